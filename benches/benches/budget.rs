@@ -13,7 +13,7 @@ use unisono_benches::{Samples, Table, time};
 use unisono_context::call::Usage;
 use unisono_context::cost::Cost;
 use unisono_context::{Digest, RunId, Tokens, TurnId};
-use unisono_session::budget::{Ask, Caps, Tree, TurnCaps, Verdict};
+use unisono_session::budget::{Caps, ReservationRequest, Tree, TurnCaps, Verdict};
 
 const TURN: TurnId = TurnId::from_u128(1);
 const THREADS: u128 = 2;
@@ -46,7 +46,7 @@ fn tree() -> Tree {
 }
 
 /// One call of a run: what it may take is reserved, then what it used is charged.
-fn call(tree: &Mutex<Tree>, run: RunId, ask: &Ask, used: &Usage) {
+fn call(tree: &Mutex<Tree>, run: RunId, ask: &ReservationRequest, used: &Usage) {
     {
         let mut tree = tree.lock().unwrap();
         let Verdict::Granted(reservation) = tree.afford(run, ask) else {
@@ -54,12 +54,12 @@ fn call(tree: &Mutex<Tree>, run: RunId, ask: &Ask, used: &Usage) {
         };
         tree.reserve(run, &reservation);
     }
-    tree.lock().unwrap().replied(run, used);
+    tree.lock().unwrap().charge_reply(run, used);
 }
 
 /// The time of one call, as each batch had it.
 fn work(tree: &Mutex<Tree>, worker: u128) -> Vec<Duration> {
-    let ask = Ask {
+    let ask = ReservationRequest {
         call: 1,
         model: "provider/model".into(),
         tokens: Tokens(12_000),

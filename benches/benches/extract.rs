@@ -21,7 +21,7 @@ use unisono_model::language::Models;
 use unisono_model::retention::baseline::{Baseline, measure as by_baseline};
 use unisono_model::retention::{Probe, parse, report};
 use unisono_runtime::{Options, Runtime, clock};
-use unisono_session::event::{Outcome, Work, Writing};
+use unisono_session::event::{Outcome, SummaryOptions, Work};
 use unisono_session::machine::Import;
 use unisono_store::{Disk, Journal};
 
@@ -175,7 +175,7 @@ async fn compactions(messages: &[NewMessage]) -> Samples {
         let compact = async |keep| {
             let work = Work::Compact {
                 keep,
-                writing: Writing::default(),
+                writing: SummaryOptions::default(),
             };
             let turn = team::turn("main", team::team(0), work, Policy::of(Preset::Checkpoint));
             let (id, start) = (turn.id, Instant::now());

@@ -17,7 +17,7 @@ use unisono_context::SessionId;
 use unisono_context::policy::{Policy, Preset};
 use unisono_model::language::Models;
 use unisono_runtime::{Agent, Answer, Ctx, Extensions, Failure, Options, Runtime, Task};
-use unisono_session::agent::{Definition, Kind};
+use unisono_session::agent::{AgentKind, Definition};
 use unisono_store::{Disk, Journal};
 
 /// What the program allocates with.
@@ -48,7 +48,7 @@ impl Agent for Begun {
 
 fn definition(id: &str) -> Definition {
     Definition {
-        kind: Kind::Custom("begun".into()),
+        kind: AgentKind::Custom("begun".into()),
         timeout_ms: 3_600_000,
         max_concurrent: 100_000,
         ..team::definition(id)

@@ -13,7 +13,7 @@ use unisono_model::client::Client;
 use unisono_model::language::{Models, Remote};
 use unisono_model::provider::{Kind as Provider, Settings};
 use unisono_runtime::{Handle, Options, Runtime};
-use unisono_session::agent::{Definition, Kind, Team};
+use unisono_session::agent::{AgentKind, Definition, Team};
 use unisono_session::event::Outcome;
 use unisono_store::{Engine, Journal, Memory};
 
@@ -45,7 +45,7 @@ pub async fn runtime(engine: Arc<dyn Engine>, url: &str) -> Runtime {
 /// waits for the cache of a server that has none.
 pub fn definition(id: &str) -> Definition {
     Definition {
-        kind: Kind::Llm,
+        kind: AgentKind::Llm,
         model: MODEL.into(),
         cache_warm: CacheWarm::Off,
         ..team::definition(id)

@@ -7,7 +7,7 @@ use unisono_context::message::{NewMessage, Role};
 use unisono_context::policy::Policy;
 use unisono_context::{Encoding, MessageId, Ppm, Tokens, TurnId};
 use unisono_runtime::{Agent, Answer, Ctx, Extensions, Failure, Task, clock};
-use unisono_session::agent::{Assignment, Definition, Kind, Team};
+use unisono_session::agent::{AgentKind, Assignment, Definition, Team};
 use unisono_session::event::Work;
 use unisono_session::machine::NewTurn;
 
@@ -33,7 +33,7 @@ pub fn definition(id: &str) -> Definition {
         id: id.into(),
         description: "answers at once".into(),
         instructions: "Say whether anything speaks against it.".into(),
-        kind: Kind::Custom("prompt".into()),
+        kind: AgentKind::Custom("prompt".into()),
         model: "none".into(),
         limits: Limits {
             window: Tokens(200_000),

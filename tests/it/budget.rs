@@ -5,10 +5,10 @@ use unisono_model::language::Usage;
 use unisono_model::language::scripted::{Act, Scripted};
 use unisono_runtime::Options;
 use unisono_session::agent::Definition;
-use unisono_session::budget::broker::Rules;
+use unisono_session::budget::broker::DaemonBudget;
 use unisono_session::budget::{Amount, Caps, EXCEEDED, TurnCaps};
 use unisono_session::event::{Fact, Outcome};
-use unisono_session::run::{Cause, Ending, Reply};
+use unisono_session::run::{Ending, Reply, RunCause};
 use unisono_session::{Event, State};
 use unisono_tests::scenario::{model_driven, wait};
 use unisono_tests::{Scenario, scenario};
@@ -96,7 +96,7 @@ async fn a_wide_turn_uses_its_budget_up_and_no_more() {
             Ending::Finished { partial, .. } => partial
                 .as_ref()
                 .is_some_and(|why| why.starts_with(EXCEEDED)),
-            Ending::Failed { cause, .. } => *cause == Cause::Budget,
+            Ending::Failed { cause, .. } => *cause == RunCause::Budget,
             Ending::Cancelled => false,
         },
         _ => false,
@@ -109,7 +109,7 @@ async fn a_wide_turn_uses_its_budget_up_and_no_more() {
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_share_the_daemons_budget_and_give_back_what_they_do_not_use() {
     let cap = 6 * WORST;
-    let rules = Rules {
+    let rules = DaemonBudget {
         caps: tokens(cap),
         period_hours: None,
     };

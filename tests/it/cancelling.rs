@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use unisono_fake_provider::{Act, FakeProvider, Script};
-use unisono_session::agent::{Command, Definition, Http, Kind};
+use unisono_session::agent::{AgentKind, Command, Definition, Http};
 use unisono_session::event::Outcome;
 use unisono_tests::scenario;
 use unisono_tests::scenario::{definition, model_driven, until, wait};
@@ -20,7 +20,7 @@ fn forking(pids: &Path) -> Definition {
         pids.display()
     );
     Definition {
-        kind: Kind::Command(Command {
+        kind: AgentKind::Command(Command {
             program: "sh".into(),
             args: vec!["-c".into(), script.into()],
             env: Default::default(),
@@ -33,7 +33,7 @@ fn forking(pids: &Path) -> Definition {
 
 fn asking(url: &str) -> Definition {
     Definition {
-        kind: Kind::Http(Http {
+        kind: AgentKind::Http(Http {
             url: format!("{url}/v1/messages").into(),
             headers: Default::default(),
         }),

@@ -69,7 +69,7 @@ async fn all_facts(
 ) -> Vec<Fact> {
     let world = plan.start(directory).await;
     let handle = world.runtime.open(session).await.expect("opened");
-    let opened = handle.inspect(move |s| s.turn(turn).is_some() || s.ended(turn).is_some());
+    let opened = handle.inspect(move |s| s.turn(turn).is_some() || s.ended_turn(turn).is_some());
     if !opened.await.expect("inspected") {
         drop(handle);
         world.stop().await;

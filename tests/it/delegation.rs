@@ -13,7 +13,7 @@ use unisono_model::language::{Exchange, Request};
 use unisono_runtime::{Agent, Answer, Ctx, Failure, Task};
 use unisono_session::agent::Definition;
 use unisono_session::event::{DelegationLimits, Fact, Outcome, RunRole};
-use unisono_session::run::{Cause, Ending, ToolResult};
+use unisono_session::run::{Ending, RunCause, ToolResult};
 use unisono_tests::agents::{Failing, Hanging, Panicking, Tally};
 use unisono_tests::scenario::{
     PATIENCE, World, definition, facts_until_end, model_driven, new_session, new_turn, until, wait,
@@ -167,7 +167,7 @@ async fn what_goes_wrong_with_a_task_is_told_to_the_lead() {
         scenario()
             .led_by(model_driven("lead", &["delegate"]))
             .available(shaky, panicking)
-            .available(definition("broken"), Failing(Cause::BadInput))
+            .available(definition("broken"), Failing(RunCause::BadInput))
             .colleague(model_driven("deep", &["delegate"]))
             .model(MODEL, model.clone())
             .delegation(DelegationLimits {
@@ -189,7 +189,7 @@ async fn what_goes_wrong_with_a_task_is_told_to_the_lead() {
         let there = "there are: shaky, broken, deep";
         let nobody = format!("[refused: there is no agent `nobody` to delegate to; {there}]");
         let own =
-            "[refused: agent lead is waiting for what comes of this; give the task to another one]";
+            "[refused: agent lead waits for the result of this task; give the task to another one]";
         let expected = [
             ("recovered", false),
             ("[failed: bad_input: the agent was told to fail]", true),
@@ -340,7 +340,7 @@ async fn accept(plan: &Scenario, world: &World, halted: &Notify, turn: TurnId) -
 async fn finish(plan: &Scenario, store: &Path, session: SessionId, turn: TurnId) -> Vec<Fact> {
     let world = plan.start(store).await;
     let handle = world.runtime.open(session).await.expect("opened");
-    let known = handle.inspect(move |s| s.turn(turn).is_some() || s.ended(turn).is_some());
+    let known = handle.inspect(move |s| s.turn(turn).is_some() || s.ended_turn(turn).is_some());
     let mut facts = Vec::new();
     if known.await.expect("inspected") {
         assert_eq!(wait(&handle, turn).await.outcome, Outcome::Answered);

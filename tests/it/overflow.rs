@@ -5,7 +5,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Refusal, Script
 use unisono_session::Event;
 use unisono_session::agent::Definition;
 use unisono_session::event::{Fact, Outcome};
-use unisono_session::run::{Cause, Ending, Step};
+use unisono_session::run::{Ending, RunCause, Step};
 use unisono_tests::scenario;
 use unisono_tests::scenario::wait;
 use unisono_tests::wire::{CLAUDE, asking_claude, claude};
@@ -96,12 +96,15 @@ async fn what_cannot_be_made_less_is_an_error_with_the_numbers() {
         Ending::Failed { cause, reason, .. } => (Some(*cause), &**reason),
         _ => (None, ""),
     };
-    assert_eq!(cause, Some(Cause::Overflow));
-    for said in ["90000 tokens", "its window was taken for 100000 tokens"] {
+    assert_eq!(cause, Some(RunCause::Overflow));
+    for said in [
+        "90000 tokens",
+        "its window was assumed to have 100000 tokens",
+    ] {
         assert!(reason.contains(said), "{reason}");
     }
     assert!(
-        !reason.contains(Cause::Overflow.code()),
+        !reason.contains(RunCause::Overflow.code()),
         "the cause is told beside it"
     );
 }

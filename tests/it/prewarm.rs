@@ -11,7 +11,7 @@ use unisono_fake_provider::{
 use unisono_session::agent::Definition;
 use unisono_session::budget::{Amount, Caps, TurnCaps};
 use unisono_session::event::{Fact, Outcome};
-use unisono_session::run::{Cause, Ending, Spent, Step};
+use unisono_session::run::{Ending, RunCause, Spent, Step};
 use unisono_session::usage::Ledger;
 use unisono_session::{Event, State};
 use unisono_tests::scenario::{World, wait};
@@ -101,7 +101,7 @@ async fn a_run_cancelled_before_its_reply_has_paid_for_the_cache() {
     let account = state.budget().session();
     assert_eq!((account.open, account.kept), (Amount::ZERO, Amount::ZERO));
     // Of the requests after it nobody knows what they cost: their worst case is charged.
-    let paid = Amount::of(&spent.usage).tokens;
+    let paid = Amount::from_usage(&spent.usage).tokens;
     assert!(account.spent.tokens > paid + paid, "{account:?}");
     drop(handle);
     world.stop().await;
@@ -121,7 +121,7 @@ async fn a_leader_that_fails_after_writing_the_cache_has_paid_for_it() {
             matches!(
                 &**ending,
                 Ending::Failed {
-                    cause: Cause::Rejected,
+                    cause: RunCause::Rejected,
                     ..
                 }
             )
@@ -132,7 +132,11 @@ async fn a_leader_that_fails_after_writing_the_cache_has_paid_for_it() {
     let state = State::from_events(&*events).expect("it folds");
     let account = state.budget().session();
     assert_eq!((account.open, account.kept), (Amount::ZERO, Amount::ZERO));
-    assert_eq!(account.spent, Amount::of(&spent.usage), "and nothing else");
+    assert_eq!(
+        account.spent,
+        Amount::from_usage(&spent.usage),
+        "and nothing else"
+    );
     assert!(
         provider
             .requests()

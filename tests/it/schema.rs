@@ -4,7 +4,7 @@
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 use unisono_session::agent::Definition;
 use unisono_session::event::{Fact, Outcome};
-use unisono_session::run::{Cause, Ending};
+use unisono_session::run::{Ending, RunCause};
 use unisono_tests::scenario;
 use unisono_tests::scenario::wait;
 use unisono_tests::wire::{CLAUDE, asking_claude, claude};
@@ -67,7 +67,7 @@ async fn an_answer_that_never_fits_is_a_failure_that_says_what_is_wrong() {
     let Ending::Failed { cause, reason, .. } = ended else {
         panic!("{ended:?}");
     };
-    assert_eq!(cause, Cause::BadOutput);
+    assert_eq!(cause, RunCause::BadOutput);
     let says = "does not fit its schema: /late: 3 is not of type \"array\"";
     assert!(reason.contains(says), "{reason}");
 }

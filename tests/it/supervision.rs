@@ -2,7 +2,7 @@
 
 use unisono_session::agent::{Definition, OnFailure};
 use unisono_session::event::{Fact, Outcome};
-use unisono_session::run::{Cause, Ending};
+use unisono_session::run::{Ending, RunCause};
 use unisono_tests::agents::{Echo, Failing, Hanging, Panicking, Tally};
 use unisono_tests::scenario::{definition, facts_until_end, new_session, new_turn, until, wait};
 use unisono_tests::{Scenario, scenario};
@@ -82,7 +82,7 @@ async fn a_failed_delegate_is_named_to_the_lead() {
     let tally = Tally::default();
     let plan = scenario()
         .lead(definition("lead"), Echo(tally.clone()))
-        .delegate(definition("broken"), Failing(Cause::BadInput))
+        .delegate(definition("broken"), Failing(RunCause::BadInput))
         .delegate(definition("sibling"), Echo(tally.clone()));
     let (outcome, facts) = run(&plan).await;
     assert_eq!(outcome, Outcome::Answered);
@@ -90,7 +90,7 @@ async fn a_failed_delegate_is_named_to_the_lead() {
         matches!(
             ending,
             Ending::Failed {
-                cause: Cause::BadInput,
+                cause: RunCause::BadInput,
                 ..
             }
         )
@@ -108,7 +108,7 @@ async fn a_delegate_that_may_not_fail_ends_the_turn_and_stops_its_siblings() {
     let plan = scenario()
         .lead(definition("lead"), Echo(tally.clone()))
         .delegate(definition("hanging"), Hanging(tally.clone()))
-        .delegate(fatal, Failing(Cause::BadInput));
+        .delegate(fatal, Failing(RunCause::BadInput));
     let (outcome, facts) = run(&plan).await;
     assert!(matches!(outcome, Outcome::Failed { ref code, .. } if &**code == "delegate_failed"));
     assert!(endings(&facts).contains(&Ending::Cancelled));
@@ -131,7 +131,7 @@ async fn an_agent_that_takes_too_long_times_out() {
         matches!(
             e,
             Ending::Failed {
-                cause: Cause::Timeout,
+                cause: RunCause::Timeout,
                 ..
             }
         )

@@ -5,7 +5,7 @@ use std::future::pending;
 use std::sync::{Arc, Mutex};
 
 use unisono_runtime::{Agent, Answer, Ctx, Failure, Task};
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 /// How often something was done, by name.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +68,7 @@ impl Agent for Panicking {
 
 /// Fails for good.
 #[derive(Debug)]
-pub struct Failing(pub Cause);
+pub struct Failing(pub RunCause);
 
 impl Agent for Failing {
     async fn run(&self, _: Task, _: Ctx) -> Result<Answer, Failure> {

@@ -13,7 +13,7 @@ use unisono_context::{Encoding, MessageId, Ppm, SessionId, Timestamp, Tokens, Tu
 use unisono_model::language::{LanguageModel, Models};
 use unisono_runtime::{Agent, Events, Extensions, Handle, Options, Runtime, clock, tools};
 use unisono_session::Event;
-use unisono_session::agent::{Assignment, Definition, Kind, Team};
+use unisono_session::agent::{AgentKind, Assignment, Definition, Team};
 use unisono_session::budget::TurnCaps;
 use unisono_session::event::{DelegationLimits, Fact, Work};
 use unisono_session::machine::{Import, NewTurn};
@@ -31,7 +31,7 @@ pub fn definition(id: &str) -> Definition {
         id: id.into(),
         description: "for a scenario".into(),
         instructions: "".into(),
-        kind: Kind::Custom(id.into()),
+        kind: AgentKind::Custom(id.into()),
         model: "none".into(),
         limits: Limits {
             window: Tokens(100_000),
@@ -59,7 +59,7 @@ pub fn definition(id: &str) -> Definition {
 /// A definition carried out by the model `test/scripted`.
 pub fn model_driven(id: &str, tools: &[&str]) -> Definition {
     Definition {
-        kind: Kind::Llm,
+        kind: AgentKind::Llm,
         model: "test/scripted".into(),
         tools: tools.iter().map(|tool| Arc::from(*tool)).collect(),
         ..definition(id)
@@ -250,7 +250,7 @@ impl Scenario {
             tools: if self.available.is_empty() {
                 Vec::new()
             } else {
-                tools::specs(unisono_runtime::Reach::Branch)
+                tools::specs(unisono_runtime::RecallScope::Branch)
             },
             calibrations: Vec::new(),
             delegation: self.delegation,
@@ -289,13 +289,13 @@ impl Scenario {
 
 fn register(kinds: Extensions, definition: &Definition, agent: impl Agent) -> Extensions {
     match &definition.kind {
-        Kind::Custom(kind) => kinds.agent(kind.to_string(), agent),
-        Kind::Llm
-        | Kind::Command(_)
-        | Kind::Http(_)
-        | Kind::A2a(_)
-        | Kind::Acp(_)
-        | Kind::Pipeline => kinds,
+        AgentKind::Custom(kind) => kinds.agent(kind.to_string(), agent),
+        AgentKind::Llm
+        | AgentKind::Command(_)
+        | AgentKind::Http(_)
+        | AgentKind::A2a(_)
+        | AgentKind::Acp(_)
+        | AgentKind::Pipeline => kinds,
     }
 }
 

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use unisono::ask::Ask;
 use unisono_config::settings::{MODEL_OVERRIDE, Override};
 use unisono_context::policy::Preset;
-use unisono_session::event::{Unwritten, Writing};
+use unisono_session::event::{SummaryFallback, SummaryOptions};
 
 use crate::commands::{
     acp, agents, append, approvals, chat, checkpoints, cluster, compact, completions, config,
@@ -149,17 +149,20 @@ pub(crate) struct Writer {
     /// If every model fails: retries (three attempts in all), uses quotes, or changes nothing
     /// (default: asks at a terminal)
     #[arg(long, value_name = "WAY")]
-    #[arg(value_parser = PossibleValuesParser::new(Unwritten::ALL.map(Unwritten::name)))]
+    #[arg(value_parser = PossibleValuesParser::new(SummaryFallback::ALL.map(SummaryFallback::name)))]
     on_failure: Option<String>,
 }
 
 impl Writer {
-    pub(crate) fn writing(&self) -> Writing {
-        let way = self.on_failure.as_deref().and_then(Unwritten::from_name);
-        Writing {
+    pub(crate) fn writing(&self) -> SummaryOptions {
+        let way = self
+            .on_failure
+            .as_deref()
+            .and_then(SummaryFallback::from_name);
+        SummaryOptions {
             summariser: self.summariser.as_deref().map(Into::into),
             unwritten: way.unwrap_or_default(),
-            ..Writing::with_instructions(self.instructions.as_deref())
+            ..SummaryOptions::with_instructions(self.instructions.as_deref())
         }
     }
 

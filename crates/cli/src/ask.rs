@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, IsTerminal};
 
-use unisono_session::event::Unwritten;
+use unisono_session::event::SummaryFallback;
 
 use crate::output::Out;
 use crate::problem::{Problem, Result};
@@ -18,13 +18,13 @@ pub(crate) fn confirmed(out: &Out, question: &str) -> Result<bool> {
 }
 
 /// Asks how to continue if no summary could be written.
-pub(crate) fn otherwise(out: &Out, reason: &str) -> Result<Unwritten> {
+pub(crate) fn otherwise(out: &Out, reason: &str) -> Result<SummaryFallback> {
     out.warn(format_args!("no summary was written: {reason}"));
     loop {
         let said = answer(out, "[r]etry, take quotes ([e]xtractive), or [l]eave it? ")?;
-        let fits = |way: &Unwritten| way.name().starts_with(&said);
-        match Unwritten::ALL.into_iter().find(fits) {
-            Some(_) if said.is_empty() => return Ok(Unwritten::Leave),
+        let fits = |way: &SummaryFallback| way.name().starts_with(&said);
+        match SummaryFallback::ALL.into_iter().find(fits) {
+            Some(_) if said.is_empty() => return Ok(SummaryFallback::Leave),
             Some(way) => return Ok(way),
             None => out.message(format_args!("{said:?} is none of r, e, l")),
         }

@@ -38,7 +38,7 @@ pub(crate) async fn announce_model(out: &Out, setup: &Setup, team: &Team, local:
     }
     let default = loaded.default_model.as_str();
     let answers = |agent: &Arc<unisono_session::Definition>| {
-        agent.kind == unisono_session::agent::Kind::Llm && &*agent.model == default
+        agent.kind == unisono_session::agent::AgentKind::Llm && &*agent.model == default
     };
     if !team.definitions().any(answers) || loaded.config.models.default != AUTO {
         return;

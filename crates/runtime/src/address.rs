@@ -1,4 +1,4 @@
-//! Where an actor is found: its place outlives the actor, which may be started anew.
+//! The address of an actor. It outlives the actor, which may be restarted.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use ractor::{ActorRef, Message, MessagingErr};
 use tokio::sync::watch;
 
-/// How long a caller waits for an actor that is being started again.
+/// The time that a caller waits for an actor that is being restarted.
 const RESTART_WAIT: Duration = Duration::from_secs(10);
 
-/// Nobody is in the place, nor will be soon.
+/// The address has no actor, and will not get one soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vacant;
 
-/// The reading end of a place.
+/// The reading end of an address.
 pub(crate) struct ActorAddress<M>(watch::Receiver<Option<ActorRef<M>>>);
 
 impl<M> fmt::Debug for ActorAddress<M> {
@@ -28,21 +28,21 @@ impl<M> Clone for ActorAddress<M> {
     }
 }
 
-/// The supervisor's end of a place.
+/// The supervisor's end of an address.
 pub(crate) struct Registration<M>(watch::Sender<Option<ActorRef<M>>>);
 
 impl<M: Message> Registration<M> {
-    /// An empty place.
+    /// An address without an actor.
     pub(crate) fn new() -> Registration<M> {
         Registration(watch::channel(None).0)
     }
 
-    /// Puts an actor there.
+    /// Registers an actor.
     pub(crate) fn fill(&self, actor: ActorRef<M>) {
         self.0.send_replace(Some(actor));
     }
 
-    /// Takes it away until another one is started.
+    /// Removes the actor until another one is started.
     pub(crate) fn clear(&self) {
         self.0.send_replace(None);
     }
@@ -54,14 +54,14 @@ impl<M: Message> Registration<M> {
 }
 
 impl<M: Message> ActorAddress<M> {
-    /// Waits until nobody keeps the place any more.
+    /// Waits until the registration is dropped.
     #[cfg(test)]
-    pub(crate) async fn given_up(&self) {
+    pub(crate) async fn closed(&self) {
         let mut place = self.0.clone();
         while place.changed().await.is_ok() {}
     }
 
-    /// Sends to the actor in the place; gives the message back where nobody is there now.
+    /// Sends to the current actor; returns the message if there is none.
     pub(crate) fn send_now(&self, message: M) -> Result<(), M> {
         let actor = self.0.borrow().clone();
         let Some(actor) = actor else {
@@ -70,12 +70,12 @@ impl<M: Message> ActorAddress<M> {
         match actor.send_message(message) {
             Ok(()) => Ok(()),
             Err(MessagingErr::SendErr(back)) => Err(back),
-            // Never said of a message that was sent to one actor of its own type.
+            // Impossible for a message that is sent to an actor of its own type.
             Err(_) => Ok(()),
         }
     }
 
-    /// Sends to the actor in the place, waiting while it is being started again.
+    /// Sends to the current actor, and waits while it is being restarted.
     pub(crate) async fn send(&self, message: M) -> Result<(), Vacant> {
         let mut place = self.0.clone();
         let seek = async move {
@@ -90,7 +90,7 @@ impl<M: Message> ActorAddress<M> {
                 };
                 match actor.send_message(message) {
                     Ok(()) => return Ok(()),
-                    // It has died and its supervisor has not noticed yet.
+                    // The actor has died, and its supervisor has not noticed yet.
                     Err(MessagingErr::SendErr(back)) => message = back,
                     Err(_) => return Err(Vacant),
                 }

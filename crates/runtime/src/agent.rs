@@ -1,7 +1,7 @@
-//! What an author of an agent implements, and what their agent is given.
+//! The interface for authors of agents, and the input of an agent.
 //!
-//! An [`Agent`] is a Rust type registered under a kind; a definition with `kind = "<that kind>"`
-//! is carried out by it. It gets the [`Task`], and through [`Ctx`] the frozen context, tools,
+//! An [`Agent`] is a Rust type registered under a kind; it carries out definitions with `kind =
+//! "<that kind>"`. It gets the [`Task`], and through [`Ctx`] the frozen context, tools,
 //! cancellation, progress and durable steps.
 
 pub(crate) mod a2a;
@@ -28,39 +28,39 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 pub(crate) use actor::{ActorAgent, Stop};
-pub(crate) use ctx::Asked;
 pub use ctx::Ctx;
+pub(crate) use ctx::PaidReply;
 use unisono_model::prompt::{Group, Persona};
 use unisono_session::Definition;
 use unisono_session::agent::{ContextMode, PrefixMode};
-use unisono_session::assignment::Delivered;
-use unisono_session::run::{Cause, ToolCall, Usage};
+use unisono_session::assignment::DelegateResult;
+use unisono_session::run::{RunCause, ToolCall, Usage};
 pub(crate) use waiting::Waiting;
 
-/// What an agent is to do.
+/// The task of an agent.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Task {
-    /// The task in words.
+    /// The text of the task.
     pub text: Arc<str>,
-    /// What it is given of others' work: a lead, that of its delegates in the order of the fan-out;
-    /// a stage of a pipeline, that of the stages before it.
-    pub results: Vec<Delivered>,
+    /// Results of other agents: for a lead, those of its delegates in the order of the fan-out; for
+    /// a stage of a pipeline, those of the stages before it.
+    pub results: Vec<DelegateResult>,
 }
 
-/// What an agent came back with.
+/// The answer of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// The answer.
+    /// The text.
     pub text: Arc<str>,
-    /// Calls that are left to whoever asked, of tools that they lent ([`RunAssignment::client_options`]); those of
-    /// any other tool are dropped.
+    /// Calls of client tools ([`RunAssignment::client_options`]), which are left to the client;
+    /// calls of any other tool are dropped.
     ///
     /// [`RunAssignment::client_options`]: unisono_session::assignment::RunAssignment::client_options
     pub calls: Vec<ToolCall>,
-    /// Set where it is not complete, saying why.
+    /// The reason why it is not complete; none: it is complete.
     pub partial: Option<Arc<str>>,
-    /// What it used.
+    /// The usage of its replies.
     pub usage: Usage,
 }
 
@@ -74,22 +74,22 @@ impl Answer {
     }
 }
 
-/// Why an attempt failed. Its cause decides whether there is another one.
+/// A failed attempt. Its cause decides whether another attempt follows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 #[non_exhaustive]
 pub struct Failure {
     /// The class.
-    pub cause: Cause,
-    /// What happened, and where.
+    pub cause: RunCause,
+    /// The reason, and where it happened.
     pub reason: Arc<str>,
-    /// How long another attempt would fail as well, where that is known, in milliseconds.
+    /// The time for which another attempt would also fail, in milliseconds, if it is known.
     pub wait_ms: Option<u64>,
 }
 
 impl Failure {
     /// A failure of that class.
-    pub fn new(cause: Cause, reason: impl Into<Arc<str>>) -> Failure {
+    pub fn new(cause: RunCause, reason: impl Into<Arc<str>>) -> Failure {
         Failure {
             cause,
             reason: reason.into(),
@@ -98,8 +98,8 @@ impl Failure {
     }
 }
 
-/// An agent implemented in Rust. `run` may be called for several tasks at once, and again for
-/// the same task after a crash: what must not be repeated goes through [`Ctx::step`].
+/// An agent implemented in Rust. `run` may be called for several tasks at once, and again for the
+/// same task after a crash. Use [`Ctx::step`] for everything that must not be repeated.
 ///
 /// ```
 /// # use unisono_runtime as unisono;
@@ -115,16 +115,16 @@ impl Failure {
 /// # let _ = unisono::Extensions::default().agent("words", Words);
 /// ```
 pub trait Agent: Send + Sync + 'static {
-    /// Works on a task. Dropped when the task is cancelled or takes too long.
+    /// Works on a task. The future is dropped if the task is cancelled or times out.
     ///
     /// # Errors
-    /// Whatever keeps it from answering; the cause decides about another attempt.
+    /// Anything that prevents an answer; the cause decides about another attempt.
     fn run(&self, task: Task, ctx: Ctx) -> impl Future<Output = Result<Answer, Failure>> + Send;
 }
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send + 'a>>;
 
-/// [`Agent`] behind a pointer.
+/// [`Agent`] as a trait object.
 pub(crate) trait AnyAgent: Send + Sync + 'static {
     fn run_boxed(&self, task: Task, ctx: Ctx) -> Running<'_>;
 }
@@ -135,7 +135,7 @@ impl<A: Agent> AnyAgent for A {
     }
 }
 
-/// Who an agent is, as it is told.
+/// The persona of an agent.
 pub(crate) fn persona(definition: &Definition) -> Persona {
     Persona {
         agent: definition.id.clone(),
@@ -144,7 +144,7 @@ pub(crate) fn persona(definition: &Definition) -> Persona {
     }
 }
 
-/// The agents whose prompt begins with the same bytes.
+/// The agents whose prompt begins with the same prefix.
 pub(crate) fn group(definition: &Definition) -> Group {
     match (definition.context, definition.prefix) {
         (ContextMode::TaskOnly, _) => Group::TaskOnly,

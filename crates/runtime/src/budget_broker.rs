@@ -1,11 +1,11 @@
 //! The budget broker: owns the daemon's level of the budget tree and its journal.
 //!
-//! Sessions ask it for more, and give back what they do not use, through their [`Handle`]; each
-//! answer is on disk before it is given. Where a session asks for what others hold, they are asked
-//! to give back what they do not use, and it waits for that, and while any of them frees something
-//! by itself; never for one that waits, too. At its first start it takes back what sessions held
-//! in an earlier process, from what their own journals say; when it is restarted beside sessions,
-//! they are asked. At most one request of each session waits.
+//! Sessions request larger grants and return unused ones through their [`Handle`]; each answer is
+//! on disk before it is given. If the rest is held by other sessions, these are asked to return
+//! unused parts, and the request waits for them, and while one of them will release a part by
+//! itself. It never waits on a holder that is itself queued. At its first start the broker takes
+//! back what sessions held in an earlier process, according to their journals; if it is restarted
+//! while sessions are live, they are asked. At most one request of each session waits.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use unisono_context::SessionId;
-use unisono_session::budget::broker::Rules;
+use unisono_session::budget::broker::DaemonBudget;
 use unisono_session::budget::{Amount, Broker, Grant, SessionUse, Shortage};
 use unisono_session::{Event, State as SessionState};
 use unisono_store::{Grants, Journal};
@@ -24,57 +24,57 @@ use unisono_store::{Grants, Journal};
 use crate::address::ActorAddress;
 use crate::clock;
 
-/// How long a request waits for what others hold.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// How often a grant is decided again because other programs were granted something.
-const DECIDED_AT_MOST: u32 = 64;
-/// Events read at a time.
+/// The maximum wait of a request for grants of other sessions.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+/// The maximum number of decisions about one grant, if other programs get grants meanwhile.
+const DECISIONS_MAX: u32 = 64;
+/// Events read per page.
 const PAGE: usize = 4_096;
 
-/// What the budget broker is sent.
+/// Messages to the budget broker.
 pub(crate) enum Msg {
-    /// Grant a session more.
+    /// Raise the grant of a session.
     Raise(Request, Reply),
-    /// A session gives back all it does not use.
-    Lower(Back),
-    /// Nothing more is heard of a session until it is opened again.
-    Gone(SessionId),
-    /// Take back what these sessions hold and do not use: nobody works on them.
+    /// A session returns its unused grant.
+    Lower(ReturnedGrant),
+    /// A session has ended; nothing follows until it is opened again.
+    SessionGone(SessionId),
+    /// Take back the unused grants of these sessions, which are not live.
     Settle(Vec<SessionId>, oneshot::Sender<()>),
-    /// A request has waited long enough.
+    /// A request has waited too long.
     TooLong { session: SessionId, number: u64 },
 }
 
-type Reply = oneshot::Sender<Result<Amount, Refused>>;
+type Reply = oneshot::Sender<Result<Amount, BudgetRefusal>>;
 
-/// A session that needs more. From now on it holds what it uses and no more, until it is answered.
+/// A session needs a larger grant. Until the answer its grant is the amount that it has in use.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) session: SessionId,
-    /// Its number among the requests of the session.
+    /// The number of the request in the session.
     pub(crate) number: u64,
     pub(crate) session_use: SessionUse,
     pub(crate) needed: Amount,
-    /// Whether it is for a run that keeps something for its last call: it goes before others.
+    /// Whether its run keeps an amount for its last call: it is served before others.
     pub(crate) begun: bool,
-    /// As in [`Back::spending`].
+    /// As in [`ReturnedGrant::spending`].
     pub(crate) spending: bool,
     pub(crate) recall: Recall,
 }
 
-/// A session holds what it uses and no more.
+/// A session returns its unused grant.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Back {
+pub(crate) struct ReturnedGrant {
     pub(crate) session: SessionId,
     pub(crate) session_use: SessionUse,
-    /// Whether it will free something of that without being granted more.
+    /// Whether it will release a part of its use without a larger grant.
     pub(crate) spending: bool,
-    /// The request it waits for: once that is answered, this is out of date.
+    /// Its waiting request: once that is answered, this message is outdated.
     pub(crate) pending: Option<u64>,
 }
 
-/// Asks a session to give back what it does not use, and to tell how it stands from then on; false
-/// where it has left memory.
+/// Asks a session to return its unused grant, and to report changes from then on; false if it has
+/// left memory.
 #[derive(Clone)]
 pub(crate) struct Recall(Arc<dyn Fn() -> bool + Send + Sync>);
 
@@ -90,57 +90,57 @@ impl fmt::Debug for Recall {
     }
 }
 
-/// Why nothing more is granted.
+/// The reason why no larger grant is given.
 #[derive(Clone, Debug)]
-pub(crate) enum Refused {
-    /// There is not enough left.
+pub(crate) enum BudgetRefusal {
+    /// The budget is too small.
     Short(Arc<str>),
-    /// It could not be written down, or nobody is there.
+    /// The grant could not be recorded, or the broker is gone.
     Failed(Arc<str>),
 }
 
-/// What others hold of it.
+/// The handle for sessions.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle(pub(crate) ActorAddress<Msg>);
 
 impl Handle {
-    /// Has a session's ceiling raised, and gives the new one. Sent at once, answered later.
+    /// Requests a larger grant; returns the new ceiling. Sent at once, answered later.
     pub(crate) fn raise(
         &self,
         request: Request,
-    ) -> impl Future<Output = Result<Amount, Refused>> + Send + use<> {
+    ) -> impl Future<Output = Result<Amount, BudgetRefusal>> + Send + use<> {
         let (reply, answer) = oneshot::channel();
-        // Where nobody is there, the reply is dropped.
+        // Without a broker, the reply is dropped.
         let _ = self.0.send_now(Msg::Raise(request, reply));
         async {
-            let gone = || Refused::Failed("the daemon's budget is not to be had".into());
+            let gone = || BudgetRefusal::Failed("the daemon's budget is not available".into());
             answer.await.unwrap_or_else(|_| Err(gone()))
         }
     }
 
-    /// Has it lowered to what is used. A broker that is being started again asks for it by itself.
-    pub(crate) fn lower(&self, back: Back) {
+    /// Returns the unused grant. A broker that is being restarted asks for it by itself.
+    pub(crate) fn lower(&self, back: ReturnedGrant) {
         let _ = self.0.send_now(Msg::Lower(back));
     }
 
-    /// Has it take back what these sessions hold and do not use.
+    /// Takes back the unused grants of these sessions.
     pub(crate) fn settle(&self, sessions: Vec<SessionId>, reply: oneshot::Sender<()>) {
-        // Where nobody is there, the reply is dropped.
+        // Without a broker, the reply is dropped.
         let _ = self.0.send_now(Msg::Settle(sessions, reply));
     }
 
-    /// Tells that nothing more is heard of a session.
-    pub(crate) fn gone(&self, session: SessionId) {
-        let _ = self.0.send_now(Msg::Gone(session));
+    /// Reports that a session has ended.
+    pub(crate) fn session_gone(&self, session: SessionId) {
+        let _ = self.0.send_now(Msg::SessionGone(session));
     }
 }
 
-/// What the budget broker is made of.
+/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) journal: Journal,
-    pub(crate) rules: Rules,
-    /// Whether sessions are in memory that may hold something.
-    pub(crate) again: bool,
+    pub(crate) rules: DaemonBudget,
+    /// Whether there may be live sessions with grants.
+    pub(crate) is_restart: bool,
 }
 
 /// The actor.
@@ -148,22 +148,22 @@ pub(crate) struct BudgetBroker;
 
 pub(crate) struct State {
     journal: Journal,
-    rules: Rules,
+    rules: DaemonBudget,
     grants: Grants,
     broker: Broker,
     waiting: Vec<(Request, Reply)>,
-    /// Sessions that hold something which may come back, and how to ask for it.
-    holders: HashMap<SessionId, (Recall, Known)>,
+    /// Sessions with grants that may be returned, and how to ask for them.
+    holders: HashMap<SessionId, (Recall, HolderState)>,
 }
 
-/// What is known of a session that holds something.
+/// The state of a session with a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
-    /// Nothing since it was answered last.
+enum HolderState {
+    /// Unknown since its last answer.
     Nothing,
     /// It was asked, and has not answered.
     Asked,
-    /// It will free something by itself, and tells when it does.
+    /// It will release a part by itself, and reports it.
     Spending,
 }
 
@@ -178,15 +178,15 @@ impl State {
         if self.waiting(session, number).is_some() {
             let myself = myself.clone();
             tokio::spawn(async move {
-                tokio::time::sleep(PATIENCE).await;
+                tokio::time::sleep(REQUEST_TIMEOUT).await;
                 // The tree may have been stopped meanwhile.
                 let _ = myself.send_message(Msg::TooLong { session, number });
             });
         }
     }
 
-    async fn on_lower(&mut self, back: Back) {
-        let Back {
+    async fn on_lower(&mut self, back: ReturnedGrant) {
+        let ReturnedGrant {
             session,
             session_use,
             spending,
@@ -195,33 +195,36 @@ impl State {
         match pending {
             Some(number) => {
                 let at = self.waiting(session, number);
-                // Once it has its answer, it tells again.
+                // It reports again after its answer.
                 let Some((request, _)) = at.and_then(|at| self.waiting.get_mut(at)) else {
                     return;
                 };
                 (request.session_use, request.spending) = (session_use, spending);
             }
-            // What it asked for, it asked for in an earlier life.
+            // The request belongs to an earlier life of the session.
             None => self.waiting.retain(|(of, _)| of.session != session),
         }
         self.lower(session, session_use).await;
         if spending {
             let known = self.holders.get_mut(&session);
-            known.into_iter().for_each(|of| of.1 = Known::Spending);
+            known
+                .into_iter()
+                .for_each(|of| of.1 = HolderState::Spending);
         } else {
             self.holders.remove(&session);
         }
         self.serve().await;
     }
 
-    async fn on_gone(&mut self, session: SessionId) {
+    async fn on_session_gone(&mut self, session: SessionId) {
         self.holders.remove(&session);
         self.waiting.retain(|(of, _)| of.session != session);
-        // Where that cannot be read, the next start sees to it.
+        // If that cannot be read, the next start handles it.
         if let Ok(false) = self.journal.exists(session).await {
-            let closed = self.keep(|broker, rules| broker.close(rules, session, clock::now()));
+            let closed =
+                self.record_grant(|broker, rules| broker.close(rules, session, clock::now()));
             if let Err(error) = closed.await {
-                tracing::error!(%session, %error, "what a deleted session held cannot be written down");
+                tracing::error!(%session, %error, "the grant of a deleted session cannot be recorded");
             }
         }
         self.serve().await;
@@ -234,10 +237,10 @@ impl State {
             }
             match session_use(&self.journal, session).await {
                 Ok(Some(session_use)) => self.lower(session, session_use).await,
-                // Deleted, or it does not fold.
-                Ok(None) => self.on_gone(session).await,
+                // Deleted, or its journal does not fold.
+                Ok(None) => self.on_session_gone(session).await,
                 Err(error) => {
-                    tracing::warn!(%session, %error, "what a session holds is not taken back yet");
+                    tracing::warn!(%session, %error, "the grant of a session is not taken back yet");
                 }
             }
         }
@@ -248,8 +251,9 @@ impl State {
         let Some(at) = self.waiting(session, number) else {
             return;
         };
-        // Who has not answered in all this time does not.
-        self.holders.retain(|_, (_, known)| *known != Known::Asked);
+        // A session that has not answered in all this time will not.
+        self.holders
+            .retain(|_, (_, known)| *known != HolderState::Asked);
         let (request, reply) = self.waiting.remove(at);
         let short = self
             .raise(&request)
@@ -265,13 +269,13 @@ impl State {
         all.position(|(of, _)| (of.session, of.number) == (session, number))
     }
 
-    /// Answers those that wait until one has to wait on: first those whose runs have begun, else
-    /// in the order in which they came.
+    /// Answers waiting requests until one must continue to wait: first those of runs that have
+    /// begun, then in order of arrival.
     async fn serve(&mut self) {
         if !self.waiting.is_empty()
             && let Err(error) = self.grants.refresh(&mut self.broker).await
         {
-            tracing::warn!(%error, "what other programs were granted is not known");
+            tracing::warn!(%error, "the grants of other programs are unknown");
         }
         while !self.waiting.is_empty() {
             let begun = self.waiting.iter().position(|(of, _)| of.begun);
@@ -279,12 +283,12 @@ impl State {
             match self.grant(&request).await {
                 Ok(answer) => {
                     self.holds(&request);
-                    // The session may be gone.
+                    // The session may have ended.
                     let _ = reply.send(answer);
                 }
                 Err(short) if request.spending || self.may_come_back(&request) => {
                     tracing::debug!(session = %request.session, %short, "waits for others");
-                    // In its old place, so that the order stays.
+                    // At its old position, so that the order stays.
                     self.waiting.insert(begun.unwrap_or(0), (request, reply));
                     return;
                 }
@@ -293,25 +297,25 @@ impl State {
         }
     }
 
-    /// It makes its last call with what it has kept, if it has.
+    /// Refuses a request. The run makes its last call with its kept amount, if it has one.
     fn refuse(&mut self, request: &Request, reply: Reply, why: Arc<str>) {
         self.holds(request);
-        // The session may be gone.
-        let _ = reply.send(Err(Refused::Short(why)));
+        // The session may have ended.
+        let _ = reply.send(Err(BudgetRefusal::Short(why)));
     }
 
     fn holds(&mut self, request: &Request) {
-        let known = (request.recall.clone(), Known::Nothing);
+        let known = (request.recall.clone(), HolderState::Nothing);
         self.holders.insert(request.session, known);
     }
 
-    /// What a session holds and does not use is free again. It is of no account whether that could
-    /// be written down: then it holds too much for a while.
+    /// Takes back the unused grant of a session. If that cannot be recorded, the session holds too
+    /// much for a while.
     async fn lower(&mut self, session: SessionId, session_use: SessionUse) {
-        let lowered =
-            self.keep(|broker, rules| broker.lower(rules, session, session_use, clock::now()));
+        let lowered = self
+            .record_grant(|broker, rules| broker.lower(rules, session, session_use, clock::now()));
         if let Err(error) = lowered.await {
-            tracing::error!(%session, %error, "what a session gave back cannot be written down");
+            tracing::error!(%session, %error, "the returned grant of a session cannot be recorded");
         }
     }
 
@@ -322,11 +326,12 @@ impl State {
             .raise(&self.rules, request.session, amounts, now)
     }
 
-    /// Whether others hold what they may give back; those of whom nothing is known are asked.
+    /// Whether other sessions hold amounts that they may return; sessions in an unknown state are
+    /// asked.
     fn may_come_back(&mut self, request: &Request) -> bool {
         self.holders.retain(|session, (recall, known)| {
-            if *session != request.session && *known == Known::Nothing {
-                *known = Known::Asked;
+            if *session != request.session && *known == HolderState::Nothing {
+                *known = HolderState::Asked;
                 return (recall.0)();
             }
             true
@@ -335,11 +340,14 @@ impl State {
         holders.any(|session| *session != request.session)
     }
 
-    /// Grants what is asked for, where there is enough left.
-    async fn grant(&mut self, request: &Request) -> Result<Result<Amount, Refused>, Shortage> {
+    /// Grants a request if the budget suffices.
+    async fn grant(
+        &mut self,
+        request: &Request,
+    ) -> Result<Result<Amount, BudgetRefusal>, Shortage> {
         let amounts = (request.session_use, request.needed);
         let mut short = None;
-        let kept = self.keep(|broker, rules| {
+        let kept = self.record_grant(|broker, rules| {
             let raised = broker.raise(rules, request.session, amounts, clock::now());
             raised.map_err(|error| short = Some(error)).ok()
         });
@@ -347,21 +355,21 @@ impl State {
             Ok(Some(grant)) => Ok(Ok(grant.ceiling)),
             Ok(None) => match short {
                 Some(short) => Err(short),
-                None => Ok(Err(Refused::Failed("nothing was granted".into()))),
+                None => Ok(Err(BudgetRefusal::Failed("nothing was granted".into()))),
             },
-            Err(error) => Ok(Err(Refused::Failed(error.to_string().into()))),
+            Err(error) => Ok(Err(BudgetRefusal::Failed(error.to_string().into()))),
         }
     }
 
-    /// Writes a grant down, if there is one. Where another program was granted something meanwhile,
-    /// it is decided again.
-    async fn keep(
+    /// Records a grant, if there is one. If another program got a grant meanwhile, the decision is
+    /// repeated.
+    async fn record_grant(
         &mut self,
-        mut decide: impl FnMut(&Broker, &Rules) -> Option<Grant>,
+        mut decide: impl FnMut(&Broker, &DaemonBudget) -> Option<Grant>,
     ) -> Result<Option<Grant>, unisono_store::Error> {
         use unisono_store::Error;
 
-        let mut tries = 0..DECIDED_AT_MOST;
+        let mut tries = 0..DECISIONS_MAX;
         loop {
             let Some(grant) = decide(&self.broker, &self.rules) else {
                 return Ok(None);
@@ -382,10 +390,11 @@ impl State {
     }
 }
 
-/// Takes back what sessions hold by what their journals say, unless another program works on them.
+/// Takes back grants of sessions according to their journals, unless another program owns the
+/// sessions.
 async fn settle(
     journal: &Journal,
-    rules: &Rules,
+    rules: &DaemonBudget,
     broker: &Broker,
 ) -> Result<Vec<Grant>, unisono_store::Error> {
     let mut lowered = Vec::new();
@@ -397,14 +406,14 @@ async fn settle(
         }
         lowered.extend(match session_use(journal, session).await? {
             Some(session_use) => broker.lower(rules, session, session_use, clock::now()),
-            // Deleted, or it does not fold.
+            // Deleted, or its journal does not fold.
             None => broker.close(rules, session, clock::now()),
         });
     }
     Ok(lowered)
 }
 
-/// What a session's journal says it has in use, if it says anything.
+/// The usage of a session according to its journal; none if it has no readable journal.
 async fn session_use(
     journal: &Journal,
     session: SessionId,
@@ -431,18 +440,18 @@ impl Actor for BudgetBroker {
         let Args {
             journal,
             rules,
-            again,
+            is_restart: again,
         } = args;
         let (mut grants, mut broker) = Grants::open(&journal).await?;
         if !again {
             let lowered = settle(&journal, &rules, &broker).await?;
             match grants.append(&lowered).await {
-                // The next start finds out the same.
+                // The next start repeats this.
                 Err(error) if error.is_ephemeral() => {
-                    tracing::warn!(%error, "what sessions held cannot be written down");
+                    tracing::warn!(%error, "the grants of sessions cannot be recorded");
                     lowered.iter().for_each(|grant| broker.apply(grant));
                 }
-                // Another program was granted something meanwhile: what is held longer is safe.
+                // Another program got a grant meanwhile: a grant that stays longer is safe.
                 Err(_) if journal.cluster().is_some() => grants.refresh(&mut broker).await?,
                 Ok(()) => lowered.iter().for_each(|grant| broker.apply(grant)),
                 Err(error) => return Err(error.into()),
@@ -467,10 +476,10 @@ impl Actor for BudgetBroker {
         match message {
             Msg::Raise(request, reply) => state.on_raise(&myself, request, reply).await,
             Msg::Lower(back) => state.on_lower(back).await,
-            Msg::Gone(session) => state.on_gone(session).await,
+            Msg::SessionGone(session) => state.on_session_gone(session).await,
             Msg::Settle(sessions, reply) => {
                 state.on_settle(sessions).await;
-                // Whoever waited may have gone.
+                // The caller may have ended.
                 let _ = reply.send(());
             }
             Msg::TooLong { session, number } => state.on_too_long(session, number).await,

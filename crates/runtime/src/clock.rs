@@ -1,10 +1,10 @@
-//! The runtime's clock and its source of ids: the only place that reads either.
+//! The runtime's clock and its source of ids: only this file reads either.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use unisono_context::Timestamp;
 
-/// Now, in milliseconds since the Unix epoch.
+/// The current time, in milliseconds since the Unix epoch.
 pub fn now() -> Timestamp {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -1,19 +1,18 @@
 //! The compactor actor: carries out compaction steps.
 //!
-//! Owns the places and the queue of all compactions. Sessions send one step at a time through
-//! its [`Handle`]; the queue holds at most [`Options::compaction_queue`](crate::Options) steps.
-//! The steps of one turn share [`Options::compaction_deadline`](crate::Options): once it is over no
-//! model is asked any more.
-//! What is lost with a panic is answered as a failure; the session decides what to do about it.
-//! It also knows which summarisers failed too often and are left alone for a while.
+//! Owns the permits and the queue of all compactions. Sessions send one step at a time through its
+//! [`Handle`]; the queue contains at most [`Options::compaction_queue`](crate::Options) steps. The
+//! steps of one turn share [`Options::compaction_deadline`](crate::Options): after it no model is
+//! called. A panic is answered as a failure; the session decides what follows. The actor also knows
+//! which summarisers failed too often and are in a cool-down.
 
 mod allowance;
 mod ask;
 mod batch;
 mod carry_out;
 mod chain;
+mod cooldown;
 mod extract;
-mod rest;
 mod retry;
 mod spending;
 mod summarise;
@@ -31,64 +30,64 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
 use unisono_context::call::Usage;
 use unisono_session::assignment::CompactionJob;
-use unisono_session::budget::Ask;
+use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::{CallEnd, StepResult};
 
 use crate::address::ActorAddress;
 use crate::agent;
 use crate::clock;
-use crate::fair_queue::{FairQueue, Offer};
-use crate::load::Part;
+use crate::fair_queue::{Admission, FairQueue};
+use crate::load::GaugePart;
 use crate::runtime::Env;
 use crate::tokenizer;
 
-pub(crate) use allowance::Began;
+pub(crate) use allowance::CompactionStart;
 pub use allowance::Deadline;
 pub use chain::{Chain, Chains, Summariser};
 
 use allowance::Allowance;
-use rest::Rest;
+use cooldown::Cooldowns;
 
-/// How a step ended, or why it failed.
+/// The result of a step, or its failure.
 pub(crate) type StepEnd = Result<StepResult, Failure>;
 
-/// Why a step failed.
+/// A failed step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// Why.
+    /// The reason.
     pub(crate) reason: Arc<str>,
-    /// Whether the same step may succeed when it is asked for again.
-    pub(crate) again: bool,
+    /// Whether the same step may succeed on another try.
+    pub(crate) is_retryable: bool,
 }
 
 impl<T: Into<Arc<str>>> From<T> for Failure {
     fn from(reason: T) -> Failure {
         Failure {
             reason: reason.into(),
-            again: true,
+            is_retryable: true,
         }
     }
 }
 
-/// What is told of a step while it is carried out.
+/// The progress of a step.
 #[derive(Debug)]
 pub(crate) enum StepEvent {
-    /// What is being done.
-    Doing(Arc<str>),
-    /// What did not work.
-    Trouble(Arc<str>),
-    /// A model replied, and used that much.
+    /// The current action.
+    Progress(Arc<str>),
+    /// A problem.
+    Problem(Arc<str>),
+    /// A model replied, with this usage.
     Used { model: Arc<str>, usage: Usage },
-    /// A model would be asked: what that may take is to be reserved first.
-    Asks {
-        ask: Ask,
+    /// A model call must be reserved first.
+    Reserve {
+        ask: ReservationRequest,
         reply: oneshot::Sender<Result<Option<Arc<str>>, agent::Failure>>,
     },
-    /// A request that was reserved has ended without a reply.
+    /// A reserved request has ended without a reply.
     CallEnded { call: u32, end: CallEnd },
 }
 
-/// Told of a step how it goes on. Must not block.
+/// Receives the progress of a step. Must not block.
 #[derive(Clone)]
 pub(crate) struct Listener(pub(crate) Arc<dyn Fn(StepEvent) + Send + Sync>);
 
@@ -98,36 +97,37 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// What the compactor is sent.
+/// Messages to the compactor.
 #[derive(Debug)]
 pub(crate) enum Msg {
     /// Carry out a step.
-    Carry(Box<Job>),
+    CarryOut(Box<Job>),
     /// A step has ended.
     Done,
-    /// A model was asked for a summary.
-    Asked { model: Arc<str>, succeeded: bool },
+    /// A summariser answered or failed.
+    ModelAnswered { model: Arc<str>, succeeded: bool },
 }
 
-/// A step, and who waits for it.
+/// A step, and the channel for its result.
 #[derive(Debug)]
 pub(crate) struct Job {
     step: CompactionJob,
-    began: Began,
+    began: CompactionStart,
     listener: Listener,
     reply: oneshot::Sender<StepEnd>,
 }
 
-/// What others hold of it.
+/// The handle for sessions.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle(pub(crate) ActorAddress<Msg>);
 
 impl Handle {
-    /// Carries out a step of a compaction that began then; the listener is told how it goes on.
+    /// Carries out a step of a compaction that began at `began`; the listener receives its
+    /// progress.
     pub(crate) async fn carry_out(
         &self,
         step: CompactionJob,
-        began: Began,
+        began: CompactionStart,
         listener: Listener,
     ) -> StepEnd {
         let (reply, end) = oneshot::channel();
@@ -137,7 +137,7 @@ impl Handle {
             listener,
             reply,
         };
-        if self.0.send(Msg::Carry(Box::new(job))).await.is_err() {
+        if self.0.send(Msg::CarryOut(Box::new(job))).await.is_err() {
             return Err("the compactor is not available".into());
         }
         end.await
@@ -145,7 +145,7 @@ impl Handle {
     }
 }
 
-/// What the compactor is made of.
+/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) env: Arc<Env>,
     pub(crate) tokenizer: tokenizer::Handle,
@@ -158,58 +158,62 @@ pub(crate) struct State {
     env: Arc<Env>,
     tokenizer: tokenizer::Handle,
     fair_queue: FairQueue<Box<Job>>,
-    rest: Rest,
+    rest: Cooldowns,
 }
 
-/// A step under way, with all that carrying it out takes.
+/// A step in progress, with everything that it needs.
 pub(super) struct Work {
     job: CompactionJob,
     env: Arc<Env>,
     tokenizer: tokenizer::Handle,
-    /// How long it may take.
+    /// Its time limits.
     allowance: Allowance,
-    /// What was written ahead in this turn.
+    /// Summaries that were written ahead in this turn.
     drafts: batch::Drafts,
-    /// The summarisers that are left alone for now.
-    resting: BTreeSet<Arc<str>>,
+    /// The summarisers in a cool-down.
+    cooling_down: BTreeSet<Arc<str>>,
     listener: Listener,
     compactor: ActorRef<Msg>,
-    /// Requests that were reserved.
+    /// The number of reserved requests.
     calls: AtomicU32,
 }
 
 impl Work {
-    /// Says what is being done.
-    fn tell(&self, text: String) {
-        (self.listener.0)(StepEvent::Doing(text.into()));
+    /// Reports the current action.
+    fn report(&self, text: String) {
+        (self.listener.0)(StepEvent::Progress(text.into()));
     }
 
-    /// Says what did not work.
-    fn warn(&self, text: String) {
-        (self.listener.0)(StepEvent::Trouble(text.into()));
+    /// Reports a problem.
+    fn report_problem(&self, text: String) {
+        (self.listener.0)(StepEvent::Problem(text.into()));
     }
 
-    /// Says what a reply used, taken or not.
-    fn used(&self, model: &Arc<str>, usage: Usage) {
+    /// Reports the usage of a reply, whether or not it is accepted.
+    fn report_usage(&self, model: &Arc<str>, usage: Usage) {
         let model = model.clone();
         (self.listener.0)(StepEvent::Used { model, usage });
     }
 
-    /// Takes note of how a model did.
-    fn note(&self, model: &Arc<str>, succeeded: bool) {
+    /// Records whether a model succeeded.
+    fn record_outcome(&self, model: &Arc<str>, succeeded: bool) {
         let model = model.clone();
-        // A compactor that was started anew meanwhile knows of no failures.
-        let _ = self.compactor.send_message(Msg::Asked { model, succeeded });
+        // A compactor that was restarted meanwhile has no record of failures.
+        let _ = self
+            .compactor
+            .send_message(Msg::ModelAnswered { model, succeeded });
     }
 }
 
 impl State {
-    fn on_carry(&mut self, myself: &ActorRef<Msg>, job: Box<Job>) {
+    fn on_carry_out(&mut self, myself: &ActorRef<Msg>, job: Box<Job>) {
         match self.fair_queue.offer(job.step.session, job) {
-            Offer::Start(job) => self.start(myself, job),
-            Offer::Queued => {}
-            Offer::Full(job) => {
-                let _ = job.reply.send(Err("too many compactions wait".into()));
+            Admission::Start(job) => self.start(myself, job),
+            Admission::Queued => {}
+            Admission::Full(job) => {
+                let _ = job
+                    .reply
+                    .send(Err("too many compactions are waiting".into()));
             }
         }
     }
@@ -220,14 +224,14 @@ impl State {
         }
     }
 
-    fn on_asked(&mut self, model: Arc<str>, succeeded: bool) {
-        self.rest.note(model, succeeded, clock::now());
+    fn on_model_answered(&mut self, model: Arc<str>, succeeded: bool) {
+        self.rest.record(model, succeeded, clock::now());
     }
 
     fn start(&self, myself: &ActorRef<Msg>, job: Box<Job>) {
         let deadline = self.env.options.compaction_deadline.get();
         let now = Instant::now();
-        let place = Place(myself.clone());
+        let place = PermitGuard(myself.clone());
         let Job {
             step,
             began,
@@ -241,7 +245,7 @@ impl State {
             tokenizer: self.tokenizer.clone(),
             allowance,
             drafts: began.drafts,
-            resting: self.rest.resting(clock::now()),
+            cooling_down: self.rest.cooling_down(clock::now()),
             listener,
             compactor: myself.clone(),
             calls: AtomicU32::new(0),
@@ -252,25 +256,25 @@ impl State {
             let _place = place;
             let end = tokio::select! {
                 end = timeout_at(allowance.step, carry_out::carry_out(&work)) => end,
-                // Nobody waits any more: the turn was cancelled, or its session is gone.
+                // Nobody waits for the result: the turn was cancelled, or its session ended.
                 () = reply.closed() => return,
             };
             let time = allowance.step.saturating_duration_since(now).as_secs_f64();
             let late = |_| Err(format!("no result within {time:.1} s").into());
             let end = end.unwrap_or_else(late);
-            // The session may have been stopped meanwhile; it asks again when it returns.
+            // The session may have stopped meanwhile; it asks again when it returns.
             let _ = reply.send(end);
         };
         tokio::spawn(carried.instrument(span));
     }
 }
 
-/// Gives its place back when it is dropped, also by a panic.
-struct Place(ActorRef<Msg>);
+/// Releases the permit of a step when it is dropped, also by a panic.
+struct PermitGuard(ActorRef<Msg>);
 
-impl Drop for Place {
+impl Drop for PermitGuard {
     fn drop(&mut self) {
-        // An actor that is gone has no places to keep.
+        // An actor that has ended has no permits.
         let _ = self.0.send_message(Msg::Done);
     }
 }
@@ -285,13 +289,13 @@ impl Actor for Compactor {
         let fair_queue = FairQueue::new(
             options.compactions,
             options.compaction_queue,
-            Part::of(&options.load.compactions),
+            GaugePart::of(&options.load.compactions),
         );
         Ok(State {
             fair_queue,
             env: args.env,
             tokenizer: args.tokenizer,
-            rest: Rest::default(),
+            rest: Cooldowns::default(),
         })
     }
 
@@ -302,9 +306,9 @@ impl Actor for Compactor {
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            Msg::Carry(job) => state.on_carry(&myself, job),
+            Msg::CarryOut(job) => state.on_carry_out(&myself, job),
             Msg::Done => state.on_done(&myself),
-            Msg::Asked { model, succeeded } => state.on_asked(model, succeeded),
+            Msg::ModelAnswered { model, succeeded } => state.on_model_answered(model, succeeded),
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! The bounds of runs at work, of a turn, a session and the daemon: places in addition to that in
-//! the agent's own pool.
+//! Limits of active runs, of a turn, a session and the daemon: permits in addition to that of the
+//! agent's own pool.
 //!
-//! Sessions are served in turn, whatever their agents. An attempt that waits for others gives its
-//! place up and takes it back before it goes on.
+//! Sessions are served in turn, independently of their agents. An attempt that waits for others
+//! yields its permit and reacquires it before it continues.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,50 +10,50 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use unisono_context::{SessionId, TurnId};
 
-use crate::fair_queue::{FairQueue, Offer};
-use crate::load::Part;
+use crate::fair_queue::{Admission, FairQueue};
+use crate::load::GaugePart;
 
-/// The places; clones share them.
+/// A number of permits; clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct ConcurrencyLimit(Arc<Mutex<FairQueue<oneshot::Sender<Permit>>>>);
 
-/// A place, until it is dropped.
+/// A permit, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit(Option<ConcurrencyLimit>);
 
 impl ConcurrencyLimit {
-    /// A limit of so many places.
+    /// A limit with this number of permits.
     pub(crate) fn new(places: usize) -> ConcurrencyLimit {
-        // The pools bound how many wait.
+        // The pools limit the number of waiting runs.
         ConcurrencyLimit(Arc::new(Mutex::new(FairQueue::new(
             places,
             usize::MAX,
-            Part::default(),
+            GaugePart::default(),
         ))))
     }
 
-    /// Waits for a place for a run of a session.
-    pub(crate) async fn enter(&self, of: SessionId) -> Permit {
-        let (free, place) = oneshot::channel();
-        let offered = self.fair_queue().offer(of, free);
-        self.entered(matches!(offered, Offer::Start(_)), place)
+    /// Waits for a permit for a run of a session.
+    pub(crate) async fn enter(&self, session: SessionId) -> Permit {
+        let (free, permit) = oneshot::channel();
+        let offered = self.fair_queue().offer(session, free);
+        self.entered(matches!(offered, Admission::Start(_)), permit)
             .await
     }
 
-    /// Waits for a place that was given up, ahead of those that had none yet.
-    pub(crate) async fn enter_again(&self) -> Permit {
+    /// Waits for a yielded permit, before runs that never had one.
+    pub(crate) async fn reenter(&self) -> Permit {
         let (free, place) = oneshot::channel();
         let started = self.fair_queue().reacquire(free).is_some();
         self.entered(started, place).await
     }
 
-    async fn entered(&self, at_once: bool, place: oneshot::Receiver<Permit>) -> Permit {
+    async fn entered(&self, at_once: bool, permit: oneshot::Receiver<Permit>) -> Permit {
         if at_once {
             return Permit(Some(self.clone()));
         }
-        // Whoever is in gives its place on; the queue lives as long as this limit.
-        let given = place.await;
-        given.unwrap_or_else(|_| Permit(Some(self.clone())))
+        // Running attempts pass their permits on; the queue lives as long as this limit.
+        let received = permit.await;
+        received.unwrap_or_else(|_| Permit(Some(self.clone())))
     }
 
     fn fair_queue(&self) -> MutexGuard<'_, FairQueue<oneshot::Sender<Permit>>> {
@@ -71,38 +71,38 @@ impl Drop for Permit {
             let Some(next) = next else { return };
             match next.send(Permit(Some(concurrency.clone()))) {
                 Ok(()) => return,
-                // It has stopped waiting: the next one has it.
+                // It has stopped waiting: the next one gets the permit.
                 Err(mut permit) => drop(permit.0.take()),
             }
         }
     }
 }
 
-/// A run's own places, which it gives up while it waits for others. Clones are of the same run;
-/// without limits it has none and needs none.
+/// The permits of a run, which it yields while it waits for others. Clones belong to the same run;
+/// without limits it needs no permit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunPermits(Arc<Mutex<Vec<Permit>>>);
 
 impl RunPermits {
-    /// Has a place behind each of these limits from now on, one after the other.
-    pub(crate) async fn begin(&self, concurrency_limits: &[ConcurrencyLimit], of: SessionId) {
+    /// Acquires a permit of each limit, in order.
+    pub(crate) async fn begin(&self, concurrency_limits: &[ConcurrencyLimit], session: SessionId) {
         for concurrency in concurrency_limits {
-            let permit = concurrency.enter(of).await;
+            let permit = concurrency.enter(session).await;
             self.permits().push(permit);
         }
     }
 
-    /// Gives its places up; tells where they are had again.
+    /// Yields the permits; returns the limits for reacquiring them.
     pub(crate) fn yield_permits(&self) -> Vec<ConcurrencyLimit> {
         let permits = std::mem::take(&mut *self.permits());
         let concurrency_limits = permits.iter().filter_map(|permit| permit.0.clone());
         concurrency_limits.collect()
     }
 
-    /// Has them again.
-    pub(crate) async fn go_on(&self, concurrency_limits: Vec<ConcurrencyLimit>) {
+    /// Acquires the permits again.
+    pub(crate) async fn reacquire(&self, concurrency_limits: Vec<ConcurrencyLimit>) {
         for concurrency in concurrency_limits {
-            let permit = concurrency.enter_again().await;
+            let permit = concurrency.reenter().await;
             self.permits().push(permit);
         }
     }
@@ -112,7 +112,7 @@ impl RunPermits {
     }
 }
 
-/// How many runs may be at work at one time; none: as many as pools have places.
+/// The maximum numbers of active runs; none: limited only by the pools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveRuns {
     /// Of all sessions.
@@ -123,8 +123,8 @@ pub struct LiveRuns {
     pub turn: Option<usize>,
 }
 
-/// The concurrency limits of a session and its open turns: passed before an attempt waits for a place in its
-/// agent's pool, so that it keeps nobody else out.
+/// The concurrency limits of a session and its open turns. An attempt acquires these permits before
+/// it waits in its agent's pool, so that it does not block others there.
 #[derive(Debug, Default)]
 pub(crate) struct ConcurrencyLimits {
     session: Option<ConcurrencyLimit>,
@@ -132,8 +132,8 @@ pub(crate) struct ConcurrencyLimits {
 }
 
 impl ConcurrencyLimits {
-    /// What an attempt of a turn has to pass, in this order.
-    pub(crate) fn of(&mut self, turn: TurnId, most: LiveRuns) -> Vec<ConcurrencyLimit> {
+    /// The limits for an attempt of a turn, in order of acquisition.
+    pub(crate) fn for_turn(&mut self, turn: TurnId, most: LiveRuns) -> Vec<ConcurrencyLimit> {
         let of_turn = most.turn.map(|most| {
             let concurrency = self
                 .turns
@@ -150,8 +150,8 @@ impl ConcurrencyLimits {
         of_turn.into_iter().chain(of_session).collect()
     }
 
-    /// A turn has ended.
-    pub(crate) fn ended(&mut self, turn: TurnId) {
+    /// Forgets an ended turn.
+    pub(crate) fn turn_ended(&mut self, turn: TurnId) {
         self.turns.remove(&turn);
     }
 }
@@ -172,12 +172,12 @@ mod tests {
     async fn a_flood_of_one_session_lets_another_one_in_between() {
         let concurrency = ConcurrencyLimit::new(1);
         let first = concurrency.enter(A).await;
-        let (told, mut order) = tokio::sync::mpsc::unbounded_channel();
+        let (sender, mut order) = tokio::sync::mpsc::unbounded_channel();
         let enter = |of: SessionId, name: &'static str| {
-            let (concurrency, told) = (concurrency.clone(), told.clone());
+            let (concurrency, sender) = (concurrency.clone(), sender.clone());
             async move {
                 let _permit = concurrency.enter(of).await;
-                told.send(name).unwrap();
+                sender.send(name).unwrap();
             }
         };
         let mut all: Vec<Pin<Box<dyn Future<Output = ()> + Send>>> = Vec::new();
@@ -194,11 +194,11 @@ mod tests {
         while going.join_next().await.is_some() {}
         let mut names = Vec::new();
         order.recv_many(&mut names, 4).await;
-        // The flood was there before; the other session is second.
+        // The flood came first; the other session is second.
         assert_eq!(names, ["flood", "other", "flood", "flood"]);
     }
 
-    /// Polls once, and gives what came of it.
+    /// Polls once, and returns the output if it is ready.
     async fn polled_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
         tokio::select! {
             biased;
@@ -217,6 +217,6 @@ mod tests {
         drop(first);
         let again = concurrency.enter(B).await;
         drop(again);
-        drop(concurrency.enter_again().await);
+        drop(concurrency.reenter().await);
     }
 }

@@ -1,4 +1,4 @@
-//! What a program adds in Rust: kinds of agents, tools, language models.
+//! The extensions of a program in Rust: agent kinds, tools, language models.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,38 +8,39 @@ use ractor::Actor;
 use unisono_model::language::LanguageModel;
 
 use crate::agent::{ActorAgent, Agent, AnyAgent, Stop};
-use crate::mcp::Offer;
+use crate::mcp::ToolOffer;
 use crate::tool::{AnyTool, Tool};
 use crate::worker;
 
-/// What a program adds in Rust, by name: kinds of agents, tools, language models. Of two with the
-/// same name the later one wins.
+/// The extensions of a program in Rust, by name: agent kinds, tools, language models. A later
+/// extension replaces an earlier one with the same name.
 #[derive(Clone, Default)]
 pub struct Extensions {
-    kinds: BTreeMap<String, Kind>,
+    kinds: BTreeMap<String, RegisteredKind>,
     tools: BTreeMap<Arc<str>, Arc<dyn AnyTool>>,
     models: BTreeMap<Arc<str>, Arc<dyn LanguageModel>>,
 }
 
-/// What carries a kind out, and what of that has to be stopped.
+/// The implementation of a kind, and the part of it that must be stopped.
 #[derive(Clone)]
-struct Kind {
+struct RegisteredKind {
     agent: Arc<dyn AnyAgent>,
     stop: Option<Arc<dyn Stop>>,
 }
 
 impl Extensions {
-    /// Adds an agent, for definitions of that `kind`.
+    /// Adds an agent for definitions of this `kind`.
     #[must_use]
     pub fn agent(mut self, kind: impl Into<String>, agent: impl Agent) -> Extensions {
         let agent = Arc::new(agent);
-        self.kinds.insert(kind.into(), Kind { agent, stop: None });
+        self.kinds
+            .insert(kind.into(), RegisteredKind { agent, stop: None });
         self
     }
 
-    /// Adds an actor, for definitions of that `kind`: `make` gives it and what it is started with.
-    /// It is started with the first task, and again after it has ended; it is sent
-    /// [`worker::Msg`], and stopped with the runtime.
+    /// Adds an actor for definitions of this `kind`: `make` returns it and its arguments. It is
+    /// started with the first task, and again after it has ended; it receives [`worker::Msg`], and
+    /// is stopped with the runtime.
     #[must_use]
     pub fn actor<A>(
         mut self,
@@ -52,18 +53,18 @@ impl Extensions {
         let kind = kind.into();
         let agent = Arc::new(ActorAgent::new(kind.as_str().into(), make));
         let stop: Option<Arc<dyn Stop>> = Some(agent.clone());
-        self.kinds.insert(kind, Kind { agent, stop });
+        self.kinds.insert(kind, RegisteredKind { agent, stop });
         self
     }
 
-    /// Adds a tool, for agents that name it among their `tools`.
+    /// Adds a tool for agents that list it among their `tools`.
     #[must_use]
     pub fn tool(mut self, tool: impl Tool) -> Extensions {
         self.tools.insert(tool.spec().name, Arc::new(tool));
         self
     }
 
-    /// Adds a language model, as `provider/model`. The provider is one of the program itself.
+    /// Adds a language model as `provider/model`. The provider must not be a configured one.
     #[must_use]
     pub fn model(
         mut self,
@@ -89,8 +90,8 @@ impl Extensions {
         &self.models
     }
 
-    /// What models are told of the tools, and what a repeated call of each does.
-    pub fn offers(&self) -> Vec<Offer> {
+    /// The specifications and contracts of the tools.
+    pub fn offers(&self) -> Vec<ToolOffer> {
         self.tools.values().map(|tool| tool.offer()).collect()
     }
 
@@ -102,7 +103,7 @@ impl Extensions {
         self.tools.get(name).cloned()
     }
 
-    /// Stops the actors among them.
+    /// Stops the actors.
     pub(crate) async fn stop(&self) {
         for stop in self.kinds.values().filter_map(|kind| kind.stop.as_ref()) {
             stop.stop().await;

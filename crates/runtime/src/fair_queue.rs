@@ -1,51 +1,51 @@
-//! Admission to a bounded number of places: start, wait in a bounded queue, or be turned away.
+//! Admission to a limited number of permits: start, wait in a bounded queue, or be rejected.
 //!
-//! Who waits is served in turn: one job of each session, then one more of each. Within a session
-//! jobs are served in the order in which they came. A queue that is full turns away the newest
-//! job of whoever has most of them waiting, so that who floods it turns itself away.
+//! Waiting sessions are served in turn: one job of each session, then the next of each. Jobs of one
+//! session keep their order. A full queue rejects the newest job of the session with the most
+//! waiting jobs, so that a flooding session rejects its own jobs.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use unisono_context::SessionId;
 
-use crate::load::Part;
+use crate::load::GaugePart;
 
-/// What one job weighs in the mean of the times jobs took: an eighth.
+/// The weight of a job in the mean duration: an eighth.
 const WEIGHT: u32 = 8;
 
-/// Jobs that run and jobs that wait.
+/// Running and waiting jobs.
 #[derive(Debug)]
 pub(crate) struct FairQueue<T> {
     running: usize,
     places: usize,
     waiting: HashMap<SessionId, VecDeque<T>>,
-    /// Those of whom something waits, whose turn is next first.
+    /// Sessions with waiting jobs; the next one is first.
     turns: VecDeque<SessionId>,
     queued: usize,
-    /// Those that lent their place and want it back.
+    /// Jobs that yielded their permit and want it back.
     returning: VecDeque<T>,
     bound: usize,
-    /// Told how many run and wait.
-    told: Part,
-    /// The mean of the times that jobs took, recent ones most; none before the first has ended.
-    took: Option<Duration>,
+    /// Shows the numbers of running and waiting jobs.
+    gauge: GaugePart,
+    /// The moving average of job durations; none before the first job has ended.
+    mean_time: Option<Duration>,
 }
 
-/// What became of an offered job.
+/// The result of an offered job.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Offer<T> {
-    /// It has a place: start it.
+pub(crate) enum Admission<T> {
+    /// It has a permit: start it.
     Start(T),
     /// It waits.
     Queued,
-    /// The queue is full, and this one is turned away: the offered one, or another in its place.
+    /// The queue is full, and this job is rejected: the offered one, or another one instead.
     Full(T),
 }
 
 impl<T> FairQueue<T> {
-    /// A queue with so many places (at least one) and a queue of at most `bound`.
-    pub(crate) fn new(places: usize, bound: usize, told: Part) -> FairQueue<T> {
+    /// A queue with this number of permits (at least one), in which at most `bound` jobs wait.
+    pub(crate) fn new(places: usize, bound: usize, gauge: GaugePart) -> FairQueue<T> {
         FairQueue {
             running: 0,
             places: places.max(1),
@@ -54,115 +54,118 @@ impl<T> FairQueue<T> {
             queued: 0,
             returning: VecDeque::new(),
             bound,
-            took: None,
-            told,
+            mean_time: None,
+            gauge,
         }
     }
 
-    fn tell(&mut self) {
-        self.told
+    fn update_gauge(&mut self) {
+        self.gauge
             .set(self.running, self.queued + self.returning.len());
     }
 
-    /// Asks for a place for a job of a session.
-    pub(crate) fn offer(&mut self, of: SessionId, job: T) -> Offer<T> {
-        let offer = self.place(of, job);
-        self.tell();
+    /// Requests a permit for a job of a session.
+    pub(crate) fn offer(&mut self, session: SessionId, job: T) -> Admission<T> {
+        let offer = self.place(session, job);
+        self.update_gauge();
         offer
     }
 
-    fn place(&mut self, of: SessionId, job: T) -> Offer<T> {
+    fn place(&mut self, session: SessionId, job: T) -> Admission<T> {
         if self.running < self.places {
             self.running += 1;
-            return Offer::Start(job);
+            return Admission::Start(job);
         }
         if self.queued < self.bound {
-            self.queue(of, job);
-            return Offer::Queued;
+            self.queue(session, job);
+            return Admission::Queued;
         }
-        let own = self.waiting.get(&of).map_or(0, VecDeque::len);
-        let longest = self.waiting.iter().map(|(of, jobs)| (jobs.len(), *of));
+        let own = self.waiting.get(&session).map_or(0, VecDeque::len);
+        let longest = self
+            .waiting
+            .iter()
+            .map(|(session, jobs)| (jobs.len(), *session));
         match longest.max() {
             Some((most, greedy)) if most > own + 1 => match self.take_newest(greedy) {
                 Some(turned_away) => {
-                    self.queue(of, job);
-                    Offer::Full(turned_away)
+                    self.queue(session, job);
+                    Admission::Full(turned_away)
                 }
-                None => Offer::Full(job),
+                None => Admission::Full(job),
             },
-            _ => Offer::Full(job),
+            _ => Admission::Full(job),
         }
     }
 
-    /// Asks for a place again for a job that lent its own ([`FairQueue::done`]): ahead of those that
-    /// had none yet, and never turned away. Gives it back where it can go on at once.
+    /// Requests a permit again for a job that yielded its own ([`FairQueue::done`]): before jobs
+    /// that never had one, and never rejected. Returns the job if it can continue at once.
     pub(crate) fn reacquire(&mut self, job: T) -> Option<T> {
         if self.running < self.places {
             self.running += 1;
-            self.tell();
+            self.update_gauge();
             return Some(job);
         }
         self.returning.push_back(job);
-        self.tell();
+        self.update_gauge();
         None
     }
 
-    /// A running job is done, or lends its place: gives the one that takes it.
+    /// A running job has ended, or yields its permit: returns the job that gets it.
     pub(crate) fn done(&mut self) -> Option<T> {
         let returning = self.returning.pop_front();
         let next = returning.or_else(|| self.next());
         if next.is_none() {
             self.running = self.running.saturating_sub(1);
         }
-        self.tell();
+        self.update_gauge();
         next
     }
 
-    /// A job took so long.
-    pub(crate) fn took(&mut self, time: Duration) {
-        self.took = Some(self.took.map_or(time, |mean| {
+    /// Records the duration of a job.
+    pub(crate) fn record_time(&mut self, time: Duration) {
+        self.mean_time = Some(self.mean_time.map_or(time, |mean| {
             mean.saturating_mul(WEIGHT - 1).saturating_add(time) / WEIGHT
         }));
     }
 
-    /// How many wait.
+    /// The number of waiting jobs.
     pub(crate) fn queued(&self) -> usize {
         self.queued
     }
 
-    /// How long one that came now would wait: until all that wait have had a place, by how long
-    /// recent jobs took; a second for each round of places where that is not known.
+    /// The expected wait of a new job: until all waiting jobs have had a permit, based on recent
+    /// durations; one second per round if these are unknown.
     pub(crate) fn expected_wait(&self) -> Duration {
         let rounds = (self.queued / self.places).saturating_add(1);
-        let each = self.took.unwrap_or(Duration::from_secs(1));
+        let each = self.mean_time.unwrap_or(Duration::from_secs(1));
         each.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
     }
 
-    fn queue(&mut self, of: SessionId, job: T) {
-        let jobs = self.waiting.entry(of).or_default();
+    fn queue(&mut self, session: SessionId, job: T) {
+        let jobs = self.waiting.entry(session).or_default();
         if jobs.is_empty() {
-            self.turns.push_back(of);
+            self.turns.push_back(session);
         }
         jobs.push_back(job);
         self.queued += 1;
     }
 
     fn next(&mut self) -> Option<T> {
-        let of = self.turns.pop_front()?;
-        let jobs = self.waiting.get_mut(&of)?;
+        let session = self.turns.pop_front()?;
+        let jobs = self.waiting.get_mut(&session)?;
         let job = jobs.pop_front();
         if jobs.is_empty() {
-            self.waiting.remove(&of);
+            self.waiting.remove(&session);
         } else {
-            self.turns.push_back(of);
+            self.turns.push_back(session);
         }
         self.queued = self.queued.saturating_sub(usize::from(job.is_some()));
         job
     }
 
-    fn take_newest(&mut self, of: SessionId) -> Option<T> {
-        // It keeps at least one: only who has more than one is turned away.
-        let job = self.waiting.get_mut(&of)?.pop_back()?;
+    fn take_newest(&mut self, session: SessionId) -> Option<T> {
+        // The session keeps at least one: only a session with more than one job is chosen.
+        let job = self.waiting.get_mut(&session)?.pop_back()?;
         self.queued = self.queued.saturating_sub(1);
         Some(job)
     }
@@ -179,22 +182,22 @@ mod tests {
 
     #[test]
     fn jobs_start_wait_and_are_turned_away_in_that_order() {
-        let mut fair_queue = FairQueue::new(1, 1, Part::default());
-        assert_eq!(fair_queue.offer(A, 'a'), Offer::Start('a'));
-        assert_eq!(fair_queue.offer(A, 'b'), Offer::Queued);
-        assert_eq!(fair_queue.offer(A, 'c'), Offer::Full('c'));
+        let mut fair_queue = FairQueue::new(1, 1, GaugePart::default());
+        assert_eq!(fair_queue.offer(A, 'a'), Admission::Start('a'));
+        assert_eq!(fair_queue.offer(A, 'b'), Admission::Queued);
+        assert_eq!(fair_queue.offer(A, 'c'), Admission::Full('c'));
         assert_eq!(fair_queue.done(), Some('b'));
         assert_eq!(fair_queue.done(), None);
-        assert_eq!(fair_queue.offer(A, 'd'), Offer::Start('d'));
+        assert_eq!(fair_queue.offer(A, 'd'), Admission::Start('d'));
     }
 
     #[test]
     fn who_lent_a_place_has_the_next_one() {
         let gauge = Gauge::default();
-        let mut fair_queue = FairQueue::new(1, 2, Part::of(&gauge));
-        assert_eq!(fair_queue.offer(A, 'a'), Offer::Start('a'));
-        assert_eq!(fair_queue.offer(A, 'b'), Offer::Queued);
-        assert_eq!(fair_queue.offer(A, 'c'), Offer::Queued);
+        let mut fair_queue = FairQueue::new(1, 2, GaugePart::of(&gauge));
+        assert_eq!(fair_queue.offer(A, 'a'), Admission::Start('a'));
+        assert_eq!(fair_queue.offer(A, 'b'), Admission::Queued);
+        assert_eq!(fair_queue.offer(A, 'c'), Admission::Queued);
         assert_eq!(fair_queue.done(), Some('b'), "`a` lends its place to `b`");
         assert_eq!(fair_queue.reacquire('a'), None);
         assert_eq!((gauge.working(), gauge.waiting()), (1, 2));
@@ -208,37 +211,37 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_served_in_turn_however_many_jobs_one_of_them_has() {
-        let mut fair_queue = FairQueue::new(1, 2_000, Part::default());
-        assert_eq!(fair_queue.offer(A, 0), Offer::Start(0));
+    fn sessions_are_served_in_turn_regardless_of_their_number_of_jobs() {
+        let mut fair_queue = FairQueue::new(1, 2_000, GaugePart::default());
+        assert_eq!(fair_queue.offer(A, 0), Admission::Start(0));
         for job in 1..1_000 {
-            assert_eq!(fair_queue.offer(A, job), Offer::Queued);
+            assert_eq!(fair_queue.offer(A, job), Admission::Queued);
         }
         for job in [1_000, 1_001] {
-            assert_eq!(fair_queue.offer(B, job), Offer::Queued);
+            assert_eq!(fair_queue.offer(B, job), Admission::Queued);
         }
-        assert_eq!(fair_queue.offer(C, 1_002), Offer::Queued);
+        assert_eq!(fair_queue.offer(C, 1_002), Admission::Queued);
         let served: Vec<_> = (0..7).filter_map(|_| fair_queue.done()).collect();
         assert_eq!(served, [1, 1_000, 1_002, 2, 1_001, 3, 4]);
     }
 
     #[test]
-    fn who_floods_a_queue_turns_itself_away() {
-        let mut fair_queue = FairQueue::new(1, 4, Part::default());
-        assert_eq!(fair_queue.offer(A, 0), Offer::Start(0));
+    fn a_flooding_session_rejects_its_own_jobs() {
+        let mut fair_queue = FairQueue::new(1, 4, GaugePart::default());
+        assert_eq!(fair_queue.offer(A, 0), Admission::Start(0));
         for job in 1..5 {
-            assert_eq!(fair_queue.offer(A, job), Offer::Queued);
+            assert_eq!(fair_queue.offer(A, job), Admission::Queued);
         }
-        assert_eq!(fair_queue.offer(A, 5), Offer::Full(5));
+        assert_eq!(fair_queue.offer(A, 5), Admission::Full(5));
         assert_eq!(
             fair_queue.offer(B, 6),
-            Offer::Full(4),
+            Admission::Full(4),
             "the newest of the flood"
         );
-        assert_eq!(fair_queue.offer(B, 7), Offer::Full(3));
+        assert_eq!(fair_queue.offer(B, 7), Admission::Full(3));
         assert_eq!(
             fair_queue.offer(B, 8),
-            Offer::Full(8),
+            Admission::Full(8),
             "each has half of it now"
         );
         assert_eq!(fair_queue.queued(), 4);
@@ -248,19 +251,19 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_foretold_by_how_long_recent_jobs_took() {
-        let mut fair_queue = FairQueue::new(2, 100, Part::default());
+    fn the_expected_wait_follows_from_recent_durations() {
+        let mut fair_queue = FairQueue::new(2, 100, GaugePart::default());
         assert_eq!(fair_queue.expected_wait(), Duration::from_secs(1));
         for job in 0..10 {
             fair_queue.offer(A, job);
         }
-        fair_queue.took(Duration::from_secs(8));
+        fair_queue.record_time(Duration::from_secs(8));
         assert_eq!(
             fair_queue.expected_wait(),
             Duration::from_secs(40),
             "eight wait for two places"
         );
-        fair_queue.took(Duration::from_secs(16));
+        fair_queue.record_time(Duration::from_secs(16));
         assert_eq!(fair_queue.expected_wait(), Duration::from_secs(45));
     }
 }

@@ -1,8 +1,8 @@
-//! Hooks: programs and servers that sessions ask before and after what they do.
+//! Hooks: programs and servers that a session asks before and after its actions.
 //!
-//! A hook is told one JSON object and answers with one, or with nothing. It is asked once for each
-//! answer that a session needs; what came of that is a fact of the session. Asked again after a
-//! crash, it is told the same `id`.
+//! A hook gets one JSON object and answers with one, or with nothing. It is asked once for each
+//! answer that a session needs; the result is a fact of the session. After a crash the question is
+//! repeated with the same `id`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,48 +16,48 @@ use unisono_model::client::HttpEndpoint;
 use unisono_model::provider::{Address, Header, Settings};
 use unisono_session::agent::Command;
 use unisono_session::assignment::{HookJob, HookSubject};
-use unisono_session::event::{HookReply, PinnedBy};
+use unisono_session::event::{HookReply, MessageReference};
 
 use crate::process;
 
-/// How many characters of a text a hook is told; arguments of calls are told whole.
+/// The maximum number of characters of a text for a hook; arguments of calls are complete.
 const TEXT_CHARS: usize = 65_536;
-/// The longest answer of a hook, in bytes.
+/// The maximum size of a hook's answer, in bytes.
 const ANSWER_BYTES: usize = 65_536;
-/// Characters of a reason, and of instructions, that are kept.
+/// The number of characters of a reason, and of instructions, that are kept.
 const REASON_CHARS: usize = 1_000;
 const INSTRUCTION_CHARS: usize = 8_000;
-/// The most messages that one answer pins.
+/// The maximum number of messages that one answer pins.
 const PINS: usize = 100;
-/// How much longer than a hook may take its server would be waited for.
+/// The time that a server is awaited beyond the hook's timeout.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// A hook: where it is, and how long it may take.
+/// A hook: its target and its timeout.
 #[derive(Clone, Debug)]
 pub struct Hook {
     /// Its name.
     pub name: Arc<str>,
-    /// Where it is.
-    pub reach: HookReach,
-    /// The time for one answer.
+    /// Its target.
+    pub target: HookTarget,
+    /// The timeout of one answer.
     pub timeout: Duration,
 }
 
-/// Where a hook is.
+/// The target of a hook.
 #[derive(Clone, Debug)]
-pub enum HookReach {
+pub enum HookTarget {
     /// A program: it reads the object on standard input and writes its answer to standard output.
     Program(Command),
     /// A server: the object is the body of a POST request, its answer the body of the response.
     Address {
         /// The address.
         url: Address,
-        /// Sent with each request.
+        /// The headers of each request.
         headers: Vec<Header>,
     },
 }
 
-/// The hooks of a runtime, and how many sessions have to tell them of turns that have ended.
+/// The hooks of a runtime, and the number of sessions with pending hooks of ended turns.
 #[derive(Debug, Default)]
 pub(crate) struct Hooks {
     all: BTreeMap<Arc<str>, Hook>,
@@ -73,18 +73,18 @@ impl Hooks {
         }
     }
 
-    /// Asks the hook of a job; why it gave no answer, for people.
+    /// Asks the hook of a job; an error says why there is no answer, for people.
     pub(crate) async fn ask(&self, job: &HookJob) -> Result<HookReply, Arc<str>> {
         let Some(hook) = self.all.get(&job.hook) else {
-            return Err("the settings have no hook of that name any more".into());
+            return Err("the settings no longer have a hook with this name".into());
         };
-        let asked = async {
-            match &hook.reach {
-                HookReach::Program(command) => of_program(command, job).await,
-                HookReach::Address { url, headers } => of_server(hook, url, headers, job).await,
+        let answering = async {
+            match &hook.target {
+                HookTarget::Program(command) => of_program(command, job).await,
+                HookTarget::Address { url, headers } => of_server(hook, url, headers, job).await,
             }
         };
-        let answer = match tokio::time::timeout(hook.timeout, asked).await {
+        let answer = match tokio::time::timeout(hook.timeout, answering).await {
             Ok(answer) => answer.and_then(|bytes| read(&bytes)),
             Err(_) => Err(format!(
                 "it took longer than {} ms",
@@ -98,26 +98,26 @@ impl Hooks {
         })
     }
 
-    /// A session has to tell hooks of turns that have ended, as long as this is there.
-    pub(crate) fn telling(&self) -> Telling {
+    /// Marks a session as having pending hooks of ended turns, until the guard is dropped.
+    pub(crate) fn track_end_hooks(&self) -> EndHooksGuard {
         self.telling.send_modify(|telling| *telling += 1);
-        Telling(self.telling.clone())
+        EndHooksGuard(self.telling.clone())
     }
 
-    /// Waits until all hooks are told, so long at most.
+    /// Waits until no session has pending hooks, at most this long.
     pub(crate) async fn settled(&self, patience: Duration) {
         let mut telling = self.telling.subscribe();
         let none = telling.wait_for(|telling| *telling == 0);
-        // Those that take longer are asked again at the next start.
+        // Hooks that take longer are asked again at the next start.
         let _ = tokio::time::timeout(patience, none).await;
     }
 }
 
-/// A session that has to tell hooks of turns that have ended.
+/// A session with pending hooks of ended turns.
 #[derive(Debug)]
-pub(crate) struct Telling(Arc<watch::Sender<usize>>);
+pub(crate) struct EndHooksGuard(Arc<watch::Sender<usize>>);
 
-impl Drop for Telling {
+impl Drop for EndHooksGuard {
     fn drop(&mut self) {
         self.0
             .send_modify(|telling| *telling = telling.saturating_sub(1));
@@ -134,11 +134,11 @@ async fn of_program(command: &Command, job: &HookJob) -> Result<Vec<u8>, String>
         Ok(finished) if finished.status.success() => Ok(finished.stdout),
         Ok(finished) => {
             let (program, status) = (&command.program, finished.status);
-            let said = match finished.stderr.as_str() {
+            let stderr_note = match finished.stderr.as_str() {
                 "" => String::new(),
-                said => format!(": {said}"),
+                stderr_note => format!(": {stderr_note}"),
             };
-            Err(format!("`{program}` ended with {status}{said}"))
+            Err(format!("`{program}` ended with {status}{stderr_note}"))
         }
         Err(process::Error::Flooded { program, limit }) => Err(format!(
             "`{program}` wrote more than {limit} bytes and was killed"
@@ -155,7 +155,7 @@ async fn of_server(
 ) -> Result<Vec<u8>, String> {
     let mut settings = Settings::for_endpoint(hook.name.clone(), url.clone());
     settings.headers = headers.to_vec();
-    // Until its own limit ends it, it is waited for.
+    // The hook's own timeout ends the wait.
     let limit = hook.timeout + GRACE;
     settings.timeouts.first_byte = limit;
     settings.timeouts.idle = limit;
@@ -168,31 +168,31 @@ async fn of_server(
     sent.map_err(|failure| format!("{origin}: {}", failure.reason))
 }
 
-/// What a hook is told.
+/// The input of a hook.
 fn document(job: &HookJob) -> Bytes {
-    let mut told = Map::new();
-    let mut say = |name: &str, value: Value| told.insert(name.to_owned(), value);
-    say("event", job.event.name().into());
-    say("id", job.id.to_string().into());
-    say("hook", (*job.hook).into());
-    say("session", job.session.to_string().into());
-    say("branch", (*job.branch).into());
-    say("turn", job.turn.to_string().into());
+    let mut fields = Map::new();
+    let mut insert = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+    insert("event", job.event.name().into());
+    insert("id", job.id.to_string().into());
+    insert("hook", (*job.hook).into());
+    insert("session", job.session.to_string().into());
+    insert("branch", (*job.branch).into());
+    insert("turn", job.turn.to_string().into());
     match &job.subject {
         HookSubject::Task(task) => {
-            say("task", text(task));
+            insert("task", text(task));
         }
         HookSubject::Compaction {
             tokens,
             messages,
             checkpoint,
         } => {
-            say("tokens", (*tokens).into());
-            say(
+            insert("tokens", (*tokens).into());
+            insert(
                 "messages",
                 json!(messages.map(|(first, last)| [first, last])),
             );
-            say("checkpoint", json!(checkpoint));
+            insert("checkpoint", json!(checkpoint));
         }
         HookSubject::Call {
             call,
@@ -202,27 +202,27 @@ fn document(job: &HookJob) -> Bytes {
             arguments,
         } => {
             let read: Result<Value, _> = serde_json::from_str(arguments);
-            say("call", call.to_string().into());
-            say("run", run.to_string().into());
-            say("agent", agent.as_str().into());
-            say("tool", (**tool).into());
-            // What is no JSON is told as the model wrote it.
-            say("arguments", read.unwrap_or_else(|_| (**arguments).into()));
+            insert("call", call.to_string().into());
+            insert("run", run.to_string().into());
+            insert("agent", agent.as_str().into());
+            insert("tool", (**tool).into());
+            // Invalid JSON is passed on as the model wrote it.
+            insert("arguments", read.unwrap_or_else(|_| (**arguments).into()));
         }
         HookSubject::End {
             state,
             error,
             answer,
         } => {
-            say("state", (*state).into());
-            say("error", error.as_deref().map_or(Value::Null, text));
-            say("answer", answer.as_deref().map_or(Value::Null, text));
+            insert("state", (*state).into());
+            insert("error", error.as_deref().map_or(Value::Null, text));
+            insert("answer", answer.as_deref().map_or(Value::Null, text));
         }
     }
-    Value::Object(told).to_string().into()
+    Value::Object(fields).to_string().into()
 }
 
-/// A text as far as a hook is told it.
+/// A text, cut to the maximum for hooks.
 fn text(text: &str) -> Value {
     cut(text, TEXT_CHARS).into()
 }
@@ -234,7 +234,7 @@ fn cut(text: &str, chars: usize) -> String {
     }
 }
 
-/// What a hook answers: nothing, or one JSON object.
+/// Parses the answer of a hook: empty, or one JSON object.
 fn read(bytes: &[u8]) -> Result<HookReply, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "its answer is not UTF-8".to_owned())?;
     if text.trim().is_empty() {
@@ -244,16 +244,16 @@ fn read(bytes: &[u8]) -> Result<HookReply, String> {
     let read: Result<Value, _> = serde_json::from_str(text);
     let object = match read {
         Ok(Value::Object(object)) => object,
-        Ok(_) => return Err(format!("its answer is no JSON object: {:?}", shown())),
-        Err(error) => return Err(format!("its answer is no JSON ({error}): {:?}", shown())),
+        Ok(_) => return Err(format!("its answer is not a JSON object: {:?}", shown())),
+        Err(error) => return Err(format!("its answer is not JSON ({error}): {:?}", shown())),
     };
-    let said = |name: &str| match object.get(name) {
+    let sent = |name: &str| match object.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.as_str())),
-        Some(_) => Err(format!("`{name}` of its answer is no text")),
+        Some(_) => Err(format!("`{name}` of its answer is not a text")),
     };
-    let reason = said("reason")?.unwrap_or("it gave no reason");
-    let deny = match said("decision")? {
+    let reason = sent("reason")?.unwrap_or("it gave no reason");
+    let deny = match sent("decision")? {
         None | Some("allow") => None,
         Some("deny") => Some(cut(reason, REASON_CHARS).into()),
         Some(other) => {
@@ -263,7 +263,7 @@ fn read(bytes: &[u8]) -> Result<HookReply, String> {
             ));
         }
     };
-    let instructions = said("instructions")?.map(str::trim);
+    let instructions = sent("instructions")?.map(str::trim);
     let instructions = instructions.filter(|text| !text.is_empty());
     Ok(HookReply {
         deny,
@@ -273,18 +273,20 @@ fn read(bytes: &[u8]) -> Result<HookReply, String> {
 }
 
 /// Messages by their numbers or ids.
-fn pins(value: Option<&Value>) -> Result<Vec<PinnedBy>, String> {
+fn pins(value: Option<&Value>) -> Result<Vec<MessageReference>, String> {
     let named = match value {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(named)) if named.len() <= PINS => named,
         Some(Value::Array(_)) => return Err(format!("it pins more than {PINS} messages")),
-        Some(_) => return Err("`pin` of its answer is no list".to_owned()),
+        Some(_) => return Err("`pin` of its answer is not a list".to_owned()),
     };
     let each = named.iter().map(|one| {
         let number = one.as_u64().and_then(|number| u32::try_from(number).ok());
         let id = one.as_str().and_then(|text| text.parse::<MessageId>().ok());
         let number = number.filter(|number| *number > 0).map(Ordinal);
-        let named = number.map(PinnedBy::Number).or(id.map(PinnedBy::Id));
+        let named = number
+            .map(MessageReference::Number)
+            .or(id.map(MessageReference::Id));
         named.ok_or_else(|| {
             format!("it pins {one}, which is neither the number of a message nor its id")
         })
@@ -294,7 +296,7 @@ fn pins(value: Option<&Value>) -> Result<Vec<PinnedBy>, String> {
 
 #[cfg(test)]
 mod tests {
-    //! What hooks are told, and what their answers mean.
+    //! Inputs of hooks, and the meaning of their answers.
 
     use unisono_context::{CallId, RunId, SessionId, TurnId};
     use unisono_session::event::{HookPlace, HookPoint};
@@ -323,12 +325,12 @@ mod tests {
         }
     }
 
-    fn told(event: HookEvent, subject: HookSubject) -> Value {
+    fn sent_document(event: HookEvent, subject: HookSubject) -> Value {
         serde_json::from_slice(&document(&job(event, subject))).unwrap()
     }
 
     #[test]
-    fn a_hook_is_told_what_it_is_about() {
+    fn a_hook_gets_the_subject_of_its_event() {
         let call = |arguments: &str| HookSubject::Call {
             call: CallId::from_u128(1),
             run: RunId::from_u128(4),
@@ -336,27 +338,27 @@ mod tests {
             tool: "files__write".into(),
             arguments: arguments.into(),
         };
-        let said = told(HookEvent::BeforeToolCall, call("{\"path\":\"/etc\"}"));
-        assert_eq!(said["event"], "before_tool_call");
-        assert_eq!(said["id"], CallId::from_u128(1).to_string());
-        assert_eq!(said["arguments"], json!({"path": "/etc"}));
+        let sent = sent_document(HookEvent::BeforeToolCall, call("{\"path\":\"/etc\"}"));
+        assert_eq!(sent["event"], "before_tool_call");
+        assert_eq!(sent["id"], CallId::from_u128(1).to_string());
+        assert_eq!(sent["arguments"], json!({"path": "/etc"}));
         assert_eq!(
-            (&said["tool"], &said["agent"]),
+            (&sent["tool"], &sent["agent"]),
             (&json!("files__write"), &json!("clerk"))
         );
-        let said = told(HookEvent::BeforeToolCall, call("no JSON"));
-        assert_eq!(said["arguments"], "no JSON");
-        // What decides about a call is never cut.
+        let sent = sent_document(HookEvent::BeforeToolCall, call("no JSON"));
+        assert_eq!(sent["arguments"], "no JSON");
+        // The arguments of a call are never cut.
         let long = format!("{{\"text\":\"{}\"}}", "x".repeat(TEXT_CHARS * 2));
-        let said = told(HookEvent::BeforeToolCall, call(&long));
+        let sent = sent_document(HookEvent::BeforeToolCall, call(&long));
         assert_eq!(
-            said["arguments"]["text"].as_str().unwrap().len(),
+            sent["arguments"]["text"].as_str().unwrap().len(),
             TEXT_CHARS * 2
         );
         let task = HookSubject::Task("ü".repeat(TEXT_CHARS + 1).into());
-        let said = told(HookEvent::TurnAccepted, task);
+        let sent = sent_document(HookEvent::TurnAccepted, task);
         assert_eq!(
-            said["task"].as_str().unwrap().chars().count(),
+            sent["task"].as_str().unwrap().chars().count(),
             TEXT_CHARS + 1
         );
         let end = HookSubject::End {
@@ -364,15 +366,15 @@ mod tests {
             error: Some("no".into()),
             answer: None,
         };
-        let said = told(HookEvent::TurnEnded, end);
+        let sent = sent_document(HookEvent::TurnEnded, end);
         assert_eq!(
-            (&said["state"], &said["answer"]),
+            (&sent["state"], &sent["answer"]),
             (&json!("failed"), &Value::Null)
         );
     }
 
     #[test]
-    fn an_answer_is_nothing_or_an_object() {
+    fn a_hook_answer_is_empty_or_an_object() {
         let deny = |reason: &str| HookReply {
             deny: Some(reason.into()),
             ..HookReply::default()
@@ -390,7 +392,7 @@ mod tests {
             (
                 "{\"pin\":[3],\"instructions\":\" Keep names. \"}",
                 Ok(HookReply {
-                    pin: vec![PinnedBy::Number(Ordinal(3))],
+                    pin: vec![MessageReference::Number(Ordinal(3))],
                     instructions: Some("Keep names.".into()),
                     ..HookReply::default()
                 }),
@@ -418,13 +420,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_hook_that_is_not_there_gives_no_answer() {
+    async fn a_missing_hook_gives_no_answer() {
         let job = job(HookEvent::TurnEnded, HookSubject::Task("x".into()));
         let none = Hooks::new(&[]).ask(&job).await.unwrap_err();
         assert!(none.contains("no hook of that name"), "{none}");
         let program = |program: &str, args: &[&str]| Hook {
             name: "guard".into(),
-            reach: HookReach::Program(Command {
+            target: HookTarget::Program(Command {
                 program: program.into(),
                 args: args.iter().map(|arg| (*arg).into()).collect(),
                 env: BTreeMap::new(),

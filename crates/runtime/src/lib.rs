@@ -1,10 +1,10 @@
 #![doc = include_str!("../README.md")]
 //!
-//! [`Runtime`] starts the tree and gives [`Handle`]s to sessions; [`Agent`] is what an author of
-//! an agent implements. Everything else is inside: the supervisor with the tokenizer, the
-//! compactor, a pool per agent with its workers, and one actor per live session.
+//! [`Runtime`] starts the tree and returns [`Handle`]s of sessions; authors of agents implement
+//! [`Agent`]. Everything else is internal: the supervisor with the tokenizer, the compactor, a pool
+//! per agent with its workers, and one actor per live session.
 //!
-//! What belongs here: mailboxes, bounds, deadlines, cancellation, restarts. What does not: any
+//! This crate contains mailboxes, bounds, deadlines, cancellation and restarts. It makes no
 //! decision about a turn (`unisono-session`) or a context (`unisono-context`).
 
 mod address;
@@ -37,7 +37,7 @@ pub mod tools;
 mod watchdog;
 pub mod worker;
 
-/// The actors that agent kinds can be: of the version that [`Extensions::actor`] takes.
+/// The actor library of agent kinds, in the version that [`Extensions::actor`] accepts.
 pub use ractor;
 
 pub use process::{is_inherited, reaper};
@@ -47,8 +47,8 @@ pub use compactor::{Chain, Chains, Deadline, Summariser};
 pub use concurrency::LiveRuns;
 pub use extensions::Extensions;
 pub use load::{Gauge, Load, Observer};
-pub use residence::Bounds;
+pub use residence::ResidenceBounds;
 pub use restart::Intensity;
 pub use runtime::{Error, Options, Runtime};
-pub use session::{Events, Handle, Progress, Reach, Said, SharedEvent, settle};
+pub use session::{Events, Handle, Progress, ProgressUpdate, RecallScope, SharedEvent, settle};
 pub use tool::Tool;

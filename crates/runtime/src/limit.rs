@@ -1,5 +1,5 @@
-//! The time limit of an attempt: it does not run while the agent waits for others, who have
-//! limits of their own.
+//! The time limit of an attempt. It is paused while the agent waits for others, which have their
+//! own limits.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,32 +7,32 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// A limit that can be paused. Clones are of the same limit.
+/// A limit that can be paused. Clones share one limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Limit(Arc<Inner>);
 
-/// Pauses a limit until it is dropped. Several may be held at once.
+/// Pauses a limit until it is dropped. Several pauses may overlap.
 #[derive(Debug)]
 pub(crate) struct Pause(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    watch: Mutex<Watch>,
-    /// The last pause is over. Whoever watches the limit is woken only where it found it paused.
-    goes_on: Notify,
+    watch: Mutex<Stopwatch>,
+    /// The last pause has ended. Only watchers that found the limit paused are woken.
+    resumed: Notify,
 }
 
-/// A stopwatch: how long it ran in all.
+/// A stopwatch with its total running time.
 #[derive(Debug)]
-struct Watch {
+struct Stopwatch {
     pauses: u32,
-    /// When it was set going, and how long it had run by then.
+    /// The time of its last start, and its total before that.
     since: Instant,
     before: Duration,
 }
 
-impl Watch {
-    fn ran(&self) -> Duration {
+impl Stopwatch {
+    fn elapsed(&self) -> Duration {
         match self.pauses {
             0 => self.before + self.since.elapsed(),
             _ => self.before,
@@ -41,40 +41,40 @@ impl Watch {
 }
 
 impl Limit {
-    /// A limit that is not paused.
+    /// A running limit.
     pub(crate) fn new() -> Limit {
-        let watch = Mutex::new(Watch {
+        let watch = Mutex::new(Stopwatch {
             pauses: 0,
             since: Instant::now(),
             before: Duration::ZERO,
         });
         Limit(Arc::new(Inner {
             watch,
-            goes_on: Notify::new(),
+            resumed: Notify::new(),
         }))
     }
 
-    /// Stops the time.
+    /// Pauses the time.
     pub(crate) fn pause(&self) -> Pause {
         let mut watch = self.0.watch();
-        watch.before = watch.ran();
+        watch.before = watch.elapsed();
         watch.pauses += 1;
         drop(watch);
         Pause(self.0.clone())
     }
 
-    /// Done when so much time has passed since it was asked, pauses aside. A pause only puts the
-    /// end off, so it is looked at again when it could have come at the earliest.
+    /// Completes when this time has passed since the call, without pauses. A pause only postpones
+    /// the end, so the limit is checked again at the earliest possible end.
     pub(crate) async fn exceeded(&self, limit: Duration) {
-        let end = self.0.watch().ran().saturating_add(limit);
+        let end = self.0.watch().elapsed().saturating_add(limit);
         loop {
             let (ran, paused) = {
                 let watch = self.0.watch();
-                (watch.ran(), watch.pauses > 0)
+                (watch.elapsed(), watch.pauses > 0)
             };
             match end.saturating_sub(ran) {
                 Duration::ZERO if !paused => return,
-                _ if paused => self.0.goes_on.notified().await,
+                _ if paused => self.0.resumed.notified().await,
                 left => tokio::time::sleep(left).await,
             }
         }
@@ -82,7 +82,7 @@ impl Limit {
 }
 
 impl Inner {
-    fn watch(&self) -> MutexGuard<'_, Watch> {
+    fn watch(&self) -> MutexGuard<'_, Stopwatch> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -94,14 +94,14 @@ impl Drop for Pause {
         if watch.pauses == 0 {
             watch.since = Instant::now();
             drop(watch);
-            self.0.goes_on.notify_one();
+            self.0.resumed.notify_one();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    //! Tests of what time counts.
+    //! The time that counts.
 
     use super::*;
 
@@ -109,7 +109,7 @@ mod tests {
     const PAUSE: Duration = Duration::from_millis(80);
 
     #[tokio::test]
-    async fn time_in_which_it_is_paused_does_not_count() {
+    async fn paused_time_does_not_count() {
         let limit = Limit::new();
         let started = Instant::now();
         let exceeded = limit.exceeded(LIMIT);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_pause_it_is_a_plain_limit() {
+    async fn a_limit_without_pauses_is_a_plain_timeout() {
         let started = Instant::now();
         Limit::new().exceeded(LIMIT).await;
         assert!(started.elapsed() >= LIMIT);

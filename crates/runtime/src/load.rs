@@ -1,5 +1,5 @@
-//! What is going on, for those who watch from outside: how much works and waits, and what
-//! was committed.
+//! The current load and the commits, for observers: the numbers of working and waiting jobs, and
+//! committed events.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use unisono_context::SessionId;
 use unisono_session::Event;
 
-/// How much is going on now.
+/// The current load.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
     /// Attempts of runs, over all agents.
@@ -17,7 +17,7 @@ pub struct Load {
     pub compactions: Gauge,
 }
 
-/// How many work, and how many wait for a place.
+/// The numbers of working and waiting jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Gauge(Arc<Numbers>);
 
@@ -28,12 +28,12 @@ struct Numbers {
 }
 
 impl Gauge {
-    /// How many work.
+    /// The number of working jobs.
     pub fn working(&self) -> u64 {
         read(&self.0.working)
     }
 
-    /// How many wait.
+    /// The number of waiting jobs.
     pub fn waiting(&self) -> u64 {
         read(&self.0.waiting)
     }
@@ -48,19 +48,19 @@ fn read(number: &AtomicI64) -> u64 {
     u64::try_from(number.load(Ordering::Relaxed)).unwrap_or(0)
 }
 
-/// The part of a gauge that is one lane's; taken out of it with the queue.
+/// The share of one queue in a gauge; removed with the queue.
 #[derive(Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct GaugePart {
     gauge: Gauge,
     working: i64,
     waiting: i64,
 }
 
-impl Part {
-    pub(crate) fn of(gauge: &Gauge) -> Part {
-        Part {
+impl GaugePart {
+    pub(crate) fn of(gauge: &Gauge) -> GaugePart {
+        GaugePart {
             gauge: gauge.clone(),
-            ..Part::default()
+            ..GaugePart::default()
         }
     }
 
@@ -73,36 +73,36 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for GaugePart {
     fn drop(&mut self) {
         self.set(0, 0);
     }
 }
 
-/// Told of the session and the events of each append once they are on disk.
+/// Called with the session and the events of each append after they are on disk.
 #[derive(Clone, Default)]
-pub struct Observer(Option<Arc<Tell>>);
+pub struct Observer(Option<Arc<ObserverFn>>);
 
-type Tell = dyn Fn(SessionId, &[Event]) + Send + Sync;
+type ObserverFn = dyn Fn(SessionId, &[Event]) + Send + Sync;
 
 impl Observer {
-    /// Tells that function, which must not wait.
-    pub fn new(tell: impl Fn(SessionId, &[Event]) + Send + Sync + 'static) -> Observer {
-        Observer(Some(Arc::new(tell)))
+    /// Calls this function, which must not block.
+    pub fn new(callback: impl Fn(SessionId, &[Event]) + Send + Sync + 'static) -> Observer {
+        Observer(Some(Arc::new(callback)))
     }
 
-    /// Tells the other as well, after this one.
+    /// Calls the other observer after this one.
     #[must_use]
     pub fn and(self, other: Observer) -> Observer {
         Observer::new(move |session, events| {
-            self.tell(session, events);
-            other.tell(session, events);
+            self.notify(session, events);
+            other.notify(session, events);
         })
     }
 
-    pub(crate) fn tell(&self, session: SessionId, events: &[Event]) {
-        if let Some(tell) = &self.0 {
-            tell(session, events);
+    pub(crate) fn notify(&self, session: SessionId, events: &[Event]) {
+        if let Some(callback) = &self.0 {
+            callback(session, events);
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Tools of MCP servers: who they are, what they offer, how they are called.
+//! Tools of MCP servers: configuration, tool lists, calls.
 //!
 //! ```text
 //! effects ─ call ─► Servers ─ Connect ─► server (actor) ─ starts ─► stdio: a program, or HTTP
 //!                      └──────────── Connection::call ────────────────►┘
 //! ```
 //!
-//! A model knows a tool as `<server>__<tool>`. Servers are started when one of their tools is
-//! first needed; a turn keeps the list that was frozen with it, whatever a server lists later.
+//! The model's name of a tool is `<server>__<tool>`. A server is started when one of its tools is
+//! first needed; a turn keeps its frozen list of tools, even if the server changes its list.
 
 mod connection;
 mod http;
@@ -24,37 +24,37 @@ use unisono_context::snapshot::ToolSpec;
 use unisono_model::provider::{Address, Header, Key};
 use unisono_session::agent::Command;
 use unisono_session::assignment::ToolJob;
-use unisono_session::run::calls::Output;
+use unisono_session::run::calls::CallOutput;
 use unisono_session::tool::{Contract, allows, matches};
 
 use crate::address::ActorAddress;
 use connection::Connection;
 pub use names::{LONGEST_NAME, SEPARATOR, is_server_name, server_of};
 
-/// A server as it is configured.
+/// The configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Its name: what its tools' names begin with.
+    /// Its name, with which the names of its tools begin.
     pub name: Arc<str>,
-    /// Where it is.
-    pub reach: Reach,
-    /// How long it may take to start and to list its tools.
+    /// Its transport.
+    pub transport: ServerTransport,
+    /// The timeout for starting and listing its tools.
     pub start_timeout: Duration,
-    /// How long one call may take.
+    /// The timeout of one call.
     pub timeout: Duration,
-    /// Which of its tools are offered, as patterns of the names it gives them; `!` denies.
+    /// The offered tools, as patterns of the server's own names; `!` excludes.
     pub tools: Vec<Arc<str>>,
-    /// What repeated calls do, by patterns of the names it gives its tools. Comes before what the
-    /// server says itself.
+    /// The contracts of its tools, by patterns of the server's own names. They override the
+    /// server's annotations.
     pub contracts: Vec<(Arc<str>, Contract)>,
 }
 
-/// Where a server is.
+/// The transport of a server.
 #[derive(Clone, Debug)]
-pub enum Reach {
-    /// A program on this machine, spoken to by its standard input and output.
+pub enum ServerTransport {
+    /// A program on this machine, connected by standard input and output.
     Program(Command),
-    /// An address, spoken to by streamable HTTP.
+    /// An address, connected by streamable HTTP.
     Address {
         /// The address.
         url: Address,
@@ -67,41 +67,41 @@ pub enum Reach {
 
 /// A tool that a server offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offer {
-    /// What models are told of it.
+pub struct ToolOffer {
+    /// Its specification for models.
     pub spec: ToolSpec,
-    /// What a repeated call of it does.
+    /// The effect of a repeated call.
     pub contract: Contract,
 }
 
-/// A server that cannot be used.
+/// A server that is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tool server `{server}` {reason}")]
-pub struct Fault {
+pub struct ServerFault {
     /// The server.
     pub server: Arc<str>,
-    /// What happened.
+    /// The reason.
     pub reason: Arc<str>,
 }
 
 impl Server {
-    /// The contract of a tool, by what is configured, else by what the server says of it. Of
-    /// several patterns that fit, the longest counts.
-    fn contract(&self, tool: &str, said: Contract) -> Contract {
+    /// The configured contract of a tool, otherwise the contract that the server declares. The
+    /// longest matching pattern applies.
+    fn contract(&self, tool: &str, declared: Contract) -> Contract {
         let fit = self
             .contracts
             .iter()
             .filter(|(name, _)| matches(name, tool));
         let longest = fit.max_by_key(|(name, _)| name.len());
-        longest.map_or(said, |(_, contract)| *contract)
+        longest.map_or(declared, |(_, contract)| *contract)
     }
 
     fn offers(&self, tool: &str) -> bool {
         self.tools.is_empty() || allows(&self.tools, tool)
     }
 
-    fn fault(&self, reason: impl Into<Arc<str>>) -> Fault {
-        Fault {
+    fn fault(&self, reason: impl Into<Arc<str>>) -> ServerFault {
+        ServerFault {
             server: self.name.clone(),
             reason: reason.into(),
         }
@@ -118,7 +118,7 @@ impl fmt::Debug for Servers {
     }
 }
 
-/// What others hold of one.
+/// The handle of one server.
 #[derive(Clone)]
 struct Handle {
     server: Arc<Server>,
@@ -131,8 +131,8 @@ impl Servers {
         self.0.insert(name, Handle { server, address });
     }
 
-    /// The tools that a server offers now, by name. Starts it if it is not there.
-    pub(crate) async fn offers(&self, name: &str) -> Result<Vec<Offer>, Fault> {
+    /// The current tools of a server, by name. Starts the server if necessary.
+    pub(crate) async fn offers(&self, name: &str) -> Result<Vec<ToolOffer>, ServerFault> {
         let handle = self.get(name)?;
         let connection = handle.connect().await?;
         let listing = tokio::time::timeout(handle.server.start_timeout, connection.list());
@@ -144,26 +144,26 @@ impl Servers {
         Ok(names::offers(&handle.server, &tools))
     }
 
-    /// Makes a call. Whatever goes wrong is told to the model.
-    pub(crate) async fn call(&self, job: &ToolJob) -> Output {
+    /// Makes a call. Errors become results for the model.
+    pub(crate) async fn call(&self, job: &ToolJob) -> CallOutput {
         let (content, is_error) = match self.try_call(job).await {
             Ok(output) => (output.content, output.is_error),
             Err(reason) => (format!("[failed: {reason}]").into(), true),
         };
-        Output {
-            content: output::cut(&content, job.max_chars),
+        CallOutput {
+            content: output::truncate_middle(&content, job.max_chars),
             is_error,
         }
     }
 
-    async fn try_call(&self, job: &ToolJob) -> Result<Output, String> {
-        let missing = || format!("tool `{}` is not a part of this program any more", job.tool);
+    async fn try_call(&self, job: &ToolJob) -> Result<CallOutput, String> {
+        let missing = || format!("tool `{}` is no longer part of this program", job.tool);
         let name = server_of(&job.tool).ok_or_else(missing)?;
         let handle = self.get(name).map_err(|fault| fault.to_string())?;
         let connection = handle.connect().await.map_err(|fault| fault.to_string())?;
-        let told = |reason: String| handle.server.fault(reason).to_string();
+        let describe = |reason: String| handle.server.fault(reason).to_string();
         let tool = connection.find(&handle.server, &job.tool).await;
-        let tool = tool.map_err(told)?;
+        let tool = tool.map_err(describe)?;
         let limit = handle.server.timeout;
         let call = tokio::time::timeout(limit, connection.call(tool, job));
         let called = call.await.unwrap_or_else(|_| {
@@ -177,23 +177,23 @@ impl Servers {
                     "; whether it did what was asked is not known: look before you call it again"
                 }
             };
-            format!("{}{unknown}", told(reason))
+            format!("{}{unknown}", describe(reason))
         })
     }
 
-    fn get(&self, name: &str) -> Result<&Handle, Fault> {
-        self.0.get(name).ok_or_else(|| Fault {
+    fn get(&self, name: &str) -> Result<&Handle, ServerFault> {
+        self.0.get(name).ok_or_else(|| ServerFault {
             server: name.into(),
-            reason: "is not configured any more".into(),
+            reason: "is no longer configured".into(),
         })
     }
 }
 
 impl Handle {
-    async fn connect(&self) -> Result<Connection, Fault> {
+    async fn connect(&self) -> Result<Connection, ServerFault> {
         let gone = || {
             self.server
-                .fault("is not to be had: the runtime is stopping")
+                .fault("is not available: the runtime is stopping")
         };
         let (reply, connected) = tokio::sync::oneshot::channel();
         let sent = self.address.send(server::Msg::Connect(reply)).await;

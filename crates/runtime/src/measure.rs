@@ -1,4 +1,4 @@
-//! What the provider of an agent's model counts for a context.
+//! The count of a context by the provider of an agent's model.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use unisono_model::language::{self, CacheWarm, LanguageModel, Listener, Request}
 use unisono_model::prompt::{Group, Persona, Shared};
 use unisono_session::Definition;
 
-use crate::agent::llm::scales;
+use crate::agent::llm::meter;
 use crate::tokenizer;
 
-/// What the provider counts for a context with the agent's persona and nothing else; none where it
-/// cannot be asked that. Takes time.
+/// The provider's count of a context with the agent's persona and nothing else; none if the
+/// provider cannot count. Takes time.
 ///
 /// # Errors
-/// The model cannot be asked, or does not answer.
+/// The model is unknown, or its provider does not answer.
 pub async fn whole(
     model: &dyn LanguageModel,
     agent: &Definition,
@@ -31,7 +31,7 @@ pub(crate) async fn context(
     snapshot: Arc<Snapshot>,
 ) -> Result<Option<Tokens>, language::Error> {
     let request = request(model, agent, snapshot);
-    let (persona, messages) = scales::assignment(&request);
+    let (persona, messages) = meter::assignment(&request);
     let limits = agent.limits;
     let counting = tokio::task::spawn_blocking(move || {
         let counts = tokenizer::count(&[persona], limits.encoding);

@@ -1,14 +1,14 @@
 //! An agent's pool: admits its runs to a bounded number of workers.
 //!
-//! Owns the places and the queue of one agent. Cancellation does not pass through it: it reaches
+//! Owns the permits and the queue of one agent. Cancellation does not pass through it: it reaches
 //! the attempt by its token, so an attempt cancelled in the queue ends as soon as it starts.
 //! Sessions send to it through its [`Handle`]; its workers are linked to it, so a worker that
-//! panics is reported as a lost attempt and its siblings go on. One that has ended its attempt is
-//! given the next one. The queue holds at most [`Options::pool_queue`](crate::Options) attempts and
-//! serves sessions in turn.
+//! panics is reported as a lost attempt and its siblings continue. A worker that has ended its
+//! attempt gets the next one. The queue contains at most [`Options::pool_queue`](crate::Options)
+//! attempts and serves sessions in turn.
 //!
-//! An attempt that waits for other agents lends its place: of those that hold one, none waits
-//! for another's place, so agents that delegate to each other never block each other.
+//! An attempt that waits for other agents yields its permit: no holder of a permit waits for
+//! another one's permit, so agents that delegate to each other never block each other.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,94 +22,95 @@ use tokio::time::Instant;
 use unisono_context::AgentId;
 use unisono_session::Definition;
 use unisono_session::machine::AttemptEnd;
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 use crate::address::ActorAddress;
-use crate::fair_queue::{FairQueue, Offer};
-use crate::load::Part;
+use crate::fair_queue::{Admission, FairQueue};
+use crate::load::GaugePart;
 use crate::runtime::Env;
 use crate::worker::{self, Attempt, Start, Worker};
 
-/// What a pool is sent.
+/// Messages to the pool.
 #[derive(Debug)]
 pub(crate) enum Msg {
     /// Carry out an attempt.
     Dispatch(Job),
     /// An attempt has ended; its worker is free.
     Ended { ticket: Ticket, end: AttemptEnd },
-    /// An attempt waits for other agents: its place is free.
-    Lend { ticket: Ticket },
-    /// It goes on: told when it has a place again.
-    TakeBack {
+    /// An attempt waits for other agents and yields its permit.
+    YieldPermit { ticket: Ticket },
+    /// An attempt continues: reply when it has a permit again.
+    ReacquirePermit {
         ticket: Ticket,
         reply: oneshot::Sender<()>,
     },
 }
 
-/// The number of an attempt that was started, which no other one of the pool has: what is left of
-/// one attempt cannot be taken for the next one of the same worker.
+/// The number of a started attempt, unique in the pool, so that a late message of one attempt is
+/// not mistaken for one of the next attempt of the same worker.
 type Ticket = u64;
 
-/// An attempt, and who wants to know how it ended.
+/// An attempt, and the receiver of its end.
 #[derive(Debug)]
 pub(crate) struct Job {
     attempt: Box<Attempt>,
-    reply: Reply,
+    reply: AttemptReply,
 }
 
-/// Who is told how an attempt ended: once, and also where it is lost with its pool.
-pub(crate) struct Reply(Option<Box<dyn FnOnce(AttemptEnd) + Send>>);
+/// Receives the end of an attempt exactly once, also if the attempt is lost with its pool.
+pub(crate) struct AttemptReply(Option<Box<dyn FnOnce(AttemptEnd) + Send>>);
 
-impl Reply {
-    /// Tells by calling that, which must not block.
-    pub(crate) fn new(tell: impl FnOnce(AttemptEnd) + Send + 'static) -> Reply {
-        Reply(Some(Box::new(tell)))
+impl AttemptReply {
+    /// Calls this function, which must not block.
+    pub(crate) fn new(callback: impl FnOnce(AttemptEnd) + Send + 'static) -> AttemptReply {
+        AttemptReply(Some(Box::new(callback)))
     }
 
     pub(crate) fn send(mut self, end: AttemptEnd) {
-        if let Some(tell) = self.0.take() {
-            tell(end);
+        if let Some(callback) = self.0.take() {
+            callback(end);
         }
     }
 }
 
-impl Drop for Reply {
+impl Drop for AttemptReply {
     fn drop(&mut self) {
-        if let Some(tell) = self.0.take() {
+        if let Some(callback) = self.0.take() {
             let reason = "the agent's pool is not available, or was lost";
-            tell(AttemptEnd::failed(Cause::Panic, reason));
+            callback(AttemptEnd::failed(RunCause::Panic, reason));
         }
     }
 }
 
-impl fmt::Debug for Reply {
+impl fmt::Debug for AttemptReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Reply(..)")
     }
 }
 
-/// An attempt's place in its pool.
+/// The permit of an attempt in its pool.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct PoolPermit {
     pub(crate) pool: ActorRef<Msg>,
     pub(crate) ticket: Ticket,
 }
 
-impl Place {
-    /// Lets another attempt have it. One that ends without taking it back needs nothing more.
+impl PoolPermit {
+    /// Yields the permit to another attempt. An attempt that ends without reacquiring it needs
+    /// nothing else.
     pub(crate) fn yield_permit(&self) {
         let ticket = self.ticket;
         // Without its pool the worker ends.
-        let _ = self.pool.send_message(Msg::Lend { ticket });
+        let _ = self.pool.send_message(Msg::YieldPermit { ticket });
     }
 
-    /// Waits until there is a place again.
+    /// Waits for a permit again.
     pub(crate) async fn reacquire(&self) {
         let (reply, free) = oneshot::channel();
         let ticket = self.ticket;
         if self
             .pool
-            .send_message(Msg::TakeBack { ticket, reply })
+            .send_message(Msg::ReacquirePermit { ticket, reply })
             .is_ok()
         {
             // Without its pool the worker ends.
@@ -118,8 +119,8 @@ impl Place {
     }
 }
 
-/// What waits for a place.
-enum Entrant {
+/// A queue entry.
+enum QueueEntry {
     Attempt(Job),
     Returning {
         ticket: Ticket,
@@ -127,14 +128,14 @@ enum Entrant {
     },
 }
 
-/// How full a pool's queue is, for those who would add to it.
+/// The fill level of a pool's queue, for callers that would add to it.
 #[derive(Debug, Default)]
-pub(crate) struct Gauge {
-    /// Milliseconds one that came now would wait, where the queue is full; else 0.
+pub(crate) struct QueueGauge {
+    /// The expected wait of a new attempt in milliseconds, if the queue is full; otherwise 0.
     full_for_ms: AtomicU64,
 }
 
-impl Gauge {
+impl QueueGauge {
     fn set<T>(&self, fair_queue: &FairQueue<T>, bound: usize) {
         let wait = fair_queue.expected_wait().as_millis();
         let wait = u64::try_from(wait).unwrap_or(u64::MAX).max(1);
@@ -143,29 +144,29 @@ impl Gauge {
             .store(if full { wait } else { 0 }, Ordering::Relaxed);
     }
 
-    /// Set where the queue is full: how long until there may be a place.
+    /// The expected wait for a permit, if the queue is full.
     pub(crate) fn full_for(&self) -> Option<Duration> {
         let ms = self.full_for_ms.load(Ordering::Relaxed);
         (ms > 0).then(|| Duration::from_millis(ms))
     }
 }
 
-/// What others hold of it.
+/// The handle for sessions.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
     pub(crate) address: ActorAddress<Msg>,
-    pub(crate) gauge: Arc<Gauge>,
+    pub(crate) gauge: Arc<QueueGauge>,
 }
 
 impl Handle {
-    /// Carries out an attempt. An attempt that is lost with its worker or pool ends in
-    /// [`Cause::Panic`].
-    pub(crate) fn dispatch(&self, attempt: Attempt, reply: Reply) {
+    /// Carries out an attempt. An attempt that is lost with its worker or pool ends with
+    /// [`RunCause::Panic`].
+    pub(crate) fn dispatch(&self, attempt: Attempt, reply: AttemptReply) {
         let attempt = Box::new(attempt);
         let job = Msg::Dispatch(Job { attempt, reply });
         if let Err(job) = self.address.send_now(job) {
             let pool = self.clone();
-            // A job that finds nobody is dropped with its reply.
+            // A job that is not delivered is dropped with its reply.
             tokio::spawn(async move {
                 let _ = pool.address.send(job).await;
             });
@@ -173,38 +174,38 @@ impl Handle {
     }
 }
 
-/// An agent and the places of its pool: a definition with another limit has another pool.
+/// An agent and its limit: a definition with another limit has another pool.
 pub(crate) type Key = (AgentId, u32);
 
-/// The pools there are. One that was started stays: what becomes of its actor is its slot's.
+/// The started pools. A started pool stays; its address survives restarts of its actor.
 #[derive(Debug, Default)]
 pub(crate) struct Pools(RwLock<HashMap<Key, Handle>>);
 
 impl Pools {
-    /// The pool of an agent, if it was started.
-    pub(crate) fn of(&self, definition: &Definition) -> Option<Handle> {
+    /// The pool of an agent, if it is started.
+    pub(crate) fn get(&self, definition: &Definition) -> Option<Handle> {
         let pools = self.0.read().unwrap_or_else(PoisonError::into_inner);
         pools.get(&key(definition)).cloned()
     }
 
-    /// Adds one that was started.
+    /// Adds a started pool.
     pub(crate) fn add(&self, key: Key, pool: Handle) {
         let mut pools = self.0.write().unwrap_or_else(PoisonError::into_inner);
         pools.insert(key, pool);
     }
 }
 
-/// The pool that a definition's runs go through.
+/// The key of the pool for a definition's runs.
 pub(crate) fn key(definition: &Definition) -> Key {
     (definition.id.clone(), definition.max_concurrent)
 }
 
-/// What a pool is made of.
+/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) env: Arc<Env>,
-    /// Workers at one time.
+    /// The maximum number of concurrent workers.
     pub(crate) places: usize,
-    pub(crate) gauge: Arc<Gauge>,
+    pub(crate) gauge: Arc<QueueGauge>,
 }
 
 /// The actor.
@@ -212,45 +213,45 @@ pub(crate) struct Pool;
 
 pub(crate) struct State {
     env: Arc<Env>,
-    fair_queue: FairQueue<Entrant>,
-    /// Attempts that were started.
+    fair_queue: FairQueue<QueueEntry>,
+    /// Started attempts.
     running: HashMap<Ticket, Running>,
     /// The last ticket.
     tickets: Ticket,
-    /// Workers that have nothing to do: at most one for each place.
-    resting: Vec<ActorRef<Start>>,
+    /// Idle workers: at most one per permit.
+    idle_workers: Vec<ActorRef<Start>>,
     places: usize,
-    gauge: Arc<Gauge>,
-    /// How often each attempt has lent its place and not taken it back.
-    client_options: HashMap<Ticket, u32>,
+    gauge: Arc<QueueGauge>,
+    /// The number of times that each attempt has yielded its permit without reacquiring it.
+    yields: HashMap<Ticket, u32>,
 }
 
-/// An attempt that was started.
+/// A started attempt.
 struct Running {
     worker: ActorRef<Start>,
-    reply: Reply,
+    reply: AttemptReply,
     since: Instant,
 }
 
 impl State {
     async fn on_dispatch(&mut self, myself: &ActorRef<Msg>, job: Job) {
         let session = job.attempt.assignment.session;
-        let offered = self.fair_queue.offer(session, Entrant::Attempt(job));
+        let offered = self.fair_queue.offer(session, QueueEntry::Attempt(job));
         self.gauge
             .set(&self.fair_queue, self.env.options.pool_queue);
         match offered {
-            Offer::Start(entrant) => self.start(myself, entrant).await,
-            // Only attempts are turned away.
-            Offer::Queued | Offer::Full(Entrant::Returning { .. }) => {}
-            Offer::Full(Entrant::Attempt(job)) => {
+            Admission::Start(entrant) => self.start(myself, entrant).await,
+            // Only attempts are rejected.
+            Admission::Queued | Admission::Full(QueueEntry::Returning { .. }) => {}
+            Admission::Full(QueueEntry::Attempt(job)) => {
                 let bound = self.env.options.pool_queue;
                 let wait = self.fair_queue.expected_wait();
                 let reason = format!(
-                    "the agent's queue of {bound} is full; a place may be free in {:.0} s",
+                    "the agent's queue of {bound} is full; try again in about {:.0} s",
                     wait.as_secs_f64().ceil()
                 );
                 job.reply.send(AttemptEnd::Failed {
-                    cause: Cause::Busy,
+                    cause: RunCause::Busy,
                     reason: reason.into(),
                     wait_ms: Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
                 });
@@ -258,13 +259,13 @@ impl State {
         }
     }
 
-    /// Gives a place away.
-    async fn start(&mut self, myself: &ActorRef<Msg>, entrant: Entrant) {
+    /// Gives a permit to the entry.
+    async fn start(&mut self, myself: &ActorRef<Msg>, entrant: QueueEntry) {
         let mut next = Some(entrant);
         while let Some(entrant) = next.take() {
             let started = match entrant {
-                Entrant::Attempt(job) => self.start_attempt(myself, job).await,
-                Entrant::Returning { ticket, reply } => self.give_back(ticket, reply),
+                QueueEntry::Attempt(job) => self.start_attempt(myself, job).await,
+                QueueEntry::Returning { ticket, reply } => self.give_back(ticket, reply),
             };
             if !started {
                 next = self.fair_queue.done();
@@ -276,7 +277,7 @@ impl State {
         let Job { attempt, reply } = job;
         self.tickets += 1;
         let ticket = self.tickets;
-        match self.employ(myself, Start { ticket, attempt }).await {
+        match self.assign_worker(myself, Start { ticket, attempt }).await {
             Ok(worker) => {
                 let since = Instant::now();
                 let running = Running {
@@ -288,19 +289,19 @@ impl State {
                 true
             }
             Err(reason) => {
-                reply.send(AttemptEnd::failed(Cause::Panic, reason));
+                reply.send(AttemptEnd::failed(RunCause::Panic, reason));
                 false
             }
         }
     }
 
-    /// Gives the work to a worker that has none, else to a new one.
-    async fn employ(
+    /// Gives the work to an idle worker, or to a new one.
+    async fn assign_worker(
         &mut self,
         myself: &ActorRef<Msg>,
         mut start: Start,
     ) -> Result<ActorRef<Start>, String> {
-        while let Some(worker) = self.resting.pop() {
+        while let Some(worker) = self.idle_workers.pop() {
             match worker.send_message(start) {
                 Ok(()) => return Ok(worker),
                 // It was stopped.
@@ -319,20 +320,20 @@ impl State {
         Ok(worker)
     }
 
-    /// Whether the attempt still has use for its place.
+    /// Whether the attempt still needs its permit.
     fn give_back(&mut self, ticket: Ticket, reply: oneshot::Sender<()>) -> bool {
         let wanted = self.running.contains_key(&ticket) && reply.send(()).is_ok();
         if wanted {
-            self.client_options.remove(&ticket);
+            self.yields.remove(&ticket);
         }
         wanted
     }
 
-    async fn on_lend(&mut self, myself: &ActorRef<Msg>, ticket: Ticket) {
+    async fn on_yield_permit(&mut self, myself: &ActorRef<Msg>, ticket: Ticket) {
         if !self.running.contains_key(&ticket) {
             return;
         }
-        let times = self.client_options.entry(ticket).or_default();
+        let times = self.yields.entry(ticket).or_default();
         *times += 1;
         if *times == 1
             && let Some(next) = self.fair_queue.done()
@@ -341,20 +342,20 @@ impl State {
         }
     }
 
-    async fn on_take_back(
+    async fn on_reacquire_permit(
         &mut self,
         myself: &ActorRef<Msg>,
         ticket: Ticket,
         reply: oneshot::Sender<()>,
     ) {
-        match self.client_options.get_mut(&ticket) {
+        match self.yields.get_mut(&ticket) {
             Some(times) if *times > 1 => {
                 *times -= 1;
-                // It waits for others still, and takes its place back after that.
+                // It still waits for others, and reacquires its permit after that.
                 let _ = reply.send(());
             }
             Some(_) => {
-                let returning = Entrant::Returning { ticket, reply };
+                let returning = QueueEntry::Returning { ticket, reply };
                 if let Some(entrant) = self.fair_queue.reacquire(returning) {
                     self.start(myself, entrant).await;
                 }
@@ -367,39 +368,39 @@ impl State {
         let Some(worker) = self.end(ticket, end) else {
             return;
         };
-        // While places are lent there are more workers than places.
-        if self.resting.len() < self.places {
-            self.resting.push(worker);
+        // While permits are yielded there are more workers than permits.
+        if self.idle_workers.len() < self.places {
+            self.idle_workers.push(worker);
         } else {
             worker.stop(None);
         }
-        self.go_on(myself, ticket).await;
+        self.release_permit(myself, ticket).await;
     }
 
-    /// A worker is gone, and what it was at.
+    /// Handles a lost worker and its attempt.
     async fn on_lost(&mut self, myself: &ActorRef<Msg>, lost: ActorId, reason: String) {
-        self.resting.retain(|worker| worker.get_id() != lost);
+        self.idle_workers.retain(|worker| worker.get_id() != lost);
         let is_lost = |running: &Running| running.worker.get_id() == lost;
         let ticket = self.running.iter().find(|(_, at)| is_lost(at));
         let Some(ticket) = ticket.map(|(ticket, _)| *ticket) else {
             return;
         };
-        self.end(ticket, AttemptEnd::failed(Cause::Panic, reason));
-        self.go_on(myself, ticket).await;
+        self.end(ticket, AttemptEnd::failed(RunCause::Panic, reason));
+        self.release_permit(myself, ticket).await;
     }
 
-    /// Says how an attempt has ended; gives back its worker.
+    /// Reports the end of an attempt; returns its worker.
     fn end(&mut self, ticket: Ticket, end: AttemptEnd) -> Option<ActorRef<Start>> {
         let ended = self.running.remove(&ticket)?;
-        self.fair_queue.took(ended.since.elapsed());
-        // The session may have stopped caring: it cancelled the run, or is gone.
+        self.fair_queue.record_time(ended.since.elapsed());
+        // The session may have cancelled the run, or ended.
         ended.reply.send(end);
         Some(ended.worker)
     }
 
-    /// Gives away the place of an attempt that has ended, unless that is another's already.
-    async fn go_on(&mut self, myself: &ActorRef<Msg>, ticket: Ticket) {
-        if self.client_options.remove(&ticket).is_some() {
+    /// Passes on the permit of an ended attempt, unless the attempt had yielded it.
+    async fn release_permit(&mut self, myself: &ActorRef<Msg>, ticket: Ticket) {
+        if self.yields.remove(&ticket).is_some() {
             return;
         }
         if let Some(next) = self.fair_queue.done() {
@@ -419,17 +420,17 @@ impl Actor for Pool {
         let fair_queue = FairQueue::new(
             args.places,
             args.env.options.pool_queue,
-            Part::of(&args.env.options.load.attempts),
+            GaugePart::of(&args.env.options.load.attempts),
         );
         Ok(State {
             env: args.env,
             fair_queue,
             running: HashMap::new(),
             tickets: 0,
-            resting: Vec::new(),
+            idle_workers: Vec::new(),
             places: args.places.max(1),
             gauge: args.gauge,
-            client_options: HashMap::new(),
+            yields: HashMap::new(),
         })
     }
 
@@ -442,8 +443,10 @@ impl Actor for Pool {
         match message {
             Msg::Dispatch(job) => state.on_dispatch(&myself, job).await,
             Msg::Ended { ticket, end } => state.on_ended(&myself, ticket, end).await,
-            Msg::Lend { ticket } => state.on_lend(&myself, ticket).await,
-            Msg::TakeBack { ticket, reply } => state.on_take_back(&myself, ticket, reply).await,
+            Msg::YieldPermit { ticket } => state.on_yield_permit(&myself, ticket).await,
+            Msg::ReacquirePermit { ticket, reply } => {
+                state.on_reacquire_permit(&myself, ticket, reply).await
+            }
         }
         Ok(())
     }
@@ -459,7 +462,7 @@ impl Actor for Pool {
                 let reason = format!("the agent panicked: {error}");
                 state.on_lost(&myself, worker.get_id(), reason).await;
             }
-            // The pool stops those that it has no use for, without a reason.
+            // The pool stops workers that it does not need, without a reason.
             SupervisionEvent::ActorTerminated(worker, _, Some(reason)) => {
                 let reason = format!("the worker was stopped: {reason}");
                 state.on_lost(&myself, worker.get_id(), reason).await;

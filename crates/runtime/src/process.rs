@@ -1,10 +1,10 @@
-//! Runs a program to its end, with all that it starts.
+//! Runs a program and its descendants until the program ends.
 //!
-//! A program gets a process group of its own. Whatever ends the wait for it (an answer, a
-//! flood, a timeout or a cancellation that drops the future) ends the group: `SIGTERM`, a short
-//! grace, `SIGKILL`. What a program leaves behind when it exits is killed at once, and cannot
-//! hold up its answer by keeping the output open. Those that leave the group are ended by a
-//! [`reaper`], where there is one.
+//! A program gets its own process group. Any end of the wait for it (an answer, too much output, a
+//! timeout or a cancellation that drops the future) ends the group: `SIGTERM`, a short grace
+//! period, `SIGKILL`. Processes that a program leaves behind when it exits are killed at once, and
+//! cannot delay its answer by keeping the output open. Processes that leave the group are ended by
+//! a [`reaper`], if there is one.
 
 mod inherited;
 pub(crate) mod lines;
@@ -26,54 +26,54 @@ use unisono_session::agent::Command;
 
 pub use inherited::is_inherited;
 
-/// How long a program may take to stop after `SIGTERM`.
+/// The time for a program to stop after `SIGTERM`.
 const GRACE: Duration = Duration::from_millis(500);
-/// How long a reaper may take after that grace.
+/// The time for a reaper after that.
 const REAPED: Duration = Duration::from_secs(1);
-/// How long output is waited for after the program's exit, where a process that left its group
-/// keeps it open. What the program itself wrote is there by then.
+/// The time to wait for output after the program's exit, if a process that left its group keeps it
+/// open. The program's own output is complete by then.
 const DRAIN: Duration = Duration::from_secs(1);
-/// How much of the end of standard error is kept.
+/// The number of bytes at the end of standard error that are kept.
 const STDERR_TAIL: usize = 4 * 1024;
-/// Room made for each read.
+/// The buffer size of each read.
 const READ: usize = 16 * 1024;
 
-/// A program and what it is given.
+/// A program and its input.
 #[derive(Debug)]
 pub(crate) struct Job<'a> {
     /// The program.
     pub(crate) command: &'a Command,
-    /// What it reads, written one after the other.
+    /// Its input, written one piece after the other.
     pub(crate) input: [Bytes; 2],
-    /// The most bytes it may write to standard output.
+    /// The maximum size of its standard output, in bytes.
     pub(crate) max_output: usize,
 }
 
 /// A program that has ended.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// How.
+    /// Its exit status.
     pub(crate) status: ExitStatus,
-    /// All it wrote to standard output.
+    /// Its complete standard output.
     pub(crate) stdout: Vec<u8>,
-    /// The end of what it wrote to standard error, trimmed.
+    /// The end of its standard error, trimmed.
     pub(crate) stderr: String,
 }
 
-/// Why a program did not come to its end.
+/// The reason why a program did not run to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// It was not started.
-    #[error("could not start `{program}`{}: {source}", place(.cwd.as_deref()))]
+    /// It could not be started.
+    #[error("could not start `{program}`{}: {source}", describe_directory(.cwd.as_deref()))]
     Spawn {
         /// The program.
         program: Arc<str>,
         /// Its working directory.
         cwd: Option<Arc<str>>,
-        /// What the system said.
+        /// The system error.
         source: io::Error,
     },
-    /// It was killed for writing too much.
+    /// It was killed for too much output.
     #[error(
         "`{program}` wrote more than {limit} bytes to its standard output and was killed; \
          that is the most an agent may answer with"
@@ -81,21 +81,21 @@ pub(crate) enum Error {
     Flooded {
         /// The program.
         program: Arc<str>,
-        /// The cap.
+        /// The limit.
         limit: usize,
     },
-    /// The system would not let it be talked to.
+    /// A system error during the communication with it.
     #[error("lost `{program}`: {source}")]
     Lost {
         /// The program.
         program: Arc<str>,
-        /// What the system said.
+        /// The system error.
         source: io::Error,
     },
 }
 
-/// Where a program was to be started, saying so when that is what is missing.
-fn place(cwd: Option<&str>) -> String {
+/// The working directory for an error text, with a note if it does not exist.
+fn describe_directory(cwd: Option<&str>) -> String {
     match cwd {
         None => String::new(),
         Some(cwd) if std::path::Path::new(cwd).is_dir() => format!(" in `{cwd}`"),
@@ -103,11 +103,11 @@ fn place(cwd: Option<&str>) -> String {
     }
 }
 
-/// Starts a program, feeds it, and waits for its end. Dropping the future ends the program and
-/// all it started.
+/// Starts a program, writes its input, and waits for its end. Dropping the future kills the program
+/// and its descendants.
 ///
 /// # Errors
-/// It cannot be started, writes more than it may, or the system fails.
+/// It cannot be started, writes too much, or a system call fails.
 pub(crate) async fn run(job: Job<'_>) -> Result<Finished, Error> {
     let program = &job.command.program;
     let lost = |source| Error::Lost {
@@ -194,19 +194,19 @@ async fn keep_tail(mut from: ChildStderr, tail: &mut Vec<u8>) -> io::Result<()> 
     }
 }
 
-/// The ends of a program's pipes.
+/// The parent's ends of a program's pipes.
 pub(crate) struct Pipes {
     pub(crate) stdin: ChildStdin,
     pub(crate) stdout: ChildStdout,
     pub(crate) stderr: ChildStderr,
 }
 
-/// A program and its process group. Ended when dropped.
+/// A program and its process group. Killed when dropped.
 pub(crate) struct Group(Option<Members>);
 
 impl Group {
-    /// Starts a program. Of the environment it inherits what every program does
-    /// ([`is_inherited`]), and what its command passes on.
+    /// Starts a program. It inherits the environment variables that every program inherits
+    /// ([`is_inherited`]), and those that its command passes on.
     ///
     /// # Errors
     /// It cannot be started.
@@ -218,7 +218,7 @@ impl Group {
         };
         let reaped = reaper::is_available();
         let mut starting = if reaped {
-            // The reaper could say this only with words of its own.
+            // The reaper could report this only in its own words.
             search::check(command).map_err(failed)?;
             let mut starting = tokio::process::Command::new(reaper::EXECUTABLE);
             starting.arg0("unisono");
@@ -264,7 +264,7 @@ impl Group {
         }
     }
 
-    /// Ends the program and all it started; returns once they are gone.
+    /// Ends the program and its descendants; returns after they have ended.
     pub(crate) async fn end(mut self) {
         if let Some(members) = self.0.take() {
             members.stop();
@@ -272,7 +272,7 @@ impl Group {
         }
     }
 
-    /// Kills whoever is left of the group, at once.
+    /// Kills the remaining processes of the group at once.
     fn kill(&mut self) {
         self.0 = None;
     }
@@ -298,13 +298,13 @@ struct Members {
 }
 
 impl Members {
-    /// Has them stop. A reaper gives them the grace, and ends those that do not take it.
+    /// Asks them to stop. A reaper gives them the grace period, and kills the rest.
     fn stop(&self) {
-        // Once it was waited for, its number may be another's.
+        // After it was awaited, its process id may belong to another process.
         if self.reaped && self.child.id().is_none() {
             return;
         }
-        // The only failure is that nobody is left, which is what is wanted.
+        // The only possible failure is that no process is left, which is the goal.
         let _ = match self.reaped {
             true => kill_process(self.id, reaper::STOP),
             false => kill_process_group(self.id, Signal::TERM),
@@ -315,7 +315,7 @@ impl Members {
         let _ = kill_process_group(self.id, Signal::KILL);
     }
 
-    /// Waits for the program to stop by itself, for a short while.
+    /// Waits for the program to stop by itself, for a short time.
     async fn end(mut self) {
         let patience = if self.reaped { GRACE + REAPED } else { GRACE };
         if timeout(patience, self.child.wait()).await.is_err() {
@@ -329,7 +329,7 @@ impl Drop for Members {
         match self.reaped {
             // It has ended, and all others before it.
             true if self.child.id().is_none() => {}
-            // It works on when nobody waits for it any more.
+            // It continues after nobody waits for it any more.
             true => self.stop(),
             false => self.kill(),
         }

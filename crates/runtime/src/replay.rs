@@ -1,7 +1,7 @@
-//! A turn's requests once more, from the journal and nothing else: rebuilt, hashed, and compared
-//! with what was recorded when they were sent.
+//! Rebuilds a turn's requests from the journal alone, and compares their digests with the recorded
+//! ones.
 //!
-//! Nothing here reaches anybody: the models only render, no program is started, no actor runs.
+//! This has no effects outside: models only render, no program is started, no actor runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -13,41 +13,43 @@ use unisono_context::{AgentId, Digest, RunId, Tokens};
 use unisono_model::language::{LanguageModel, Models, Request};
 use unisono_model::prompt::Prefix;
 use unisono_session::Replay;
-use unisono_session::agent::Kind;
+use unisono_session::agent::AgentKind;
 use unisono_session::assignment::{self, RunAssignment};
 use unisono_session::pending_effects::RenderRequest;
 use unisono_session::run::tail::{self, Weight};
-use unisono_session::run::{self, Asked, Bounds, Delegation, FallbackUsed, Run, Step, ToolResult};
+use unisono_session::run::{
+    self, DelegationStatus, FallbackUsed, ModelCall, Run, RunBounds, Step, ToolResult,
+};
 use unisono_session::turn::Phase;
 
-use crate::agent::llm::{handed, scales};
+use crate::agent::llm::{meter, results};
 use crate::agent::{acp, request};
 use crate::session::render;
 
-/// A request, or a program's input, as it was sent.
+/// A request, or the input of a program, as it was sent.
 #[derive(Clone, Debug)]
-pub struct Sent {
-    /// What reads it: a model as definitions write it, or a program.
+pub struct RebuiltRequest {
+    /// Its receiver: a model as in definitions, or a program.
     pub to: Arc<str>,
-    /// Its two pieces, one after the other: what siblings share, and its own.
+    /// Its two pieces: the shared one, and its own.
     pub body: [Bytes; 2],
-    /// BLAKE3 of the whole.
+    /// BLAKE3 of both pieces.
     pub digest: Digest,
-    /// Digest of its prefix, where another model stood in for its run's own.
-    pub stand_in_prefix: Option<Digest>,
-    /// How many steps of its run were known by then.
+    /// Digest of its prefix, if a fallback answered.
+    pub fallback_prefix: Option<Digest>,
+    /// The number of steps of its run before it.
     pub known: usize,
-    /// Tool results that stood as a note.
+    /// The number of tool results that were replaced by a note.
     pub masked: usize,
-    /// Why it was the last of its run.
+    /// The reason why it was the last one of its run; none: it was not.
     pub wrap_up: Option<Arc<str>>,
-    /// The step with its reply, from 0; none: it ended its run, or was not answered.
+    /// The index of the step with its reply; none: the reply ended the run, or there is no reply.
     pub reply: Option<usize>,
-    /// For a program: the attempt that was given it.
+    /// For a program: the attempt.
     pub attempt: Option<u32>,
 }
 
-/// What a run was sent.
+/// The requests of a run.
 #[derive(Clone, Debug)]
 pub struct Requests {
     /// The run.
@@ -55,27 +57,27 @@ pub struct Requests {
     /// Its agent.
     pub agent: AgentId,
     /// Oldest first.
-    pub sent: Vec<Sent>,
-    /// Why they cannot be told, or not all of them.
+    pub sent: Vec<RebuiltRequest>,
+    /// The reason why some or all of them cannot be rebuilt.
     pub unknown: Option<String>,
 }
 
-/// Something that was recorded, compared with what it is when it is made again.
+/// A comparison of a recorded value with the rebuilt one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What: `snapshot`, `definition`, `prefix`, `steps`, `results`.
+    /// The kind of value: `snapshot`, `definition`, `prefix`, `steps`, `results`.
     pub what: &'static str,
-    /// Whose; none: the turn's.
+    /// Its run; none: it belongs to the turn.
     pub run: Option<RunId>,
-    /// What the journal says.
+    /// The recorded value.
     pub recorded: String,
-    /// What it is now.
+    /// The rebuilt value.
     pub rebuilt: String,
 }
 
 impl Check {
-    /// Whether it is as it was.
-    pub fn holds(&self) -> bool {
+    /// Whether both are equal.
+    pub fn is_equal(&self) -> bool {
         self.recorded == self.rebuilt
     }
 }
@@ -85,18 +87,18 @@ impl Check {
 pub struct Rebuilt {
     /// Its runs, in the order in which they were opened.
     pub runs: Vec<Requests>,
-    /// All that was compared.
+    /// All comparisons.
     pub checks: Vec<Check>,
 }
 
 impl Rebuilt {
-    /// What is not as it was.
+    /// The comparisons with different values.
     pub fn mismatches(&self) -> impl Iterator<Item = &Check> {
-        self.checks.iter().filter(|check| !check.holds())
+        self.checks.iter().filter(|check| !check.is_equal())
     }
 }
 
-/// Rebuilds every request of every run of a turn. `models` need not be able to ask anybody.
+/// Rebuilds every request of every run of a turn. `models` may be unable to send requests.
 pub fn rebuild(replay: &Replay, models: &Models) -> Rebuilt {
     let mut rebuilt = Rebuilt::default();
     let Some(turn) = replay.turn() else {
@@ -174,18 +176,18 @@ fn one(
         return (requests, checks);
     };
     match &assignment.definition.kind {
-        Kind::Command(_) | Kind::Http(_) | Kind::A2a(_) | Kind::Acp(_) => {
+        AgentKind::Command(_) | AgentKind::Http(_) | AgentKind::A2a(_) | AgentKind::Acp(_) => {
             requests.sent = documents(&assignment, prefix);
         }
-        // It is given results, and hands the last one on.
-        Kind::Pipeline => {}
-        Kind::Custom(kind) => {
+        // It gets results, and returns the last one.
+        AgentKind::Pipeline => {}
+        AgentKind::Custom(kind) => {
             let code = format!("the code of kind `{kind}` writes its requests");
             requests.unknown = Some(code);
         }
-        Kind::Llm => match models.get(&assignment.definition.model) {
+        AgentKind::Llm => match models.get(&assignment.definition.model) {
             Ok(model) => {
-                let conversation = Conversation::of(&assignment, prefix, &*model, models);
+                let conversation = Conversation::retrace(&assignment, prefix, &*model, models);
                 requests.sent = conversation.sent;
                 requests.unknown = conversation.unknown;
                 for (what, recorded, rebuilt) in conversation.checks {
@@ -201,14 +203,14 @@ fn one(
     (requests, checks)
 }
 
-/// What a program or a server was given in each of its attempts.
-fn documents(assignment: &RunAssignment, prefix: &Prefix) -> Vec<Sent> {
+/// The inputs of a program or a server in each of its attempts.
+fn documents(assignment: &RunAssignment, prefix: &Prefix) -> Vec<RebuiltRequest> {
     let to = match &assignment.definition.kind {
-        Kind::Command(command) => &command.program,
-        Kind::Acp(acp) => &acp.command.program,
-        Kind::Http(http) => &http.url,
-        Kind::A2a(remote) => &remote.url,
-        Kind::Llm | Kind::Custom(_) | Kind::Pipeline => return Vec::new(),
+        AgentKind::Command(command) => &command.program,
+        AgentKind::Acp(acp) => &acp.command.program,
+        AgentKind::Http(http) => &http.url,
+        AgentKind::A2a(remote) => &remote.url,
+        AgentKind::Llm | AgentKind::Custom(_) | AgentKind::Pipeline => return Vec::new(),
     };
     let attempts = 1..=assignment.attempt;
     let documents = attempts.map(|attempt| {
@@ -217,13 +219,13 @@ fn documents(assignment: &RunAssignment, prefix: &Prefix) -> Vec<Sent> {
             ..assignment.clone()
         };
         let body = match &assignment.definition.kind {
-            Kind::Acp(_) => acp::prompt(&assignment, prefix),
+            AgentKind::Acp(_) => acp::prompt(&assignment, prefix),
             _ => request::document(&assignment, prefix),
         };
-        Sent {
+        RebuiltRequest {
             to: to.clone(),
             digest: digest_of(&body),
-            stand_in_prefix: None,
+            fallback_prefix: None,
             body,
             known: 0,
             masked: 0,
@@ -235,16 +237,16 @@ fn documents(assignment: &RunAssignment, prefix: &Prefix) -> Vec<Sent> {
     documents.collect()
 }
 
-/// What was said to a model, and how it compares with the recorded steps.
+/// The requests to a model, and their comparison with the recorded steps.
 struct Conversation {
-    sent: Vec<Sent>,
+    sent: Vec<RebuiltRequest>,
     checks: Vec<(&'static str, String, String)>,
-    /// A model stood in that is not known any more: what it was sent is left out.
+    /// The name of a fallback that is no longer known: its requests are omitted.
     unknown: Option<String>,
 }
 
 impl Conversation {
-    fn of(
+    fn retrace(
         assignment: &RunAssignment,
         prefix: &Prefix,
         model: &dyn LanguageModel,
@@ -254,24 +256,24 @@ impl Conversation {
         let first = first(assignment, prefix);
         let bounded = first.and_then(|first| Ok((bounds(assignment, &first)?, first)));
         let Ok((bounds, first)) = bounded else {
-            // It ended before its model was asked.
+            // It ended before its model was called.
             return Conversation {
                 sent: Vec::new(),
                 checks: Vec::new(),
                 unknown: None,
             };
         };
-        let (mut fallbacks, mut unknown) = (StandIns::default(), None);
+        let (mut fallbacks, mut unknown) = (FallbackPrefixes::default(), None);
         let retraced = run::retrace(&assignment.steps, &weights, bounds);
-        let sent = retraced.asked.iter().filter_map(|asked| {
+        let sent = retraced.calls.iter().filter_map(|asked| {
             let known = assignment.steps.get(..asked.known).unwrap_or_default();
             let request = request::after(&first, known, &asked.masked, wrap_up(assignment, asked));
             let replied = asked.reply.and_then(|at| assignment.steps.get(at));
             let reply = replied.and_then(|step| step.reply());
             if let Some(by) = reply.and_then(|reply| reply.fallback.as_ref()) {
                 return match fallbacks.body(assignment, by, request, models) {
-                    Ok((prefix, body)) => Some(Sent {
-                        stand_in_prefix: Some(prefix),
+                    Ok((prefix, body)) => Some(RebuiltRequest {
+                        fallback_prefix: Some(prefix),
                         ..sent(assignment, asked, (&by.model, body))
                     }),
                     Err(reason) => {
@@ -280,7 +282,7 @@ impl Conversation {
                     }
                 };
             }
-            let body = worded(model, &request, assignment);
+            let body = rendered_body(model, &request, assignment);
             Some(sent(
                 assignment,
                 asked,
@@ -290,7 +292,7 @@ impl Conversation {
         let sent = sent.collect();
         let mut checks = fallbacks.checks();
         let follow = || "each follows from those before it".to_owned();
-        let steps = retraced.diverged.map_or_else(follow, |at| at.to_string());
+        let steps = retraced.divergence.map_or_else(follow, |at| at.to_string());
         checks.push(("steps", follow(), steps));
         Conversation {
             sent,
@@ -300,25 +302,29 @@ impl Conversation {
     }
 }
 
-/// A request as it is sent. The embedded model is asked in this process: it reads what a program
-/// would.
-fn worded(model: &dyn LanguageModel, request: &Request, assignment: &RunAssignment) -> [Bytes; 2] {
+/// A request as it is sent. The embedded model is called in this process and reads the input of a
+/// program.
+fn rendered_body(
+    model: &dyn LanguageModel,
+    request: &Request,
+    assignment: &RunAssignment,
+) -> [Bytes; 2] {
     let body = model.body(request);
     body.unwrap_or_else(|| request::document_with(assignment, &request.prefix, &request.results))
 }
 
-/// The models that answered in place of a run's own.
+/// The prefixes of fallbacks that answered.
 #[derive(Default)]
-struct StandIns {
+struct FallbackPrefixes {
     /// Their prefixes, rendered once each.
     prefixes: BTreeMap<Arc<str>, Prefix>,
-    /// Those that were recorded.
+    /// The recorded prefixes.
     recorded: BTreeSet<(Arc<str>, Digest)>,
 }
 
-impl StandIns {
-    /// What one of them was sent for that request: the same context in its own words, and the
-    /// longest reply it was asked for, where that was recorded.
+impl FallbackPrefixes {
+    /// The request that a fallback got: the same context in its own dialect, and the recorded
+    /// maximum reply.
     fn body(
         &mut self,
         assignment: &RunAssignment,
@@ -336,10 +342,13 @@ impl StandIns {
             request.max_output = sent.max_output;
             self.recorded.insert((by.model.clone(), sent.prefix));
         }
-        Ok((prefix.digest(), worded(&*model, &request, assignment)))
+        Ok((
+            prefix.digest(),
+            rendered_body(&*model, &request, assignment),
+        ))
     }
 
-    /// Each prefix that was recorded beside the one that was rendered.
+    /// The recorded prefixes and the rendered ones.
     fn checks(&self) -> Vec<(&'static str, String, String)> {
         let named = |model: &Arc<str>, digest: Digest| format!("{model}: {digest}");
         let checks = self.recorded.iter().filter_map(|(model, recorded)| {
@@ -350,19 +359,24 @@ impl StandIns {
     }
 }
 
-/// Why a call was the last of its run: by its steps, or by a budget, which only the journal knows.
-fn wrap_up(assignment: &RunAssignment, asked: &Asked) -> Option<Arc<str>> {
+/// The reason why a call was the last of its run: from its steps, or from a budget, which only the
+/// journal knows.
+fn wrap_up(assignment: &RunAssignment, asked: &ModelCall) -> Option<Arc<str>> {
     let by_budget = assignment.wrapped_up.as_ref();
     let by_budget = by_budget.filter(|(known, _)| *known == asked.known);
     let by_budget = by_budget.map(|(_, why)| why.clone());
     asked.wrap_up.clone().or(by_budget)
 }
 
-fn sent(assignment: &RunAssignment, asked: &Asked, (to, body): (&Arc<str>, [Bytes; 2])) -> Sent {
-    Sent {
+fn sent(
+    assignment: &RunAssignment,
+    asked: &ModelCall,
+    (to, body): (&Arc<str>, [Bytes; 2]),
+) -> RebuiltRequest {
+    RebuiltRequest {
         to: to.clone(),
         digest: digest_of(&body),
-        stand_in_prefix: None,
+        fallback_prefix: None,
         body,
         known: asked.known,
         masked: asked.masked.len(),
@@ -372,23 +386,24 @@ fn sent(assignment: &RunAssignment, asked: &Asked, (to, body): (&Arc<str>, [Byte
     }
 }
 
-/// The first request of a run, or why there is none. Nothing in it waits: counts are at hand.
+/// The first request of a run, or the reason why there is none. It never waits: counts are
+/// available.
 fn first(assignment: &RunAssignment, prefix: &Prefix) -> Result<Request, String> {
     let counted = |texts: Vec<String>| std::future::ready(count(assignment, &texts));
-    let first = pin!(handed::first(assignment, prefix.clone(), counted));
+    let first = pin!(results::first_request(assignment, prefix.clone(), counted));
     match first.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(first) => first,
         Poll::Pending => Err("its results are not counted".to_owned()),
     }
 }
 
-/// What a run must keep; none where its assignment alone does not fit.
-fn bounds(assignment: &RunAssignment, first: &Request) -> Result<Bounds, String> {
-    let (text, messages) = scales::assignment(first);
+/// The limits of a run; an error if its assignment alone does not fit.
+fn bounds(assignment: &RunAssignment, first: &Request) -> Result<RunBounds, String> {
+    let (text, messages) = meter::assignment(first);
     let needed = count(assignment, &[text]).into_iter().sum();
-    Ok(Bounds {
+    Ok(RunBounds {
         max_model_calls: assignment.definition.max_model_calls,
-        room: scales::room(assignment, messages, needed)?,
+        room: meter::headroom(assignment, messages, needed)?,
     })
 }
 
@@ -396,19 +411,19 @@ fn weights(assignment: &RunAssignment) -> Vec<Weight> {
     let per_message = assignment.definition.limits.per_message;
     let weights = assignment.steps.iter().map(|step| {
         let texts = count(assignment, &tail::countable(step));
-        Weight::of(step, &texts, per_message)
+        Weight::of_step(step, &texts, per_message)
     });
     weights.collect()
 }
 
-/// Counts texts as the definition's model does, each at most.
+/// Upper bounds of the tokens of texts for the definition's model.
 fn count(assignment: &RunAssignment, texts: &[String]) -> Vec<Tokens> {
     let counts = crate::tokenizer::count(texts, assignment.definition.limits.encoding);
     counts.into_iter().map(|count| count.at_most).collect()
 }
 
-/// What each round of tasks came back with, as its run recorded it, and as the runs of the round
-/// say.
+/// The results of each round of delegated tasks, as its run recorded them, and as the runs of the
+/// round have them.
 fn rounds(replay: &Replay, run: &Run) -> Vec<(String, String)> {
     let mut compared = Vec::new();
     let mut replies = 0;
@@ -419,16 +434,18 @@ fn rounds(replay: &Replay, run: &Run) -> Vec<(String, String)> {
         let Step::Tools(recorded) = &**step else {
             continue;
         };
-        let Delegation::Ended(results) = replay.state().delegation(run.id, replies) else {
+        let DelegationStatus::Ended(results) = replay.state().delegation_status(run.id, replies)
+        else {
             continue;
         };
         for (index, result) in results.into_iter().enumerate() {
-            // Models use ids twice: any result of that call will do, or a cut of it.
+            // Models use ids twice: any result of this call matches, or an excerpt of it.
             let same = |known: &&ToolResult| known.call_id == result.call_id;
             let known: Vec<&ToolResult> = recorded.iter().filter(same).collect();
             let id = assignment::round_call_id(replies, index);
-            let shows =
-                |known: &&&ToolResult| run::handed::is_shown(&result.content, &id, &known.content);
+            let shows = |known: &&&ToolResult| {
+                run::excerpts::is_excerpt(&result.content, &id, &known.content)
+            };
             let shown = known.iter().find(shows);
             let rebuilt = Digest::of_bytes(result.content.as_bytes()).short();
             let said = match (shown, known.first()) {

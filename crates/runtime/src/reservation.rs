@@ -1,4 +1,4 @@
-//! A model call for which something was reserved: settled once, however it ends.
+//! A reserved model call: settled once, however it ends.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,51 +6,51 @@ use std::sync::Arc;
 use unisono_model::language;
 use unisono_session::machine::CallEnd;
 
-/// Tokens of a dialect's own words around what is counted, at most.
+/// The maximum number of tokens of a dialect's own words around the counted texts.
 pub(crate) const FRAME: u64 = 256;
 
 type Settle = Box<dyn FnOnce(CallEnd) + Send + Sync>;
 
-/// A call that is within its budgets. Dropped before it was told how it ended, it counts as its
-/// worst case.
-pub(crate) struct Call {
-    /// Its number among the calls of its run; none: nothing is reserved.
+/// A call within its budgets. If it is dropped before its end is reported, it counts as its worst
+/// case.
+pub(crate) struct ReservedCall {
+    /// The number of the call in its run; none: nothing is reserved.
     number: Option<u32>,
-    /// None: nothing is reserved, or that is settled.
+    /// None: nothing is reserved, or it is settled.
     settle: Option<Settle>,
-    /// Set where it is the run's last because of a budget: which one.
+    /// The budget because of which it is the run's last call; none: it is not.
     wrap_up: Option<Arc<str>>,
 }
 
-impl Call {
-    /// A call that nothing bounds.
-    pub(crate) fn unbounded() -> Call {
-        Call {
+impl ReservedCall {
+    /// A call without limits.
+    pub(crate) fn unbounded() -> ReservedCall {
+        ReservedCall {
             number: None,
             settle: None,
             wrap_up: None,
         }
     }
 
-    /// One that was reserved; `settle` is called where it ends without a recorded reply.
+    /// A reserved call; `settle` is called if it ends without a recorded reply.
     pub(crate) fn reservation(
         number: u32,
         wrap_up: Option<Arc<str>>,
         settle: impl FnOnce(CallEnd) + Send + Sync + 'static,
-    ) -> Call {
-        Call {
+    ) -> ReservedCall {
+        ReservedCall {
             number: Some(number),
             settle: Some(Box::new(settle)),
             wrap_up,
         }
     }
 
-    /// What was reserved for it is known by that number.
+    /// The number of its reservation.
     pub(crate) fn number(&self) -> Option<u32> {
         self.number
     }
 
-    /// Why it is the last of its run, if a budget says so.
+    /// The reason why it is the last call of its run, if a budget made it so.
     pub(crate) fn wrap_up(&self) -> Option<&Arc<str>> {
         self.wrap_up.as_ref()
     }
@@ -60,7 +60,7 @@ impl Call {
         self.settle = None;
     }
 
-    /// It has ended so.
+    /// It has ended in this way.
     pub(crate) fn ended(mut self, end: CallEnd) {
         self.end(end);
     }
@@ -72,13 +72,13 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for ReservedCall {
     fn drop(&mut self) {
         self.end(CallEnd::Lost);
     }
 }
 
-impl fmt::Debug for Call {
+impl fmt::Debug for ReservedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
             .field("number", &self.number)
@@ -88,9 +88,8 @@ impl fmt::Debug for Call {
     }
 }
 
-/// What a call that failed so has to be paid for: all that was reserved for it and is not paid for
-/// yet, where nobody says what it used.
-pub(crate) const fn paid(error: &language::Error) -> CallEnd {
+/// The charge of a failed call: the rest of its reservation if its usage is unknown.
+pub(crate) const fn call_end(error: &language::Error) -> CallEnd {
     match error.is_paid_for() {
         true => CallEnd::Lost,
         false => CallEnd::Unsent,
@@ -99,14 +98,14 @@ pub(crate) const fn paid(error: &language::Error) -> CallEnd {
 
 #[cfg(test)]
 mod tests {
-    //! What a failure costs.
+    //! The cost of failures.
 
     use unisono_model::language::{Class, Error, Stage};
 
     use super::*;
 
     #[test]
-    fn a_call_that_was_at_work_counts_as_its_worst_case() {
+    fn an_interrupted_call_counts_as_its_worst_case() {
         let unavailable = Class::Unavailable {
             retry_after_ms: None,
         };
@@ -115,7 +114,7 @@ mod tests {
             (Class::Transport, false, CallEnd::Unsent),
             (Class::Timeout(Stage::Connect), false, CallEnd::Unsent),
             (unavailable, false, CallEnd::Unsent),
-            // In mid-reply.
+            // In the middle of a reply.
             (Class::Transport, true, CallEnd::Lost),
             (unavailable, true, CallEnd::Lost),
             (Class::Timeout(Stage::FirstByte), false, CallEnd::Lost),
@@ -130,7 +129,7 @@ mod tests {
                 request_id: None,
                 begun,
             };
-            assert_eq!(paid(&error), end, "{class:?} {begun}");
+            assert_eq!(call_end(&error), end, "{class:?} {begun}");
         }
     }
 }

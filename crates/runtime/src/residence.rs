@@ -1,39 +1,39 @@
-//! Which sessions stay in memory: a bound of their number and of the bytes they hold, and who
-//! leaves where there are more. One that works stays.
+//! The sessions in memory: limits of their number and bytes, and the choice of sessions that leave.
+//! A working session stays.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Parts of a bound that are kept free when sessions have to leave, so that this is rare.
+/// The part of a limit that is freed when sessions have to leave, so that this is rare.
 const SPARE: usize = 8;
 
-/// How much of sessions stays in memory.
+/// The limits of sessions in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// Sessions.
+pub struct ResidenceBounds {
+    /// The number of sessions.
     pub sessions: usize,
-    /// Bytes of their messages, about, all together.
+    /// The approximate total size of their messages, in bytes.
     pub bytes: u64,
 }
 
-impl Default for Bounds {
-    fn default() -> Bounds {
-        Bounds {
+impl Default for ResidenceBounds {
+    fn default() -> ResidenceBounds {
+        ResidenceBounds {
             sessions: 1_024,
             bytes: 128 << 20,
         }
     }
 }
 
-/// What all sessions in memory hold together.
+/// The totals of all sessions in memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Total(Arc<Sums>);
 
 #[derive(Debug, Default)]
 struct Sums {
-    /// Bytes, about.
+    /// Bytes, approximately.
     bytes: AtomicU64,
-    /// How often any of them was used: no two uses are at the same time.
+    /// The number of uses of all sessions: each use has its own number.
     uses: AtomicU64,
 }
 
@@ -47,8 +47,8 @@ impl Total {
     }
 }
 
-/// What one session holds, when it was last used, and whether it works. Written by its actor,
-/// read by the supervisor.
+/// The size of a session, its last use, and whether it works. Written by its actor, read by the
+/// supervisor.
 #[derive(Debug)]
 pub(crate) struct Residence {
     total: Total,
@@ -67,13 +67,13 @@ impl Residence {
         }
     }
 
-    /// It was asked for something.
-    pub(crate) fn used(&self) {
+    /// Records a use.
+    pub(crate) fn mark_used(&self) {
         self.used.store(self.total.next_use(), Ordering::Relaxed);
     }
 
-    /// Whether it works, and so cannot leave.
-    pub(crate) fn works(&self, works: bool) {
+    /// Sets whether it works, so that it cannot leave.
+    pub(crate) fn set_working(&self, works: bool) {
         self.works.store(works, Ordering::Relaxed);
     }
 
@@ -82,15 +82,15 @@ impl Residence {
         self.works.load(Ordering::Relaxed)
     }
 
-    /// It holds that much now.
-    pub(crate) fn holds(&self, bytes: u64) {
+    /// Sets its size.
+    pub(crate) fn set_bytes(&self, bytes: u64) {
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
         self.total.0.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.total.0.bytes.fetch_sub(before, Ordering::Relaxed);
     }
 
-    /// As a value, to decide about.
-    pub(crate) fn look(&self) -> Resident {
+    /// A copy of the values, for a decision.
+    pub(crate) fn to_resident(&self) -> Resident {
         Resident {
             bytes: self.bytes.load(Ordering::Relaxed),
             used: self.used.load(Ordering::Relaxed),
@@ -101,7 +101,7 @@ impl Residence {
 
 impl Drop for Residence {
     fn drop(&mut self) {
-        self.holds(0);
+        self.set_bytes(0);
     }
 }
 
@@ -109,14 +109,14 @@ impl Drop for Residence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resident {
     pub(crate) bytes: u64,
-    /// Its last use among those of all sessions: larger is later.
+    /// The number of its last use: larger is later.
     pub(crate) used: u64,
     pub(crate) works: bool,
 }
 
-/// The sessions that have to leave: those that were used least recently and do not work, until
-/// both bounds hold with some room to spare. The one that was used last stays, however large.
-pub(crate) fn leaving<K: Copy>(live: &[(K, Resident)], bounds: Bounds) -> Vec<K> {
+/// The sessions that have to leave: the least recently used ones that do not work, until both
+/// limits hold with some space to spare. The most recently used session stays, whatever its size.
+pub(crate) fn select_leaving<K: Copy>(live: &[(K, Resident)], bounds: ResidenceBounds) -> Vec<K> {
     let mut count = live.len();
     let mut bytes: u64 = live.iter().map(|(_, one)| one.bytes).sum();
     if count <= bounds.sessions && bytes <= bounds.bytes {
@@ -155,52 +155,59 @@ mod tests {
         .collect()
     }
 
-    const BOUNDS: Bounds = Bounds {
+    const BOUNDS: ResidenceBounds = ResidenceBounds {
         sessions: 3,
         bytes: 800,
     };
 
     #[test]
-    fn nobody_leaves_while_there_is_room() {
+    fn no_session_leaves_within_the_limits() {
         let three = live(&[(400, 1, false), (300, 2, false), (100, 3, false)]);
-        assert_eq!(leaving(&three, BOUNDS), [0; 0]);
-        assert_eq!(leaving::<usize>(&[], BOUNDS), [0; 0]);
+        assert_eq!(select_leaving(&three, BOUNDS), [0; 0]);
+        assert_eq!(select_leaving::<usize>(&[], BOUNDS), [0; 0]);
     }
 
     #[test]
-    fn who_was_used_least_recently_leaves_first() {
+    fn the_least_recently_used_session_leaves_first() {
         let four = live(&[(1, 9, false), (1, 2, false), (1, 5, false), (1, 8, false)]);
-        assert_eq!(leaving(&four, BOUNDS), [1]);
+        assert_eq!(select_leaving(&four, BOUNDS), [1]);
         let large = live(&[(500, 9, false), (300, 2, false), (100, 5, false)]);
-        assert_eq!(leaving(&large, BOUNDS), [1], "700 are left to be held");
+        assert_eq!(
+            select_leaving(&large, BOUNDS),
+            [1],
+            "700 are left to be held"
+        );
     }
 
     #[test]
-    fn who_works_and_who_was_used_last_stays() {
+    fn working_and_most_recently_used_sessions_stay() {
         let work = live(&[(900, 1, true), (900, 2, false), (1, 3, false)]);
-        assert_eq!(leaving(&work, BOUNDS), [1]);
-        assert_eq!(leaving(&live(&[(9_000, 1, false)]), BOUNDS), [0; 0]);
+        assert_eq!(select_leaving(&work, BOUNDS), [1]);
+        assert_eq!(select_leaving(&live(&[(9_000, 1, false)]), BOUNDS), [0; 0]);
         let all = live(&[(1, 1, true), (1, 2, true), (1, 3, true), (1, 4, true)]);
-        assert_eq!(leaving(&all, BOUNDS), [0; 0]);
+        assert_eq!(select_leaving(&all, BOUNDS), [0; 0]);
     }
 
     #[test]
-    fn of_many_some_leave_at_once() {
-        let bounds = Bounds {
+    fn several_sessions_leave_at_once() {
+        let bounds = ResidenceBounds {
             sessions: 80,
             bytes: u64::MAX,
         };
         let many: Vec<_> = (0..81).map(|n| (1, n, false)).collect();
-        assert_eq!(leaving(&live(&many), bounds), (0..11).collect::<Vec<_>>());
+        assert_eq!(
+            select_leaving(&live(&many), bounds),
+            (0..11).collect::<Vec<_>>()
+        );
     }
 
     #[test]
-    fn the_total_follows_what_each_holds_and_who_is_gone() {
+    fn the_total_follows_sizes_and_departures() {
         let total = Total::default();
         let (one, other) = (Residence::new(total.clone()), Residence::new(total.clone()));
-        one.holds(5);
-        other.holds(7);
-        one.holds(3);
+        one.set_bytes(5);
+        other.set_bytes(7);
+        one.set_bytes(3);
         assert_eq!(total.bytes(), 10);
         drop(one);
         assert_eq!(total.bytes(), 7);

@@ -1,4 +1,4 @@
-//! When a failed actor is started again. Pure: the supervisor brings the clock.
+//! Decides when a failed actor is restarted. Pure: time is an argument.
 
 use std::collections::VecDeque;
 
@@ -9,11 +9,11 @@ use unisono_context::Timestamp;
 pub struct Intensity {
     /// Restarts allowed…
     pub max: u32,
-    /// …in this time.
+    /// … in this time.
     pub within_ms: i64,
     /// The longest first pause.
     pub first_pause_ms: u64,
-    /// The longest pause at all.
+    /// The maximum pause.
     pub longest_pause_ms: u64,
 }
 
@@ -28,12 +28,12 @@ impl Default for Intensity {
     }
 }
 
-/// What becomes of a failed actor.
+/// The decision about a failed actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Start it again after a pause.
+    /// Restart it after a pause.
     After {
-        /// How long.
+        /// The pause in milliseconds.
         pause_ms: u64,
     },
     /// It failed too often.
@@ -45,7 +45,7 @@ pub(crate) enum Verdict {
 pub(crate) struct History(VecDeque<Timestamp>);
 
 impl History {
-    /// Takes a failure into account. `random` is any number: it draws the jitter.
+    /// Records a failure. `random` is any number, for the jitter.
     pub(crate) fn failed(&mut self, limit: Intensity, now: Timestamp, random: u64) -> Verdict {
         self.0.retain(|at| now.ms_since(*at) < limit.within_ms);
         self.0.push_back(now);

@@ -1,4 +1,5 @@
-//! The runtime's face: start it on a journal, create and open sessions, shut it down.
+//! The public interface of the runtime: start it on a journal, create and open sessions, shut it
+//! down.
 
 mod lease;
 
@@ -14,7 +15,7 @@ use unisono_context::{AgentId, SessionId};
 use unisono_model::language::Models;
 use unisono_search::Search;
 use unisono_session::Refusal;
-use unisono_session::budget::broker::Rules;
+use unisono_session::budget::broker::DaemonBudget;
 use unisono_session::machine::Import;
 use unisono_store::{Health, Journal, Vacuumed};
 
@@ -26,58 +27,59 @@ use crate::hook::{Hook, Hooks};
 use crate::load::{Load, Observer};
 use crate::mcp::{self, Servers};
 use crate::pool::Pools;
-use crate::residence::{Bounds, Total};
+use crate::residence::{ResidenceBounds, Total};
 use crate::restart::Intensity;
-use crate::session::{Handle, Reach};
+use crate::session::{Handle, RecallScope};
 use crate::supervisor::{self, Supervisor};
 
-/// Followers of sessions that read the journal at one time.
+/// The maximum number of followers that read the journal at the same time.
 const CATCHING_UP: usize = 4;
-/// How long a stop waits for the disk.
+/// The time that a stop waits for the disk.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// Every bound and deadline of the runtime.
+/// All limits and timeouts of the runtime.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Runs of one agent that wait for a place.
+    /// The maximum number of waiting runs of one agent.
     pub pool_queue: usize,
-    /// Compactions at one time.
+    /// The maximum number of concurrent compactions.
     pub compactions: usize,
-    /// Compactions that wait.
+    /// The maximum number of waiting compactions.
     pub compaction_queue: usize,
-    /// How long the compaction of a turn may take, all its steps. After it no model is asked; what
-    /// needs none is carried out.
+    /// The time limit of a turn's compaction with all its steps. After it no model is called; steps
+    /// without a model are still carried out.
     pub compaction_deadline: Deadline,
-    /// Who writes summaries.
+    /// The summarisers.
     pub summarisers: Chains,
-    /// The servers whose tools agents may be given.
+    /// The servers whose tools agents may use.
     pub servers: Vec<mcp::Server>,
     /// The hooks that sessions ask.
     pub hooks: Vec<Hook>,
-    /// Counting requests at one time.
+    /// The maximum number of concurrent counting requests.
     pub countings: usize,
-    /// Requests one session takes before it answers that it is busy.
+    /// The maximum number of waiting requests of one session; further ones are answered with
+    /// `busy`.
     pub session_queue: usize,
-    /// A session without work leaves memory after this.
+    /// The time after which an idle session leaves memory.
     pub passivate_after: Duration,
-    /// How many sessions stay in memory; those that work stay in any case.
-    pub resident: Bounds,
-    /// How often a failed actor is started again.
+    /// The limits of sessions in memory; working sessions stay in any case.
+    pub resident: ResidenceBounds,
+    /// The maximum frequency of restarts of an actor.
     pub intensity: Intensity,
-    /// What all sessions together may use; none: there is no bound.
-    pub budget: Option<Rules>,
-    /// How long an attempt may make no progress before it is taken for stuck.
+    /// The budget of all sessions together; none: unlimited.
+    pub budget: Option<DaemonBudget>,
+    /// The time without progress after which an attempt is stuck.
     pub stuck_after: Duration,
-    /// Runs at work at one time.
+    /// The maximum numbers of active runs.
     pub live_runs: LiveRuns,
-    /// Directory of the search index, which nobody else uses; none: what is searched is indexed in
-    /// memory when it is asked for.
+    /// Directory of the search index, used by this process only; none: searches index the messages
+    /// in memory on demand.
     pub search_index: Option<PathBuf>,
-    /// What agents may search and read by the tool `recall`.
-    pub recall: Reach,
-    /// Kept up to date with what works and waits.
+    /// The scope of the tool `recall`.
+    pub recall: RecallScope,
+    /// Updated with the numbers of working and waiting jobs.
     pub load: Load,
-    /// Told of what is committed.
+    /// Called with committed events.
     pub observer: Observer,
 }
 
@@ -94,20 +96,20 @@ impl Default for Options {
             countings: 4,
             session_queue: 1_024,
             passivate_after: Duration::from_secs(300),
-            resident: Bounds::default(),
+            resident: ResidenceBounds::default(),
             intensity: Intensity::default(),
             budget: None,
             stuck_after: Duration::from_secs(180),
             live_runs: LiveRuns::default(),
             search_index: None,
-            recall: Reach::default(),
+            recall: RecallScope::default(),
             load: Load::default(),
             observer: Observer::default(),
         }
     }
 }
 
-/// What could not be done.
+/// An error of the runtime.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// The session refused the request; nothing changed.
@@ -127,30 +129,30 @@ pub enum Error {
     /// There is no such session.
     #[error("session {0} does not exist; `unisono sessions list` shows those that do")]
     UnknownSession(SessionId),
-    /// Too many requests wait.
+    /// Too many requests are waiting.
     #[error("session {0} is busy: its queue is full, try again in a moment")]
     Busy(SessionId),
     /// An agent's queue is full.
     #[error(
-        "agent {agent} is busy: its queue is full; a place may be free in {:.0} s",
+        "agent {agent} is busy: its queue is full; try again in about {:.0} s",
         (*.retry_after_ms as f64 / 1e3).ceil()
     )]
     Overloaded {
         /// The agent.
         agent: AgentId,
-        /// When it is worth asking again, by how long recent runs took.
+        /// The expected time until a permit is free, in milliseconds, based on recent runs.
         retry_after_ms: u64,
     },
-    /// What was deleted may still be in the search index.
-    #[error("what was deleted may still be in the files of the search index: {0}")]
+    /// A deleted session may still be in the search index.
+    #[error("deleted messages may still be in the files of the search index: {0}")]
     Unpurged(#[source] Arc<unisono_search::Error>),
-    /// The actor that should answer is gone.
+    /// The actor that should answer has ended.
     #[error("the {0} is not available; the runtime is stopping or keeps failing")]
     Unavailable(&'static str),
 }
 
 impl Error {
-    /// Whether the session is for another program to work on.
+    /// Whether another program owns the session.
     #[must_use]
     pub fn is_owned_elsewhere(&self) -> bool {
         matches!(self, Error::Store(error) if error.is_owned_elsewhere())
@@ -163,7 +165,7 @@ impl From<unisono_store::Error> for Error {
     }
 }
 
-/// What every actor may use.
+/// The shared environment of all actors.
 #[derive(Debug)]
 pub(crate) struct Env {
     pub(crate) journal: Journal,
@@ -174,18 +176,18 @@ pub(crate) struct Env {
     pub(crate) pools: Pools,
     pub(crate) servers: Servers,
     pub(crate) hooks: Hooks,
-    /// The bound of runs at work, where there is one.
+    /// The limit of active runs, if there is one.
     pub(crate) concurrency: Option<ConcurrencyLimit>,
-    /// What sessions in memory hold.
+    /// The totals of sessions in memory.
     pub(crate) resident: Total,
-    /// Places of followers that have fallen behind and read the journal.
+    /// Permits of followers that have fallen behind and read the journal.
     pub(crate) catching_up: Semaphore,
     /// The tree is being stopped.
     stopping: AtomicBool,
 }
 
 impl Env {
-    /// From now on what ends ends with the tree, and not by itself.
+    /// From now on, ends are consequences of the shutdown.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }
@@ -201,13 +203,13 @@ pub struct Runtime {
     supervisor: ActorRef<supervisor::Msg>,
     ended: watch::Receiver<Option<Arc<str>>>,
     tree: JoinHandle<()>,
-    /// Where several programs use the store.
+    /// Follows the lease, if several programs use the store.
     lease: JoinHandle<()>,
     env: Arc<Env>,
 }
 
 impl Runtime {
-    /// Starts the tree on a journal. Sessions with open turns go on when they are opened.
+    /// Starts the tree on a journal. Sessions with open turns continue when they are opened.
     ///
     /// # Errors
     /// An actor could not be started.
@@ -243,10 +245,10 @@ impl Runtime {
             catching_up: Semaphore::new(CATCHING_UP),
             stopping: AtomicBool::new(false),
         });
-        let (tell, ended) = watch::channel(None);
+        let (sender, ended) = watch::channel(None);
         let args = supervisor::Args {
             env: env.clone(),
-            ended: tell,
+            ended: sender,
             servers: seats,
         };
         let spawned = Actor::spawn(None, Supervisor, args).await;
@@ -272,10 +274,10 @@ impl Runtime {
         Ok(handle)
     }
 
-    /// Opens a session. Its open turns go on by themselves.
+    /// Opens a session. Its open turns continue by themselves.
     ///
     /// # Errors
-    /// There is none of that id, or its journal cannot be read.
+    /// There is no session with this id, or its journal cannot be read.
     pub async fn open(&self, id: SessionId) -> Result<Handle, Error> {
         if !self.env.journal.exists(id).await? {
             return Err(Error::UnknownSession(id));
@@ -285,54 +287,54 @@ impl Runtime {
         Ok(handle)
     }
 
-    /// Deletes a session for good, from memory and the search index as well; answers whether there
-    /// was one.
+    /// Deletes a session permanently, including memory and search index; returns whether it
+    /// existed.
     ///
     /// # Errors
-    /// The store takes no writes, or failed.
+    /// The store is read-only, or failed.
     pub async fn delete(&self, id: SessionId) -> Result<bool, Error> {
         let deleted = self.env.journal.delete(id).await?;
         self.env.search.removed(id);
-        // A tree that is stopping forgets it in any case.
+        // A stopping tree forgets it in any case.
         let _ = self.supervisor.send_message(supervisor::Msg::Forget(id));
         Ok(deleted)
     }
 
-    /// Leaves nothing on disk of sessions that were deleted: neither in the search index nor in the
-    /// journal. What is live is written anew for it, so it takes as long as there is much of that.
+    /// Removes all data of deleted sessions from the disk: from the search index and from the
+    /// journal. The live data is written again, so the duration depends on its size.
     ///
     /// # Errors
-    /// There is no room for a copy of what is live, or the store or its index failed.
+    /// There is no space for a copy of the live data, or the store or its index failed.
     pub async fn purge(&self) -> Result<Vacuumed, Error> {
         let index = self.env.search.purge().await;
         index.map_err(|error| Error::Unpurged(Arc::new(error)))?;
         Ok(self.env.journal.vacuum(None).await?)
     }
 
-    /// The tools that a server offers now, by name. Starts the server if it is not there.
+    /// The current tools of a server, by name. Starts the server if necessary.
     ///
     /// # Errors
-    /// It cannot be used; the error says why.
-    pub async fn offers(&self, server: &str) -> Result<Vec<mcp::Offer>, mcp::Fault> {
+    /// The server is unavailable; the error contains the reason.
+    pub async fn offers(&self, server: &str) -> Result<Vec<mcp::ToolOffer>, mcp::ServerFault> {
         self.env.servers.offers(server).await
     }
 
-    /// The journal it runs on.
+    /// Its journal.
     pub fn journal(&self) -> &Journal {
         &self.env.journal
     }
 
-    /// The index of all that was said.
+    /// The index of all messages.
     pub fn search(&self) -> &Search {
         &self.env.search
     }
 
-    /// Whether the store still takes writes.
+    /// Whether the store accepts writes.
     pub fn health(&self) -> Health {
         self.env.journal.health()
     }
 
-    /// Waits until the tree has given up, and says why. Never returns while it works.
+    /// Waits until the tree has given up, and returns the reason. Never returns while it works.
     pub async fn failed(&self) -> Arc<str> {
         let mut ended = self.ended.clone();
         match ended.wait_for(Option::is_some).await {
@@ -341,7 +343,7 @@ impl Runtime {
         }
     }
 
-    /// How many sessions in memory have open turns.
+    /// The number of sessions in memory with open turns.
     pub async fn working(&self) -> usize {
         let (reply, answer) = oneshot::channel();
         let asked = supervisor::Msg::CountWorking(reply);
@@ -352,13 +354,14 @@ impl Runtime {
         }
     }
 
-    /// Forgets every session in memory, without waiting for the disk: others may work on them by now.
+    /// Forgets every session in memory, without waiting for the disk: other programs may own them.
     pub fn forget_sessions(&self) {
-        // A tree that is stopping forgets them in any case.
+        // A stopping tree forgets them in any case.
         let _ = self.supervisor.send_message(supervisor::Msg::ForgetAll);
     }
 
-    /// Takes every session out of memory once what it decided is on disk, for others to go on with.
+    /// Removes every session from memory after its decisions are on disk, so that other programs
+    /// can continue.
     pub async fn hand_over_sessions(&self) {
         self.drain().await;
         self.forget_sessions();
@@ -366,29 +369,29 @@ impl Runtime {
         self.working().await;
     }
 
-    /// Takes back what these sessions hold of the budget and do not use. Nobody works on them.
+    /// Takes back the unused budget of these sessions, which are not live.
     pub async fn settle_budget(&self, sessions: Vec<SessionId>) {
         let (reply, settled) = oneshot::channel();
         let settle = supervisor::Msg::SettleBudget { sessions, reply };
         if self.supervisor.send_message(settle).is_ok() {
-            // Where there is no budget, there is no answer.
+            // Without a budget there is no answer.
             let _ = settled.await;
         }
     }
 
-    /// Waits until hooks are told of all turns that have ended, so long at most.
+    /// Waits until no hooks of ended turns are pending, at most this long.
     pub async fn hooks_settled(&self, patience: Duration) {
         self.env.hooks.settled(patience).await;
     }
 
-    /// Stops every actor once what it decided is on disk. Open turns stay open in the journal and
-    /// go on at the next start.
+    /// Stops every actor after its decisions are on disk. Open turns stay open in the journal and
+    /// continue at the next start.
     pub async fn shutdown(self) {
         self.env.stop();
         self.lease.abort();
         self.drain().await;
         self.supervisor.stop(None);
-        // The tree ends when its root has stopped its children.
+        // The tree ends after its root has stopped its children.
         if self.tree.await.is_err() {
             tracing::warn!("the supervisor did not stop cleanly");
         }
@@ -396,13 +399,15 @@ impl Runtime {
         self.env.search.close().await;
     }
 
-    /// Waits until every session has on disk what it decided.
+    /// Waits until the decisions of every session are on disk.
     async fn drain(&self) {
         let (busy, mut drained) = mpsc::channel(1);
-        // A tree that has given up has nothing to put there.
+        // A tree that has given up has nothing to write.
         let _ = self.supervisor.send_message(supervisor::Msg::Drain(busy));
         if tokio::time::timeout(DRAIN, drained.recv()).await.is_err() {
-            tracing::warn!("the store is slow: what it has not taken yet is worked out again");
+            tracing::warn!(
+                "the store is slow: unwritten events are decided again at the next start"
+            );
         }
     }
 

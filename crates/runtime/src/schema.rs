@@ -1,13 +1,13 @@
-//! Whether JSON fits its schema: the arguments of calls, and answers that are to have a shape.
+//! Validates JSON against a schema: arguments of calls, and structured answers.
 
 use serde_json::Value;
 
-/// Faults of one value that are reported, at most.
+/// The maximum number of reported faults of one value.
 #[cfg(feature = "schema")]
 const FAULTS: usize = 3;
 
-/// What of a value does not fit. A schema that is none, or that refers to others elsewhere, lets
-/// all pass: nothing is fetched.
+/// The faults of a value. An invalid schema, or one that refers to other documents, accepts
+/// everything: nothing is fetched.
 #[cfg(feature = "schema")]
 pub(crate) fn faults(value: &Value, schema: &str) -> Vec<String> {
     let Ok(schema) = serde_json::from_str::<Value>(schema) else {
@@ -28,14 +28,13 @@ pub(crate) fn faults(value: &Value, schema: &str) -> Vec<String> {
     faults.collect()
 }
 
-/// Nothing: this build does not check schemas.
+/// No faults: this build does not check schemas.
 #[cfg(not(feature = "schema"))]
 pub(crate) fn faults(_: &Value, _schema: &str) -> Vec<String> {
     Vec::new()
 }
 
-/// The JSON of an answer, without the fence that some models put around it; or why it does not fit
-/// the schema.
+/// The JSON of an answer, without a code fence; an error says why it does not fit the schema.
 pub(crate) fn answer<'a>(text: &'a str, schema: &str) -> Result<&'a str, String> {
     let json = unfenced(text.trim());
     let value = serde_json::from_str(json).map_err(|error| format!("it is not JSON: {error}"))?;
@@ -45,18 +44,18 @@ pub(crate) fn answer<'a>(text: &'a str, schema: &str) -> Result<&'a str, String>
     }
 }
 
-/// What stands in a block of Markdown, where a text is one block and nothing else.
+/// The content of a Markdown code block, if the text is exactly one block.
 fn unfenced(text: &str) -> &str {
     let block = text.strip_prefix("```").and_then(|t| t.strip_suffix("```"));
     let lines = block.and_then(|block| block.split_once('\n'));
-    // The line that opens a block names its language.
+    // The first line of a block names its language.
     let named = lines.filter(|(language, _)| language.trim().chars().all(char::is_alphanumeric));
     named.map_or(text, |(_, inside)| inside.trim())
 }
 
 #[cfg(test)]
 mod tests {
-    //! Answers with and without the shape they are to have.
+    //! Structured answers that fit their schema, and others.
 
     use super::*;
 
@@ -65,7 +64,7 @@ mod tests {
 
     #[cfg(feature = "schema")]
     #[test]
-    fn an_answer_fits_or_is_told_what_is_wrong() {
+    fn an_answer_fits_its_schema_or_has_faults() {
         let rows = [
             (r#"{"late":[]}"#, Ok(r#"{"late":[]}"#)),
             (" \n{\"late\":[\"p3\"]}\n", Ok(r#"{"late":["p3"]}"#)),
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_cannot_be_used_asks_for_json_alone() {
+    fn an_unusable_schema_requires_only_json() {
         for schema in ["none", r#"{"$ref":"https://example.com/elsewhere.json"}"#] {
             assert_eq!(answer("{}", schema), Ok("{}"), "{schema}");
             assert!(answer("so", schema).is_err(), "{schema}");

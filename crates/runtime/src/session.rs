@@ -1,12 +1,12 @@
-//! The session actor: carries out what its machine decides.
+//! The session actor: carries out the decisions of its machine.
 //!
-//! Owns the machine, the journal's tail that is not on disk yet, and the prompts of its open
+//! Owns the machine, the part of the journal that is not on disk yet, and the prompts of its open
 //! turns. Clients send to it through their [`Handle`], admitted by permits; its own effects send
-//! their results back. One append is in flight at a time: what is decided meanwhile goes with the
-//! next one, and what is decided while a count or a rendering is under way waits for that, for a
-//! few milliseconds; so does the end of a run for those of its siblings. An effect with
-//! consequences outside waits in the outbox until its intent is on disk.
-//! When the actor dies its runs are cancelled, and its successor asks for them again.
+//! their results back. One append is in flight at a time: decisions made meanwhile go with the next
+//! one. Decisions wait a few milliseconds for a count or a rendering in progress, and the end of a
+//! run waits for those of its siblings. An effect with consequences outside waits in the outbox
+//! until its intent is on disk. When the actor dies its runs are cancelled, and its successor
+//! requests them again.
 
 mod budget_queue;
 mod commit;
@@ -20,10 +20,10 @@ mod idle;
 mod indexed;
 mod owned;
 mod port;
+mod read_only;
 pub(crate) mod render;
 mod rounds;
 mod settle;
-mod shown;
 mod weight;
 
 use std::collections::HashMap;
@@ -43,110 +43,110 @@ use unisono_session::run::calls::CallPlace;
 use unisono_session::state::EndedTurn;
 use unisono_session::{Effect, Event, Input, Machine, Outbox, Reaction, State as SessionState};
 
-use crate::budget_broker::{self, Refused};
+use crate::budget_broker::{self, BudgetRefusal};
 use crate::clock;
 use crate::compactor;
 use crate::concurrency::ConcurrencyLimits;
-use crate::hook::Telling;
+use crate::hook::EndHooksGuard;
 use crate::residence::Residence;
 use crate::runtime::{Env, Error};
 use crate::supervisor;
 use crate::tokenizer;
 
 use commit::Loaded;
-use shown::Shown;
+use read_only::ReadOnlySession;
 
-pub use elsewhere::Reach;
+pub use elsewhere::RecallScope;
 pub use events::Events;
-pub use feed::{Said, SharedEvent};
+pub use feed::{ProgressUpdate, SharedEvent};
 pub use handle::{Handle, Progress};
 pub use settle::settle;
 
-pub(crate) use elsewhere::{Elsewhere, Place};
+pub(crate) use elsewhere::{MessagePlace, OutsideMessage};
 pub(crate) use feed::{Feed, Following};
 pub(crate) use handle::Entry;
 
-/// How long what was decided waits for a count or a rendering, or the end of a run for those of the
-/// others that are waited for with it, before it goes to the disk alone. Counts and renderings are
-/// over sooner, but for a conversation that was imported just now.
-const HOLD: Duration = Duration::from_millis(5);
+/// The maximum time that decisions wait for a count or a rendering, or the end of a run for those
+/// of its awaited siblings, before they are written alone. Counts and renderings take less, except
+/// for a newly imported conversation.
+const BATCH_DELAY: Duration = Duration::from_millis(5);
 
-/// What a session is sent.
+/// Messages to the session.
 pub(crate) enum Msg {
     /// Read the journal. Always the first.
     Load,
-    /// Take an input; the reply is given once all that follows from it is on disk.
+    /// Handle an input; the reply is sent after all its events are on disk.
     Request { input: Input, reply: Ack },
-    /// Take what begins a round of a run; the reply is given once all of it is done with.
+    /// Handle an input that begins a round of a run; the reply is sent after the round has ended.
     Round {
         input: Input,
         round: rounds::Round,
-        reply: rounds::Reply,
+        reply: rounds::RoundReply,
     },
-    /// Reserved what a model call may take; the reply is given once that is on disk.
-    Reserve(budget_queue::Asking),
-    /// The daemon has answered a request: it has lent more of its budget, or has not.
-    Raised(u64, Result<Amount, Refused>),
-    /// Give back what was lent and is not used.
+    /// Reserve a model call; the reply is sent after the reservation is on disk.
+    Reserve(budget_queue::QueuedCall),
+    /// The budget broker's answer to a request: a larger grant, or a refusal.
+    GrantAnswered(u64, Result<Amount, BudgetRefusal>),
+    /// Return the unused grant.
     Recall,
-    /// Take what came of an effect.
+    /// Handle the result of an effect.
     Feed(Input),
-    /// The shared prompts of a turn, by definition digest.
+    /// The rendered prompts of a turn, by definition digest.
     Rendered {
         turn: TurnId,
         prefixes: HashMap<Digest, Prefix>,
     },
-    /// What is pending has waited long enough.
+    /// Pending events have waited long enough.
     Flush,
-    /// The tree is about to stop: what is decided goes to the disk.
-    Drain(Busy),
+    /// The tree is about to stop: write all decisions.
+    Drain(DrainGuard),
     /// An append has ended.
     Committed(Result<u64, unisono_store::Error>),
-    /// Look at the state. The reply waits until all that was seen is on disk.
-    Inspect(Look, Ack),
-    /// Look at the state as it is, for a run of this session.
-    Peek(Look, Ack),
-    /// Tell when a turn has ended.
+    /// Inspect the state. The reply waits until all of it is on disk.
+    Inspect(Inspection, Ack),
+    /// Inspect the current state, for a run of this session.
+    Peek(Inspection, Ack),
+    /// Report the end of a turn.
     Wait {
         turn: TurnId,
         reply: oneshot::Sender<Result<EndedTurn, Error>>,
     },
-    /// Leave memory if nobody was here for a while and there is nothing to do.
+    /// Leave memory if there was no request for a while and there is no work.
     CheckIdle,
-    /// See whether the disk has room again.
-    TryAgain,
-    /// Leave memory if there is nothing to do.
+    /// Check whether the disk has free space again.
+    RetryLoad,
+    /// Leave memory if there is no work.
     Leave,
-    /// It was deleted: leave memory.
+    /// The session was deleted: leave memory.
     Forget,
 }
 
 impl Msg {
-    /// Whether somebody wants something of the session.
-    fn is_asked(&self) -> bool {
+    /// Whether the message is a request to the session.
+    fn is_request(&self) -> bool {
         !matches!(self, Msg::CheckIdle | Msg::Leave | Msg::Forget)
     }
 }
 
-/// Held until what was decided is on disk, or cannot come there.
-pub(crate) type Busy = mpsc::Sender<Infallible>;
+/// Held until all decisions are on disk, or cannot be written.
+pub(crate) type DrainGuard = mpsc::Sender<Infallible>;
 
 /// The reply to a request.
 pub(crate) type Ack = oneshot::Sender<Result<(), Error>>;
 
-/// A look at the state.
-pub(crate) type Look = Box<dyn FnOnce(&SessionState) + Send>;
+/// An inspection of the state.
+pub(crate) type Inspection = Box<dyn FnOnce(&SessionState) + Send>;
 
-/// What a session is made of.
+/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) id: SessionId,
     pub(crate) env: Arc<Env>,
     pub(crate) tokenizer: tokenizer::Handle,
     pub(crate) compactor: compactor::Handle,
-    /// Where the daemon has a budget.
+    /// None if the daemon has no budget.
     pub(crate) budget_broker: Option<budget_broker::Handle>,
     pub(crate) supervisor: ActorRef<supervisor::Msg>,
-    /// What is told to those who follow it.
+    /// The channel to its followers.
     pub(crate) feed: Arc<Feed>,
     pub(crate) residence: Arc<Residence>,
 }
@@ -154,11 +154,11 @@ pub(crate) struct Args {
 /// The actor.
 pub(crate) struct Session;
 
-/// Loading, live, to be looked at only, or not to be had.
+/// Loading, live, read-only, or broken.
 pub(crate) enum Phase {
     Loading,
     Live(Box<Live>),
-    Shown(Box<Shown>),
+    ReadOnly(Box<ReadOnlySession>),
     Broken(Error),
 }
 
@@ -174,13 +174,13 @@ pub(crate) struct Live {
     epoch: u64,
     /// Sequence number of the last decided event.
     decided: u64,
-    /// Decided, not yet handed to the store.
+    /// Decided events that the store does not have yet.
     pending: Vec<Event>,
-    /// What is pending waits for what is being worked out.
+    /// Whether pending events wait for a result.
     held: bool,
-    /// Somebody waits until nothing is pending.
-    drained: Option<Busy>,
-    /// Handed to the store.
+    /// Dropped when nothing is pending.
+    drained: Option<DrainGuard>,
+    /// Events that the store is writing.
     in_flight: Arc<Vec<Event>>,
     acks: Vec<(u64, Ack)>,
     waits: HashMap<TurnId, Vec<oneshot::Sender<Result<EndedTurn, Error>>>>,
@@ -188,22 +188,22 @@ pub(crate) struct Live {
     budget_queue: budget_queue::BudgetQueue,
     concurrency_limits: ConcurrencyLimits,
     prefixes: HashMap<(TurnId, Digest), Prefix>,
-    /// Cancels what it guards when the run is no longer wanted, or the session dies.
+    /// Cancels the run if it is no longer wanted, or the session dies.
     runs: HashMap<RunId, DropGuard>,
-    /// Cancels a call of a tool in the same way.
+    /// Cancels a tool call in the same way.
     calls: HashMap<CallPlace, DropGuard>,
-    /// There while hooks are to be told of turns that have ended.
-    telling: Option<Telling>,
-    /// Stops asking a hook in the same way.
+    /// Held while hooks of ended turns are pending.
+    end_hooks: Option<EndHooksGuard>,
+    /// Cancels a question to a hook in the same way.
     hooks: HashMap<HookPlace, DropGuard>,
     /// Cancels the compaction step of a turn in the same way.
     compactions: HashMap<TurnId, DropGuard>,
-    /// Times at which it is to look again. There are none once no turn is open.
+    /// Timers for the next look at the state. Empty when no turn is open.
     wakes: JoinSet<()>,
-    /// When the compaction of a turn began, which has one deadline for all its steps.
-    compacting: HashMap<TurnId, compactor::Began>,
+    /// The start of each turn's compaction, whose steps share one deadline.
+    compacting: HashMap<TurnId, compactor::CompactionStart>,
     active_at: Timestamp,
-    /// What the search index is told of.
+    /// The messages that the search index has.
     indexed: indexed::Indexed,
     weight: weight::Weight,
 }
@@ -212,20 +212,20 @@ impl State {
     /// Claims the session and folds its journal.
     async fn on_load(&mut self, myself: &ActorRef<Msg>) {
         let id = self.args.id;
-        let was_shown = matches!(self.phase, Phase::Shown(_));
+        let was_shown = matches!(self.phase, Phase::ReadOnly(_));
         match commit::load(&self.args.env.journal, id, &self.phase).await {
-            Ok(Loaded::Still) => self.schedule_try(myself),
-            Ok(Loaded::Shown(shown)) => {
+            Ok(Loaded::Unchanged) => self.schedule_retry(myself),
+            Ok(Loaded::ReadOnly(shown)) => {
                 tracing::warn!(session = %id, why = %shown.why, "a session can only be looked at");
-                self.args.feed.is_durable(shown.state().events());
-                self.phase = Phase::Shown(shown);
-                self.schedule_try(myself);
+                self.args.feed.set_durable(shown.state().events());
+                self.phase = Phase::ReadOnly(shown);
+                self.schedule_retry(myself);
                 self.schedule_idle_check(myself);
             }
             Ok(Loaded::Live(live, reaction)) => {
-                self.args.feed.is_durable(live.decided);
+                self.args.feed.set_durable(live.decided);
                 self.phase = Phase::Live(live);
-                // What an earlier incarnation held and did not use.
+                // The unused grant of an earlier incarnation.
                 self.on_recall();
                 self.react(myself, reaction);
                 if !was_shown {
@@ -240,12 +240,12 @@ impl State {
             Err(error) => {
                 tracing::error!(session = %id, %error, "session cannot be opened");
                 self.phase = Phase::Broken(error);
-                self.schedule_try(myself);
+                self.schedule_retry(myself);
             }
         }
     }
 
-    /// Takes an input of a client; the reply waits for the disk.
+    /// Handles an input of a client; the reply waits for the disk.
     fn on_request(&mut self, myself: &ActorRef<Msg>, input: Input, reply: Ack) {
         match self.decide(input) {
             Ok(reaction) => {
@@ -259,10 +259,10 @@ impl State {
         }
     }
 
-    /// Takes what came of an effect. A refusal means that it came too late to matter.
+    /// Handles the result of an effect. A refusal means that it came too late.
     fn on_feed(&mut self, myself: &ActorRef<Msg>, input: Input) {
-        // A run whose pool was stopped before the session has not failed: it goes on at the next
-        // start, as everything does that is open.
+        // A run whose pool was stopped before the session has not failed: it continues at the next
+        // start, like everything that is open.
         if self.args.env.is_stopping() {
             return;
         }
@@ -315,7 +315,7 @@ impl State {
         );
     }
 
-    fn on_inspect(&mut self, look: Look, reply: Ack) {
+    fn on_inspect(&mut self, look: Inspection, reply: Ack) {
         match &mut self.phase {
             Phase::Live(live) => {
                 look(live.machine.state());
@@ -326,22 +326,22 @@ impl State {
         }
     }
 
-    fn on_peek(&self, look: Look, reply: Ack) {
+    fn on_peek(&self, look: Inspection, reply: Ack) {
         let state = match &self.phase {
             Phase::Live(live) => Ok(live.machine.state()),
-            Phase::Shown(shown) => Ok(shown.state()),
+            Phase::ReadOnly(shown) => Ok(shown.state()),
             Phase::Broken(error) => Err(error.clone()),
             Phase::Loading => Err(Error::Unavailable("session")),
         };
-        // Whoever asked may have given up.
+        // The caller may have given up.
         let _ = reply.send(state.map(look));
     }
 
     fn on_wait(&mut self, turn: TurnId, reply: oneshot::Sender<Result<EndedTurn, Error>>) {
         match &mut self.phase {
             Phase::Live(live) => live.wait_for(turn, reply),
-            Phase::Shown(shown) => {
-                let ended = shown.state().ended(turn).cloned();
+            Phase::ReadOnly(shown) => {
+                let ended = shown.state().ended_turn(turn).cloned();
                 drop(reply.send(ended.ok_or_else(|| shown.why.clone())));
             }
             Phase::Broken(error) => drop(reply.send(Err(error.clone()))),
@@ -369,30 +369,30 @@ impl State {
                 live.active_at = clock::now();
                 Ok(live.machine.handle(input, live.active_at)?)
             }
-            Phase::Shown(shown) => Err(shown.why.clone()),
+            Phase::ReadOnly(shown) => Err(shown.why.clone()),
             Phase::Broken(error) => Err(error.clone()),
             Phase::Loading => Err(Error::Unavailable("session")),
         }
     }
 
-    /// Puts decided events on their way to the disk, and carries out what may be carried out.
+    /// Starts writing decided events, and carries out the effects that may be carried out.
     fn react(&mut self, myself: &ActorRef<Msg>, reaction: Reaction) {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
         live.decided += reaction.events.len() as u64;
-        let tells = live.machine.state().tells_hooks();
-        if tells != live.telling.is_some() {
-            live.telling = tells.then(|| self.args.env.hooks.telling());
+        let has_pending = live.machine.state().has_pending_end_hooks();
+        if has_pending != live.end_hooks.is_some() {
+            live.end_hooks = has_pending.then(|| self.args.env.hooks.track_end_hooks());
         }
         live.rounds
-            .decided(live.machine.state(), &reaction.events, live.decided);
+            .on_decided(live.machine.state(), &reaction.events, live.decided);
         let freed = budget_queue::frees(&reaction.events);
         let first = live.pending.is_empty();
-        let waits = reaction.computes() || reaction.gathers(live.machine.state());
+        let waits = reaction.starts_computation() || reaction.can_be_batched(live.machine.state());
         live.held = waits && (live.held || first) && !self.args.env.is_stopping();
         match live.pending.is_empty() {
-            // Those of an import are many: they are not copied.
+            // An import has many events: they are moved, not copied.
             true => live.pending = reaction.events,
             false => live.pending.extend(reaction.events),
         }
@@ -405,13 +405,13 @@ impl State {
         self.start_append(myself);
         self.carry_out(myself, free);
         if freed {
-            self.spend(myself);
+            self.grant_waiting(myself);
         }
     }
 
-    /// Carries out effects; a tree that is stopping begins nothing, its next start does.
+    /// Carries out effects. A stopping tree begins nothing; its next start does.
     fn carry_out(&mut self, myself: &ActorRef<Msg>, effects: Vec<Effect>) {
-        if self.args.env.is_stopping() || self.may_be_elsewhere() {
+        if self.args.env.is_stopping() || self.may_be_taken_over() {
             return;
         }
         let Phase::Live(live) = &mut self.phase else {
@@ -426,8 +426,8 @@ impl State {
 fn flush_later(session: &ActorRef<Msg>) {
     let session = session.clone();
     tokio::spawn(async move {
-        tokio::time::sleep(HOLD).await;
-        // One that died meanwhile has nothing pending.
+        tokio::time::sleep(BATCH_DELAY).await;
+        // A session that died meanwhile has nothing pending.
         let _ = session.send_message(Msg::Flush);
     });
 }
@@ -457,13 +457,13 @@ impl Actor for Session {
         message: Msg,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
-        if message.is_asked() {
-            state.args.residence.used();
+        if message.is_request() {
+            state.args.residence.mark_used();
         }
         match message {
             Msg::Load => state.on_load(&myself).await,
             Msg::Request { input, reply } => {
-                state.try_again(&myself).await;
+                state.retry_load(&myself).await;
                 state.on_request(&myself, input, reply);
             }
             Msg::Round {
@@ -472,7 +472,7 @@ impl Actor for Session {
                 reply,
             } => state.on_round(&myself, input, round, reply),
             Msg::Reserve(asking) => state.on_reserve(&myself, asking),
-            Msg::Raised(number, raised) => state.on_raised(&myself, number, raised),
+            Msg::GrantAnswered(number, raised) => state.on_grant_answered(&myself, number, raised),
             Msg::Recall => state.on_recall(),
             Msg::Feed(input) => state.on_feed(&myself, input),
             Msg::Rendered { turn, prefixes } => state.on_rendered(&myself, turn, prefixes),
@@ -483,7 +483,7 @@ impl Actor for Session {
             Msg::Peek(look, reply) => state.on_peek(look, reply),
             Msg::Wait { turn, reply } => state.on_wait(turn, reply),
             Msg::CheckIdle => state.on_check_idle(&myself),
-            Msg::TryAgain => state.try_again(&myself).await,
+            Msg::RetryLoad => state.retry_load(&myself).await,
             Msg::Leave => state.on_leave(&myself),
             Msg::Forget => state.yield_permits(&myself),
         }

@@ -1,5 +1,5 @@
-//! An agent's port to its session: steps to be journaled, tasks for others, messages to be read
-//! and found, texts to be counted, progress.
+//! An agent's port to its session: steps to journal, tasks to delegate, messages to read and
+//! search, texts to count, progress.
 
 use std::fmt;
 use std::future::Future;
@@ -9,43 +9,48 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use unisono_context::tokens::Count;
 use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId};
-use unisono_session::budget::Ask;
+use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
 use unisono_session::run::{Spent, Step, ToolResult};
 
 use crate::agent::Failure;
-use crate::session::{Elsewhere, Place};
+use crate::session::{MessagePlace, OutsideMessage};
 
-/// What was found for an agent.
+/// Search results for an agent.
 #[derive(Debug, Default)]
 pub(crate) struct Recalled {
     /// On the branch of its context.
     pub(crate) on_branch: unisono_search::Recalled,
-    /// Beside it, the best first.
-    pub(crate) elsewhere: Vec<Elsewhere>,
+    /// Outside the branch, best first.
+    pub(crate) elsewhere: Vec<OutsideMessage>,
 }
 
-/// What is answered later.
-pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// A future answer.
+pub(crate) type PortFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The far end of a [`Port`]: the session, or a recording in tests.
+/// The other end of a [`Port`]: the session, or a recording in tests.
 pub(crate) trait SessionPort: Send + Sync + 'static {
-    /// Journals a step; done once it is on disk.
-    fn step(&self, run: RunId, attempt: u32, step: Arc<Step>) -> Later<'_, Result<(), Failure>>;
+    /// Journals a step; returns after it is on disk.
+    fn step(
+        &self,
+        run: RunId,
+        attempt: u32,
+        step: Arc<Step>,
+    ) -> PortFuture<'_, Result<(), Failure>>;
 
-    /// Gives tasks to other agents; done once all of them have ended, with what each came back
-    /// with, in the order of the calls. The same round again finds the runs it has.
+    /// Delegates tasks; returns after all of them have ended, with their results in the order of
+    /// the calls. A repetition of the round finds its existing runs.
     fn delegate(
         &self,
         run: RunId,
         attempt: u32,
         round: u32,
         calls: Vec<DelegateCall>,
-    ) -> Later<'_, Result<Vec<ToolResult>, Failure>>;
+    ) -> PortFuture<'_, Result<Vec<ToolResult>, Failure>>;
 
-    /// Calls tools with effects outside; done once all calls are done with, with what each came
-    /// back with, in the order of the calls. The same round again finds the calls as they are.
-    /// `held` says meanwhile whether nothing is done but to wait for a person.
+    /// Calls tools with effects outside; returns after all calls have ended, with their results in
+    /// the order of the calls. A repetition of the round finds its existing calls. Meanwhile `held`
+    /// says whether all remaining calls wait for a person.
     fn call_tools(
         &self,
         run: RunId,
@@ -53,66 +58,69 @@ pub(crate) trait SessionPort: Send + Sync + 'static {
         round: u32,
         calls: Vec<NewCall>,
         held: watch::Sender<bool>,
-    ) -> Later<'_, Result<Vec<ToolResult>, Failure>>;
+    ) -> PortFuture<'_, Result<Vec<ToolResult>, Failure>>;
 
-    /// Reserves what a model call may take; done once that is on disk, with the reason where it
-    /// is the last of its run because of a budget.
+    /// Reserves a model call; returns after the reservation is on disk, with the reason if a budget
+    /// makes it the last call of its run.
     fn reserve(
         &self,
         run: RunId,
         attempt: u32,
-        ask: Ask,
-    ) -> Later<'_, Result<Option<Arc<str>>, Failure>>;
+        ask: ReservationRequest,
+    ) -> PortFuture<'_, Result<Option<Arc<str>>, Failure>>;
 
-    /// Says how a call ended that was reserved and is no step of its run.
+    /// Reports the end of a reserved call that is no step of its run.
     fn settle(&self, run: RunId, attempt: u32, call: u32, end: CallEnd);
 
-    /// Says what was paid for besides replies, for a request that goes on; `call` is what was set
-    /// aside for it.
+    /// Reports a cost in addition to replies, for a request that continues; `call` is its
+    /// reservation.
     fn spent(&self, run: RunId, attempt: u32, call: Option<u32>, spent: Spent);
 
-    /// Counts texts in an encoding, in order. Where that cannot be done, it is estimated.
-    fn count(&self, texts: Vec<String>, encoding: Encoding) -> Later<'_, Vec<Count>>;
+    /// Counts texts in an encoding, in order. If that fails, estimates them.
+    fn count(&self, texts: Vec<String>, encoding: Encoding) -> PortFuture<'_, Vec<Count>>;
 
-    /// The message at an ordinal of the branch that ends in `head`.
+    /// The message at an ordinal of the branch with this `head`.
     fn read_message(
         &self,
         head: MessageId,
         ordinal: Ordinal,
-    ) -> Later<'_, Result<Option<Arc<Message>>, Failure>>;
+    ) -> PortFuture<'_, Result<Option<Arc<Message>>, Failure>>;
 
-    /// The whole of a result that a run was handed, by its name.
-    fn read_result(&self, run: RunId, name: String)
-    -> Later<'_, Result<Option<Arc<str>>, Failure>>;
+    /// The complete result with this name that the run got.
+    fn read_result(
+        &self,
+        run: RunId,
+        name: String,
+    ) -> PortFuture<'_, Result<Option<Arc<str>>, Failure>>;
 
-    /// What the agent did that wrote the message at an ordinal of the branch that ends in `head`:
-    /// nothing where no agent of this session did.
+    /// The steps of the agent that wrote the message at an ordinal of the branch with this `head`;
+    /// empty if no agent of this session wrote it.
     fn read_steps(
         &self,
         head: MessageId,
         ordinal: Ordinal,
-    ) -> Later<'_, Result<Vec<Arc<Step>>, Failure>>;
+    ) -> PortFuture<'_, Result<Vec<Arc<Step>>, Failure>>;
 
-    /// The messages of the branch that ends in `head` that fit a text best, and those beside it; or
-    /// why they cannot be searched.
+    /// The messages of the branch with this `head` that match a text best, and those outside it; an
+    /// error says why the search is impossible.
     fn recall(
         &self,
         head: MessageId,
         text: String,
         limit: usize,
-    ) -> Later<'_, Result<Result<Recalled, String>, Failure>>;
+    ) -> PortFuture<'_, Result<Result<Recalled, String>, Failure>>;
 
-    /// The message at a place that is not on the branch; or why it is not given.
-    fn read_elsewhere(
+    /// The message at a place outside the branch; an error says why it cannot be read.
+    fn read_outside_message(
         &self,
-        place: Place,
-    ) -> Later<'_, Result<Result<Arc<Message>, String>, Failure>>;
+        place: MessagePlace,
+    ) -> PortFuture<'_, Result<Result<Arc<Message>, String>, Failure>>;
 
-    /// Passes on what an agent says it is doing.
+    /// Publishes a progress report of an agent.
     fn progress(&self, run: RunId, text: Arc<str>);
 
-    /// Passes on a piece of a model's reply, as it comes.
-    fn piece(&self, run: RunId, piece: &str);
+    /// Publishes a part of a model's reply as it arrives.
+    fn text_delta(&self, run: RunId, piece: &str);
 }
 
 /// A shared port.

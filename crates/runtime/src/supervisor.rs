@@ -1,8 +1,9 @@
 //! The supervisor: the root of the tree.
 //!
-//! Owns the tokenizer, the compactor, the budget broker, a pool per agent and the live sessions, all linked to it.
-//! A failed child is started again after a jittered pause, one for one; a session that fails too
-//! often is left alone until somebody opens it again, anything else that does ends the tree.
+//! Owns the tokenizer, the compactor, the budget broker, a pool per agent and the live sessions,
+//! all linked to it. A failed child is restarted after a jittered pause, without its siblings. A
+//! session that fails too often is stopped until it is opened again; if any other child fails too
+//! often, the tree ends.
 
 mod sessions;
 
@@ -28,44 +29,44 @@ use crate::runtime::{Env, Error};
 use crate::session::{self, Feed, Following, Session};
 use crate::tokenizer::{self, TokenizerActor};
 
-/// What the supervisor is sent.
+/// Messages to the supervisor.
 #[derive(Debug)]
 pub(crate) enum Msg {
-    /// Give the session, started if it is not live.
+    /// Return the session; start it if it is not live.
     Activate {
         session: SessionId,
         reply: oneshot::Sender<Result<session::Entry, Error>>,
     },
-    /// Give what is told of the session, whether it is live or not.
+    /// Return the feed of the session, whether it is live or not.
     Follow {
         session: SessionId,
         reply: oneshot::Sender<Result<(Arc<Feed>, Following), Error>>,
     },
-    /// The session was deleted: nothing is kept of it, and who follows it is told.
+    /// The session was deleted: drop everything, and notify its followers.
     Forget(SessionId),
-    /// All sessions may be others' by now: nothing is kept of them.
+    /// Other programs may own all sessions by now: drop everything.
     ForgetAll,
-    /// Tell how many sessions in memory have open turns.
+    /// Return the number of sessions in memory with open turns.
     CountWorking(oneshot::Sender<usize>),
-    /// Have the budget broker take back what these sessions hold and do not use.
+    /// Have the budget broker take back the unused grants of these sessions.
     SettleBudget {
         sessions: Vec<SessionId>,
         reply: oneshot::Sender<()>,
     },
-    /// Sessions hold more than they may: some of them have to leave memory.
+    /// Sessions exceed the memory limit: some of them have to leave.
     MakeRoom,
-    /// Give the pool of an agent, started if there is none.
+    /// Return the pool of an agent; start it if there is none.
     PoolOf {
         key: pool::Key,
         reply: oneshot::Sender<Result<pool::Handle, Error>>,
     },
-    /// Start a failed child again.
+    /// Restart a failed child.
     Restart(Child),
-    /// Have every session put on disk what it decided.
-    Drain(session::Busy),
+    /// Have every session write its decisions to disk.
+    Drain(session::DrainGuard),
 }
 
-/// Who is supervised.
+/// A supervised actor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Child {
     Tokenizer,
@@ -76,7 +77,7 @@ pub(crate) enum Child {
     Session(SessionId),
 }
 
-/// Asks for a session.
+/// Requests a session.
 pub(crate) async fn activate(
     supervisor: &ActorRef<Msg>,
     session: SessionId,
@@ -84,7 +85,7 @@ pub(crate) async fn activate(
     ask(supervisor, |reply| Msg::Activate { session, reply }).await
 }
 
-/// Asks for what is told of a session.
+/// Requests the feed of a session.
 pub(crate) async fn follow(
     supervisor: &ActorRef<Msg>,
     session: SessionId,
@@ -92,7 +93,7 @@ pub(crate) async fn follow(
     ask(supervisor, |reply| Msg::Follow { session, reply }).await
 }
 
-/// Asks for an agent's pool.
+/// Requests an agent's pool.
 pub(crate) async fn pool_of(
     supervisor: &ActorRef<Msg>,
     definition: &Definition,
@@ -111,12 +112,12 @@ async fn ask<T>(
     answer.await.map_err(|_| gone())?
 }
 
-/// What the supervisor is made of.
+/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) env: Arc<Env>,
-    /// Told why the tree gave up.
+    /// The channel for the reason why the tree gave up.
     pub(crate) ended: watch::Sender<Option<Arc<str>>>,
-    /// The servers of tools, and their places.
+    /// The tool servers, and their registrations.
     pub(crate) servers: Vec<(Arc<mcp::Server>, Registration<server::Msg>)>,
 }
 
@@ -139,10 +140,10 @@ pub(crate) struct State {
     compactor_seat: Registration<compactor::Msg>,
     compactor: compactor::Handle,
     broker_registration: Registration<budget_broker::Msg>,
-    pools: HashMap<pool::Key, (Registration<pool::Msg>, Arc<pool::Gauge>)>,
+    pools: HashMap<pool::Key, (Registration<pool::Msg>, Arc<pool::QueueGauge>)>,
     servers: HashMap<Arc<str>, (Arc<mcp::Server>, Registration<server::Msg>)>,
     sessions: HashMap<SessionId, LiveSession>,
-    /// Of live sessions, and of those that somebody follows.
+    /// Of live sessions, and of followed ones.
     feeds: HashMap<SessionId, Arc<Feed>>,
     actors: HashMap<ActorId, Child>,
     histories: HashMap<Child, History>,
@@ -216,7 +217,7 @@ impl State {
         Ok(pool)
     }
 
-    /// Starts a child and puts it in its place.
+    /// Starts a child and registers it.
     async fn start(&mut self, child: Child) -> Result<(), SpawnErr> {
         let parent = self.myself.get_cell();
         let id = match &child {
@@ -239,13 +240,13 @@ impl State {
                 let args = budget_broker::Args {
                     journal: self.env.journal.clone(),
                     rules: self.env.options.budget.unwrap_or_default(),
-                    again: self.histories.contains_key(&child),
+                    is_restart: self.histories.contains_key(&child),
                 };
                 let (actor, _) =
                     BudgetBroker::spawn_linked(None, BudgetBroker, args, parent).await?;
                 self.broker_registration.fill(actor.clone());
                 for live in self.sessions.values() {
-                    // One that is being opened gives back by itself.
+                    // A session that is being opened returns its grant by itself.
                     let _ = live.registration.address().send_now(session::Msg::Recall);
                 }
                 actor.get_id()
@@ -272,7 +273,7 @@ impl State {
     }
 
     async fn start_server(&self, name: &str, parent: ActorCell) -> Result<ActorId, SpawnErr> {
-        let gone = || SpawnErr::StartupFailed("there is no such server".into());
+        let gone = || SpawnErr::StartupFailed("the server is not configured".into());
         let (server, registration) = self.servers.get(name).ok_or_else(gone)?;
         let args = server::Args {
             server: server.clone(),
@@ -284,14 +285,14 @@ impl State {
         Ok(id)
     }
 
-    /// Who lends the daemon's budget, where it has one.
+    /// The budget broker, if the daemon has a budget.
     fn budget_broker(&self) -> Option<budget_broker::Handle> {
         let bounded = self.env.options.budget.is_some();
         bounded.then(|| budget_broker::Handle(self.broker_registration.address()))
     }
 
     async fn start_session(&self, id: SessionId, parent: ActorCell) -> Result<ActorId, SpawnErr> {
-        let gone = || SpawnErr::StartupFailed("the session is not wanted any more".into());
+        let gone = || SpawnErr::StartupFailed("the session is no longer requested".into());
         let live = self.sessions.get(&id).ok_or_else(gone)?;
         let args = session::Args {
             id,
@@ -309,13 +310,13 @@ impl State {
         Ok(id)
     }
 
-    /// A child is gone: start it again, or give up on it.
-    fn on_gone(&mut self, actor: ActorId, reason: &str) {
+    /// A child is lost: restarts it, or gives up.
+    fn on_child_lost(&mut self, actor: ActorId, reason: &str) {
         let Some(child) = self.actors.remove(&actor) else {
             return;
         };
         tracing::error!(?child, reason, "an actor failed");
-        self.clear_seat(&child);
+        self.clear_registration(&child);
         let jitter = clock::new_id() as u64;
         let history = self.histories.entry(child.clone()).or_default();
         match history.failed(self.env.options.intensity, clock::now(), jitter) {
@@ -335,8 +336,8 @@ impl State {
         tracing::error!(?child, reason, "an actor failed too often");
         self.histories.remove(&child);
         match child {
-            // Whoever waits for it is told; whoever opens it again starts it anew.
-            Child::Session(id) => self.on_left(id),
+            // Waiting callers get an error; the next opening starts it again.
+            Child::Session(id) => self.on_session_left(id),
             Child::Tokenizer
             | Child::Compactor
             | Child::BudgetBroker
@@ -351,7 +352,7 @@ impl State {
         }
     }
 
-    fn clear_seat(&self, child: &Child) {
+    fn clear_registration(&self, child: &Child) {
         match child {
             Child::Tokenizer => self.tokenizer_seat.clear(),
             Child::Compactor => self.compactor_seat.clear(),
@@ -372,17 +373,17 @@ impl State {
         }
     }
 
-    /// A child has stopped by itself: a session that left memory, which is as it should be.
+    /// A child has stopped by itself: a session that left memory, as intended.
     fn on_stopped(&mut self, actor: ActorId, reason: Option<String>) {
         match self.actors.get(&actor) {
             Some(&Child::Session(id)) if reason.is_none() => {
-                self.on_left(id);
-                // Nothing is kept of it, how often it failed before included.
+                self.on_session_left(id);
+                // Nothing about it is kept, including its restart history.
                 if let Some(child) = self.actors.remove(&actor) {
                     self.histories.remove(&child);
                 }
             }
-            _ => self.on_gone(actor, reason.as_deref().unwrap_or("stopped")),
+            _ => self.on_child_lost(actor, reason.as_deref().unwrap_or("stopped")),
         }
     }
 }
@@ -417,7 +418,7 @@ impl Actor for Supervisor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             Msg::Activate { session, reply } => {
-                // Whoever asked may have given up; the session stays live until it is idle.
+                // The caller may have given up; the session stays live until it is idle.
                 let _ = reply.send(state.on_activate(session).await);
             }
             Msg::Follow { session, reply } => drop(reply.send(Ok(state.on_follow(session)))),
@@ -432,7 +433,7 @@ impl Actor for Supervisor {
             Msg::MakeRoom => state.make_room(),
             Msg::Drain(busy) => {
                 for live in state.sessions.values() {
-                    // One that is gone has nothing to put there.
+                    // A session that has ended has nothing to write.
                     let _ = live
                         .registration
                         .address()
@@ -458,7 +459,7 @@ impl Actor for Supervisor {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorFailed(actor, error) => {
-                state.on_gone(actor.get_id(), &error.to_string());
+                state.on_child_lost(actor.get_id(), &error.to_string());
             }
             SupervisionEvent::ActorTerminated(actor, _, reason) => {
                 state.on_stopped(actor.get_id(), reason);

@@ -1,9 +1,9 @@
-//! The tokenizer actor: counts texts on threads, off the async ones, but for a few words.
+//! The tokenizer actor: counts long texts on blocking threads, short ones itself.
 //!
-//! Owns nothing but the right to count: encodings are built once per process. Sessions and the
-//! compactor send to it through its [`Handle`], which admits a bounded number of requests. A
-//! text that cannot be tokenized is estimated, so a count never fails; a request that is lost
-//! with the actor answers [`Error::Unavailable`] and is made again.
+//! Owns only the right to count: encodings are built once per process. Sessions and the compactor
+//! send to it through its [`Handle`], which admits a bounded number of requests. A text that cannot
+//! be tokenized is estimated, so a count never fails; a request that is lost with the actor answers
+//! [`Error::Unavailable`] and is repeated.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use unisono_model::tokenizer::Tokenizer;
 use crate::address::ActorAddress;
 use crate::runtime::Error;
 
-/// Texts that together have at most so many bytes are counted by the actor itself, in less time
-/// than it takes to have it done by another thread.
+/// The maximum total size of texts that the actor counts itself, in bytes, which is faster than
+/// using another thread.
 const FEW_BYTES: usize = 1024;
 
-/// What the tokenizer is sent.
+/// Messages to the tokenizer.
 #[derive(Debug)]
 pub(crate) enum Msg {
     /// Count texts, in order.
@@ -31,7 +31,7 @@ pub(crate) enum Msg {
     },
 }
 
-/// What others hold of it.
+/// The handle for callers.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
     address: ActorAddress<Msg>,
@@ -39,7 +39,7 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// A handle that admits so many requests at one time; the others wait.
+    /// A handle that admits this number of concurrent requests; others wait.
     pub(crate) fn new(address: ActorAddress<Msg>, requests: usize) -> Handle {
         let permits = Arc::new(Semaphore::new(requests.max(1)));
         Handle { address, permits }
@@ -83,11 +83,11 @@ fn on_count(texts: Vec<String>, encoding: Encoding, reply: oneshot::Sender<Vec<C
     let bytes: usize = texts.iter().map(String::len).sum();
     let ready = Tokenizer::loaded(encoding).filter(|_| bytes <= FEW_BYTES);
     if let Some(tokenizer) = ready {
-        // Who asked may have given up.
+        // The caller may have given up.
         let _ = reply.send(tokenizer.count_many(&texts));
         return;
     }
-    // A panic drops the reply, and the request is made again.
+    // A panic drops the reply, and the request is repeated.
     tokio::task::spawn_blocking(move || {
         let _ = reply.send(count(&texts, encoding));
     });

@@ -1,4 +1,4 @@
-//! A tool that is a part of the program.
+//! Tools that are part of the program.
 
 use std::any::Any;
 use std::future::Future;
@@ -9,13 +9,13 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use unisono_context::snapshot::ToolSpec;
 use unisono_session::assignment::ToolJob;
-use unisono_session::run::calls::Output;
+use unisono_session::run::calls::CallOutput;
 use unisono_session::tool::Contract;
 
-use crate::mcp::{Offer, output};
+use crate::mcp::{ToolOffer, output};
 
-/// A tool implemented in Rust. Its calls are journaled, approved and repeated as those of tools of
-/// servers are; `call` may be made for several calls at once.
+/// A tool implemented in Rust. Its calls are journaled, approved and repeated like those of
+/// servers' tools; `call` may be called for several calls at once.
 ///
 /// ```
 /// # use unisono_runtime as unisono;
@@ -39,19 +39,20 @@ use crate::mcp::{Offer, output};
 /// assert_eq!(&*Stock.spec().name, "stock");
 /// ```
 pub trait Tool: Send + Sync + 'static {
-    /// What models are told of it: its name (`[a-zA-Z0-9_-]{1,64}`, without `__`), what it is for,
-    /// and a JSON schema of its arguments, which are checked against it before a call.
+    /// Its specification for models: the name (`[a-zA-Z0-9_-]{1,64}`, without `__`), the purpose,
+    /// and a JSON schema of its arguments, which are validated before a call.
     fn spec(&self) -> ToolSpec;
 
-    /// What a call does that is made twice: after a crash nobody knows whether one was made.
+    /// The effect of a call that is made twice. After a crash it may be unknown whether a call was
+    /// made.
     fn contract(&self) -> Contract {
         Contract::AtMostOnce
     }
 
-    /// Makes a call. Dropped when the run is cancelled or takes too long.
+    /// Makes a call. The future is dropped if the run is cancelled or times out.
     ///
     /// # Errors
-    /// What the model is told of why there is no result.
+    /// The reason why there is no result, for the model.
     fn call(&self, call: Call) -> impl Future<Output = Result<String, String>> + Send;
 }
 
@@ -67,15 +68,15 @@ pub struct Call {
 
 type Calling = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 
-/// [`Tool`] behind a pointer.
+/// [`Tool`] as a trait object.
 pub(crate) trait AnyTool: Send + Sync + 'static {
-    fn offer(&self) -> Offer;
+    fn offer(&self) -> ToolOffer;
     fn call_boxed(self: Arc<Self>, call: Call) -> Calling;
 }
 
 impl<T: Tool> AnyTool for T {
-    fn offer(&self) -> Offer {
-        Offer {
+    fn offer(&self) -> ToolOffer {
+        ToolOffer {
             spec: self.spec(),
             contract: self.contract(),
         }
@@ -86,13 +87,13 @@ impl<T: Tool> AnyTool for T {
     }
 }
 
-/// Makes a call. Whatever goes wrong is told to the model, a panic too.
-pub(crate) async fn call(tool: Arc<dyn AnyTool>, job: &ToolJob) -> Output {
+/// Makes a call. Every error becomes a result for the model, including a panic.
+pub(crate) async fn call(tool: Arc<dyn AnyTool>, job: &ToolJob) -> CallOutput {
     let call = Call {
         arguments: serde_json::from_str(&job.arguments).unwrap_or_default(),
         key: job.id.to_string().into(),
     };
-    // Ends with whoever waits for it.
+    // Aborted when the caller stops waiting.
     let mut calls = JoinSet::new();
     calls.spawn(tool.call_boxed(call));
     let result = match calls.join_next().await {
@@ -107,8 +108,8 @@ pub(crate) async fn call(tool: Arc<dyn AnyTool>, job: &ToolJob) -> Output {
         Ok(content) => (content, false),
         Err(reason) => (format!("[failed: {reason}]"), true),
     };
-    Output {
-        content: output::cut(&content.into(), job.max_chars),
+    CallOutput {
+        content: output::truncate_middle(&content.into(), job.max_chars),
         is_error,
     }
 }

@@ -1,9 +1,9 @@
-//! The tools agents call: `read_message` and `recall` give back what was said, whole, whether
-//! or not it is still in the context; `recall` also finds it by words; `delegate` gives a task to
-//! another agent; those of servers ([`crate::mcp`]) have effects outside.
+//! The tools of agents: `read_message` and `recall` return complete messages, whether or not they
+//! are still in the context; `recall` also searches them; `delegate` gives a task to another agent;
+//! the tools of servers ([`crate::mcp`]) have effects outside.
 //!
-//! Every agent of a turn is told of the same tools; which of them it may call is enforced here.
-//! What a model gets wrong is answered to the model, as an error it can act on.
+//! The prompt of every agent of a turn contains the same tools; the permissions of each agent are
+//! enforced here. Errors of a model are returned to the model as error results.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -20,19 +20,19 @@ use unisono_session::run::{Reply, Stop, ToolCall, ToolResult};
 use unisono_session::tool::{self, COMPACT};
 
 use crate::agent::{Ctx, Failure};
-use crate::session::Reach;
+use crate::session::RecallScope;
 
 mod client_tools;
 mod outside;
 mod recall;
 mod steps;
 
-pub(crate) use client_tools::handed_over;
+pub(crate) use client_tools::client_calls;
 
-/// The most characters one result has, the note about the rest aside.
+/// The maximum number of characters of one result, without the note about the rest.
 const MAX_CHARS: usize = 16_000;
 
-/// The tool by which an agent gives a task to another one. Only agents that name it have it.
+/// The tool by which an agent delegates a task. Only agents that list it have it.
 pub const DELEGATE: &str = unisono_session::reserve::DELEGATE;
 pub(crate) const READ_MESSAGE: &str = "read_message";
 const RECALL: &str = "recall";
@@ -40,27 +40,28 @@ const RECALL: &str = "recall";
 /// The names of the built-in tools, sorted.
 pub const BUILT_IN: [&str; 4] = [COMPACT, DELEGATE, READ_MESSAGE, RECALL];
 
-/// What is said of `recall` where it reaches further than the branch.
-const BESIDE: &str = " What was said in other branches or sessions is found as well, after that.";
-/// The arguments of `recall` there.
-const BESIDE_ARGUMENTS: &str = r#","session":{"type":"string","description":"With n: the id of another session, as a search gave it."},"branch":{"type":"string","description":"With n: another branch, as a search gave it."}},"additionalProperties":false}"#;
+/// The addition to the description of `recall` if its scope is larger than the branch.
+const WIDER_RECALL: &str =
+    " What was said in other branches or sessions is found as well, after that.";
+/// The additional arguments of `recall` in that case.
+const WIDER_RECALL_ARGUMENTS: &str = r#","session":{"type":"string","description":"With n: the id of another session, as a search gave it."},"branch":{"type":"string","description":"With n: another branch, as a search gave it."}},"additionalProperties":false}"#;
 
-/// The built-in tools, sorted by name, for agents that may read so far.
-pub fn specs(reach: Reach) -> Vec<ToolSpec> {
+/// The built-in tools, sorted by name, for this scope of `recall`.
+pub fn specs(reach: RecallScope) -> Vec<ToolSpec> {
     let mut specs = specs_on_branch();
-    if reach == Reach::Branch {
+    if reach == RecallScope::Branch {
         return specs;
     }
     for spec in specs.iter_mut().filter(|spec| &*spec.name == RECALL) {
-        spec.description = format!("{}{BESIDE}", spec.description).into();
+        spec.description = format!("{}{WIDER_RECALL}", spec.description).into();
         let arguments = spec.input_schema.strip_suffix(END_OF_ARGUMENTS);
         let arguments = arguments.unwrap_or_default();
-        spec.input_schema = format!("{arguments}{BESIDE_ARGUMENTS}").into();
+        spec.input_schema = format!("{arguments}{WIDER_RECALL_ARGUMENTS}").into();
     }
     specs
 }
 
-/// How the arguments of a built-in tool end.
+/// The end of the arguments of a built-in tool.
 const END_OF_ARGUMENTS: &str = r#"},"additionalProperties":false}"#;
 
 fn specs_on_branch() -> Vec<ToolSpec> {
@@ -93,14 +94,14 @@ fn specs_on_branch() -> Vec<ToolSpec> {
     ]
 }
 
-/// What a model is told of the call in which its reply was cut off.
+/// The result for the model of a call in which its reply was cut off.
 const CUT_OFF: &str = "[not made: your reply reached its longest length in the middle of this call; make it again, with less before it or in fewer words]";
 
-/// How a call is carried out.
-enum Way {
-    /// Not at all: the model is told why.
+/// The route of a call.
+enum CallRoute {
+    /// Not made: the reason for the model.
     Refused(String),
-    /// Here.
+    /// In this process.
     BuiltIn,
     /// By another agent.
     Delegate,
@@ -108,39 +109,39 @@ enum Way {
     Outside,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug)]
-pub(crate) struct Called {
-    /// What its model is told.
+pub(crate) struct CallOutcome {
+    /// The result for its model.
     pub(crate) result: ToolResult,
-    /// Where another agent was given a task: which of the round's tasks it is, from 0.
+    /// For a delegated task: its index in the round, from 0.
     pub(crate) task: Option<usize>,
 }
 
-/// The calls of a reply, each sent its way.
-struct Sorted {
-    ways: Vec<Way>,
+/// The calls of a reply by route.
+struct RoutedCalls {
+    routes: Vec<CallRoute>,
     tasks: Vec<DelegateCall>,
     outside: Vec<NewCall>,
 }
 
-/// Runs the calls of a reply: no more of them than a reply may make, and not the one that it was
-/// cut off in: what of that has come is not what the model was about to ask for. The others are
-/// answered, so that the exchange is whole.
+/// Makes the calls of a reply, up to the maximum number and without the call in which the reply was
+/// cut off, because its content is incomplete. The others get a result without being made, so that
+/// the exchange is complete.
 ///
 /// # Errors
-/// As [`call_all`].
+/// See [`call_all`].
 pub(crate) async fn call_all_of(
     reply: &Reply,
     round: u32,
     ctx: &Ctx,
-) -> Result<Vec<Called>, Failure> {
-    let (whole, begun) = reply.calls.split_at(whole(reply));
+) -> Result<Vec<CallOutcome>, Failure> {
+    let (complete, incomplete) = reply.calls.split_at(complete_calls(reply));
     let cap = ctx.assignment().call_cap.0;
     let most = usize::try_from(cap).unwrap_or(usize::MAX);
-    let (made, beyond) = whole.split_at(whole.len().min(most));
-    let mut results = call_all(made, round, ctx).await?;
-    let unmade = |call: &ToolCall, why: &Arc<str>| Called {
+    let (within_cap, excess_calls) = complete.split_at(complete.len().min(most));
+    let mut results = call_all(within_cap, round, ctx).await?;
+    let unmade = |call: &ToolCall, why: &Arc<str>| CallOutcome {
         result: ToolResult {
             call_id: call.id.clone(),
             content: why.clone(),
@@ -148,20 +149,21 @@ pub(crate) async fn call_all_of(
         },
         task: None,
     };
-    // Said once: a sentence for each of thousands of calls would fill the window.
+    // The explanation is given once: a sentence for each of thousands of calls would fill the
+    // window.
     let too_many: Arc<str> = too_many(cap, reply.calls.len()).into();
-    let said = std::iter::once(too_many).chain(std::iter::repeat(NOT_MADE.into()));
-    let told = beyond.iter().zip(said);
-    results.extend(told.map(|(call, why)| unmade(call, &why)));
+    let texts = std::iter::once(too_many).chain(std::iter::repeat(NOT_MADE.into()));
+    let excess = excess_calls.iter().zip(texts);
+    results.extend(excess.map(|(call, why)| unmade(call, &why)));
     let cut_off: Arc<str> = CUT_OFF.into();
-    results.extend(begun.iter().map(|call| unmade(call, &cut_off)));
+    results.extend(incomplete.iter().map(|call| unmade(call, &cut_off)));
     Ok(results)
 }
 
-/// What a model is told of the calls after the first that is beyond.
+/// The result of the other excess calls, for the model.
 const NOT_MADE: &str = "[not made]";
 
-/// What a model is told of the first of the calls beyond those that one reply may make.
+/// The result of the first excess call, for the model.
 fn too_many(cap: u32, called: usize) -> String {
     format!(
         "[not made: one reply may make {cap} calls of tools, this one has {called}; make this call \
@@ -169,100 +171,100 @@ fn too_many(cap: u32, called: usize) -> String {
     )
 }
 
-/// How many of a reply's calls are whole: all but the last where it was cut off and that has no
-/// arguments yet, or none that can be read.
-fn whole(reply: &Reply) -> usize {
-    let said = |call: &ToolCall| {
+/// The number of complete calls of a reply: all but the last one if the reply was cut off and the
+/// arguments of that call are missing or invalid.
+fn complete_calls(reply: &Reply) -> usize {
+    let has_arguments = |call: &ToolCall| {
         let read = serde_json::from_str::<Map<String, Value>>(&call.arguments);
         read.is_ok_and(|arguments| !arguments.is_empty())
     };
-    let begun = reply.stop == Stop::CutOff && reply.calls.last().is_some_and(|call| !said(call));
-    reply.calls.len() - usize::from(begun)
+    let is_incomplete =
+        reply.stop == Stop::CutOff && reply.calls.last().is_some_and(|call| !has_arguments(call));
+    reply.calls.len() - usize::from(is_incomplete)
 }
 
-/// Runs the calls of one reply and gives their results in order. What they give to other agents
-/// is handed in together, as that round of the run, and so is what they call outside; all of it
-/// is worked on at the same time.
+/// Makes the calls of one reply and returns their results in order. Its delegated tasks form one
+/// round of the run, and so do its external calls; all of them are processed concurrently.
 ///
 /// # Errors
-/// The session is gone. What the model got wrong is a result, not an error.
+/// The session is gone. Errors of the model are results.
 pub(crate) async fn call_all(
     calls: &[ToolCall],
     round: u32,
     ctx: &Ctx,
-) -> Result<Vec<Called>, Failure> {
-    let Sorted {
-        ways,
+) -> Result<Vec<CallOutcome>, Failure> {
+    let RoutedCalls {
+        routes,
         tasks,
         outside,
-    } = sorted_out(calls, ctx);
+    } = route_calls(calls, ctx);
     let built_in = async {
         let mut outcomes = Vec::new();
-        for (call, way) in calls.iter().zip(&ways) {
-            if let Way::BuiltIn = way {
+        for (call, route) in calls.iter().zip(&routes) {
+            if let CallRoute::BuiltIn = route {
                 ctx.progress(format!("calling {}", call.name));
                 outcomes.push(run(call, ctx).await?);
             }
         }
         Ok(outcomes)
     };
-    let delegated = ctx.hand_out(round, tasks);
+    let delegated = ctx.delegate_round(round, tasks);
     let (built_in, delegated, outside) =
-        tokio::try_join!(built_in, delegated, ctx.call_outside(round, outside))?;
-    // As many came back as were handed in.
+        tokio::try_join!(built_in, delegated, ctx.call_external_tools(round, outside))?;
+    // There are as many results as calls.
     let (mut built_in, mut delegated, mut outside) = (
         built_in.into_iter(),
         delegated.into_iter(),
         outside.into_iter(),
     );
-    let given = |result: Option<ToolResult>| {
+    let content_of = |result: Option<ToolResult>| {
         result.map_or_else(Default::default, |r| (r.content, r.is_error))
     };
     let mut tasks = 0..;
-    let results = calls.iter().zip(ways).map(|(call, way)| {
-        let task = match way {
-            Way::Delegate => tasks.next(),
+    let results = calls.iter().zip(routes).map(|(call, route)| {
+        let task = match route {
+            CallRoute::Delegate => tasks.next(),
             _ => None,
         };
-        let (content, is_error) = match way {
-            Way::Refused(wrong) => (wrong.into(), true),
-            Way::BuiltIn => match built_in.next() {
+        let (content, is_error) = match route {
+            CallRoute::Refused(wrong) => (wrong.into(), true),
+            CallRoute::BuiltIn => match built_in.next() {
                 Some(Ok(content)) => (content.into(), false),
                 Some(Err(wrong)) => (wrong.into(), true),
                 None => Default::default(),
             },
-            Way::Delegate => given(delegated.next()),
-            Way::Outside => given(outside.next()),
+            CallRoute::Delegate => content_of(delegated.next()),
+            CallRoute::Outside => content_of(outside.next()),
         };
         let result = ToolResult {
             call_id: call.id.clone(),
             content,
             is_error,
         };
-        Called { result, task }
+        CallOutcome { result, task }
     });
     Ok(results.collect())
 }
 
-/// Sends each call its way, if the agent may make it and its arguments can be read.
-fn sorted_out(calls: &[ToolCall], ctx: &Ctx) -> Sorted {
-    let mut sorted = Sorted {
-        ways: Vec::with_capacity(calls.len()),
+/// Determines the route of each call, if the agent may make it and its arguments are valid.
+fn route_calls(calls: &[ToolCall], ctx: &Ctx) -> RoutedCalls {
+    let mut sorted = RoutedCalls {
+        routes: Vec::with_capacity(calls.len()),
         tasks: Vec::new(),
         outside: Vec::new(),
     };
     for call in calls {
-        let way = sorted.add(call, ctx).unwrap_or_else(Way::Refused);
-        sorted.ways.push(way);
+        let way = sorted.add(call, ctx).unwrap_or_else(CallRoute::Refused);
+        sorted.routes.push(way);
     }
     sorted
 }
 
-impl Sorted {
-    fn add(&mut self, call: &ToolCall, ctx: &Ctx) -> Result<Way, String> {
-        permitted(&call.name, ctx)?;
+impl RoutedCalls {
+    fn add(&mut self, call: &ToolCall, ctx: &Ctx) -> Result<CallRoute, String> {
+        check_permitted(&call.name, ctx)?;
         match &*call.name {
-            COMPACT | READ_MESSAGE | RECALL => Ok(Way::BuiltIn),
+            COMPACT | READ_MESSAGE | RECALL => Ok(CallRoute::BuiltIn),
             DELEGATE => {
                 let Delegate { agent, task } = parse(DELEGATE, &call.arguments)?;
                 self.tasks.push(DelegateCall {
@@ -270,28 +272,28 @@ impl Sorted {
                     agent: AgentId::from(agent.trim()),
                     task: task.into(),
                 });
-                Ok(Way::Delegate)
+                Ok(CallRoute::Delegate)
             }
             name => {
-                let checked = outside::checked(call, spec(name, ctx)?)?;
+                let checked = outside::check_call(call, spec(name, ctx)?)?;
                 if ctx.assignment().client_options.has(name) {
-                    return Err(client_tools::BESIDE_A_WRONG_ONE.to_owned());
+                    return Err(client_tools::INVALID_SIBLING.to_owned());
                 }
                 self.outside.push(checked);
-                Ok(Way::Outside)
+                Ok(CallRoute::Outside)
             }
         }
     }
 }
 
-/// What the model was told of a tool.
+/// The specification of a tool in the model's prompt.
 fn spec<'c>(name: &str, ctx: &'c Ctx) -> Result<&'c ToolSpec, String> {
-    let mut told = ctx.assignment().tools.iter();
-    let tool = told.find(|tool| *tool.name == *name);
+    let mut tools = ctx.assignment().tools.iter();
+    let tool = tools.find(|tool| *tool.name == *name);
     tool.ok_or_else(|| format!("tool `{name}` does not exist"))
 }
 
-/// Runs one call of a tool that needs nobody else.
+/// Makes one call of a tool in this process.
 async fn run(call: &ToolCall, ctx: &Ctx) -> Result<Outcome, Failure> {
     match &*call.name {
         COMPACT => Ok(compact(ctx)),
@@ -300,7 +302,7 @@ async fn run(call: &ToolCall, ctx: &Ctx) -> Result<Outcome, Failure> {
     }
 }
 
-/// The call itself is what the session reads ([`tool::COMPACT`]).
+/// The session reads the call itself ([`tool::COMPACT`]).
 fn compact(ctx: &Ctx) -> Outcome {
     match ctx.assignment().role {
         RunRole::Lead => Ok("the conversation is summarised before the next turn".to_owned()),
@@ -308,18 +310,18 @@ fn compact(ctx: &Ctx) -> Outcome {
     }
 }
 
-/// Whether a call is journaled before it is made: it is, but for those that only read the
-/// conversation, or ask for what comes after the turn.
+/// Whether a call is journaled before it is made: all calls are, except those that only read the
+/// conversation or request a compaction.
 pub(crate) fn is_journaled(name: &str) -> bool {
     ![COMPACT, READ_MESSAGE, RECALL].contains(&name)
 }
 
-/// Whether the agent may call it, by its definition, and it exists.
-pub(crate) fn permitted(name: &str, ctx: &Ctx) -> Result<(), String> {
+/// Checks that the tool exists and that the agent's definition permits it.
+pub(crate) fn check_permitted(name: &str, ctx: &Ctx) -> Result<(), String> {
     let allowed = &ctx.definition().tools;
-    let told = &ctx.assignment().tools;
+    let tools = &ctx.assignment().tools;
     let built_in = BUILT_IN.contains(&name);
-    let known = built_in || told.iter().any(|tool| *tool.name == *name);
+    let known = built_in || tools.iter().any(|tool| *tool.name == *name);
     let client_options = &ctx.assignment().client_options;
     if client_options.has(name) || known && tool::allows(allowed, name) {
         return Ok(());
@@ -329,7 +331,7 @@ pub(crate) fn permitted(name: &str, ctx: &Ctx) -> Result<(), String> {
     } else {
         "does not exist"
     };
-    let usable = told.iter().map(|tool| &*tool.name);
+    let usable = tools.iter().map(|tool| &*tool.name);
     let usable = usable.filter(|name| client_options.has(name) || tool::allows(allowed, name));
     let usable: Vec<&str> = usable.collect();
     let usable = match &usable[..] {
@@ -339,7 +341,7 @@ pub(crate) fn permitted(name: &str, ctx: &Ctx) -> Result<(), String> {
     Err(format!("tool `{name}` {what}; {usable}"))
 }
 
-/// What a tool gives back, or what is wrong with the call.
+/// The result of a tool, or the error of the call.
 type Outcome = Result<String, String>;
 
 #[derive(Deserialize)]
@@ -365,14 +367,14 @@ async fn read_message(arguments: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
     };
     Ok(match (n, result) {
         (Some(n), None) => match ctx.read_message(Ordinal(n)).await? {
-            Some(message) => one(&message, skip),
+            Some(message) => paged_message(&message, skip),
             None => Err(no_message(n)),
         },
         (None, Some(name)) => match ctx.read_result(&name).await? {
             Some(text) => {
                 let name = Value::from(name).to_string();
                 let next = |end| format!(r#"{READ_MESSAGE} {{"result":{name},"skip":{end}}}"#);
-                piece(&text, &name, skip, next)
+                paged_text(&text, &name, skip, next)
             }
             None => Err(format!("you were handed no result {name:?}")),
         },
@@ -383,14 +385,19 @@ async fn read_message(arguments: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
 }
 
 /// One message, or as much of it as fits.
-fn one(message: &Message, skip: usize) -> Outcome {
+fn paged_message(message: &Message, skip: usize) -> Outcome {
     let n = message.ordinal;
     let next = |end| format!(r#"{READ_MESSAGE} {{"n":{},"skip":{end}}}"#, n.0);
-    piece(&shown(message), n, skip, next)
+    paged_text(&format_message(message), n, skip, next)
 }
 
-/// As much of a text about a message as fits, and the call that reads on.
-fn piece(text: &str, n: impl fmt::Display, skip: usize, next: impl Fn(usize) -> String) -> Outcome {
+/// As much of a text about a message as fits, and the call that returns the rest.
+fn paged_text(
+    text: &str,
+    n: impl fmt::Display,
+    skip: usize,
+    next: impl Fn(usize) -> String,
+) -> Outcome {
     let total = text.chars().count();
     if skip > 0 && skip >= total {
         return Err(format!(
@@ -409,12 +416,12 @@ fn piece(text: &str, n: impl fmt::Display, skip: usize, next: impl Fn(usize) -> 
     Ok(out)
 }
 
-/// A message as a model reads it: who, then what.
-fn shown(message: &Message) -> String {
+/// A message as a text for a model: a heading, then the content.
+fn format_message(message: &Message) -> String {
     format!("{}:\n{}", heading(message), message.countable_text())
 }
 
-/// Who said which message, and when.
+/// The number, author and time of a message.
 fn heading(message: &Message) -> String {
     let author = message.author.as_ref().map(|author| format!(" ({author})"));
     let author = author.unwrap_or_default();

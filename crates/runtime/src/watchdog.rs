@@ -1,8 +1,8 @@
-//! Whether an attempt makes progress: one that makes none for longer than its time is stuck.
+//! Detects attempts that make no progress for too long: they are stuck.
 //!
-//! Progress is a step, a piece of a reply, a word of the agent's own. The watchdog does not run while
-//! the attempt waits for what has limits of its own: other agents, tools, a model that has not
-//! begun to reply, its budget.
+//! Progress is a step, a part of a reply, or a progress report. The watchdog is paused while the
+//! attempt waits for something with its own limit: other agents, tools, a model that has not begun
+//! to reply, its budget.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::limit::{Limit, Pause};
 
-/// A watchdog. Clones are of the same attempt.
+/// A watchdog. Clones belong to the same attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct Watchdog {
     limit: Limit,
@@ -18,7 +18,7 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
-    /// One that runs from the time it is watched.
+    /// A watchdog that starts when it is first awaited.
     pub(crate) fn new() -> Watchdog {
         Watchdog {
             limit: Limit::new(),
@@ -26,18 +26,18 @@ impl Watchdog {
         }
     }
 
-    /// The attempt gives a sign of life.
+    /// Records progress.
     pub(crate) fn renew(&self) {
         self.signs.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Stops it while the attempt waits for something.
+    /// Pauses it while the attempt waits.
     pub(crate) fn pause(&self) -> Pause {
         self.renew();
         self.limit.pause()
     }
 
-    /// Done when there was no sign for so long, pauses aside, and before twice as long.
+    /// Completes after this time without progress, pauses not counted, and before twice that time.
     pub(crate) async fn expired(&self, length: Duration) {
         loop {
             let before = self.signs.load(Ordering::Relaxed);
@@ -51,7 +51,7 @@ impl Watchdog {
 
 #[cfg(test)]
 mod tests {
-    //! What keeps a lease.
+    //! Events that keep an attempt alive.
 
     use tokio::time::{Instant, sleep};
 
@@ -60,7 +60,7 @@ mod tests {
     const LEASE: Duration = Duration::from_millis(40);
 
     #[tokio::test]
-    async fn signs_of_life_and_pauses_keep_it() {
+    async fn progress_and_pauses_prevent_expiry() {
         let watchdog = Watchdog::new();
         let started = Instant::now();
         let signs = async {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_sign_it_is_over() {
+    async fn a_watchdog_expires_without_progress() {
         let started = Instant::now();
         Watchdog::new().expired(LEASE).await;
         assert!(started.elapsed() >= LEASE);

@@ -1,11 +1,12 @@
-//! A worker actor: one attempt of one run at a time, from its brief to its end.
+//! A worker actor: one attempt of one run at a time, from its assignment to its end.
 //!
-//! Owns the attempt's brief and context; its pool starts it, linked, and sends it another attempt
-//! once it has ended one. A panic of the agent ends the worker; the pool sees that and reports the
-//! attempt as lost.
+//! Owns the attempt's assignment and context; its pool starts it, linked, and sends it another
+//! attempt after the end of one. A panic of the agent ends the worker; the pool notices that and
+//! reports the attempt as lost.
 //!
-//! An agent kind that is an actor of its author's ([`Extensions::actor`](crate::Extensions::actor))
-//! is sent [`Msg`] by the worker of each attempt, which keeps its time limit and its cancellation.
+//! For an agent kind that is an actor of its author
+//! ([`Extensions::actor`](crate::Extensions::actor)), the worker of each attempt sends [`Msg`] and
+//! enforces time limit and cancellation.
 
 mod job;
 
@@ -16,10 +17,10 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 use unisono_model::prompt::Prefix;
-use unisono_session::agent::Kind;
+use unisono_session::agent::AgentKind;
 use unisono_session::assignment::RunAssignment;
 use unisono_session::machine::AttemptEnd;
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 use crate::agent::a2a::A2aAgent;
 use crate::agent::acp::AcpAgent;
@@ -30,7 +31,7 @@ use crate::agent::pipeline::PipelineAgent;
 use crate::agent::{Answer, AnyAgent, Ctx, Failure, Task, Waiting};
 use crate::concurrency::RunPermits;
 use crate::limit::Limit;
-use crate::pool::{self, Place};
+use crate::pool::{self, PoolPermit};
 use crate::runtime::Env;
 use crate::session_port::Port;
 use crate::watchdog::Watchdog;
@@ -44,18 +45,18 @@ pub(crate) struct Attempt {
     pub(crate) prefix: Prefix,
     pub(crate) port: Port,
     pub(crate) cancelled: CancellationToken,
-    /// Its places among the runs of its turn and its session.
-    pub(crate) own: RunPermits,
+    /// Its permits among the runs of its turn and its session.
+    pub(crate) turn_permits: RunPermits,
 }
 
-/// What a worker is sent: an attempt, and the number under which its pool knows it.
+/// The message to a worker: an attempt, and its number in the pool.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) ticket: u64,
     pub(crate) attempt: Box<Attempt>,
 }
 
-/// What a worker is made of.
+/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) env: Arc<Env>,
     pub(crate) pool: ActorRef<pool::Msg>,
@@ -79,7 +80,7 @@ impl Actor for Worker {
         Start { ticket, attempt }: Start,
         Args { env, pool }: &mut Args,
     ) -> Result<(), ActorProcessingErr> {
-        let place = Place {
+        let place = PoolPermit {
             pool: pool.clone(),
             ticket,
         };
@@ -90,7 +91,7 @@ impl Actor for Worker {
     }
 }
 
-/// What everything that is logged meanwhile belongs to, whatever its level.
+/// The tracing span of everything that is logged during the attempt, at every level.
 fn span(assignment: &RunAssignment) -> Span {
     let RunAssignment {
         session, turn, run, ..
@@ -99,8 +100,8 @@ fn span(assignment: &RunAssignment) -> Span {
     tracing::error_span!("run", %session, %turn, %run, %agent, attempt)
 }
 
-/// Runs the agent until it ends, is cancelled or takes too long.
-async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
+/// Runs the agent until it ends, is cancelled or times out.
+async fn carry_out(attempt: Attempt, place: PoolPermit, env: &Env) -> AttemptEnd {
     let definition = attempt.assignment.definition.clone();
     let limit = Duration::from_millis(definition.timeout_ms);
     let agent = match agent_for(&attempt.assignment, env) {
@@ -112,13 +113,13 @@ async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
         results: attempt.assignment.results.clone(),
     };
     let cancelled = attempt.cancelled.clone();
-    // What works for the agent elsewhere learns of any end of the attempt.
+    // Work of the agent elsewhere is notified of any end of the attempt.
     let over = cancelled.child_token();
     let _tell = over.clone().drop_guard();
     let permits = RunPermits::default();
     let entered = permits.begin(env.concurrency.as_slice(), attempt.assignment.session);
     if cancelled.run_until_cancelled(entered).await.is_none() {
-        return ended(Err(Failure::new(Cause::Timeout, "cancelled")));
+        return ended(Err(Failure::new(RunCause::Timeout, "cancelled")));
     }
     let (time, watchdog) = (Limit::new(), Watchdog::new());
     let ctx = Ctx::new(
@@ -131,7 +132,7 @@ async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
             time.clone(),
             watchdog.clone(),
             Some(place),
-            (attempt.own.clone(), permits.clone()),
+            (attempt.turn_permits.clone(), permits.clone()),
         ),
     );
     let known = ctx.clone();
@@ -140,36 +141,41 @@ async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
     }
     let result = tokio::select! {
         biased;
-        () = cancelled.cancelled() => Err(Failure::new(Cause::Timeout, "cancelled")),
+        () = cancelled.cancelled() => Err(Failure::new(RunCause::Timeout, "cancelled")),
         result = agent.run_boxed(task, ctx) => result,
         () = time.exceeded(limit) => {
             let reason = format!("no answer within {:.1} s", limit.as_secs_f64());
-            Err(Failure::new(Cause::Timeout, reason))
+            Err(Failure::new(RunCause::Timeout, reason))
         }
-        () = stuck(&definition.kind, &watchdog, env.options.stuck_after) => {
+        () = wait_until_stuck(&definition.kind, &watchdog, env.options.stuck_after) => {
             let reason = format!(
-                "stuck: no step, no piece of a reply and no word of it for {:.1} s",
+                "stuck: no progress for {:.1} s",
                 env.options.stuck_after.as_secs_f64()
             );
-            Err(Failure::new(Cause::Stuck, reason))
+            Err(Failure::new(RunCause::Stuck, reason))
         }
     };
-    // What the agent left running elsewhere keeps no place.
-    drop((permits.yield_permits(), attempt.own.yield_permits()));
-    // An agent says what its replies used.
-    let besides = known.besides();
+    // Remaining work of the agent elsewhere holds no permit.
+    drop((
+        permits.yield_permits(),
+        attempt.turn_permits.yield_permits(),
+    ));
+    // An agent reports the usage of its replies.
+    let besides = known.auxiliary_usage();
     ended(result.map(|answer| Answer {
         usage: answer.usage + besides,
         ..answer
     }))
 }
 
-/// Done when an agent makes no progress. A program and a server say nothing while they work: only
-/// their time limit bounds them.
-async fn stuck(kind: &Kind, watchdog: &Watchdog, length: Duration) {
+/// Completes when an agent makes no progress. Programs and servers report none while they work:
+/// only their time limit applies to them.
+async fn wait_until_stuck(kind: &AgentKind, watchdog: &Watchdog, length: Duration) {
     match kind {
-        Kind::Llm | Kind::Custom(_) | Kind::Pipeline => watchdog.expired(length).await,
-        Kind::Command(_) | Kind::Http(_) | Kind::A2a(_) | Kind::Acp(_) => {
+        AgentKind::Llm | AgentKind::Custom(_) | AgentKind::Pipeline => {
+            watchdog.expired(length).await
+        }
+        AgentKind::Command(_) | AgentKind::Http(_) | AgentKind::A2a(_) | AgentKind::Acp(_) => {
             std::future::pending().await
         }
     }
@@ -177,15 +183,15 @@ async fn stuck(kind: &Kind, watchdog: &Watchdog, length: Duration) {
 
 fn agent_for(assignment: &RunAssignment, env: &Env) -> Result<Arc<dyn AnyAgent>, Failure> {
     match &assignment.definition.kind {
-        Kind::Llm => Ok(Arc::new(LlmAgent)),
-        Kind::Command(command) => Ok(Arc::new(CommandAgent::new(command.clone()))),
-        Kind::Http(http) => Ok(Arc::new(HttpAgent::new(http.clone()))),
-        Kind::A2a(remote) => Ok(Arc::new(A2aAgent::new(remote.clone()))),
-        Kind::Acp(program) => Ok(Arc::new(AcpAgent::new(program.clone()))),
-        Kind::Pipeline => Ok(Arc::new(PipelineAgent)),
-        Kind::Custom(kind) => env.extensions.kind(kind).ok_or_else(|| {
+        AgentKind::Llm => Ok(Arc::new(LlmAgent)),
+        AgentKind::Command(command) => Ok(Arc::new(CommandAgent::new(command.clone()))),
+        AgentKind::Http(http) => Ok(Arc::new(HttpAgent::new(http.clone()))),
+        AgentKind::A2a(remote) => Ok(Arc::new(A2aAgent::new(remote.clone()))),
+        AgentKind::Acp(program) => Ok(Arc::new(AcpAgent::new(program.clone()))),
+        AgentKind::Pipeline => Ok(Arc::new(PipelineAgent)),
+        AgentKind::Custom(kind) => env.extensions.kind(kind).ok_or_else(|| {
             let reason = format!("no agent kind {kind:?} is registered in this program");
-            Failure::new(Cause::BadInput, reason)
+            Failure::new(RunCause::BadInput, reason)
         }),
     }
 }

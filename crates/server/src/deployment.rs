@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::http::Uri;
 use tokio::net::TcpStream;
-use unisono_runtime::mcp::{Reach, Server};
+use unisono_runtime::mcp::{Server, ServerTransport};
 use unisono_store::private;
 
 use crate::http::{self, token};
@@ -135,13 +135,13 @@ fn disk(store: &Path) -> Result<String, String> {
 }
 
 async fn tools(server: &Server) -> Result<String, String> {
-    match &server.reach {
-        Reach::Program(command) => {
+    match &server.transport {
+        ServerTransport::Program(command) => {
             let found = program(&command.program);
             let found = found.map(|path| path.display().to_string());
             found.ok_or_else(|| format!("there is no program {:?}", command.program))
         }
-        Reach::Address { url, .. } => reached(&url.to_string()).await,
+        ServerTransport::Address { url, .. } => reached(&url.to_string()).await,
     }
 }
 

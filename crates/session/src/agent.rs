@@ -10,10 +10,10 @@ use unisono_context::{AgentId, Digest};
 
 use crate::tool::Contract;
 
-/// What carries an agent out.
+/// The implementation of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A language model, the embedded extractive one included.
+pub enum AgentKind {
+    /// A language model, including the embedded extractive one.
     Llm,
     /// A program: the assignment as JSON on its standard input, its answer on standard output.
     Command(Command),
@@ -25,11 +25,11 @@ pub enum Kind {
     A2a(A2a),
     /// A coding agent: a program that speaks the Agent Client Protocol.
     Acp(Acp),
-    /// Nobody: what came of the last stage of its pipeline is its answer.
+    /// No implementation: the result of the last stage of its pipeline is its answer.
     Pipeline,
 }
 
-/// How a server is asked.
+/// The address and headers of an agent that is a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Http {
     /// Its address.
@@ -39,34 +39,34 @@ pub struct Http {
     pub headers: BTreeMap<Arc<str>, Arc<str>>,
 }
 
-/// How an agent of another program is asked.
+/// The address and contract of an agent of another program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct A2a {
-    /// The address of its card, or the one that has a card below it.
+    /// The address of its agent card, or the address below which the card is.
     pub url: Arc<str>,
     /// Headers of each request. `${NAME}` stands for a variable of the environment, so that no
     /// secret is recorded.
     pub headers: BTreeMap<Arc<str>, Arc<str>>,
-    /// The digest that its card must have.
+    /// The digest that its card must have; none: any card is accepted.
     pub card_digest: Option<Arc<str>>,
-    /// What giving it the same message twice does.
+    /// The effect of giving it the same message twice.
     pub contract: Contract,
 }
 
-/// How a coding agent is started, and what it may do.
+/// The program and permissions of a coding agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acp {
-    /// The program. Its working directory is the one that the agent works in.
+    /// The program. Its working directory is the agent's.
     pub command: Command,
-    /// Whether each run works in a git worktree of its own.
+    /// Whether each run works in its own git worktree.
     pub worktree: bool,
-    /// Kinds of tool calls that are allowed where the agent asks.
+    /// Kinds of tool calls that are allowed when the agent asks for permission.
     pub allow: Vec<ToolKind>,
-    /// What giving it the same task twice does.
+    /// The effect of giving it the same task twice.
     pub contract: Contract,
 }
 
-/// What a tool call of a coding agent does, as the agent itself says.
+/// The kind of a coding agent's tool call, as the agent reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolKind {
     /// Reads files or data.
@@ -102,10 +102,10 @@ impl ToolKind {
         ToolKind::Fetch,
         ToolKind::Other,
     ];
-    /// Those that are allowed where a definition says nothing.
+    /// The kinds that are allowed if a definition lists none.
     pub const DEFAULT: [ToolKind; 3] = [ToolKind::Read, ToolKind::Search, ToolKind::Think];
 
-    /// As the protocol and definitions write it.
+    /// The name in the protocol and in definitions.
     pub const fn name(self) -> &'static str {
         match self {
             ToolKind::Read => "read",
@@ -120,44 +120,44 @@ impl ToolKind {
         }
     }
 
-    /// The kind of that name.
-    pub fn named(name: &str) -> Option<ToolKind> {
+    /// The kind with this name.
+    pub fn from_name(name: &str) -> Option<ToolKind> {
         let mut all = ToolKind::ALL.into_iter();
         all.find(|kind| kind.name() == name)
     }
 }
 
-impl Kind {
-    /// As definitions write it.
+impl AgentKind {
+    /// The name in definitions.
     pub fn name(&self) -> &str {
         match self {
-            Kind::Llm => "llm",
-            Kind::Command(_) => "command",
-            Kind::Http(_) => "http",
-            Kind::A2a(_) => "a2a",
-            Kind::Acp(_) => "acp",
-            Kind::Pipeline => "pipeline",
-            Kind::Custom(name) => name,
+            AgentKind::Llm => "llm",
+            AgentKind::Command(_) => "command",
+            AgentKind::Http(_) => "http",
+            AgentKind::A2a(_) => "a2a",
+            AgentKind::Acp(_) => "acp",
+            AgentKind::Pipeline => "pipeline",
+            AgentKind::Custom(name) => name,
         }
     }
 }
 
-/// How a program is started.
+/// The command line of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// The program.
     pub program: Arc<str>,
     /// Its arguments.
     pub args: Vec<Arc<str>>,
-    /// Variables set for it.
+    /// Environment variables set for it.
     pub env: BTreeMap<Arc<str>, Arc<str>>,
     /// Its working directory.
     pub cwd: Option<Arc<str>>,
-    /// Variables of the environment that it inherits besides those that every program does.
+    /// Environment variables that it inherits in addition to those that every program inherits.
     pub env_pass: Vec<Arc<str>>,
 }
 
-/// What an agent is given.
+/// The input of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ContextMode {
     /// The turn's snapshot and the task.
@@ -167,97 +167,97 @@ pub enum ContextMode {
     TaskOnly,
 }
 
-/// Whether an agent's prompt begins with the bytes its siblings share.
+/// Whether an agent's prompt begins with the bytes that it shares with its siblings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrefixMode {
     /// The shared prefix first, persona and task after it.
     #[default]
     Shared,
-    /// Its own prompt, persona first.
+    /// Its own prompt, with the persona first.
     Own,
 }
 
-/// What a failed delegate does to its turn.
+/// The effect of a failed delegate on its turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// The others go on; the answer says what is missing.
+    /// The other delegates continue; the answer names the missing result.
     #[default]
     Continue,
-    /// The turn fails and the others are cancelled.
+    /// The turn fails, and the other delegates are cancelled.
     Fail,
 }
 
-/// One of the agents that work one after the other.
+/// A stage of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// The agent. One may have several stages.
+    /// The agent. One agent may have several stages.
     pub agent: AgentId,
-    /// What it is to do; none: the turn's own input.
+    /// The task; none: the turn's own input.
     pub task: Option<Arc<str>>,
 }
 
-/// An agent as it was loaded. Recorded with the turns that use it.
+/// An agent definition as it was loaded. It is recorded with the turns that use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     /// Its name.
     pub id: AgentId,
-    /// What it is for.
+    /// The purpose of the agent.
     pub description: Arc<str>,
-    /// Its persona: what it is told before its task.
+    /// Its persona: the instructions before its task.
     pub instructions: Arc<str>,
-    /// What carries it out.
-    pub kind: Kind,
+    /// Its implementation.
+    pub kind: AgentKind,
     /// The model, as `provider/model` or `extractive`.
     pub model: Arc<str>,
     /// The model's limits.
     pub limits: Limits,
     /// Tools it may call, sorted.
     pub tools: Vec<Arc<str>>,
-    /// Model calls of one run at most.
+    /// The maximum number of model calls of one run.
     pub max_model_calls: u32,
-    /// How long one attempt may take.
+    /// The time limit of one attempt, in milliseconds.
     pub timeout_ms: u64,
     /// Attempts after the first.
     pub retries: u32,
-    /// Runs of this agent at one time.
+    /// The maximum number of concurrent runs of this agent.
     pub max_concurrent: u32,
-    /// What it is given.
+    /// The input of its runs.
     pub context: ContextMode,
-    /// How its prompt begins.
+    /// The beginning of its prompt.
     pub prefix: PrefixMode,
-    /// JSON schema that its answer must fit, as JSON text.
+    /// JSON schema of its answer, as JSON text.
     pub output_schema: Option<Arc<str>>,
     /// Sampling temperature in thousandths; none: the provider's default.
     pub temperature_milli: Option<u32>,
-    /// How it and its siblings make use of the provider's prompt cache.
+    /// How it and its siblings use the provider's prompt cache.
     pub cache_warm: CacheWarm,
-    /// What its failure does to the turn.
+    /// The effect of its failure on the turn.
     pub on_failure: OnFailure,
     /// Agents that always work before it answers.
     pub delegates: Vec<AgentId>,
-    /// Agents that work before it answers one after the other, each with what came of those
-    /// before it; empty where there are delegates.
+    /// Agents that work one after the other before it answers, each with the results of the stages
+    /// before it; empty if there are delegates.
     pub pipeline: Vec<Stage>,
     /// Free labels.
     pub tags: Vec<Arc<str>>,
 }
 
 impl Definition {
-    /// BLAKE3 over every field that changes what the agent does or is sent. A definition without
-    /// what came later keeps the digest it was recorded under: journals name it by that.
+    /// BLAKE3 over every field that changes the behaviour or the prompt of the agent. A definition
+    /// that has no fields added later keeps the digest under which journals recorded it.
     pub fn digest(&self) -> Digest {
         let mut h = Hasher::new("unisono/agent-definition", 1);
         h.str(self.id.as_str())
             .str(&self.description)
             .str(&self.instructions);
         match &self.kind {
-            Kind::Llm => h.u64(0),
-            Kind::Command(command) => command.digest_into(h.u64(1)),
-            Kind::Custom(name) => h.u64(2).str(name),
-            Kind::Http(http) => http.digest_into(h.u64(3)),
-            Kind::Pipeline => h.u64(4),
-            Kind::A2a(remote) => remote.digest_into(h.u64(5)),
-            Kind::Acp(program) => program.digest_into(h.u64(6)),
+            AgentKind::Llm => h.u64(0),
+            AgentKind::Command(command) => command.digest_into(h.u64(1)),
+            AgentKind::Custom(name) => h.u64(2).str(name),
+            AgentKind::Http(http) => http.digest_into(h.u64(3)),
+            AgentKind::Pipeline => h.u64(4),
+            AgentKind::A2a(remote) => remote.digest_into(h.u64(5)),
+            AgentKind::Acp(program) => program.digest_into(h.u64(6)),
         };
         h.str(&self.model)
             .u64(self.limits.window.0)
@@ -291,7 +291,7 @@ impl Definition {
             return;
         }
         h.opt_str(schema);
-        // One more than the temperature, so that zero says that there is none.
+        // Temperature plus one; zero means none.
         h.u64(temperature.map_or(0, |milli| u64::from(milli) + 1))
             .u64(warm as u64);
         if alone {
@@ -336,7 +336,7 @@ impl A2a {
 
 impl Acp {
     fn digest_into<'h>(&self, h: &'h mut Hasher) -> &'h mut Hasher {
-        // Unlike a command that is an agent itself, its end is marked.
+        // Unlike the command of a command agent, this one has an end marker.
         let command = &self.command;
         h.str(&command.program);
         list(h, &command.args);
@@ -370,24 +370,24 @@ fn list(h: &mut Hasher, items: &[Arc<str>]) {
 pub struct Assignment {
     /// The agent.
     pub agent: Arc<Definition>,
-    /// What it is to do; none: the turn's own input.
+    /// The task; none: the turn's own input.
     pub task: Option<Arc<str>>,
 }
 
-/// The agents of a turn: who answers, and who works before.
+/// The agents of a turn: the lead and its delegates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Team {
     /// The agent that answers.
     pub lead: Arc<Definition>,
-    /// The fan-out, or the stages of the lead's pipeline, in the order in which their results are
-    /// given to the lead.
+    /// The fan-out, or the stages of the lead's pipeline, in the order in which the lead gets their
+    /// results.
     pub delegates: Vec<Assignment>,
-    /// Agents that the lead may give tasks to by itself.
+    /// Agents to which the lead may delegate by itself.
     pub available: Vec<Arc<Definition>>,
 }
 
 impl Team {
-    /// Every definition, the lead's first; one may appear twice.
+    /// All definitions, the lead's first; a definition may occur twice.
     pub fn definitions(&self) -> impl Iterator<Item = &Arc<Definition>> {
         let delegates = self.delegates.iter().map(|d| &d.agent);
         std::iter::once(&self.lead)

@@ -1,25 +1,26 @@
-//! Where a message is that was appended without a turn.
+//! The position of a message that was appended without a turn.
 
 use unisono_context::{MessageId, Ordinal};
 
 use crate::event::RequestKey;
-use crate::state::{Keyed, State};
+use crate::state::{KeyTarget, State};
 
-/// Where a message is that was appended without a turn.
+/// The position of a message that was appended without a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
-    /// Its id: under a key, that of the message which was first given under it.
+    /// Its id. Under a repeated key, this is the id of the message that was first appended under
+    /// it.
     pub message: MessageId,
-    /// Its place on its branch; none while it waits for the end of a turn.
+    /// Its ordinal on its branch; none while it waits for the end of a turn.
     pub ordinal: Option<Ordinal>,
 }
 
 impl Appended {
-    /// After [`crate::Input::Append`] of the message `new`, under that key.
+    /// Finds the message after [`crate::Input::Append`] of `new` under this key.
     pub fn find(state: &State, new: MessageId, key: Option<&RequestKey>) -> Appended {
-        let keyed = key.and_then(|key| state.key(&key.name));
+        let keyed = key.and_then(|key| state.key_target(&key.name));
         let message = match keyed {
-            Some((_, Keyed::Message(first))) => first,
+            Some((_, KeyTarget::Message(first))) => first,
             _ => new,
         };
         let node = state.tree().get(message);

@@ -1,4 +1,4 @@
-//! What a worker or the compactor is given: a value taken from the state, complete in itself.
+//! The inputs of workers and of the compactor: self-contained values taken from the state.
 
 mod hooks;
 
@@ -15,24 +15,25 @@ use unisono_context::{
 };
 
 use crate::agent::{ContextMode, Definition};
-use crate::ahead::Topic;
-use crate::event::{Calibration, RunRole, Work, Writing};
+use crate::event::{Calibration, RunRole, SummaryOptions, Work};
 use crate::ids;
 use crate::run::calls::CallPlace;
-use crate::run::{Ending, Run, Step, handed};
+use crate::run::{Ending, Run, Step, excerpts};
 use crate::state::{CallCap, Settings, State};
 use crate::tool::Contract;
 use crate::turn::Turn;
+use crate::upcoming::UpcomingTopic;
 
 pub(crate) use hooks::hook_of_call;
 pub use hooks::{HookJob, HookSubject};
 
-/// Messages after the cutoff that a summariser is shown for context only.
+/// Messages after the cutoff that a summariser gets as context only.
 const RECENT_SHOWN: usize = 6;
 
-/// The most characters of a tool's result that are kept, whatever the model has room for.
+/// The maximum number of characters of a tool result that are kept, whatever the headroom of the
+/// model.
 const RESULT_MAX_CHARS: usize = 48_000;
-/// What is kept of it at least.
+/// The minimum number of characters of a tool result that are kept.
 const RESULT_MIN_CHARS: usize = 1_000;
 
 /// One attempt of a run.
@@ -52,79 +53,79 @@ pub struct RunAssignment {
     pub definition: Arc<Definition>,
     /// Digest of its definition.
     pub definition_digest: Digest,
-    /// What it is to do.
+    /// The task.
     pub task: Arc<str>,
-    /// What it is given of others' work: for a lead that of its delegates, in the order of the
-    /// fan-out; for a stage of a pipeline that of the stages before it.
-    pub results: Vec<Delivered>,
-    /// The agents it may give tasks to by itself ([`crate::Input::Delegate`]).
+    /// The results that it gets: for a lead, those of its delegates in the order of the fan-out;
+    /// for a stage of a pipeline, those of the stages before it.
+    pub results: Vec<DelegateResult>,
+    /// The agents to which it may delegate by itself ([`crate::Input::Delegate`]).
     pub colleagues: Vec<Arc<Definition>>,
-    /// The frozen context; none for an agent that gets the task only.
+    /// The frozen context; none if the agent gets only the task.
     pub snapshot: Option<Arc<Snapshot>>,
-    /// Digest the shared prompt bytes must have.
+    /// Required digest of the shared prompt bytes.
     pub prefix: Digest,
-    /// What the frozen context leaves of its model's window, in its encoding: for its assignment
-    /// (persona, task, results) and its own exchange ([`crate::run::tail`]). The longest output
-    /// is reserved already.
-    pub room: Tokens,
-    /// What of that was reserved for results that others hand it ([`crate::run::handed`]).
-    pub handed: Tokens,
-    /// What system text, tools and the frozen context have of that, in the same tokens, at most.
+    /// The part of its model's window that the frozen context leaves, in its encoding: for its
+    /// assignment (persona, task, results) and its own exchange ([`crate::run::tail`]). The longest
+    /// output is already reserved.
+    pub headroom: Tokens,
+    /// The part of it that is reserved for results of other agents ([`crate::run::excerpts`]).
+    pub results_reserve: Tokens,
+    /// Upper bound of the tokens of system text, tools and frozen context, in the same encoding.
     pub context: Tokens,
-    /// How far its model's counts are off, where they are estimates.
+    /// The error of its model's token counts, if they are estimates.
     pub calibration: Option<Calibration>,
-    /// Whether its model calls are to be reserved first ([`crate::Input::Reserve`]).
+    /// Whether its model calls must be reserved first ([`crate::Input::Reserve`]).
     pub bounded: bool,
     /// As [`Run::wrapped_up`].
     pub wrapped_up: Option<(usize, Arc<str>)>,
-    /// Steps of earlier attempts that are not repeated.
+    /// Steps of earlier attempts. They are not repeated.
     pub steps: Vec<Arc<Step>>,
-    /// Tip of the branch the context was frozen at: what `recall` reads from.
+    /// The head of the branch when the context was frozen. `recall` reads from it.
     pub head: Option<MessageId>,
     /// The tools of every agent of the turn, sorted by name.
     pub tools: Arc<[ToolSpec]>,
-    /// How many calls of tools one reply of its model may make; the others are answered unmade.
+    /// The maximum number of tool calls that one reply of its model may make; the others are
+    /// answered without being made.
     pub call_cap: CallCap,
-    /// Those of them that it was lent: whoever asked makes its calls of them.
+    /// The client tools among them: the client makes the calls of these tools.
     pub client_options: ClientOptions,
-    /// Whether the turn has other open runs whose prompt begins with the same bytes and whose
-    /// choice of tools is the same.
+    /// Whether the turn has other open runs with the same prefix and the same choice of tools.
     pub has_peers: bool,
-    /// Its place among the runs that were given their tasks together, from 0.
-    pub place: u32,
+    /// Its position among the runs that got their tasks together, from 0.
+    pub sibling_index: u32,
 }
 
-/// A call of a tool that is to be made.
+/// A tool call to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolJob {
-    /// Which.
+    /// Its position in the session.
     pub place: CallPlace,
-    /// Its name, and the key under which a repetition is known.
+    /// Its id, which is also the key under which a repetition is recognised.
     pub id: CallId,
     /// The tool, as the model names it.
     pub tool: Arc<str>,
     /// Arguments as JSON text.
     pub arguments: Arc<str>,
-    /// What making it twice would do.
+    /// The effect of making it twice.
     pub contract: Contract,
-    /// The most characters of what it comes back with that are kept.
+    /// The maximum number of characters of its result that are kept.
     pub max_chars: usize,
 }
 
-/// What a delegate came back with.
+/// The result of a delegate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivered {
-    /// The name of its call on the branch, under which the whole of it is read.
+pub struct DelegateResult {
+    /// The id of its call on the branch, under which the complete result is read.
     pub name: Arc<str>,
     /// The delegate.
     pub agent: AgentId,
-    /// What it was asked.
+    /// Its task.
     pub task: Arc<str>,
     /// How its run ended.
     pub ending: Arc<Ending>,
 }
 
-/// A compaction step that fails this often is not asked for again.
+/// A compaction step that has failed this often is not retried.
 pub(crate) const STEP_FAILURES_MAX: u32 = 3;
 
 /// One step of a compaction.
@@ -134,56 +135,56 @@ pub struct CompactionJob {
     pub session: SessionId,
     /// The turn.
     pub turn: TurnId,
-    /// Which step of the turn, from 1.
+    /// The number of the step in the turn, from 1.
     pub step: u32,
-    /// Failures of this step before.
+    /// Previous failures of this step.
     pub failures: u32,
-    /// What to do.
+    /// The planned step.
     pub plan: Plan,
-    /// Who asked for it.
+    /// The origin of the request.
     pub kind: Kind,
-    /// The model whose conversation it is: the lead's.
+    /// The model of the conversation: the lead's model.
     pub model: Arc<str>,
-    /// The summaries that are read first, oldest first: those whose place a new one takes, or
-    /// for one that is written anew those behind it.
+    /// The summaries that are read first, oldest first: those that a new summary replaces, or, for
+    /// a regenerated summary, the ones before it.
     pub prior: Vec<Arc<Checkpoint>>,
     /// The messages to summarise, mask or cut, oldest first.
     pub messages: Vec<Arc<Message>>,
-    /// The topics that later steps summarise, which one request may be asked for together.
-    pub ahead: Vec<Topic>,
-    /// What follows the cutoff, for context only.
+    /// The topics that later steps summarise, which may be part of the same request.
+    pub ahead: Vec<UpcomingTopic>,
+    /// The messages after the cutoff, for context only.
     pub recent: Vec<Arc<Message>>,
-    /// How those of the messages stand in the context that are masked or cut.
+    /// The masked and cut forms of these messages in the context.
     pub alterations: Vec<Alteration>,
-    /// The encodings in which the result must be counted: all there are, because a later turn's
-    /// agents may count in another one than this turn's.
+    /// The encodings in which the result must be counted: all of them, because the agents of a
+    /// later turn may use another encoding.
     pub encodings: Vec<Encoding>,
-    /// How the person who asked wants the summary written.
-    pub writing: Writing,
-    /// The session's own settings, which may say who writes it.
+    /// The options of the person who requested the summary.
+    pub writing: SummaryOptions,
+    /// The session's overrides, which may name the summariser.
     pub settings: Arc<Settings>,
-    /// Whether requests for summaries are to be reserved first ([`crate::Input::Reserve`]).
+    /// Whether requests for summaries must be reserved first ([`crate::Input::Reserve`]).
     pub bounded: bool,
 }
 
 impl CompactionJob {
-    /// Whether it is asked for again where it fails.
+    /// Whether the step is retried if it fails.
     pub fn has_another_try(&self) -> bool {
         self.failures + 1 < STEP_FAILURES_MAX
     }
 }
 
 impl State {
-    /// the assignment of an open run; none while its turn's snapshot is not at hand.
+    /// The assignment of an open run; none while its turn's snapshot is not available.
     pub fn assignment(&self, run: RunId) -> Option<RunAssignment> {
         let run = self.runs.get(&run)?;
         let turn = self.turns.get(&run.turn)?;
         let definition = self.definitions.get(&run.definition)?;
         let snapshot = turn.snapshot.0.as_ref()?;
         let results = match run.role {
-            RunRole::Delegate { index } if turn.in_order() => self.delivered(turn, index),
+            RunRole::Delegate { index } if turn.is_pipeline() => self.delegate_results(turn, index),
             RunRole::Delegate { .. } | RunRole::Child { .. } => Vec::new(),
-            RunRole::Lead => self.delivered(turn, u32::MAX),
+            RunRole::Lead => self.delegate_results(turn, u32::MAX),
         };
         let mut calibrations = turn.accepted.calibrations.iter();
         Some(RunAssignment {
@@ -198,8 +199,8 @@ impl State {
             head: Some(snapshot.manifest().head),
             snapshot: (definition.context == ContextMode::Snapshot).then(|| snapshot.clone()),
             prefix: run.prefix,
-            room: self.room_of(turn, run),
-            handed: self.results_of(turn, run.definition, definition),
+            headroom: self.headroom_of(turn, run),
+            results_reserve: self.results_reserve(turn, run.definition, definition),
             context: self.context_of(turn, run, definition),
             calibration: calibrations
                 .find(|of| of.model == definition.model)
@@ -213,20 +214,20 @@ impl State {
             call_cap: turn.call_cap,
             client_options: self.client_options(run).cloned().unwrap_or_default(),
             has_peers: self.has_peers(turn, run),
-            place: match run.role {
+            sibling_index: match run.role {
                 RunRole::Lead => 0,
                 RunRole::Delegate { index } | RunRole::Child { index, .. } => index,
             },
         })
     }
 
-    /// A call that is being made.
+    /// The job of a call that has started.
     pub(crate) fn tool_job(&self, place: CallPlace) -> Option<ToolJob> {
         let run = self.runs.get(&place.run)?;
         let turn = self.turns.get(&run.turn)?;
         let round = run.calls(place.round)?;
         let planned = &round.calls.get(place.index as usize)?.planned;
-        let room = self.room_of(turn, run).0 / round.calls.len().max(1) as u64;
+        let room = self.headroom_of(turn, run).0 / round.calls.len().max(1) as u64;
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         Some(ToolJob {
             place,
@@ -241,7 +242,7 @@ impl State {
     }
 
     fn has_peers(&self, turn: &Turn, run: &Run) -> bool {
-        // With another choice of tools a provider may not find the same messages again.
+        // With another choice of tools a provider may not find the same messages in its cache.
         let choice = |run| {
             self.client_options(run)
                 .map_or(&Choice::Free, |client_options| &client_options.choice)
@@ -251,13 +252,13 @@ impl State {
         others.any(|other| other.is_open() && other.prefix == run.prefix && choice(other) == own)
     }
 
-    /// What the first delegates came back with.
-    fn delivered(&self, turn: &Turn, first: u32) -> Vec<Delivered> {
+    /// The results of the first delegates.
+    fn delegate_results(&self, turn: &Turn, first: u32) -> Vec<DelegateResult> {
         let first = turn.fan_out.iter().take(first as usize);
         let fan_out = first.enumerate();
         let ended = fan_out.filter_map(|(index, run)| {
             let run = self.runs.get(run)?;
-            Some(Delivered {
+            Some(DelegateResult {
                 name: call_id(index).into(),
                 agent: run.agent.clone(),
                 task: task_of(turn, run.role),
@@ -267,15 +268,15 @@ impl State {
         ended.collect()
     }
 
-    fn room_of(&self, turn: &Turn, run: &Run) -> Tokens {
-        let rooms = turn.rooms.0.as_ref();
+    fn headroom_of(&self, turn: &Turn, run: &Run) -> Tokens {
+        let rooms = turn.headrooms.0.as_ref();
         let room = rooms.and_then(|rooms| rooms.get(&run.definition));
         room.and_then(|room| room.clone().ok()).unwrap_or_default()
     }
 
     fn context_of(&self, turn: &Turn, run: &Run, agent: &Definition) -> Tokens {
-        let whole = turn.budget(agent, Tokens::ZERO).usable;
-        whole.minus(self.room_of(turn, run))
+        let usable = turn.budget(agent, Tokens::ZERO).usable;
+        usable.minus(self.headroom_of(turn, run))
     }
 
     fn task_of(&self, turn: &Turn, run: &Run) -> Arc<str> {
@@ -295,7 +296,7 @@ impl State {
         call.map(|call| call.task.clone()).unwrap_or_default()
     }
 
-    /// The compaction step under way in a turn, with all it needs.
+    /// The compaction step in progress in a turn, with everything that it needs.
     pub fn compaction_job(&self, turn: TurnId) -> Option<CompactionJob> {
         let plan = self.step_under_way(turn)?;
         let turn = self.turns.get(&turn)?;
@@ -309,7 +310,7 @@ impl State {
                     PlanStep::Rewrite { prior: read, .. } => {
                         prior.extend(read.iter().filter_map(|id| self.checkpoints.get(*id)));
                     }
-                    _ => prior.extend(self.read_first(turn, cover)),
+                    _ => prior.extend(self.prior_checkpoints(turn, cover)),
                 }
                 for span in &cover.fresh {
                     let nodes = self.tree.range(head, span.first..=span.last);
@@ -339,7 +340,7 @@ impl State {
             Work::Answer { .. } => Kind::Auto,
             _ => Kind::Manual,
         };
-        let ahead = self.ahead(turn, plan);
+        let ahead = self.upcoming_topics(turn, plan);
         let later = ahead.iter().flat_map(|topic| &topic.messages);
         let shown = messages.iter().chain(&recent).chain(later);
         let altered = shown.filter_map(|said| self.alterations.get(said.ordinal, said.id));
@@ -357,28 +358,28 @@ impl State {
             recent,
             ahead,
             encodings: Encoding::ALL.to_vec(),
-            writing: writing_of(turn),
+            writing: summary_options(turn),
             settings: turn.settings.clone(),
             bounded: self.is_bounded(ids::summaries(turn.accepted.id)),
         })
     }
 }
 
-/// How a summary is to be written: as a person asks, and as hooks say besides.
-fn writing_of(turn: &Turn) -> Writing {
-    let asked = turn.accepted.work.writing().cloned().unwrap_or_default();
-    let said = asked.instructions.iter().chain(&turn.hook_instructions);
-    let said: Vec<&str> = said.map(|text| &**text).collect();
-    Writing {
-        instructions: (!said.is_empty()).then(|| said.join("\n\n").into()),
-        ..asked
+/// The options of a summary: those of the person's request, plus the instructions of hooks.
+fn summary_options(turn: &Turn) -> SummaryOptions {
+    let options = turn.accepted.work.writing().cloned().unwrap_or_default();
+    let texts = options.instructions.iter().chain(&turn.hook_instructions);
+    let texts: Vec<&str> = texts.map(|text| &**text).collect();
+    SummaryOptions {
+        instructions: (!texts.is_empty()).then(|| texts.join("\n\n").into()),
+        ..options
     }
 }
 
 impl State {
-    /// The checkpoints that a summary is made of besides messages: those whose place it takes, or,
-    /// where it is written anew, those whose place its first text took.
-    fn read_first(&self, turn: &Turn, cover: &Cover) -> Vec<&Arc<Checkpoint>> {
+    /// The checkpoints that a summary reads in addition to messages: the ones that it replaces, or,
+    /// for a regenerated summary, the ones that its first version replaced.
+    fn prior_checkpoints(&self, turn: &Turn, cover: &Cover) -> Vec<&Arc<Checkpoint>> {
         let find = |ids: &[CheckpointId]| -> Vec<&Arc<Checkpoint>> {
             ids.iter()
                 .filter_map(|id| self.checkpoints.get(*id))
@@ -396,13 +397,13 @@ impl State {
 }
 
 impl CompactionJob {
-    /// The id of the checkpoint this step makes.
+    /// The id of the checkpoint that this step makes.
     pub fn checkpoint_id(&self) -> CheckpointId {
         ids::checkpoint(self.turn, self.step)
     }
 }
 
-/// What the agent in that place of a team is to do: its own task, or the turn's input.
+/// The task of the agent with this role: its own task, or the turn's input.
 pub(crate) fn task_of(turn: &Turn, role: RunRole) -> Arc<str> {
     let own = match role {
         RunRole::Lead | RunRole::Child { .. } => None,
@@ -416,12 +417,12 @@ pub(crate) fn task_of(turn: &Turn, role: RunRole) -> Arc<str> {
         .unwrap_or_default()
 }
 
-/// The id of the call of a lead's round on the branch. Models' own ids may be used twice.
+/// The id of a call of a lead's round on the branch. A model may use its own ids twice.
 pub fn round_call_id(round: u32, index: usize) -> String {
     format!("delegate_{round}_{}", index + 1)
 }
 
-/// The id of the call that stands for the `index`th delegate.
+/// The id of the call of the `index`th delegate.
 pub(crate) fn call_id(index: usize) -> String {
     format!("delegate_{}", index + 1)
 }
@@ -435,12 +436,12 @@ pub(crate) fn delegate_arguments(agent: &AgentId, task: Option<&str>) -> String 
     }
 }
 
-/// What a run's result says on the branch, and whether it is an error.
+/// The text of a run's result on the branch, and whether it is an error.
 pub(crate) fn result_text(run: Option<&Run>) -> (Arc<str>, bool) {
     let Some(ending) = run.and_then(|run| run.ending.as_deref()) else {
         return ("[cancelled]".into(), true);
     };
-    let (text, end) = handed::said(ending);
+    let (text, end) = excerpts::ending_text(ending);
     let failed = !matches!(ending, Ending::Finished { .. });
     match &*end {
         "" => (text, failed),

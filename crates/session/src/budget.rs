@@ -1,4 +1,4 @@
-//! What runs may use: the budget tree, as values.
+//! Limits of runs: the budget tree, as values.
 //!
 //! ```text
 //! daemon ── grants a slice to ──► session ─┬─ turn ─┬─ run ── call, call, …
@@ -6,10 +6,10 @@
 //!                                          └─ turn
 //! ```
 //!
-//! Before each model call its worst case is reserved at every level ([`Tree::afford`]), with as
-//! much again as one last call of the same run needs; afterwards what it used is charged and the
-//! rest is free again. What is reserved and spent together never exceeds a cap. All of it
-//! follows from the session's journal, so a restart finds what was reserved as it was.
+//! Before each model call its worst case is reserved at every level ([`Tree::afford`]), plus the
+//! amount of one last call of the same run. After the call, its usage is charged and the rest is
+//! released. Reserved and spent amounts together never exceed a cap. Everything follows from the
+//! session's journal, so a restart finds the same reservations.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -24,37 +24,37 @@ mod left;
 mod tree;
 
 pub use broker::{Broker, Grant, SessionUse};
-pub use left::Left;
-pub use tree::{Account, Ask, End, Reservation, Tree, Verdict};
+pub use left::BudgetStatus;
+pub use tree::{Account, Reservation, ReservationRequest, RunEnd, Tree, Verdict};
 
-/// The code of everything that ends because a budget is used up.
+/// The error code of everything that ends because a budget is exhausted.
 pub const EXCEEDED: &str = "budget_exceeded";
 
-/// What is used or reserved.
+/// A used or reserved amount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
     /// Tokens in and out.
     pub tokens: Tokens,
-    /// What they cost.
+    /// The cost of these tokens.
     pub cost: Cost,
 }
 
 impl Amount {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Amount = Amount {
         tokens: Tokens::ZERO,
         cost: Cost::ZERO,
     };
 
-    /// What a call used; an unknown cost adds nothing.
-    pub fn of(usage: &Usage) -> Amount {
+    /// The usage of a call; an unknown cost counts as zero.
+    pub fn from_usage(usage: &Usage) -> Amount {
         Amount {
             tokens: usage.input + usage.output,
             cost: usage.cost.unwrap_or(Cost::ZERO),
         }
     }
 
-    /// The larger of each.
+    /// The larger value of each resource.
     #[must_use]
     pub fn max(self, other: Amount) -> Amount {
         Amount {
@@ -63,7 +63,7 @@ impl Amount {
         }
     }
 
-    /// Whether each is within the other's.
+    /// Whether each value is at most the other's.
     pub fn is_within(self, other: Amount) -> bool {
         self.tokens <= other.tokens && self.cost <= other.cost
     }
@@ -80,7 +80,7 @@ impl Add for Amount {
     }
 }
 
-/// What is left when a part is taken away; never less than nothing.
+/// The difference, at least zero.
 impl Sub for Amount {
     type Output = Amount;
 
@@ -92,27 +92,27 @@ impl Sub for Amount {
     }
 }
 
-/// The most that one level may use; none: there is no bound.
+/// The limits of one level; none: unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caps {
     /// Tokens in and out, all calls together.
     pub tokens: Option<Tokens>,
-    /// What they cost.
+    /// Cost of all calls.
     pub cost: Option<Cost>,
-    /// Milliseconds: of a run since it was opened, of a turn since it began, of a session those
-    /// of its turns together.
+    /// Milliseconds: of a run since it was opened, of a turn since it began, of a session the sum
+    /// of its turns.
     pub time_ms: Option<u64>,
 }
 
 impl Caps {
-    /// No bounds.
+    /// No limits.
     pub const NONE: Caps = Caps {
         tokens: None,
         cost: None,
         time_ms: None,
     };
 
-    /// The tighter of each.
+    /// The tighter limit of each resource.
     #[must_use]
     pub fn and(self, other: Caps) -> Caps {
         fn tighter<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
@@ -128,7 +128,7 @@ impl Caps {
         }
     }
 
-    /// What keeps a level that has so much in use from taking on more.
+    /// The first resource that a level with `in_use` has too little of for `needed` more.
     pub fn shortage(&self, level: Level, in_use: Amount, needed: Amount) -> Option<Shortage> {
         let short = |resource, cap: u128, used: u128, needed: u128| {
             (used.saturating_add(needed) > cap && needed > 0).then_some(Shortage {
@@ -148,7 +148,7 @@ impl Caps {
     }
 }
 
-/// The bounds a turn was accepted with.
+/// The limits with which a turn was accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TurnCaps {
     /// Of the session, from now on.
@@ -157,15 +157,15 @@ pub struct TurnCaps {
     pub turn: Caps,
     /// Of each of its runs.
     pub run: Caps,
-    /// Of the runs of single agents besides, by the digests of their definitions.
+    /// Additional limits for the runs of single agents, by the digests of their definitions.
     pub agents: Vec<(Digest, Caps)>,
-    /// Milliseconds that the turn may take, the time of people and of restarts apart: then it ends
-    /// without an answer. No budget: nothing is wrapped up.
+    /// The maximum time of the turn in milliseconds, without waits for people and restarts. The
+    /// turn then ends without an answer: this is not a budget, so no run is wrapped up.
     pub limit_ms: Option<u64>,
 }
 
 impl TurnCaps {
-    /// Whether nothing is bounded.
+    /// Whether there is no limit.
     pub fn is_none(&self) -> bool {
         let own = [self.session, self.turn, self.run];
         let agents = self.agents.iter().map(|(_, caps)| *caps);
@@ -173,14 +173,14 @@ impl TurnCaps {
         self.limit_ms.is_none() && levels.all(|caps| caps == Caps::NONE)
     }
 
-    /// The bounds of a run of that agent.
-    pub fn of_run(&self, definition: Digest) -> Caps {
+    /// The limits of a run of this agent.
+    pub fn for_run(&self, definition: Digest) -> Caps {
         let mut own = self.agents.iter().filter(|(of, _)| *of == definition);
         own.next().map_or(self.run, |(_, caps)| self.run.and(*caps))
     }
 }
 
-/// Whose budget.
+/// The level of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// One agent's work on one task.
@@ -194,7 +194,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// As it is written.
+    /// The name in settings and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Level::Run => "run",
@@ -206,7 +206,7 @@ impl Level {
 }
 
 impl Resource {
-    /// As it is written.
+    /// The name in settings and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Resource::Tokens => "tokens",
@@ -216,7 +216,7 @@ impl Resource {
     }
 }
 
-/// What is bounded.
+/// A limited resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// Tokens in and out.
@@ -227,18 +227,18 @@ pub enum Resource {
     Time,
 }
 
-/// A budget has not enough left.
+/// A budget is too small for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Shortage {
-    /// Whose it is.
+    /// The level of the budget.
     pub level: Level,
-    /// Of what.
+    /// The resource.
     pub resource: Resource,
-    /// The most.
+    /// The limit.
     pub cap: u128,
-    /// What is spent or reserved.
+    /// The amount that is spent or reserved.
     pub used: u128,
-    /// What a call may take.
+    /// The amount that the call may use.
     pub needed: u128,
 }
 
@@ -269,12 +269,12 @@ impl fmt::Display for Shortage {
     }
 }
 
-/// As it is told where a run's answer is in part because of it.
+/// The text for a partial answer that was caused by this shortage.
 pub fn describe_shortage(short: &Shortage) -> Arc<str> {
     format!("{EXCEEDED}: {short}").into()
 }
 
-/// Why a model without a price cannot be asked.
+/// The reason why a model without a price cannot be called.
 fn unknown_price(model: &str, level: Level) -> Arc<str> {
     let level = level.name();
     format!(

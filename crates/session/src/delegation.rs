@@ -1,4 +1,4 @@
-//! Who may be given a task by whom.
+//! The rules about delegation: which agent may give a task to which.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::state::State;
 use crate::turn::Turn;
 
 impl State {
-    /// The agents that a run's agent may give tasks to.
+    /// The agents to which a run's agent may delegate.
     pub fn colleagues(&self, run: &Run) -> Vec<Arc<Definition>> {
         let Some(turn) = self.turns.get(&run.turn) else {
             return Vec::new();
@@ -21,18 +21,18 @@ impl State {
             return Vec::new();
         }
         let available = turn.team.available.iter();
-        let free = available.filter(|agent| !self.is_at_work_above(run, &agent.id));
+        let free = available.filter(|agent| !self.is_active_ancestor(run, &agent.id));
         let large_enough = free.filter(|agent| why_too_small(turn, &agent.id).is_none());
         large_enough.cloned().collect()
     }
 
-    /// The calls with what speaks against each.
-    pub(crate) fn admitted(&self, run: &Run, calls: Vec<DelegateCall>) -> Vec<DelegatedCall> {
+    /// The calls, each with the reason for its refusal, if any.
+    pub(crate) fn admit_calls(&self, run: &Run, calls: Vec<DelegateCall>) -> Vec<DelegatedCall> {
         let turn = self.turns.get(&run.turn);
         let mut live = turn.map_or(0, |turn| turn.open_runs + turn.unopened);
         let calls = calls.into_iter().map(|call| {
             let refused = match turn {
-                Some(turn) => self.objection(turn, run, &call, live),
+                Some(turn) => self.refusal_reason(turn, run, &call, live),
                 None => Some("its turn has ended".to_owned()),
             };
             live += u32::from(refused.is_none());
@@ -46,8 +46,14 @@ impl State {
         calls.collect()
     }
 
-    /// Why a call cannot be carried out, for the model that made it.
-    fn objection(&self, turn: &Turn, run: &Run, call: &DelegateCall, live: u32) -> Option<String> {
+    /// The reason why a call is refused, for the model that made it.
+    fn refusal_reason(
+        &self,
+        turn: &Turn,
+        run: &Run,
+        call: &DelegateCall,
+        live: u32,
+    ) -> Option<String> {
         let (limits, agent) = (turn.accepted.delegation, &call.agent);
         if self.depth(run) >= limits.depth {
             let parent = &run.agent;
@@ -62,9 +68,9 @@ impl State {
                 "the task is empty: say what agent {agent} is to do"
             ));
         }
-        if self.is_at_work_above(run, agent) {
+        if self.is_active_ancestor(run, agent) {
             return Some(format!(
-                "agent {agent} is waiting for what comes of this; give the task to another one"
+                "agent {agent} waits for the result of this task; give the task to another one"
             ));
         }
         if turn.available(agent).is_none() {
@@ -89,7 +95,7 @@ impl State {
         })
     }
 
-    /// Levels below the lead.
+    /// The number of levels below the lead.
     fn depth(&self, run: &Run) -> u32 {
         match run.role {
             RunRole::Lead => 0,
@@ -101,8 +107,8 @@ impl State {
         }
     }
 
-    /// Whether it is the run's own agent, or one that waits for it.
-    fn is_at_work_above(&self, run: &Run, agent: &AgentId) -> bool {
+    /// Whether the agent is that of the run or of one of its ancestors.
+    fn is_active_ancestor(&self, run: &Run, agent: &AgentId) -> bool {
         let mut above = std::iter::successors(Some(run), |run| self.parent(run));
         above.any(|run| run.agent == *agent)
     }
@@ -115,8 +121,8 @@ impl State {
     }
 }
 
-/// Why an available agent cannot be given the frozen context.
+/// The reason why an available agent is too small for the frozen context.
 fn why_too_small(turn: &Turn, agent: &AgentId) -> Option<Arc<str>> {
     let (_, definition) = turn.available(agent)?;
-    turn.too_small(definition)
+    turn.too_small_reason(definition)
 }

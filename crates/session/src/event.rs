@@ -1,7 +1,7 @@
 //! The journal's events: facts in the past tense, each with the time it was decided.
 //!
-//! A session is the fold of its events. Facts carry what was decided, not what follows from
-//! it: the messages a turn appends for its delegation and its answer are derived from its runs.
+//! A session is the fold of its events. Facts contain decisions, not their consequences: the
+//! messages that a turn appends for its delegation and its answer are derived from its runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use unisono_context::{
 
 use crate::agent::Definition;
 use crate::budget::{Amount, Reservation};
-use crate::run::calls::{CallPlace, Decision, Output, PlannedCall};
+use crate::run::calls::{CallDecision, CallOutput, CallPlace, PlannedCall};
 use crate::run::{Ending, Reply, Spent, Step, Usage};
 use crate::state::Settings;
-use crate::tool::Rules;
+use crate::tool::ToolRules;
 
 mod accepted;
 mod hooks;
@@ -31,37 +31,38 @@ mod kinds;
 mod summary;
 
 pub use accepted::{
-    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Unwritten, Work, Writing,
+    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, SummaryFallback, SummaryOptions,
+    Work,
 };
-pub(crate) use hooks::settled;
-pub use hooks::{HookAnswer, HookPlace, HookPoint, HookReply, PinnedBy};
+pub(crate) use hooks::from_reply;
+pub use hooks::{HookAnswer, HookPlace, HookPoint, HookReply, MessageReference};
 
 /// One entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When it was decided.
+    /// The time of the decision.
     pub at: Timestamp,
-    /// What was decided.
+    /// The decision.
     pub fact: Fact,
 }
 
-/// What was decided.
+/// A decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact {
-    /// The session exists. Always the first.
+    /// The session was created. Always the first fact.
     Created {
         /// Its id.
         session: SessionId,
         /// A title for people.
         title: Arc<str>,
-        /// The system text every agent sees first.
+        /// The system text at the beginning of every prompt.
         system: Arc<str>,
         /// Labels: platform, channel, owner.
         labels: BTreeMap<Arc<str>, Arc<str>>,
     },
     /// A message was added after `parent`, and the branch moved to it.
     Appended {
-        /// The branch that moves; none: no branch does.
+        /// The branch that moves; none: no branch moves.
         branch: Option<Arc<str>>,
         /// The message before it; none: it is a root.
         parent: Option<MessageId>,
@@ -77,18 +78,18 @@ pub enum Fact {
     },
     /// Messages were counted.
     Counted {
-        /// In this encoding.
+        /// The encoding.
         encoding: Encoding,
-        /// Each with what it costs.
+        /// The messages and their counts.
         counts: Vec<(MessageId, Count)>,
     },
-    /// System text and tools were counted, or what an agent is told besides the context.
+    /// System text and tools, or the text of an agent beside the context, were counted.
     PreambleCounted {
-        /// Which text it is.
+        /// Digest of the text.
         preamble: Digest,
-        /// In this encoding.
+        /// The encoding.
         encoding: Encoding,
-        /// What they cost.
+        /// The count.
         count: Count,
     },
     /// An agent definition was first used in this session.
@@ -98,7 +99,7 @@ pub enum Fact {
     },
     /// An input was accepted. It waits until its branch is free.
     TurnAccepted {
-        /// What is to be done.
+        /// The turn.
         turn: Box<AcceptedTurn>,
     },
     /// The turn's input was appended and its work began.
@@ -115,32 +116,32 @@ pub enum Fact {
     },
     /// Messages were masked or cut.
     Altered {
-        /// For this turn; none: they were imported with the session.
+        /// The turn; none: they were imported with the session.
         turn: Option<TurnId>,
-        /// How.
+        /// The masks and cuts.
         alterations: Vec<Alteration>,
     },
-    /// A checkpoint took the place of messages.
+    /// A checkpoint replaced messages.
     Compacted {
-        /// For this turn; none: it was imported with the session.
+        /// The turn; none: it was imported with the session.
         turn: Option<TurnId>,
         /// The checkpoint.
         checkpoint: Arc<Checkpoint>,
     },
-    /// A compaction step could not be carried out.
+    /// A compaction step failed.
     CompactionFailed {
-        /// For this turn.
+        /// The turn.
         turn: TurnId,
-        /// Why.
+        /// The reason.
         reason: Arc<str>,
     },
-    /// The context was frozen. Nothing changes it for the rest of the turn.
+    /// The context was frozen. It does not change for the rest of the turn.
     Frozen {
-        /// For this turn.
+        /// The turn.
         turn: TurnId,
-        /// What it is.
+        /// The id of the snapshot.
         snapshot: SnapshotId,
-        /// What it is rebuilt from.
+        /// The manifest from which the snapshot is rebuilt.
         manifest: Manifest,
     },
     /// An agent was given a task.
@@ -148,82 +149,82 @@ pub enum Fact {
         /// The run.
         run: OpenedRun,
     },
-    /// A step of a run was finished; it is not repeated.
+    /// A step of a run was finished. It is not repeated.
     RunStepped {
         /// The run.
         run: RunId,
         /// The step.
         step: Arc<Step>,
     },
-    /// The agent of a run gave tasks to others, with one reply of its model.
+    /// The agent of a run delegated tasks with one reply of its model.
     Delegated {
-        /// Its run.
+        /// The run.
         run: RunId,
-        /// How many replies it had from its model by then.
+        /// The number of replies that the run had from its model, this one included.
         round: u32,
         /// The tasks, in the order of the reply's calls.
         calls: Vec<DelegatedCall>,
     },
-    /// An attempt failed and another is to be made.
+    /// An attempt failed, and another one follows.
     RunRetried {
         /// The run.
         run: RunId,
-        /// The attempt that comes next, from 1.
+        /// The number of the next attempt, from 1.
         attempt: u32,
-        /// Not before this.
+        /// The earliest time of the next attempt.
         not_before: Timestamp,
-        /// Why the last one failed.
+        /// The reason why the last attempt failed.
         reason: Arc<str>,
     },
     /// A run ended.
     RunEnded {
         /// The run.
         run: RunId,
-        /// How.
+        /// The ending.
         ending: Arc<Ending>,
     },
     /// A turn ended.
     TurnEnded {
         /// The turn.
         turn: TurnId,
-        /// How.
+        /// The outcome.
         outcome: Outcome,
     },
-    /// Something came from a run that had been cancelled by then. It is kept, because it was paid
-    /// for, and delivered to nobody.
+    /// Output of a run arrived after the run was cancelled. It is kept because it was paid for, and
+    /// delivered to nobody.
     CameLate {
         /// The run.
         run: RunId,
         /// The attempt.
         attempt: u32,
-        /// What came.
-        late: Late,
+        /// The output.
+        late: LateOutput,
     },
-    /// A model replied that was asked for a summary, whatever became of the reply.
+    /// A model replied to a request for a summary, whether or not the reply was used.
     SummariserUsed {
-        /// For this turn, which may have ended since.
+        /// The turn, which may have ended since.
         turn: TurnId,
         /// The model that replied.
         model: Arc<str>,
-        /// What it used.
+        /// Its usage.
         usage: Usage,
     },
-    /// Messages are to stand verbatim in every context from now on, also where a summary stands
-    /// for them.
+    /// Messages were pinned: they stay verbatim in every context, even within the range of a
+    /// summary.
     Pinned {
-        /// Which.
+        /// The messages.
         messages: Vec<MessageId>,
     },
-    /// Messages are not pinned any more.
+    /// Messages were unpinned.
     Unpinned {
-        /// Which.
+        /// The messages.
         messages: Vec<MessageId>,
     },
-    /// A checkpoint was taken back: the context is what it was before, with what was said since.
+    /// A checkpoint was reverted: the context is restored, with all later messages.
     Reverted {
-        /// For this turn; none: it was imported so.
+        /// The turn; none: it was imported reverted.
         turn: Option<TurnId>,
-        /// Which.
+        /// The checkpoint.
         checkpoint: CheckpointId,
         /// Effective tokens before.
         before: Tokens,
@@ -233,140 +234,141 @@ pub enum Fact {
         /// All of them.
         phrases: Vec<Arc<str>>,
     },
-    /// It was decided where topics end, for all messages that nothing was decided about.
+    /// Topic ends were decided for all messages without a decision.
     TopicsDecided {
-        /// For this turn.
+        /// The turn.
         turn: TurnId,
         /// The last of these messages.
         through: MessageId,
         /// The ends, oldest first.
         ends: Vec<TopicEnd>,
     },
-    /// A person let the current topic of a branch end.
+    /// A person ended the current topic of a branch.
     TopicSealed {
         /// The branch.
         branch: Arc<str>,
         /// The topic's last message.
         last: MessageId,
     },
-    /// What the project tells every agent of turns that start from now on.
+    /// The project's instructions for every agent of turns that start from now on.
     InstructionsSet {
-        /// All of it; may be empty.
+        /// The complete text; may be empty.
         text: Arc<str>,
     },
-    /// The rules about tools that turns accepted from now on keep.
+    /// The rules about tools for turns that are accepted from now on.
     ToolRulesSet {
-        /// All of them.
-        rules: Arc<Rules>,
+        /// All rules.
+        rules: Arc<ToolRules>,
     },
-    /// Tools are to be called for the agent of a run, with one reply of its model.
+    /// The agent of a run calls tools with one reply of its model.
     ToolsCalled {
-        /// Its run.
+        /// The run.
         run: RunId,
         /// As in [`CallPlace::round`].
         round: u32,
         /// The calls, in the reply's order.
         calls: Vec<PlannedCall>,
     },
-    /// A call is made as soon as this is on disk.
+    /// A call is made as soon as this fact is on disk.
     ToolStarted {
-        /// Which.
+        /// The call.
         call: CallPlace,
     },
-    /// A call was answered, or could not be made.
+    /// A call has a result, or could not be made.
     ToolEnded {
-        /// Which.
+        /// The call.
         call: CallPlace,
-        /// What it came back with.
-        output: Output,
+        /// The result.
+        output: CallOutput,
     },
-    /// All calls of a round have answered: a step of their run. The results are those of the calls.
+    /// All calls of a round have results: this is a step of their run, with the results of the
+    /// calls.
     ToolsAnswered {
-        /// Whose they are.
+        /// The run.
         run: RunId,
         /// As in [`CallPlace::round`].
         round: u32,
     },
-    /// Nobody knows what became of a call, and it may not be made again.
+    /// The outcome of a call is unknown, and it may not be repeated.
     ToolInDoubt {
-        /// Which.
+        /// The call.
         call: CallPlace,
     },
-    /// It was decided about a call that waited for a person.
+    /// A person decided about a waiting call.
     ToolDecided {
-        /// Which.
+        /// The call.
         call: CallPlace,
-        /// What.
-        decision: Decision,
+        /// The decision.
+        decision: CallDecision,
     },
-    /// It was imported with the session where its topics end.
+    /// Topic ends were imported with the session.
     TopicsImported {
-        /// What was decided, in that order.
+        /// The decisions, in order.
         decided: Vec<DecidedTopics>,
-        /// The messages that a person let topics end with.
+        /// The last messages of the topics that a person ended.
         sealed: Vec<MessageId>,
-        /// What else is known of topics and checkpoints.
+        /// Further details of topics and checkpoints.
         notes: Box<ImportNotes>,
     },
     /// A provider was asked to count the context of a turn, because the error of the estimate
-    /// decided something.
+    /// affected a decision.
     Measured {
         /// The turn.
         turn: TurnId,
-        /// What is known of the model from then on.
+        /// The calibration of the model from then on.
         calibration: Calibration,
     },
-    /// What a model call of a run may take was reserved.
+    /// The maximum use of a model call was reserved.
     Reserved {
         /// The run.
         run: RunId,
-        /// What, and for which call.
+        /// The reservation, with the number of the call.
         reservation: Reservation,
     },
-    /// A model call has ended without a reply that is a step of its run.
+    /// A model call ended without a reply that is a step of its run.
     CallSettled {
         /// The run.
         run: RunId,
-        /// The call, as in its reservation.
+        /// The number of the call, as in its reservation.
         call: u32,
-        /// What is charged for it.
+        /// The charged amount.
         used: Amount,
-        /// Whether somebody said so; else it is what was reserved.
+        /// Whether the amount was reported; otherwise it is the reserved amount.
         told: bool,
     },
-    /// A message was appended without a turn. It stands on its branch at once, or, where turns are
-    /// open there, as soon as the one at work has ended.
+    /// A message was appended without a turn. It is on its branch at once, or, if turns are open
+    /// there, at the end of the current turn.
     Posted {
         /// The branch.
         branch: Arc<str>,
         /// The message.
         message: NewMessage,
-        /// The key it was given under: given again under it, it is this message.
+        /// Its key: a repeated request with this key refers to this message.
         key: Option<RequestKey>,
     },
-    /// How many calls of tools one reply of a model may make, in turns accepted from now on.
+    /// The maximum number of tool calls of one reply, for turns that are accepted from now on.
     CallCapSet {
-        /// So many at most.
+        /// The maximum.
         calls: u32,
     },
-    /// A hook was asked, and this came of it.
+    /// A hook answered, or failed to answer.
     HookAnswered {
-        /// About what.
+        /// The subject of the question.
         place: HookPlace,
         /// The hook.
         hook: Arc<str>,
-        /// What came of it.
+        /// The result.
         answer: HookAnswer,
     },
-    /// The session's own settings, which count for turns accepted from now on.
+    /// The session's overrides of settings, for turns that are accepted from now on.
     SettingsSet {
-        /// All of them.
+        /// All overrides.
         settings: Settings,
     },
 }
 
 impl Outcome {
-    /// The stable word: the state of the turn that ended so.
+    /// The stable name, which is also the state of the ended turn.
     pub const fn name(&self) -> &'static str {
         match self {
             Outcome::Answered => "answered",
@@ -377,51 +379,51 @@ impl Outcome {
         }
     }
 
-    /// Whether a compaction on request changed nothing because it could not be carried out.
+    /// Whether a requested compaction failed and changed nothing.
     pub fn is_unwritten(&self) -> bool {
         matches!(self, Outcome::Failed { code, .. } if &**code == "compaction_failed")
     }
 }
 
-/// What is known of imported topics and checkpoints beside what they are.
+/// Further details of imported topics and checkpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportNotes {
-    /// When ends of topics were decided, by the message that opened the next topic.
+    /// The times of topic ends, by the message that opened the next topic.
     pub opened: Vec<(MessageId, Timestamp)>,
-    /// When a person let topics end, by their last message.
+    /// The times at which a person ended topics, by their last message.
     pub sealed: Vec<(MessageId, Timestamp)>,
-    /// The checkpoints whose steps kept less than was asked for.
+    /// The checkpoints whose steps kept less than requested.
     pub tightened: Vec<CheckpointId>,
 }
 
-/// What tells a request that is made again from another one.
+/// The key that identifies a repeated request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestKey {
-    /// What the caller calls it.
+    /// The caller's name of the request.
     pub name: Arc<str>,
-    /// Digest of what was asked for under it.
+    /// Digest of the request.
     pub request: Digest,
 }
 
-/// What comes from a run that was cancelled.
+/// The output of a cancelled run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Late {
+pub enum LateOutput {
     /// A reply of its model.
     Reply(Reply),
     /// Its answer.
     Answer {
         /// The answer.
         text: Arc<str>,
-        /// Set where it is not complete, saying why.
+        /// The reason why it is not complete; none: it is complete.
         partial: Option<Arc<str>>,
-        /// What the whole run used, recorded replies included.
+        /// The usage of the whole run, recorded replies included.
         usage: Usage,
     },
-    /// What was paid for a request of its model that is not answered yet.
+    /// A cost of an unanswered request of its model.
     Spent(Spent),
 }
 
-/// What a run's agent was given.
+/// The input of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenedRun {
     /// Its id.
@@ -434,25 +436,25 @@ pub struct OpenedRun {
     pub agent: AgentId,
     /// Digest of the agent's definition.
     pub definition: Digest,
-    /// The frozen context; none for an agent that gets the task only.
+    /// The frozen context; none if the agent gets only the task.
     pub snapshot: Option<SnapshotId>,
-    /// Digest of the prompt bytes it shares.
+    /// Digest of the prefix.
     pub prefix: Digest,
 }
 
 /// A run's place in its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunRole {
-    /// Works on one part.
+    /// Works on one part, before the lead.
     Delegate {
         /// Its position in the fan-out, from 0.
         index: u32,
     },
-    /// Answers.
+    /// Answers the turn.
     Lead,
-    /// Works on a task that another agent gave it while it worked itself.
+    /// Works on a task that another run delegated to it.
     Child {
-        /// The run of that agent.
+        /// The run that delegated the task.
         parent: RunId,
         /// The round of that run, as in [`Fact::Delegated`].
         round: u32,
@@ -461,12 +463,12 @@ pub enum RunRole {
     },
 }
 
-/// How a turn ended.
+/// The outcome of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The lead's answer is the branch's newest message.
     Answered,
-    /// A compaction on request was carried out (or there was nothing to do).
+    /// A requested compaction was carried out, or was not needed.
     Compacted {
         /// Effective tokens before.
         before: Tokens,
@@ -482,7 +484,7 @@ pub enum Outcome {
     },
     /// Somebody cancelled it.
     Cancelled,
-    /// A checkpoint was taken back.
+    /// A checkpoint was reverted.
     Reverted {
         /// Effective tokens before.
         before: Tokens,

@@ -1,4 +1,4 @@
-//! Folding events into the state. Total on every journal this program wrote.
+//! Folds events into the state. It accepts every journal that this program wrote.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use unisono_context::{Digest, MessageId, RunId, Timestamp, TurnId, tree};
 
 use crate::event::{Event, Fact};
 use crate::ids;
-use crate::run::calls::{CallPlace, Status};
+use crate::run::calls::{CallPlace, CallStatus};
 use crate::state::{CallCap, State};
 
 mod calls;
@@ -18,10 +18,10 @@ mod posted;
 mod spending;
 mod turns;
 
-/// Why an event does not follow from the ones before it.
+/// An event that does not follow from the events before it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A message or branch does not fit.
+    /// A message or branch does not fit the tree.
     #[error(transparent)]
     Tree(#[from] tree::Error),
     /// The session was created twice, or another event came first.
@@ -33,8 +33,8 @@ pub enum Error {
     /// The event names a run that is not open.
     #[error("run {0} is not open")]
     UnknownRun(RunId),
-    /// The event names a call that was not asked for.
-    #[error("no call of a tool was asked for at {0:?}")]
+    /// The event names a call that was not recorded.
+    #[error("no tool call was recorded at {0:?}")]
     UnknownCall(CallPlace),
     /// The event names a definition that was not recorded.
     #[error("agent definition {0} was not recorded")]
@@ -50,10 +50,10 @@ pub enum Error {
 }
 
 impl State {
-    /// The fold of a journal.
+    /// Folds a journal.
     ///
     /// # Errors
-    /// The first event that does not follow from those before it.
+    /// The first event that does not follow from the events before it.
     pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Result<State, Error> {
         let mut state = State::default();
         for event in events {
@@ -65,7 +65,7 @@ impl State {
     /// Folds one event.
     ///
     /// # Errors
-    /// The event does not follow from those before it; the state is then not to be used further.
+    /// The event does not follow from the events before it. The state must not be used any more.
     pub fn apply(&mut self, event: &Event) -> Result<(), Error> {
         if self.id.is_some() == matches!(event.fact, Fact::Created { .. }) {
             return Err(Error::Creation);
@@ -78,7 +78,7 @@ impl State {
         Ok(())
     }
 
-    /// Facts about messages, branches, counts and agents; false for others.
+    /// Folds facts about messages, branches, counts and agents; false for other facts.
     fn apply_to_conversation(&mut self, fact: &Fact, at: Timestamp) -> Result<bool, Error> {
         match fact {
             Fact::Created {
@@ -156,7 +156,7 @@ impl State {
         Ok(true)
     }
 
-    /// Facts about turns, their compactions and their runs.
+    /// Folds facts about turns, their compactions and their runs.
     fn apply_to_turns(&mut self, fact: &Fact, at: Timestamp) -> Result<(), Error> {
         match fact {
             Fact::TurnAccepted { turn } => self.accept(turn, at),
@@ -200,10 +200,12 @@ impl State {
             Fact::RunStepped { run, step } => self.stepped(*run, step),
             Fact::Delegated { run, round, calls } => self.delegated(*run, *round, calls, at),
             Fact::ToolsCalled { run, round, calls } => self.tools_called(*run, *round, calls, at),
-            Fact::ToolStarted { call } => self.tool_is(*call, Status::Started),
-            Fact::ToolEnded { call, output } => self.tool_is(*call, Status::Ended(output.clone())),
+            Fact::ToolStarted { call } => self.set_call_status(*call, CallStatus::Started),
+            Fact::ToolEnded { call, output } => {
+                self.set_call_status(*call, CallStatus::Ended(output.clone()))
+            }
             Fact::ToolsAnswered { run, round } => self.tools_answered(*run, *round),
-            Fact::ToolInDoubt { call } => self.tool_is(*call, Status::InDoubt),
+            Fact::ToolInDoubt { call } => self.set_call_status(*call, CallStatus::InDoubt),
             Fact::ToolDecided { call, decision } => self.tool_decided(*call, decision, at),
             Fact::HookAnswered {
                 place,
@@ -224,7 +226,7 @@ impl State {
             Fact::Reserved { run, reservation } => {
                 let turn = self.budget.turn_of(*run);
                 if turn.is_some_and(|turn| ids::summaries(turn) == *run) {
-                    // A request for a summary is no run's.
+                    // A request for a summary belongs to no run.
                     return Ok(());
                 }
                 let run = self.run_mut(*run)?;
@@ -235,7 +237,7 @@ impl State {
             }
             Fact::RunEnded { run, ending } => self.run_ended(*run, ending, at),
             Fact::TurnEnded { turn, outcome } => self.end(*turn, outcome, at),
-            // Folded above, or only to be added up.
+            // Folded above, or relevant only for sums.
             _ => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! Inputs, one file each; the dispatcher is only a match.
+//! One file per input; the dispatcher is only a match.
 
 mod accept;
 mod advance;
@@ -41,11 +41,11 @@ use crate::run::{Ending, Run};
 use crate::state::State;
 
 pub(crate) use advance::advance;
-pub(crate) use calls::doubt;
+pub(crate) use calls::mark_in_doubt;
 pub(crate) use children::cancel_orphans;
 pub(crate) use reserve::settle_lost;
 
-/// Takes one input.
+/// Handles one input.
 pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Refusal> {
     match input {
         Input::Import(import) => import::handle(recorder, import),
@@ -55,7 +55,7 @@ pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Ref
             preceding,
             key,
             turn,
-        } => accept::after(recorder, preceding, key, *turn),
+        } => accept::handle_after(recorder, preceding, key, *turn),
         Input::Append(new) => append::handle(recorder, new),
         Input::Fork { branch, at } => fork::handle(recorder, branch, at),
         Input::Pin {
@@ -79,7 +79,7 @@ pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Ref
             turn,
             step,
             reason,
-            again,
+            is_retryable: again,
         } => Ok(step_done::failed(recorder, turn, step, reason, again)?),
         Input::SummariserUsed { turn, model, usage } => {
             Ok(recorder.record(Fact::SummariserUsed { turn, model, usage })?)
@@ -127,8 +127,8 @@ pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Ref
     }
 }
 
-/// The counts of a text with one for every encoding, by the text's bytes where there is none.
-fn completed(counts: Counts, bytes: impl Fn() -> usize) -> Counts {
+/// The counts of a text in every encoding; a missing count is estimated from the bytes of the text.
+fn complete_counts(counts: Counts, bytes: impl Fn() -> usize) -> Counts {
     let count = |encoding| {
         let known = counts.get(encoding);
         known.unwrap_or_else(|| Count::approximate(bytes() as u64))
@@ -137,19 +137,19 @@ fn completed(counts: Counts, bytes: impl Fn() -> usize) -> Counts {
     all.map(|encoding| (encoding, count(encoding))).collect()
 }
 
-/// What is due that a decision can have changed: so that one of a thousand runs that ends does
-/// not cost a look at all the others.
+/// The due effects that a decision can have changed, so that the end of one of a thousand runs does
+/// not cost a look at all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// Nothing: a step of a run is only kept.
+pub(crate) enum Affected {
+    /// None: a step of a run is only stored.
     Nothing,
-    /// Only what this run waits for.
+    /// Only those of this run.
     Run(RunId),
-    /// Anything.
+    /// Any.
     All,
 }
 
-/// Decisions in the making: each is folded into the state as soon as it is taken.
+/// Decisions in progress: each is folded into the state as soon as it is made.
 pub(crate) struct Recorder<'m> {
     state: &'m mut State,
     events: Vec<Event>,
@@ -169,9 +169,9 @@ impl<'m> Recorder<'m> {
         self.events
     }
 
-    /// How much of what is due the decisions can have changed.
-    pub(crate) fn reach(&self) -> Reach {
-        let mut reach = Reach::Nothing;
+    /// The due effects that the decisions can have changed.
+    pub(crate) fn affected(&self) -> Affected {
+        let mut reach = Affected::Nothing;
         for event in &self.events {
             reach = match (&event.fact, reach) {
                 (
@@ -195,15 +195,17 @@ impl<'m> Recorder<'m> {
                         ..
                     },
                     reach,
-                ) if reach == Reach::Nothing || reach == Reach::Run(*run) => Reach::Run(*run),
-                _ => return Reach::All,
+                ) if reach == Affected::Nothing || reach == Affected::Run(*run) => {
+                    Affected::Run(*run)
+                }
+                _ => return Affected::All,
             };
         }
         reach
     }
 
-    /// Keeps what came too late to matter.
-    pub(crate) fn keep_late(&mut self, late: Fact) -> Result<(), fold::Error> {
+    /// Records output that arrived too late.
+    pub(crate) fn record_late(&mut self, late: Fact) -> Result<(), fold::Error> {
         self.record(late)
     }
 
@@ -214,14 +216,14 @@ impl<'m> Recorder<'m> {
         Ok(())
     }
 
-    /// The run, if that attempt of it is under way.
+    /// The run, if this attempt is in progress.
     fn attempt(&self, run: RunId, attempt: u32) -> Option<&Run> {
         let run = self.state.runs.get(&run)?;
         (run.is_open() && run.attempt == attempt).then_some(run)
     }
 
-    /// Ends a turn: its open runs first, so that every run ends in a recorded state. One that is
-    /// not open is left alone.
+    /// Ends a turn after its open runs, so that every run has a recorded ending. A turn that is not
+    /// open is ignored.
     fn end_turn(&mut self, id: TurnId, outcome: Outcome) -> Result<(), fold::Error> {
         let Some(turn) = self.state.turns.get(&id) else {
             return Ok(());

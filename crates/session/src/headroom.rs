@@ -1,6 +1,6 @@
-//! What a context may have, and what it leaves of an agent's window once it is frozen. An agent
-//! other than the lead that is too small for it is refused by name, and has no say in how small
-//! the context has to be: the others are not to lose theirs to it.
+//! The limits of a context, and the part of an agent's window that a frozen context leaves. An
+//! agent other than the lead that is too small for the context is refused by name. It does not
+//! influence compaction, so that the other agents keep their context.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,36 +16,36 @@ use crate::reserve::Needs;
 use crate::state::State;
 use crate::turn::{Phase, Turn};
 
-/// Whether room for what delegates bring is reserved.
+/// Whether a share for the results of delegates is reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Results {
+pub(crate) enum ResultsShare {
     /// It is.
     Reserved,
-    /// They have what the context leaves.
-    WhatIsLeft,
+    /// Results get the tokens that the context leaves.
+    Remainder,
 }
 
-/// What the context costs, by encoding and by what is added to each message.
+/// The cost of the context, by encoding and by the overhead of each message.
 type Costs = BTreeMap<(Encoding, Tokens), Option<Tokens>>;
 
 impl State {
-    /// The budgets that a turn's context is to keep: the lead's, and those of the agents that are
-    /// given it and can hold what of it must stay. None while something is not counted.
-    pub fn kept_budgets(&self, turn: &Turn, view: &View<'_>) -> Option<Budgets> {
-        self.budgets_for(turn, view, Results::Reserved)
+    /// The budgets that a turn's context must fit: the lead's, and those of all agents that get the
+    /// context and can hold its required part. None while something is not counted.
+    pub fn required_budgets(&self, turn: &Turn, view: &View<'_>) -> Option<Budgets> {
+        self.budgets_for(turn, view, ResultsShare::Reserved)
     }
 
-    /// The same, with or without what is reserved for results.
+    /// The same, with or without the share for results.
     pub(crate) fn budgets_for(
         &self,
         turn: &Turn,
         view: &View<'_>,
-        results: Results,
+        results: ResultsShare,
     ) -> Option<Budgets> {
         let (policy, mode) = (&turn.accepted.policy, turn.mode());
         let holds = |budget: &Budget| {
             let holds = compaction::holds(view, budget, policy, mode, turn.started_at);
-            // What lacks a count is for the planner to say.
+            // The planner reports missing counts.
             holds.unwrap_or(true)
         };
         let needs = turn.needs();
@@ -55,18 +55,18 @@ impl State {
         let mut others = Vec::new();
         for (digest, agent) in members {
             let least = (digest, &*agent);
-            if holds(&self.member_budget(turn, needs, least, Results::WhatIsLeft)?) {
+            if holds(&self.member_budget(turn, needs, least, ResultsShare::Remainder)?) {
                 others.push(self.member_budget(turn, needs, least, results)?);
             }
         }
         Some(Budgets::new(lead, others))
     }
 
-    /// The lead's budget alone, without what is reserved for results: a context that does not
-    /// fit it cannot be answered.
+    /// The lead's budget alone, without the share for results: a context that does not fit it
+    /// cannot be answered.
     pub fn least_budget(&self, turn: &Turn) -> Option<Budgets> {
         let lead = (turn.accepted.lead, &*turn.team.lead);
-        let budget = self.member_budget(turn, turn.needs(), lead, Results::WhatIsLeft)?;
+        let budget = self.member_budget(turn, turn.needs(), lead, ResultsShare::Remainder)?;
         Some(Budgets::from(budget))
     }
 
@@ -75,43 +75,48 @@ impl State {
         turn: &Turn,
         needs: &Needs,
         (digest, agent): (Digest, &Definition),
-        results: Results,
+        results: ResultsShare,
     ) -> Option<Budget> {
         let preamble = self.preamble_counts(&turn.preamble);
         let fixed = preamble.get(agent.limits.encoding)?.at_most;
         let assignment = needs.assignment_tokens(digest, &self.preambles)?;
         let mut budget = turn.budget(agent, fixed + assignment);
-        if results == Results::Reserved {
+        if results == ResultsShare::Reserved {
             let results = needs.results(digest, budget.usable);
             budget.usable = budget.usable.minus(results);
         }
         Some(budget)
     }
 
-    /// What of an agent's room is for results that others hand it, at least.
-    pub(crate) fn results_of(&self, turn: &Turn, digest: Digest, agent: &Definition) -> Tokens {
+    /// The minimum part of an agent's headroom for results of other agents.
+    pub(crate) fn results_reserve(
+        &self,
+        turn: &Turn,
+        digest: Digest,
+        agent: &Definition,
+    ) -> Tokens {
         let needs = turn.needs();
-        let budget = self.member_budget(turn, needs, (digest, agent), Results::WhatIsLeft);
+        let budget = self.member_budget(turn, needs, (digest, agent), ResultsShare::Remainder);
         budget.map_or(Tokens::ZERO, |budget| needs.results(digest, budget.usable))
     }
 
-    /// How many agents of a turn whose context is frozen are given it at once: its lead and those
-    /// of its fan-out that want it, without those that are too small for it.
-    pub fn sharing(&self, turn: &Turn) -> usize {
-        let rooms = self.rooms(turn.accepted.id);
+    /// The number of agents that get the frozen context of a turn at the same time: its lead and
+    /// its fan-out, without agents that are too small.
+    pub fn sharing_agents(&self, turn: &Turn) -> usize {
+        let rooms = self.headrooms(turn.accepted.id);
         let holds = |digest: &Digest| rooms.get(digest).is_some_and(Result::is_ok);
         let delegates = turn.team.delegates.iter().map(|delegate| &delegate.agent);
         let digests = turn.accepted.delegates.iter().map(|(digest, _)| digest);
         let lead = (&turn.team.lead, &turn.accepted.lead);
         let members = std::iter::once(lead).chain(delegates.zip(digests));
-        let given = members
+        let sharing = members
             .filter(|(agent, digest)| agent.context == ContextMode::Snapshot && holds(digest));
-        given.count()
+        sharing.count()
     }
 
-    /// The room of each agent of a turn whose context is frozen, by definition digest, or why it
-    /// is too small for that context.
-    pub(crate) fn rooms(&self, id: TurnId) -> BTreeMap<Digest, Result<Tokens, Arc<str>>> {
+    /// The headroom of each agent of a turn with a frozen context, by definition digest, or the
+    /// reason why it is too small for that context.
+    pub(crate) fn headrooms(&self, id: TurnId) -> BTreeMap<Digest, Result<Tokens, Arc<str>>> {
         let Some(turn) = self.turns.get(&id) else {
             return BTreeMap::new();
         };
@@ -146,7 +151,7 @@ impl State {
         let cost = costs
             .entry((budget.encoding, budget.per_message))
             .or_insert_with(|| self.frozen_cost(manifest, &budget));
-        // All is counted before it is frozen; what is not leaves no room.
+        // Everything is counted before the freeze; without a count there is no headroom.
         let needed = cost.unwrap_or(budget.usable);
         let left = budget.usable.minus(needed);
         if needed > budget.usable || left < assignment.unwrap_or_default() {
@@ -156,7 +161,7 @@ impl State {
         Ok(left)
     }
 
-    /// What the context costs as it was frozen, whatever was compacted elsewhere since.
+    /// The cost of the context as it was frozen, regardless of later compactions.
     fn frozen_cost(&self, manifest: &Manifest, budget: &Budget) -> Option<Tokens> {
         let encoding = budget.encoding;
         let mut cost = Tokens::ZERO;
@@ -170,11 +175,11 @@ impl State {
         }
         for (ordinal, form) in &manifest.altered {
             let node = self.tree.at(manifest.head, *ordinal)?;
-            let whole = node.counts.get(encoding)?;
+            let full = node.counts.get(encoding)?;
             let mut ever = self.alterations.ever(*ordinal, node.message.id);
             let as_frozen = ever.find(|known| known.form == *form);
             if let Some(counted) = as_frozen.and_then(|known| known.counts.get(encoding)) {
-                cost = cost.minus(whole.at_most) + counted.at_most;
+                cost = cost.minus(full.at_most) + counted.at_most;
             }
         }
         let messages: u64 = manifest

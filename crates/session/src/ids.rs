@@ -1,8 +1,8 @@
-//! Ids that follow from what they belong to.
+//! Derived ids.
 //!
-//! A derived id has UUIDv7's form: the time bits of the turn's own id, and bits of a digest in
-//! place of random ones. The same decision made twice gives the same id, so a decision that was
-//! lost in a crash before it was durable cannot show up under two names.
+//! A derived id has the form of a UUIDv7: the time bits of the turn's id, and bits of a digest
+//! instead of random bits. The same decision always gives the same id, so a decision that was lost
+//! in a crash before it was durable cannot appear under two ids.
 
 use unisono_context::digest::Hasher;
 use unisono_context::{CallId, CheckpointId, Digest, MessageId, RunId, TurnId};
@@ -19,7 +19,7 @@ fn derive(turn: TurnId, kind: &str, index: u32) -> u128 {
     with_time_of(turn, &digest)
 }
 
-/// An id of the turn's time and the digest's bits.
+/// An id with the turn's time and the bits of the digest.
 fn with_time_of(turn: TurnId, digest: &Digest) -> u128 {
     const TIME: u128 = !0 << 80;
     const FIXED: u128 = (0xf << 76) | (0b11 << 62);
@@ -35,12 +35,12 @@ pub fn run(turn: TurnId, index: u32) -> RunId {
     RunId::from_u128(derive(turn, "run", index))
 }
 
-/// Under which the budgets know the requests for summaries of a turn.
+/// The id under which budgets account the summary requests of a turn.
 pub fn summaries(turn: TurnId) -> RunId {
     RunId::from_u128(derive(turn, "summaries", 0))
 }
 
-/// The run that works on the `index`th call of a round of another run of the turn.
+/// The run of the `index`th call of a round of another run of the turn.
 pub fn child(turn: TurnId, parent: RunId, round: u32, index: u32) -> RunId {
     let mut hasher = Hasher::new("unisono/derived-id", 1);
     let digest = hasher
@@ -53,8 +53,8 @@ pub fn child(turn: TurnId, parent: RunId, round: u32, index: u32) -> RunId {
     RunId::from_u128(with_time_of(turn, &digest))
 }
 
-/// The call of a tool in that place. Its text is also the key under which an idempotent tool knows
-/// it again.
+/// The tool call at this place. Its text is also the key under which an idempotent tool recognises
+/// a repetition.
 pub fn call(turn: TurnId, place: CallPlace) -> CallId {
     let mut hasher = Hasher::new("unisono/derived-id", 1);
     let digest = hasher
@@ -67,8 +67,8 @@ pub fn call(turn: TurnId, place: CallPlace) -> CallId {
     CallId::from_u128(with_time_of(turn, &digest))
 }
 
-/// What a hook knows a question about a turn again by.
-pub fn question(turn: TurnId, event: &str, about: &[u128]) -> CallId {
+/// The id under which a hook recognises a repeated question about a turn.
+pub fn hook_question(turn: TurnId, event: &str, about: &[u128]) -> CallId {
     let mut hasher = Hasher::new("unisono/derived-id", 1);
     let mut hasher = hasher
         .str("hook")
@@ -80,12 +80,12 @@ pub fn question(turn: TurnId, event: &str, about: &[u128]) -> CallId {
     CallId::from_u128(with_time_of(turn, &hasher.finish()))
 }
 
-/// The `index`th message a turn appends itself.
+/// The `index`th message that a turn appends itself.
 pub fn message(turn: TurnId, index: u32) -> MessageId {
     MessageId::from_u128(derive(turn, "message", index))
 }
 
-/// The checkpoint made by the `index`th compaction step of a turn.
+/// The checkpoint of the `index`th compaction step of a turn.
 pub fn checkpoint(turn: TurnId, index: u32) -> CheckpointId {
     CheckpointId::from_u128(derive(turn, "checkpoint", index))
 }

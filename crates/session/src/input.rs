@@ -1,4 +1,4 @@
-//! What reaches a session, and the answers to the effects it asked for.
+//! The inputs of a session, including the results of its effects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,34 +15,34 @@ use unisono_context::{
 };
 
 use crate::agent::Team;
-use crate::budget::{Ask, TurnCaps};
+use crate::budget::{ReservationRequest, TurnCaps};
 use crate::event::{
     Calibration, DelegationLimits, HookPlace, HookReply, ImportNotes, RequestKey, Work,
 };
-use crate::run::calls::{CallPlace, Decision, Output};
-use crate::run::{Cause, Spent, Step, ToolCall, Usage};
+use crate::run::calls::{CallDecision, CallOutput, CallPlace};
+use crate::run::{RunCause, Spent, Step, ToolCall, Usage};
 use crate::state::{CallCap, Settings};
-use crate::tool::Rules;
+use crate::tool::ToolRules;
 
-/// What reaches a session.
+/// An input of a session.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// Create the session from a conversation. Only as the first input; the same again completes
-    /// what a crash cut short, and is not an error.
+    /// Create the session from a conversation. Only as the first input; a repetition completes an
+    /// import that a crash interrupted, and is not an error.
     Import(Import),
-    /// Answer an input, or compact on request. The same turn again is not an error.
+    /// Answer an input, or compact on request. Repeating the same turn is not an error.
     Accept(Box<NewTurn>),
-    /// The same under a key: asked again under it, the turn that it was first given to is kept, and
-    /// this one is not accepted. [`crate::State::keyed`] says which it is.
+    /// The same under a key. If the key is repeated, the first turn is kept and this one is not
+    /// accepted. [`crate::State::turn_by_key`] gives the kept turn.
     AcceptKeyed {
         /// The key.
         key: RequestKey,
         /// The turn.
         turn: Box<NewTurn>,
     },
-    /// Append messages and accept a turn behind them; where either is refused, neither is done. The
-    /// same again completes what a crash cut short and changes nothing else, nor does another turn
-    /// under the same key with the same request.
+    /// Append messages and accept a turn after them: both or neither. A repetition completes an
+    /// input that a crash interrupted and changes nothing else; neither does another turn under the
+    /// same key with the same request.
     AcceptAfter {
         /// The messages.
         preceding: Preceding,
@@ -51,36 +51,35 @@ pub enum Input {
         /// The turn.
         turn: Box<NewTurn>,
     },
-    /// Append a message without a turn. While turns are open on its branch it waits until the one
-    /// at work has ended. The same message again, or another under the same key with the same
-    /// request, changes nothing.
+    /// Append a message without a turn. While turns are open on its branch it waits for the end of
+    /// the current turn. A repetition of the message, or another message under the same key with
+    /// the same request, changes nothing.
     Append(Append),
-    /// Start a branch at a message, or set it there.
+    /// Create a branch at a message, or move it there.
     Fork {
         /// Its name.
         branch: Arc<str>,
         /// Its head.
         at: MessageId,
     },
-    /// Messages are to stand verbatim whatever is compacted, or not any more. The same again
-    /// changes nothing.
+    /// Pin messages, or unpin them. A repetition changes nothing.
     Pin {
-        /// The branch whose messages are meant.
+        /// The branch of the messages.
         branch: Arc<str>,
-        /// Which.
+        /// The messages.
         messages: Vec<MessageId>,
-        /// Whether they are pinned from now on.
+        /// Whether to pin or to unpin.
         pinned: bool,
     },
-    /// Let the current topic of a branch end.
+    /// End the current topic of a branch.
     Seal {
         /// The branch.
         branch: Arc<str>,
     },
-    /// Settings of the session's own, for turns that are accepted from now on. The same again
+    /// Change the session's overrides, for turns that are accepted from now on. A repetition
     /// changes nothing.
     Set {
-        /// By key, dotted, as on a command line; none: it has none of its own any more.
+        /// The new values by dotted key; none: the override is removed.
         changes: BTreeMap<Arc<str>, Option<Arc<str>>>,
     },
     /// [`crate::Effect::Count`] was carried out.
@@ -89,40 +88,40 @@ pub enum Input {
     Measured {
         /// The turn.
         turn: TurnId,
-        /// The model whose provider was asked.
+        /// The model that was measured.
         model: Arc<str>,
-        /// What the context was estimated to have.
+        /// The estimated size of the context.
         estimated: Tokens,
-        /// What the provider counts for it; none: it cannot be asked, or did not answer.
+        /// The provider's count; none: it cannot count, or did not answer.
         reported: Option<Tokens>,
     },
     /// [`crate::Effect::Compact`] was carried out.
     StepDone {
         /// The turn.
         turn: TurnId,
-        /// The step, as in the job.
+        /// The step, as in its job.
         step: u32,
-        /// What came of it.
+        /// The result.
         result: StepResult,
     },
     /// [`crate::Effect::Compact`] failed.
     StepFailed {
         /// The turn.
         turn: TurnId,
-        /// The step, as in the job.
+        /// The step, as in its job.
         step: u32,
-        /// Why.
+        /// The reason.
         reason: Arc<str>,
-        /// Whether the same step may succeed when it is asked for again.
-        again: bool,
+        /// Whether the same step may succeed on another try.
+        is_retryable: bool,
     },
-    /// A model replied that was asked for a summary.
+    /// A model replied to a request for a summary.
     SummariserUsed {
-        /// The turn it was asked for, which may have ended since.
+        /// The turn, which may have ended since.
         turn: TurnId,
         /// The model that replied.
         model: Arc<str>,
-        /// What it used.
+        /// Its usage.
         usage: Usage,
     },
     /// [`crate::Effect::Render`] was carried out: prefix digests by definition digest.
@@ -141,24 +140,24 @@ pub enum Input {
         /// The step.
         step: Arc<Step>,
     },
-    /// The agent of a run gives tasks to others: all `delegate` calls of one reply of its model.
-    /// What comes of them is read with [`crate::State::delegation`]. The same round again, after
-    /// a crash or by another attempt, changes nothing; its runs go on.
+    /// The agent of a run delegates tasks: all `delegate` calls of one reply of its model.
+    /// [`crate::State::delegation_status`] gives the result. A repetition of the round, after a
+    /// crash or by another attempt, changes nothing; its runs continue.
     Delegate {
-        /// Its run.
+        /// The run.
         run: RunId,
         /// The attempt.
         attempt: u32,
-        /// How many replies the run has had from its model, this one included.
+        /// The number of replies from the run's model, this one included.
         round: u32,
         /// The calls, in the reply's order.
         calls: Vec<DelegateCall>,
     },
-    /// Tools with effects outside are to be called for the agent of a run: all such calls of one
-    /// reply of its model. What comes of them is read with [`crate::State::calling`]. The same
-    /// round again, after a crash or by another attempt, changes nothing.
+    /// The agent of a run calls tools with effects outside: all such calls of one reply of its
+    /// model. [`crate::State::call_round_status`] gives the result. A repetition of the round,
+    /// after a crash or by another attempt, changes nothing.
     CallTools {
-        /// Its run.
+        /// The run.
         run: RunId,
         /// The attempt.
         attempt: u32,
@@ -171,48 +170,48 @@ pub enum Input {
     ToolEnded {
         /// The call.
         call: CallPlace,
-        /// What it came back with.
-        output: Output,
+        /// The result.
+        output: CallOutput,
     },
-    /// A person decided about a call that waits for them.
+    /// A person decides about a waiting call.
     Decide {
         /// The call.
         call: CallId,
-        /// What.
-        decision: Decision,
+        /// The decision.
+        decision: CallDecision,
     },
-    /// The agent of a run would ask its model; or the writer of summaries would, with
-    /// [`crate::ids::summaries`] for the run and the step for the attempt. Granted where the call is reserved afterwards
-    /// ([`crate::budget::Tree::reserved`]); what else may come of it, [`crate::State::afford`]
-    /// says.
+    /// The agent of a run wants to call its model; or a summariser wants to, with
+    /// [`crate::ids::summaries`] as the run and the step as the attempt. It is granted if the call
+    /// is reserved afterwards ([`crate::budget::Tree::reserved`]); otherwise
+    /// [`crate::State::afford`] gives the reason.
     Reserve {
-        /// Its run.
+        /// The run.
         run: RunId,
         /// The attempt.
         attempt: u32,
-        /// The call.
-        ask: Ask,
+        /// The request.
+        ask: ReservationRequest,
     },
-    /// A call that was reserved has ended, and its reply, if there is one, is no step of the run.
+    /// A reserved call has ended, without a reply that is a step of the run.
     Settle {
-        /// Its run.
+        /// The run.
         run: RunId,
         /// The attempt.
         attempt: u32,
         /// The call.
         call: u32,
-        /// How it ended.
+        /// Its end.
         end: CallEnd,
     },
-    /// Something was paid for besides replies, for a request of the run's model that goes on.
+    /// A cost in addition to replies, for a request of the run's model that continues.
     Spent {
-        /// Its run.
+        /// The run.
         run: RunId,
         /// The attempt.
         attempt: u32,
-        /// The call that was reserved for the request, if one was.
+        /// The reserved call of the request, if there is one.
         call: Option<u32>,
-        /// What.
+        /// The cost.
         spent: Spent,
     },
     /// An attempt of a run ended.
@@ -221,38 +220,39 @@ pub enum Input {
         run: RunId,
         /// The attempt.
         attempt: u32,
-        /// How.
+        /// Its end.
         end: AttemptEnd,
     },
-    /// Stop a turn and all its runs.
+    /// Cancel a turn and all its runs.
     Cancel {
         /// The turn.
         turn: TurnId,
     },
-    /// Stop a run and what it gave to others; that of a lead stops its turn.
+    /// Cancel a run and its descendants; cancelling a lead's run cancels its turn.
     CancelRun {
         /// The run.
         run: RunId,
     },
-    /// A hook has answered; or why it did not.
+    /// A hook answered, or failed to.
     HookAnswered {
-        /// About what.
+        /// The question.
         place: HookPlace,
-        /// The answer.
+        /// The answer, or the reason of the failure.
         reply: Result<HookReply, Arc<str>>,
     },
     /// Time passed.
     Tick,
 }
 
-/// What the names of labels begin with that only this program gives.
+/// The prefix of labels that only this program sets.
 pub const RESERVED_LABELS: &str = "unisono.";
-/// The label that says which process's request a session is there for; see [`Import::ephemeral`].
+/// The label with the process for whose request an ephemeral session exists; see
+/// [`Import::ephemeral`].
 pub const EPHEMERAL: &str = "unisono.ephemeral";
-/// Characters of the longest name of a branch.
+/// The maximum number of characters of a branch name.
 pub const MAX_BRANCH: usize = 200;
 
-/// A conversation that becomes a session.
+/// A conversation from which a session is created.
 #[derive(Clone, Debug, Default)]
 pub struct Import {
     /// Its id.
@@ -261,46 +261,46 @@ pub struct Import {
     pub title: Arc<str>,
     /// The system text.
     pub system: Arc<str>,
-    /// Labels, none of a name that begins with [`RESERVED_LABELS`].
+    /// Labels. Their names must not begin with [`RESERVED_LABELS`].
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
-    /// Settings of its own, as in [`Input::Set`].
+    /// Its overrides of settings, as in [`Input::Set`].
     pub settings: Settings,
-    /// The process for one request of which it is there: it goes with that request. No
-    /// conversation that somebody brings says so.
+    /// The process for whose request the session exists; the session is deleted with that request.
+    /// Never set by an imported file.
     pub ephemeral: Option<Arc<str>>,
-    /// Messages with their parents, parents first.
+    /// Messages with their parents; parents come first.
     pub messages: Vec<(Option<MessageId>, NewMessage)>,
-    /// Branch heads; without any, `main` ends in the last message.
+    /// Branch heads; if empty, `main` ends at the last message.
     pub branches: Vec<(Arc<str>, MessageId)>,
     /// Checkpoints, oldest first.
     pub checkpoints: Vec<Arc<Checkpoint>>,
-    /// What stands of how messages were masked or cut, in that order, each with the number of the
-    /// newest checkpoint then: it is undone with that one. 0 stays whatever is taken back.
+    /// The masks and cuts that are still in effect, in order, each with the number of the newest
+    /// checkpoint at its time: reverting that checkpoint undoes it. With 0 it is never undone.
     pub alterations: Vec<(u32, Alteration)>,
-    /// Messages that always stand verbatim.
+    /// Pinned messages.
     pub pinned: Vec<MessageId>,
-    /// Those of the checkpoints that were taken back.
+    /// The reverted checkpoints.
     pub retired: Vec<CheckpointId>,
-    /// What was decided about where topics end.
+    /// The decisions about topic ends.
     pub topics: Vec<DecidedTopics>,
-    /// The messages that a person let topics end with.
+    /// The last messages of the topics that a person ended.
     pub sealed: Vec<MessageId>,
-    /// What else is known of topics and checkpoints.
+    /// Further details of topics and checkpoints.
     pub notes: Box<ImportNotes>,
 }
 
-/// A message to be appended without a turn.
+/// A message to append without a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Append {
     /// The branch.
     pub branch: Arc<str>,
     /// The message.
     pub message: NewMessage,
-    /// The key it is given under: [`crate::State::key`] says which message it stands for.
+    /// Its key: [`crate::State::key_target`] gives the message.
     pub key: Option<RequestKey>,
 }
 
-/// Messages that are appended right before the input of a turn, on its branch.
+/// Messages to append directly before the input of a turn, on its branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preceding {
     /// The newest message of the branch before them; none: the branch is empty.
@@ -309,97 +309,99 @@ pub struct Preceding {
     pub messages: Vec<NewMessage>,
 }
 
-/// A turn to be accepted.
+/// A turn to accept.
 #[derive(Clone, Debug)]
 pub struct NewTurn {
     /// Its id.
     pub id: TurnId,
     /// The branch.
     pub branch: Arc<str>,
-    /// What it does.
+    /// Its work.
     pub work: Work,
     /// Its agents.
     pub team: Team,
-    /// When and how to compact.
+    /// The compaction policy.
     pub policy: Policy,
-    /// What ends a topic where a user's message begins with it. Only tiers ask for it.
+    /// The phrases at the beginning of a user's message that end a topic. Only the tiered preset
+    /// uses them.
     pub phrases: Vec<Arc<str>>,
     /// Safety margin as a share of the window.
     pub safety: Ppm,
-    /// What the project tells every agent, behind the session's system text; may be empty.
+    /// The project's instructions for every agent, after the session's system text; may be empty.
     pub instructions: Arc<str>,
-    /// The tools the agents are told of.
+    /// The tools of the agents.
     pub tools: Vec<ToolSpec>,
-    /// How far the counts of its models are off, where they are estimates.
+    /// The errors of its models' token counts, if they are estimates.
     pub calibrations: Vec<Calibration>,
-    /// How far its agents may delegate by themselves.
+    /// The limits of delegation by its agents.
     pub delegation: DelegationLimits,
-    /// What a repeated call of its tools would do, and which calls wait for a person.
-    pub rules: Arc<Rules>,
-    /// What it may use.
+    /// The contracts of its tools, and the calls that need an approval.
+    pub rules: Arc<ToolRules>,
+    /// Its limits.
     pub caps: TurnCaps,
-    /// How many calls of tools one reply may make; the others are answered without being made.
+    /// The maximum number of tool calls of one reply; the others are answered without being made.
     pub call_cap: CallCap,
 }
 
-/// Counts that were asked for.
+/// Requested counts.
 #[derive(Clone, Debug)]
 pub struct Counted {
     /// The turn.
     pub turn: TurnId,
     /// The encoding.
     pub encoding: Encoding,
-    /// System text and tools, and what agents are told besides, if they were asked for.
+    /// The counts of system text and tools, and of the texts of agents beside the context, if they
+    /// were requested.
     pub texts: Vec<(Digest, Count)>,
     /// The messages.
     pub messages: Vec<(MessageId, Count)>,
 }
 
-/// What came of a compaction step.
+/// The result of a compaction step.
 #[derive(Clone, Debug)]
 pub enum StepResult {
-    /// Messages are masked or cut.
+    /// Messages were masked or cut.
     Altered(Vec<Alteration>),
     /// A summary was written, or a note for a dropped range.
     Written(Written),
 }
 
-/// A summary with all that is recorded of its making.
+/// A summary with the data that is recorded about it.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// What stands in the context.
+    /// The text in the context.
     pub body: Body,
-    /// Facts carried verbatim.
+    /// Facts that are kept verbatim.
     pub key_facts: Vec<KeyFact>,
-    /// Tokens of the whole block, in each encoding of the job.
+    /// Tokens of the complete block, in each encoding of the job.
     pub counts: Counts,
-    /// Who wrote it.
+    /// Its writer.
     pub writer: Writer,
     /// The model's name.
     pub model: Arc<str>,
-    /// What it cost, in millionths of a dollar; none where the price is unknown.
+    /// Its cost, in millionths of a dollar; none if the price is unknown.
     pub cost_micros: Option<u64>,
-    /// How long it took.
+    /// The duration, in milliseconds.
     pub duration_ms: u64,
-    /// Whether a model should redo it.
+    /// Whether a model should regenerate it.
     pub degraded: bool,
-    /// What a model's summary gives of the range's days, names and ids.
+    /// The share of the range's days, names and ids that a model's summary contains.
     pub coverage: Option<FactCoverage>,
 }
 
-/// A task for another agent, as a model gives it. Whatever it says is taken: what cannot be done
-/// is told to the model.
+/// A task for another agent, as a model wrote it. It is always accepted here; the result tells the
+/// model why a task is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelegateCall {
     /// The model's id of the call.
     pub call_id: Arc<str>,
     /// The agent.
     pub agent: AgentId,
-    /// What it is to do.
+    /// The task.
     pub task: Arc<str>,
 }
 
-/// A call of a tool with effects outside, whose agent may call it with such arguments.
+/// A tool call with effects outside, whose agent may make it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCall {
     /// The model's id of the call.
@@ -408,49 +410,49 @@ pub struct NewCall {
     pub tool: Arc<str>,
     /// Arguments as JSON text.
     pub arguments: Arc<str>,
-    /// The arguments one by one, as [`Rules::approval`] takes them.
+    /// The arguments as single fields, as in [`ToolRules::approval`].
     pub fields: Vec<(Arc<str>, Arc<str>)>,
 }
 
-/// How a model call ended that is no step of its run.
+/// The end of a model call that is no step of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEnd {
-    /// It used so much.
+    /// This is its usage.
     Used(Usage),
-    /// Nothing has to be paid for: it was not sent, or was turned away.
+    /// It costs nothing: it was not sent, or was rejected.
     Unsent,
-    /// It was under way, and nobody will say what it used.
+    /// It was in progress, and its usage will never be known.
     Lost,
 }
 
-/// How an attempt ended.
+/// The end of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttemptEnd {
     /// With a result.
     Finished {
         /// The answer.
         text: Arc<str>,
-        /// Calls that it leaves to whoever asked, of tools that they lent.
+        /// Calls of client tools that it leaves to the client.
         calls: Vec<ToolCall>,
-        /// Set where it is not complete, saying why.
+        /// The reason why it is not complete; none: it is complete.
         partial: Option<Arc<str>>,
-        /// What it used.
+        /// Its usage.
         usage: Usage,
     },
-    /// Without one.
+    /// Without a result.
     Failed {
-        /// Why.
-        cause: Cause,
-        /// What happened.
+        /// The cause.
+        cause: RunCause,
+        /// The reason.
         reason: Arc<str>,
-        /// How long another attempt would fail as well, where that is known.
+        /// The time for which another attempt would also fail, in milliseconds, if it is known.
         wait_ms: Option<u64>,
     },
 }
 
 impl AttemptEnd {
-    /// An attempt that failed.
-    pub fn failed(cause: Cause, reason: impl Into<Arc<str>>) -> AttemptEnd {
+    /// A failed attempt.
+    pub fn failed(cause: RunCause, reason: impl Into<Arc<str>>) -> AttemptEnd {
         AttemptEnd::Failed {
             cause,
             reason: reason.into(),

@@ -2,19 +2,18 @@
 //!
 //! ```text
 //! Input ─► Machine::handle ─► Reaction { events, effects }
-//!              │  each event is folded into the State as soon as it is decided
-//!              └─ effects are what the state is waiting for and nobody was asked yet
+//!              │  each event is folded into the State when it is decided
+//!              └─ effects that the state waits for and that are not requested yet
 //! ```
 //!
-//! Effects are never remembered, they are derived ([`pending_effects`]): what an open turn needs next
-//! follows from its state alone. A restarted session folds its journal and asks again, so the
-//! ordinary path and recovery are one code path. Ids are derived from the turn's id ([`ids`]),
+//! Effects are not stored, they are derived ([`pending_effects`]): the next effects of an open turn
+//! follow from its state alone. A restarted session folds its journal and derives them again, so
+//! normal operation and recovery are one code path. Ids are derived from the turn's id ([`ids`]),
 //! so a decision whose event was lost is made again with the same ids.
 //!
-//! No clock, no randomness, no I/O: time arrives with each input.
+//! No clock, no randomness, no I/O: each input contains the time.
 
 pub mod agent;
-pub mod ahead;
 pub mod append;
 pub mod assignment;
 pub mod budget;
@@ -38,6 +37,7 @@ pub mod tool;
 mod topics;
 pub mod trace;
 pub mod turn;
+pub mod upcoming;
 pub mod usage;
 
 pub use agent::Definition;

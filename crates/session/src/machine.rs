@@ -1,4 +1,4 @@
-//! The session's machine: its state, and which effects were already asked for.
+//! The session's machine: its state, and the effects that it has requested.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use unisono_context::checkpoint::NotActive;
 use unisono_context::message::Role;
 use unisono_context::{CallId, MessageId, RunId, Timestamp, TurnId, tree};
 
-use crate::event::{Event, Fact, Late};
-use crate::handle::Reach;
-use crate::pending_effects::{self, Effect, Key};
+use crate::event::{Event, Fact, LateOutput};
+use crate::handle::Affected;
+use crate::pending_effects::{self, Effect, EffectKey};
 use crate::run::Step;
 use crate::state::State;
 use crate::{fold, handle};
@@ -20,39 +20,38 @@ pub use crate::input::{
     NewCall, NewTurn, Preceding, RESERVED_LABELS, StepResult, Written,
 };
 
-/// What the machine decided: first make the events durable, then carry out the effects.
+/// The result of an input: first make the events durable, then carry out the effects.
 #[derive(Clone, Debug, Default)]
 pub struct Reaction {
-    /// To be appended to the journal, in order.
+    /// Events to append to the journal, in order.
     pub events: Vec<Event>,
-    /// To be carried out.
+    /// Effects to carry out.
     pub effects: Vec<Effect>,
 }
 
 impl Reaction {
-    /// Whether something is to be worked out, here and soon, whose result is the next input: what
-    /// was decided can go to the disk together with what follows from that.
-    pub fn computes(&self) -> bool {
+    /// Whether a short local computation follows whose result is the next input: these events can
+    /// be written together with the events that follow from it.
+    pub fn starts_computation(&self) -> bool {
         let computes = |effect: &Effect| matches!(effect, Effect::Count(_) | Effect::Render(_));
         self.effects.iter().any(computes)
     }
 
-    /// Whether it is the end of runs alone that others work beside, whose ends are waited for as
-    /// well: it can go to the disk together with those that follow soon. `state` is the one after
-    /// it.
-    pub fn gathers(&self, state: &State) -> bool {
+    /// Whether the events only end runs whose siblings are still awaited: they can be written
+    /// together with the ends that follow soon. `state` is the state after the events.
+    pub fn can_be_batched(&self, state: &State) -> bool {
         let gathers = |event: &Event| match &event.fact {
-            Fact::RunEnded { run, .. } => state.is_waited_for_with_others(*run),
+            Fact::RunEnded { run, .. } => state.has_awaited_siblings(*run),
             _ => false,
         };
         self.effects.is_empty() && !self.events.is_empty() && self.events.iter().all(gathers)
     }
 }
 
-/// Why an input was not taken. Nothing was changed, but for [`Refusal::Fold`].
+/// The reason why an input was refused. Nothing was changed, except by [`Refusal::Fold`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The session exists, and not as this import would make it.
+    /// The session exists and differs from the result of this import.
     #[error("the session already exists")]
     AlreadyCreated,
     /// The session does not exist.
@@ -61,31 +60,31 @@ pub enum Refusal {
     /// An import without a session id.
     #[error("the import names no session id")]
     NoSessionId,
-    /// A label whose name is the daemon's own.
+    /// A label with a reserved name.
     #[error(
-        "the label {0:?} is reserved: names that begin with \"{RESERVED_LABELS}\" are given by the \
-         program alone; give it another name, or leave it out"
+        "the label {0:?} is reserved: only the program sets names that begin with \
+         \"{RESERVED_LABELS}\"; use another name, or omit it"
     )]
     ReservedLabel(Arc<str>),
-    /// The name cannot be a branch's.
+    /// The text is not a valid branch name.
     #[error(
-        "{0:?} cannot be a branch's name: that has 1 to {MAX_BRANCH} characters, none of which ends \
-         a line or controls a terminal, and not only blanks"
+        "{0:?} is not a valid branch name: use 1 to {MAX_BRANCH} characters without line ends and \
+         control characters, and not only blanks"
     )]
     BranchName(Arc<str>),
-    /// A message or branch does not fit.
+    /// A message or branch does not fit the tree.
     #[error(transparent)]
     Tree(#[from] tree::Error),
-    /// The branch is not there.
+    /// The branch does not exist.
     #[error("branch {0:?} does not exist")]
     UnknownBranch(Arc<str>),
-    /// A turn works on the branch.
+    /// A turn is open on the branch.
     #[error("branch {0:?} is busy: a turn works on it")]
     BranchBusy(Arc<str>),
-    /// Messages that were to follow the newest one of a branch do not follow it any more.
-    #[error("branch {0:?} has other messages than before: read it again, and ask again")]
+    /// Messages to append after the newest message of a branch no longer follow it.
+    #[error("branch {0:?} has changed: read it again and repeat the request")]
     BranchMoved(Arc<str>),
-    /// The message is one of another branch.
+    /// The message belongs to another branch.
     #[error("message {message} is not on branch {branch:?}")]
     NotOnBranch {
         /// The message.
@@ -93,15 +92,15 @@ pub enum Refusal {
         /// The branch.
         branch: Arc<str>,
     },
-    /// The checkpoint does not stand in the context of the branch.
+    /// The checkpoint is not active on the branch.
     #[error(transparent)]
     NotActive(#[from] NotActive),
     /// There is no topic to end.
     #[error(
         "branch {branch:?} has no topic to seal: {}",
         match messages {
-            0 => "its last one is sealed, and nothing was said since",
-            _ => "the current one has one message, and a message alone is never sealed",
+            0 => "its last topic is sealed, and no message followed",
+            _ => "the current topic has one message, and a topic needs at least two",
         }
     )]
     NothingToSeal {
@@ -110,39 +109,38 @@ pub enum Refusal {
         /// Messages of the current topic.
         messages: u32,
     },
-    /// There is nothing to do.
+    /// The task is empty.
     #[error("the task is empty")]
     EmptyTask,
-    /// There is nothing to put in place of a summary.
+    /// The text that replaces a summary is empty.
     #[error("the summary is empty")]
     EmptySummary,
-    /// Something else was asked for under the key.
-    #[error(
-        "the key {0:?} was given with another request before: a key stands for one request only"
-    )]
+    /// The key was used with another request.
+    #[error("the key {0:?} was already used for another request: use a new key")]
     KeyReused(Arc<str>),
-    /// There is nothing in the message.
-    #[error("the message is empty: give it text, an attachment, or the calls and results of tools")]
+    /// The message is empty.
+    #[error("the message is empty: add text, an attachment, tool calls or tool results")]
     EmptyMessage,
-    /// A role that says something else than its messages can.
+    /// A role that does not match the parts of the message.
     #[error(
-        "a message of role {role} cannot have such a part: a user's has text and attachments, an \
-         assistant's text, attachments and calls of tools, a tool's results, a system's text"
+        "a message of role {role} cannot have such a part: user messages have text and attachments, \
+         assistant messages text, attachments and tool calls, tool messages results, system \
+         messages text"
     )]
     WrongParts {
         /// The role.
         role: Role,
     },
-    /// What a turn answers is not something a person can have said.
+    /// The input of a turn is not a message of a user.
     #[error(
-        "message {0} is not an input: it must be a user's, of text and attachments only, or the \
-         results of tools"
+        "message {0} is not an input: it must be a user message with text and attachments only, or \
+         tool results"
     )]
     NotAnInput(MessageId),
-    /// What a tool is said to have come back with answers no call.
+    /// A tool result answers no call.
     #[error(
-        "no call {call_id:?} waits for a result at the end of branch {branch:?}: give the results of \
-         the calls that the newest message made, each once"
+        "no call {call_id:?} waits for a result at the end of branch {branch:?}: give each result of \
+         the newest message's calls once"
     )]
     NotCalled {
         /// The id of the call.
@@ -156,31 +154,31 @@ pub enum Refusal {
     /// The run is not open.
     #[error("run {0} is not open")]
     UnknownRun(RunId),
-    /// No call of that name waits for a person.
+    /// No call with this id waits for a person.
     #[error("no call {0} waits for a decision")]
     UnknownCall(CallId),
-    /// It was decided about the call before.
+    /// The call was already decided.
     #[error("call {0} has already been decided")]
-    Decided(CallId),
-    /// The decision does not answer what the call waits for.
+    AlreadyDecided(CallId),
+    /// The decision does not fit the status of the call.
     #[error(
         "call {call} cannot be {decision}: {}",
         if *in_doubt {
-            "it is in doubt; say whether it was done, failed, or is to be repeated"
+            "it is in doubt; decide whether it was done, failed, or must be repeated"
         } else {
-            "it waits to be approved or denied"
+            "it waits for approval or denial"
         }
     )]
     WrongDecision {
         /// The call.
         call: CallId,
-        /// What was decided.
+        /// The name of the decision.
         decision: &'static str,
-        /// Whether it is in doubt, and not to be approved.
+        /// Whether the call is in doubt, so that it cannot be approved.
         in_doubt: bool,
     },
-    /// An event that was just decided does not fold: a defect of this program. The machine must
-    /// not be used further; recover it from its journal.
+    /// An event that was just decided does not fold: a defect of this program. The machine must not
+    /// be used any more; recover it from its journal.
     #[error("internal: a decided event does not fold: {0}")]
     Fold(#[from] fold::Error),
 }
@@ -189,20 +187,20 @@ pub enum Refusal {
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
     state: State,
-    asked: BTreeSet<Key>,
-    /// Attempts that were cancelled while somebody worked on them: each still says how it ended.
+    requested: BTreeSet<EffectKey>,
+    /// Cancelled attempts with a worker: each will still report its end.
     cancelled: BTreeSet<(RunId, u32)>,
 }
 
 impl Machine {
-    /// A session that is to be created.
+    /// A session before its creation.
     pub fn new() -> Machine {
         Machine::default()
     }
 
-    /// A session as its journal left it, and what its open turns are waiting for. Snapshots of
-    /// open turns are rebuilt and checked against their recorded ids; a turn whose snapshot
-    /// cannot be rebuilt fails with `snapshot_mismatch`.
+    /// A session recovered from its journal, and the effects that its open turns wait for.
+    /// Snapshots of open turns are rebuilt and compared with their recorded ids; a turn whose
+    /// snapshot cannot be rebuilt fails with `snapshot_mismatch`.
     ///
     /// # Errors
     /// The journal does not fold.
@@ -229,10 +227,10 @@ impl Machine {
         }
         handle::settle_lost(&mut recorder)?;
         handle::cancel_orphans(&mut recorder)?;
-        handle::doubt(&mut recorder)?;
+        handle::mark_in_doubt(&mut recorder)?;
         handle::advance(&mut recorder)?;
         let events = recorder.into_events();
-        let effects = machine.ask(now);
+        let effects = machine.request_effects(now);
         Ok((machine, Reaction { events, effects }))
     }
 
@@ -241,76 +239,82 @@ impl Machine {
         &self.state
     }
 
-    /// Takes an input and says what follows from it. Costs what the input changes and the number
-    /// of open runs of open turns, not the length of the history.
+    /// Handles an input and returns its consequences. The cost depends on the changes and the
+    /// number of open runs of open turns, not on the length of the history.
     ///
     /// # Errors
-    /// The input was refused; the machine is as it was, but for [`Refusal::Fold`].
+    /// The input was refused; the machine is unchanged, except by [`Refusal::Fold`].
     pub fn handle(&mut self, input: Input, now: Timestamp) -> Result<Reaction, Refusal> {
         if self.state.id.is_none() && !matches!(input, Input::Import(_)) {
             return Err(Refusal::NotCreated);
         }
-        // Time, what is cached and an answer that brought nothing change what is to be asked
-        // without any event.
-        let stirs = matches!(
+        // Time, cached values and results without effect change the due effects without any event.
+        let changes_due = matches!(
             input,
             Input::Tick | Input::Rendered { .. } | Input::Counted(_)
         );
-        // Whoever works on what is cancelled is to be told.
-        let stirs = stirs || matches!(input, Input::CancelRun { .. });
+        // The workers of a cancelled run must be notified.
+        let changes_due = changes_due || matches!(input, Input::CancelRun { .. });
         self.settle(&input);
-        let late = self.late(&input);
+        let late = self.late_fact(&input);
         let mut recorder = handle::Recorder::new(&mut self.state, now);
         match late {
-            Some(late) => recorder.keep_late(late)?,
+            Some(late) => recorder.record_late(late)?,
             None => handle::input(&mut recorder, input)?,
         }
-        if stirs || recorder.reach() != Reach::Nothing {
+        if changes_due || recorder.affected() != Affected::Nothing {
             handle::advance(&mut recorder)?;
         }
-        let reach = if stirs { Reach::All } else { recorder.reach() };
+        let reach = if changes_due {
+            Affected::All
+        } else {
+            recorder.affected()
+        };
         let events = recorder.into_events();
         let effects = match reach {
-            Reach::Nothing => Vec::new(),
-            Reach::Run(run) => self.ask_for(run, now),
-            Reach::All => self.ask(now),
+            Affected::Nothing => Vec::new(),
+            Affected::Run(run) => self.request_run_effects(run, now),
+            Affected::All => self.request_effects(now),
         };
         Ok(Reaction { events, effects })
     }
 
-    /// Forgets that somebody was asked for what now is answered: an answer needs no
-    /// cancellation, and one that was not enough is asked for again.
+    /// Marks the answered requests as settled: they need no cancellation, and an insufficient
+    /// answer leads to a new request.
     fn settle(&mut self, input: &Input) {
         match input {
             Input::RunEnded { run, attempt, .. } => {
-                self.asked.remove(&Key::Run(*run, *attempt));
+                self.requested.remove(&EffectKey::Run(*run, *attempt));
             }
             Input::Counted(counted) => {
-                self.asked
-                    .remove(&Key::Count(counted.turn, counted.encoding));
+                self.requested
+                    .remove(&EffectKey::Count(counted.turn, counted.encoding));
             }
             Input::Measured { turn, .. } => {
-                let answered = Key::Measure(*turn, 0)..=Key::Measure(*turn, u32::MAX);
-                self.asked.retain(|key| !answered.contains(key));
+                let answered = EffectKey::Measure(*turn, 0)..=EffectKey::Measure(*turn, u32::MAX);
+                self.requested.retain(|key| !answered.contains(key));
             }
             Input::StepDone { turn, step, .. } | Input::StepFailed { turn, step, .. } => {
-                let answered = Key::Compact(*turn, *step, 0)..=Key::Compact(*turn, *step, u32::MAX);
-                self.asked.retain(|key| !answered.contains(key));
+                let answered = EffectKey::Compact(*turn, *step, 0)
+                    ..=EffectKey::Compact(*turn, *step, u32::MAX);
+                self.requested.retain(|key| !answered.contains(key));
             }
             Input::HookAnswered { place, .. } => {
-                self.asked.remove(&Key::Hook(*place));
+                self.requested.remove(&EffectKey::Hook(*place));
             }
             Input::ToolEnded { call, .. } => {
-                self.asked.remove(&Key::Call(*call));
+                self.requested.remove(&EffectKey::Call(*call));
             }
-            // A clock that went backwards may wake us early.
-            Input::Tick => self.asked.retain(|key| !matches!(key, Key::Wake(_))),
+            // A clock that was set back may wake the session early.
+            Input::Tick => self
+                .requested
+                .retain(|key| !matches!(key, EffectKey::Wake(_))),
             _ => {}
         }
     }
 
-    /// What comes of an attempt that was cancelled: an answer, or a reply that was on its way.
-    fn late(&mut self, input: &Input) -> Option<Fact> {
+    /// The late output of a cancelled attempt: an answer, or a reply in transit.
+    fn late_fact(&mut self, input: &Input) -> Option<Fact> {
         if self.cancelled.is_empty() {
             return None;
         }
@@ -322,7 +326,7 @@ impl Machine {
                     Step::Model(reply) => Some(Fact::CameLate {
                         run: *run,
                         attempt: *attempt,
-                        late: Late::Reply(reply.clone()),
+                        late: LateOutput::Reply(reply.clone()),
                     }),
                     Step::Tools(_)
                     | Step::Named { .. }
@@ -339,7 +343,7 @@ impl Machine {
             } if self.cancelled.contains(&(*run, *attempt)) => Some(Fact::CameLate {
                 run: *run,
                 attempt: *attempt,
-                late: Late::Spent(spent.clone()),
+                late: LateOutput::Spent(spent.clone()),
             }),
             Input::RunEnded { run, attempt, end } if self.cancelled.remove(&(*run, *attempt)) => {
                 match end.clone() {
@@ -351,7 +355,7 @@ impl Machine {
                     } => Some(Fact::CameLate {
                         run: *run,
                         attempt: *attempt,
-                        late: Late::Answer {
+                        late: LateOutput::Answer {
                             text,
                             partial,
                             usage,
@@ -364,40 +368,41 @@ impl Machine {
         }
     }
 
-    /// The effects that are due and were not asked for, and cancellations of what is no longer.
-    fn ask(&mut self, now: Timestamp) -> Vec<Effect> {
-        let due = pending_effects::keys(&self.state, &self.asked, now);
-        let asked: BTreeSet<Key> = due.iter().copied().collect();
-        let dropped = self.asked.difference(&asked);
+    /// The effects that are due and not requested yet, and cancellations of effects that are no
+    /// longer due.
+    fn request_effects(&mut self, now: Timestamp) -> Vec<Effect> {
+        let due = pending_effects::due_keys(&self.state, &self.requested, now);
+        let due_set: BTreeSet<EffectKey> = due.iter().copied().collect();
+        let dropped = self.requested.difference(&due_set);
         let mut effects = Vec::new();
         for key in dropped {
-            if let Key::Run(run, attempt) = key {
+            if let EffectKey::Run(run, attempt) = key {
                 self.cancelled.insert((*run, *attempt));
             }
             effects.extend(pending_effects::cancellation(*key));
         }
-        let new = due.into_iter().filter(|key| !self.asked.contains(key));
+        let new = due.into_iter().filter(|key| !self.requested.contains(key));
         effects.extend(new.filter_map(|key| pending_effects::effect(&self.state, key)));
-        self.asked = asked;
+        self.requested = due_set;
         effects
     }
 
-    /// The same where only one run can be due and what it was asked for is settled.
-    fn ask_for(&mut self, run: RunId, now: Timestamp) -> Vec<Effect> {
-        let due = pending_effects::keys_of_run(&self.state, run, &self.asked, now);
-        let calls = self.asked.range(pending_effects::calls_of(run));
-        let hooks = self.asked.range(pending_effects::hooks_of(run));
+    /// The same if only one run can be due and its earlier requests are settled.
+    fn request_run_effects(&mut self, run: RunId, now: Timestamp) -> Vec<Effect> {
+        let due = pending_effects::keys_of_run(&self.state, run, &self.requested, now);
+        let calls = self.requested.range(pending_effects::calls_of(run));
+        let hooks = self.requested.range(pending_effects::hooks_of(run));
         let calls = calls.chain(hooks).copied();
-        let dropped: Vec<Key> = calls.filter(|key| !due.contains(key)).collect();
+        let dropped: Vec<EffectKey> = calls.filter(|key| !due.contains(key)).collect();
         for key in &dropped {
-            self.asked.remove(key);
+            self.requested.remove(key);
         }
         let cancelled = dropped
             .into_iter()
             .filter_map(pending_effects::cancellation);
         let mut effects: Vec<Effect> = cancelled.collect();
         for key in due {
-            if self.asked.insert(key) {
+            if self.requested.insert(key) {
                 effects.extend(pending_effects::effect(&self.state, key));
             }
         }

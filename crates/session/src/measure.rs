@@ -1,5 +1,5 @@
-//! When a provider is asked for its own count of a context: where its tokens are only estimated, and
-//! whether the context is compacted, or fits, lies within the error of the estimate.
+//! Decides when a provider counts a context: if its tokens are only estimated, and the error of the
+//! estimate affects whether the context is compacted or fits.
 
 use std::sync::Arc;
 
@@ -14,27 +14,27 @@ use crate::pending_effects;
 use crate::state::State;
 use crate::turn::{Phase, Turn};
 
-/// How far a count of the provider's may be off: it grows by what its agents are told besides.
+/// The error of a provider's count: the texts of the agents beside the context add to it.
 const MEASURED_BAND: Ppm = Ppm::percent(1);
 /// Millionths in one.
 const ONE: u128 = 1_000_000;
 
-/// A context to be counted by its provider.
+/// A context that its provider should count.
 #[derive(Clone, Debug)]
 pub struct MeasureRequest {
-    /// For this turn.
+    /// The turn.
     pub turn: TurnId,
-    /// The agent whose model's count it is.
+    /// The agent whose model counts.
     pub agent: Arc<Definition>,
-    /// The context as it would be frozen now.
+    /// The context as a freeze would make it now.
     pub snapshot: Arc<Snapshot>,
-    /// What it is estimated to have, system text and tools included.
+    /// Its estimated size, system text and tools included.
     pub estimated: Tokens,
 }
 
-/// The first agent for whose model the error of the estimate decides, of those nobody was asked
-/// about.
-pub(crate) fn wanted(state: &State, turn: &Turn) -> Option<(Arc<Definition>, Tokens)> {
+/// The first agent that was not measured yet and for whose model the error of the estimate affects
+/// a decision.
+pub(crate) fn agent_to_measure(state: &State, turn: &Turn) -> Option<(Arc<Definition>, Tokens)> {
     let begins = turn.steps_planned == 0 && matches!(turn.phase, Phase::Preparing);
     let answers = matches!(turn.accepted.work, Work::Answer { .. });
     let calibrations = &turn.accepted.calibrations;
@@ -51,19 +51,19 @@ pub(crate) fn wanted(state: &State, turn: &Turn) -> Option<(Arc<Definition>, Tok
         .filter(|known| !turn.measured.contains(&known.model));
     open.into_iter().find_map(|known| {
         let tightest = tightest(turn, &known.model)?;
-        let tokens = straddles(state, turn, &view, tightest, known)?;
+        let tokens = undecided_estimate(state, turn, &view, tightest, known)?;
         Some((tightest.clone(), tokens))
     })
 }
 
-/// Of the agents with that model that are given the context, the one that leaves least.
+/// The agent with this model that gets the context and has the smallest usable window.
 fn tightest<'t>(turn: &'t Turn, model: &str) -> Option<&'t Arc<Definition>> {
     let members = turn.members().filter(|agent| *agent.model == *model);
     members.min_by_key(|agent| agent.limits.window.minus(agent.limits.max_output))
 }
 
-/// The estimate of the context, where its error decides.
-fn straddles(
+/// The estimate of the context, if its error affects a decision.
+fn undecided_estimate(
     state: &State,
     turn: &Turn,
     view: &View<'_>,
@@ -74,18 +74,18 @@ fn straddles(
     let fixed = preamble.get(agent.limits.encoding)?;
     let (needs, digest) = (turn.needs(), agent.digest());
     let assignment = needs.assignment_tokens(digest, &state.preambles)?;
-    let whole = Budget::new(agent.limits, turn.accepted.safety, Tokens::ZERO);
+    let full_budget = Budget::new(agent.limits, turn.accepted.safety, Tokens::ZERO);
     let budget = |usable: Tokens| {
         let usable = usable.minus(fixed.at_most + assignment);
         let results = needs.results(digest, usable);
         Budget {
             usable: usable.minus(results),
-            ..whole
+            ..full_budget
         }
     };
     let (low, high) = (
-        budget(known.estimated(whole.usable)),
-        budget(at_best(known, whole.usable)),
+        budget(known.estimated(full_budget.usable)),
+        budget(lower_bound(known, full_budget.usable)),
     );
     let policy = &turn.accepted.policy;
     let tokens = view.effective(&low)?.tokens;
@@ -93,23 +93,23 @@ fn straddles(
     decides.then(|| tokens + fixed.tokens)
 }
 
-/// Above that it is compacted, or does not fit.
+/// The size above which the context is compacted, or does not fit.
 fn limit(policy: &Policy, budget: &Budget) -> Tokens {
     let trigger = policy.trigger_amount(budget).unwrap_or(budget.usable);
     trigger.min(budget.usable)
 }
 
-/// The estimated tokens that may be no more than so many of the provider's, rounded up.
-fn at_best(known: &Calibration, tokens: Tokens) -> Tokens {
+/// The minimum estimated size of this number of the provider's tokens, rounded up.
+fn lower_bound(known: &Calibration, tokens: Tokens) -> Tokens {
     let share = ONE.saturating_sub(u128::from(known.band.0)).max(1);
     let per_token = u128::from(known.ratio.0.max(1)) * share;
     let estimated = (u128::from(tokens.0) * ONE * ONE).div_ceil(per_token);
     Tokens(u64::try_from(estimated).unwrap_or(u64::MAX))
 }
 
-/// What is known of a model once its provider counted so many tokens where so many were estimated;
-/// what was known before where it did not.
-pub(crate) fn measured(
+/// The calibration of a model after its provider counted `reported` tokens for an estimate;
+/// unchanged if the provider did not count.
+pub(crate) fn updated_calibration(
     before: &Calibration,
     estimated: Tokens,
     reported: Option<Tokens>,
@@ -126,10 +126,10 @@ pub(crate) fn measured(
 }
 
 impl State {
-    /// What the turn waits to have counted by a provider.
+    /// The context of the turn that a provider should count now.
     pub(crate) fn measure_request(&self, turn: TurnId) -> Option<MeasureRequest> {
         let open = self.turns.get(&turn)?;
-        let (agent, estimated) = wanted(self, open)?;
+        let (agent, estimated) = agent_to_measure(self, open)?;
         let view = self.view(self.tree.head(&open.accepted.branch)?, true)?;
         Some(MeasureRequest {
             turn,
@@ -142,7 +142,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    //! What a count makes of what was known.
+    //! Calibrations after a count.
 
     use super::*;
 
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_takes_the_place_of_what_was_estimated() {
+    fn a_count_replaces_the_estimate() {
         let before = known(1_000_000, 200_000);
         let rows = [
             (1_000, Some(1_200), (1_200_000, 10_000)),
@@ -165,15 +165,18 @@ mod tests {
             (0, Some(u64::MAX), (u32::MAX, 10_000)),
         ];
         for (estimated, reported, (ratio, band)) in rows {
-            let after = measured(&before, Tokens(estimated), reported.map(Tokens));
+            let after = updated_calibration(&before, Tokens(estimated), reported.map(Tokens));
             assert_eq!(after, known(ratio, band), "{estimated} {reported:?}");
         }
         let narrow = known(900_000, 5_000);
-        assert_eq!(measured(&narrow, Tokens(10), Some(Tokens(9))), narrow);
+        assert_eq!(
+            updated_calibration(&narrow, Tokens(10), Some(Tokens(9))),
+            narrow
+        );
     }
 
     #[test]
-    fn at_best_an_estimate_is_too_large_by_the_whole_band() {
+    fn the_lower_bound_of_an_estimate_uses_the_whole_band() {
         let rows = [
             (1_000_000, 0, 1_000, 1_000),
             (1_000_000, 200_000, 1_000, 1_250),
@@ -182,7 +185,7 @@ mod tests {
             (1_000_000, 4_000_000, 1, 1_000_000),
         ];
         for (ratio, band, tokens, expected) in rows {
-            let best = at_best(&known(ratio, band), Tokens(tokens));
+            let best = lower_bound(&known(ratio, band), Tokens(tokens));
             assert_eq!(best, Tokens(expected), "{ratio} {band}");
         }
     }

@@ -1,10 +1,10 @@
-//! Holds effects back until the events that led to them are on disk.
+//! Holds effects back until the events that caused them are on disk.
 
 use std::collections::VecDeque;
 
 use crate::pending_effects::Effect;
 
-/// Effects that wait for their intent to become durable, in the order of the journal.
+/// Effects that wait until their intent is durable, in journal order.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
     waiting: VecDeque<(u64, Effect)>,
@@ -20,9 +20,9 @@ impl Outbox {
         }
     }
 
-    /// Takes the effects decided together with the journal's events up to `seq`, which never
-    /// goes down; gives back those that may be carried out at once. A cancellation of what still
-    /// waits takes it out: carried out in that order, it would come too early.
+    /// Takes the effects of the journal's events up to `seq`, which never decreases, and returns
+    /// those that may be carried out at once. A cancellation removes the effect that it cancels if
+    /// that is still waiting: in journal order, the cancellation would come too early.
     pub fn put(&mut self, seq: u64, effects: Vec<Effect>) -> Vec<Effect> {
         let mut now = Vec::new();
         for effect in effects {
@@ -38,7 +38,7 @@ impl Outbox {
         now
     }
 
-    /// The journal is on disk up to `seq`: gives the effects that waited for it, in order.
+    /// The journal is on disk up to `seq`: returns the effects that waited for it, in order.
     pub fn committed(&mut self, seq: u64) -> Vec<Effect> {
         self.durable = self.durable.max(seq);
         let ready = self
@@ -52,7 +52,7 @@ impl Outbox {
             .collect()
     }
 
-    /// Up to where the journal is known to be on disk.
+    /// The sequence number up to which the journal is known to be on disk.
     pub fn durable(&self) -> u64 {
         self.durable
     }

@@ -1,4 +1,4 @@
-//! What a session is waiting for, derived from its state alone.
+//! The effects that a session waits for, derived from its state alone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use crate::assignment::{CompactionJob, HookJob, RunAssignment, ToolJob, hook_of_
 use crate::event::{HookPlace, HookPoint};
 use crate::measure::{self, MeasureRequest};
 use crate::run::Run;
-use crate::run::calls::{CallPlace, Status};
+use crate::run::calls::{CallPlace, CallStatus};
 use crate::state::State;
 use crate::turn::{Phase, Turn};
 
-/// Something somebody else is to do, or that is to happen.
+/// An action of the runtime, or a point in time.
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// Count texts; answer with [`crate::Input::Counted`].
     Count(CountRequest),
-    /// Have a context counted by its provider; answer with [`crate::Input::Measured`].
+    /// Have a provider count a context; answer with [`crate::Input::Measured`].
     Measure(Box<MeasureRequest>),
     /// Carry out a compaction step; answer with [`crate::Input::StepDone`] or `StepFailed`.
     Compact(Box<CompactionJob>),
@@ -39,13 +39,13 @@ pub enum Effect {
     CancelRun(RunId),
     /// Stop the compaction step of a turn that has ended; no answer is expected.
     CancelCompaction(TurnId),
-    /// Send [`crate::Input::Tick`] at that time.
+    /// Send [`crate::Input::Tick`] at this time.
     Wake(Timestamp),
 }
 
 impl Effect {
     /// Whether its intent must be on disk before it is carried out: it costs money, starts a
-    /// program or may be seen outside. The others only compute.
+    /// program or is visible outside. The other effects only compute.
     pub fn needs_durable_intent(&self) -> bool {
         matches!(
             self,
@@ -57,31 +57,31 @@ impl Effect {
 /// Texts to count.
 #[derive(Clone, Debug)]
 pub struct CountRequest {
-    /// For this turn.
+    /// The turn.
     pub turn: TurnId,
-    /// In this encoding.
+    /// The encoding.
     pub encoding: Encoding,
     /// Messages without a count, oldest first.
     pub messages: Vec<Arc<Message>>,
-    /// System text and tools, and what agents are told besides, where it is not counted: each with
-    /// what its count is known by.
+    /// Uncounted system text and tools, and uncounted texts of agents beside the context, each with
+    /// the digest under which its count is stored.
     pub texts: Vec<(Digest, String)>,
 }
 
-/// A snapshot to render once per kind of prompt.
+/// A snapshot to render, once per kind of prompt.
 #[derive(Clone, Debug)]
 pub struct RenderRequest {
-    /// For this turn.
+    /// The turn.
     pub turn: TurnId,
     /// The frozen context.
     pub snapshot: Arc<Snapshot>,
-    /// The agents that will be sent it, each once, by the digests of their definitions.
+    /// The agents that get it, without duplicates, by definition digest.
     pub definitions: Vec<(Digest, Arc<Definition>)>,
 }
 
-/// Names an effect, so that it is asked for once.
+/// Identifies an effect, so that it is requested once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key {
+pub(crate) enum EffectKey {
     Count(TurnId, Encoding),
     Measure(TurnId, u32),
     Compact(TurnId, u32, u32),
@@ -92,22 +92,27 @@ pub(crate) enum Key {
     Wake(Timestamp),
 }
 
-/// The longest pause before a new attempt of its own accord.
+/// The maximum pause before a new attempt.
 pub(crate) const BACKOFF_MAX_MS: u64 = 30_000;
-/// The longest that a provider which cannot be had is waited for before that.
+/// The maximum additional wait for an unavailable provider.
 pub(crate) const WAIT_MAX_MS: u64 = 120_000;
-/// The longest a new attempt is ever put off. A time further ahead means that the clock was set
-/// back since, and is not waited for.
-const PUT_OFF_MAX_MS: u64 = BACKOFF_MAX_MS + WAIT_MAX_MS;
+/// The maximum delay of a new attempt. A later time means that the clock was set back, and is
+/// ignored.
+const DELAY_MAX_MS: u64 = BACKOFF_MAX_MS + WAIT_MAX_MS;
 
-/// What the open turns are waiting for, each turn's in the order of its runs; `asked` is what
-/// somebody was asked for before. Costs the number of turns at work and of their runs.
-pub(crate) fn keys(state: &State, asked: &BTreeSet<Key>, now: Timestamp) -> Vec<Key> {
+/// The effects that open turns wait for, for each turn in the order of its runs; `requested` has the
+/// effects that are already requested. The cost depends on the number of active turns and of their
+/// runs.
+pub(crate) fn due_keys(
+    state: &State,
+    requested: &BTreeSet<EffectKey>,
+    now: Timestamp,
+) -> Vec<EffectKey> {
     let mut keys = Vec::new();
-    for turn in state.turns_at_work() {
+    for turn in state.active_turns() {
         let id = turn.accepted.id;
-        keys.extend(state.next_deadline(turn).map(Key::Wake));
-        keys.extend(turn.hooks_due.first().copied().map(Key::Hook));
+        keys.extend(state.next_deadline(turn).map(EffectKey::Wake));
+        keys.extend(turn.hooks_due.first().copied().map(EffectKey::Hook));
         match &turn.phase {
             Phase::Queued => {}
             Phase::Preparing => {
@@ -115,100 +120,115 @@ pub(crate) fn keys(state: &State, asked: &BTreeSet<Key>, now: Timestamp) -> Vec<
                     .encodings()
                     .into_iter()
                     .filter(|e| !counted(state, turn, *e));
-                keys.extend(missing.map(|encoding| Key::Count(id, encoding)));
-                if measure::wanted(state, turn).is_some() {
-                    keys.push(Key::Measure(id, turn.measured.len() as u32));
+                keys.extend(missing.map(|encoding| EffectKey::Count(id, encoding)));
+                if measure::agent_to_measure(state, turn).is_some() {
+                    keys.push(EffectKey::Measure(id, turn.measured.len() as u32));
                 }
             }
             // Hooks are asked before the step is carried out.
             Phase::Compacting(_) if !turn.hooks_due.is_empty() => {}
             Phase::Compacting(_) => {
-                keys.push(Key::Compact(id, turn.steps_planned, turn.step_failures));
+                keys.push(EffectKey::Compact(
+                    id,
+                    turn.steps_planned,
+                    turn.step_failures,
+                ));
             }
-            Phase::Frozen { .. } if turn.prefixes.0.is_none() => keys.push(Key::Render(id)),
+            Phase::Frozen { .. } if turn.prefixes.0.is_none() => keys.push(EffectKey::Render(id)),
             Phase::Frozen { .. } => {
                 let open = state.runs_of(turn).filter(|run| run.is_open());
-                keys.extend(open.flat_map(|run| keys_of(run, asked, now)));
+                keys.extend(open.flat_map(|run| keys_of(run, requested, now)));
             }
         }
     }
     let ended = state.ended_hooks.values();
-    keys.extend(ended.filter_map(|ended| ended.due.first().copied().map(Key::Hook)));
+    keys.extend(ended.filter_map(|ended| ended.due.first().copied().map(EffectKey::Hook)));
     keys
 }
 
-/// What one run waits for.
+/// The effects that one run waits for.
 pub(crate) fn keys_of_run(
     state: &State,
     run: RunId,
-    asked: &BTreeSet<Key>,
+    requested: &BTreeSet<EffectKey>,
     now: Timestamp,
-) -> Vec<Key> {
+) -> Vec<EffectKey> {
     let Some(run) = state.runs.get(&run).filter(|run| run.is_open()) else {
         return Vec::new();
     };
     let turn = state.turns.get(&run.turn);
     let rendered = turn.is_some_and(|turn| turn.prefixes.0.is_some());
-    let keys = rendered.then(|| keys_of(run, asked, now));
+    let keys = rendered.then(|| keys_of(run, requested, now));
     keys.into_iter().flatten().collect()
 }
 
-/// An attempt of the run, and the calls that are made for it.
-fn keys_of(run: &Run, asked: &BTreeSet<Key>, now: Timestamp) -> impl Iterator<Item = Key> {
+/// An attempt of the run, and its started calls.
+fn keys_of(
+    run: &Run,
+    requested: &BTreeSet<EffectKey>,
+    now: Timestamp,
+) -> impl Iterator<Item = EffectKey> {
     let calls = run.open_calls().filter_map(|(place, call)| {
         let approval = call.planned.approval.as_ref();
         match call.status {
-            Status::Asked { .. } => hook_of_call(place, &call.status).map(Key::Hook),
-            Status::Started => Some(Key::Call(place)),
-            Status::Held => approval.and_then(|held| held.until).map(Key::Wake),
-            Status::Ready | Status::InDoubt | Status::Ended(_) => None,
+            CallStatus::HookPending { .. } => {
+                hook_of_call(place, &call.status).map(EffectKey::Hook)
+            }
+            CallStatus::Started => Some(EffectKey::Call(place)),
+            CallStatus::AwaitingApproval => {
+                approval.and_then(|held| held.until).map(EffectKey::Wake)
+            }
+            CallStatus::Ready | CallStatus::InDoubt | CallStatus::Ended(_) => None,
         }
     });
-    std::iter::once(key_of(run, asked, now)).chain(calls)
+    std::iter::once(key_of(run, requested, now)).chain(calls)
 }
 
-/// What a call of that run is known by.
-pub(crate) fn calls_of(run: RunId) -> std::ops::RangeInclusive<Key> {
-    let place = |round, index| Key::Call(CallPlace { run, round, index });
+/// The key range of the calls of a run.
+pub(crate) fn calls_of(run: RunId) -> std::ops::RangeInclusive<EffectKey> {
+    let place = |round, index| EffectKey::Call(CallPlace { run, round, index });
     place(0, 0)..=place(u32::MAX, u32::MAX)
 }
 
-/// What a hook that is asked about a call of that run is known by.
-pub(crate) fn hooks_of(run: RunId) -> std::ops::RangeInclusive<Key> {
+/// The key range of the hooks about calls of a run.
+pub(crate) fn hooks_of(run: RunId) -> std::ops::RangeInclusive<EffectKey> {
     let key = |round, index, rule| {
         let point = HookPoint::Call(CallPlace { run, round, index });
-        Key::Hook(HookPlace { point, rule })
+        EffectKey::Hook(HookPlace { point, rule })
     };
     key(0, 0, 0)..=key(u32::MAX, u32::MAX, u32::MAX)
 }
 
-/// An attempt that was started stays started, wherever the clock goes.
-fn key_of(run: &Run, asked: &BTreeSet<Key>, now: Timestamp) -> Key {
-    let attempt = Key::Run(run.id, run.attempt);
+/// A started attempt stays started if the clock changes.
+fn key_of(run: &Run, requested: &BTreeSet<EffectKey>, now: Timestamp) -> EffectKey {
+    let attempt = EffectKey::Run(run.id, run.attempt);
     let wait = run.not_before.ms_since(now);
-    let waits = run.attempt > 1 && wait > 0 && wait <= PUT_OFF_MAX_MS as i64;
-    if waits && !asked.contains(&attempt) {
-        Key::Wake(run.not_before)
+    let waits = run.attempt > 1 && wait > 0 && wait <= DELAY_MAX_MS as i64;
+    if waits && !requested.contains(&attempt) {
+        EffectKey::Wake(run.not_before)
     } else {
         attempt
     }
 }
 
-/// What undoes an effect that is no longer asked for.
-pub(crate) fn cancellation(key: Key) -> Option<Effect> {
+/// The effect that cancels an effect.
+pub(crate) fn cancellation(key: EffectKey) -> Option<Effect> {
     match key {
-        Key::Run(run, _) => Some(Effect::CancelRun(run)),
-        Key::Call(place) => Some(Effect::CancelCall(place)),
-        Key::Hook(place) => Some(Effect::CancelHook(place)),
-        Key::Compact(turn, ..) => Some(Effect::CancelCompaction(turn)),
-        Key::Count(..) | Key::Measure(..) | Key::Render(_) | Key::Wake(_) => None,
+        EffectKey::Run(run, _) => Some(Effect::CancelRun(run)),
+        EffectKey::Call(place) => Some(Effect::CancelCall(place)),
+        EffectKey::Hook(place) => Some(Effect::CancelHook(place)),
+        EffectKey::Compact(turn, ..) => Some(Effect::CancelCompaction(turn)),
+        EffectKey::Count(..)
+        | EffectKey::Measure(..)
+        | EffectKey::Render(_)
+        | EffectKey::Wake(_) => None,
     }
 }
 
-/// The effect of that name; none if the state no longer asks for it.
-pub(crate) fn effect(state: &State, key: Key) -> Option<Effect> {
+/// The effect with this key; none if it is no longer due.
+pub(crate) fn effect(state: &State, key: EffectKey) -> Option<Effect> {
     Some(match key {
-        Key::Count(turn, encoding) => {
+        EffectKey::Count(turn, encoding) => {
             let turn = state.turns.get(&turn)?;
             let head = state.tree.head(&turn.accepted.branch);
             let uncounted = head.map(|head| state.tree.uncounted(head, encoding));
@@ -225,9 +245,9 @@ pub(crate) fn effect(state: &State, key: Key) -> Option<Effect> {
                 texts,
             })
         }
-        Key::Measure(turn, _) => Effect::Measure(Box::new(state.measure_request(turn)?)),
-        Key::Compact(turn, ..) => Effect::Compact(Box::new(state.compaction_job(turn)?)),
-        Key::Render(turn) => {
+        EffectKey::Measure(turn, _) => Effect::Measure(Box::new(state.measure_request(turn)?)),
+        EffectKey::Compact(turn, ..) => Effect::Compact(Box::new(state.compaction_job(turn)?)),
+        EffectKey::Render(turn) => {
             let turn = state.turns.get(&turn)?;
             Effect::Render(RenderRequest {
                 turn: turn.accepted.id,
@@ -235,14 +255,14 @@ pub(crate) fn effect(state: &State, key: Key) -> Option<Effect> {
                 definitions: turn.distinct_definitions(),
             })
         }
-        Key::Hook(place) => Effect::AskHook(Box::new(state.hook_job(place)?)),
-        Key::Call(place) => Effect::CallTool(Box::new(state.tool_job(place)?)),
-        Key::Run(run, _) => Effect::Dispatch(Box::new(state.assignment(run)?)),
-        Key::Wake(at) => Effect::Wake(at),
+        EffectKey::Hook(place) => Effect::AskHook(Box::new(state.hook_job(place)?)),
+        EffectKey::Call(place) => Effect::CallTool(Box::new(state.tool_job(place)?)),
+        EffectKey::Run(run, _) => Effect::Dispatch(Box::new(state.assignment(run)?)),
+        EffectKey::Wake(at) => Effect::Wake(at),
     })
 }
 
-/// Whether the turn's branch, its preamble and what its agents are told are counted in an encoding.
+/// Whether the turn's branch, its preamble and the texts of its agents are counted in an encoding.
 pub(crate) fn counted(state: &State, turn: &Turn, encoding: Encoding) -> bool {
     let branch = state.tree.head(&turn.accepted.branch).is_none_or(|head| {
         let node = state.tree.get(head);

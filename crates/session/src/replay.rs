@@ -1,7 +1,7 @@
-//! One turn once more, from the journal: what each of its runs was given.
+//! One turn from the journal, with the inputs of its runs.
 //!
-//! Events are folded up to the turn's end and no further, so that its runs are still there; the
-//! frozen context is rebuilt from its manifest in the state in which it was frozen.
+//! Events are folded up to the end of the turn, so that its runs are still in the state. The frozen
+//! context is rebuilt from its manifest in the state in which it was frozen.
 
 use unisono_context::snapshot::RebuildError;
 use unisono_context::{RunId, TurnId};
@@ -13,7 +13,7 @@ use crate::run::Run;
 use crate::state::State;
 use crate::turn::Turn;
 
-/// A turn as its events left it, up to its end.
+/// A turn after its own events.
 #[derive(Debug)]
 pub struct Replay {
     turn: TurnId,
@@ -23,8 +23,8 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// A replay of that turn, to be given the session's events from the first on.
-    pub fn of(turn: TurnId) -> Replay {
+    /// A replay of this turn. It takes the session's events from the first one on.
+    pub fn new(turn: TurnId) -> Replay {
         Replay {
             turn,
             state: State::default(),
@@ -33,10 +33,10 @@ impl Replay {
         }
     }
 
-    /// Takes the next event; false once the turn has ended and no more are wanted.
+    /// Takes the next event; false after the end of the turn, when no more events are needed.
     ///
     /// # Errors
-    /// The event does not follow from those before it.
+    /// The event does not follow from the events before it.
     pub fn take(&mut self, event: &Event) -> Result<bool, fold::Error> {
         match &event.fact {
             Fact::TurnEnded { turn, outcome } if *turn == self.turn => {
@@ -46,9 +46,9 @@ impl Replay {
             Fact::Frozen { turn, .. } if *turn == self.turn => {
                 self.state.apply(event)?;
                 self.rebuilt = self.state.rebuild_snapshot(self.turn).err();
-                let rooms = self.state.rooms(self.turn);
+                let rooms = self.state.headrooms(self.turn);
                 if let Some(turn) = self.state.turns.get_mut(&self.turn) {
-                    turn.rooms.0 = Some(rooms);
+                    turn.headrooms.0 = Some(rooms);
                 }
             }
             _ => self.state.apply(event)?,
@@ -56,22 +56,22 @@ impl Replay {
         Ok(true)
     }
 
-    /// How many events were taken.
+    /// The number of events taken.
     pub fn events(&self) -> u64 {
         self.state.events()
     }
 
-    /// The turn; none where no such turn was accepted.
+    /// The turn; none if it was not accepted.
     pub fn turn(&self) -> Option<&Turn> {
         self.state.turn(self.turn)
     }
 
-    /// Why its frozen context is not the recorded one.
+    /// The reason why its frozen context differs from the recorded one.
     pub fn snapshot_error(&self) -> Option<&RebuildError> {
         self.rebuilt.as_ref()
     }
 
-    /// How it ended; none: it is open.
+    /// Its outcome; none: it is open.
     pub fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
     }
@@ -83,12 +83,12 @@ impl Replay {
             .flat_map(|turn| self.state.runs_of(turn))
     }
 
-    /// What a run's agent was given; none where the frozen context cannot be rebuilt.
+    /// The input of a run; none if the frozen context cannot be rebuilt.
     pub fn assignment(&self, run: RunId) -> Option<RunAssignment> {
         self.state.assignment(run)
     }
 
-    /// The session as it was before the turn ended.
+    /// The session before the end of the turn.
     pub fn state(&self) -> &State {
         &self.state
     }

@@ -1,14 +1,14 @@
-//! What an agent needs of its model's window besides the context: it is reserved before a
-//! context is planned, so that a context which planning leaves alone always takes its runs.
+//! The part of a model's window that an agent needs besides the context. It is reserved before a
+//! context is planned, so a context that needs no compaction always fits its runs.
 //!
 //! ```text
 //! window │ longest output │ safety │ system, tools │ role, task │ results │ usable
 //! ```
 //!
-//! *Role* is what an agent is told about itself, its tools and those it may delegate to. It
-//! depends on its definition and its team alone, and is counted once for each encoding. *Results*
-//! are what its delegates bring: a share of what is left. Where a context cannot be made small
-//! enough for them, they have what it leaves.
+//! *Role* is the text about the agent itself, its tools and the agents to which it may delegate. It
+//! depends only on its definition and its team, and is counted once per encoding. *Results* are the
+//! results of its delegates: a share of the rest. If a context cannot be made small enough for
+//! them, they get the tokens that it leaves.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -24,21 +24,22 @@ use crate::agent::{ContextMode, Definition, Team};
 use crate::event::DelegationLimits;
 use crate::tool;
 
-/// The tool by which an agent gives a task to another one.
+/// The tool by which an agent delegates a task.
 pub use unisono_context::message::DELEGATE;
 
-/// The most tokens of the words around role and task, and of what a count in pieces misses.
+/// The maximum number of tokens of the fixed words around role and task, and of the error of
+/// counting in pieces.
 const WORDS: Tokens = Tokens(96);
-/// What the task may have that one agent writes to another while it works: a sixteenth of the
-/// window, and no more than that.
+/// The maximum size of a task that one agent writes for another: a sixteenth of the window, at most
+/// this.
 const WRITTEN_TASK: Tokens = Tokens(512);
 const WRITTEN_TASK_SHARE: u64 = 16;
-/// The least that an agent is shown of a result: whose it is, and how it is read.
+/// The minimum size of a result in a prompt: its agent, and how to read it.
 const LEAST_RESULT: Tokens = Tokens(64);
-/// Messages that role and task are sent as.
+/// The number of messages that contain role and task.
 pub const MESSAGES: u64 = 2;
 
-/// What the agents of a team need that are given the context.
+/// The needs of all agents of a team that get the context.
 #[derive(Clone, Debug)]
 pub struct Needs {
     team: Team,
@@ -46,28 +47,28 @@ pub struct Needs {
     client_options: Option<ClientOptions>,
     results: Ppm,
     /// By definition digest.
-    agents: BTreeMap<Digest, Agent>,
+    agents: BTreeMap<Digest, AgentNeeds>,
 }
 
-/// What one of them needs.
+/// The needs of one agent.
 #[derive(Clone, Debug)]
-struct Agent {
+struct AgentNeeds {
     definition: Arc<Definition>,
-    /// What the count of its role is known by.
+    /// Digest under which the count of its role is stored.
     role: Digest,
-    /// Its own tasks. The turn's input is in the context.
+    /// Its own tasks, without the turn's input, which is part of the context.
     tasks: Vec<(Digest, Arc<str>)>,
     is_lead: bool,
-    /// Whether others may write a task for it.
+    /// Whether other agents may write a task for it.
     is_available: bool,
-    /// Whether it is handed what others found, and of how many at least.
-    is_handed: bool,
+    /// Whether it gets results of other agents, and at least how many.
+    gets_results: bool,
     handed: u64,
 }
 
 impl Needs {
-    /// The needs of a team. `digests` are those of its definitions, in the order of
-    /// [`Team::definitions`]; `client_options` are the tools of whoever asks the lead.
+    /// The needs of a team. `digests` are the digests of its definitions, in the order of
+    /// [`Team::definitions`]; `client_options` are the lead's client tools.
     pub fn new(
         team: &Team,
         digests: impl IntoIterator<Item = Digest>,
@@ -85,20 +86,20 @@ impl Needs {
             results: delegation.results,
             agents: BTreeMap::new(),
         };
-        let around = needs.digest_around(&digests);
+        let around = needs.role_digest(&digests);
         let delegates = 1..=team.delegates.len();
         for (place, (definition, digest)) in team.definitions().zip(&digests).enumerate() {
             let is_lead = place == 0;
             if !is_lead && definition.context == ContextMode::TaskOnly {
                 continue;
             }
-            let agent = needs.agents.entry(*digest).or_insert_with(|| Agent {
+            let agent = needs.agents.entry(*digest).or_insert_with(|| AgentNeeds {
                 definition: definition.clone(),
                 role: around.role(*digest, is_lead),
                 tasks: Vec::new(),
                 is_lead,
                 is_available: false,
-                is_handed: false,
+                gets_results: false,
                 handed: 0,
             });
             let stage = !team.lead.pipeline.is_empty() && place > 1;
@@ -109,7 +110,7 @@ impl Needs {
                 false => 0,
             };
             agent.handed = agent.handed.max(before as u64);
-            agent.is_handed |=
+            agent.gets_results |=
                 before > 0 || (level < delegation.depth && may_delegate(definition, team));
             agent.is_available |= place > team.delegates.len();
             let own = place.checked_sub(1).and_then(|at| team.delegates.get(at));
@@ -123,7 +124,7 @@ impl Needs {
         needs
     }
 
-    fn digest_around(&self, digests: &[Digest]) -> Around {
+    fn role_digest(&self, digests: &[Digest]) -> RoleContext {
         let first = 1 + self.team.delegates.len();
         let mut h = Hasher::new("unisono/role", 1);
         h.digest(&self.preamble.digest());
@@ -138,18 +139,18 @@ impl Needs {
             });
             h.finish()
         });
-        Around {
+        RoleContext {
             team,
             client_options,
         }
     }
 
-    /// Whether all that is to be known in an encoding is.
+    /// Whether everything is counted in an encoding.
     pub fn are_counted(&self, encoding: Encoding, counts: &HashMap<Digest, Counts>) -> bool {
         self.uncounted(encoding, counts).next().is_none()
     }
 
-    /// The texts without a count, each with what it is known by.
+    /// The texts without a count, each with its digest.
     pub fn texts(
         &self,
         encoding: Encoding,
@@ -170,7 +171,7 @@ impl Needs {
         &'n self,
         encoding: Encoding,
         counts: &'n HashMap<Digest, Counts>,
-    ) -> impl Iterator<Item = (Digest, &'n Agent, Option<&'n str>)> + 'n {
+    ) -> impl Iterator<Item = (Digest, &'n AgentNeeds, Option<&'n str>)> + 'n {
         let agents = self.agents.values();
         let agents = agents.filter(move |agent| agent.definition.limits.encoding == encoding);
         let texts = agents.flat_map(|agent| {
@@ -184,8 +185,8 @@ impl Needs {
         })
     }
 
-    /// What an agent's role and task need; none while they are not counted, nothing for one that
-    /// is not given the context.
+    /// The tokens of an agent's role and task; none while they are not counted, zero for an agent
+    /// that does not get the context.
     pub fn assignment_tokens(
         &self,
         agent: Digest,
@@ -204,10 +205,10 @@ impl Needs {
         Some(count(&agent.role)? + task + WORDS + limits.per_message.times(MESSAGES))
     }
 
-    /// What of `usable` is for what others hand an agent.
+    /// The part of `usable` that is reserved for results of other agents.
     pub fn results(&self, agent: Digest, usable: Tokens) -> Tokens {
         match self.agents.get(&agent) {
-            Some(agent) if agent.is_handed => {
+            Some(agent) if agent.gets_results => {
                 let least = LEAST_RESULT.times(agent.handed).min(Tokens(usable.0 / 2));
                 self.results.of(usable).max(least)
             }
@@ -215,7 +216,7 @@ impl Needs {
         }
     }
 
-    fn role(&self, agent: &Agent) -> String {
+    fn role(&self, agent: &AgentNeeds) -> String {
         let definition = &*agent.definition;
         let client_options = self.client_options.as_ref().filter(|_| agent.is_lead);
         let names = self.preamble.tools().iter().map(|tool| &*tool.name);
@@ -238,13 +239,13 @@ impl Needs {
     }
 }
 
-/// What roles depend on besides their definitions.
-struct Around {
+/// The values that roles depend on besides their definitions.
+struct RoleContext {
     team: Digest,
     client_options: Option<Digest>,
 }
 
-impl Around {
+impl RoleContext {
     fn role(&self, definition: Digest, is_lead: bool) -> Digest {
         let mut h = Hasher::new("unisono/role-of", 1);
         h.digest(&definition).digest(&self.team);
@@ -255,18 +256,18 @@ impl Around {
     }
 }
 
-/// What an agent is told about itself and what it may do.
+/// The description of an agent for its own prompt.
 #[derive(Clone, Copy, Debug)]
 pub struct Role<'r> {
     /// Its name.
     pub agent: &'r str,
-    /// What it is for.
+    /// Its purpose.
     pub description: &'r str,
     /// Its persona.
     pub instructions: &'r str,
     /// The tools it may call.
     pub allowed: &'r [&'r str],
-    /// The agents it may delegate to: name and description.
+    /// The agents to which it may delegate: name and description.
     pub colleagues: &'r [(&'r str, &'r str)],
     /// The schema of its answer.
     pub output_schema: Option<&'r str>,

@@ -1,6 +1,5 @@
-//! One agent working on one task, as a pure machine: which call comes next follows from the
-//! steps that were recorded ([`next()`]), what of them the model is shown from their tokens
-//! ([`tail`]).
+//! The run of one agent on one task, as a pure machine: the recorded steps determine the next call
+//! ([`next_action`]), and their tokens determine which of them the model gets ([`tail`]).
 
 use std::sync::Arc;
 
@@ -11,21 +10,25 @@ use crate::event::{OpenedRun, RunRole};
 use calls::CallRound;
 
 pub mod calls;
-pub mod handed;
+pub mod excerpts;
 mod next;
 mod retrace;
 mod round;
 pub mod tail;
 
-pub use next::{Bounds, Next, longest_reply, narrowed, next, replied, said, used};
-pub use retrace::{Asked, Diverged, Retraced, retrace};
-pub use round::{Delegation, Round};
+pub use next::{
+    NextAction, RunBounds, last_text, longest_reply, narrowed_headroom, next_action, reply_usage,
+    total_usage,
+};
+pub use retrace::{Divergence, ModelCall, Retraced, retrace};
+pub use round::{DelegationRound, DelegationStatus};
 
 pub use unisono_context::call::{
     Choice, ClientOptions, FallbackUsed, Reply, Sent, Stop, ToolCall, ToolResult, Usage,
 };
 
-/// How the reason begins for which an answer is partial whose last reply was as long as it may be.
+/// The beginning of the reason of a partial answer whose last reply reached the model's output
+/// limit.
 pub const CUT_OFF: &str = "cut off at the model's output limit";
 
 /// A finished step of a run.
@@ -33,7 +36,7 @@ pub const CUT_OFF: &str = "cut off at the model's output limit";
 pub enum Step {
     /// A model replied.
     Model(Reply),
-    /// The tools a reply called have answered, in the order of the calls.
+    /// The results of the tools that a reply called, in the order of the calls.
     Tools(Vec<ToolResult>),
     /// A named step of a custom agent.
     Named {
@@ -42,37 +45,37 @@ pub enum Step {
         /// Its result as JSON text.
         result: Arc<str>,
     },
-    /// The provider found a request too large that had been counted to fit.
+    /// The provider rejected a request as too large although its count fitted.
     Narrowed {
-        /// What the run's own exchange may hold from now on.
+        /// The new headroom of the run's exchange.
         room: Tokens,
-        /// The longest reply from now on; none: as before.
+        /// The new maximum reply; none: unchanged.
         output: Option<Tokens>,
     },
-    /// Something was paid for besides replies.
+    /// A cost in addition to replies.
     Spent(Spent),
-    /// The oldest rounds stand as a summary from now on.
+    /// The oldest rounds are replaced by a summary.
     Summarised {
-        /// How many of the run's first steps it stands for.
+        /// The number of steps at the beginning of the run that it replaces.
         replaced: u32,
         /// The summary.
         text: Arc<str>,
     },
 }
 
-/// What was paid for besides a run's replies: a request of its own that wrote the provider's
-/// cache, a reply that broke off, or one that failed its attempt. Recorded at once, whatever
-/// becomes of the request after it.
+/// A cost in addition to a run's replies: a separate request that wrote the provider's cache, a
+/// reply that broke off, or one that failed its attempt. It is recorded at once, independently of
+/// the further course of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spent {
-    /// What was used.
+    /// The usage.
     pub usage: Usage,
-    /// The model whose it was, where another one stood in for the run's.
+    /// The fallback that caused it; none: the run's own model.
     pub fallback: Option<Arc<str>>,
 }
 
 impl Step {
-    /// What it used.
+    /// The usage of the step.
     pub fn usage(&self) -> Usage {
         match self {
             Step::Model(reply) => reply.usage,
@@ -84,7 +87,7 @@ impl Step {
         }
     }
 
-    /// The model that used it, where another one stood in for the run's.
+    /// The fallback that caused the usage; none: the run's own model.
     pub fn fallback(&self) -> Option<&Arc<str>> {
         match self {
             Step::Model(reply) => reply.fallback.as_ref().map(|by| &by.model),
@@ -96,7 +99,7 @@ impl Step {
         }
     }
 
-    /// The reply, where it is one.
+    /// The reply, if the step is one.
     pub fn reply(&self) -> Option<&Reply> {
         match self {
             Step::Model(reply) => Some(reply),
@@ -104,16 +107,17 @@ impl Step {
         }
     }
 
-    /// Whether it is beside the exchange with the model, and may stand between any others.
-    pub(crate) const fn is_aside(&self) -> bool {
+    /// Whether it is outside the exchange with the model, so that it may come between any other
+    /// steps.
+    pub(crate) const fn is_outside_exchange(&self) -> bool {
         match self {
             Step::Named { .. } | Step::Narrowed { .. } | Step::Spent(_) => true,
             Step::Model(_) | Step::Tools(_) | Step::Summarised { .. } => false,
         }
     }
 
-    /// Whether a request of a model is another one because of it.
-    pub(crate) const fn is_sent(&self) -> bool {
+    /// Whether it changes the next request to the model.
+    pub(crate) const fn changes_request(&self) -> bool {
         match self {
             Step::Model(_) | Step::Tools(_) | Step::Narrowed { .. } | Step::Summarised { .. } => {
                 true
@@ -123,132 +127,132 @@ impl Step {
     }
 }
 
-/// Why an attempt failed.
+/// The cause of a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cause {
+pub enum RunCause {
     /// The worker panicked or was lost.
     Panic,
-    /// The attempt took longer than its agent allows.
+    /// The attempt exceeded the time limit of its agent.
     Timeout,
     /// A program could not be started.
     Spawn,
-    /// A program ended with a failure.
+    /// A program ended with an error.
     Exit,
-    /// What came back is not an answer.
+    /// The output is not an answer.
     BadOutput,
     /// The model failed.
     Model,
-    /// No worker could be had: the queue is full.
+    /// No worker is available: the queue is full.
     Busy,
-    /// The task or its context cannot be worked on.
+    /// The task or its context cannot be processed.
     BadInput,
-    /// The bytes to be sent are not those that were recorded.
+    /// The prompt differs from the recorded one.
     SnapshotMismatch,
-    /// The model's provider cannot be had now.
+    /// The model's provider is unavailable now.
     Unavailable,
-    /// The provider will not take the request: its key, account or model is not in order.
+    /// The provider rejects the request because of its API key, account or model.
     Rejected,
-    /// What is to be sent does not fit the model.
+    /// The request does not fit the model.
     Overflow,
     /// The model declined to answer.
     Refused,
-    /// A budget has not enough left.
+    /// A budget is too small.
     Budget,
-    /// The attempt made no progress for longer than its time.
+    /// The attempt made no progress for too long.
     Stuck,
 }
 
-impl Cause {
-    /// Every cause.
-    pub const ALL: [Cause; 15] = [
-        Cause::Panic,
-        Cause::Timeout,
-        Cause::Spawn,
-        Cause::Exit,
-        Cause::BadOutput,
-        Cause::Model,
-        Cause::Busy,
-        Cause::BadInput,
-        Cause::SnapshotMismatch,
-        Cause::Unavailable,
-        Cause::Rejected,
-        Cause::Overflow,
-        Cause::Refused,
-        Cause::Budget,
-        Cause::Stuck,
+impl RunCause {
+    /// All causes.
+    pub const ALL: [RunCause; 15] = [
+        RunCause::Panic,
+        RunCause::Timeout,
+        RunCause::Spawn,
+        RunCause::Exit,
+        RunCause::BadOutput,
+        RunCause::Model,
+        RunCause::Busy,
+        RunCause::BadInput,
+        RunCause::SnapshotMismatch,
+        RunCause::Unavailable,
+        RunCause::Rejected,
+        RunCause::Overflow,
+        RunCause::Refused,
+        RunCause::Budget,
+        RunCause::Stuck,
     ];
 
     /// The stable code.
     pub const fn code(self) -> &'static str {
         match self {
-            Cause::Panic => "panic",
-            Cause::Timeout => "timeout",
-            Cause::Spawn => "spawn_failed",
-            Cause::Exit => "exit_failure",
-            Cause::BadOutput => "bad_output",
-            Cause::Model => "model_failed",
-            Cause::Busy => "busy",
-            Cause::BadInput => "bad_input",
-            Cause::SnapshotMismatch => "snapshot_mismatch",
-            Cause::Unavailable => "provider_unavailable",
-            Cause::Rejected => "provider_rejected",
-            Cause::Overflow => "context_overflow",
-            Cause::Refused => "refused",
-            Cause::Budget => "budget_exceeded",
-            Cause::Stuck => "stuck",
+            RunCause::Panic => "panic",
+            RunCause::Timeout => "timeout",
+            RunCause::Spawn => "spawn_failed",
+            RunCause::Exit => "exit_failure",
+            RunCause::BadOutput => "bad_output",
+            RunCause::Model => "model_failed",
+            RunCause::Busy => "busy",
+            RunCause::BadInput => "bad_input",
+            RunCause::SnapshotMismatch => "snapshot_mismatch",
+            RunCause::Unavailable => "provider_unavailable",
+            RunCause::Rejected => "provider_rejected",
+            RunCause::Overflow => "context_overflow",
+            RunCause::Refused => "refused",
+            RunCause::Budget => "budget_exceeded",
+            RunCause::Stuck => "stuck",
         }
     }
 
-    /// The code and a reason, for where the reason stands without its cause: an answer in part.
+    /// The code and a reason, for texts that show the reason without its cause: partial answers.
     pub fn describe(self, reason: &str) -> Arc<str> {
         format!("{}: {reason}", self.code()).into()
     }
 
-    /// Whether another attempt may end otherwise.
+    /// Whether another attempt may succeed.
     pub const fn is_retryable(self) -> bool {
         !matches!(
             self,
-            Cause::Spawn
-                | Cause::BadInput
-                | Cause::SnapshotMismatch
-                | Cause::Rejected
-                | Cause::Overflow
-                | Cause::Refused
-                | Cause::Budget
+            RunCause::Spawn
+                | RunCause::BadInput
+                | RunCause::SnapshotMismatch
+                | RunCause::Rejected
+                | RunCause::Overflow
+                | RunCause::Refused
+                | RunCause::Budget
         )
     }
 }
 
-/// How a run ended.
+/// The ending of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// With a result.
     Finished {
-        /// The answer, or what was said with its calls.
+        /// The answer, or the text beside its calls.
         text: Arc<str>,
-        /// Calls of lent tools: whoever asked makes them, and the answer is theirs to go on with.
+        /// Calls of client tools: the client makes them and continues with their results.
         calls: Vec<ToolCall>,
-        /// Set where it is not complete, saying why.
+        /// The reason why it is not complete; none: it is complete.
         partial: Option<Arc<str>>,
-        /// What it used.
+        /// Its usage.
         usage: Usage,
-        /// How long it took, all attempts.
+        /// The duration of all attempts, in milliseconds.
         duration_ms: u64,
     },
-    /// Without one.
+    /// Without a result.
     Failed {
-        /// Why the last attempt failed.
-        cause: Cause,
-        /// What happened.
+        /// The cause of the last failure.
+        cause: RunCause,
+        /// The reason.
         reason: Arc<str>,
-        /// How long it took, all attempts.
+        /// The duration of all attempts, in milliseconds.
         duration_ms: u64,
     },
-    /// Its turn, or the run that gave it its task, ended before it did.
+    /// Its turn or its parent run ended before it.
     Cancelled,
 }
 
-/// A run and what is known of it.
+/// A run and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Its id.
@@ -259,30 +263,30 @@ pub struct Run {
     pub role: RunRole,
     /// The agent.
     pub agent: AgentId,
-    /// Digest of the definition it was opened with.
+    /// Digest of the definition with which it was opened.
     pub definition: Digest,
-    /// The frozen context it was given.
+    /// Its frozen context.
     pub snapshot: Option<SnapshotId>,
-    /// Digest of the prompt bytes it shares.
+    /// Digest of the prefix.
     pub prefix: Digest,
-    /// The attempt under way, from 1.
+    /// The current attempt, from 1.
     pub attempt: u32,
-    /// The attempt may not start before this.
+    /// The earliest start of the attempt.
     pub not_before: Timestamp,
-    /// When it was opened.
+    /// The time at which it was opened.
     pub opened_at: Timestamp,
     /// The number of the event that opened it.
     pub opened_as: u64,
     /// Finished steps, oldest first.
     pub steps: Vec<Arc<Step>>,
-    /// Tasks its agent gave to others, oldest first.
-    pub rounds: Vec<Round>,
+    /// Tasks that its agent delegated, oldest first.
+    pub rounds: Vec<DelegationRound>,
     /// Calls of tools with effects outside, oldest first.
     pub calls: Vec<CallRound>,
-    /// How it ended, once it has.
+    /// Its ending; none: it is open.
     pub ending: Option<Arc<Ending>>,
-    /// Set where its model was asked for the last time because of a budget: after how many steps,
-    /// up to the last that its request depends on, and why.
+    /// Set if its model was called for the last time because of a budget: the number of steps, up
+    /// to the last one that its request depends on, and the reason.
     pub wrapped_up: Option<(usize, Arc<str>)>,
 }
 
@@ -308,19 +312,19 @@ impl Run {
         }
     }
 
-    /// After how many steps its next request is, up to the last that it depends on.
+    /// The number of steps before its next request, up to the last one that the request depends on.
     pub(crate) fn next_request(&self) -> usize {
-        let last = self.steps.iter().rposition(|step| step.is_sent());
+        let last = self.steps.iter().rposition(|step| step.changes_request());
         last.map_or(0, |at| at + 1)
     }
 
-    /// Why its next request was its last one when it was made before, and its reply was lost.
-    pub(crate) fn wraps_up(&self) -> Option<&Arc<str>> {
+    /// The reason why its next request was already made as its last one, if its reply was lost.
+    pub(crate) fn wrap_up_reason(&self) -> Option<&Arc<str>> {
         let (at, why) = self.wrapped_up.as_ref()?;
         (*at == self.next_request()).then_some(why)
     }
 
-    /// Whether it is still to be worked on.
+    /// Whether it has not ended.
     pub fn is_open(&self) -> bool {
         self.ending.is_none()
     }

@@ -1,23 +1,23 @@
-//! Whether a run's next model call is within its budgets, time included.
+//! Decides whether a run's next model call is within its budgets, including time.
 
 use unisono_context::{RunId, Timestamp, TurnId};
 
-use crate::budget::{self, Ask, Level, Resource, Shortage, Tree, Verdict};
+use crate::budget::{self, Level, ReservationRequest, Resource, Shortage, Tree, Verdict};
 use crate::ids;
 use crate::run::Run;
 use crate::state::State;
 use crate::turn::{Phase, Turn};
 
-/// What is left of a time for the last call: a tenth.
+/// The share of the remaining time for the last call: a tenth.
 const LAST_CALL_SHARE: u64 = 10;
 
 impl State {
-    /// What is spent and reserved.
+    /// The spent and reserved amounts.
     pub fn budget(&self) -> &Tree {
         &self.budget
     }
 
-    /// Whether model calls of a run are bounded, so that what they need is to be reserved first
+    /// Whether model calls of a run are limited, so that they must be reserved first
     /// ([`crate::Input::Reserve`]).
     pub fn is_bounded(&self, run: RunId) -> bool {
         let of_run = self.runs.get(&run);
@@ -30,12 +30,12 @@ impl State {
         timed || self.budget.is_bounded(run)
     }
 
-    /// Whether a call of a run may be made now; none where its attempt is not under way. It waits
-    /// only while somebody may free something: `waits` says whose calls wait for their budgets.
+    /// Whether a call of a run may be made now; none if its attempt is not in progress. It waits
+    /// only while an amount may be released: `waits` says which runs' calls wait for their budgets.
     pub fn afford(
         &self,
         (run, attempt): (RunId, u32),
-        ask: &Ask,
+        ask: &ReservationRequest,
         waits: impl Fn(RunId) -> bool,
         now: Timestamp,
     ) -> Option<Verdict> {
@@ -44,12 +44,12 @@ impl State {
                 (known.turn, Some((run, known.opened_at)))
             }
             Some(_) => return None,
-            None => (self.summarising(run, attempt)?, None),
+            None => (self.summarising_turn(run, attempt)?, None),
         };
         let turn = self.turns.get(&turn)?;
         let mut ask = ask.clone();
-        // A call that is made again is made for the same reason, with the same bytes.
-        if let Some(why) = self.runs.get(&run).and_then(Run::wraps_up) {
+        // A repeated call has the same reason and the same bytes.
+        if let Some(why) = self.runs.get(&run).and_then(Run::wrap_up_reason) {
             ask.short.get_or_insert_with(|| why.clone());
         }
         for (level, cap, since) in self.times(turn, opened) {
@@ -79,8 +79,8 @@ impl State {
         }
     }
 
-    /// Whether somebody at a level may free something while a run waits: a call is under way, or a
-    /// run that keeps something goes on by itself.
+    /// Whether an amount at a level may be released while a run waits: a call is in progress, or a
+    /// run with a kept amount can continue by itself.
     fn may_free(&self, level: Level, asker: RunId, waits: &impl Fn(RunId) -> bool) -> bool {
         let turn = self.budget.turn_of(asker);
         let beside = |of: TurnId| match level {
@@ -90,40 +90,45 @@ impl State {
         };
         let turns = self.turns.iter().filter(|(of, _)| beside(**of));
         let mut turns = turns.map(|(_, turn)| turn);
-        turns.any(|turn| self.frees_in(turn, Some(asker), waits)) || self.budget.is_asking(asker)
+        turns.any(|turn| self.frees_in(turn, Some(asker), waits))
+            || self.budget.has_call_under_way(asker)
     }
 
-    /// Whether something of the session's budgets will be freed without anything being freed
-    /// before.
+    /// Whether a part of the session's budgets will be released without any other release before.
     pub fn is_spending(&self, waits: impl Fn(RunId) -> bool) -> bool {
         let mut turns = self.turns.values();
         turns.any(|turn| self.frees_in(turn, None, &waits))
     }
 
     fn frees_in(&self, turn: &Turn, but: Option<RunId>, waits: &impl Fn(RunId) -> bool) -> bool {
-        let summaries = self.budget.is_asking(ids::summaries(turn.accepted.id));
+        let summaries = self
+            .budget
+            .has_call_under_way(ids::summaries(turn.accepted.id));
         let mut runs = self.runs_of(turn).filter(|run| Some(run.id) != but);
-        summaries || runs.any(|run| self.frees(run, waits))
+        summaries || runs.any(|run| self.will_free(run, waits))
     }
 
-    /// The turn for which a step of its compaction asks for summaries, while that is carried out.
-    pub(crate) fn summarising(&self, run: RunId, step: u32) -> Option<TurnId> {
+    /// The turn whose compaction step, in progress, requests summaries.
+    pub(crate) fn summarising_turn(&self, run: RunId, step: u32) -> Option<TurnId> {
         let turn = self.turns.get(&self.budget.turn_of(run)?)?;
         let at_it = matches!(turn.phase, Phase::Compacting(_)) && turn.steps_planned == step;
         at_it.then_some(turn.accepted.id)
     }
 
-    /// Whether what is reserved for a run comes free by itself. One that waits for others, or for
-    /// a person, keeps what it has.
-    fn frees(&self, run: &Run, waits: &impl Fn(RunId) -> bool) -> bool {
-        if self.budget.is_asking(run.id) {
+    /// Whether the reservation of a run will be released by itself. A run that waits for others, or
+    /// for a person, keeps its reservation.
+    fn will_free(&self, run: &Run, waits: &impl Fn(RunId) -> bool) -> bool {
+        if self.budget.has_call_under_way(run.id) {
             return true;
         }
         let held = || run.open_calls().any(|(_, call)| call.waits_for_person());
-        self.budget.keeps(run.id) && !waits(run.id) && run.awaited() == 0 && !held()
+        self.budget.keeps_last_call(run.id)
+            && !waits(run.id)
+            && run.awaited_children() == 0
+            && !held()
     }
 
-    /// When the time of a turn is up, and of which budget.
+    /// The deadline of a turn by its budgets, and the exceeded budget.
     pub(crate) fn turn_deadline(&self, turn: &Turn) -> Option<(Timestamp, Shortage)> {
         let deadlines = self.times(turn, None).filter_map(|(level, cap, since)| {
             let cap = cap?;
@@ -133,8 +138,8 @@ impl State {
         deadlines.min_by_key(|(at, _)| *at)
     }
 
-    /// When a turn has taken longer than its limit, and what that is. None while a person is waited
-    /// for: their time is not the turn's, which has all of its own again once they have decided.
+    /// The time at which a turn exceeds its limit, and the limit. None while a person must decide:
+    /// that time does not count, and the full limit applies again after the decision.
     pub(crate) fn turn_limit(&self, turn: &Turn) -> Option<(Timestamp, u64)> {
         let limit = self.budget.turn_caps(turn.accepted.id)?.limit_ms?;
         let mut calls = self.runs_of(turn).flat_map(|run| run.open_calls());
@@ -149,7 +154,7 @@ impl State {
         ))
     }
 
-    /// When the time of a run is up, by its own budget.
+    /// The deadline of a run by its own budget.
     pub(crate) fn run_deadline(&self, run: RunId) -> Option<(Timestamp, Shortage)> {
         let run = self.runs.get(&run)?;
         let cap = self.budget.run_caps(run.id).time_ms?;
@@ -159,7 +164,7 @@ impl State {
         Some((at, out_of_time(Level::Run, cap)))
     }
 
-    /// The times that bound a turn, and a run of it: the level, the most, since when it runs.
+    /// The time limits of a turn and of one of its runs: level, maximum, start.
     fn times(
         &self,
         turn: &Turn,
@@ -182,7 +187,7 @@ impl State {
         of_run.into_iter().chain(above)
     }
 
-    /// Whether runs of a turn have times of their own.
+    /// Whether runs of a turn have their own time limits.
     pub(crate) fn has_timed_runs(&self, turn: &Turn) -> bool {
         let caps = self.budget.turn_caps(turn.accepted.id);
         caps.is_some_and(|caps| {
@@ -191,7 +196,7 @@ impl State {
         })
     }
 
-    /// The next time at which a budget of an open turn or one of its runs is up.
+    /// The next deadline of an open turn or one of its runs.
     pub(crate) fn next_deadline(&self, turn: &Turn) -> Option<Timestamp> {
         if turn.phase == Phase::Queued {
             return None;
@@ -207,7 +212,8 @@ impl State {
         runs.chain(own).min()
     }
 
-    /// What a session has spent and reserved, over all its turns: what its time must cover.
+    /// The spent and reserved amounts of the session over all its turns, which its grant must
+    /// cover.
     pub fn session_use(&self) -> budget::SessionUse {
         let account = self.budget.session();
         budget::SessionUse {

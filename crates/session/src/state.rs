@@ -25,93 +25,92 @@ use crate::input::RESERVED_LABELS;
 use crate::reserve::Needs;
 use crate::run::Run;
 use crate::run::calls::CallPlace;
-use crate::tool::Rules;
+use crate::tool::ToolRules;
 use crate::turn::{Phase, Turn};
 
-/// Settings of a session's own: by key, dotted, as on a command line. What they mean is not known
-/// here.
+/// The overrides of a session, by dotted key. Their meaning is not known here.
 pub type Settings = BTreeMap<Arc<str>, Arc<str>>;
 
-/// The name of the branch a session starts with.
+/// The name of a session's first branch.
 pub const MAIN: &str = "main";
 
-/// Everything that follows from a session's journal. Changed only by folding events.
+/// The fold of a session's journal. It is changed only by folding events.
 ///
-/// What grows with the journal is shared with copies until one of them is changed: a copy to look
-/// at costs what is open, not what was said.
+/// Growing collections are shared with copies until one side changes: the cost of a copy depends on
+/// the open turns, not on the history.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// Its id; none before it was created.
+    /// Its id; none before its creation.
     pub(crate) id: Option<SessionId>,
     pub(crate) title: Arc<str>,
     pub(crate) system: Arc<str>,
     pub(crate) instructions: Arc<str>,
     pub(crate) labels: BTreeMap<Arc<str>, Arc<str>>,
-    /// Its own settings, for turns that are accepted from now on.
+    /// Its overrides of settings, for turns that are accepted from now on.
     pub(crate) settings: Arc<Settings>,
     pub(crate) tree: Arc<Tree>,
     pub(crate) checkpoints: Arc<Checkpoints>,
     pub(crate) alterations: Arc<Alterations>,
     pub(crate) topics: Arc<Topics>,
-    /// What ends a topic where a message begins with it.
+    /// The phrases that end a topic.
     pub(crate) phrases: Arc<[Arc<str>]>,
     /// The rules about tools for turns that are accepted from now on.
-    pub(crate) tool_rules: Arc<Rules>,
-    /// Calls that a person was asked about and that were decided about.
+    pub(crate) tool_rules: Arc<ToolRules>,
+    /// Calls that a person decided.
     pub(crate) decided_calls: Arc<BTreeSet<CallId>>,
     pub(crate) pinned: Arc<BTreeSet<MessageId>>,
-    /// What system texts with tools cost, and what agents are told besides.
+    /// The counts of system texts with tools, and of the texts of agents beside the context.
     pub(crate) preambles: HashMap<Digest, Counts>,
     pub(crate) definitions: BTreeMap<Digest, Arc<Definition>>,
     /// Turns that have not ended.
     pub(crate) turns: BTreeMap<TurnId, Turn>,
     /// Runs of those turns.
     pub(crate) runs: BTreeMap<RunId, Run>,
-    /// Per branch, the turns that have not ended; the first one works.
+    /// Per branch, the open turns; the first one is active.
     pub(crate) queues: BTreeMap<Arc<str>, VecDeque<TurnId>>,
     pub(crate) ended: Arc<BTreeMap<TurnId, EndedTurn>>,
-    /// Turns that have ended and of which hooks are still to be told.
+    /// Ended turns whose hooks have not all been asked.
     pub(crate) ended_hooks: BTreeMap<TurnId, EndedHooks>,
-    /// What was asked for under a key, by its name, with the digest of the request.
-    pub(crate) keyed: Arc<BTreeMap<Arc<str>, (Digest, Keyed)>>,
-    /// Per branch, messages appended without a turn that wait for the end of the turn at work.
+    /// The requests under a key, by the key's name, with the digest of the request.
+    pub(crate) keyed: Arc<BTreeMap<Arc<str>, (Digest, KeyTarget)>>,
+    /// Per branch, messages appended without a turn that wait for the end of the active turn.
     pub(crate) waiting_messages: BTreeMap<Arc<str>, Vec<NewMessage>>,
     /// Branches whose lead requested a compaction that was not made yet.
     pub(crate) requested_compactions: BTreeSet<Arc<str>>,
-    /// How many calls of tools one reply may make, in turns that are accepted from now on.
+    /// The maximum number of tool calls of one reply, for turns that are accepted from now on.
     pub(crate) call_cap: CallCap,
-    /// The tools that the agents of the newest turn were told of.
-    pub(crate) told: Vec<ToolSpec>,
-    /// For messages that agents wrote here, where their steps are.
-    pub(crate) acts: Arc<HashMap<MessageId, Acts>>,
-    /// What is spent and reserved.
+    /// The tools of the newest turn.
+    pub(crate) newest_tools: Vec<ToolSpec>,
+    /// The locations of the steps behind messages that agents wrote.
+    pub(crate) step_locations: Arc<HashMap<MessageId, StepLocation>>,
+    /// The spent and reserved amounts.
     pub(crate) budget: budget::Tree,
     pub(crate) events: u64,
 }
 
-/// What a key stands for.
+/// The request under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keyed {
+pub enum KeyTarget {
     /// A turn.
     Turn(TurnId),
     /// A message that was appended without one.
     Message(MessageId),
 }
 
-/// How many calls of tools one reply of a model may make.
+/// The maximum number of tool calls of one reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallCap(pub u32);
 
 impl Default for CallCap {
-    /// More than a model that works makes at once.
+    /// More than a working model makes in one reply.
     fn default() -> CallCap {
         CallCap(128)
     }
 }
 
-/// Where the journal has what an agent did before it wrote a message.
+/// The location in the journal of the steps behind a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Acts {
+pub struct StepLocation {
     /// The agent's run.
     pub run: RunId,
     /// The event that opened it.
@@ -120,25 +119,25 @@ pub struct Acts {
     pub last: u64,
 }
 
-/// What is remembered of a turn that ended.
+/// The stored part of an ended turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedTurn {
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
     /// The message with the answer.
     pub answer: Option<MessageId>,
 }
 
-/// A turn that has ended and of which hooks are still to be told.
+/// An ended turn whose hooks have not all been asked.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct EndedHooks {
     pub(crate) branch: Arc<str>,
-    pub(crate) rules: Arc<Rules>,
+    pub(crate) rules: Arc<ToolRules>,
     pub(crate) due: Vec<HookPlace>,
 }
 
-/// The system text of a session and what the project tells every agent, as agents see them.
-pub fn joined(system: &Arc<str>, instructions: &Arc<str>) -> Arc<str> {
+/// The system text of a session and the project's instructions, as one text.
+pub fn full_system_text(system: &Arc<str>, instructions: &Arc<str>) -> Arc<str> {
     match (system.is_empty(), instructions.is_empty()) {
         (_, true) => system.clone(),
         (true, false) => instructions.clone(),
@@ -147,7 +146,7 @@ pub fn joined(system: &Arc<str>, instructions: &Arc<str>) -> Arc<str> {
 }
 
 impl State {
-    /// Its id; none before the first event.
+    /// Its id; none before its creation.
     pub fn id(&self) -> Option<SessionId> {
         self.id
     }
@@ -157,24 +156,24 @@ impl State {
         &self.title
     }
 
-    /// The system text every agent sees first.
+    /// The system text at the beginning of every prompt.
     pub fn system(&self) -> &Arc<str> {
         &self.system
     }
 
-    /// What the project told every agent of the newest turn; may be empty.
+    /// The project's instructions of the newest turn; may be empty.
     pub fn instructions(&self) -> &Arc<str> {
         &self.instructions
     }
 
-    /// Its labels, but for those that this program gives: what of them goes along with a copy.
+    /// Its labels, without those of this program: a copy of the session gets only these.
     pub fn own_labels(&self) -> impl Iterator<Item = (&str, &str)> {
         let all = self.labels.iter();
         all.map(|(name, value)| (&**name, &**value))
             .filter(|(name, _)| !name.starts_with(RESERVED_LABELS))
     }
 
-    /// Its own settings.
+    /// Its overrides of settings.
     pub fn settings(&self) -> &Arc<Settings> {
         &self.settings
     }
@@ -199,107 +198,107 @@ impl State {
         &self.alterations
     }
 
-    /// Where its topics end.
+    /// Its topic ends.
     pub fn topics(&self) -> &Topics {
         &self.topics
     }
 
-    /// The tools that the agents of the newest turn were told of.
+    /// The tools of the newest turn.
     pub fn newest_tools(&self) -> &[ToolSpec] {
-        &self.told
+        &self.newest_tools
     }
 
-    /// Where the steps are of the agent that wrote a message; none where it took none, or the
-    /// message was said by somebody else.
-    pub fn acts(&self, message: MessageId) -> Option<Acts> {
-        self.acts.get(&message).copied()
+    /// The location of the steps of the agent that wrote a message; none if the agent took no step,
+    /// or no agent wrote the message.
+    pub fn step_location(&self, message: MessageId) -> Option<StepLocation> {
+        self.step_locations.get(&message).copied()
     }
 
-    /// Messages that may not be summarised.
+    /// Messages that must not be summarised.
     pub fn pinned(&self) -> &BTreeSet<MessageId> {
         &self.pinned
     }
 
-    /// How many events it is the fold of.
+    /// The number of folded events.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Turns that have not ended, oldest first.
+    /// Open turns, oldest first.
     pub fn open_turns(&self) -> impl Iterator<Item = &Turn> {
         self.turns.values()
     }
 
-    /// A turn that has not ended.
+    /// An open turn.
     pub fn turn(&self, id: TurnId) -> Option<&Turn> {
         self.turns.get(&id)
     }
 
-    /// A run of a turn that has not ended.
+    /// A run of an open turn.
     pub fn run(&self, id: RunId) -> Option<&Run> {
         self.runs.get(&id)
     }
 
-    /// Whether a person was asked about that call and it was decided about.
-    pub fn was_decided(&self, call: CallId) -> bool {
+    /// Whether a person decided this call.
+    pub fn is_decided(&self, call: CallId) -> bool {
         self.decided_calls.contains(&call)
     }
 
-    /// The name of a call of an open turn.
-    pub fn id_of_call(&self, place: CallPlace) -> Option<CallId> {
+    /// The id of a call of an open turn.
+    pub fn call_id(&self, place: CallPlace) -> Option<CallId> {
         let run = self.runs.get(&place.run)?;
         Some(ids::call(run.turn, place))
     }
 
-    /// How a turn ended.
-    pub fn ended(&self, id: TurnId) -> Option<&EndedTurn> {
+    /// An ended turn.
+    pub fn ended_turn(&self, id: TurnId) -> Option<&EndedTurn> {
         self.ended.get(&id)
     }
 
-    /// The turns that ended, oldest first.
+    /// The ended turns, oldest first.
     pub fn ended_turns(
         &self,
     ) -> impl ExactSizeIterator<Item = (TurnId, &EndedTurn)> + DoubleEndedIterator {
         self.ended.iter().map(|(id, turn)| (*id, turn))
     }
 
-    /// The turn that was asked for under a key of that name, and the digest of what was asked.
-    pub fn keyed(&self, name: &str) -> Option<(Digest, TurnId)> {
+    /// The turn that was requested under a key of this name, and the digest of the request.
+    pub fn turn_by_key(&self, name: &str) -> Option<(Digest, TurnId)> {
         match self.keyed.get(name)? {
-            (request, Keyed::Turn(turn)) => Some((*request, *turn)),
-            (_, Keyed::Message(_)) => None,
+            (request, KeyTarget::Turn(turn)) => Some((*request, *turn)),
+            (_, KeyTarget::Message(_)) => None,
         }
     }
 
-    /// What was asked for under a key of that name, and the digest of the request.
-    pub fn key(&self, name: &str) -> Option<(Digest, Keyed)> {
+    /// The object of the request under a key of this name, and the digest of the request.
+    pub fn key_target(&self, name: &str) -> Option<(Digest, KeyTarget)> {
         self.keyed.get(name).copied()
     }
 
-    /// The messages that were appended to a branch without a turn and wait for the end of the one
-    /// at work, oldest first.
+    /// The messages appended to a branch without a turn that wait for the end of the active turn,
+    /// oldest first.
     pub fn waiting_messages(&self, branch: &str) -> &[NewMessage] {
         let waiting = self.waiting_messages.get(branch);
         waiting.map_or(&[], Vec::as_slice)
     }
 
-    /// Whether a message of that id waits on a branch.
+    /// The waiting message with this id.
     pub(crate) fn waiting_message(&self, id: MessageId) -> Option<&NewMessage> {
         let mut waiting = self.waiting_messages.values().flatten();
         waiting.find(|message| message.id == id)
     }
 
-    /// The definitions that turns of this session used.
+    /// The definitions used by turns of this session.
     pub fn definitions(&self) -> impl Iterator<Item = (Digest, &Arc<Definition>)> {
         self.definitions.iter().map(|(digest, of)| (*digest, of))
     }
 
-    /// The definition of that digest, if a turn of this session used it.
+    /// The definition with this digest, if a turn of this session used it.
     pub fn definition(&self, digest: Digest) -> Option<&Arc<Definition>> {
         self.definitions.get(&digest)
     }
 
-    /// What a preamble costs, as far as it was counted.
+    /// The counts of a preamble, as far as they are known.
     pub fn preamble_counts(&self, preamble: &Preamble) -> Counts {
         self.preambles
             .get(&preamble.digest())
@@ -307,18 +306,18 @@ impl State {
             .unwrap_or_default()
     }
 
-    /// What an agent's role and task cost, where that is counted ([`Needs::assignment_tokens`]).
+    /// The tokens of an agent's role and task, if they are counted ([`Needs::assignment_tokens`]).
     pub fn assignment_tokens(&self, needs: &Needs, agent: Digest) -> Option<Tokens> {
         needs.assignment_tokens(agent, &self.preambles)
     }
 
-    /// The roles and tasks without a count, each with what it is known by.
+    /// The roles and tasks without a count, each with its digest.
     pub fn uncounted_roles(&self, needs: &Needs, encoding: Encoding) -> Vec<(Digest, String)> {
         needs.texts(encoding, &self.preambles)
     }
 
-    /// The active context of the branch that ends in `head`; `pending` says that the head is an
-    /// input that waits for its answer.
+    /// The active context of the branch with this `head`; `pending` says that the head is an
+    /// unanswered input.
     pub fn view(&self, head: MessageId, pending: bool) -> Option<View<'_>> {
         View::new(
             &self.tree,
@@ -331,8 +330,13 @@ impl State {
         .map(|view| view.with_topics(&self.topics))
     }
 
-    /// What stands for messages once a checkpoint is taken back on the branch that ends in `head`.
-    pub fn without(&self, head: MessageId, checkpoint: CheckpointId) -> (Checkpoints, Alterations) {
+    /// The checkpoints and alterations of the branch with this `head` after a revert of a
+    /// checkpoint.
+    pub fn without_checkpoint(
+        &self,
+        head: MessageId,
+        checkpoint: CheckpointId,
+    ) -> (Checkpoints, Alterations) {
         let (all, altered) = (&self.checkpoints, &self.alterations);
         reverted(&self.tree, all, altered, head, checkpoint)
     }
@@ -342,8 +346,8 @@ impl State {
         turn.runs.iter().filter_map(|id| self.runs.get(id))
     }
 
-    /// Whether whoever waits for what comes of a run waits for another open one, too.
-    pub(crate) fn is_waited_for_with_others(&self, run: RunId) -> bool {
+    /// Whether the runs that wait for this run also wait for another open one.
+    pub(crate) fn has_awaited_siblings(&self, run: RunId) -> bool {
         let Some(run) = self.runs.get(&run) else {
             return false;
         };
@@ -360,7 +364,7 @@ impl State {
         }
     }
 
-    /// The tools that an agent was lent: the lead answers to whoever asks.
+    /// The client tools of a run: only the lead has any.
     pub(crate) fn client_options(&self, run: &Run) -> Option<&ClientOptions> {
         if run.role != RunRole::Lead {
             return None;
@@ -368,13 +372,13 @@ impl State {
         self.turns.get(&run.turn)?.accepted.work.client_options()
     }
 
-    /// The turns that work on their branches: the first of each queue.
-    pub(crate) fn turns_at_work(&self) -> impl Iterator<Item = &Turn> {
+    /// The active turns: the first of each queue.
+    pub(crate) fn active_turns(&self) -> impl Iterator<Item = &Turn> {
         let first = self.queues.values().filter_map(|queue| queue.front());
         first.filter_map(|id| self.turns.get(id))
     }
 
-    /// The turn that works on a branch.
+    /// The active turn of a branch.
     pub fn active_turn(&self, branch: &str) -> Option<&Turn> {
         self.queues
             .get(branch)?
@@ -382,7 +386,7 @@ impl State {
             .and_then(|id| self.turns.get(id))
     }
 
-    /// The compaction step under way in a turn.
+    /// The compaction step in progress in a turn.
     pub fn step_under_way(&self, turn: TurnId) -> Option<&Plan> {
         match &self.turns.get(&turn)?.phase {
             Phase::Compacting(plan) => Some(plan),
@@ -390,13 +394,13 @@ impl State {
         }
     }
 
-    /// The frozen context of a turn; rebuilt by the machine after a restart.
+    /// The frozen context of a turn. The machine rebuilds it after a restart.
     pub fn snapshot(&self, turn: TurnId) -> Option<&Arc<Snapshot>> {
         self.turns.get(&turn)?.snapshot.0.as_ref()
     }
 
-    /// Rebuilds the frozen context of a turn from its manifest and checks that it is the recorded
-    /// one. Nothing happens where none is frozen.
+    /// Rebuilds the frozen context of a turn from its manifest and compares it with the recorded
+    /// one. Does nothing if no context is frozen.
     pub(crate) fn rebuild_snapshot(&mut self, id: TurnId) -> Result<(), RebuildError> {
         let Some(turn) = self.turns.get_mut(&id) else {
             return Ok(());

@@ -1,7 +1,7 @@
-//! Rules about tools: who may call them, what a repeated call would do, and which calls wait for
-//! a person. Values only; a turn keeps those it was accepted with.
+//! Rules about tools: who may call them, the effect of a repeated call, and which calls wait for a
+//! person. Only values; a turn keeps the rules with which it was accepted.
 //!
-//! Names are matched by patterns in which `*` stands for any text, nothing included.
+//! Names are matched by patterns, in which `*` stands for any text, including the empty one.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use unisono_context::AgentId;
 
 mod hooks;
 
-pub use hooks::{HookEvent, HookRule, Unanswered};
+pub use hooks::{HookEvent, HookFailurePolicy, HookRule};
 
-/// What a call of a tool does when it is made twice, and so what is done about one of which
-/// nobody knows whether it was made.
+/// The effect of a repeated tool call. It determines the handling of a call with an unknown
+/// outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Contract {
-    /// It changes nothing: it is made again.
+    /// No effect: it is repeated.
     Pure,
-    /// Made twice under one key it has one effect: it is made again, under that key.
+    /// One effect for all calls under one key: it is repeated under that key.
     Idempotent,
-    /// Nothing is known of it: it is never made again unless a person says so.
+    /// Unknown: it is repeated only if a person says so.
     #[default]
     AtMostOnce,
 }
 
 impl Contract {
-    /// All of them.
+    /// All contracts.
     pub const ALL: [Contract; 3] = [Contract::Pure, Contract::Idempotent, Contract::AtMostOnce];
 
-    /// As the configuration writes it.
+    /// The name in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Contract::Pure => "pure",
@@ -38,8 +38,8 @@ impl Contract {
         }
     }
 
-    /// The contract of that name.
-    pub fn named(name: &str) -> Option<Contract> {
+    /// The contract with this name.
+    pub fn from_name(name: &str) -> Option<Contract> {
         let mut all = Contract::ALL.into_iter();
         all.find(|contract| contract.name() == name)
     }
@@ -52,18 +52,18 @@ impl Contract {
 
 /// The rules of a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
-    /// The contracts of its tools, by name; a tool that is missing is called at most once.
+pub struct ToolRules {
+    /// The contracts of its tools, by name; a missing tool is called at most once.
     pub contracts: Vec<(Arc<str>, Contract)>,
-    /// Which calls wait for a person.
+    /// The calls that wait for a person.
     pub approvals: Vec<ApprovalRule>,
-    /// How long they wait before they are denied, in milliseconds; none: for ever.
+    /// The time after which a waiting call is denied, in milliseconds; none: no limit.
     pub approval_timeout_ms: Option<u64>,
-    /// The hooks of the turn, in the order in which they are asked.
+    /// The hooks of the turn, in order.
     pub hooks: Vec<HookRule>,
 }
 
-impl Rules {
+impl ToolRules {
     /// The contract of a tool.
     pub fn contract(&self, tool: &str) -> Contract {
         let mut named = self.contracts.iter().filter(|(name, _)| **name == *tool);
@@ -72,22 +72,22 @@ impl Rules {
             .map_or_else(Contract::default, |(_, contract)| *contract)
     }
 
-    /// The hooks that are asked then, by their positions.
-    pub fn hooks_at(&self, event: HookEvent) -> impl Iterator<Item = u32> {
+    /// The positions of the hooks for this event.
+    pub fn hooks_for(&self, event: HookEvent) -> impl Iterator<Item = u32> {
         let all = (0..).zip(&self.hooks);
-        let asked = all.filter(move |(_, hook)| hook.events.contains(&event));
-        asked.map(|(index, _)| index)
+        let due = all.filter(move |(_, hook)| hook.events.contains(&event));
+        due.map(|(index, _)| index)
     }
 
-    /// The hooks that are asked before a call of that tool, by their positions.
+    /// The positions of the hooks before a call of this tool.
     pub fn hooks_before(&self, tool: &str) -> Vec<u32> {
         let all = (0..).zip(&self.hooks);
-        let asked = all.filter(|(_, hook)| hook.is_about(tool));
-        asked.map(|(index, _)| index).collect()
+        let due = all.filter(|(_, hook)| hook.applies_to(tool));
+        due.map(|(index, _)| index).collect()
     }
 
-    /// The first rule by which a call waits for a person. `fields` are its arguments, each value
-    /// as text under the names that lead to it, joined by dots; those of a list under one name.
+    /// The first rule that requires an approval of a call. `fields` are its arguments: each value
+    /// as text under its dotted path; all values of a list have the same path.
     pub fn approval(
         &self,
         agent: &AgentId,
@@ -95,27 +95,27 @@ impl Rules {
         fields: &[(Arc<str>, Arc<str>)],
     ) -> Option<&ApprovalRule> {
         let mut rules = self.approvals.iter();
-        rules.find(|rule| rule.is_about(agent, tool, fields))
+        rules.find(|rule| rule.applies_to(agent, tool, fields))
     }
 }
 
-/// Calls that wait for a person. Written `tool`, or `tool(argument=value, …)`, where each of the
-/// arguments has to match.
+/// Calls that wait for a person. Written `tool`, or `tool(argument=value, …)`, in which every
+/// argument must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalRule {
-    /// Whose; none: every agent's.
+    /// The agent; none: every agent.
     pub agent: Option<AgentId>,
-    /// Of which tools: a pattern.
+    /// Pattern of the tools.
     pub tool: Arc<str>,
-    /// With which arguments: names and patterns of their values.
+    /// The arguments: paths, and patterns of their values.
     pub arguments: Vec<(Arc<str>, Arc<str>)>,
 }
 
 impl ApprovalRule {
-    /// Reads a rule.
+    /// Parses a rule.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The reason why the text is invalid.
     pub fn parse(text: &str) -> Result<ApprovalRule, String> {
         let (tool, inner) = match text.split_once('(') {
             None => (text.trim(), None),
@@ -134,7 +134,7 @@ impl ApprovalRule {
                 (Some((name, value)), _) if !name.trim().is_empty() => {
                     arguments.push((name.trim().into(), value.trim().to_owned()));
                 }
-                // A comma that is part of a value.
+                // A comma inside a value.
                 (None, Some((_, value))) => {
                     value.push(',');
                     value.push_str(piece);
@@ -152,7 +152,7 @@ impl ApprovalRule {
         })
     }
 
-    fn is_about(&self, agent: &AgentId, tool: &str, fields: &[(Arc<str>, Arc<str>)]) -> bool {
+    fn applies_to(&self, agent: &AgentId, tool: &str, fields: &[(Arc<str>, Arc<str>)]) -> bool {
         let holds = |(name, pattern): &(Arc<str>, Arc<str>)| {
             let mut values = fields.iter().filter(|(field, _)| field == name);
             values.any(|(_, value)| matches(pattern, value))
@@ -174,10 +174,10 @@ impl Display for ApprovalRule {
     }
 }
 
-/// Whether a text fits a pattern in which each `*` stands for any text.
+/// Whether a text matches a pattern, in which each `*` stands for any text.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
-    // A split has at least one piece.
+    // A split has at least one part.
     let first = pieces.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else {
         return false;
@@ -200,8 +200,8 @@ pub fn matches(pattern: &str, text: &str) -> bool {
 /// The tool by which a lead requests a compaction before the next turn.
 pub const COMPACT: &str = "compact";
 
-/// Whether a definition's list of tools allows one: some pattern of it fits, and none of those
-/// that begin with `!`.
+/// Whether a definition's list of tools allows a tool: at least one pattern matches, and no pattern
+/// that begins with `!`.
 pub fn allows(tools: &[Arc<str>], name: &str) -> bool {
     let (mut allowed, mut denied) = (false, false);
     for pattern in tools {
@@ -215,7 +215,7 @@ pub fn allows(tools: &[Arc<str>], name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Which texts fit which patterns and rules.
+    //! Patterns and rules, and the texts that match them.
 
     use super::*;
 
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_is_not_allowed_again() {
+    fn an_excluded_tool_is_not_allowed_by_another_pattern() {
         let tools = ["recall", "files__*", "!files__delete*"].map(Arc::from);
         for (name, expected) in [
             ("recall", true),
@@ -282,12 +282,12 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_about_its_agent_its_tool_and_its_arguments() {
+    fn a_rule_applies_to_its_agent_tool_and_arguments() {
         let own = |agent: &str, text: &str| ApprovalRule {
             agent: Some(agent.into()),
             ..ApprovalRule::parse(text).unwrap()
         };
-        let rules = Rules {
+        let rules = ToolRules {
             contracts: vec![("files__read".into(), Contract::Pure)],
             approvals: vec![
                 own("intern", "files__*"),

@@ -1,8 +1,8 @@
-//! Where topics end: decided before a context is frozen, for the messages that came since.
+//! Topic ends: decided before a context is frozen, for the messages since the last decision.
 //!
-//! A message opens the next topic where it begins with a phrase that says so, comes after a
-//! silence, makes the topic too large, or follows one that a person sealed; the first of these
-//! that holds is recorded. A message alone is no topic, and no unit is divided.
+//! A message opens the next topic if it begins with a phrase for that, comes after a silence, makes
+//! the topic too large, or follows a topic that a person ended. The first reason that applies is
+//! recorded. A topic has at least two messages, and no unit is divided.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use unisono_context::{Ordinal, Tokens};
 use crate::state::State;
 
 impl State {
-    /// Where topics end in what nothing was decided about; none where that is decided, or of no
-    /// account under the policy. Costs the number of these messages.
+    /// The topic ends in the undecided messages; none if all are decided, or the policy does not
+    /// use topics. The cost depends on the number of these messages.
     pub fn undecided_topics(
         &self,
         view: &View<'_>,
@@ -30,7 +30,7 @@ impl State {
         let tiers = policy.tiers()?;
         let open = !self.topics.is_decided(view.head());
         open.then(|| {
-            let rules = Rules {
+            let rules = TopicRules {
                 topics: &self.topics,
                 phrases,
                 tiers,
@@ -42,8 +42,8 @@ impl State {
     }
 }
 
-/// What decides about messages.
-struct Rules<'r> {
+/// The rules for topic ends.
+struct TopicRules<'r> {
     topics: &'r Topics,
     phrases: &'r [Arc<str>],
     tiers: &'r Tiers,
@@ -51,9 +51,9 @@ struct Rules<'r> {
     budgets: &'r Budgets,
 }
 
-/// The topics that end between the last message that was decided about and the head of the view,
-/// oldest first. Costs the number of messages in between.
-fn decide(view: &View<'_>, rules: &Rules<'_>) -> Vec<TopicEnd> {
+/// The topic ends between the last decided message and the head of the view, oldest first. The cost
+/// depends on the number of messages in between.
+fn decide(view: &View<'_>, rules: &TopicRules<'_>) -> Vec<TopicEnd> {
     let (tree, head) = (view.tree(), view.head());
     let path = tree.path(head);
     let mut nodes: Vec<&Node> = path
@@ -64,17 +64,17 @@ fn decide(view: &View<'_>, rules: &Rules<'_>) -> Vec<TopicEnd> {
         return Vec::new();
     };
     let mut before = tree.at(head, Ordinal(oldest.0.saturating_sub(1)));
-    let mut topic = Current::of(view, rules, before);
+    let mut topic = CurrentTopic::of(view, rules, before);
     let units = units(&nodes);
     let mut ends = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
         if let (Some(last), Some(before)) = (units[index], before)
             && node.ordinal().0 > topic.start.0 + 1
-            && let Some(by) = ended_by(view, rules, &topic, before, node, last)
+            && let Some(by) = end_reason(view, rules, &topic, before, node, last)
         {
             let opener = node.ordinal();
             ends.push(TopicEnd { opener, by });
-            topic = Current {
+            topic = CurrentTopic {
                 start: opener,
                 saved: Vec::new(),
             };
@@ -84,38 +84,38 @@ fn decide(view: &View<'_>, rules: &Rules<'_>) -> Vec<TopicEnd> {
     ends
 }
 
-/// The topic that goes on.
-struct Current {
+/// The current topic.
+struct CurrentTopic {
     start: Ordinal,
-    /// Per budget, what was saved in it by cuts and summaries.
+    /// Per budget, the tokens that cuts and summaries saved in it.
     saved: Vec<Tokens>,
 }
 
-impl Current {
-    fn of(view: &View<'_>, rules: &Rules<'_>, last: Option<&Node>) -> Current {
+impl CurrentTopic {
+    fn of(view: &View<'_>, rules: &TopicRules<'_>, last: Option<&Node>) -> CurrentTopic {
         let tree = view.tree();
         let start = last.map_or(Ordinal::FIRST, |last| {
             rules.topics.start(tree, last.message.id)
         });
         let saved = rules.budgets.iter().map(|budget| {
             let standing = Loads::since(view, start, budget).map(|count| count.tokens);
-            raw(view, start, view.len(), budget).minus(standing.unwrap_or_default())
+            full_tokens(view, start, view.len(), budget).minus(standing.unwrap_or_default())
         });
-        Current {
+        CurrentTopic {
             start,
             saved: saved.collect(),
         }
     }
 }
 
-/// What the messages of a range cost in full, with the dialect's overhead.
-fn raw(view: &View<'_>, first: Ordinal, last: Ordinal, budget: &Budget) -> Tokens {
+/// The full size of the messages of a range, with the dialect's overhead.
+fn full_tokens(view: &View<'_>, first: Ordinal, last: Ordinal, budget: &Budget) -> Tokens {
     let cost = view.tree().cost(view.head(), first..=last, budget.encoding);
     let messages = u64::from((last.0 + 1).saturating_sub(first.0));
     cost.unwrap_or_default().tokens + budget.per_message.times(messages)
 }
 
-/// For each message with which a unit begins, the unit's last one.
+/// For each message with which a unit begins, the last message of the unit.
 fn units(nodes: &[&Node]) -> Vec<Option<Ordinal>> {
     let mut units = vec![None; nodes.len()];
     let mut first = Ordinal(u32::MAX);
@@ -131,18 +131,18 @@ fn units(nodes: &[&Node]) -> Vec<Option<Ordinal>> {
     units
 }
 
-/// The strongest reason for the topic to end before a message whose unit ends with `last`.
-fn ended_by(
+/// The strongest reason for a topic end before a message whose unit ends with `last`.
+fn end_reason(
     view: &View<'_>,
-    rules: &Rules<'_>,
-    topic: &Current,
+    rules: &TopicRules<'_>,
+    topic: &CurrentTopic,
     before: &Node,
     node: &Node,
     last: Ordinal,
 ) -> Option<EndedBy> {
     let ends = rules.tiers.ends;
     let holds = |reason: &EndedBy| match reason {
-        EndedBy::Phrase => node.role() == Role::User && is_announced(node, rules.phrases),
+        EndedBy::Phrase => node.role() == Role::User && begins_with_phrase(node, rules.phrases),
         EndedBy::Silence => ends
             .silence_ms
             .is_some_and(|most| node.message.at.ms_since(before.message.at) > most),
@@ -150,7 +150,7 @@ fn ended_by(
             let share = rules.policy.trigger_amount(budget);
             let share = share.map(|amount| rules.tiers.topic.of(amount));
             let saved = topic.saved.get(index).copied().unwrap_or_default();
-            let tokens = raw(view, topic.start, last, budget).minus(saved);
+            let tokens = full_tokens(view, topic.start, last, budget).minus(saved);
             let most = ends.over.zip(share).map(|(part, share)| part.of(share));
             most.is_some_and(|most| tokens > most)
         }),
@@ -159,8 +159,8 @@ fn ended_by(
     EndedBy::ALL.into_iter().find(holds)
 }
 
-/// Whether a message begins with one of the phrases, whatever its capitals, quotes and spaces.
-fn is_announced(node: &Node, phrases: &[Arc<str>]) -> bool {
+/// Whether a message begins with one of the phrases, ignoring case, quotes and spaces.
+fn begins_with_phrase(node: &Node, phrases: &[Arc<str>]) -> bool {
     let text = node.message.parts.iter().find_map(|part| match part {
         Part::Text(text) => Some(text),
         _ => None,
@@ -169,25 +169,25 @@ fn is_announced(node: &Node, phrases: &[Arc<str>]) -> bool {
 }
 
 fn begins_with(text: &str, phrase: &str) -> bool {
-    let mut said = plain(text);
-    let mut wanted = plain(phrase).peekable();
+    let mut characters = normalised(text);
+    let mut wanted = normalised(phrase).peekable();
     if wanted.peek().is_none() {
         return false;
     }
     let mut last = ' ';
     for c in wanted {
-        if said.next() != Some(c) {
+        if characters.next() != Some(c) {
             return false;
         }
         last = c;
     }
-    // Not where a word goes on: "moving on" is no "moving onwards".
-    let next = said.next();
+    // Only at the end of a word: "moving on" does not match "moving onwards".
+    let next = characters.next();
     !last.is_alphanumeric() || !next.is_some_and(|c| c.is_alphanumeric() || c == '\'')
 }
 
-/// Small letters, straight apostrophes, single spaces, from the first letter on.
-fn plain(text: &str) -> impl Iterator<Item = char> + '_ {
+/// Lower case, straight apostrophes, single spaces, from the first letter on.
+fn normalised(text: &str) -> impl Iterator<Item = char> + '_ {
     let text = text.trim_start_matches(|c: char| !c.is_alphanumeric());
     let mut space = false;
     text.chars()

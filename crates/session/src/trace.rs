@@ -1,5 +1,5 @@
-//! What a journal tells of turns and their runs, those that have ended included: folded from its
-//! events, for people who look back. A live session keeps only what is open.
+//! The history of turns and runs, ended ones included, folded from the events of a journal, for
+//! display. A live session keeps only open turns.
 
 mod answered;
 
@@ -12,56 +12,58 @@ use unisono_context::compaction::{Plan, Step as Planned};
 use unisono_context::{Digest, RunId, SnapshotId, Timestamp, Tokens, TurnId};
 
 use crate::agent::Definition;
-use crate::event::{AcceptedTurn, DelegatedCall, Event, Fact, Late, OpenedRun, Outcome, RunRole};
+use crate::event::{
+    AcceptedTurn, DelegatedCall, Event, Fact, LateOutput, OpenedRun, Outcome, RunRole,
+};
 use crate::run::{Ending, Step, Usage};
 
 pub use answered::AnsweredCalls;
 
-/// When something was recorded, and as which event.
+/// The time and the number of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// The number of the event in its session, from 1.
     pub seq: u64,
-    /// When.
+    /// The time.
     pub at: Timestamp,
 }
 
 /// A turn from its acceptance to its end.
 #[derive(Clone, Debug)]
 pub struct TurnTrace {
-    /// What was accepted.
+    /// The accepted turn.
     pub accepted: (Moment, AcceptedTurn),
-    /// When its input was appended.
+    /// The time at which its input was appended.
     pub started: Option<Moment>,
-    /// The compaction steps that were decided.
+    /// The planned compaction steps.
     pub plans: Vec<(Moment, Plan)>,
-    /// The checkpoints that came of them, by number.
+    /// The numbers of the checkpoints that they made.
     pub checkpoints: Vec<u32>,
-    /// What they made of the context; none where nothing was planned.
-    pub compacted: Option<Compacted>,
+    /// The effect of its compaction; none if nothing was planned.
+    pub compacted: Option<CompactionTrace>,
     /// The frozen context.
     pub frozen: Option<(Moment, SnapshotId)>,
     /// Its runs in the order in which they were opened.
     pub runs: Vec<RunId>,
-    /// How it ended.
+    /// Its outcome.
     pub ended: Option<(Moment, Outcome)>,
 }
 
-/// What the compaction of a turn made of its context, in tokens of the budget that it was planned
-/// for.
+/// The effect of a turn's compaction on its context, in tokens of the budget for which it was
+/// planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compacted {
+pub struct CompactionTrace {
     /// Before the first step.
     pub before: Tokens,
-    /// After the newest one; none while that is not known.
+    /// After the newest step; none while it is unknown.
     pub after: Option<Tokens>,
-    /// Whether a step kept less than the preset, or a person, asks for.
+    /// Whether a step kept less than the preset, or a person, requested.
     pub tightened: bool,
 }
 
 impl TurnTrace {
     fn planned(&mut self, now: Moment, plan: &Plan) {
-        let so_far = self.compacted.get_or_insert(Compacted {
+        let so_far = self.compacted.get_or_insert(CompactionTrace {
             before: plan.before,
             after: None,
             tightened: false,
@@ -71,7 +73,7 @@ impl TurnTrace {
         self.plans.push((now, plan.clone()));
     }
 
-    /// The newest step took the place of so many tokens and puts so many there.
+    /// Applies the newest step: it removes the first number of tokens and adds the second.
     fn carried_out(&mut self, tokens: impl FnOnce(&Plan) -> Option<(Tokens, Tokens)>) {
         let (Some(so_far), Some((_, plan))) = (&mut self.compacted, self.plans.last()) else {
             return;
@@ -91,7 +93,7 @@ impl TurnTrace {
 
     fn altered(&mut self, alterations: &[Alteration]) {
         self.carried_out(|plan| {
-            // What a message had that was cut is not in the plan.
+            // The plan does not have the earlier size of a cut message.
             let Planned::Mask(targets) = &plan.step else {
                 return None;
             };
@@ -111,7 +113,7 @@ impl TurnTrace {
         if let Outcome::Compacted { before, after } | Outcome::Reverted { before, after } = outcome
         {
             let tightened = self.compacted.is_some_and(|so_far| so_far.tightened);
-            self.compacted = Some(Compacted {
+            self.compacted = Some(CompactionTrace {
                 before: *before,
                 after: Some(*after),
                 tightened,
@@ -124,89 +126,91 @@ impl TurnTrace {
 /// A run from its opening to its end.
 #[derive(Clone, Debug)]
 pub struct RunTrace {
-    /// What its agent was given.
+    /// Its input.
     pub opened: (Moment, OpenedRun),
     /// Its definition.
     pub definition: Option<Arc<Definition>>,
-    /// Its stage, from 1, where it works in a pipeline.
+    /// Its stage in a pipeline, from 1.
     pub stage: Option<u32>,
     /// Its finished steps.
     pub steps: Vec<(Moment, Arc<Step>)>,
-    /// Its later attempts: which, and why the one before failed.
+    /// Its later attempts: the number, and the reason of the previous failure.
     pub retries: Vec<(Moment, u32, Arc<str>)>,
-    /// How it ended.
+    /// Its ending.
     pub ended: Option<(Moment, Arc<Ending>)>,
-    /// What came of it after it was cancelled.
-    pub late: Vec<(Moment, Late)>,
-    /// Runs that it gave tasks to and that have not ended.
+    /// Its output after it was cancelled.
+    pub late: Vec<(Moment, LateOutput)>,
+    /// The number of open runs to which it delegated.
     waits_for: u32,
 }
 
-/// How far a run has come.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Status {
-    /// It is worked on, or will be as soon as the session is.
+pub enum RunStatus {
+    /// It is in progress, or will be as soon as the session is live.
     Running,
-    /// For those it gave tasks to.
+    /// It waits for its delegates.
     Waiting,
     /// It has an answer.
     Done,
-    /// It has a part of one.
+    /// It has a partial answer.
     Partial,
-    /// It has none.
+    /// It failed.
     Failed,
-    /// It was stopped.
+    /// It was cancelled.
     Cancelled,
 }
 
-impl Status {
-    /// All of them.
-    pub const ALL: [Status; 6] = [
-        Status::Running,
-        Status::Waiting,
-        Status::Done,
-        Status::Partial,
-        Status::Failed,
-        Status::Cancelled,
+impl RunStatus {
+    /// All statuses.
+    pub const ALL: [RunStatus; 6] = [
+        RunStatus::Running,
+        RunStatus::Waiting,
+        RunStatus::Done,
+        RunStatus::Partial,
+        RunStatus::Failed,
+        RunStatus::Cancelled,
     ];
 
-    /// The stable word.
+    /// The stable name.
     pub const fn name(self) -> &'static str {
         match self {
-            Status::Running => "running",
-            Status::Waiting => "waiting",
-            Status::Done => "done",
-            Status::Partial => "partial",
-            Status::Failed => "failed",
-            Status::Cancelled => "cancelled",
+            RunStatus::Running => "running",
+            RunStatus::Waiting => "waiting",
+            RunStatus::Done => "done",
+            RunStatus::Partial => "partial",
+            RunStatus::Failed => "failed",
+            RunStatus::Cancelled => "cancelled",
         }
     }
 
     /// The status of that name.
-    pub fn named(name: &str) -> Option<Status> {
-        Status::ALL.into_iter().find(|status| status.name() == name)
+    pub fn from_name(name: &str) -> Option<RunStatus> {
+        RunStatus::ALL
+            .into_iter()
+            .find(|status| status.name() == name)
     }
 
-    /// Whether such a run has not ended.
+    /// Whether a run with this status is open.
     pub const fn is_open(self) -> bool {
-        matches!(self, Status::Running | Status::Waiting)
+        matches!(self, RunStatus::Running | RunStatus::Waiting)
     }
 }
 
 impl RunTrace {
-    /// How far it has come.
-    pub fn status(&self) -> Status {
+    /// Its status.
+    pub fn status(&self) -> RunStatus {
         match self.ended.as_ref().map(|(_, ending)| &**ending) {
-            None if self.waits_for > 0 => Status::Waiting,
-            None => Status::Running,
-            Some(Ending::Finished { partial: None, .. }) => Status::Done,
-            Some(Ending::Finished { .. }) => Status::Partial,
-            Some(Ending::Failed { .. }) => Status::Failed,
-            Some(Ending::Cancelled) => Status::Cancelled,
+            None if self.waits_for > 0 => RunStatus::Waiting,
+            None => RunStatus::Running,
+            Some(Ending::Finished { partial: None, .. }) => RunStatus::Done,
+            Some(Ending::Finished { .. }) => RunStatus::Partial,
+            Some(Ending::Failed { .. }) => RunStatus::Failed,
+            Some(Ending::Cancelled) => RunStatus::Cancelled,
         }
     }
 
-    /// What it used: as its answer says, late or not, else what its recorded replies say.
+    /// Its usage: that of its answer, even a late one, otherwise that of its recorded replies.
     pub fn usage(&self) -> Usage {
         if let Some((_, ending)) = &self.ended
             && let Ending::Finished { usage, .. } = **ending
@@ -214,20 +218,20 @@ impl RunTrace {
             return usage;
         }
         let answered = self.late.iter().find_map(|(_, late)| match late {
-            Late::Answer { usage, .. } => Some(*usage),
-            Late::Reply(_) | Late::Spent(_) => None,
+            LateOutput::Answer { usage, .. } => Some(*usage),
+            LateOutput::Reply(_) | LateOutput::Spent(_) => None,
         });
         let steps = self.steps.iter().map(|(_, step)| step.usage());
         let late = self.late.iter().filter_map(|(_, late)| match late {
-            Late::Reply(reply) => Some(reply.usage),
-            Late::Spent(spent) => Some(spent.usage),
-            Late::Answer { .. } => None,
+            LateOutput::Reply(reply) => Some(reply.usage),
+            LateOutput::Spent(spent) => Some(spent.usage),
+            LateOutput::Answer { .. } => None,
         });
         let replied = steps.chain(late);
         answered.unwrap_or_else(|| replied.fold(Usage::NONE, |sum, usage| sum + usage))
     }
 
-    /// The attempt that is, or was the last, from 1.
+    /// The current or last attempt, from 1.
     pub fn attempt(&self) -> u32 {
         self.retries.last().map_or(1, |(_, attempt, _)| *attempt)
     }
@@ -240,14 +244,14 @@ pub struct Trace {
     definitions: BTreeMap<Digest, Arc<Definition>>,
     turns: BTreeMap<TurnId, TurnTrace>,
     runs: BTreeMap<RunId, RunTrace>,
-    /// Tasks that agents gave to others, by run and round.
+    /// Delegated tasks, by run and round.
     rounds: BTreeMap<(RunId, u32), Vec<DelegatedCall>>,
     answered: AnsweredCalls,
 }
 
 impl Trace {
-    /// A trace that begins behind the event of that number, with the definitions that the session
-    /// had by then.
+    /// A trace that begins after the event with this number, with the definitions that the session
+    /// had then.
     pub fn after(
         seq: u64,
         definitions: impl IntoIterator<Item = (Digest, Arc<Definition>)>,
@@ -385,7 +389,7 @@ impl Trace {
         }
     }
 
-    /// The run that gave that one its task.
+    /// The run that delegated the task of a run.
     fn parent_of(&mut self, run: RunId) -> Option<&mut RunTrace> {
         match self.runs.get(&run)?.opened.1.role {
             RunRole::Child { parent, .. } => self.runs.get_mut(&parent),
@@ -393,7 +397,7 @@ impl Trace {
         }
     }
 
-    /// The stage of a run of the pipeline of its turn's lead.
+    /// The stage of a run in the pipeline of its turn's lead.
     fn stage(&self, run: &OpenedRun) -> Option<u32> {
         let RunRole::Delegate { index } = run.role else {
             return None;
@@ -424,14 +428,14 @@ impl Trace {
         ids.filter_map(|id| Some((*id, self.runs.get(id)?)))
     }
 
-    /// What a run's agent was to do.
+    /// The task of a run's agent.
     pub fn task(&self, run: RunId) -> Option<Arc<str>> {
         let (_, opened) = &self.runs.get(&run)?.opened;
         let (_, turn) = &self.turns.get(&opened.turn)?.accepted;
         self.own_task(run).or_else(|| turn.work.input_text())
     }
 
-    /// The task that a run was given for itself; none where it works on the turn's.
+    /// The run's own task; none if it works on the turn's input.
     pub fn own_task(&self, run: RunId) -> Option<Arc<str>> {
         let (_, opened) = &self.runs.get(&run)?.opened;
         let (_, turn) = &self.turns.get(&opened.turn)?.accepted;

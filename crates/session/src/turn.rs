@@ -1,4 +1,4 @@
-//! One open turn: what it is to do, and how far it has come.
+//! An open turn: its definition and its progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -14,10 +14,10 @@ use crate::event::{AcceptedTurn, Calibration, HookPlace, RunRole, Work};
 use crate::ids;
 use crate::reserve::Needs;
 use crate::state::{CallCap, Settings};
-use crate::tool::Rules;
+use crate::tool::ToolRules;
 
-/// Something that follows from the journal and is kept only so as not to work it out again.
-/// Two states that differ in such a value are equal.
+/// A value that follows from the journal and is kept to avoid computing it again. Two states that
+/// differ only in such values are equal.
 #[derive(Clone, Debug, Default)]
 pub struct Cached<T>(pub Option<T>);
 
@@ -27,7 +27,7 @@ impl<T> PartialEq for Cached<T> {
     }
 }
 
-/// As [`Cached`], and worked out when it is first asked for.
+/// Like [`Cached`], but computed at the first use.
 #[derive(Clone, Debug)]
 pub struct Lazy<T>(pub OnceLock<T>);
 
@@ -43,98 +43,98 @@ impl<T> PartialEq for Lazy<T> {
     }
 }
 
-/// The code of a turn that took longer than its limit.
+/// The error code of a turn that exceeded its time limit.
 pub const TIMED_OUT: &str = "timeout";
 
 /// A turn from its acceptance to its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
-    /// What was accepted.
+    /// The accepted turn.
     pub accepted: AcceptedTurn,
     /// Its agents.
     pub team: Team,
-    /// System text and tools as they were when it started.
+    /// System text and tools at its start.
     pub preamble: Preamble,
-    /// When it started.
+    /// The time of its start.
     pub started_at: Timestamp,
-    /// Since when its limit counts: it started, or it was decided about one of its calls.
+    /// The start of its time limit: its start, or the last decision about one of its calls.
     pub counts_from: Timestamp,
-    /// When it was taken up again after a restart; its limit counts anew from then on.
+    /// The time at which it was resumed after a restart; its limit begins again then.
     pub resumed_at: Cached<Timestamp>,
-    /// How far it has come.
+    /// Its progress.
     pub phase: Phase,
-    /// Compaction steps planned so far.
+    /// The number of compaction steps planned so far.
     pub steps_planned: u32,
-    /// The models whose providers were asked for a count of its context.
+    /// The models whose providers were asked to count its context.
     pub measured: Vec<Arc<str>>,
     /// Whether a checkpoint was committed.
     pub covered: bool,
-    /// Whether one of those steps is a repair: a turn makes no second attempt.
+    /// Whether one of its steps is a repair: a turn makes at most one.
     pub repaired: bool,
-    /// Failures of the step under way.
+    /// Failures of the current step.
     pub step_failures: u32,
-    /// Effective tokens when it was first planned.
+    /// Effective tokens at its first plan.
     pub tokens_before: Option<Tokens>,
-    /// The budget they were counted under.
+    /// The budget of that count.
     pub measured_by: Option<Budget>,
     /// Its runs in the order in which they were opened.
     pub runs: Vec<RunId>,
-    /// The lead's.
+    /// The run of its lead.
     pub lead_run: Option<RunId>,
-    /// Those of the fan-out, or of the lead's pipeline, in its order.
+    /// The runs of the fan-out, or of the lead's pipeline, in order.
     pub fan_out: Vec<RunId>,
-    /// How many of its runs have not ended.
+    /// The number of its open runs.
     pub open_runs: u32,
-    /// How many of the fan-out's have not.
+    /// The number of open runs of the fan-out.
     pub open_fan_out: u32,
-    /// Tasks that agents gave to others and for which no run is opened yet.
+    /// Delegated tasks for which no run is opened yet.
     pub unopened: u32,
-    /// Messages it appended itself.
+    /// The number of messages that it appended itself.
     pub messages_appended: u32,
     /// The rules about its tools, and its hooks.
-    pub rules: Arc<Rules>,
-    /// Hooks that are to be asked about it, one after the other.
+    pub rules: Arc<ToolRules>,
+    /// Hooks to ask about it, one after the other.
     pub hooks_due: Vec<HookPlace>,
-    /// What hooks tell the summariser of the step under way.
+    /// Instructions of hooks for the summariser of the current step.
     pub hook_instructions: Vec<Arc<str>>,
-    /// How many calls of tools one reply may make.
+    /// The maximum number of tool calls of one reply.
     pub call_cap: CallCap,
-    /// The session's own settings when it was accepted.
+    /// The session's overrides at its acceptance.
     pub settings: Arc<Settings>,
     /// The frozen context.
     pub snapshot: Cached<Arc<Snapshot>>,
     /// Prefix digests by definition digest, once rendered.
     pub prefixes: Cached<BTreeMap<Digest, Digest>>,
-    /// What the frozen context leaves to each agent, by definition digest, once rendered; why it
-    /// cannot be given to one that is too small.
-    pub rooms: Cached<BTreeMap<Digest, Result<Tokens, Arc<str>>>>,
-    /// What its agents need besides the context, once somebody asks.
+    /// The headroom of each agent beside the frozen context, by definition digest, once rendered,
+    /// or the reason why the agent is too small for it.
+    pub headrooms: Cached<BTreeMap<Digest, Result<Tokens, Arc<str>>>>,
+    /// The needs of its agents besides the context, computed at the first use.
     pub needs: Lazy<Needs>,
 }
 
-/// How far a turn has come.
+/// The progress of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Phase {
     /// Its branch is busy.
     Queued,
     /// Counting, planning.
     Preparing,
-    /// A compaction step is being carried out.
+    /// A compaction step is in progress.
     Compacting(Box<Plan>),
     /// The context is frozen; agents work.
     Frozen {
-        /// What it is.
+        /// The id of the snapshot.
         snapshot: SnapshotId,
-        /// What it is rebuilt from.
+        /// The manifest from which it is rebuilt.
         manifest: Box<Manifest>,
-        /// Whether the delegates' results were handed to the branch.
+        /// Whether the delegates' results are on the branch.
         delivered: bool,
     },
 }
 
-/// The budget of an agent, given the share of its window that stays free, what is known of models
-/// whose tokens are estimated, and what its system text and tools cost. What an estimated model
-/// leaves is told in estimated tokens. `fixed` has what else is reserved ([`crate::reserve`]).
+/// The budget of an agent, given the safety share of its window, the calibrations of models with
+/// estimated tokens, and the size of system text and tools. The budget of an estimated model is in
+/// estimated tokens. `fixed` contains the other reservations ([`crate::reserve`]).
 pub fn budget(
     agent: &Definition,
     safety: Ppm,
@@ -151,7 +151,7 @@ pub fn budget(
 }
 
 impl Turn {
-    /// Milliseconds since it began to work; none before that.
+    /// Milliseconds since its start; none before that.
     pub(crate) fn elapsed_ms(&self, now: Timestamp) -> u64 {
         match self.phase {
             Phase::Queued => 0,
@@ -159,7 +159,7 @@ impl Turn {
         }
     }
 
-    /// The agent in that place of the team, and the digest of its definition.
+    /// The agent with this role in the team, and the digest of its definition.
     pub fn agent(&self, role: RunRole) -> Option<(&Arc<Definition>, Digest)> {
         match role {
             RunRole::Lead => Some((&self.team.lead, self.accepted.lead)),
@@ -172,7 +172,7 @@ impl Turn {
         }
     }
 
-    /// The run in that place, once it is opened.
+    /// The run with this role, once it is opened.
     pub fn run(&self, role: RunRole) -> Option<RunId> {
         match role {
             RunRole::Lead => self.lead_run,
@@ -191,12 +191,12 @@ impl Turn {
         }
     }
 
-    /// Whether its delegates work one after the other: they are the stages of its lead's pipeline.
-    pub fn in_order(&self) -> bool {
+    /// Whether its delegates are the stages of its lead's pipeline and work one after the other.
+    pub fn is_pipeline(&self) -> bool {
         !self.team.lead.pipeline.is_empty()
     }
 
-    /// The available agent of that name, and the digest of its definition.
+    /// The available agent with this name, and the digest of its definition.
     pub fn available(&self, agent: &AgentId) -> Option<(&Arc<Definition>, Digest)> {
         let each = self.team.available.iter().zip(&self.accepted.available);
         let mut named = each.filter(|(known, _)| known.id == *agent);
@@ -205,7 +205,7 @@ impl Turn {
             .map(|(definition, digest)| (definition, *digest))
     }
 
-    /// The places of its team, in the order in which their runs are opened.
+    /// The roles of its team, in the order in which their runs are opened.
     pub fn roles(&self) -> impl Iterator<Item = RunRole> + use<> {
         let fan_out = 0..self.team.delegates.len() as u32;
         fan_out
@@ -213,7 +213,7 @@ impl Turn {
             .chain([RunRole::Lead])
     }
 
-    /// The definitions of its agents with their digests, the lead's first, each once.
+    /// The definitions of its agents with their digests, the lead's first, without duplicates.
     pub fn distinct_definitions(&self) -> Vec<(Digest, Arc<Definition>)> {
         let delegates = self.accepted.delegates.iter().map(|(digest, _)| digest);
         let digests = std::iter::once(&self.accepted.lead)
@@ -226,7 +226,7 @@ impl Turn {
             .collect()
     }
 
-    /// The encodings in which the branch must be counted: those of every agent that gets it.
+    /// The encodings in which the branch must be counted: those of all agents that get it.
     pub fn encodings(&self) -> Vec<Encoding> {
         let mut encodings: Vec<Encoding> =
             self.members().map(|agent| agent.limits.encoding).collect();
@@ -235,7 +235,7 @@ impl Turn {
         encodings
     }
 
-    /// What its agents need besides the context.
+    /// The needs of its agents besides the context.
     pub fn needs(&self) -> &Needs {
         self.needs.0.get_or_init(|| self.work_out_needs())
     }
@@ -258,22 +258,22 @@ impl Turn {
         )
     }
 
-    /// The budget of one agent, given what its system text and tools cost.
+    /// The budget of one agent, given the size of its system text and tools.
     pub(crate) fn budget(&self, agent: &Definition, fixed: Tokens) -> Budget {
         let accepted = &self.accepted;
         budget(agent, accepted.safety, &accepted.calibrations, fixed)
     }
 
-    /// Why an agent cannot be given the frozen context.
-    pub(crate) fn too_small(&self, definition: Digest) -> Option<Arc<str>> {
-        let room = self.rooms.0.as_ref()?.get(&definition)?;
+    /// The reason why an agent is too small for the frozen context.
+    pub(crate) fn too_small_reason(&self, definition: Digest) -> Option<Arc<str>> {
+        let room = self.headrooms.0.as_ref()?.get(&definition)?;
         room.as_ref().err().cloned()
     }
 
-    /// Why the planner is asked next.
+    /// The reason for the next plan.
     pub fn mode(&self) -> Mode {
         match &self.accepted.work {
-            // A repair is no compaction that is under way.
+            // A repair does not count as a compaction in progress.
             Work::Answer { .. } if self.steps_planned == u32::from(self.repaired) => Mode::Check,
             Work::Answer { .. } => Mode::Continue,
             Work::Compact { keep, .. } => Mode::Manual { keep: *keep },
@@ -282,15 +282,15 @@ impl Turn {
         }
     }
 
-    /// Their definitions with their digests, the lead's first, each once.
+    /// Their definitions with their digests, the lead's first, without duplicates.
     pub(crate) fn distinct_members(&self) -> impl Iterator<Item = (Digest, Arc<Definition>)> {
         let all = self.distinct_definitions().into_iter().enumerate();
-        let given =
+        let with_context =
             all.filter(|(at, (_, agent))| *at == 0 || agent.context == ContextMode::Snapshot);
-        given.map(|(_, each)| each)
+        with_context.map(|(_, each)| each)
     }
 
-    /// The lead and every agent it may delegate to that gets the snapshot.
+    /// The lead and every agent to which it may delegate, if they get the snapshot.
     pub(crate) fn members(&self) -> impl Iterator<Item = &Arc<Definition>> {
         let others = self.team.definitions().skip(1);
         let shared = others.filter(|agent| agent.context == ContextMode::Snapshot);

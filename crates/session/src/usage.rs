@@ -1,4 +1,4 @@
-//! What a session's model calls used, by who asked and which model answered.
+//! The usage of a session's model calls, by source and model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,68 +8,68 @@ use unisono_context::checkpoint::{Checkpoint, Writer};
 use unisono_context::cost::Cost;
 use unisono_context::{AgentId, Digest, RunId, TurnId};
 
-use crate::event::{Event, Fact, Late};
+use crate::event::{Event, Fact, LateOutput};
 use crate::run::Ending;
 
-/// Who asked a model.
+/// The source of model calls.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Asker {
+pub enum UsageSource {
     /// An agent.
     Agent(AgentId),
-    /// The writer of summaries.
+    /// Summarisers.
     Summaries,
 }
 
-/// What one asker used of one model.
+/// The usage of one model by one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Used {
-    /// Runs that it took part in, or summaries that it wrote and that were taken.
+pub struct UsageEntry {
+    /// The number of runs that it took part in, or of its summaries that were used.
     pub jobs: u64,
     /// Tokens and cost.
     pub usage: Usage,
 }
 
-/// The use of models, folded from a journal's events.
+/// The usage of models, folded from the events of a journal.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     models: BTreeMap<Digest, Arc<str>>,
-    runs: BTreeMap<RunId, Run>,
-    /// Turns for which summarisers told what they used, reply by reply.
-    told: BTreeSet<TurnId>,
-    used: BTreeMap<(Asker, Arc<str>), Used>,
+    runs: BTreeMap<RunId, OpenRun>,
+    /// Turns whose summarisers reported their usage, reply by reply.
+    reported_turns: BTreeSet<TurnId>,
+    used: BTreeMap<(UsageSource, Arc<str>), UsageEntry>,
 }
 
-/// A run that has not ended, or was cancelled.
+/// A run that is open, or was cancelled.
 #[derive(Clone, Debug)]
-struct Run {
+struct OpenRun {
     agent: AgentId,
     model: Arc<str>,
-    /// What its recorded steps used; its ending says what all of it did.
+    /// The usage of its recorded steps; its ending has the usage of the whole run.
     stepped: Usage,
     /// The models that took part in it.
     asked: Vec<Arc<str>>,
 }
 
-/// What sessions used that are no more.
+/// The usage of deleted sessions.
 #[derive(Clone, Debug, Default)]
-pub struct Deleted {
-    /// How many they are.
+pub struct DeletedUsage {
+    /// The number of sessions.
     pub sessions: u64,
-    /// What they used, all together.
+    /// The sum of their usage.
     pub ledger: Ledger,
 }
 
-impl Deleted {
-    /// Adds others.
-    pub fn add(&mut self, others: &Deleted) {
+impl DeletedUsage {
+    /// Adds other deleted sessions.
+    pub fn add(&mut self, others: &DeletedUsage) {
         self.sessions += others.sessions;
         self.ledger.add(&others.ledger);
     }
 }
 
-/// A sum as it was written down; nothing of it is open any more.
-impl FromIterator<(Asker, Arc<str>, Used)> for Ledger {
-    fn from_iter<I: IntoIterator<Item = (Asker, Arc<str>, Used)>>(rows: I) -> Self {
+/// A stored sum; no run of it is open.
+impl FromIterator<(UsageSource, Arc<str>, UsageEntry)> for Ledger {
+    fn from_iter<I: IntoIterator<Item = (UsageSource, Arc<str>, UsageEntry)>>(rows: I) -> Self {
         let rows = rows
             .into_iter()
             .map(|(asker, model, used)| ((asker, model), used));
@@ -90,7 +90,7 @@ impl Ledger {
             }
             Fact::RunOpened { run } => {
                 let model = self.models.get(&run.definition).cloned();
-                let run_of = Run {
+                let run_of = OpenRun {
                     agent: run.agent.clone(),
                     model: model.unwrap_or_else(|| "?".into()),
                     stepped: Usage::NONE,
@@ -105,33 +105,33 @@ impl Ledger {
                 if let Ending::Finished { usage, .. } = &**ending {
                     self.charge_rest(*run, *usage);
                 }
-                // A cancelled run may still bring what has to be paid for.
+                // A cancelled run may still have late output, which must be paid for.
                 if **ending != Ending::Cancelled {
                     self.runs.remove(run);
                 }
             }
             Fact::CameLate { run, late, .. } => match late {
-                Late::Reply(reply) => {
+                LateOutput::Reply(reply) => {
                     let by = reply.fallback.as_ref().map(|by| by.model.clone());
                     self.charge(*run, by, reply.usage);
                 }
-                Late::Answer { usage, .. } => self.charge_rest(*run, *usage),
-                Late::Spent(spent) => self.charge(*run, spent.fallback.clone(), spent.usage),
+                LateOutput::Answer { usage, .. } => self.charge_rest(*run, *usage),
+                LateOutput::Spent(spent) => self.charge(*run, spent.fallback.clone(), spent.usage),
             },
             Fact::SummariserUsed { turn, model, usage } => {
-                self.told.insert(*turn);
+                self.reported_turns.insert(*turn);
                 let used = self.summaries(model.clone());
                 used.usage = used.usage + *usage;
             }
             Fact::Compacted { turn, checkpoint } => self.summary(*turn, checkpoint),
             Fact::TurnEnded { turn, .. } => {
-                self.told.remove(turn);
+                self.reported_turns.remove(turn);
             }
             _ => {}
         }
     }
 
-    /// Adds what another session used.
+    /// Adds the usage of another session.
     pub fn add(&mut self, other: &Ledger) {
         for (of, used) in &other.used {
             let sum = self.used.entry(of.clone()).or_default();
@@ -140,27 +140,27 @@ impl Ledger {
         }
     }
 
-    /// Who used what, by asker and model.
-    pub fn used(&self) -> impl ExactSizeIterator<Item = (&Asker, &str, &Used)> {
+    /// The usage by source and model.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (&UsageSource, &str, &UsageEntry)> {
         let all = self.used.iter();
         all.map(|((asker, model), used)| (asker, &**model, used))
     }
 
-    /// Runs and summaries, those of which several models took part in once for each.
+    /// The number of runs and summaries; a run with several models counts once per model.
     pub fn jobs(&self) -> u64 {
         self.used.values().map(|used| used.jobs).sum()
     }
 
-    /// All of it together.
+    /// The total usage.
     pub fn total(&self) -> Usage {
         let all = self.used.values();
         all.fold(Usage::NONE, |sum, used| sum + used.usage)
     }
 
-    /// Charges what a whole run used, less what its steps did.
+    /// Charges the usage of a whole run, minus that of its steps.
     fn charge_rest(&mut self, run: RunId, all: Usage) {
         let stepped = self.runs.get(&run).map_or(Usage::NONE, |run| run.stepped);
-        self.charge(run, None, less(all, stepped));
+        self.charge(run, None, subtract(all, stepped));
     }
 
     fn charge(&mut self, run: RunId, fallback: Option<Arc<str>>, usage: Usage) {
@@ -176,25 +176,27 @@ impl Ledger {
         if first {
             run.asked.push(model.clone());
         }
-        let asker = Asker::Agent(run.agent.clone());
+        let asker = UsageSource::Agent(run.agent.clone());
         let used = self.used.entry((asker, model)).or_default();
         used.jobs += u64::from(first);
         used.usage = used.usage + usage;
     }
 
-    fn summaries(&mut self, model: Arc<str>) -> &mut Used {
-        self.used.entry((Asker::Summaries, model)).or_default()
+    fn summaries(&mut self, model: Arc<str>) -> &mut UsageEntry {
+        self.used
+            .entry((UsageSource::Summaries, model))
+            .or_default()
     }
 
     fn summary(&mut self, turn: Option<TurnId>, checkpoint: &Checkpoint) {
         if checkpoint.writer != Writer::Model {
             return;
         }
-        let told = turn.is_some_and(|turn| self.told.contains(&turn));
+        let is_reported = turn.is_some_and(|turn| self.reported_turns.contains(&turn));
         let used = self.summaries(checkpoint.model.clone());
         used.jobs += 1;
-        // An earlier version of this program recorded the cost of a summary and nothing else.
-        if !told {
+        // An earlier version of this program recorded only the cost of a summary.
+        if !is_reported {
             let cost = checkpoint.cost_micros.map(Cost::from_micro_dollars);
             used.usage = used.usage
                 + Usage {
@@ -205,8 +207,8 @@ impl Ledger {
     }
 }
 
-/// What is left of a sum when a part of it is taken away.
-fn less(all: Usage, part: Usage) -> Usage {
+/// The difference of a sum and a part of it.
+fn subtract(all: Usage, part: Usage) -> Usage {
     Usage {
         input: all.input.minus(part.input),
         output: all.output.minus(part.output),
@@ -215,7 +217,7 @@ fn less(all: Usage, part: Usage) -> Usage {
         cache_write: all.cache_write.minus(part.cache_write),
         cost: match (all.cost, part.cost) {
             (Some(all), Some(part)) => Some(Cost(all.0.saturating_sub(part.0))),
-            // Unknown because the part was: the rest is told by nobody.
+            // Unknown because the part was unknown; the rest is never reported.
             (None, _) | (_, None) => None,
         },
     }
@@ -223,7 +225,7 @@ fn less(all: Usage, part: Usage) -> Usage {
 
 #[cfg(test)]
 mod tests {
-    //! Tests of the sums over a journal.
+    //! Sums over a journal.
 
     use unisono_context::call::Reply;
     use unisono_context::{Timestamp, Tokens};
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_steps_used_is_not_counted_again_at_the_end() {
+    fn the_usage_of_steps_is_not_counted_again_at_the_end() {
         let mut ledger = Ledger::default();
         for event in [
             opened(1, "risks"),
@@ -303,7 +305,7 @@ mod tests {
             ledger.take(&event);
         }
         let rows: Vec<_> = ledger
-            .used()
+            .entries()
             .map(|(_, model, used)| (model.to_owned(), used.jobs, used.usage))
             .collect();
         assert_eq!(
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_late_of_a_cancelled_run_was_used() {
+    fn the_late_usage_of_a_cancelled_run_is_counted() {
         let late = |late| {
             event(Fact::CameLate {
                 run: RunId::from_u128(1),
@@ -333,11 +335,11 @@ mod tests {
                 run: RunId::from_u128(1),
                 ending: Arc::new(Ending::Cancelled),
             }),
-            late(Late::Reply(Reply {
+            late(LateOutput::Reply(Reply {
                 usage: used(20, 2, 1),
                 ..Reply::default()
             })),
-            late(Late::Answer {
+            late(LateOutput::Answer {
                 text: "done".into(),
                 partial: None,
                 usage: used(130, 15, 8),

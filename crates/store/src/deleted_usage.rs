@@ -6,7 +6,7 @@
 //! created and deleted.
 
 use unisono_context::SessionId;
-use unisono_session::usage::{Deleted, Ledger};
+use unisono_session::usage::{DeletedUsage, Ledger};
 
 use crate::engine::{self, DELETED_USAGE, Deletion};
 use crate::error::{Error, Fault, Record, Result};
@@ -31,11 +31,11 @@ pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool
             return Ok(false);
         };
         follow(journal, session, &mut ledger, &mut read).await?;
-        let deleted = Deleted {
+        let deleted = DeletedUsage {
             sessions: 1,
             ledger: ledger.clone(),
         };
-        let used = ledger.used().len() > 0;
+        let used = ledger.entries().len() > 0;
         let deletion = Deletion {
             session: id,
             // The events after one that cannot be read are not read either.
@@ -57,7 +57,7 @@ pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool
 }
 
 /// The usage of all deleted sessions.
-pub(crate) async fn read(journal: &Journal) -> Result<Deleted> {
+pub(crate) async fn read(journal: &Journal) -> Result<DeletedUsage> {
     Ok(fold(journal).await?.0)
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn merged(mut entries: Vec<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     if entries.len() < 2 {
         return Ok(entries.pop());
     }
-    let mut all = Deleted::default();
+    let mut all = DeletedUsage::default();
     for (seq, entry) in (1..).zip(&entries) {
         all.add(&entry_of(seq, entry)?);
     }
@@ -101,8 +101,8 @@ async fn follow(
 }
 
 /// The sum of the entries, and their number.
-async fn fold(journal: &Journal) -> Result<(Deleted, u64)> {
-    let (mut all, mut last) = (Deleted::default(), 0);
+async fn fold(journal: &Journal) -> Result<(DeletedUsage, u64)> {
+    let (mut all, mut last) = (DeletedUsage::default(), 0);
     loop {
         let page = journal.engine().read(DELETED_USAGE, last + 1, PAGE).await?;
         let Some(newest) = page.last() else {
@@ -143,7 +143,7 @@ async fn sum_up(journal: &Journal) {
     }
 }
 
-fn encode(deleted: &Deleted) -> Result<Vec<u8>> {
+fn encode(deleted: &DeletedUsage) -> Result<Vec<u8>> {
     record::encode_own(deleted).map_err(|reason| Error::Encode {
         record: Record::Head {
             session: DELETED_USAGE,
@@ -152,11 +152,11 @@ fn encode(deleted: &Deleted) -> Result<Vec<u8>> {
     })
 }
 
-fn decode(bytes: &[u8]) -> std::result::Result<Deleted, Fault> {
+fn decode(bytes: &[u8]) -> std::result::Result<DeletedUsage, Fault> {
     record::decode_own(bytes)
 }
 
-fn entry_of(seq: u64, payload: &[u8]) -> Result<Deleted> {
+fn entry_of(seq: u64, payload: &[u8]) -> Result<DeletedUsage> {
     let session = DELETED_USAGE;
     decode(payload).map_err(|fault| Error::unreadable(Record::Event { session, seq }, fault))
 }
@@ -165,7 +165,7 @@ fn entry_of(seq: u64, payload: &[u8]) -> Result<Deleted> {
 #[cfg(test)]
 pub(crate) fn of_sessions(sessions: u64) -> Vec<u8> {
     let ledger = Ledger::default();
-    encode(&Deleted { sessions, ledger }).unwrap_or_default()
+    encode(&DeletedUsage { sessions, ledger }).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, MutexGuard};
 use unisono_context::SessionId;
 use unisono_session::Event;
-use unisono_session::usage::Deleted;
+use unisono_session::usage::DeletedUsage;
 use uuid::Uuid;
 
 use crate::engine::Cluster;
@@ -306,7 +306,7 @@ impl Journal {
     ///
     /// # Errors
     /// The store failed, or an entry cannot be read.
-    pub async fn deleted(&self) -> Result<Deleted> {
+    pub async fn deleted(&self) -> Result<DeletedUsage> {
         deleted_usage::read(self).await
     }
 

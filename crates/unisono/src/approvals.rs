@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unisono_api::Code;
 use unisono_api::approval::{Approval, Decide, Verdict};
 use unisono_context::SessionId;
-use unisono_session::run::calls::{Decision, Status, Waiting};
+use unisono_session::run::calls::{CallDecision, CallStatus, WaitingCall};
 
 use crate::error::Error;
 use crate::values;
@@ -14,7 +14,7 @@ use crate::values;
 ///
 /// # Errors
 /// A text is missing.
-pub(crate) fn decision(asked: &Decide) -> Result<Decision, Error> {
+pub(crate) fn decision(asked: &Decide) -> Result<CallDecision, Error> {
     let text = asked.text.as_deref().filter(|text| !text.trim().is_empty());
     let wanted = || {
         let missing = "`text` is missing: say what the model is to be told";
@@ -22,21 +22,21 @@ pub(crate) fn decision(asked: &Decide) -> Result<Decision, Error> {
             .ok_or_else(|| Error::new(Code::InvalidRequest, missing))
     };
     Ok(match asked.decision {
-        Verdict::Approve => Decision::Approved,
-        Verdict::Deny => Decision::Denied {
+        Verdict::Approve => CallDecision::Approved,
+        Verdict::Deny => CallDecision::Denied {
             reason: text.map(Arc::from),
         },
-        Verdict::Done => Decision::Done { text: wanted()? },
-        Verdict::Failed => Decision::Failed { text: wanted()? },
-        Verdict::Repeat => Decision::Repeat,
+        Verdict::Done => CallDecision::Done { text: wanted()? },
+        Verdict::Failed => CallDecision::Failed { text: wanted()? },
+        Verdict::Repeat => CallDecision::Repeat,
     })
 }
 
 /// A waiting call, in the types of the API.
-pub(crate) fn to_api(session: SessionId, waiting: &Waiting) -> Approval {
+pub(crate) fn to_api(session: SessionId, waiting: &WaitingCall) -> Approval {
     let planned = &waiting.call.planned;
     let approval = planned.approval.as_ref();
-    let in_doubt = waiting.call.status == Status::InDoubt;
+    let in_doubt = waiting.call.status == CallStatus::InDoubt;
     Approval {
         call: waiting.id.to_string(),
         waits_for: if in_doubt { "in_doubt" } else { "approval" }.to_owned(),

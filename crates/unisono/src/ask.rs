@@ -17,11 +17,11 @@ use unisono_context::tokens::{Counts, Ppm};
 use unisono_context::{CheckpointId, MessageId, TurnId};
 use unisono_model::calibration::Calibrations;
 use unisono_model::redact::redact;
-use unisono_runtime::{Reach, clock};
+use unisono_runtime::{RecallScope, clock};
 use unisono_session::State;
 use unisono_session::agent::Team;
 use unisono_session::event::{
-    AcceptedTurn, Calibration, DelegationLimits, Outcome, RequestKey, Work, Writing,
+    AcceptedTurn, Calibration, DelegationLimits, Outcome, RequestKey, SummaryOptions, Work,
 };
 use unisono_session::machine::{NewTurn, Preceding};
 use unisono_session::state::{CallCap, MAIN};
@@ -63,10 +63,10 @@ enum What {
     Task(String),
     /// The results of the client tool calls of the last answer.
     Results(Vec<Part>),
-    Compact(Option<Keep>, Writing),
-    CompactPart(ContextPart, Writing),
+    Compact(Option<Keep>, SummaryOptions),
+    CompactPart(ContextPart, SummaryOptions),
     Revert(CheckpointId),
-    Regenerate(CheckpointId, Writing),
+    Regenerate(CheckpointId, SummaryOptions),
     Edit(CheckpointId, Arc<str>, Counts),
 }
 
@@ -124,7 +124,7 @@ impl Ask {
     }
 
     /// Asks for a compaction. Without `keep`, all messages from the newest user message on stay.
-    pub fn compaction(keep: Option<Keep>, writing: Writing) -> Ask {
+    pub fn compaction(keep: Option<Keep>, writing: SummaryOptions) -> Ask {
         Ask {
             agents: Some(Vec::new()),
             ..Ask::of(What::Compact(keep, writing))
@@ -132,7 +132,7 @@ impl Ask {
     }
 
     /// Asks for the compaction of one part of the context.
-    pub fn compaction_of(part: ContextPart, writing: Writing) -> Ask {
+    pub fn compaction_of(part: ContextPart, writing: SummaryOptions) -> Ask {
         Ask {
             agents: Some(Vec::new()),
             ..Ask::of(What::CompactPart(part, writing))
@@ -148,7 +148,7 @@ impl Ask {
     }
 
     /// Asks to regenerate a checkpoint.
-    pub fn regenerate(checkpoint: CheckpointId, writing: Writing) -> Ask {
+    pub fn regenerate(checkpoint: CheckpointId, writing: SummaryOptions) -> Ask {
         Ask {
             agents: Some(Vec::new()),
             ..Ask::of(What::Regenerate(checkpoint, writing))
@@ -157,7 +157,7 @@ impl Ask {
 
     /// Asks again for a summary that a turn could not write, with other options; none if the turn
     /// was for something else.
-    pub fn again(asked: &AcceptedTurn, writing: Writing) -> Option<Ask> {
+    pub fn again(asked: &AcceptedTurn, writing: SummaryOptions) -> Option<Ask> {
         let ask = match asked.work {
             Work::Compact { keep, .. } => Ask::compaction(keep, writing),
             Work::CompactPart { part, .. } => Ask::compaction_of(part, writing),
@@ -339,7 +339,7 @@ pub struct Measure {
     /// The limits of delegation, with the share of a window reserved for results of delegates.
     pub delegation: DelegationLimits,
     /// The scope of `recall`, which its description states.
-    pub recall: Reach,
+    pub recall: RecallScope,
     /// The instructions of the project for every agent.
     pub instructions: Arc<str>,
 }

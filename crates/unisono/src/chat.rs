@@ -9,7 +9,7 @@ use unisono_api::service::Approvals as _;
 use unisono_context::{MessageId, TurnId};
 use unisono_runtime::Handle;
 use unisono_session::State;
-use unisono_session::run::calls::Status;
+use unisono_session::run::calls::CallStatus;
 use unisono_session::state::MAIN;
 
 use crate::error::Error;
@@ -52,10 +52,12 @@ pub async fn continuation(
     key: String,
 ) -> Result<Continuation, Error> {
     let look = move |state: &State| {
-        if let Some((_, turn)) = state.keyed(&key) {
+        if let Some((_, turn)) = state.turn_by_key(&key) {
             return Ok(Continuation::Turn(turn));
         }
-        let ended = state.ended(before).ok_or(state.turn(before).is_some())?;
+        let ended = state
+            .ended_turn(before)
+            .ok_or(state.turn(before).is_some())?;
         let answer = ended.answer.ok_or(false)?;
         let ending = state.tree().branches().filter(|(_, head)| *head == answer);
         let names = ending.map(|(name, _)| name);
@@ -89,7 +91,7 @@ impl Local {
     ) -> Result<(), Error> {
         let look = move |state: &State| -> BTreeMap<String, bool> {
             let own = state.waiting_calls().filter(|one| one.turn == turn);
-            let calls = own.map(|one| (one.id.to_string(), one.call.status == Status::InDoubt));
+            let calls = own.map(|one| (one.id.to_string(), one.call.status == CallStatus::InDoubt));
             calls.collect()
         };
         let waiting = session.inspect(look).await?;

@@ -20,7 +20,7 @@ use unisono_model::Tokenizer;
 use unisono_runtime::tools;
 use unisono_session::agent::ContextMode;
 use unisono_session::reserve::Needs;
-use unisono_session::state::{MAIN, joined};
+use unisono_session::state::{MAIN, full_system_text};
 use unisono_session::{Definition, Event, Fact, State};
 
 use crate::ask::{self, Measure};
@@ -68,7 +68,7 @@ pub fn measure(state: &mut State, head: Option<MessageId>, by: &Measure) -> Resu
     let offered = state.newest_tools().iter();
     let offered = offered.filter(|tool| !tools::BUILT_IN.contains(&&*tool.name));
     let preamble = Preamble::new(
-        joined(state.system(), &by.instructions),
+        full_system_text(state.system(), &by.instructions),
         ask::tools_of(team, by.recall, offered),
     );
     let lead = team.lead.limits;

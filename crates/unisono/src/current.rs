@@ -35,7 +35,7 @@ impl Current {
 /// settings.
 pub(crate) fn chains(current: &Current, calibrations: &Calibrations) -> Chains {
     let (current, calibrations) = (current.clone(), calibrations.clone());
-    Chains::default().made_by(move |lead, summariser, own| {
+    Chains::default().with_maker(move |lead, summariser, own| {
         // Settings may have changed since the last chain was made.
         let setup = current.now();
         let loaded = &setup.loaded;

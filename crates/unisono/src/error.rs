@@ -9,7 +9,7 @@ use unisono_config::diagnostic::Diagnostics;
 use unisono_config::settings::{NotOwn, Unchangeable};
 use unisono_config::summarisers::Unaskable;
 use unisono_runtime::Error as RuntimeError;
-use unisono_runtime::mcp::Fault;
+use unisono_runtime::mcp::ServerFault;
 use unisono_session::Refusal;
 use unisono_store::is_full;
 
@@ -51,7 +51,7 @@ pub enum Error {
         "{0}: the agents that have its tools cannot work without it; start its program by hand, or \
          see `unisono config show` for [mcp.*]; its log is on its standard error"
     )]
-    Tools(#[from] Fault),
+    Tools(#[from] ServerFault),
     /// The cost is capped, and the price of an agent's model is unknown.
     #[error(transparent)]
     Price(#[from] models::Unpriced),
@@ -193,7 +193,7 @@ pub(crate) fn runtime_code(error: &RuntimeError) -> Code {
             | Refusal::BranchBusy(_)
             | Refusal::BranchMoved(_)
             | Refusal::NothingToSeal { .. }
-            | Refusal::Decided(_)
+            | Refusal::AlreadyDecided(_)
             | Refusal::WrongDecision { .. } => Code::Conflict,
             Refusal::NotCreated
             | Refusal::UnknownBranch(_)

@@ -19,8 +19,8 @@ use unisono_context::{Encoding, MessageId, Ordinal, Ppm, SessionId, Tokens, Turn
 use unisono_model::catalogue;
 use unisono_runtime::{Agent, Answer, Ctx, Extensions, Failure, Task, clock};
 use unisono_session::State;
-use unisono_session::agent::{Definition, Kind, Team};
-use unisono_session::event::{Outcome, Work, Writing};
+use unisono_session::agent::{AgentKind, Definition, Team};
+use unisono_session::event::{Outcome, SummaryOptions, Work};
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::state::MAIN;
 use uuid::Uuid;
@@ -135,7 +135,7 @@ impl Evaluation {
         let team = team(&setup)?;
         let (_, safety) = ask::policy(&setup, &team);
         let lead = Definition {
-            kind: Kind::Custom(SILENT.into()),
+            kind: AgentKind::Custom(SILENT.into()),
             tools: Vec::new(),
             delegates: Vec::new(),
             output_schema: None,
@@ -179,7 +179,7 @@ impl Evaluation {
                 import.messages.push((Some(head), last));
                 Work::Compact {
                     keep: None,
-                    writing: Writing::default(),
+                    writing: SummaryOptions::default(),
                 }
             }
         };
@@ -273,7 +273,7 @@ impl Evaluation {
 
 /// Only the configured lead.
 fn team(setup: &Setup) -> Result<Team, Error> {
-    let team = Ask::compaction(None, Writing::default()).team(setup);
+    let team = Ask::compaction(None, SummaryOptions::default()).team(setup);
     Ok(team.map_err(crate::Error::Agents)?)
 }
 

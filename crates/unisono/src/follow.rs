@@ -18,7 +18,7 @@ use tokio::sync::broadcast::error::RecvError;
 use unisono_api::Code;
 use unisono_api::turn_event::{ChangedAgent, TurnEvent, TurnState, TurnUpdate};
 use unisono_context::TurnId;
-use unisono_runtime::{Error as RuntimeError, Events, Handle, Progress, Said};
+use unisono_runtime::{Error as RuntimeError, Events, Handle, Progress, ProgressUpdate};
 use unisono_session::state::EndedTurn;
 use unisono_session::{Event, State};
 use unisono_store::Journal;
@@ -38,9 +38,9 @@ pub struct Follower {
     /// Updates to return.
     ready: VecDeque<TurnUpdate>,
     events: Events,
-    progress: broadcast::Receiver<Said>,
+    progress: broadcast::Receiver<ProgressUpdate>,
     /// A progress report after events that are not returned yet.
-    said: Option<Said>,
+    said: Option<ProgressUpdate>,
     /// Resolves with the end of the turn, or of the session.
     gone: Option<Waiting>,
     ended: bool,
@@ -68,7 +68,7 @@ impl Local {
         after: Option<u64>,
     ) -> Result<Follower, Error> {
         let look = move |state: &State| {
-            let known = state.turn(turn).is_some() || state.ended(turn).is_some();
+            let known = state.turn(turn).is_some() || state.ended_turn(turn).is_some();
             (known, state.events())
         };
         let (known, now) = session.inspect(look).await?;
@@ -83,7 +83,7 @@ impl Local {
             Some(_) => State::default(),
             None => session.inspect(Clone::clone).await?,
         };
-        let ended = state.ended(turn).is_some();
+        let ended = state.ended_turn(turn).is_some();
         // The session does not know all of an ended turn.
         let state = if ended { State::default() } else { state };
         let fold = TurnFold::new(session.id(), state, turn);
@@ -260,12 +260,12 @@ impl Follower {
     /// A progress report.
     fn say(&mut self, said: &Progress) {
         let event = match said {
-            Progress::Piece { run, .. } | Progress::Run { run, .. }
+            Progress::TextDelta { run, .. } | Progress::Run { run, .. }
                 if self.fold.is_of_other(*run) =>
             {
                 return;
             }
-            Progress::Piece { run, text } => TurnEvent::Text {
+            Progress::TextDelta { run, text } => TurnEvent::Text {
                 run: run.to_string(),
                 text: text.to_string(),
             },

@@ -10,7 +10,7 @@ use unisono_context::{RunId, SessionId, TurnId};
 use unisono_runtime::Extensions;
 use unisono_runtime::clock;
 use unisono_runtime::replay::{self, Rebuilt};
-use unisono_session::budget::Left;
+use unisono_session::budget::BudgetStatus;
 use unisono_session::{Event, Fact, Replay, State, Trace};
 use unisono_store::{Grants, Journal};
 
@@ -276,7 +276,7 @@ async fn span(
 /// # Errors
 /// The store fails, or its journal does not fold.
 pub async fn replay(journal: &Journal, session: SessionId, turn: TurnId) -> Result<Replay, Error> {
-    let mut replay = Replay::of(turn);
+    let mut replay = Replay::new(turn);
     read(journal, session, |event| {
         let seq = replay.events() + 1;
         let taken = replay.take(event);
@@ -307,7 +307,7 @@ pub fn rebuild(setup: &Setup, extensions: &Extensions, replay: &Replay) -> Rebui
 pub async fn daemon_budgets(
     journal: &Journal,
     budget: &Budget,
-) -> Result<Vec<Left>, unisono_store::Error> {
+) -> Result<Vec<BudgetStatus>, unisono_store::Error> {
     let Some(rules) = budget.daemon.rules() else {
         return Ok(Vec::new());
     };

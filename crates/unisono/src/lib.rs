@@ -91,6 +91,6 @@ pub use unisono_runtime::{
 };
 pub use unisono_session::event::Outcome;
 pub use unisono_session::machine::Import;
-pub use unisono_session::run::{Cause, Ending, Usage};
+pub use unisono_session::run::{Ending, RunCause, Usage};
 pub use unisono_session::tool::Contract;
 pub use unisono_session::{Definition, State};

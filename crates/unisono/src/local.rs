@@ -27,7 +27,7 @@ use unisono_context::{SessionId, TurnId};
 use unisono_model::cache_warming::CacheWarmth;
 use unisono_model::calibration::Calibrations;
 use unisono_model::client::LimitShare;
-use unisono_runtime::mcp::Offer;
+use unisono_runtime::mcp::ToolOffer;
 use unisono_runtime::{Deadline, Extensions, Handle, Options, Runtime};
 use unisono_search::Search;
 use unisono_session::State;
@@ -371,7 +371,7 @@ impl Local {
     /// An agent is unknown, the turn is refused, or the store fails.
     pub async fn begin(&self, session: &Handle, ask: &Ask) -> Result<TurnId, Error> {
         if let Some(key) = ask.key()
-            && let Some(known) = session.keyed(key).await?
+            && let Some(known) = session.turn_by_key(key).await?
         {
             return Ok(known);
         }
@@ -411,7 +411,7 @@ impl Local {
 
     /// The tools of servers and of the program that a turn's agents may call. All servers are asked
     /// in parallel.
-    async fn offers(&self, setup: &Setup, turn: &NewTurn) -> Result<Vec<Offer>, Error> {
+    async fn offers(&self, setup: &Setup, turn: &NewTurn) -> Result<Vec<ToolOffer>, Error> {
         if !matches!(turn.work, Work::Answer { .. }) {
             return Ok(Vec::new());
         }

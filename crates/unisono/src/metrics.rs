@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use unisono_context::call::Usage;
 use unisono_context::{RunId, Tokens};
 use unisono_runtime::{Load, Observer};
-use unisono_session::event::Late;
+use unisono_session::event::LateOutput;
 use unisono_session::run::Ending;
 use unisono_session::{Event, Fact};
 
@@ -140,9 +140,9 @@ impl Counts {
             }
             Fact::RunEnded { run, ending } => self.run_ended(*run, ending),
             Fact::CameLate { run, late, .. } => match late {
-                Late::Reply(reply) => self.stepped(*run, &reply.usage),
-                Late::Spent(spent) => self.stepped(*run, &spent.usage),
-                Late::Answer { usage, .. } => self.answered(*run, usage),
+                LateOutput::Reply(reply) => self.stepped(*run, &reply.usage),
+                LateOutput::Spent(spent) => self.stepped(*run, &spent.usage),
+                LateOutput::Answer { usage, .. } => self.answered(*run, usage),
             },
             Fact::SummariserUsed { usage, .. } => self.charge(Consumer::Summaries, usage),
             Fact::Compacted { checkpoint, .. } => {
@@ -285,7 +285,7 @@ mod tests {
         }
     }
 
-    fn late(run: u128, late: Late) -> Fact {
+    fn late(run: u128, late: LateOutput) -> Fact {
         Fact::CameLate {
             run: RunId::from_u128(run),
             attempt: 1,
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn the_late_answer_of_a_cancelled_run_was_used() {
-        let answer = |usage| Late::Answer {
+        let answer = |usage| LateOutput::Answer {
             text: "too late".into(),
             partial: None,
             usage,
@@ -324,7 +324,7 @@ mod tests {
             opened(1),
             stepped,
             cancelled(1),
-            late(1, Late::Reply(replied(used(20, 2)))),
+            late(1, LateOutput::Reply(replied(used(20, 2)))),
             late(1, answer(used(130, 15))),
             // Of an earlier process: what was counted of it is not known here.
             late(2, answer(used(999, 99))),

@@ -18,7 +18,7 @@ use unisono_model::client::{Client, LimitShare};
 use unisono_model::language::remote::NoTransport;
 use unisono_model::language::{Extractive, Fallback, LanguageModel, Models, Remote};
 use unisono_runtime::{Extensions, measure};
-use unisono_session::agent::{Definition, Kind, Team};
+use unisono_session::agent::{AgentKind, Definition, Team};
 use unisono_session::event::Calibration;
 
 use unisono_config::diagnostic::Origin;
@@ -117,7 +117,7 @@ pub fn check(setup: &Setup, team: &Team) -> Result<(), Unreachable> {
     if chosen.is_none() && loaded.config.models.fallback.iter().any(reachable) {
         return Ok(());
     }
-    let asks = |agent: &&Arc<Definition>| matches!(agent.kind, Kind::Llm);
+    let asks = |agent: &&Arc<Definition>| matches!(agent.kind, AgentKind::Llm);
     for agent in team.definitions().filter(asks) {
         if let Some(lacks) = lacks(&agent.model) {
             return Err(Unreachable::Lacks {
@@ -141,7 +141,7 @@ fn chosen(loaded: &Loaded) -> Option<String> {
 /// Whether an agent of a team uses that model.
 fn check_heeded(team: &Team, model: &str) -> Result<(), Unreachable> {
     let heeds = |agent: &Arc<Definition>| {
-        matches!(agent.kind, Kind::Llm | Kind::Custom(_)) && *agent.model == *model
+        matches!(agent.kind, AgentKind::Llm | AgentKind::Custom(_)) && *agent.model == *model
     };
     if team.definitions().any(heeds) {
         return Ok(());
@@ -168,7 +168,8 @@ pub fn check_prices(setup: &Setup, team: &Team) -> Result<(), Unpriced> {
         (!free && !known && asked).then(|| model.to_owned())
     };
     // Programs, servers and agents with only a pipeline use no model of ours; an agent in Rust may.
-    let asks = |agent: &&Arc<Definition>| matches!(agent.kind, Kind::Llm | Kind::Custom(_));
+    let asks =
+        |agent: &&Arc<Definition>| matches!(agent.kind, AgentKind::Llm | AgentKind::Custom(_));
     for agent in team.definitions().filter(asks) {
         let own = setup.roster.max_cost(&agent.id);
         let own = own.map(|_| format!("`max_cost_usd` of agent `{}`", agent.id));

@@ -120,7 +120,7 @@ fn to_api(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Tu
     }
 }
 
-fn compacted(made: trace::Compacted) -> Compacted {
+fn compacted(made: trace::CompactionTrace) -> Compacted {
     let after = made.after.map(|after| after.0);
     Compacted {
         tokens_before: made.before.0,

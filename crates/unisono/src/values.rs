@@ -5,7 +5,7 @@ use unisono_api::compaction::FactCoverage;
 use unisono_api::usage::{Amounts, Budget};
 use unisono_context::call::Usage;
 use unisono_context::{Cost, Timestamp, checkpoint};
-use unisono_session::budget::Left;
+use unisono_session::budget::BudgetStatus;
 
 /// RFC 3339 in UTC, to the millisecond.
 pub fn instant(at: Timestamp) -> String {
@@ -40,7 +40,7 @@ pub fn coverage(of: checkpoint::FactCoverage) -> FactCoverage {
 }
 
 /// The state of a budget.
-pub fn budget(of: &Left) -> Budget {
+pub fn budget(of: &BudgetStatus) -> Budget {
     let amount = |amount| of.in_units(amount);
     Budget {
         level: of.level.name().to_owned(),
@@ -48,7 +48,7 @@ pub fn budget(of: &Left) -> Budget {
         cap: amount(of.cap),
         spent: amount(of.spent),
         reserved: amount(of.reserved),
-        left: amount(of.left()),
+        left: amount(of.remaining()),
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use unisono::ractor::{Actor, ActorProcessingErr, ActorRef};
 use unisono::worker::{Job, Msg};
-use unisono::{Answer, Cause, Ctx, Failure};
+use unisono::{Answer, Ctx, Failure, RunCause};
 
 /// Owns the lengths; the runtime sends to it, one message a task.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ async fn on_work(job: Job, lengths: &mut Lengths) {
 async fn count(ctx: &Ctx, lengths: &mut Lengths) -> Result<Answer, Failure> {
     let nothing = || {
         let reason = "needs the conversation: context = snapshot";
-        Failure::new(Cause::BadInput, reason)
+        Failure::new(RunCause::BadInput, reason)
     };
     let snapshot = ctx.snapshot().ok_or_else(nothing)?;
     let shown = snapshot.entries().len();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use unisono::{Agent, Answer, Cause, Ctx, Failure, Part, Snapshot, Task};
+use unisono::{Agent, Answer, Ctx, Failure, Part, RunCause, Snapshot, Task};
 
 /// Entries of a glossary.
 const ENTRIES: usize = 15;
@@ -27,7 +27,7 @@ impl Agent for Glossary {
     async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
         let nothing = || {
             Failure::new(
-                Cause::BadInput,
+                RunCause::BadInput,
                 "needs the conversation: context = snapshot",
             )
         };

@@ -9,7 +9,7 @@ use unisono_context::compaction::ContextPart;
 use unisono_context::policy::Keep;
 use unisono_context::{Cost, Ordinal, Tokens};
 use unisono_model::catalogue::EXTRACTIVE;
-use unisono_session::event::{Unwritten, Writing};
+use unisono_session::event::{SummaryFallback, SummaryOptions};
 use unisono_session::state::MAIN;
 
 use crate::app::App;
@@ -184,9 +184,9 @@ pub(crate) struct Otherwise<'a> {
     /// Whether a person is asked, if there is one.
     pub(crate) asks: bool,
     /// How it was to be written.
-    pub(crate) writing: Writing,
+    pub(crate) writing: SummaryOptions,
     /// The same once more, written so.
-    pub(crate) ask: &'a dyn Fn(Writing) -> Ask,
+    pub(crate) ask: &'a dyn Fn(SummaryOptions) -> Ask,
 }
 
 impl Otherwise<'_> {
@@ -200,9 +200,9 @@ impl Otherwise<'_> {
         }
         let mut writing = self.writing.clone();
         match otherwise(&app.out, reason)? {
-            Unwritten::Leave => return Ok(None),
-            Unwritten::Retry => {}
-            Unwritten::Extractive => writing.summariser = Some(EXTRACTIVE.into()),
+            SummaryFallback::Leave => return Ok(None),
+            SummaryFallback::Retry => {}
+            SummaryFallback::Extractive => writing.summariser = Some(EXTRACTIVE.into()),
         }
         Ok(Some((self.ask)(writing).request()))
     }

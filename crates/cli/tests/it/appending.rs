@@ -152,7 +152,7 @@ fn the_same_verb_works_here_and_through_a_daemon() {
     ]);
     assert_eq!(there, again);
     let reused = place.call(&["append", "latest", "It snows.", "--key", "a"]);
-    reused.expect(2).says(&["one request only"]);
+    reused.expect(2).says(&["use a new key"]);
     let piped = place.call_with(
         "It snows.\n",
         &["append", "latest", "-", "--role", "assistant"],

@@ -218,6 +218,6 @@ fn a_stage_that_fails_is_missed_or_stops_the_pipeline() {
         reason.starts_with("agent draft failed: exit_failure: "),
         "{reason}"
     );
-    let stopped = "; it was stage 2 of 3, and nothing came of review after it";
+    let stopped = "; it was stage 2 of 3; stages without a result: review";
     assert!(reason.ends_with(stopped), "{reason}");
 }

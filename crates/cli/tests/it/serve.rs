@@ -351,7 +351,7 @@ fn a_turn_is_cancelled_and_branches_are_started() {
     for name in ["", "plan\u{1b}[31m", "plan\nc"] {
         let new = json!({"name": name, "at": "#1"});
         let refused = daemon.post(&at("/branches"), &new).expect(422);
-        assert!(refused.problem("refused").contains("a branch's name"));
+        assert!(refused.problem("refused").contains("a valid branch name"));
     }
     let nowhere = at("/search?q=budget&branch=nowhere");
     daemon.get(&nowhere).expect(404).problem("not_found");

@@ -238,7 +238,7 @@ fn whatever_a_server_does_the_model_is_told_and_the_run_goes_on() {
         .collect();
     for (told, says) in told.iter().zip([
         "tool server `files` ended with exit status: 9",
-        "tool server `files` sent what is not JSON-RPC",
+        "tool server `files` sent a line that is not JSON-RPC",
         "tool server `files` sent a message of more than 8 MiB",
         "tool server `files` gave no answer within 3.0 s",
         "read: x",
@@ -262,7 +262,7 @@ fn a_call_that_may_be_made_once_is_in_doubt_after_a_kill_and_never_repeated() {
     scene
         .call(&["approvals", "approve", id])
         .expect(2)
-        .says(&["it is in doubt", "done, failed, or is to be repeated"]);
+        .says(&["it is in doubt", "done, failed, or must be repeated"]);
     // Whoever goes on without an answer waits, and makes nothing.
     let mut going = Going::start(scene.command(&["resume"]));
     going.wait_for(&["nobody knows whether this call was made"]);

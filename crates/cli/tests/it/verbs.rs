@@ -167,7 +167,7 @@ fn a_branch_leaves_at_a_message_and_is_worked_on() {
         place
             .call(&["sessions", "branch", "latest", name, "--at", "12"])
             .expect(2)
-            .says(&["cannot be a branch's name"]);
+            .says(&["is not a valid branch name"]);
     }
     place
         .call(&["context", "--branch", "nope"])

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use unisono_context::TurnId;
-use unisono_session::run::calls::{CallPlace, Decision, PlannedCall};
+use unisono_session::run::calls::{CallDecision, CallPlace, PlannedCall};
 use unisono_session::tool::Contract;
 use unisono_session::{Event, Fact, ids};
 
@@ -42,7 +42,7 @@ struct Call {
     started: bool,
     ended: bool,
     doubts: usize,
-    decisions: Vec<Decision>,
+    decisions: Vec<CallDecision>,
 }
 
 /// The calls that a journal has, by their ids.
@@ -93,7 +93,7 @@ impl Calls {
             Fact::ToolEnded { .. } => call.ended = true,
             Fact::ToolInDoubt { .. } => call.doubts += 1,
             Fact::ToolDecided { decision, .. } => {
-                call.ended |= !matches!(decision, Decision::Approved | Decision::Repeat);
+                call.ended |= !matches!(decision, CallDecision::Approved | CallDecision::Repeat);
                 call.decisions.push(decision.clone());
             }
             _ => {}
@@ -168,7 +168,7 @@ pub(crate) fn after_life(
             return Err(format!("{call:?} was made {times} times"));
         }
         let held = call.planned.approval.is_some();
-        let approved = call.decisions.contains(&Decision::Approved);
+        let approved = call.decisions.contains(&CallDecision::Approved);
         if held && !approved && times > 0 {
             return Err(format!("{call:?} was made, and nobody allowed it"));
         }

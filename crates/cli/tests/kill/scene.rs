@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use unisono::{Agent, Answer as Said, Cause, Ctx, Extensions, Failure, Task};
+use unisono::{Agent, Answer as Said, Ctx, Extensions, Failure, RunCause, Task};
 use unisono_fake_provider::tools::{LOG, PACE};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Pace, Recorded, Script};
 
@@ -74,7 +74,7 @@ impl Agent for Steps {
 }
 
 fn effect(name: &str) -> Result<(), Failure> {
-    let lost = |error: &dyn std::fmt::Display| Failure::new(Cause::Exit, error.to_string());
+    let lost = |error: &dyn std::fmt::Display| Failure::new(RunCause::Exit, error.to_string());
     let path = std::env::var(EFFECTS).map_err(|error| lost(&error))?;
     let file = OpenOptions::new().append(true).create(true).open(path);
     let mut file = file.map_err(|error| lost(&error))?;

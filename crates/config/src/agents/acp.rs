@@ -1,6 +1,6 @@
 //! The keys of a coding agent.
 
-use unisono_session::agent::{Acp, Kind, ToolKind};
+use unisono_session::agent::{Acp, AgentKind, ToolKind};
 
 use super::define::{no_address_keys, no_card_keys, no_model_keys, program};
 use super::files::Source;
@@ -9,13 +9,13 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::document::Value;
 
 /// A coding agent, if it names its program and the kinds of calls are known.
-pub(super) fn coding_agent(source: &Source, found: &mut Diagnostics) -> Option<Kind> {
+pub(super) fn coding_agent(source: &Source, found: &mut Diagnostics) -> Option<AgentKind> {
     no_model_keys(source, "acp", found);
     no_address_keys(source, "acp", found);
     no_card_keys(source, "acp", found);
     let command = program(source, "acp", found);
     let allow = allow(source, found);
-    Some(Kind::Acp(Acp {
+    Some(AgentKind::Acp(Acp {
         command: command?,
         worktree: matches!(
             source.table.get("worktree").map(|node| &node.value),
@@ -33,7 +33,7 @@ fn allow(source: &Source, found: &mut Diagnostics) -> Option<Vec<ToolKind>> {
     }
     let (mut allow, mut is_usable) = (Vec::new(), true);
     for item in source.texts("allow") {
-        match ToolKind::named(item.text) {
+        match ToolKind::from_name(item.text) {
             Some(kind) if allow.contains(&kind) => {}
             Some(kind) => allow.push(kind),
             None => {

@@ -7,7 +7,7 @@ use unisono_context::budget::Limits;
 use unisono_context::call::CacheWarm;
 use unisono_context::{AgentId, Cost};
 use unisono_model::catalogue::{EXTRACTIVE, Entry};
-use unisono_session::agent::{Command, ContextMode, Definition, Kind, OnFailure, PrefixMode};
+use unisono_session::agent::{AgentKind, Command, ContextMode, Definition, OnFailure, PrefixMode};
 
 use super::files::Source;
 use super::{acp, http, output_schema, pipeline, tools};
@@ -90,7 +90,7 @@ impl Setting<'_> {
         source.text("description").map(Arc::from)
     }
 
-    fn kind(&self, source: &Source, found: &mut Diagnostics) -> Option<Kind> {
+    fn kind(&self, source: &Source, found: &mut Diagnostics) -> Option<AgentKind> {
         let name = source
             .text("kind")
             .unwrap_or(match pipeline::alone(source) {
@@ -99,13 +99,13 @@ impl Setting<'_> {
             });
         let own = &self.loaded.sources().program.kinds;
         let kind = match name {
-            "llm" | EXTRACTIVE => Kind::Llm,
-            pipeline::KIND => Kind::Pipeline,
+            "llm" | EXTRACTIVE => AgentKind::Llm,
+            pipeline::KIND => AgentKind::Pipeline,
             "command" => return command(source, found),
             "acp" => return acp::coding_agent(source, found),
             "http" => return http::http_server(source, &self.loaded.sources().variables, found),
             "a2a" => return http::remote_agent(source, &self.loaded.sources().variables, found),
-            registered if own.contains(registered) => Kind::Custom(registered.into()),
+            registered if own.contains(registered) => AgentKind::Custom(registered.into()),
             unknown => {
                 let problem = format!("agent `{}` has an unknown kind `{unknown}`", source.id);
                 let known = BUILT_IN_KINDS
@@ -126,10 +126,10 @@ impl Setting<'_> {
 
     /// The model's entry. An agent that names no model has the configured default;
     /// `models.override` replaces the model of every agent that uses one.
-    fn model(&self, source: &Source, kind: &Kind, found: &mut Diagnostics) -> Option<Entry> {
+    fn model(&self, source: &Source, kind: &AgentKind, found: &mut Diagnostics) -> Option<Entry> {
         let extractive = source.text("kind") == Some(EXTRACTIVE);
         let overridden = self.loaded.config.models.instead.is_some()
-            && matches!(kind, Kind::Llm | Kind::Custom(_));
+            && matches!(kind, AgentKind::Llm | AgentKind::Custom(_));
         let own = source.text("model");
         if let (true, Some(name)) = (extractive && own != Some(EXTRACTIVE), own) {
             let problem = format!("model `{name}` contradicts kind `{EXTRACTIVE}`");
@@ -158,17 +158,17 @@ impl Setting<'_> {
                 return None;
             }
         };
-        if own.is_some() && *kind == Kind::Llm {
+        if own.is_some() && *kind == AgentKind::Llm {
             models::warn(&entry, &source.at("model"), "model", found);
         }
         Some(entry)
     }
 }
 
-fn command(source: &Source, found: &mut Diagnostics) -> Option<Kind> {
+fn command(source: &Source, found: &mut Diagnostics) -> Option<AgentKind> {
     no_model_keys(source, "command", found);
     no_server_keys(source, "command", found);
-    program(source, "command", found).map(Kind::Command)
+    program(source, "command", found).map(AgentKind::Command)
 }
 
 /// The program of an agent of that kind.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use unisono_model::provider::{Address, Header};
 use unisono_runtime::agent::template::Template;
-use unisono_session::agent::{A2a, Http, Kind};
+use unisono_session::agent::{A2a, AgentKind, Http};
 use unisono_session::tool::Contract;
 
 use super::define::{
@@ -28,10 +28,10 @@ pub(super) fn http_server(
     source: &Source,
     set: &Variables,
     found: &mut Diagnostics,
-) -> Option<Kind> {
+) -> Option<AgentKind> {
     no_remote_keys(source, "http", found);
     let (url, headers) = server(source, "http", set, found)?;
-    Some(Kind::Http(Http { url, headers }))
+    Some(AgentKind::Http(Http { url, headers }))
 }
 
 /// An agent of another program, if its address, headers and digest can be used.
@@ -39,7 +39,7 @@ pub(super) fn remote_agent(
     source: &Source,
     set: &Variables,
     found: &mut Diagnostics,
-) -> Option<Kind> {
+) -> Option<AgentKind> {
     let server = server(source, "a2a", set, found);
     let card_digest = source.text("card_digest").map(str::trim);
     let is_digest = |text: &str| text.len() == DIGEST_DIGITS && text.bytes().all(is_digit);
@@ -51,7 +51,7 @@ pub(super) fn remote_agent(
         return None;
     }
     let (url, headers) = server?;
-    Some(Kind::A2a(A2a {
+    Some(AgentKind::A2a(A2a {
         url,
         headers,
         card_digest: card_digest.map(Arc::from),

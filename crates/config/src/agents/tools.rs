@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unisono_context::AgentId;
 use unisono_runtime::mcp::server_of;
-use unisono_session::agent::Kind;
+use unisono_session::agent::AgentKind;
 use unisono_session::tool::ApprovalRule;
 
 use super::files::Source;
@@ -16,7 +16,7 @@ use crate::settings::{Tools, mcp};
 /// tools of its servers; denied ones with a leading `!`.
 pub(super) fn allowed(
     source: &Source,
-    kind: &Kind,
+    kind: &AgentKind,
     known: &Tools,
     found: &mut Diagnostics,
 ) -> Vec<Arc<str>> {
@@ -50,7 +50,7 @@ pub(super) fn allowed(
     }
     let named: Vec<&str> = match (source.table.entry("tools"), kind) {
         (Some(_), _) => source.texts("tools").map(|item| item.text).collect(),
-        (None, Kind::Llm) => DEFAULT_TOOLS.to_vec(),
+        (None, AgentKind::Llm) => DEFAULT_TOOLS.to_vec(),
         (None, _) => Vec::new(),
     };
     let denied: Vec<&str> = source.texts("deny_tools").map(|item| item.text).collect();

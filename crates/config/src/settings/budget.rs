@@ -4,7 +4,7 @@ use serde::Deserialize;
 use unisono_context::{Cost, Tokens};
 use unisono_runtime::LiveRuns;
 use unisono_session::budget::Caps;
-use unisono_session::budget::broker::Rules;
+use unisono_session::budget::broker::DaemonBudget;
 
 use super::TimeText;
 
@@ -69,13 +69,13 @@ impl Level {
 
 impl Daemon {
     /// The budget of all sessions together; none without a limit.
-    pub fn rules(&self) -> Option<Rules> {
+    pub fn rules(&self) -> Option<DaemonBudget> {
         let caps = Caps {
             tokens: self.max_tokens.map(Tokens),
             cost: self.max_cost_usd.map(dollars),
             time_ms: None,
         };
-        (caps != Caps::NONE).then_some(Rules {
+        (caps != Caps::NONE).then_some(DaemonBudget {
             caps,
             period_hours: self.period_hours,
         })

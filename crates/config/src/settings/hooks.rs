@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use unisono_model::provider::Address;
-use unisono_runtime::hook::{Hook as Asked, HookReach};
-use unisono_session::tool::{HookEvent, HookRule, Unanswered};
+use unisono_runtime::hook::{Hook as Asked, HookTarget};
+use unisono_session::tool::{HookEvent, HookFailurePolicy, HookRule};
 
 use super::transport::{Chosen, Reader, Transport};
 use super::{Config, Sources, TimeText, Variables};
@@ -90,10 +90,10 @@ impl Reader<'_> {
             self.warn(&["hooks", name, "tools"], problem);
         }
         let on_failure = match own.on_failure.as_deref() {
-            Some("deny") => Unanswered::Deny,
-            _ => Unanswered::Ignore,
+            Some("deny") => HookFailurePolicy::Deny,
+            _ => HookFailurePolicy::Ignore,
         };
-        if on_failure == Unanswered::Deny && !events.iter().any(|event| event.may_deny()) {
+        if on_failure == HookFailurePolicy::Deny && !events.iter().any(|event| event.may_deny()) {
             let problem = "\"deny\" has no effect: only turn_accepted and before_tool_call can be \
                            denied";
             self.warn(&["hooks", name, "on_failure"], problem);
@@ -115,12 +115,12 @@ impl Reader<'_> {
         }
         let table = ["hooks", name];
         let reach = match self.transport(table, "hook", &own.transport)? {
-            Chosen::Program(command) => HookReach::Program(command),
+            Chosen::Program(command) => HookTarget::Program(command),
             Chosen::Url(url) => {
                 let url = Address::endpoint(url);
                 let url = url.map_err(|error| self.fault(&["hooks", name, "url"], error));
                 let headers = self.headers(table, &own.transport, variables);
-                HookReach::Address {
+                HookTarget::Address {
                     url: url.ok()?,
                     headers: headers?,
                 }
@@ -128,7 +128,7 @@ impl Reader<'_> {
         };
         Some(Asked {
             name: name.into(),
-            reach,
+            target: reach,
             timeout: Duration::from_millis(ms),
         })
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use unisono_model::provider::{Address, Key};
-use unisono_runtime::mcp::{Reach, Server, is_server_name};
+use unisono_runtime::mcp::{Server, ServerTransport, is_server_name};
 use unisono_runtime::tools::BUILT_IN;
 use unisono_session::tool::{ApprovalRule, Contract};
 
@@ -129,7 +129,7 @@ impl Reader<'_> {
         };
         Some(Server {
             name: name.into(),
-            reach: reach?,
+            transport: reach?,
             start_timeout: time(&own.start_timeout, START_TIMEOUT_MS),
             timeout: time(&own.timeout, TIMEOUT_MS),
             tools: own.tools.iter().map(|tool| tool.as_str().into()).collect(),
@@ -137,21 +137,26 @@ impl Reader<'_> {
         })
     }
 
-    fn reach(&mut self, name: &str, own: &McpServer, variables: &Variables) -> Option<Reach> {
+    fn reach(
+        &mut self,
+        name: &str,
+        own: &McpServer,
+        variables: &Variables,
+    ) -> Option<ServerTransport> {
         let table = ["mcp", name];
         match self.transport(table, "tool server", &own.transport)? {
             Chosen::Program(command) => {
                 if own.token_env.is_some() {
                     self.without_effect(table, "token_env", "url");
                 }
-                Some(Reach::Program(command))
+                Some(ServerTransport::Program(command))
             }
             Chosen::Url(url) => {
                 let url = Address::parse(url);
                 let url = url.map_err(|error| self.fault(&["mcp", name, "url"], error));
                 let headers = self.headers(table, &own.transport, variables);
                 let token = self.token(name, own, variables);
-                Some(Reach::Address {
+                Some(ServerTransport::Address {
                     url: url.ok()?,
                     headers: headers?,
                     token: token?,
@@ -177,7 +182,7 @@ impl Reader<'_> {
     fn contracts(&mut self, name: &str, own: &McpServer) -> Option<Vec<(Arc<str>, Contract)>> {
         let mut contracts = Vec::new();
         for (tool, written) in &own.contracts {
-            match Contract::named(written) {
+            match Contract::from_name(written) {
                 Some(contract) => contracts.push((Arc::from(tool.as_str()), contract)),
                 None => {
                     let known = Contract::ALL.map(Contract::name).join(", ");

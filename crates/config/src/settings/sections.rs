@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use unisono_context::Ppm;
-use unisono_runtime::Reach;
+use unisono_runtime::RecallScope;
 use unisono_session::event::DelegationLimits;
 
 /// The store.
@@ -171,7 +171,7 @@ pub struct Runtime {
     /// Total bytes of messages of all sessions in memory.
     pub session_bytes_in_memory: u64,
     /// The scope of the tool `recall`.
-    pub recall: Reach,
+    pub recall: RecallScope,
 }
 
 /// The daemon over HTTP.

@@ -1,4 +1,4 @@
-//! An agent of another program, given its task over the Agent2Agent protocol (1.0).
+//! An agent of another program, called with the Agent2Agent protocol (1.0).
 //!
 //! ```text
 //! card ─► send ─► follow ─► answer
@@ -6,9 +6,9 @@
 //!          └ journaled before it is sent, and with the task that came of it
 //! ```
 //!
-//! A later attempt and a later process follow the task that is journaled, and send nothing again. Where
-//! nobody knows whether a message arrived, the agent's contract decides: `idempotent` sends it
-//! again under the same id, `at_most_once` fails.
+//! A later attempt or process follows the journaled task and sends nothing again. If it is unknown
+//! whether a message arrived, the agent's contract decides: `idempotent` sends it again under the
+//! same id, `at_most_once` fails.
 
 mod card;
 mod journaled;
@@ -26,13 +26,13 @@ use unisono_model::client::HttpEndpoint;
 use unisono_model::language::Class;
 use unisono_model::provider::{Address, Settings};
 use unisono_session::agent::A2a;
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 use unisono_session::tool::Contract;
 
 use super::command::MAX_OUTPUT_BYTES;
 use super::{Agent, Answer, Ctx, Failure, Task, failure, http, request};
 use card::Peer;
-use journaled::{Begun, Sending};
+use journaled::{MessageState, SendResult};
 use outcome::Outcome;
 
 /// The version of the protocol.
@@ -40,14 +40,14 @@ const VERSION: [(&str, &str); 2] = [
     ("A2A-Version", a2a::VERSION),
     ("Content-Type", "application/json"),
 ];
-/// Bytes of the largest card.
+/// The maximum size of a card, in bytes.
 const CARD_BYTES: usize = 1024 * 1024;
-/// How long a request may take that waits for nothing.
-const EXCHANGE: Duration = Duration::from_secs(30);
-/// How long a stream may say nothing before the task is asked for.
-const QUIET: Duration = Duration::from_secs(60);
-/// How long it is waited before the task is asked for again: at first, and at most.
-const WAIT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+/// The timeout of a request that returns at once.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time without an event after which the task is polled instead of the stream.
+const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The first and the longest pause between two polls.
+const POLL_PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
 /// Carries out definitions of kind `a2a`.
 #[derive(Clone, Debug)]
@@ -71,20 +71,23 @@ impl Agent for A2aAgent {
             ctx,
         });
         let number = journaled::number(&remote.ctx.assignment().steps);
-        let begun = remote.begun(number, self.remote.contract).await?;
+        let begun = remote.send_or_resume(number, self.remote.contract).await?;
         match begun {
-            Begun::Message(text) => Ok(Answer::text(text)),
-            Begun::Task(id) => remote.follow(number, id).await,
+            SendResult::Message(text) => Ok(Answer::text(text)),
+            SendResult::Task(id) => remote.follow(number, id).await,
         }
     }
 }
 
 impl A2aAgent {
-    /// Reads the card, and finds where the agent is asked.
+    /// Reads the card and returns the endpoint of the agent.
     async fn peer(&self, ctx: &Ctx) -> Result<Peer, Failure> {
         let at = card::address(&self.remote.url);
         let post = self.post(ctx, &at, CARD_BYTES)?;
-        let card = post.fetch().await.map_err(|failed| broken(&at, &failed))?;
+        let card = post
+            .fetch()
+            .await
+            .map_err(|failed| broken_connection(&at, &failed))?;
         let pinned = self.remote.card_digest.as_deref();
         let peer = card::read(&card, &self.remote.url, pinned);
         let peer = peer.map_err(|(cause, why)| Failure::new(cause, format!("{at}: {why}")))?;
@@ -93,14 +96,14 @@ impl A2aAgent {
     }
 
     fn post(&self, ctx: &Ctx, url: &str, most: usize) -> Result<HttpEndpoint, Failure> {
-        let wrong = |reason: String| Failure::new(Cause::BadInput, reason);
+        let wrong = |reason: String| Failure::new(RunCause::BadInput, reason);
         let address = Address::endpoint(url).map_err(|error| wrong(error.to_string()))?;
         let mut settings = Settings::for_endpoint(ctx.definition().id.as_str(), address);
         let look = |name: &str| std::env::var(name).ok();
         let (headers, secrets) = http::headers(&self.remote.headers, look)?;
         settings.headers = headers;
-        settings.timeouts.first_byte = EXCHANGE;
-        settings.timeouts.idle = QUIET;
+        settings.timeouts.first_byte = REQUEST_TIMEOUT;
+        settings.timeouts.idle = STREAM_IDLE_TIMEOUT;
         settings.caps.response = most;
         settings.caps.stream.line = most;
         settings.caps.stream.event = most;
@@ -108,21 +111,21 @@ impl A2aAgent {
     }
 }
 
-/// An agent elsewhere, and the run that asks it.
+/// A remote agent, and the run that calls it.
 struct Remote {
     post: HttpEndpoint,
     peer: Peer,
     ctx: Ctx,
 }
 
-/// An error of JSON-RPC.
+/// A JSON-RPC error.
 #[derive(Debug, Deserialize)]
 struct RpcError {
     code: i64,
     message: String,
 }
 
-/// A response of JSON-RPC.
+/// A JSON-RPC response.
 #[derive(Debug, Deserialize)]
 struct Response {
     #[serde(default)]
@@ -131,19 +134,19 @@ struct Response {
     error: Option<RpcError>,
 }
 
-/// Why a call gave nothing.
-enum Uncalled {
-    /// The other side says why.
+/// The reason why a call has no result.
+enum CallError {
+    /// The remote agent refused it.
     Refused(RpcError),
-    /// Nobody knows whether it arrived.
+    /// It is unknown whether it arrived.
     Broken(Failure),
 }
 
 impl Remote {
-    /// What came of the message that is sent: as it is journaled, or by sending it now.
-    async fn begun(&self, number: u32, contract: Contract) -> Result<Begun, Failure> {
+    /// The result of the current message: the journaled one, or that of sending it now.
+    async fn send_or_resume(&self, number: u32, contract: Contract) -> Result<SendResult, Failure> {
         let steps = &self.ctx.assignment().steps;
-        let sending = Sending::read(steps, number);
+        let sending = MessageState::read(steps, number);
         if let Some(begun) = sending.begun {
             return Ok(begun);
         }
@@ -152,36 +155,36 @@ impl Remote {
                           program ended or the connection broke; it is not given it twice, because \
                           its contract is `at_most_once`. Set `contract = \"idempotent\"` if it \
                           knows messages by their ids";
-            return Err(Failure::new(Cause::BadInput, reason));
+            return Err(Failure::new(RunCause::BadInput, reason));
         }
         let id = format!("{}-{number}", http::key(self.ctx.assignment()));
-        let name = journaled::sending(number);
+        let name = journaled::sending_step(number);
         let id: String = self.ctx.step(&name, async { Ok(id) }).await?;
         let params = json!({"message": self.message(&id),
             "configuration": {"returnImmediately": true, "acceptedOutputModes": self.peer.output}});
         let sent = match self.call("SendMessage", params).await {
             Ok(sent) => sent,
-            Err(Uncalled::Refused(error)) => {
+            Err(CallError::Refused(error)) => {
                 let reason = format!("the remote agent refuses the task: {}", error.message);
-                let cause = Cause::Rejected;
-                return Err(self.over(number, Failure::new(cause, reason)).await);
+                let cause = RunCause::Rejected;
+                return Err(self.give_up(number, Failure::new(cause, reason)).await);
             }
-            Err(Uncalled::Broken(failed)) if failed.cause == Cause::Rejected => {
-                return Err(self.over(number, failed).await);
+            Err(CallError::Broken(failed)) if failed.cause == RunCause::Rejected => {
+                return Err(self.give_up(number, failed).await);
             }
-            Err(Uncalled::Broken(failed)) => return Err(failed),
+            Err(CallError::Broken(failed)) => return Err(failed),
         };
         let begun = match sent {
-            SendMessageResponse::Task(task) => Begun::Task(task.id),
+            SendMessageResponse::Task(task) => SendResult::Task(task.id),
             SendMessageResponse::Message(message) => {
-                Begun::Message(outcome::text_of(&message.parts))
+                SendResult::Message(outcome::text_of(&message.parts))
             }
         };
-        let name = journaled::begun(number);
+        let name = journaled::result_step(number);
         self.ctx.step(&name, async { Ok(begun) }).await
     }
 
-    /// The task with what the agent is given of the conversation.
+    /// The task with the agent's context as a message.
     fn message(&self, id: &str) -> Value {
         let assignment = self.ctx.assignment();
         let document = request::document(assignment, self.ctx.prefix()).concat();
@@ -196,12 +199,12 @@ impl Remote {
         json!({"messageId": id, "role": "ROLE_USER", "parts": [task, context]})
     }
 
-    /// Follows a task up to its end.
+    /// Follows a task to its end.
     async fn follow(self: &Arc<Remote>, number: u32, id: String) -> Result<Answer, Failure> {
-        let mut watch = Watch::new(self, &id);
-        let mut wait = WAIT.0;
+        let mut watch = CancelGuard::new(self, &id);
+        let mut wait = POLL_PAUSES.0;
         loop {
-            match self.look(&id).await {
+            match self.task_outcome(&id).await {
                 Ok(Outcome::Answered { text, partial }) => {
                     watch.is_over = true;
                     return Ok(Answer {
@@ -211,18 +214,19 @@ impl Remote {
                 }
                 Ok(Outcome::Ended(ended)) => {
                     watch.is_over = true;
-                    return Err(self.over(number, ended).await);
+                    return Err(self.give_up(number, ended).await);
                 }
                 Ok(Outcome::Asks(question)) => {
                     watch.is_over = true;
                     self.cancel(&id).await;
-                    let reason =
-                        format!("the remote agent asks what nobody here can answer: {question}");
-                    let asks = Failure::new(Cause::Rejected, reason);
-                    return Err(self.over(number, asks).await);
+                    let reason = format!(
+                        "the remote agent asks a question, which nobody can answer here: {question}"
+                    );
+                    let asks = Failure::new(RunCause::Rejected, reason);
+                    return Err(self.give_up(number, asks).await);
                 }
                 Ok(Outcome::Working) => {}
-                Err(failed) if failed.cause == Cause::Unavailable => {
+                Err(failed) if failed.cause == RunCause::Unavailable => {
                     self.ctx
                         .progress(format!("asked again soon: {}", failed.reason));
                 }
@@ -232,32 +236,32 @@ impl Remote {
                 continue;
             }
             tokio::time::sleep(wait).await;
-            wait = (wait * 2).min(WAIT.1);
+            wait = (wait * 2).min(POLL_PAUSES.1);
         }
     }
 
-    /// The task as it is.
-    async fn look(&self, id: &str) -> Result<Outcome, Failure> {
+    /// The current state of the task.
+    async fn task_outcome(&self, id: &str) -> Result<Outcome, Failure> {
         match self.call::<RemoteTask>("GetTask", json!({"id": id})).await {
             Ok(task) => Ok(outcome::read(&task)),
-            Err(Uncalled::Refused(error)) => {
+            Err(CallError::Refused(error)) => {
                 let gone = error.code == i64::from(error_code::TASK_NOT_FOUND);
                 let reason = format!(
-                    "the remote agent does not tell of task {id}: {}",
+                    "the remote agent does not report task {id}: {}",
                     error.message
                 );
-                let failure = Failure::new(Cause::Rejected, reason);
+                let failure = Failure::new(RunCause::Rejected, reason);
                 match gone {
                     true => Ok(Outcome::Ended(failure)),
                     false => Err(failure),
                 }
             }
-            Err(Uncalled::Broken(failed)) => Err(failed),
+            Err(CallError::Broken(failed)) => Err(failed),
         }
     }
 
-    /// Tells what the remote agent says of its task, as long as it does; whether it said that the task
-    /// has ended, or waits.
+    /// Reports the progress of the remote task while its stream lasts; returns whether the task has
+    /// ended or waits for input.
     async fn listen(&self, id: &str) -> bool {
         let body = rpc("SubscribeToTask", &json!({"id": id}));
         let (mut settled, mut bytes) = (false, 0_usize);
@@ -296,18 +300,18 @@ impl Remote {
         settled
     }
 
-    /// Has the remote task cancelled, if it can be.
+    /// Cancels the remote task, if it can be cancelled.
     async fn cancel(&self, id: &str) {
-        if let Err(Uncalled::Broken(failed)) =
+        if let Err(CallError::Broken(failed)) =
             self.call::<Value>("CancelTask", json!({"id": id})).await
         {
             tracing::warn!(task = id, error = %failed.reason, "a remote task is not cancelled");
         }
     }
 
-    /// Journals that nothing comes of what was sent any more: another attempt sends anew.
-    async fn over(&self, number: u32, failure: Failure) -> Failure {
-        let name = journaled::over(number);
+    /// Journals that the message has no result: another attempt sends a new message.
+    async fn give_up(&self, number: u32, failure: Failure) -> Failure {
+        let name = journaled::over_step(number);
         let reason = failure.reason.to_string();
         match self.ctx.step(&name, async { Ok(reason) }).await {
             Ok(_) => failure,
@@ -315,33 +319,33 @@ impl Remote {
         }
     }
 
-    async fn call<T: DeserializeOwned>(&self, method: &str, params: Value) -> Result<T, Uncalled> {
+    async fn call<T: DeserializeOwned>(&self, method: &str, params: Value) -> Result<T, CallError> {
         let answered = self.post.call(&VERSION, rpc(method, &params)).await;
         let url = &self.peer.url;
-        let answered = answered.map_err(|failed| Uncalled::Broken(broken(url, &failed)))?;
+        let answered =
+            answered.map_err(|failed| CallError::Broken(broken_connection(url, &failed)))?;
         let garbled = |error: serde_json::Error| {
-            let reason =
-                format!("{url} answers {method} with what is not of the protocol: {error}");
-            Uncalled::Broken(Failure::new(Cause::BadOutput, reason))
+            let reason = format!("{url} answered {method} with an invalid response: {error}");
+            CallError::Broken(Failure::new(RunCause::BadOutput, reason))
         };
         let response: Response = serde_json::from_slice(&answered).map_err(garbled)?;
         match (response.error, response.result) {
-            (Some(error), _) => Err(Uncalled::Refused(error)),
+            (Some(error), _) => Err(CallError::Refused(error)),
             (None, result) => serde_json::from_value(result.unwrap_or_default()).map_err(garbled),
         }
     }
 }
 
-/// A request of JSON-RPC.
+/// A JSON-RPC request.
 fn rpc(method: &str, params: &Value) -> Vec<u8> {
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
     request.to_string().into_bytes()
 }
 
-fn broken(url: &str, failed: &unisono_model::dialect::Failure) -> Failure {
+fn broken_connection(url: &str, failed: &unisono_model::dialect::Failure) -> Failure {
     let cause = match failed.class {
-        Class::BadRequest | Class::Unauthorised => Cause::Rejected,
-        class => failure::cause(class),
+        Class::BadRequest | Class::Unauthorised => RunCause::Rejected,
+        class => failure::cause_of_class(class),
     };
     Failure {
         wait_ms: failed.class.retry_after_ms(),
@@ -349,17 +353,17 @@ fn broken(url: &str, failed: &unisono_model::dialect::Failure) -> Failure {
     }
 }
 
-/// A remote task that is followed. Where the run is cancelled meanwhile, or gives it up, the task is
-/// cancelled; where the program ends, it is followed again by the next one.
-struct Watch {
+/// A remote task that is followed. If the run is cancelled or gives up, the task is cancelled. If
+/// the program ends, the next process follows it again.
+struct CancelGuard {
     remote: Arc<Remote>,
     id: String,
     is_over: bool,
 }
 
-impl Watch {
-    fn new(remote: &Arc<Remote>, id: &str) -> Watch {
-        Watch {
+impl CancelGuard {
+    fn new(remote: &Arc<Remote>, id: &str) -> CancelGuard {
+        CancelGuard {
             remote: remote.clone(),
             id: id.to_owned(),
             is_over: false,
@@ -367,7 +371,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for CancelGuard {
     fn drop(&mut self) {
         let ctx = &self.remote.ctx;
         let is_last = ctx.attempt() > ctx.definition().retries;

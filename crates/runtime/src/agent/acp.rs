@@ -1,12 +1,12 @@
-//! A coding agent: a program that speaks the Agent Client Protocol, in lines of JSON-RPC.
+//! A coding agent: a program that speaks the Agent Client Protocol (lines of JSON-RPC).
 //!
 //! ```text
 //! worktree ─► start ─► initialize ─► session/new ─► session/prompt ─► answer
 //!    └ journaled before it is made       journaled before it is sent ┘  └ journaled
 //! ```
 //!
-//! Nobody can see what an agent did with a prompt that was cut short. Its contract decides then:
-//! `idempotent` gives the task again, `at_most_once` fails and says where to look.
+//! The effects of an interrupted prompt are unknown. The contract decides: `idempotent` gives the
+//! task again, `at_most_once` fails and names the working directory.
 
 mod journaled;
 mod peer;
@@ -22,17 +22,17 @@ use serde_json::{Value, json};
 use unisono_model::prompt::Prefix;
 use unisono_session::agent::{Acp, Command};
 use unisono_session::assignment::RunAssignment;
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 use super::{Agent, Answer, Ctx, Failure, Task, request};
-use journaled::{Answered, Next, Place, Prompt};
+use journaled::{Answered, NextAction, Place, Prompt};
 use peer::Peer;
 use protocol::{Message, Prompted};
 use turn::{Effect, Turn};
 use worktree::Worktree;
 
-/// How long an agent may take to stop its work before it is ended.
-const CANCELS: Duration = Duration::from_secs(5);
+/// The time for an agent to stop its work before it is killed.
+const CANCEL_GRACE: Duration = Duration::from_secs(5);
 const PROMPT: &str = "session/prompt";
 
 /// Carries out definitions of kind `acp`.
@@ -51,19 +51,19 @@ impl Agent for AcpAgent {
     async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
         ctx.check_prefix()?;
         let steps = &ctx.assignment().steps;
-        // What earlier tries left is removed, or told.
+        // Worktrees of earlier tries are removed, or reported.
         let mut kept = Vec::new();
         for place in journaled::places(steps) {
             if let Some(worktree) = place.worktree {
                 kept.extend(worktree.close().await);
             }
         }
-        match journaled::next(steps, self.acp.contract) {
-            Next::Answered(answered) => answer(answered, &kept),
-            Next::Doubt { place, failed } => Err(self.doubt(place, failed, &kept)),
-            Next::Prompt(number) => {
-                let place = self.place(&ctx, number).await?;
-                let mut visit = Visit::new(ctx, place, number);
+        match journaled::next_action(steps, self.acp.contract) {
+            NextAction::Answered(answered) => answer(answered, &kept),
+            NextAction::Doubt { place, failed } => Err(self.unknown_outcome(place, failed, &kept)),
+            NextAction::Prompt(number) => {
+                let place = self.prepare_place(&ctx, number).await?;
+                let mut visit = RunningTry::new(ctx, place, number);
                 let worked = visit.work(&self.acp).await;
                 let left = visit.leave(worked).await;
                 left.and_then(|(answered, left)| {
@@ -76,14 +76,14 @@ impl Agent for AcpAgent {
 }
 
 impl AcpAgent {
-    /// Where a try works; it is journaled, then made.
-    async fn place(&self, ctx: &Ctx, number: u32) -> Result<Place, Failure> {
+    /// The working directory of a try. It is journaled, then created.
+    async fn prepare_place(&self, ctx: &Ctx, number: u32) -> Result<Place, Failure> {
         let cwd = self.acp.command.cwd.as_deref().unwrap_or(".");
         let cwd = std::path::absolute(cwd).and_then(std::fs::canonicalize);
         let cwd: PathBuf = cwd.map_err(|error| {
             let cwd = self.acp.command.cwd.as_deref().unwrap_or(".");
             let reason = format!("cannot work in {cwd}: {error}");
-            Failure::new(Cause::BadInput, reason)
+            Failure::new(RunCause::BadInput, reason)
         })?;
         let (worktree, directory) = match self.acp.worktree {
             true => {
@@ -96,7 +96,7 @@ impl AcpAgent {
             directory: directory.to_string_lossy().into_owned(),
             worktree,
         };
-        let name = journaled::name("place", number);
+        let name = journaled::step_name("place", number);
         let place = ctx.step(&name, async { Ok(place) }).await?;
         if let Some(worktree) = &place.worktree {
             worktree.make().await?;
@@ -105,7 +105,12 @@ impl AcpAgent {
     }
 
     /// The failure of a run whose task may have been done.
-    fn doubt(&self, place: Option<Place>, failed: Option<String>, kept: &[String]) -> Failure {
+    fn unknown_outcome(
+        &self,
+        place: Option<Place>,
+        failed: Option<String>,
+        kept: &[String],
+    ) -> Failure {
         let program = &self.acp.command.program;
         let why = failed
             .unwrap_or_else(|| "the attempt or the program ended while it worked on it".to_owned());
@@ -125,18 +130,18 @@ impl AcpAgent {
              given it twice, because its contract is `at_most_once`. {look} Set `contract = \
              \"idempotent\"` if the task may be given again"
         );
-        Failure::new(Cause::BadInput, reason)
+        Failure::new(RunCause::BadInput, reason)
     }
 }
 
-/// The answer of a run, with the worktrees that are kept.
+/// The answer of a run, with the kept worktrees.
 fn answer(answered: Answered, kept: &[String]) -> Result<Answer, Failure> {
     let mut parts = vec![answered.text.trim().to_owned()];
     parts.extend(kept.iter().cloned());
     parts.retain(|part| !part.is_empty());
     if parts.is_empty() {
-        let reason = "the agent ended its turn and said nothing that is text";
-        return Err(Failure::new(Cause::BadOutput, reason));
+        let reason = "the agent ended its turn without a text";
+        return Err(Failure::new(RunCause::BadOutput, reason));
     }
     Ok(Answer {
         partial: answered.partial.map(Into::into),
@@ -144,8 +149,8 @@ fn answer(answered: Answered, kept: &[String]) -> Result<Answer, Failure> {
     })
 }
 
-/// What an agent is told, in two pieces: the context as all programs are given it, which siblings
-/// share, then its instructions and the task.
+/// The prompt in two pieces: the shared context in the same form as for all programs, then the
+/// instructions and the task.
 pub(crate) fn prompt(assignment: &RunAssignment, prefix: &Prefix) -> [Bytes; 2] {
     let heading = match &assignment.snapshot {
         Some(snapshot) => Some(format!(
@@ -169,37 +174,37 @@ pub(crate) fn prompt(assignment: &RunAssignment, prefix: &Prefix) -> [Bytes; 2] 
     [head.into(), parts.join("\n\n").into()]
 }
 
-/// Why a try gave no answer.
-struct Ended {
+/// A try without an answer.
+struct FailedTry {
     failure: Failure,
-    /// Whether the agent did nothing, so that it may be given the task again.
+    /// Whether the agent did nothing, so that it may get the task again.
     is_over: bool,
 }
 
-impl From<Failure> for Ended {
-    fn from(failure: Failure) -> Ended {
-        Ended {
+impl From<Failure> for FailedTry {
+    fn from(failure: Failure) -> FailedTry {
+        FailedTry {
             failure,
             is_over: false,
         }
     }
 }
 
-/// A try: the program, and what it works on. Where it is dropped before it is left, the agent is
-/// told to stop, and ended.
-struct Visit {
+/// A running try: the program and its working directory. If it is dropped early, the agent is asked
+/// to stop, and killed.
+struct RunningTry {
     ctx: Ctx,
     number: u32,
     place: Place,
     peer: Option<Peer>,
-    /// The session whose prompt is worked on.
+    /// The session with a prompt in progress.
     working: Option<String>,
     is_prompted: bool,
 }
 
-impl Visit {
-    fn new(ctx: Ctx, place: Place, number: u32) -> Visit {
-        Visit {
+impl RunningTry {
+    fn new(ctx: Ctx, place: Place, number: u32) -> RunningTry {
+        RunningTry {
             ctx,
             number,
             place,
@@ -209,8 +214,8 @@ impl Visit {
         }
     }
 
-    /// Gives the agent its task, and follows it to the end.
-    async fn work(&mut self, acp: &Acp) -> Result<Answered, Ended> {
+    /// Sends the task to the agent, and follows it to the end.
+    async fn work(&mut self, acp: &Acp) -> Result<Answered, FailedTry> {
         let command = Command {
             cwd: Some(self.place.directory.as_str().into()),
             ..acp.command.clone()
@@ -224,7 +229,7 @@ impl Visit {
             snapshot: snapshot.map(|snapshot| snapshot.id().to_string()),
             shares: "text".to_owned(),
         };
-        let name = journaled::name("prompt", self.number);
+        let name = journaled::step_name("prompt", self.number);
         self.ctx.step(&name, async { Ok(given) }).await?;
         self.is_prompted = true;
         let text = prompt(assignment, self.ctx.prefix()).concat();
@@ -235,15 +240,16 @@ impl Visit {
         let mut turn = Turn::new(session, &acp.allow);
         let response = follow(&self.ctx, self.number, peer, &mut turn, id).await?;
         self.working = None;
-        let answered = stopped(peer, &turn, response)?;
-        let name = journaled::name("answer", self.number);
+        let answered = prompt_result(peer, &turn, response)?;
+        let name = journaled::step_name("answer", self.number);
         Ok(self.ctx.step(&name, async { Ok(answered) }).await?)
     }
 
-    /// Ends the program, and removes what is of no use. What came of it, and what is kept.
+    /// Ends the program, and removes an unchanged worktree. Returns the result and the kept
+    /// worktree.
     async fn leave(
         mut self,
-        worked: Result<Answered, Ended>,
+        worked: Result<Answered, FailedTry>,
     ) -> Result<(Answered, Option<String>), Failure> {
         self.working = None;
         if let Some(peer) = self.peer.take() {
@@ -254,13 +260,13 @@ impl Visit {
             None => None,
         };
         self.place.worktree = None;
-        let Ended { failure, is_over } = match worked {
+        let FailedTry { failure, is_over } = match worked {
             Ok(answered) => return Ok((answered, kept)),
             Err(ended) => ended,
         };
         if self.is_prompted {
             let what = if is_over { "over" } else { "failed" };
-            let name = journaled::name(what, self.number);
+            let name = journaled::step_name(what, self.number);
             let reason = failure.reason.to_string();
             self.ctx.step(&name, async { Ok(reason) }).await?;
         }
@@ -291,17 +297,17 @@ async fn follow(
             continue;
         }
         let effects = turn.take(message);
-        let effects = effects.map_err(|wrong| peer.failure(Cause::BadOutput, &wrong))?;
+        let effects = effects.map_err(|wrong| peer.failure(RunCause::BadOutput, &wrong))?;
         for effect in effects {
             match effect {
-                Effect::Tell(text) => ctx.progress(text),
+                Effect::Progress(text) => ctx.progress(text),
                 Effect::Reply(reply) => peer.reply(&reply)?,
                 Effect::Called(index, called) => {
-                    let name = journaled::name_of("call", number, index);
+                    let name = journaled::indexed_step_name("call", number, index);
                     ctx.step(&name, async { Ok(called) }).await?;
                 }
                 Effect::Decided(index, decided, reply) => {
-                    let name = journaled::name_of("permission", number, index);
+                    let name = journaled::indexed_step_name("permission", number, index);
                     ctx.step(&name, async { Ok(decided) }).await?;
                     peer.reply(&reply)?;
                 }
@@ -310,9 +316,9 @@ async fn follow(
     }
 }
 
-/// What a prompt came to.
-fn stopped(peer: &Peer, turn: &Turn, response: Message) -> Result<Answered, Ended> {
-    let ended = |failure| Ended {
+/// The result of a prompt.
+fn prompt_result(peer: &Peer, turn: &Turn, response: Message) -> Result<Answered, FailedTry> {
+    let ended = |failure| FailedTry {
         failure,
         is_over: !turn.has_acted(),
     };
@@ -325,16 +331,16 @@ fn stopped(peer: &Peer, turn: &Turn, response: Message) -> Result<Answered, Ende
         "max_tokens" => Some("the agent reached its limit of tokens"),
         "max_turn_requests" => Some("the agent reached its limit of model calls"),
         "refusal" => {
-            let failure = peer.failure(Cause::Refused, "refuses to go on");
+            let failure = peer.failure(RunCause::Refused, "refuses to go on");
             return Err(ended(failure));
         }
         "cancelled" => {
-            let failure = peer.failure(Cause::Rejected, "cancelled the task by itself");
+            let failure = peer.failure(RunCause::Rejected, "cancelled the task by itself");
             return Err(ended(failure));
         }
         other => {
-            let what = format!("ended its turn for a reason that is not of the protocol: {other}");
-            return Err(peer.failure(Cause::BadOutput, &what).into());
+            let what = format!("ended its turn with an unknown stop reason: {other}");
+            return Err(peer.failure(RunCause::BadOutput, &what).into());
         }
     };
     Ok(Answered {
@@ -343,27 +349,27 @@ fn stopped(peer: &Peer, turn: &Turn, response: Message) -> Result<Answered, Ende
     })
 }
 
-/// Tells an agent to stop, and waits until it has, for a short while.
+/// Asks an agent to stop, and waits for it for a short time.
 async fn stop(peer: &mut Peer, session: &str) {
     peer.send(&protocol::cancel(session));
     let stopped = async {
-        // The one response that is still to come is the prompt's.
+        // The only outstanding response is that of the prompt.
         while peer
             .message()
             .await
             .is_ok_and(|message| message.method.is_some())
         {}
     };
-    if tokio::time::timeout(CANCELS, stopped).await.is_err() {
+    if tokio::time::timeout(CANCEL_GRACE, stopped).await.is_err() {
         tracing::debug!("a coding agent does not stop, and is ended");
     }
 }
 
-impl Drop for Visit {
+impl Drop for RunningTry {
     fn drop(&mut self) {
         let (peer, session) = (self.peer.take(), self.working.take());
         let worktree = self.place.worktree.take();
-        // Without a runtime the program is ended with its value.
+        // Without a runtime the program is killed when the value is dropped.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };

@@ -1,9 +1,9 @@
-//! An agent that is an actor: one for all tasks of its kind, with a mailbox and a state of its own.
+//! An agent that is an actor: one actor with its own state and mailbox for all tasks of its kind.
 //!
-//! The runtime starts it with the first task, sends it [`worker::Msg`](crate::worker::Msg), starts
-//! it again with the next task when it has ended or panicked, and stops it at shutdown. What was in
-//! its hands when it ended is tried again as each definition's `retries` say. Its mailbox holds at
-//! most as many tasks as its agents may work on at once (`max_concurrent`).
+//! The runtime starts it with the first task, sends it [`worker::Msg`](crate::worker::Msg),
+//! restarts it with the next task after it has ended or panicked, and stops it at shutdown. Tasks
+//! that it had when it ended are retried according to the `retries` of their definitions. Its
+//! mailbox contains at most as many tasks as its agents may work on at once (`max_concurrent`).
 
 use std::fmt;
 use std::future::Future;
@@ -13,15 +13,15 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorRef, ActorStatus};
 use tokio::sync::{Mutex, oneshot};
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 use super::{Agent, Answer, Ctx, Failure, Task};
 use crate::worker::{Job, Msg};
 
-/// How long an actor may take to stop.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The time for an actor to stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What makes the actor and what it is started with.
+/// Creates the actor and its arguments.
 type Make<A> = dyn Fn() -> (A, <A as Actor>::Arguments) + Send + Sync;
 
 /// The actor of a kind.
@@ -43,10 +43,10 @@ impl<A: Actor<Msg = Msg>> ActorAgent<A> {
         }
     }
 
-    /// The actor, started if there is none that works.
+    /// The running actor; started if there is none.
     async fn actor(&self) -> Result<ActorRef<Msg>, Failure> {
         let mut alive = self.alive.lock().await;
-        if let Some(actor) = alive.as_ref().filter(|actor| works(actor)) {
+        if let Some(actor) = alive.as_ref().filter(|actor| is_running(actor)) {
             return Ok(actor.clone());
         }
         let (actor, args) = (self.make)();
@@ -55,22 +55,22 @@ impl<A: Actor<Msg = Msg>> ActorAgent<A> {
                 "the actor of kind `{}` cannot be started: {error}",
                 self.kind
             );
-            Failure::new(Cause::Unavailable, reason)
+            Failure::new(RunCause::Unavailable, reason)
         })?;
         *alive = Some(actor.clone());
         Ok(actor)
     }
 
-    fn lost(&self) -> Failure {
+    fn lost_failure(&self) -> Failure {
         let reason = format!(
-            "the actor of kind `{}` ended or dropped the task before it said how that went",
+            "the actor of kind `{}` ended or dropped the task without a result",
             self.kind
         );
-        Failure::new(Cause::Panic, reason)
+        Failure::new(RunCause::Panic, reason)
     }
 }
 
-fn works(actor: &ActorRef<Msg>) -> bool {
+fn is_running(actor: &ActorRef<Msg>) -> bool {
     actor.get_status() < ActorStatus::Stopping
 }
 
@@ -79,13 +79,13 @@ impl<A: Actor<Msg = Msg>> Agent for ActorAgent<A> {
         let actor = self.actor().await?;
         let (reply, ended) = oneshot::channel();
         let job = Msg::Work(Box::new(Job::new(task, ctx, reply)));
-        actor.send_message(job).map_err(|_| self.lost())?;
-        // A task whose actor is gone is dropped with its reply.
-        ended.await.unwrap_or_else(|_| Err(self.lost()))
+        actor.send_message(job).map_err(|_| self.lost_failure())?;
+        // If the actor ends, its tasks are dropped with their replies.
+        ended.await.unwrap_or_else(|_| Err(self.lost_failure()))
     }
 }
 
-/// What is stopped with the runtime.
+/// Stopped with the runtime.
 pub(crate) trait Stop: Send + Sync {
     fn stop(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
@@ -93,10 +93,10 @@ pub(crate) trait Stop: Send + Sync {
 impl<A: Actor<Msg = Msg>> Stop for ActorAgent<A> {
     fn stop(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async {
-            let Some(actor) = self.alive.lock().await.take().filter(works) else {
+            let Some(actor) = self.alive.lock().await.take().filter(is_running) else {
                 return;
             };
-            if actor.stop_and_wait(None, Some(PATIENCE)).await.is_err() {
+            if actor.stop_and_wait(None, Some(STOP_TIMEOUT)).await.is_err() {
                 let kind = &*self.kind;
                 tracing::warn!(kind, "the actor of a kind does not stop, and is killed");
                 actor.kill();

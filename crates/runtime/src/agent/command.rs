@@ -3,14 +3,14 @@
 
 use serde_json::Value;
 use unisono_session::agent::Command;
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 use super::{Agent, Answer, Ctx, Failure, Task, request};
 use crate::process::{self, Error, Finished, Job};
 
-/// The most a program may write to standard output.
+/// The maximum size of a program's standard output, in bytes.
 pub(super) const MAX_OUTPUT_BYTES: usize = 4 * 1024 * 1024;
-/// How much of an output that is no answer is shown.
+/// The number of characters of an invalid output that are shown.
 const PREVIEW_CHARS: usize = 120;
 
 /// Carries out definitions of kind `command`.
@@ -20,7 +20,7 @@ pub(crate) struct CommandAgent {
 }
 
 impl CommandAgent {
-    /// An agent that is that program.
+    /// An agent that is this program.
     pub(crate) fn new(command: Command) -> CommandAgent {
         CommandAgent { command }
     }
@@ -42,36 +42,36 @@ impl Agent for CommandAgent {
 
 pub(super) fn failure(error: Error) -> Failure {
     let cause = match error {
-        Error::Spawn { .. } => Cause::Spawn,
-        Error::Flooded { .. } => Cause::BadOutput,
-        Error::Lost { .. } => Cause::Exit,
+        Error::Spawn { .. } => RunCause::Spawn,
+        Error::Flooded { .. } => RunCause::BadOutput,
+        Error::Lost { .. } => RunCause::Exit,
     };
     Failure::new(cause, error.to_string())
 }
 
-/// What a program that has ended answered.
+/// The answer of a program that has ended.
 fn read(program: &str, finished: Finished) -> Result<Answer, Failure> {
     let Finished {
         status,
         stdout,
         stderr,
     } = finished;
-    let said = match &*stderr {
+    let stderr_note = match &*stderr {
         "" => String::new(),
         stderr => format!("; its standard error ends: {stderr}"),
     };
     if !status.success() {
-        // `ExitStatus` writes "exit status: 3" or "signal: 9 (SIGKILL)".
-        let reason = format!("`{program}` ended with {status}{said}");
-        return Err(Failure::new(Cause::Exit, reason));
+        // `ExitStatus` prints "exit status: 3" or "signal: 9 (SIGKILL)".
+        let reason = format!("`{program}` ended with {status}{stderr_note}");
+        return Err(Failure::new(RunCause::Exit, reason));
     }
     parse(stdout).map_err(|wrong| {
-        let reason = format!("`{program}` gave no answer: {wrong}{said}");
-        Failure::new(Cause::BadOutput, reason)
+        let reason = format!("`{program}` gave no answer: {wrong}{stderr_note}");
+        Failure::new(RunCause::BadOutput, reason)
     })
 }
 
-/// An answer, or what is wrong with the output.
+/// Parses an answer; the error says what is wrong with the output.
 pub(super) fn parse(stdout: Vec<u8>) -> Result<Answer, String> {
     let text = String::from_utf8(stdout).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
@@ -117,7 +117,7 @@ fn parse_object(text: &str) -> Result<Answer, String> {
     })
 }
 
-/// The start of an output, safe to show.
+/// The beginning of an output, safe to show.
 fn preview(text: &str) -> String {
     let mut shown: String = text.chars().take(PREVIEW_CHARS).collect();
     if shown.len() < text.len() {

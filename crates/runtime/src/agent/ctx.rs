@@ -1,4 +1,4 @@
-//! What an agent works with: the frozen context, durable steps, cancellation, progress.
+//! The context object of an agent: frozen context, durable steps, cancellation, progress.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -17,20 +17,20 @@ use unisono_model::prompt::Prefix;
 use unisono_session::Definition;
 use unisono_session::assignment::RunAssignment;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
-use unisono_session::run::{Cause, Spent, Step, ToolCall, ToolResult};
+use unisono_session::run::{RunCause, Spent, Step, ToolCall, ToolResult};
 
-use super::spending::Besides;
+use super::spending::AuxiliaryUsage;
 use super::waiting::Waiting;
 use super::{Failure, failure, llm, request};
 use crate::limit::Pause;
-use crate::reservation::{self, Call};
+use crate::reservation::{self, ReservedCall};
 use crate::session_port::Port;
 use crate::tools;
 
-/// Bytes of a reply between two notes about its progress.
-const TOLD_EVERY: usize = 1_000;
+/// The number of bytes of a reply between two progress reports.
+const PROGRESS_EVERY: usize = 1_000;
 
-/// What an agent works with. Cheap to clone; every clone is of the same attempt.
+/// The context object of an agent. Cheap to clone; all clones belong to the same attempt.
 ///
 /// ```
 /// # use unisono_runtime as unisono;
@@ -61,22 +61,22 @@ struct Inner {
     port: Port,
     models: Models,
     waiting: Waiting,
-    /// Keeps the lease while its model has not begun to reply.
+    /// Pauses the watchdog until the model begins to reply.
     unanswered: Mutex<Option<Pause>>,
-    /// Model calls this attempt has asked for, recorded replies included.
+    /// The number of model calls of this attempt, recorded replies included.
     calls: AtomicU32,
-    /// Rounds of tasks that its author's code has given to others in this attempt.
+    /// The number of rounds that the author's code delegated in this attempt.
     rounds: AtomicU32,
-    besides: Besides,
-    /// Names of the steps this attempt has begun.
+    besides: AuxiliaryUsage,
+    /// Names of the steps that this attempt has begun.
     begun: Mutex<BTreeSet<Arc<str>>>,
 }
 
-/// A reply, and what was reserved for it.
+/// A reply and its reservation.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct PaidReply {
     pub(crate) reply: Reply,
-    pub(crate) call: Call,
+    pub(crate) call: ReservedCall,
 }
 
 impl Ctx {
@@ -88,10 +88,10 @@ impl Ctx {
         models: Models,
         waiting: Waiting,
     ) -> Ctx {
-        let calls = AtomicU32::new(super::llm::replies(&assignment.steps));
+        let calls = AtomicU32::new(super::llm::reply_count(&assignment.steps));
         let inner = Inner {
             calls,
-            besides: Besides::of(&assignment.steps),
+            besides: AuxiliaryUsage::from_steps(&assignment.steps),
             unanswered: Mutex::default(),
             assignment,
             prefix,
@@ -117,18 +117,18 @@ impl Ctx {
         self.inner.assignment.attempt
     }
 
-    /// The agent's definition, as it was recorded with the run.
+    /// The agent's definition, as recorded with the run.
     pub fn definition(&self) -> &Definition {
         &self.inner.assignment.definition
     }
 
-    /// All that the attempt was given.
+    /// The complete input of the attempt.
     pub fn assignment(&self) -> &RunAssignment {
         &self.inner.assignment
     }
 
-    /// The frozen context; none for an agent that gets its task only. The same allocation for
-    /// every agent of the turn.
+    /// The frozen context; none for an agent that gets only its task. All agents of the turn share
+    /// one allocation.
     pub fn snapshot(&self) -> Option<&Arc<Snapshot>> {
         self.inner.assignment.snapshot.as_ref()
     }
@@ -138,81 +138,83 @@ impl Ctx {
         &self.inner.prefix
     }
 
-    /// Done when the attempt is over: cancelled, out of time, or ended. Its future is dropped as
-    /// well; this is for work that runs elsewhere.
+    /// Triggered when the attempt ends: cancelled, timed out or finished. Its future is dropped as
+    /// well; use this for work that runs elsewhere.
     pub fn cancelled(&self) -> &CancellationToken {
         &self.inner.cancelled
     }
 
-    /// Tells whoever watches what the agent is doing. Not recorded; dropped when nobody listens.
+    /// Reports progress to followers. Not recorded; dropped if there are no followers.
     pub fn progress(&self, text: impl Into<Arc<str>>) {
         self.inner.waiting.watchdog.renew();
         self.inner.port.progress(self.run(), text.into());
     }
 
-    /// Whether its session goes on: else the program ends, and the next one goes on with the run.
+    /// Whether its session is still active; otherwise the program ends, and the next process
+    /// continues the run.
     pub(crate) async fn has_session(&self) -> bool {
         let known = self.inner.port.read_result(self.run(), String::new());
         known.await.is_ok()
     }
 
-    /// Waits for a tool, which has a time limit of its own.
+    /// Waits for a tool, which has its own time limit.
     pub(crate) async fn while_tools_work<T>(&self, tools: impl Future<Output = T>) -> T {
         let _pause = self.inner.waiting.watchdog.pause();
         tools.await
     }
 
-    /// The model its definition names.
+    /// The model of its definition.
     ///
     /// # Errors
-    /// No such model is known.
+    /// The model is unknown.
     pub(crate) fn model(&self) -> Result<Arc<dyn LanguageModel>, Failure> {
         let model = self.inner.models.get(&self.definition().model);
-        model.map_err(|error| Failure::new(Cause::BadInput, error.to_string()))
+        model.map_err(|error| Failure::new(RunCause::BadInput, error.to_string()))
     }
 
-    /// Asks the definition's model about the frozen context: the shared prompt, the agent's
-    /// persona, then `task`. Not recorded; inside [`Ctx::step`] a reply is not paid for twice.
+    /// Calls the definition's model with the shared prompt, the agent's persona, then `task`. Not
+    /// recorded; inside [`Ctx::step`] a reply is paid for only once.
     ///
     /// # Errors
-    /// The model is not known or fails, or the prompt is not the one that was recorded.
+    /// The model is unknown or fails, or the prompt differs from the recorded one.
     pub async fn ask_model(&self, task: impl Into<Arc<str>>) -> Result<Reply, Failure> {
         let asked = self.ask(self.request(task.into())).await?;
-        let Asked { reply, call } = asked.map_err(|error| failure::failed(&error))?;
+        let PaidReply { reply, call } = asked.map_err(|error| failure::model_failure(&error))?;
         call.ended(CallEnd::Used(reply.usage));
         Ok(reply)
     }
 
-    /// A request for a task on the frozen context, as the definition has it.
+    /// A request for a task on the frozen context, according to the definition.
     pub(crate) fn request(&self, task: Arc<str>) -> Request {
         Request {
             listener: self.listener(),
-            ..request::of(self.assignment(), self.prefix().clone(), task)
+            ..request::for_task(self.assignment(), self.prefix().clone(), task)
         }
     }
 
-    /// The first request of a model-driven run, with as much of its results as fits.
+    /// The first request of a model-driven run, with as much of the results as fits.
     ///
     /// # Errors
-    /// Its role and task alone do not fit.
+    /// Role and task alone do not fit.
     pub(crate) async fn first_request(&self) -> Result<Request, Failure> {
         let count = |texts| self.count(texts);
-        let first = llm::handed::first(self.assignment(), self.prefix().clone(), count).await;
-        let first = first.map_err(|reason| Failure::new(Cause::Overflow, reason))?;
+        let first =
+            llm::results::first_request(self.assignment(), self.prefix().clone(), count).await;
+        let first = first.map_err(|reason| Failure::new(RunCause::Overflow, reason))?;
         Ok(Request {
             listener: self.listener(),
             ..first
         })
     }
 
-    /// Passes a reply on as it comes, and tells of its growth now and then.
+    /// Forwards a reply as it arrives, and reports its growth.
     fn listener(&self) -> Listener {
         let (ctx, seen) = (self.clone(), AtomicUsize::new(0));
         let listener = Listener::new(move |piece| {
-            ctx.inner.port.piece(ctx.run(), piece);
+            ctx.inner.port.text_delta(ctx.run(), piece);
             let before = seen.fetch_add(piece.len(), Ordering::Relaxed);
             let after = before + piece.len();
-            if before / TOLD_EVERY != after / TOLD_EVERY {
+            if before / PROGRESS_EVERY != after / PROGRESS_EVERY {
                 ctx.progress(format!("replying, {} KB so far", after.div_ceil(1_000)));
             }
         });
@@ -221,17 +223,17 @@ impl Ctx {
             ctx.inner.waiting.watchdog.renew();
             drop(ctx.begun_to_reply());
         });
-        // Those before it at the provider have limits of their own.
+        // Requests that wait before this one at the provider have their own limits.
         let limit = self.inner.waiting.limit.clone();
         listener.with_wait_guard(move || Box::new(limit.pause()))
     }
 
-    /// Sends a request, once its prompt is checked against the recorded one and what it may take
-    /// is reserved.
+    /// Sends a request after comparing its prompt with the recorded one and reserving its maximum
+    /// use.
     pub(crate) async fn ask(
         &self,
         mut request: Request,
-    ) -> Result<Result<Asked, language::Error>, Failure> {
+    ) -> Result<Result<PaidReply, language::Error>, Failure> {
         let model = self.model()?;
         self.check_prefix()?;
         let call = self.reserve(&request, &*model).await?;
@@ -240,18 +242,18 @@ impl Ctx {
         }
         let (ctx, number) = (self.clone(), call.number());
         request.listener = request.listener.with_usage(move |usage, fallback| {
-            ctx.paid(number, Spent { usage, fallback });
+            ctx.report_spent(number, Spent { usage, fallback });
         });
         self.progress(format!("asking {}", self.definition().model));
-        // Until the reply begins, the model's own limits bound the wait for it.
+        // Until the reply begins, the model's own timeouts limit the wait.
         let waiting = self.inner.waiting.watchdog.pause();
         *lock(&self.inner.unanswered) = Some(waiting);
         let replied = complete_up_to_stop(&*model, request).await;
         drop(self.begun_to_reply());
         match replied {
-            Ok(reply) => Ok(Ok(Asked { reply, call })),
+            Ok(reply) => Ok(Ok(PaidReply { reply, call })),
             Err(error) => {
-                call.ended(reservation::paid(&error));
+                call.ended(reservation::call_end(&error));
                 Ok(Err(error))
             }
         }
@@ -270,16 +272,16 @@ impl Ctx {
         &self.inner.port
     }
 
-    pub(super) fn paid_besides(&self) -> &Besides {
+    pub(super) fn paid_besides(&self) -> &AuxiliaryUsage {
         &self.inner.besides
     }
 
-    /// Waits for others without using up its time or its place.
+    /// Waits for other agents, without using its time limit or its permit.
     pub(super) async fn while_waiting<T>(&self, others: impl Future<Output = T>) -> T {
         self.inner.waiting.while_waiting(others).await
     }
 
-    /// Counts texts as the definition's model does, each at most.
+    /// Upper bounds of the tokens of texts for the definition's model.
     pub(crate) async fn count(&self, texts: Vec<String>) -> Vec<Tokens> {
         if texts.is_empty() {
             return Vec::new();
@@ -289,8 +291,8 @@ impl Ctx {
         counts.into_iter().map(|count| count.at_most).collect()
     }
 
-    /// Calls a tool that its definition allows, with arguments as JSON text. What is wrong with
-    /// the call is said in the result. For `delegate`, the same holds as for [`Ctx::delegate`].
+    /// Calls a tool that its definition allows, with arguments as JSON text. The result contains
+    /// errors of the call. For `delegate`, see [`Ctx::delegate`].
     ///
     /// # Errors
     /// The session is gone.
@@ -308,43 +310,43 @@ impl Ctx {
         let calls = [call];
         let called = tools::call_all(&calls, round, self);
         let mut results = self.while_tools_work(called).await?;
-        let nothing = || Failure::new(Cause::Panic, "the tool gave no result");
+        let nothing = || Failure::new(RunCause::Panic, "the tool gave no result");
         results
             .pop()
             .map(|called| called.result)
             .ok_or_else(nothing)
     }
 
-    /// Gives tasks to other agents of the turn ([`RunAssignment::colleagues`]), each as agent and task,
-    /// and waits until all have ended; the time limit of this agent does not run meanwhile. What
-    /// each came back with is given in the order of the tasks; a result that is an error says
-    /// why there is no answer, or why the task was refused.
+    /// Delegates tasks to other agents of the turn ([`RunAssignment::colleagues`]), each given as
+    /// agent and task, and waits until all have ended; the time limit of this agent is paused
+    /// meanwhile. The results are in the order of the tasks; an error result contains the reason of
+    /// the failure or of the refusal.
     ///
-    /// The tasks are journaled: after a crash, or in another attempt, those that were done are
-    /// not done again. Rounds are told apart by their order, so every attempt must give out the
-    /// same tasks in the same order, and not two rounds at once.
+    /// The tasks are journaled: finished ones are not repeated after a crash or by another attempt.
+    /// Rounds are identified by their order, so every attempt must delegate the same tasks in the
+    /// same order, and never two rounds at once.
     ///
     /// # Errors
-    /// The definition does not name the tool `delegate`, the round was recorded with other
-    /// tasks, or the session is gone.
+    /// The definition does not name the tool `delegate`, the round was recorded with other tasks,
+    /// or the session is gone.
     pub async fn delegate(&self, tasks: &[(&str, &str)]) -> Result<Vec<ToolResult>, Failure> {
-        tools::permitted(tools::DELEGATE, self)
-            .map_err(|denied| Failure::new(Cause::BadInput, denied))?;
+        tools::check_permitted(tools::DELEGATE, self)
+            .map_err(|denied| Failure::new(RunCause::BadInput, denied))?;
         let call = |(index, (agent, task)): (usize, &(&str, &str))| DelegateCall {
             call_id: format!("task_{}", index + 1).into(),
             agent: AgentId::from(*agent),
             task: (*task).into(),
         };
         let calls: Vec<DelegateCall> = tasks.iter().enumerate().map(call).collect();
-        self.hand_out(self.next_round(), calls).await
+        self.delegate_round(self.next_round(), calls).await
     }
 
     fn next_round(&self) -> u32 {
         self.inner.rounds.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Gives the tasks of a round to others and waits for their results.
-    pub(crate) async fn hand_out(
+    /// Delegates the tasks of a round and waits for their results.
+    pub(crate) async fn delegate_round(
         &self,
         round: u32,
         calls: Vec<DelegateCall>,
@@ -365,12 +367,12 @@ impl Ctx {
         if results.len() == count {
             return Ok(results);
         }
-        Err(other_round(round, results.len(), count))
+        Err(round_mismatch(round, results.len(), count))
     }
 
-    /// Calls tools with effects outside and waits for what they come back with. The time limit
-    /// does not run while a person is waited for.
-    pub(crate) async fn call_outside(
+    /// Calls tools with effects outside and waits for their results. The time limit is paused while
+    /// a person must decide.
+    pub(crate) async fn call_external_tools(
         &self,
         round: u32,
         calls: Vec<NewCall>,
@@ -378,34 +380,34 @@ impl Ctx {
         if calls.is_empty() {
             return Ok(Vec::new());
         }
-        let (tell, held) = watch::channel(false);
+        let (sender, held) = watch::channel(false);
         let count = calls.len();
         let called = self
             .inner
             .port
-            .call_tools(self.run(), self.attempt(), round, calls, tell);
-        // A tool has a time limit of its own: an agent that waits for it is not stuck.
+            .call_tools(self.run(), self.attempt(), round, calls, sender);
+        // Tools have their own time limits, so an agent that waits for one is not stuck.
         let _pause = self.inner.waiting.watchdog.pause();
         let results = self.inner.waiting.while_held(held, called).await?;
         if results.len() == count {
             return Ok(results);
         }
-        Err(other_round(round, results.len(), count))
+        Err(round_mismatch(round, results.len(), count))
     }
 
-    /// A step whose result is journaled: `f` runs at most until its result is on disk, and after
-    /// a crash or in another attempt the recorded result is given back instead. `name` is unique
-    /// within the run and the same in every attempt.
+    /// A step with a journaled result: `f` runs until its result is on disk; after a crash or in
+    /// another attempt the recorded result is returned instead. `name` is unique within the run and
+    /// the same in every attempt.
     ///
     /// # Errors
-    /// `f` failed, its result cannot be written or read as JSON, the name was used before, or
-    /// the session is gone.
+    /// `f` failed, its result cannot be converted to or from JSON, the name was used before, or the
+    /// session is gone.
     pub async fn step<T, F>(&self, name: &str, f: F) -> Result<T, Failure>
     where
         T: Serialize + DeserializeOwned,
         F: Future<Output = Result<T, Failure>>,
     {
-        self.begin(name)?;
+        self.reserve_step_name(name)?;
         if let Some(result) = self.recorded(name) {
             let unreadable = |e| bad_step(name, "recorded result cannot be read", &e);
             return serde_json::from_str(&result).map_err(unreadable);
@@ -428,7 +430,7 @@ impl Ctx {
         self.inner.port.step(run, attempt, step.into()).await
     }
 
-    /// The bytes about to be sent must be those whose digest the run recorded.
+    /// Compares the bytes to be sent with the recorded digest of the run.
     pub(crate) fn check_prefix(&self) -> Result<(), Failure> {
         let (recorded, rendered) = (self.inner.assignment.prefix, self.inner.prefix.digest());
         if recorded == rendered {
@@ -439,16 +441,16 @@ impl Ctx {
             rendered.short(),
             recorded.short()
         );
-        Err(Failure::new(Cause::SnapshotMismatch, reason))
+        Err(Failure::new(RunCause::SnapshotMismatch, reason))
     }
 
-    /// A name used for two steps would give the second one the first one's result after a crash.
-    fn begin(&self, name: &str) -> Result<(), Failure> {
+    /// A name used for two steps would give the second step the result of the first after a crash.
+    fn reserve_step_name(&self, name: &str) -> Result<(), Failure> {
         if lock(&self.inner.begun).insert(name.into()) {
             return Ok(());
         }
         let reason = format!("step {name:?} was run before; give each step a name of its own");
-        Err(Failure::new(Cause::BadInput, reason))
+        Err(Failure::new(RunCause::BadInput, reason))
     }
 
     fn recorded(&self, name: &str) -> Option<Arc<str>> {
@@ -466,12 +468,12 @@ impl Ctx {
     }
 }
 
-/// A round that was recorded with something else.
-fn other_round(round: u32, recorded: usize, asked: usize) -> Failure {
+/// The error of a round that was recorded with other content.
+fn round_mismatch(round: u32, recorded: usize, asked: usize) -> Failure {
     let reason = format!(
         "round {round} was recorded with {recorded} calls, not {asked}; do the same in every attempt"
     );
-    Failure::new(Cause::BadInput, reason)
+    Failure::new(RunCause::BadInput, reason)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -479,5 +481,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn bad_step(name: &str, what: &str, error: &serde_json::Error) -> Failure {
-    Failure::new(Cause::BadOutput, format!("step {name:?}: {what}: {error}"))
+    Failure::new(
+        RunCause::BadOutput,
+        format!("step {name:?}: {what}: {error}"),
+    )
 }

@@ -1,20 +1,20 @@
-//! What a model's error is to a run: the cause that decides about another attempt.
+//! Maps errors of models to failures of runs: the cause decides about another attempt.
 
 use unisono_model::language::{Class, Error};
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 use super::Failure;
 
-/// The end of an attempt whose model failed so.
-pub(super) fn failed(error: &Error) -> Failure {
+/// The failure of an attempt with this error of its model.
+pub(super) fn model_failure(error: &Error) -> Failure {
     Failure {
         wait_ms: error.class.retry_after_ms(),
-        ..Failure::new(cause(error.class), error.to_string())
+        ..Failure::new(cause_of_class(error.class), error.to_string())
     }
 }
 
 /// The cause of an attempt that ended with such an error.
-pub(super) const fn cause(class: Class) -> Cause {
+pub(super) const fn cause_of_class(class: Class) -> RunCause {
     match class {
         Class::RateLimited { .. }
         | Class::Unavailable { .. }
@@ -22,27 +22,27 @@ pub(super) const fn cause(class: Class) -> Cause {
         | Class::Timeout(_)
         | Class::IncompleteStream
         | Class::CircuitOpen { .. }
-        | Class::Busy => Cause::Unavailable,
+        | Class::Busy => RunCause::Unavailable,
         Class::Unauthorised | Class::OutOfQuota | Class::UnknownModel | Class::BadRequest => {
-            Cause::Rejected
+            RunCause::Rejected
         }
-        Class::Overflow { .. } => Cause::Overflow,
-        Class::PrefixMismatch => Cause::SnapshotMismatch,
-        Class::BadReply | Class::TooLarge => Cause::BadOutput,
-        Class::Internal => Cause::Model,
+        Class::Overflow { .. } => RunCause::Overflow,
+        Class::PrefixMismatch => RunCause::SnapshotMismatch,
+        Class::BadReply | Class::TooLarge => RunCause::BadOutput,
+        Class::Internal => RunCause::Model,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    //! Which errors are worth another attempt.
+    //! Errors with and without another attempt.
 
     use unisono_model::language::Stage;
 
     use super::*;
 
     #[test]
-    fn another_attempt_is_made_where_it_may_end_otherwise() {
+    fn only_retryable_errors_lead_to_another_attempt() {
         let retried = [
             Class::RateLimited {
                 retry_after_ms: None,
@@ -68,17 +68,17 @@ mod tests {
             (Class::PrefixMismatch, "snapshot_mismatch"),
         ];
         for class in retried {
-            assert!(cause(class).is_retryable(), "{class:?}");
+            assert!(cause_of_class(class).is_retryable(), "{class:?}");
         }
         for (class, code) in given_up {
-            assert!(!cause(class).is_retryable(), "{class:?}");
-            assert_eq!(cause(class).code(), code, "{class:?}");
+            assert!(!cause_of_class(class).is_retryable(), "{class:?}");
+            assert_eq!(cause_of_class(class).code(), code, "{class:?}");
         }
         assert!(
             retried
                 .iter()
                 .filter(|c| c.is_transient())
-                .all(|c| cause(*c) == Cause::Unavailable)
+                .all(|c| cause_of_class(*c) == RunCause::Unavailable)
         );
     }
 }

@@ -1,4 +1,4 @@
-//! For tests: an attempt of a run whose session is a record.
+//! For tests: an attempt of a run whose session is a recording.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -19,9 +19,9 @@ use unisono_context::{
 use unisono_model::language::Models;
 use unisono_model::prompt::{self, Prefix};
 use unisono_search::{Branch, Search};
-use unisono_session::agent::{Command, ContextMode, Kind, OnFailure, PrefixMode};
-use unisono_session::assignment::{Delivered, RunAssignment};
-use unisono_session::budget::Ask;
+use unisono_session::agent::{AgentKind, Command, ContextMode, OnFailure, PrefixMode};
+use unisono_session::assignment::{DelegateResult, RunAssignment};
+use unisono_session::budget::ReservationRequest;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
 use unisono_session::run::{Spent, Step, ToolResult};
@@ -31,13 +31,13 @@ use unisono_store::{Journal, Memory};
 
 use super::{Ctx, Failure, Task, Waiting, group};
 use crate::limit::Limit;
-use crate::session::Place;
-use crate::session_port::{Later, Port, Recalled, SessionPort};
+use crate::session::MessagePlace;
+use crate::session_port::{Port, PortFuture, Recalled, SessionPort};
 use crate::watchdog::Watchdog;
 
 const SESSION: SessionId = SessionId::from_u128(1);
 
-/// What an attempt is made of; change what a test is about.
+/// The parts of an attempt; tests change those that they need.
 #[derive(Clone)]
 pub(crate) struct Attempt {
     pub(crate) definition: Definition,
@@ -52,11 +52,11 @@ pub(crate) struct Attempt {
     pub(crate) wrapped_up: Option<(usize, Arc<str>)>,
     pub(crate) client_options: ClientOptions,
     pub(crate) call_cap: CallCap,
-    pub(crate) results: Vec<Delivered>,
+    pub(crate) results: Vec<DelegateResult>,
     pub(crate) limit: Limit,
 }
 
-/// The session's end of the line: it keeps what it is told.
+/// A session port that records its calls.
 #[derive(Clone, Default)]
 pub(crate) struct Session(Arc<Record>);
 
@@ -70,40 +70,40 @@ struct Record {
     refuses: Mutex<Option<Failure>>,
     rounds: Mutex<Vec<(u32, Vec<DelegateCall>)>>,
     budget: Mutex<VecDeque<Result<Option<Arc<str>>, Failure>>>,
-    asked: Mutex<Vec<Ask>>,
+    asked: Mutex<Vec<ReservationRequest>>,
     settled: Mutex<Vec<(u32, CallEnd)>>,
     spent: Mutex<Vec<Option<u32>>>,
 }
 
 impl Session {
-    /// The steps it was sent.
+    /// The recorded steps.
     pub(crate) fn steps(&self) -> Vec<Arc<Step>> {
         self.0.steps.lock().unwrap().clone()
     }
 
-    /// What it was told of the progress.
+    /// The recorded progress.
     pub(crate) fn progress(&self) -> Vec<Arc<str>> {
         self.0.progress.lock().unwrap().clone()
     }
 
-    /// The tasks for other agents it was sent, with their round.
+    /// The delegated tasks, with their rounds.
     pub(crate) fn rounds(&self) -> Vec<(u32, Vec<DelegateCall>)> {
         self.0.rounds.lock().unwrap().clone()
     }
 
-    /// Its agent was handed that result.
+    /// Gives its agent this result.
     pub(crate) fn handed(&self, name: &str, text: &str) {
         let mut results = self.0.results.lock().unwrap();
         results.insert(name.to_owned(), text.into());
     }
 
-    /// An agent took these steps before it wrote that message.
+    /// Sets the steps of the agent that wrote this message.
     pub(crate) fn acted(&self, n: u32, steps: Vec<Step>) {
         let steps = steps.into_iter().map(Arc::new).collect();
         self.0.acts.lock().unwrap().insert(Ordinal(n), steps);
     }
 
-    /// What is answered to calls that would be made, in order.
+    /// The answers to reservations, in order.
     pub(crate) fn budget(
         &self,
         answers: impl IntoIterator<Item = Result<Option<Arc<str>>, Failure>>,
@@ -111,25 +111,25 @@ impl Session {
         self.0.budget.lock().unwrap().extend(answers);
     }
 
-    /// The calls it was asked for, and those it was told the end of.
-    pub(crate) fn calls(&self) -> (Vec<Ask>, Vec<(u32, CallEnd)>) {
+    /// The reserved calls, and the reported ends.
+    pub(crate) fn calls(&self) -> (Vec<ReservationRequest>, Vec<(u32, CallEnd)>) {
         let asked = self.0.asked.lock().unwrap().clone();
         (asked, self.0.settled.lock().unwrap().clone())
     }
 
-    /// The calls for which something was paid besides their replies.
+    /// The calls with costs in addition to their replies.
     pub(crate) fn prepaid(&self) -> Vec<Option<u32>> {
         self.0.spent.lock().unwrap().clone()
     }
 
-    /// From now on no step is journaled.
+    /// Makes all later steps fail.
     pub(crate) fn refuse(&self, failure: Failure) {
         *self.0.refuses.lock().unwrap() = Some(failure);
     }
 }
 
 impl SessionPort for Session {
-    fn step(&self, _: RunId, _: u32, step: Arc<Step>) -> Later<'_, Result<(), Failure>> {
+    fn step(&self, _: RunId, _: u32, step: Arc<Step>) -> PortFuture<'_, Result<(), Failure>> {
         let refused = self.0.refuses.lock().unwrap().clone();
         if refused.is_none() {
             self.0.steps.lock().unwrap().push(step);
@@ -137,14 +137,14 @@ impl SessionPort for Session {
         Box::pin(async { refused.map_or(Ok(()), Err) })
     }
 
-    /// Every agent but `nobody` did its task.
+    /// Every agent except `nobody` did its task.
     fn delegate(
         &self,
         _: RunId,
         _: u32,
         round: u32,
         calls: Vec<DelegateCall>,
-    ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
+    ) -> PortFuture<'_, Result<Vec<ToolResult>, Failure>> {
         let results = calls.iter().map(|call| {
             let is_error = call.agent.as_str() == "nobody";
             let content = if is_error {
@@ -163,8 +163,13 @@ impl SessionPort for Session {
         Box::pin(async { Ok(results) })
     }
 
-    /// As the test has prepared; without more, every call is the last.
-    fn reserve(&self, _: RunId, _: u32, ask: Ask) -> Later<'_, Result<Option<Arc<str>>, Failure>> {
+    /// As the test prepared; without a prepared answer, every call is the last.
+    fn reserve(
+        &self,
+        _: RunId,
+        _: u32,
+        ask: ReservationRequest,
+    ) -> PortFuture<'_, Result<Option<Arc<str>>, Failure>> {
         let answer = self.0.budget.lock().unwrap().pop_front();
         self.0.asked.lock().unwrap().push(ask);
         Box::pin(async { answer.unwrap_or_else(|| Ok(Some("budget_exceeded".into()))) })
@@ -180,7 +185,7 @@ impl SessionPort for Session {
         self.0.steps.lock().unwrap().push(step);
     }
 
-    /// A token a byte.
+    /// One token per byte.
     fn call_tools(
         &self,
         run: RunId,
@@ -188,7 +193,7 @@ impl SessionPort for Session {
         round: u32,
         calls: Vec<NewCall>,
         _: tokio::sync::watch::Sender<bool>,
-    ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
+    ) -> PortFuture<'_, Result<Vec<ToolResult>, Failure>> {
         assert_eq!((run, attempt, round), (RunId::from_u128(3), 1, 1));
         let results = calls.into_iter().map(|call| ToolResult {
             call_id: call.call_id,
@@ -198,7 +203,7 @@ impl SessionPort for Session {
         Box::pin(std::future::ready(Ok(results.collect())))
     }
 
-    fn count(&self, texts: Vec<String>, _: Encoding) -> Later<'_, Vec<Count>> {
+    fn count(&self, texts: Vec<String>, _: Encoding) -> PortFuture<'_, Vec<Count>> {
         let counts = texts.iter().map(|text| Count::exact(text.len() as u64));
         let counts = counts.collect();
         Box::pin(async { counts })
@@ -208,13 +213,17 @@ impl SessionPort for Session {
         &self,
         _: MessageId,
         ordinal: Ordinal,
-    ) -> Later<'_, Result<Option<Arc<Message>>, Failure>> {
+    ) -> PortFuture<'_, Result<Option<Arc<Message>>, Failure>> {
         let messages = self.0.messages.lock().unwrap();
         let found = messages.iter().find(|m| m.ordinal == ordinal).cloned();
         Box::pin(async { Ok(found) })
     }
 
-    fn read_result(&self, _: RunId, name: String) -> Later<'_, Result<Option<Arc<str>>, Failure>> {
+    fn read_result(
+        &self,
+        _: RunId,
+        name: String,
+    ) -> PortFuture<'_, Result<Option<Arc<str>>, Failure>> {
         let results = self.0.results.lock().unwrap();
         let found = results.get(&name).cloned();
         Box::pin(async { Ok(found) })
@@ -224,7 +233,7 @@ impl SessionPort for Session {
         &self,
         _: MessageId,
         ordinal: Ordinal,
-    ) -> Later<'_, Result<Vec<Arc<Step>>, Failure>> {
+    ) -> PortFuture<'_, Result<Vec<Arc<Step>>, Failure>> {
         let acts = self.0.acts.lock().unwrap();
         let steps = acts.get(&ordinal).cloned().unwrap_or_default();
         Box::pin(async { Ok(steps) })
@@ -235,7 +244,7 @@ impl SessionPort for Session {
         head: MessageId,
         text: String,
         limit: usize,
-    ) -> Later<'_, Result<Result<Recalled, String>, Failure>> {
+    ) -> PortFuture<'_, Result<Result<Recalled, String>, Failure>> {
         let messages = self.0.messages.lock().unwrap().clone();
         Box::pin(async move {
             let (journal, tree) = journaled(&messages).await;
@@ -250,7 +259,10 @@ impl SessionPort for Session {
         })
     }
 
-    fn read_elsewhere(&self, _: Place) -> Later<'_, Result<Result<Arc<Message>, String>, Failure>> {
+    fn read_outside_message(
+        &self,
+        _: MessagePlace,
+    ) -> PortFuture<'_, Result<Result<Arc<Message>, String>, Failure>> {
         Box::pin(async { Ok(Err("only the branch can be read".to_owned())) })
     }
 
@@ -258,10 +270,10 @@ impl SessionPort for Session {
         self.0.progress.lock().unwrap().push(text);
     }
 
-    fn piece(&self, _: RunId, _: &str) {}
+    fn text_delta(&self, _: RunId, _: &str) {}
 }
 
-/// A session of these messages, and its tree.
+/// A session with these messages, and its tree.
 async fn journaled(messages: &[Arc<Message>]) -> (Journal, Tree) {
     let (journal, mut tree) = (Journal::new(Arc::new(Memory::new())), Tree::default());
     let event = |fact| Event {
@@ -288,9 +300,9 @@ async fn journaled(messages: &[Arc<Message>]) -> (Journal, Tree) {
 }
 
 impl Attempt {
-    /// An attempt of an agent of that kind on a conversation of these texts, said by user and
-    /// assistant in turn.
-    pub(crate) fn new(kind: Kind, texts: &[&str]) -> Attempt {
+    /// An attempt of an agent of this kind on a conversation of these texts, alternately by user
+    /// and assistant.
+    pub(crate) fn new(kind: AgentKind, texts: &[&str]) -> Attempt {
         let mut tree = Tree::default();
         for (index, text) in texts.iter().enumerate() {
             let role = if index % 2 == 0 {
@@ -321,7 +333,7 @@ impl Attempt {
         }
     }
 
-    /// The context it is given.
+    /// Its context.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let (checkpoints, alterations) = (Checkpoints::default(), Alterations::default());
         let pinned = BTreeSet::new();
@@ -329,24 +341,24 @@ impl Attempt {
         let view = View::new(&self.tree, &checkpoints, &alterations, &pinned, head, false);
         Snapshot::freeze(
             &view.unwrap(),
-            Preamble::new("be brief", crate::tools::specs(crate::Reach::Branch)),
+            Preamble::new("be brief", crate::tools::specs(crate::RecallScope::Branch)),
         )
     }
 
-    /// The built-in tools, and those that are lent, which take anything.
+    /// The built-in tools, and the client tools, which accept any arguments.
     fn tools(&self) -> Vec<ToolSpec> {
         let client_options = self.client_options.tools.iter().map(|name| ToolSpec {
             name: name.clone(),
             description: "".into(),
             input_schema: r#"{"type":"object"}"#.into(),
         });
-        crate::tools::specs(crate::Reach::Branch)
+        crate::tools::specs(crate::RecallScope::Branch)
             .into_iter()
             .chain(client_options)
             .collect()
     }
 
-    /// What its agent is run with.
+    /// The context object of its agent.
     pub(crate) fn ctx(&self) -> Ctx {
         let snapshot = Arc::new(self.snapshot());
         let prefix = prompt::render(Some(&snapshot), &group(&self.definition));
@@ -364,8 +376,8 @@ impl Attempt {
             results: self.results.clone(),
             colleagues: self.colleagues.clone(),
             prefix: prefix.digest(),
-            room: self.room,
-            handed: Tokens(self.room.0 / 10),
+            headroom: self.room,
+            results_reserve: Tokens(self.room.0 / 10),
             context: Tokens::ZERO,
             calibration: None,
             bounded: self.bounded,
@@ -377,7 +389,7 @@ impl Attempt {
             call_cap: self.call_cap,
             client_options: self.client_options.clone(),
             has_peers: false,
-            place: 0,
+            sibling_index: 0,
         };
         let sent = if self.tamper {
             Prefix::new("{\"unisono\":1")
@@ -412,7 +424,7 @@ pub(crate) fn sh(script: &str) -> Command {
     }
 }
 
-/// The task every attempt of this fixture has.
+/// The task of every attempt of this fixture.
 pub(crate) fn task() -> Task {
     Task {
         text: "list the risks".into(),
@@ -420,7 +432,7 @@ pub(crate) fn task() -> Task {
     }
 }
 
-pub(crate) fn definition(kind: Kind) -> Definition {
+pub(crate) fn definition(kind: AgentKind) -> Definition {
     Definition {
         id: AgentId::new("risks"),
         description: "finds risks".into(),

@@ -1,10 +1,9 @@
-//! An agent that is a server: the prompt as JSON by POST, in the reply an answer as a program
-//! gives it.
+//! An agent that is a server: the prompt as JSON by POST; the response is an answer in the format
+//! of program agents.
 //!
-//! An attempt is one request. What the server may have done is done again only where the run is
-//! tried again: after a failure that its definition's `retries` allow, and after a crash. Each
-//! request of a run has the same header `Idempotency-Key`, so that a server whose work has
-//! effects can do it once.
+//! An attempt is one request. It is repeated only if the run is retried: after a failure within the
+//! definition's `retries`, and after a crash. Each request of a run has the same header
+//! `Idempotency-Key`, so that a server with effects can do its work once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +14,13 @@ use unisono_model::client::HttpEndpoint;
 use unisono_model::provider::{Address, Header, Settings};
 use unisono_session::agent::Http;
 use unisono_session::assignment::RunAssignment;
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 use super::command::{MAX_OUTPUT_BYTES, parse};
 use super::template::Template;
 use super::{Agent, Answer, Ctx, Failure, Task, failure, request};
 
-/// How much longer than an attempt may take a server would be waited for.
+/// The time that a server is awaited beyond the time limit of the attempt.
 const GRACE: Duration = Duration::from_millis(500);
 /// Hex digits of the idempotency key.
 const KEY_DIGITS: usize = 32;
@@ -46,20 +45,20 @@ impl Agent for HttpAgent {
         let Server { settings, secrets } = server(assignment, &self.http, look)?;
         let origin = settings.address.origin();
         let post = HttpEndpoint::new(settings, &secrets);
-        let post = post.map_err(|error| Failure::new(Cause::BadInput, error.to_string()))?;
+        let post = post.map_err(|error| Failure::new(RunCause::BadInput, error.to_string()))?;
         ctx.progress(format!("asking {origin}"));
         let document = request::document(assignment, ctx.prefix());
         let answered = post.send(document, &key(assignment)).await;
         let answered = answered.map_err(|failed| Failure {
             wait_ms: failed.class.retry_after_ms(),
             ..Failure::new(
-                failure::cause(failed.class),
+                failure::cause_of_class(failed.class),
                 format!("{origin}: {}", failed.reason),
             )
         })?;
         parse(answered).map_err(|wrong| {
             let reason = format!("{origin} gave no answer: {wrong}");
-            Failure::new(Cause::BadOutput, reason)
+            Failure::new(RunCause::BadOutput, reason)
         })
     }
 }
@@ -75,26 +74,26 @@ pub(super) fn key(assignment: &RunAssignment) -> String {
     key
 }
 
-/// How a server is asked, and what of that is secret.
+/// The address and headers of a server, and the secret parts of the headers.
 #[derive(Debug)]
 struct Server {
     settings: Settings,
     secrets: Vec<String>,
 }
 
-/// With the values of the variables that the headers name.
+/// Resolves the variables in the headers.
 fn server(
     assignment: &RunAssignment,
     http: &Http,
     look: impl Fn(&str) -> Option<String>,
 ) -> Result<Server, Failure> {
-    let wrong = |reason: String| Failure::new(Cause::BadInput, reason);
+    let wrong = |reason: String| Failure::new(RunCause::BadInput, reason);
     let definition = &assignment.definition;
     let address = Address::endpoint(&http.url).map_err(|error| wrong(error.to_string()))?;
     let mut settings = Settings::for_endpoint(definition.id.as_str(), address);
     let (headers, secrets) = headers(&http.headers, look)?;
     settings.headers = headers;
-    // Until the attempt's own limit ends it, the server is waited for.
+    // The attempt's own limit ends the wait for the server.
     let limit = Duration::from_millis(definition.timeout_ms) + GRACE;
     settings.timeouts.first_byte = limit;
     settings.timeouts.idle = limit;
@@ -103,12 +102,12 @@ fn server(
     Ok(Server { settings, secrets })
 }
 
-/// Headers with the values of the variables that they name, and those values.
+/// Headers with resolved variables, and the values of these variables.
 pub(super) fn headers(
     written: &BTreeMap<Arc<str>, Arc<str>>,
     look: impl Fn(&str) -> Option<String>,
 ) -> Result<(Vec<Header>, Vec<String>), Failure> {
-    let wrong = |reason: String| Failure::new(Cause::BadInput, reason);
+    let wrong = |reason: String| Failure::new(RunCause::BadInput, reason);
     let (mut headers, mut secrets) = (Vec::new(), Vec::new());
     for (name, value) in written {
         let template = Template::parse(value).map_err(wrong)?;

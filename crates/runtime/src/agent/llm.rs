@@ -1,30 +1,30 @@
-//! The model-driven agent: asks its model, runs the tools it calls, until it answers.
+//! The model-driven agent: calls its model and the requested tools until the model answers.
 //!
-//! What comes next follows from the recorded steps ([`unisono_session::run::next`]), so an
-//! attempt after a crash goes on where the journal ends. Each reply that calls tools and each
-//! round of results is on disk before anything is done with it; the reply that answers, or calls
-//! what whoever asked has lent, is the run's ending. Where another model stood in for that reply it
-//! is a step as well: an ending does not say whose it is. A reply that fails the attempt is paid for
-//! and is no step: another attempt asks anew.
+//! The recorded steps determine the next action ([`unisono_session::run::next`]), so an attempt
+//! after a crash continues at the end of the journal. Each reply with tool calls and each round of
+//! results is on disk before its consequences. The reply that answers, or that calls client tools,
+//! becomes the ending of the run. If a fallback gave that reply, it is a step as well, because an
+//! ending does not name its model. A reply that fails the attempt is paid for, but it is not a
+//! step: another attempt asks again.
 
 use std::sync::Arc;
 
 use unisono_context::Tokens;
 use unisono_model::language::{self, Class, Request};
 use unisono_session::run::tail::Masked;
-use unisono_session::run::{self, CUT_OFF, Cause, Next, Reply, Step, Stop, replied};
+use unisono_session::run::{self, CUT_OFF, NextAction, Reply, RunCause, Step, Stop, reply_usage};
 
-pub(crate) mod handed;
-pub(crate) mod scales;
+pub(crate) mod meter;
+pub(crate) mod results;
 mod summary;
 
-use super::failure::failed;
+use super::failure::model_failure;
 use super::request;
-use super::{Agent, Answer, Asked, Ctx, Failure, Task};
+use super::{Agent, Answer, Ctx, Failure, PaidReply, Task};
 use crate::{schema, tools};
-use scales::Scales;
+use meter::ExchangeMeter;
 
-/// Carries out definitions of kind `llm` with the model they name.
+/// Carries out definitions of kind `llm` with their models.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LlmAgent;
 
@@ -36,16 +36,16 @@ impl Agent for LlmAgent {
         if let Some(ended) = recorded_ending(&steps, &ctx) {
             return ended;
         }
-        let mut scales = Scales::new(&first);
-        let mut narrowed: Option<Narrowed> = None;
+        let mut scales = ExchangeMeter::new(&first);
+        let mut narrowed: Option<OversizedRequest> = None;
         loop {
-            scales.weigh(&steps, &ctx).await?;
-            let step = match run::next(&steps, scales.weights(), scales.bounds(max_model_calls)) {
-                Next::Done { text, .. } if text.trim().is_empty() => {
-                    return Err(silent(&ctx));
+            scales.measure_steps(&steps, &ctx).await?;
+            let step = match run::next_action(&steps, scales.weights(), scales.bounds(max_model_calls)) {
+                NextAction::Done { text, .. } if text.trim().is_empty() => {
+                    return Err(empty_reply_failure(&ctx));
                 }
-                Next::Done { text, partial } => {
-                    let usage = replied(&steps);
+                NextAction::Done { text, partial } => {
+                    let usage = reply_usage(&steps);
                     return Ok(Answer {
                         text,
                         partial,
@@ -53,83 +53,88 @@ impl Agent for LlmAgent {
                         ..Answer::default()
                     });
                 }
-                Next::CallModel { masked, wrap_up } => {
-                    let call = Call {
+                NextAction::CallModel { masked, wrap_up } => {
+                    let call = ModelRequest {
                         first: &first,
                         steps: &steps,
                         masked,
                         wrap_up,
                     };
                     match call.make(&mut narrowed, &mut scales, &ctx).await? {
-                        Called::Stepped(step) => step,
-                        Called::Ended { step, ended } => {
+                        ReplyOutcome::Stepped(step) => step,
+                        ReplyOutcome::Ended { step, ended } => {
                             if let Some(step) = step {
-                                take(&mut steps, step, &ctx).await?;
+                                record_step(&mut steps, step, &ctx).await?;
                             }
                             return ended;
                         }
                     }
                 }
-                Next::Overflow { reason } => {
+                NextAction::Overflow { reason } => {
                     return match narrowed {
-                        Some(refused) => overflowed(&steps, refused.error, &ctx),
-                        None => Err(Failure::new(Cause::Overflow, reason)),
+                        Some(refused) => overflow_answer(&steps, refused.error, &ctx),
+                        None => Err(Failure::new(RunCause::Overflow, reason)),
                     };
                 }
-                // These are apart, so that a run without them does not make room for them.
-                Next::Summarise { replaced, cap } => {
+                // In a separate function, so that a run without summaries does not allocate for
+                // them.
+                NextAction::Summarise { replaced, cap } => {
                     Box::pin(summary::step(&steps, replaced, cap, &ctx)).await?
                 }
-                Next::CallTools(reply) => {
+                NextAction::CallTools(reply) => {
                     Box::pin(call_tools(&reply, &steps, &mut scales, &ctx)).await?
                 }
             };
-            take(&mut steps, step, &ctx).await?;
+            record_step(&mut steps, step, &ctx).await?;
         }
     }
 }
 
 /// A request to the run's model.
-struct Call<'r> {
+struct ModelRequest<'r> {
     first: &'r Request,
     steps: &'r [Arc<Step>],
     masked: Vec<Masked>,
     wrap_up: Option<Arc<str>>,
 }
 
-/// What came of it.
-enum Called {
-    /// The run's next step: a reply with calls, or the room there is where it was too large.
+/// The outcome of a model call.
+enum ReplyOutcome {
+    /// The next step of the run: a reply with calls, or the headroom after an oversized request.
     Stepped(Step),
-    /// The run's end, after a last step where there is one.
+    /// The end of the run, after a last step if there is one.
     Ended {
         step: Option<Step>,
         ended: Result<Answer, Failure>,
     },
 }
 
-impl Called {
-    fn ended(ended: Result<Answer, Failure>) -> Called {
-        Called::Ended { step: None, ended }
+impl ReplyOutcome {
+    fn ended(ended: Result<Answer, Failure>) -> ReplyOutcome {
+        ReplyOutcome::Ended { step: None, ended }
     }
 }
 
-impl Call<'_> {
-    /// Makes it. `narrowed` is the request before it, where that was too large.
+impl ModelRequest<'_> {
+    /// Sends it. `narrowed` is the previous request, if that was too large.
     async fn make(
         self,
-        narrowed: &mut Option<Narrowed>,
-        scales: &mut Scales,
+        narrowed: &mut Option<OversizedRequest>,
+        scales: &mut ExchangeMeter,
         ctx: &Ctx,
-    ) -> Result<Called, Failure> {
+    ) -> Result<ReplyOutcome, Failure> {
         let steps = self.steps;
         let request = request::after(self.first, steps, &self.masked, self.wrap_up.clone());
         if let Some(refused) = narrowed.take_if(|n| n.is_same(&request, &self.masked)) {
-            return Ok(Called::ended(overflowed(steps, refused.error, ctx)));
+            return Ok(ReplyOutcome::ended(overflow_answer(
+                steps,
+                refused.error,
+                ctx,
+            )));
         }
         match ctx.ask(request).await {
-            Err(failure) if failure.cause == Cause::Budget => {
-                Ok(Called::ended(out_of_budget(steps, failure)))
+            Err(failure) if failure.cause == RunCause::Budget => {
+                Ok(ReplyOutcome::ended(out_of_budget(steps, failure)))
             }
             Err(failure) => Err(failure),
             Ok(Ok(asked)) => {
@@ -138,37 +143,41 @@ impl Call<'_> {
             }
             Ok(Err(error)) => {
                 let Class::Overflow { limit } = error.class else {
-                    return Err(failed(&error));
+                    return Err(model_failure(&error));
                 };
                 if narrowed.is_some() {
-                    return Ok(Called::ended(overflowed(steps, error, ctx)));
+                    return Ok(ReplyOutcome::ended(overflow_answer(steps, error, ctx)));
                 }
                 let sent = request::after(self.first, steps, &self.masked, self.wrap_up);
                 let step = scales.narrowed(limit, (&sent, &self.masked), steps, ctx);
                 let step = step.await?;
-                *narrowed = Some(Narrowed {
+                *narrowed = Some(OversizedRequest {
                     summary: sent.summary,
                     masked: self.masked,
                     output: sent.max_output,
                     error,
                 });
-                Ok(Called::Stepped(step))
+                Ok(ReplyOutcome::Stepped(step))
             }
         }
     }
 
-    fn replied(self, Asked { reply, call }: Asked, ctx: &Ctx) -> Result<Called, Failure> {
+    fn replied(
+        self,
+        PaidReply { reply, call }: PaidReply,
+        ctx: &Ctx,
+    ) -> Result<ReplyOutcome, Failure> {
         let ended = ending(&reply, self.steps, call.wrap_up().cloned(), ctx);
         let is_last = self.wrap_up.is_some();
-        let ended = ended.or_else(|| unsaid(&reply, self.steps, is_last, ctx));
+        let ended = ended.or_else(|| unmade_calls_answer(&reply, self.steps, is_last, ctx));
         if let Some(Err(failure)) = ended {
-            ctx.paid_in_vain(&reply, call);
+            ctx.report_rejected_reply(&reply, call);
             return Err(failure);
         }
         call.recorded();
         Ok(match ended {
-            None => Called::Stepped(Step::Model(reply)),
-            Some(ended) => Called::Ended {
+            None => ReplyOutcome::Stepped(Step::Model(reply)),
+            Some(ended) => ReplyOutcome::Ended {
                 step: reply.fallback.is_some().then_some(Step::Model(reply)),
                 ended,
             },
@@ -176,30 +185,30 @@ impl Call<'_> {
     }
 }
 
-/// How the run ends with a reply after these steps, if it does. `budget` is set where a budget
-/// allowed no further one.
+/// The ending of the run with a reply after these steps, if it is the last one. `budget` is set if
+/// a budget permits no further call.
 fn ending(
     reply: &Reply,
     steps: &[Arc<Step>],
     budget: Option<Arc<str>>,
     ctx: &Ctx,
 ) -> Option<Result<Answer, Failure>> {
-    if let Some(calls) = tools::handed_over(reply, replies(steps), ctx) {
+    if let Some(calls) = tools::client_calls(reply, reply_count(steps), ctx) {
         return Some(Ok(Answer {
             text: reply.text.clone(),
             calls,
-            usage: replied(steps) + reply.usage,
+            usage: reply_usage(steps) + reply.usage,
             ..Answer::default()
         }));
     }
     if let Some(budget) = budget {
-        return Some(last_words(reply.clone(), steps, budget, ctx));
+        return Some(wrap_up_answer(reply.clone(), steps, budget, ctx));
     }
     let ends = reply.calls.is_empty() || reply.stop == Stop::Refused;
     ends.then(|| answer(reply.clone(), steps, ctx))
 }
 
-/// How the run ends, where the reply that ends it is its last step and only the ending is missing.
+/// The ending of the run, if its last reply is the last step and only the ending is missing.
 fn recorded_ending(steps: &[Arc<Step>], ctx: &Ctx) -> Option<Result<Answer, Failure>> {
     let (last, before) = steps.split_last()?;
     let Step::Model(reply) = &**last else {
@@ -208,63 +217,63 @@ fn recorded_ending(steps: &[Arc<Step>], ctx: &Ctx) -> Option<Result<Answer, Fail
     let budget = ctx.assignment().wrapped_up.as_ref();
     let budget = budget.filter(|(known, _)| {
         let since = before.get(*known..).unwrap_or_default();
-        replies(since) == 0
+        reply_count(since) == 0
     });
     ending(reply, before, budget.map(|(_, why)| why.clone()), ctx)
 }
 
-/// The reply to the last call that a budget allows: whatever it calls is not run.
-fn last_words(
+/// The answer from the last call that a budget permits: its tool calls are not made.
+fn wrap_up_answer(
     reply: Reply,
     steps: &[Arc<Step>],
     budget: Arc<str>,
     ctx: &Ctx,
 ) -> Result<Answer, Failure> {
     let blank = reply.text.trim().is_empty();
-    let text = match run::said(steps) {
+    let text = match run::last_text(steps) {
         Some(said) if blank => said,
         _ => reply.text.clone(),
     };
-    let said = whole(Reply { text, ..reply }, steps, ctx)?;
+    let said = unchecked_answer(Reply { text, ..reply }, steps, ctx)?;
     Ok(Answer {
         partial: Some(budget),
         ..said
     })
 }
 
-/// Not even a last call is within its budgets: what was said by then is the answer, if anything
-/// was.
+/// The answer if not even a last call is within the budgets: the last text of the model, if there
+/// is one.
 fn out_of_budget(steps: &[Arc<Step>], failure: Failure) -> Result<Answer, Failure> {
-    let Some(text) = run::said(steps) else {
+    let Some(text) = run::last_text(steps) else {
         return Err(failure);
     };
     Ok(Answer {
         text,
         partial: Some(failure.cause.describe(&failure.reason)),
-        usage: replied(steps),
+        usage: reply_usage(steps),
         ..Answer::default()
     })
 }
 
-/// Takes a step: it is on disk before anything is done with it.
-async fn take(steps: &mut Vec<Arc<Step>>, step: Step, ctx: &Ctx) -> Result<(), Failure> {
+/// Records a step: it is on disk before its consequences.
+async fn record_step(steps: &mut Vec<Arc<Step>>, step: Step, ctx: &Ctx) -> Result<(), Failure> {
     let step = Arc::new(step);
     ctx.record(step.clone()).await?;
     steps.push(step);
     Ok(())
 }
 
-/// A request that a provider found too large and that was counted to fit: what was left out of it,
-/// the longest reply it asked for, and what was said.
-struct Narrowed {
+/// A request that a provider rejected as too large although its count fitted: its masked results,
+/// its maximum reply, and the error.
+struct OversizedRequest {
     summary: Option<Arc<str>>,
     masked: Vec<Masked>,
     output: Tokens,
     error: language::Error,
 }
 
-impl Narrowed {
-    /// Whether another request would be the same again.
+impl OversizedRequest {
+    /// Whether another request would be identical.
     fn is_same(&self, request: &Request, masked: &[Masked]) -> bool {
         self.masked == masked
             && self.output == request.max_output
@@ -272,26 +281,33 @@ impl Narrowed {
     }
 }
 
-/// The provider finds the request too large and nothing more can be left out of it: what was
-/// said by then is the answer, if anything was.
-fn overflowed(steps: &[Arc<Step>], error: language::Error, ctx: &Ctx) -> Result<Answer, Failure> {
+/// The answer if the provider rejects the request as too large and nothing more can be masked: the
+/// last text of the model, if there is one.
+fn overflow_answer(
+    steps: &[Arc<Step>],
+    error: language::Error,
+    ctx: &Ctx,
+) -> Result<Answer, Failure> {
     let limits = ctx.definition().limits;
-    let reason = format!("{error}; its window was taken for {} tokens", limits.window);
-    match run::said(steps) {
+    let reason = format!(
+        "{error}; its window was assumed to have {} tokens",
+        limits.window
+    );
+    match run::last_text(steps) {
         Some(text) => Ok(Answer {
             text,
-            partial: Some(Cause::Overflow.describe(&reason)),
-            usage: replied(steps),
+            partial: Some(RunCause::Overflow.describe(&reason)),
+            usage: reply_usage(steps),
             ..Answer::default()
         }),
-        None => Err(Failure::new(Cause::Overflow, reason)),
+        None => Err(Failure::new(RunCause::Overflow, reason)),
     }
 }
 
-/// The run's answer, from the reply that calls no tools. One that is whole fits the schema that
-/// its definition gives.
+/// The answer from a reply without tool calls. A complete answer must fit the schema of the
+/// definition.
 fn answer(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure> {
-    let said = whole(reply, steps, ctx)?;
+    let said = unchecked_answer(reply, steps, ctx)?;
     let schema = ctx.definition().output_schema.as_deref();
     let Some(schema) = schema.filter(|_| said.partial.is_none()) else {
         return Ok(said);
@@ -304,18 +320,18 @@ fn answer(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failur
         Err(fault) => {
             let model = &ctx.definition().model;
             let reason = format!("the answer of model {model} does not fit its schema: {fault}");
-            Err(Failure::new(Cause::BadOutput, reason))
+            Err(Failure::new(RunCause::BadOutput, reason))
         }
     }
 }
 
-/// What was said, whatever shape it has.
-fn whole(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure> {
+/// The answer without a check of its schema.
+fn unchecked_answer(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure> {
     if reply.stop == Stop::Refused {
-        return Err(Failure::new(Cause::Refused, refusal(&reply, ctx)));
+        return Err(Failure::new(RunCause::Refused, refusal(&reply, ctx)));
     }
-    if reply.text.trim().is_empty() && !is_asked(&reply, ctx) {
-        return Err(silent(ctx));
+    if reply.text.trim().is_empty() && !may_be_empty(&reply, ctx) {
+        return Err(empty_reply_failure(ctx));
     }
     let limit = run::longest_reply(steps, ctx.definition().limits.max_output);
     let partial = match reply.stop {
@@ -325,38 +341,38 @@ fn whole(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure
     Ok(Answer {
         text: reply.text,
         partial: partial.map(Arc::from),
-        usage: replied(steps) + reply.usage,
+        usage: reply_usage(steps) + reply.usage,
         ..Answer::default()
     })
 }
 
-/// What the calls of a reply came back with, as much of it as fits.
+/// The results of a reply's calls, with as much of them as fits.
 async fn call_tools(
     reply: &Reply,
     steps: &[Arc<Step>],
-    scales: &mut Scales,
+    scales: &mut ExchangeMeter,
     ctx: &Ctx,
 ) -> Result<Step, Failure> {
-    let round = replies(steps);
+    let round = reply_count(steps);
     let called = ctx.while_tools_work(tools::call_all_of(reply, round, ctx));
-    handed::results(called.await?, (steps, round), scales, ctx).await
+    results::results(called.await?, (steps, round), scales, ctx).await
 }
 
-/// The end of a run whose last reply only calls what is not made any more, where nothing was said
-/// before either.
-fn unsaid(
+/// The end of a run whose last reply contains only calls that are not made, without any earlier
+/// text.
+fn unmade_calls_answer(
     reply: &Reply,
     steps: &[Arc<Step>],
     is_last: bool,
     ctx: &Ctx,
 ) -> Option<Result<Answer, Failure>> {
-    let nothing = reply.text.trim().is_empty() && run::said(steps).is_none();
-    (is_last && nothing).then(|| Err(silent(ctx)))
+    let nothing = reply.text.trim().is_empty() && run::last_text(steps).is_none();
+    (is_last && nothing).then(|| Err(empty_reply_failure(ctx)))
 }
 
-/// Whether a reply may be empty because of what whoever asked wants: it ends at a text of theirs,
-/// which a provider leaves out, or has no more tokens than they allow.
-fn is_asked(reply: &Reply, ctx: &Ctx) -> bool {
+/// Whether a reply may be empty because of the client's options: it ends at one of the client's
+/// stop texts, which providers omit, or has reached the client's token limit.
+fn may_be_empty(reply: &Reply, ctx: &Ctx) -> bool {
     let client_options = &ctx.assignment().client_options;
     match reply.stop {
         Stop::Complete => !client_options.stop.is_empty() && reply.calls.is_empty(),
@@ -365,10 +381,10 @@ fn is_asked(reply: &Reply, ctx: &Ctx) -> bool {
     }
 }
 
-/// An empty answer is none: the run is tried again.
-fn silent(ctx: &Ctx) -> Failure {
+/// The failure for an empty reply: the run is retried.
+fn empty_reply_failure(ctx: &Ctx) -> Failure {
     let reason = format!("model {} replied with nothing", ctx.definition().model);
-    Failure::new(Cause::BadOutput, reason)
+    Failure::new(RunCause::BadOutput, reason)
 }
 
 fn refusal(reply: &Reply, ctx: &Ctx) -> String {
@@ -379,8 +395,8 @@ fn refusal(reply: &Reply, ctx: &Ctx) -> String {
     }
 }
 
-/// How many replies the run has had.
-pub(crate) fn replies(steps: &[Arc<Step>]) -> u32 {
+/// The number of replies of the run.
+pub(crate) fn reply_count(steps: &[Arc<Step>]) -> u32 {
     let replies = steps
         .iter()
         .filter(|step| matches!(***step, Step::Model(_)));

@@ -1,7 +1,7 @@
-//! An agent that is nothing but its pipeline: its answer is what the last stage came back with.
+//! An agent that is only its pipeline: its answer is the result of the last stage.
 
-use unisono_session::assignment::Delivered;
-use unisono_session::run::{Cause, Ending};
+use unisono_session::assignment::DelegateResult;
+use unisono_session::run::{Ending, RunCause};
 
 use super::{Agent, Answer, Ctx, Failure, Task};
 
@@ -15,9 +15,9 @@ impl Agent for PipelineAgent {
     }
 }
 
-/// The result of the last stage that has one. It is not complete where a stage failed, or has only
-/// a part of its result: a later stage did without.
-fn answer(results: &[Delivered]) -> Result<Answer, Failure> {
+/// The result of the last successful stage. It is partial if a stage failed or has a partial
+/// result, because later stages worked without it.
+fn answer(results: &[DelegateResult]) -> Result<Answer, Failure> {
     let finished = results.iter().rev().find_map(|stage| match &*stage.ending {
         Ending::Finished { text, .. } => Some(text.clone()),
         Ending::Failed { .. } | Ending::Cancelled => None,
@@ -37,17 +37,17 @@ fn answer(results: &[Delivered]) -> Result<Answer, Failure> {
         }),
         (None, Some(missing)) => {
             let reason = format!("no stage of the pipeline has a result: {missing}");
-            Err(Failure::new(Cause::BadInput, reason))
+            Err(Failure::new(RunCause::BadInput, reason))
         }
         (None, None) => {
             let reason = "no stage of the pipeline worked: ask the agent as a lead, not as one \
                           that is given a task";
-            Err(Failure::new(Cause::BadInput, reason))
+            Err(Failure::new(RunCause::BadInput, reason))
         }
     }
 }
 
-/// What a stage lacks; none: its result is whole.
+/// The missing part of a stage; none: its result is complete.
 fn missing(ending: &Ending) -> Option<String> {
     match ending {
         Ending::Finished { partial, .. } => {
@@ -79,25 +79,28 @@ mod tests {
 
     fn failed() -> Ending {
         Ending::Failed {
-            cause: Cause::Timeout,
+            cause: RunCause::Timeout,
             reason: "after 3 s".into(),
             duration_ms: 1,
         }
     }
 
-    fn stages(endings: impl IntoIterator<Item = Ending>) -> Vec<Delivered> {
+    fn stages(endings: impl IntoIterator<Item = Ending>) -> Vec<DelegateResult> {
         let names = ["outline", "draft", "review"];
-        let each = names.iter().zip(endings).map(|(agent, ending)| Delivered {
-            name: "delegate_1".into(),
-            agent: AgentId::new(*agent),
-            task: "an article".into(),
-            ending: Arc::new(ending),
-        });
+        let each = names
+            .iter()
+            .zip(endings)
+            .map(|(agent, ending)| DelegateResult {
+                name: "delegate_1".into(),
+                agent: AgentId::new(*agent),
+                task: "an article".into(),
+                ending: Arc::new(ending),
+            });
         each.collect()
     }
 
     #[test]
-    fn the_answer_is_the_last_result_and_says_what_is_missing() {
+    fn the_answer_is_the_last_result_with_a_note_about_missing_stages() {
         let whole = |text| finished(text, None);
         let cases = [
             (vec![whole("a"), whole("b"), whole("c")], "c", None),

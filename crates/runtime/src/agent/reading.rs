@@ -1,4 +1,4 @@
-//! What an agent reads besides its context: messages, what was behind them, and results.
+//! Reading beyond the context: messages, the steps behind them, and results.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use unisono_context::{Message, Ordinal};
 use unisono_session::run::Step;
 
 use super::{Ctx, Failure};
-use crate::session::Place;
+use crate::session::MessagePlace;
 use crate::session_port::Recalled;
 
 impl Ctx {
-    /// A message of the conversation by its ordinal, whole, whether or not it is in the context.
+    /// A complete message of the conversation by its ordinal, whether or not it is in the context.
     ///
     /// # Errors
     /// The session is gone.
@@ -21,8 +21,8 @@ impl Ctx {
         }
     }
 
-    /// The whole of a result that it was handed, by the name that is said where only the beginning of
-    /// it was; none where it was handed no such result.
+    /// The complete result with this name, of which the agent got an excerpt; none if it got no
+    /// such result.
     ///
     /// # Errors
     /// The session is gone.
@@ -30,8 +30,8 @@ impl Ctx {
         self.port().read_result(self.run(), name.to_owned()).await
     }
 
-    /// What the agent did that wrote a message: replies of its model, and what its calls came back
-    /// with. Nothing where no agent of this session wrote it.
+    /// The steps of the agent that wrote a message: replies of its model, and results of its calls.
+    /// Empty if no agent of this session wrote it.
     ///
     /// # Errors
     /// The session is gone, or its journal cannot be read.
@@ -42,9 +42,9 @@ impl Ctx {
         }
     }
 
-    /// The messages of the conversation, up to where its context was frozen, that fit a text best.
-    /// What was said since, or on other branches, changes nothing there; it is found beside them as
-    /// far as the runtime lets agents see. Or why it cannot be searched.
+    /// The messages of the conversation, up to the frozen head, that match a text best. Later
+    /// messages and other branches do not affect this part; matches there are listed separately, as
+    /// far as the recall scope permits. An error says why the search is impossible.
     ///
     /// # Errors
     /// The session is gone.
@@ -59,14 +59,14 @@ impl Ctx {
         }
     }
 
-    /// The message at a place that is not on its branch; or why it is not given.
+    /// The message at a place that is not on its branch; an error says why it cannot be read.
     ///
     /// # Errors
     /// The session is gone.
-    pub(crate) async fn read_elsewhere(
+    pub(crate) async fn read_outside_message(
         &self,
-        place: Place,
+        place: MessagePlace,
     ) -> Result<Result<Arc<Message>, String>, Failure> {
-        self.port().read_elsewhere(place).await
+        self.port().read_outside_message(place).await
     }
 }

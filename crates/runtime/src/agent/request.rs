@@ -1,5 +1,5 @@
-//! What an agent's brief makes of a model's request or a program's input: from values alone, so
-//! that what was sent can be made again.
+//! Builds the request of a model or the input of a program from a run assignment: from values
+//! alone, so that it can be built again.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use unisono_session::tool;
 use super::{group, persona};
 use crate::tools;
 
-/// A request for a task on the frozen context, as the definition has it.
-pub(crate) fn of(assignment: &RunAssignment, prefix: Prefix, task: Arc<str>) -> Request {
+/// A request for a task on the frozen context, according to the definition.
+pub(crate) fn for_task(assignment: &RunAssignment, prefix: Prefix, task: Arc<str>) -> Request {
     let definition = &assignment.definition;
     Request {
         prefix,
@@ -37,22 +37,22 @@ pub(crate) fn of(assignment: &RunAssignment, prefix: Prefix, task: Arc<str>) -> 
         temperature_milli: definition.temperature_milli,
         cache_warm: definition.cache_warm,
         has_peers: assignment.has_peers,
-        place: assignment.place,
+        place: assignment.sibling_index,
         patience: None,
         bounded: assignment.bounded,
         listener: Listener::NONE,
     }
 }
 
-/// The first request of a model-driven run, with what its delegates came back with.
+/// The first request of a model-driven run, with the results of its delegates.
 pub(crate) fn first(assignment: &RunAssignment, prefix: Prefix) -> Request {
     Request {
         results: delegated(assignment).into(),
-        ..of(assignment, prefix, assignment.task.clone())
+        ..for_task(assignment, prefix, assignment.task.clone())
     }
 }
 
-/// The request that follows a run's first one after those steps.
+/// The request of a run after these steps.
 pub(crate) fn after(
     first: &Request,
     steps: &[Arc<Step>],
@@ -68,8 +68,8 @@ pub(crate) fn after(
     }
 }
 
-/// What a program is given: the shared prefix and what closes it, one JSON document. It has no
-/// window, so results are whole.
+/// The input of a program: the shared prefix and its end, as one JSON document. A program has no
+/// window, so results are complete.
 pub(crate) fn document(assignment: &RunAssignment, prefix: &Prefix) -> [Bytes; 2] {
     document_with(assignment, prefix, &delegated(assignment))
 }
@@ -92,8 +92,8 @@ pub(crate) fn document_with(
     [prefix.bytes().clone(), tail.render(&group(definition))]
 }
 
-/// The recorded steps as the model said or was told them, but for what is left out and what a
-/// summary stands for. Named steps are an author's own.
+/// The recorded steps as an exchange with the model, with masks and summaries. Named steps belong
+/// to the author's code and are omitted.
 fn exchange(steps: &[Arc<Step>], masked: &[Masked]) -> Vec<Exchange> {
     let replaced = tail::summary(steps).map_or(0, |(replaced, _)| replaced);
     let exchange = steps
@@ -102,7 +102,9 @@ fn exchange(steps: &[Arc<Step>], masked: &[Masked]) -> Vec<Exchange> {
         .skip(replaced)
         .filter_map(|(at, step)| match &**step {
             Step::Model(reply) => Some(Exchange::Reply(reply.clone())),
-            Step::Tools(results) => Some(Exchange::Results(tail::shown(at, results, masked))),
+            Step::Tools(results) => {
+                Some(Exchange::Results(tail::shown_results(at, results, masked)))
+            }
             Step::Named { .. }
             | Step::Narrowed { .. }
             | Step::Spent(_)
@@ -111,8 +113,7 @@ fn exchange(steps: &[Arc<Step>], masked: &[Masked]) -> Vec<Exchange> {
     exchange.collect()
 }
 
-/// The tools the model is told it may call: nobody is told to delegate who has nobody to
-/// delegate to.
+/// The tools that the model may call. `delegate` is omitted if there is no available agent.
 fn allowed(assignment: &RunAssignment) -> Arc<[Arc<str>]> {
     let alone = assignment.colleagues.is_empty();
     let tools = assignment.tools.iter().map(|tool| &tool.name);
@@ -125,7 +126,7 @@ fn allowed(assignment: &RunAssignment) -> Arc<[Arc<str>]> {
         .collect()
 }
 
-/// Whom the model is told it may delegate to.
+/// The agents to which the model may delegate.
 fn colleagues(assignment: &RunAssignment) -> Arc<[Colleague]> {
     let mut tools = assignment.definition.tools.iter();
     if !tools.any(|tool| **tool == *tools::DELEGATE) {
@@ -138,13 +139,13 @@ fn colleagues(assignment: &RunAssignment) -> Arc<[Colleague]> {
     colleagues.collect()
 }
 
-/// The context that an agent is shown.
+/// The context in the agent's prompt.
 fn context(assignment: &RunAssignment) -> Option<&Snapshot> {
     let given = assignment.snapshot.as_deref();
     given.filter(|_| group(&assignment.definition) != Group::TaskOnly)
 }
 
-/// The delegates' results as an agent is told of them. The input is not said again.
+/// The delegates' results in the agent's prompt. A task that is the turn's input is not repeated.
 fn delegated(assignment: &RunAssignment) -> Vec<DelegateResult> {
     let said = |task: &str| {
         *task == *assignment.task || prompt::is_newest_message(context(assignment), task)

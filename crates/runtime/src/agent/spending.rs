@@ -1,35 +1,35 @@
-//! What a model call of a run may take, reserved before it is made.
+//! Reserves the maximum use of a run's model call before the call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use unisono_context::{Cost, Tokens};
 use unisono_model::language::{CacheWarm, Exchange, LanguageModel, Request};
-use unisono_session::budget::Ask;
+use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::CallEnd;
 use unisono_session::run::{Reply, Spent, Step, Usage, tail};
 
-use super::llm::scales;
+use super::llm::meter;
 use super::{Ctx, Failure};
-use crate::reservation::{Call, FRAME};
+use crate::reservation::{FRAME, ReservedCall};
 
-/// What the tools that a reply calls may answer, where the last call after it is reserved.
-const RESULTS: u64 = 4_096;
-/// A call that waits longer than this for others lends its place meanwhile.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// The assumed size of the tool results after a reply, for the reservation of the last call.
+const TOOL_RESULTS: u64 = 4_096;
+/// A call that waits longer than this yields its permit meanwhile.
+const YIELD_AFTER: Duration = Duration::from_millis(50);
 
-/// What a run has paid for besides replies, in this attempt and those before it.
+/// The costs of a run in addition to its replies, in this attempt and earlier ones.
 #[derive(Debug)]
-pub(super) struct Besides(Mutex<Usage>);
+pub(super) struct AuxiliaryUsage(Mutex<Usage>);
 
-impl Besides {
-    /// By the steps that are recorded.
-    pub(super) fn of(steps: &[Arc<Step>]) -> Besides {
+impl AuxiliaryUsage {
+    /// From the recorded steps.
+    pub(super) fn from_steps(steps: &[Arc<Step>]) -> AuxiliaryUsage {
         let spent = steps.iter().map(|step| match &**step {
             Step::Spent(spent) => spent.usage,
             _ => Usage::NONE,
         });
-        Besides(Mutex::new(
+        AuxiliaryUsage(Mutex::new(
             spent.fold(Usage::NONE, |sum, usage| sum + usage),
         ))
     }
@@ -40,9 +40,9 @@ impl Besides {
 }
 
 impl Ctx {
-    /// Something was paid for besides replies: recorded without waiting for it, so that it is known
-    /// whatever becomes of the request.
-    pub(super) fn paid(&self, call: Option<u32>, spent: Spent) {
+    /// Reports a cost in addition to replies. It is recorded without waiting, so that it is known
+    /// whatever the result of the request.
+    pub(super) fn report_spent(&self, call: Option<u32>, spent: Spent) {
         {
             let mut sum = self.paid_besides().sum();
             *sum = *sum + spent.usage;
@@ -51,43 +51,43 @@ impl Ctx {
         self.port().spent(run, attempt, call, spent);
     }
 
-    /// A reply was no answer: it is paid for, by whoever gave it, and another attempt asks anew.
-    pub(super) fn paid_in_vain(&self, reply: &Reply, call: Call) {
+    /// Reports a rejected reply: it is paid for, with its model, and another attempt asks again.
+    pub(super) fn report_rejected_reply(&self, reply: &Reply, call: ReservedCall) {
         if reply.usage != Usage::NONE {
             let spent = Spent {
                 usage: reply.usage,
                 fallback: reply.fallback.as_ref().map(|by| by.model.clone()),
             };
-            self.paid(call.number(), spent);
+            self.report_spent(call.number(), spent);
         }
-        // The rest of what was reserved for it is free again.
+        // The rest of its reservation is released.
         call.ended(CallEnd::Unsent);
     }
 
-    /// What the run has paid for besides replies: its agent says only what those used.
-    pub(crate) fn besides(&self) -> Usage {
+    /// The auxiliary usage of the run: its agent reports only the usage of its replies.
+    pub(crate) fn auxiliary_usage(&self) -> Usage {
         *self.paid_besides().sum()
     }
 
-    /// Reserves what a request may take, where the run has budgets; waits for other calls where
-    /// it does not fit beside them.
+    /// Reserves the maximum use of a request if the run has budgets; waits for other calls if it
+    /// does not fit beside them.
     ///
     /// # Errors
-    /// A budget has not enough left, or the session is gone.
+    /// A budget is too small, or the session is gone.
     pub(super) async fn reserve(
         &self,
         request: &Request,
         model: &dyn LanguageModel,
-    ) -> Result<Call, Failure> {
+    ) -> Result<ReservedCall, Failure> {
         if !self.assignment().bounded {
-            return Ok(Call::unbounded());
+            return Ok(ReservedCall::unbounded());
         }
         let (run, attempt) = (self.run(), self.attempt());
         let number = self.next_call();
         let ask = self.worst_case(request, model, number).await;
         let port = self.port().clone();
         let mut asking = port.reserve(run, attempt, ask);
-        let granted = match tokio::time::timeout(PATIENCE, &mut asking).await {
+        let granted = match tokio::time::timeout(YIELD_AFTER, &mut asking).await {
             Ok(granted) => granted,
             Err(_) => {
                 self.progress("waiting for its budget");
@@ -96,14 +96,19 @@ impl Ctx {
         };
         let (wrap_up, port) = (granted?, self.port().clone());
         let settle = move |end| port.settle(run, attempt, number, end);
-        Ok(Call::reservation(number, wrap_up, settle))
+        Ok(ReservedCall::reservation(number, wrap_up, settle))
     }
 
-    async fn worst_case(&self, request: &Request, model: &dyn LanguageModel, call: u32) -> Ask {
-        let input = self.reported(self.input_at_most(request).await);
+    async fn worst_case(
+        &self,
+        request: &Request,
+        model: &dyn LanguageModel,
+        call: u32,
+    ) -> ReservationRequest {
+        let input = self.to_provider_tokens(self.input_at_most(request).await);
         let output = request.max_output;
         let calls = match request.cache_warm {
-            // A request of its own writes the cache before.
+            // A separate request writes the cache first.
             CacheWarm::Prewarm => 2,
             CacheWarm::Leader | CacheWarm::Off => 1,
         };
@@ -113,8 +118,8 @@ impl Ctx {
             (input + output, cost)
         };
         let (tokens, cost) = worst(input, calls);
-        let after = input + output + Tokens(RESULTS);
-        Ask {
+        let after = input + output + Tokens(TOOL_RESULTS);
+        ReservationRequest {
             call,
             model: self.definition().model.clone(),
             tokens,
@@ -124,21 +129,21 @@ impl Ctx {
         }
     }
 
-    /// What its model's provider counts at most where so many tokens are counted here.
-    fn reported(&self, local: Tokens) -> Tokens {
+    /// Upper bound of the provider's tokens for this number of local tokens.
+    fn to_provider_tokens(&self, local: Tokens) -> Tokens {
         let calibration = self.assignment().calibration.as_ref();
         calibration.map_or(local, |known| known.at_most(local))
     }
 
-    /// What so many tokens of its model's provider are here, at most.
-    pub(crate) fn counted_here(&self, reported: Tokens) -> Tokens {
+    /// Upper bound of the local tokens for this number of the provider's tokens.
+    pub(crate) fn to_local_tokens(&self, reported: Tokens) -> Tokens {
         let calibration = self.assignment().calibration.as_ref();
         calibration.map_or(reported, |known| known.estimated(reported))
     }
 
-    /// The tokens that a request has, as they are counted here, at most.
+    /// Upper bound of the tokens of a request, in local tokens.
     pub(crate) async fn input_at_most(&self, request: &Request) -> Tokens {
-        let (assignment, messages) = scales::assignment(request);
+        let (assignment, messages) = meter::assignment(request);
         let mut texts = vec![assignment];
         for moved in &request.exchange {
             texts.extend(match moved {

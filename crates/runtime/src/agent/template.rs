@@ -1,9 +1,9 @@
 //! Texts of a definition that take values from the environment: `Bearer ${TOKEN}`.
 //!
-//! Only the text is kept in definitions, journals and exports; what a variable holds is looked
-//! up when it is needed. `$$` stands for a dollar sign.
+//! Definitions, journals and exports contain only the template; variables are resolved when they
+//! are needed. `$$` stands for a dollar sign.
 
-/// A text with variables in it.
+/// A text with variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     pieces: Vec<Piece>,
@@ -16,10 +16,10 @@ enum Piece {
 }
 
 impl Template {
-    /// Reads a text.
+    /// Parses a text.
     ///
     /// # Errors
-    /// What is wrong with it, for a person.
+    /// The reason why it is invalid, for a person.
     pub fn parse(text: &str) -> Result<Template, String> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -47,7 +47,7 @@ impl Template {
         Ok(Template { pieces })
     }
 
-    /// The variables it takes values from.
+    /// The names of its variables.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Text(_) => None,
@@ -75,12 +75,12 @@ fn is_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Which texts take which values.
+    //! Texts and their values.
 
     use super::*;
 
     #[test]
-    fn values_stand_where_their_variables_do() {
+    fn variables_are_replaced_by_their_values() {
         let look = |name: &str| (name == "TOKEN").then(|| "s3cret".to_owned());
         let table = [
             ("plain", Ok("plain")),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_variable_is_refused() {
+    fn an_invalid_variable_is_refused() {
         for text in [
             "$", "$TOKEN", "${}", "${TOKEN", "${2}", "${a b}", "x$ y", "$$$",
         ] {

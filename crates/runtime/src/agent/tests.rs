@@ -1,11 +1,11 @@
-//! Tests of durable steps.
+//! Durable steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::{Deserialize, Serialize};
-use unisono_session::agent::Kind;
-use unisono_session::run::{Cause, Step};
+use unisono_session::agent::AgentKind;
+use unisono_session::run::{RunCause, Step};
 
 use super::fixture::Attempt;
 use super::*;
@@ -16,7 +16,7 @@ struct Found {
 }
 
 fn attempt() -> Attempt {
-    Attempt::new(Kind::Custom("scout".into()), &["hello", "hi"])
+    Attempt::new(AgentKind::Custom("scout".into()), &["hello", "hi"])
 }
 
 async fn found(counter: &AtomicU32) -> Result<Found, Failure> {
@@ -25,7 +25,7 @@ async fn found(counter: &AtomicU32) -> Result<Found, Failure> {
 }
 
 #[tokio::test]
-async fn a_step_is_journaled_before_its_result_is_given_back() {
+async fn a_step_is_journaled_before_its_result_is_returned() {
     let (attempt, ran) = (attempt(), AtomicU32::new(0));
     let ctx = attempt.ctx();
     let value = ctx.step("scan", found(&ran)).await.unwrap();
@@ -39,7 +39,7 @@ async fn a_step_is_journaled_before_its_result_is_given_back() {
 }
 
 #[tokio::test]
-async fn a_recorded_step_is_given_back_and_not_repeated() {
+async fn a_recorded_step_is_returned_and_not_repeated() {
     let (mut attempt, ran) = (attempt(), AtomicU32::new(0));
     attempt.ctx().step("scan", found(&ran)).await.unwrap();
     attempt.steps = attempt.session.steps();
@@ -61,9 +61,9 @@ async fn a_recorded_step_is_given_back_and_not_repeated() {
 #[tokio::test]
 async fn a_failed_step_is_not_recorded() {
     let attempt = attempt();
-    let failing = async { Err::<u32, _>(Failure::new(Cause::Model, "no luck")) };
+    let failing = async { Err::<u32, _>(Failure::new(RunCause::Model, "no luck")) };
     let failure = attempt.ctx().step("scan", failing).await.unwrap_err();
-    assert_eq!(failure.cause, Cause::Model);
+    assert_eq!(failure.cause, RunCause::Model);
     assert!(attempt.session.steps().is_empty());
 }
 
@@ -72,18 +72,18 @@ async fn a_step_that_cannot_be_journaled_fails() {
     let (attempt, ran) = (attempt(), AtomicU32::new(0));
     attempt
         .session
-        .refuse(Failure::new(Cause::Panic, "the session is gone"));
+        .refuse(Failure::new(RunCause::Panic, "the session is gone"));
     let failure = attempt.ctx().step("scan", found(&ran)).await.unwrap_err();
     assert_eq!(&*failure.reason, "the session is gone");
 }
 
 #[tokio::test]
-async fn a_name_serves_one_step() {
+async fn a_step_name_is_used_once() {
     let (attempt, ran) = (attempt(), AtomicU32::new(0));
     let ctx = attempt.ctx();
     ctx.step("scan", found(&ran)).await.unwrap();
     let failure = ctx.clone().step("scan", found(&ran)).await.unwrap_err();
-    assert_eq!(failure.cause, Cause::BadInput);
+    assert_eq!(failure.cause, RunCause::BadInput);
     assert_eq!(ran.into_inner(), 1);
 }
 
@@ -96,7 +96,7 @@ async fn a_recorded_result_of_another_type_is_an_error() {
     })];
     let ran = AtomicU32::new(0);
     let failure = attempt.ctx().step("scan", found(&ran)).await.unwrap_err();
-    assert_eq!(failure.cause, Cause::BadOutput);
+    assert_eq!(failure.cause, RunCause::BadOutput);
     assert!(
         failure.reason.contains("step \"scan\": recorded result"),
         "{failure}"

@@ -1,4 +1,4 @@
-//! What an attempt gives up while it waits for others, and takes back before it goes on.
+//! The resources that an attempt yields while it waits for others.
 
 use std::future::Future;
 
@@ -6,19 +6,19 @@ use tokio::sync::watch;
 
 use crate::concurrency::RunPermits;
 use crate::limit::Limit;
-use crate::pool::Place;
+use crate::pool::PoolPermit;
 use crate::watchdog::Watchdog;
 
-/// What an attempt gives up while it waits for other agents: its time does not run, and its
-/// place in the pool is another one's.
+/// The resources that an attempt yields while it waits for other agents: its time limit is paused,
+/// and its permit is free for another attempt.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(super) limit: Limit,
     pub(super) watchdog: Watchdog,
-    /// Its places among the runs of its turn and its session.
-    own: RunPermits,
-    place: Option<Place>,
-    /// Its place among all runs at work.
+    /// Its permits among the runs of its turn and its session.
+    turn_permits: RunPermits,
+    place: Option<PoolPermit>,
+    /// Its permit among all active runs.
     permits: RunPermits,
 }
 
@@ -26,19 +26,19 @@ impl Waiting {
     pub(crate) fn new(
         limit: Limit,
         watchdog: Watchdog,
-        place: Option<Place>,
+        place: Option<PoolPermit>,
         (own, permits): (RunPermits, RunPermits),
     ) -> Waiting {
         Waiting {
             limit,
             watchdog,
-            own,
+            turn_permits: own,
             place,
             permits,
         }
     }
 
-    /// Waits for work that others do; gives up what it holds only while that says so.
+    /// Waits for other work; yields its resources only while the watch channel says so.
     pub(super) async fn while_held<T>(
         &self,
         mut held: watch::Receiver<bool>,
@@ -49,13 +49,13 @@ impl Waiting {
             tokio::select! {
                 biased;
                 result = &mut work => return result,
-                () = becomes(&mut held, true) => {}
+                () = wait_until(&mut held, true) => {}
             }
             let ended = async {
                 tokio::select! {
                     biased;
                     result = &mut work => Some(result),
-                    () = becomes(&mut held, false) => None,
+                    () = wait_until(&mut held, false) => None,
                 }
             };
             if let Some(result) = self.while_waiting(ended).await {
@@ -69,21 +69,25 @@ impl Waiting {
         if let Some(place) = &self.place {
             place.yield_permit();
         }
-        let (own, all) = (self.own.yield_permits(), self.permits.yield_permits());
+        let (own, all) = (
+            self.turn_permits.yield_permits(),
+            self.permits.yield_permits(),
+        );
         let result = others.await;
-        // In the order in which it had them first: who waits for one holds none that comes later.
-        self.own.go_on(own).await;
+        // In the order of the first acquisition: whoever waits for a permit holds none that comes
+        // later.
+        self.turn_permits.reacquire(own).await;
         if let Some(place) = &self.place {
             place.reacquire().await;
         }
-        self.permits.go_on(all).await;
+        self.permits.reacquire(all).await;
         result
     }
 }
 
-/// Waits until the value is that; for ever where nobody tells any more.
-async fn becomes(told: &mut watch::Receiver<bool>, wanted: bool) {
-    let gone = told.wait_for(|now| *now == wanted).await.is_err();
+/// Waits until the value equals `wanted`; forever if the sender is gone.
+async fn wait_until(values: &mut watch::Receiver<bool>, wanted: bool) {
+    let gone = values.wait_for(|now| *now == wanted).await.is_err();
     if gone {
         std::future::pending().await
     }

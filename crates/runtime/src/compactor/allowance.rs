@@ -1,4 +1,4 @@
-//! How the time of a turn's compaction is shared by its steps, and by the models of a step. Pure:
+//! Divides the time of a turn's compaction among its steps, and among the models of a step. Pure:
 //! time is an argument.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,20 +9,20 @@ use tokio::time::Instant;
 
 use super::batch::Drafts;
 
-/// Kept for the summaries that need no model, or half of the time where there is less than twice
-/// as much.
-const RESERVE: Duration = Duration::from_secs(1);
-/// A step that asks no model may take this long, or the whole deadline where that is shorter, even
-/// where the turn's time is over. It is done in a fraction of that, but on a machine that is busy.
-const ALONE: Duration = Duration::from_secs(5);
+/// The time that is kept for summaries without a model, or half of the deadline if that is less
+/// than twice as long.
+const FALLBACK_TIME: Duration = Duration::from_secs(1);
+/// The maximum time of a step without a model, or the whole deadline if that is shorter, even after
+/// the deadline of the turn. The step takes a fraction of it, except on a busy machine.
+const MODEL_FREE_TIME: Duration = Duration::from_secs(5);
 
-/// How long the compaction of a turn may take. Clones are one: what is set holds for those that
-/// begin later.
+/// The time limit of a turn's compaction. Clones share one value: a change applies to later
+/// compactions.
 #[derive(Clone, Debug)]
 pub struct Deadline(Arc<AtomicU64>);
 
 impl Deadline {
-    /// From now on.
+    /// Sets the deadline of later compactions.
     pub fn set(&self, deadline: Duration) {
         self.0.store(millis(deadline), Ordering::Relaxed);
     }
@@ -42,46 +42,46 @@ fn millis(deadline: Duration) -> u64 {
     u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// When the compaction of a turn began, and what was written ahead in it. All its steps have clones
-/// of one.
+/// The start of a turn's compaction, and its drafts. All its steps share one value.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Began {
+pub(crate) struct CompactionStart {
     first: Arc<OnceLock<Instant>>,
     pub(super) drafts: Drafts,
 }
 
-impl Began {
-    /// With the first of its steps that is carried out.
+impl CompactionStart {
+    /// The start of the first step that is carried out.
     pub(super) fn at(&self, now: Instant) -> Instant {
         *self.first.get_or_init(|| now)
     }
 }
 
-/// When a step must be done with what it does.
+/// The deadlines of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Allowance {
-    /// With asking models.
+    /// The deadline of model calls.
     models: Instant,
-    /// With all of it.
+    /// The deadline of the whole step.
     pub(super) step: Instant,
 }
 
 impl Allowance {
-    /// That of a step that starts now, in a turn whose compaction began then and may take so long.
+    /// The deadlines of a step that starts now, in a compaction that began at `began` with this
+    /// deadline.
     pub(super) fn new(began: Instant, now: Instant, deadline: Duration) -> Allowance {
         Allowance {
-            models: began + deadline.saturating_sub(RESERVE).max(deadline / 2),
-            step: (began + deadline).max(now + ALONE.min(deadline)),
+            models: began + deadline.saturating_sub(FALLBACK_TIME).max(deadline / 2),
+            step: (began + deadline).max(now + MODEL_FREE_TIME.min(deadline)),
         }
     }
 
-    /// Whether models may still be asked.
+    /// Whether models may still be called.
     pub(super) fn has_time(&self, now: Instant) -> bool {
         now < self.models
     }
 
-    /// When the next of so many models must be done: each has an equal share of what is left. None
-    /// where nothing is.
+    /// The deadline of the next of this number of models: each has an equal share of the remaining
+    /// time. None if no time remains.
     pub(super) fn share(&self, now: Instant, models: usize) -> Option<Instant> {
         let models = u32::try_from(models.max(1)).unwrap_or(u32::MAX);
         let left = self.models.saturating_duration_since(now);
@@ -91,7 +91,7 @@ impl Allowance {
 
 #[cfg(test)]
 mod tests {
-    //! Models share all but the last second, of the turn and not of each step.
+    //! Models share all but the last second of the turn, not of each step.
 
     use super::*;
 
@@ -118,9 +118,9 @@ mod tests {
     }
 
     #[test]
-    fn a_later_step_has_what_is_left_and_always_time_to_do_without_a_model() {
+    fn a_later_step_has_the_remaining_time_and_always_time_without_a_model() {
         let began = Instant::now();
-        // After so many seconds of 30: what models may take, and the step.
+        // After this number of seconds of 30: the deadlines of models and of the step.
         let rows = [
             (0, Some(29), 30),
             (20, Some(9), 10),
@@ -145,8 +145,8 @@ mod tests {
     }
 
     #[test]
-    fn the_first_step_says_when_it_began() {
-        let (began, now) = (Began::default(), Instant::now());
+    fn the_first_step_sets_the_start() {
+        let (began, now) = (CompactionStart::default(), Instant::now());
         assert_eq!(began.at(now), now);
         assert_eq!(began.clone().at(now + SECOND), now);
     }

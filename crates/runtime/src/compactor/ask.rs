@@ -1,7 +1,7 @@
-//! Asking one model for a summary, in as many parts as its window needs.
+//! Requests a summary from one model, in as many parts as its window needs.
 //!
-//! A reply that cannot be taken is asked for again, shorter where it was too long. A request
-//! that fails is not: the model's client has tried it again, with backoff, where that may help.
+//! An unacceptable reply is requested again, shorter if it was too long. A failed request is not
+//! repeated here: the model's client has already retried it with backoff if that may help.
 
 use std::sync::Arc;
 
@@ -30,37 +30,40 @@ use super::{StepEvent, Work};
 use crate::clock;
 use crate::reservation;
 
-/// The part of a summary's cap that what it lost may take under it.
+/// The part of a summary's cap for the list of facts that it lost.
 const ANCHORS_PART: u64 = 8;
 
-/// What a model is asked for.
+/// A request for a summary.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct SummaryRequest<'a> {
     pub(super) work: &'a Work,
     pub(super) chain: &'a Chain,
     pub(super) summariser: &'a Summariser,
     pub(super) cover: &'a Cover,
     /// The block must have fewer tokens than this.
     pub(super) below: Tokens,
-    /// The most tokens of the block …
+    /// The maximum number of tokens of the block …
     pub(super) cap: Tokens,
-    /// … and of the summary's text beside its key facts.
+    /// … and of the summary's text without its key facts.
     pub(super) room: Tokens,
     pub(super) key_facts: &'a [KeyFact],
-    /// When it must be done.
+    /// The deadline.
     pub(super) until: Instant,
 }
 
-/// Why a reply is asked for again.
-pub(super) struct Unfit {
+/// The reason why a reply is requested again.
+pub(super) struct RejectedReply {
     rejection: Rejection,
-    /// How long the next one should be.
+    /// The length of the next one.
     target: Tokens,
 }
 
-/// The block of a summary that can be taken. What the replies cost is added to `spent`.
-pub(super) async fn ask(asked: &Asked<'_>, spent: &mut Option<Cost>) -> Result<Block, NoSummary> {
-    let Asked {
+/// The block of an acceptable summary. The cost of the replies is added to `spent`.
+pub(super) async fn request_summary(
+    asked: &SummaryRequest<'_>,
+    spent: &mut Option<Cost>,
+) -> Result<Block, NoSummary> {
+    let SummaryRequest {
         work, summariser, ..
     } = asked;
     let name = &summariser.model;
@@ -69,10 +72,10 @@ pub(super) async fn ask(asked: &Asked<'_>, spent: &mut Option<Cost>) -> Result<B
         .models
         .get(name)
         .map_err(|error| error.to_string())?;
-    // The chain of summarisers says who is next. One that stood in for this would be asked with
-    // what was divided for this one's window, and its success would be taken for this one's.
+    // The chain of summarisers determines the next model. A fallback would get parts that were
+    // divided for the window of this model, and its success would be credited to this model.
     let model = model.without_fallbacks().unwrap_or(model);
-    if let Some(block) = batch::together(asked, &model, spent).await {
+    if let Some(block) = batch::request_batch(asked, &model, spent).await {
         return Ok(block);
     }
     let parts = plan(asked).await?;
@@ -80,49 +83,49 @@ pub(super) async fn ask(asked: &Asked<'_>, spent: &mut Option<Cost>) -> Result<B
     let mut so_far: Option<String> = None;
     for index in 0..all {
         if all == 1 {
-            work.tell(format!("{name} summarises"));
+            work.report(format!("{name} summarises"));
         } else {
-            work.tell(format!("{name} summarises part {} of {all}", index + 1));
+            work.report(format!("{name} summarises part {} of {all}", index + 1));
         }
         match part(asked, &model, &parts, index, so_far.as_deref(), spent).await? {
-            Finished::SoFar(text) => so_far = Some(text),
-            Finished::Block(block) => return Ok(block),
+            PartResult::SoFar(text) => so_far = Some(text),
+            PartResult::Block(block) => return Ok(block),
         }
     }
     Err(format!("model {name}: no part to summarise").into())
 }
 
-/// What came of a part.
-pub(super) enum Finished {
-    /// The summary so far.
+/// The result of a part.
+pub(super) enum PartResult {
+    /// The summary up to this part.
     SoFar(String),
-    /// The whole summary.
+    /// The complete summary.
     Block(Block),
 }
 
 async fn part(
-    asked: &Asked<'_>,
+    asked: &SummaryRequest<'_>,
     model: &Arc<dyn LanguageModel>,
     parts: &Parts,
     index: usize,
     so_far: Option<&str>,
     spent: &mut Option<Cost>,
-) -> Result<Finished, NoSummary> {
+) -> Result<PartResult, NoSummary> {
     let mut target = parts.target;
     let mut rejection = None;
     for _ in 0..=asked.chain.retries {
         let task = parts.task(index, so_far, target);
         let reply = complete(asked, model, &task, parts.max_output).await?;
         *spent = spent.zip(reply.usage.cost).map(|(a, b)| a + b);
-        // Another model may have answered in place of the one that was asked.
+        // A fallback may have answered.
         let by = reply.fallback.as_ref().map(|by| &by.model);
         let by = by.unwrap_or(&asked.summariser.model);
-        asked.work.used(by, reply.usage);
+        asked.work.report_usage(by, reply.usage);
         let last = index + 1 == parts.parts.len();
         let judged = match summary(&reply, style(&asked.work.job)) {
             Ok(text) if last => finished(asked, text, target, by).await?,
-            Ok(text) => carried(asked, text, target, parts.carried).await?,
-            Err(rejection) => Err(Unfit { rejection, target }),
+            Ok(text) => carry_forward(asked, text, target, parts.carried).await?,
+            Err(rejection) => Err(RejectedReply { rejection, target }),
         };
         match judged {
             Ok(finished) => return Ok(finished),
@@ -143,13 +146,13 @@ async fn part(
     })
 }
 
-/// The whole summary as its block, if it may stand in the context.
+/// The complete summary as a block, if it is acceptable.
 pub(super) async fn finished(
-    asked: &Asked<'_>,
+    asked: &SummaryRequest<'_>,
     text: String,
     target: Tokens,
     by: &Arc<str>,
-) -> Result<Result<Finished, Unfit>, Arc<str>> {
+) -> Result<Result<PartResult, RejectedReply>, Arc<str>> {
     let job = &asked.work.job;
     let (body, block) = as_block(asked, &text);
     let counts = count_block(job, &block, &asked.work.tokenizer).await?;
@@ -162,13 +165,13 @@ pub(super) async fn finished(
     let tier = job.plan.step.tier();
     Ok(match accept(&draft, tier, asked.cap, asked.below) {
         Ok(()) => {
-            let (body, counts) = match anchored(asked, &text, block, tokens).await? {
+            let (body, counts) = match with_lost_facts(asked, &text, block, tokens).await? {
                 Some(anchored) => anchored,
                 None => (body, counts),
             };
             let block = block_text(&asked.cover.spans, &body, asked.key_facts);
             let coverage = extract::coverage(job, asked.cover, block, cost(job, counts)).await?;
-            Ok(Finished::Block(Block {
+            Ok(PartResult::Block(Block {
                 body,
                 key_facts: asked.key_facts.to_vec(),
                 counts,
@@ -178,24 +181,24 @@ pub(super) async fn finished(
         }
         Err(rejection) => {
             let most = asked.cap.min(asked.below.minus(Tokens(1)));
-            // Only the text can be shorter, not what stands beside it.
+            // Only the text can be shorter, not the parts beside it.
             let beside = asked.cap.minus(asked.room);
             let target = shorter_than(target, tokens.minus(beside), most.minus(beside));
-            Err(Unfit { rejection, target })
+            Err(RejectedReply { rejection, target })
         }
     })
 }
 
-fn as_block(asked: &Asked<'_>, text: &str) -> (Body, String) {
+fn as_block(asked: &SummaryRequest<'_>, text: &str) -> (Body, String) {
     let body = Body::Summary(text.into());
     let block = block_text(&asked.cover.spans, &body, asked.key_facts);
     (body, block)
 }
 
-/// The summary with the days, names and ids that it lost listed under it, where it lost any and the
-/// cap has room for them. `block` has `tokens`.
-async fn anchored(
-    asked: &Asked<'_>,
+/// The summary followed by a list of the days, names and ids that it lost, if it lost any and the
+/// cap permits. `block` has `tokens`.
+async fn with_lost_facts(
+    asked: &SummaryRequest<'_>,
     text: &str,
     block: String,
     tokens: Tokens,
@@ -212,22 +215,22 @@ async fn anchored(
     Ok((cost(job, counts) <= most).then_some((body, counts)))
 }
 
-/// The summary so far, if the next part has room for it.
-async fn carried(
-    asked: &Asked<'_>,
+/// The summary up to this part, if the next part has room for it.
+async fn carry_forward(
+    asked: &SummaryRequest<'_>,
     text: String,
     target: Tokens,
     most: Tokens,
-) -> Result<Result<Finished, Unfit>, Arc<str>> {
+) -> Result<Result<PartResult, RejectedReply>, Arc<str>> {
     let encoding = asked.summariser.encoding;
     let counted = count(&asked.work.tokenizer, vec![text.clone()], encoding).await?;
     let tokens = asked.summariser.bound(counted.into_iter().sum());
     Ok(if tokens <= most {
-        Ok(Finished::SoFar(text))
+        Ok(PartResult::SoFar(text))
     } else {
         let target = shorter_than(target, tokens, most);
         let rejection = Rejection::OverCap { tokens, cap: most };
-        Err(Unfit { rejection, target })
+        Err(RejectedReply { rejection, target })
     })
 }
 
@@ -239,20 +242,20 @@ fn shorter_than(target: Tokens, tokens: Tokens, most: Tokens) -> Tokens {
     }
 }
 
-/// One reply, or why there is none.
+/// One reply, or the reason why there is none.
 pub(super) async fn complete(
-    asked: &Asked<'_>,
+    asked: &SummaryRequest<'_>,
     model: &Arc<dyn LanguageModel>,
     task: &str,
     max_output: Tokens,
 ) -> Result<Reply, NoSummary> {
     let name = &asked.summariser.model;
-    let (told, asked_for) = (asked.work.listener.clone(), name.clone());
+    let (listener, model_name) = (asked.work.listener.clone(), name.clone());
     let request = summariser::request(&**model, task, max_output);
     let mut request = Request {
         listener: Listener::NONE.with_usage(move |usage, by| {
-            let model = by.unwrap_or_else(|| asked_for.clone());
-            (told.0)(StepEvent::Used { model, usage });
+            let model = by.unwrap_or_else(|| model_name.clone());
+            (listener.0)(StepEvent::Used { model, usage });
         }),
         ..request
     };
@@ -263,17 +266,17 @@ pub(super) async fn complete(
     let model = model.clone();
     request.bounded = asked.work.job.bounded;
     request.patience = Some(asked.until.saturating_duration_since(Instant::now()));
-    // Dropped with this future, and with it the request.
+    // Dropped with this future, together with the request.
     let mut call = JoinSet::new();
     call.spawn(async move { model.complete(request).await });
     match call.join_next().await {
         Some(Ok(Ok(reply))) => {
-            // What it used is told next, which settles it.
+            // Its usage is reported next, which settles it.
             reservation.recorded();
             Ok(reply)
         }
         Some(Ok(Err(error))) => {
-            reservation.ended(reservation::paid(&error));
+            reservation.ended(reservation::call_end(&error));
             let (failures, after) = (asked.work.job.failures, error.class.retry_after_ms());
             let pause = retry::pause(failures, after, clock::new_id() as u64);
             Err(NoSummary {
@@ -286,7 +289,7 @@ pub(super) async fn complete(
 }
 
 /// Divides the conversation for the model's window.
-async fn plan(asked: &Asked<'_>) -> Result<Parts, Arc<str>> {
+async fn plan(asked: &SummaryRequest<'_>) -> Result<Parts, Arc<str>> {
     let job = asked.work.job.clone();
     let (summariser, prompt) = (
         asked.summariser.clone(),
@@ -299,8 +302,8 @@ async fn plan(asked: &Asked<'_>) -> Result<Parts, Arc<str>> {
     };
     let work = spawn_blocking(move || {
         let tokenizer = Tokenizer::load(summariser.encoding).map_err(|error| error.to_string())?;
-        let said = said(&job, &job.messages);
-        let recent = self::said(&job, &job.recent);
+        let said = transcript(&job, &job.messages);
+        let recent = self::transcript(&job, &job.recent);
         let prior = prior(&job);
         let material = Material {
             items: &said,
@@ -318,8 +321,8 @@ async fn plan(asked: &Asked<'_>) -> Result<Parts, Arc<str>> {
     }
 }
 
-/// Messages as they stand in the context.
-pub(super) fn said<'j>(
+/// Messages in their form in the context.
+pub(super) fn transcript<'j>(
     job: &'j CompactionJob,
     messages: &'j [Arc<Message>],
 ) -> Vec<TranscriptItem<'j>> {

@@ -1,8 +1,8 @@
-//! Asking one model for the summaries of several topics at once.
+//! Requests the summaries of several topics from one model in one request.
 //!
-//! The texts of later steps are drafts: they are kept for the turn, each is judged and used at its
-//! own step. A topic is asked for together with others once; where no draft of it can be taken it
-//! is asked for by itself. A crash loses drafts, nothing else.
+//! The texts for later steps are drafts: they are kept for the turn, and each is checked and used
+//! in its own step. A topic is part of one batch at most; if its draft is unacceptable, it is
+//! requested separately. A crash loses only drafts.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,18 +16,18 @@ use unisono_model::language::LanguageModel;
 use unisono_model::summariser::{self, Batch, Limits, Topic, summaries};
 use unisono_model::tokenizer::Tokenizer;
 
-use super::ask::{Asked, Finished, complete, finished, said};
+use super::ask::{PartResult, SummaryRequest, complete, finished, transcript};
 use super::extract::Block;
 
-/// The topics of a turn that were asked for together with others. Clones are one. As many as the
-/// turn has steps with models, times the few that are ahead of each.
+/// The batched topics of a turn. Clones share one value. Their number is at most the number of the
+/// turn's steps with models, times the number of topics ahead of each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Drafts(Arc<Mutex<Vec<Draft>>>);
 
 #[derive(Clone, Debug)]
 struct Draft {
     spans: Vec<Span>,
-    /// What was written, and by which model, until it is used.
+    /// The unused text, and its model.
     text: Option<(String, Arc<str>)>,
 }
 
@@ -36,13 +36,13 @@ impl Drafts {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether there is a text for what leaves.
+    /// Whether there is a text for this range.
     pub(super) fn has(&self, cover: &Cover) -> bool {
         let is = |draft: &Draft| draft.spans == cover.spans && draft.text.is_some();
         self.with(|drafts| drafts.iter().any(is))
     }
 
-    /// Whether it was asked for together with others.
+    /// Whether it was part of a batch.
     fn is_tried(&self, cover: &Cover) -> bool {
         self.with(|drafts| drafts.iter().any(|draft| draft.spans == cover.spans))
     }
@@ -72,19 +72,19 @@ impl Drafts {
     }
 }
 
-/// The block of a text that was written ahead, if it may stand in the context.
-pub(super) async fn drafted(asked: &Asked<'_>) -> Option<Block> {
+/// The block of a draft, if it is acceptable.
+pub(super) async fn block_of_draft(asked: &SummaryRequest<'_>) -> Option<Block> {
     let (text, by) = asked.work.drafts.take(asked.cover)?;
     match finished(asked, text, asked.room, &by).await {
-        Ok(Ok(Finished::Block(block))) => Some(block),
+        Ok(Ok(PartResult::Block(block))) => Some(block),
         Ok(_) | Err(_) => None,
     }
 }
 
-/// Asks for this topic and those ahead in one request, where there are any and none was asked for
-/// so before. The block of this one, if it may stand in the context.
-pub(super) async fn together(
-    asked: &Asked<'_>,
+/// Requests this topic and later ones in one request, if there are any and none was batched before.
+/// Returns the block of this topic, if it is acceptable.
+pub(super) async fn request_batch(
+    asked: &SummaryRequest<'_>,
     model: &Arc<dyn LanguageModel>,
     spent: &mut Option<Cost>,
 ) -> Option<Block> {
@@ -101,24 +101,24 @@ pub(super) async fn together(
     let name = &asked.summariser.model;
     asked
         .work
-        .tell(format!("{name} summarises {} topics", covers.len()));
-    // The other half is for asking for this one by itself.
+        .report(format!("{name} summarises {} topics", covers.len()));
+    // The other half is for a separate request of this topic.
     let now = Instant::now();
     let until = now + asked.until.saturating_duration_since(now) / 2;
-    let asked = &Asked { until, ..*asked };
+    let asked = &SummaryRequest { until, ..*asked };
     let request = complete(asked, model, &batch.task, batch.max_output);
     let reason = match timeout_at(until, request).await {
         Ok(Ok(reply)) => {
             *spent = spent.zip(reply.usage.cost).map(|(a, b)| a + b);
             let by = reply.fallback.as_ref().map(|by| &by.model);
             let by = by.unwrap_or(name);
-            asked.work.used(by, reply.usage);
+            asked.work.report_usage(by, reply.usage);
             for (cover, text) in covers.iter().zip(summaries(&reply, covers.len())) {
                 if let Some(text) = text {
                     drafts.keep(cover, text, by);
                 }
             }
-            return drafted(asked).await;
+            return block_of_draft(asked).await;
         }
         Ok(Err(failed)) => failed.reason,
         Err(_) => format!("model {name}: no summaries in time").into(),
@@ -127,8 +127,8 @@ pub(super) async fn together(
     None
 }
 
-/// The request for as many topics as the model's window takes.
-async fn plan(asked: &Asked<'_>) -> Option<Batch> {
+/// The request for as many topics as fit the model's window.
+async fn plan(asked: &SummaryRequest<'_>) -> Option<Batch> {
     let (job, drafts) = (asked.work.job.clone(), asked.work.drafts.clone());
     let summariser = asked.summariser.clone();
     let prompt = asked.chain.prompt(Tier::Topic).clone();
@@ -141,14 +141,14 @@ async fn plan(asked: &Asked<'_>) -> Option<Batch> {
     let work = spawn_blocking(move || {
         let tokenizer = Tokenizer::load(summariser.encoding).ok()?;
         let ahead = job.ahead.iter();
-        // Key facts are taken to need the same part of each cap.
+        // Key facts are assumed to need the same part of each cap.
         let ahead = ahead.take_while(|topic| !drafts.is_tried(&topic.due.cover));
         let ahead = ahead.map(|topic| Topic {
-            items: said(&job, &topic.messages),
+            items: transcript(&job, &topic.messages),
             cap: Tokens(topic.due.cap.0.saturating_mul(room.0) / cap.0.max(1)),
         });
         let own = Topic {
-            items: said(&job, &job.messages),
+            items: transcript(&job, &job.messages),
             cap: room,
         };
         let topics: Vec<Topic<'_>> = std::iter::once(own).chain(ahead).collect();

@@ -1,4 +1,4 @@
-//! One compaction step: shorten messages, write a summary, or leave a note. Nothing is chosen
+//! One compaction step: shorten messages, write a summary, or leave a note. Nothing is decided
 //! here; the plan names the messages and the limits.
 
 use std::sync::Arc;
@@ -80,7 +80,7 @@ async fn note(
     })
 }
 
-/// What a block costs in each encoding of the job.
+/// The tokens of a block in each encoding of the job.
 pub(super) async fn count_block(
     job: &CompactionJob,
     text: &str,
@@ -94,7 +94,7 @@ pub(super) async fn count_block(
     Ok(counts)
 }
 
-/// What texts cost in one encoding.
+/// The tokens of texts in one encoding.
 pub(super) async fn count(
     tokenizer: &tokenizer::Handle,
     texts: Vec<String>,

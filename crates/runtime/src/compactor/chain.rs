@@ -1,4 +1,4 @@
-//! Who writes summaries: models one after the other, before quotes are taken.
+//! The chain of summarisers: models that are asked one after the other, before quotes are used.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use unisono_context::{Encoding, Ppm, Tokens};
 use unisono_model::summariser::Prompt;
 use unisono_session::state::Settings;
 
-/// A model that writes summaries, and what it can take.
+/// A model that writes summaries, and its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summariser {
     /// The model, as [`Models`](unisono_model::language::Models) knows it.
@@ -19,39 +19,39 @@ pub struct Summariser {
     pub window: Tokens,
     /// Its longest reply.
     pub max_output: Tokens,
-    /// The encoding that counts for it.
+    /// Its encoding.
     pub encoding: Encoding,
-    /// The most tokens it may make of one that is counted: more than one where its own encoding
-    /// is not known.
+    /// Its maximum number of tokens per counted token: more than one if its own encoding is
+    /// unknown.
     pub scale: Ppm,
 }
 
 impl Summariser {
-    /// The most tokens the model will count where so many were counted.
+    /// The upper bound of the model's tokens for a count.
     pub(super) fn bound(&self, count: Count) -> Tokens {
         let millionths = u128::from(count.at_most.0) * u128::from(self.scale.0);
         Tokens(u64::try_from(millionths.div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
 }
 
-/// The models that are asked for a summary, in order, and how.
+/// The summarisers in order, and their prompts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// The models. Where none of them writes a summary that can be taken, quotes are.
+    /// The models. If none of them writes an acceptable summary, quotes are used.
     pub models: Vec<Summariser>,
-    /// What they are told of a conversation …
+    /// The prompt for a conversation …
     pub prompt: Arc<Prompt>,
     /// … of a topic …
     pub topic: Arc<Prompt>,
     /// … and of several topics.
     pub bulk: Arc<Prompt>,
-    /// How often one is asked again where its summary cannot be taken. A request that fails was
-    /// tried again by the model's client and is not repeated.
+    /// The number of further requests to a model whose summary is unacceptable. A failed request
+    /// was already retried by the model's client and is not repeated.
     pub retries: u32,
 }
 
 impl Chain {
-    /// What they are told of what is to become a summary of that tier.
+    /// The prompt for a summary of this tier.
     pub(super) fn prompt(&self, tier: Tier) -> &Arc<Prompt> {
         match tier {
             Tier::Conversation => &self.prompt,
@@ -61,12 +61,12 @@ impl Chain {
     }
 }
 
-/// Gives the chain of a lead's model in a session with such settings, if there is one; of that one
-/// summariser where it is named.
+/// Returns the chain for a lead's model in a session with these overrides, if there is one; a named
+/// summariser is the only one in the chain.
 type Maker = dyn Fn(&str, Option<&str>, &Settings) -> Option<Chain> + Send + Sync;
 
-/// The chain for each model that leads conversations, by its name in definitions. Conversations
-/// of a model without one are summarised with quotes.
+/// The chain for each lead's model, by its name in definitions. Conversations of a model without a
+/// chain are summarised with quotes.
 #[derive(Clone, Default)]
 pub struct Chains {
     known: BTreeMap<Arc<str>, Arc<Chain>>,
@@ -74,10 +74,10 @@ pub struct Chains {
 }
 
 impl Chains {
-    /// Has every other chain made when it is asked for: agents may be defined while the program
-    /// works. It must not block.
+    /// Creates all other chains on demand, because agents may be defined while the program runs.
+    /// The function must not block.
     #[must_use]
-    pub fn made_by(
+    pub fn with_maker(
         mut self,
         maker: impl Fn(&str, Option<&str>, &Settings) -> Option<Chain> + Send + Sync + 'static,
     ) -> Chains {
@@ -85,15 +85,15 @@ impl Chains {
         self
     }
 
-    /// Adds the chain for the conversations of a model.
+    /// Adds the chain for a lead's model.
     #[must_use]
     pub fn with(mut self, lead: impl Into<Arc<str>>, chain: Chain) -> Chains {
         self.known.insert(lead.into(), Arc::new(chain));
         self
     }
 
-    /// The chain for the conversations of that model, in a session with such settings: of the named
-    /// summariser alone where a person chose one, none where that is no model.
+    /// The chain for conversations of this lead's model, in a session with these overrides; only
+    /// the named summariser if a person chose one, none if that is not a model.
     pub fn get(&self, lead: &str, summariser: Option<&str>, own: &Settings) -> Option<Arc<Chain>> {
         if let Some(known) = self.known.get(lead) {
             let mut chain = known.clone();

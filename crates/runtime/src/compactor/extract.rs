@@ -1,4 +1,4 @@
-//! Summaries without a model: quotes, or the messages' text with its middle left out.
+//! Summaries without a model: quotes, or the beginning and the end of the text.
 
 use std::sync::Arc;
 
@@ -16,23 +16,23 @@ use crate::tokenizer;
 
 use super::carry_out::count_block;
 
-/// Unicode scalars that truncation keeps at each end, at first.
+/// The initial number of characters that truncation keeps at each end.
 const TRUNCATION_KEEPS: usize = 2_000;
-/// The part of the cap that key facts may take beside a truncated text.
+/// The part of the cap for key facts beside a truncated text.
 const TRUNCATION_FACTS_PART: u64 = 2;
 
-/// A block that may stand in the context.
+/// A block for the context.
 pub(super) struct Block {
     pub(super) body: Body,
     pub(super) key_facts: Vec<KeyFact>,
     pub(super) counts: Counts,
-    /// What wrote it.
+    /// Its writer.
     pub(super) model: Arc<str>,
-    /// What a model's gives of the range's days, names and ids.
+    /// The share of the range's days, names and ids that a model's block contains.
     pub(super) coverage: Option<FactCoverage>,
 }
 
-/// Quotes from the messages; where those are not taken, the beginning and the end of them all.
+/// Quotes from the messages; if these are unacceptable, the beginning and the end of all messages.
 pub(super) async fn extracted(
     job: &CompactionJob,
     cover: &Cover,
@@ -63,7 +63,7 @@ pub(super) async fn extracted(
     }
 }
 
-/// How the summary of a step is laid out: one paragraph for topics and bulks.
+/// The layout of the summary: one paragraph for topics and bulks.
 pub(super) fn style(job: &CompactionJob) -> SummaryLayout {
     match job.plan.step.tier() {
         Tier::Conversation => SummaryLayout::Rolling,
@@ -71,7 +71,7 @@ pub(super) fn style(job: &CompactionJob) -> SummaryLayout {
     }
 }
 
-/// What a block costs under the budget that the step was planned for.
+/// The tokens of a block under the budget for which the step was planned.
 pub(super) fn cost(job: &CompactionJob, counts: Counts) -> Tokens {
     counts
         .get(job.plan.budget.encoding)
@@ -85,7 +85,7 @@ async fn extract(
     cap: Tokens,
 ) -> Result<(String, Vec<KeyFact>), Arc<str>> {
     let (job, spans) = (job.clone(), cover.spans.clone());
-    // A summary that is no smaller than its input is none.
+    // A summary must be smaller than its input.
     let cap = cap.min(cover.original.minus(Tokens(1)));
     let work = tokio::task::spawn_blocking(move || {
         with_input(&job, cap, |input| {
@@ -97,8 +97,8 @@ async fn extract(
         .map_err(|_| Arc::from("the extractive summariser panicked"))?
 }
 
-/// What a summary that somebody else writes is given beside it: the key facts of its block, and
-/// the most tokens of its text.
+/// The parts beside the text of a summary: the key facts of its block, and the maximum number of
+/// tokens of the text.
 pub(super) async fn frame(
     job: &CompactionJob,
     cover: &Cover,
@@ -117,7 +117,7 @@ pub(super) async fn frame(
         .map_err(|_| Arc::from("the search for key facts panicked"))?
 }
 
-/// What a block that a model wrote lost of days, names and ids, in so many tokens.
+/// The days, names and ids that a model's block lost, in at most this number of tokens.
 pub(super) async fn anchors(
     job: &CompactionJob,
     block: String,
@@ -131,8 +131,7 @@ pub(super) async fn anchors(
         .map_err(|_| Arc::from("the search for lost names panicked"))?
 }
 
-/// What a block that a model wrote gives of the range's days, names and ids, beside quotes of as many
-/// tokens.
+/// The share of the range's days, names and ids in a model's block, and in quotes of the same size.
 pub(super) async fn coverage(
     job: &CompactionJob,
     cover: &Cover,
@@ -149,7 +148,7 @@ pub(super) async fn coverage(
         .map_err(|_| Arc::from("the search for facts panicked"))?
 }
 
-/// Runs `read` on what the extractive summariser reads. Blocks.
+/// Calls `read` with the input of the extractive summariser. Blocks.
 fn with_input<T>(
     job: &CompactionJob,
     cap: Tokens,
@@ -179,7 +178,7 @@ fn prior_facts(job: &CompactionJob) -> Vec<KeyFact> {
     facts.cloned().collect()
 }
 
-/// The text of a checkpoint that has one.
+/// The text of a summary checkpoint.
 pub(super) fn summary_of(checkpoint: &Checkpoint) -> Option<&str> {
     match &checkpoint.body {
         Body::Summary(text) => Some(text),
@@ -187,8 +186,8 @@ pub(super) fn summary_of(checkpoint: &Checkpoint) -> Option<&str> {
     }
 }
 
-/// The last resort that needs no judgement: the beginning and the end of what there is, halved
-/// until it fits. Key facts are not shortened: as many as a part of the cap is sure to hold.
+/// The last resort: the beginning and the end of the messages, halved until they fit. Key facts are
+/// not shortened: as many as certainly fit into a part of the cap are kept.
 async fn truncate(
     job: &CompactionJob,
     cover: &Cover,

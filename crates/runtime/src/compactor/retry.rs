@@ -1,5 +1,4 @@
-//! When a summary that a person asked for is asked for once more. Pure: time and chance are
-//! arguments.
+//! Decides when a requested summary is retried. Pure: time and randomness are arguments.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,17 +7,17 @@ use tokio::time::Instant;
 
 use super::allowance::Allowance;
 
-/// The bound of the first pause after a request that failed …
+/// The maximum of the first pause after a failed request …
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// … which doubles with each try, up to this.
+/// … which doubles with each try, up to this value.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// Why no model wrote a summary that can be taken.
+/// The reason why no model wrote an acceptable summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NoSummary {
     pub(super) reason: Arc<str>,
-    /// Before this, the same request is of no use: its provider is not there. None: a reply came
-    /// and cannot be taken; another may be better at once.
+    /// The earliest time at which the same request may succeed, because its provider is
+    /// unavailable. None: a reply was unacceptable; another one may be better at once.
     pub(super) not_before: Option<Instant>,
 }
 
@@ -31,29 +30,33 @@ impl<T: Into<Arc<str>>> From<T> for NoSummary {
     }
 }
 
-/// What follows a try that failed.
+/// The decision after a failed try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// Another one, not before this.
+pub(super) enum RetryDecision {
+    /// Try again, not before this time.
     Again(Instant),
-    /// None: there is no time left.
+    /// Give up: no time is left.
     OutOfTime,
-    /// None: this long, its provider is of no use, and that is longer than there is time.
+    /// Give up: the provider is unavailable for this time, which is longer than the remaining time.
     Unreachable(Duration),
 }
 
-/// What follows, where another try is wished for.
-pub(super) fn next(failed: &NoSummary, allowance: &Allowance, now: Instant) -> Next {
+/// The decision about another try.
+pub(super) fn decide_retry(
+    failed: &NoSummary,
+    allowance: &Allowance,
+    now: Instant,
+) -> RetryDecision {
     let at = failed.not_before.map_or(now, |at| at.max(now));
     match (allowance.has_time(now), allowance.has_time(at)) {
-        (false, _) => Next::OutOfTime,
-        (true, false) => Next::Unreachable(at - now),
-        (true, true) => Next::Again(at),
+        (false, _) => RetryDecision::OutOfTime,
+        (true, false) => RetryDecision::Unreachable(at - now),
+        (true, true) => RetryDecision::Again(at),
     }
 }
 
-/// How long nobody asks again after a request that failed so often before: exponential backoff
-/// with full jitter, and never sooner than the provider allows. `random` is any number.
+/// The pause after this number of failed requests: exponential backoff with full jitter, and never
+/// sooner than the provider permits. `random` is any number.
 pub(super) fn pause(failures: u32, retry_after_ms: Option<u64>, random: u64) -> Duration {
     let doubled = FIRST_PAUSE.saturating_mul(1 << failures.min(16));
     let bound = doubled.min(LONGEST_PAUSE).as_millis() as u64;
@@ -77,19 +80,25 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_comes_back_in_time_is_waited_for_and_no_other() {
+    fn a_provider_is_awaited_only_if_it_returns_in_time() {
         let now = Instant::now();
         let allowance = Allowance::new(now, now, 30 * SECOND);
         let failed = |wait: Option<Duration>| NoSummary {
             reason: "broken".into(),
             not_before: wait.map(|wait| now + wait),
         };
-        assert_eq!(next(&failed(None), &allowance, now), Next::Again(now));
-        let waited = next(&failed(Some(5 * SECOND)), &allowance, now);
-        assert_eq!(waited, Next::Again(now + 5 * SECOND));
-        let refused = next(&failed(Some(40 * SECOND)), &allowance, now);
-        assert_eq!(refused, Next::Unreachable(40 * SECOND));
+        assert_eq!(
+            decide_retry(&failed(None), &allowance, now),
+            RetryDecision::Again(now)
+        );
+        let waited = decide_retry(&failed(Some(5 * SECOND)), &allowance, now);
+        assert_eq!(waited, RetryDecision::Again(now + 5 * SECOND));
+        let refused = decide_retry(&failed(Some(40 * SECOND)), &allowance, now);
+        assert_eq!(refused, RetryDecision::Unreachable(40 * SECOND));
         let late = now + 29 * SECOND;
-        assert_eq!(next(&failed(None), &allowance, late), Next::OutOfTime);
+        assert_eq!(
+            decide_retry(&failed(None), &allowance, late),
+            RetryDecision::OutOfTime
+        );
     }
 }

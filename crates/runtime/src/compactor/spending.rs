@@ -1,4 +1,4 @@
-//! What a request for a summary may take, reserved before it is made.
+//! Reserves the maximum use of a request for a summary before it is sent.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,35 +6,35 @@ use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
 use unisono_context::Tokens;
 use unisono_model::language::{LanguageModel, Request};
-use unisono_session::budget::Ask;
-use unisono_session::run::Cause;
+use unisono_session::budget::ReservationRequest;
+use unisono_session::run::RunCause;
 
 use super::carry_out::count;
 use super::chain::Summariser;
 use super::{StepEvent, Work};
-use crate::agent::llm::scales;
-use crate::reservation::{Call, FRAME};
+use crate::agent::llm::meter;
+use crate::reservation::{FRAME, ReservedCall};
 
 impl Work {
-    /// Reserves what a request may take, where the turn has budgets. Waits for others where it
+    /// Reserves the maximum use of a request if the turn has budgets. Waits for other calls if it
     /// does not fit beside them.
     ///
     /// # Errors
-    /// A budget has not enough left, or the session is gone: why.
+    /// A budget is too small, or the session is gone: the reason.
     pub(super) async fn reserve(
         &self,
         summariser: &Summariser,
         model: &dyn LanguageModel,
         request: &Request,
-    ) -> Result<Call, Arc<str>> {
+    ) -> Result<ReservedCall, Arc<str>> {
         if !self.job.bounded {
-            return Ok(Call::unbounded());
+            return Ok(ReservedCall::unbounded());
         }
-        let (assignment, _) = scales::assignment(request);
+        let (assignment, _) = meter::assignment(request);
         let counted = count(&self.tokenizer, vec![assignment], summariser.encoding).await?;
         let input = summariser.bound(counted.into_iter().sum()) + Tokens(FRAME);
         let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let ask = Ask {
+        let ask = ReservationRequest {
             call,
             model: summariser.model.clone(),
             tokens: input + request.max_output,
@@ -43,14 +43,14 @@ impl Work {
             short: None,
         };
         let (reply, granted) = oneshot::channel();
-        (self.listener.0)(StepEvent::Asks { ask, reply });
+        (self.listener.0)(StepEvent::Reserve { ask, reply });
         let granted = granted.await.map_err(|_| "the session is gone")?;
         let wrap_up = granted.map_err(|failure| match failure.cause {
-            Cause::Budget => failure.cause.describe(&failure.reason),
+            RunCause::Budget => failure.cause.describe(&failure.reason),
             _ => failure.reason,
         })?;
         let listener = self.listener.clone();
         let settle = move |end| (listener.0)(StepEvent::CallEnded { call, end });
-        Ok(Call::reservation(call, wrap_up, settle))
+        Ok(ReservedCall::reservation(call, wrap_up, settle))
     }
 }

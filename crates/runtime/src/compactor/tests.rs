@@ -1,4 +1,4 @@
-//! Summaries by models: whose is taken, what happens where none can be, and what they are asked.
+//! Summaries by models: the accepted one, the alternatives if there is none, and the requests.
 
 mod arrivals;
 mod batches;
@@ -19,9 +19,9 @@ use unisono_model::prompt::Group;
 use unisono_model::summariser::{BULK, GENERAL, Prompts, TOPIC};
 use unisono_session::Definition;
 use unisono_session::agent::Team;
-use unisono_session::event::{Fact, Outcome, Unwritten, Work as TurnWork, Writing};
+use unisono_session::event::{Fact, Outcome, SummaryFallback, SummaryOptions, Work as TurnWork};
 use unisono_session::machine::{Import, NewTurn};
-use unisono_session::usage::{Asker, Ledger};
+use unisono_session::usage::{Ledger, UsageSource};
 use unisono_store::{Journal, Memory};
 
 use super::{Chain, Chains, Summariser};
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const GOOD: &str = "## Context\n- Parts are delivered day by day (#1).\n\n## Pending work and next \
                     step\n- See to part 60.";
 
-/// Those that are asked, in order.
+/// The summarisers, in order.
 const NAMES: [&str; 2] = ["test/a", "test/b"];
 
 struct Echo;
@@ -53,7 +53,7 @@ struct Stage {
 }
 
 fn lead() -> Definition {
-    fixture::definition(unisono_session::agent::Kind::Custom("echo".into()))
+    fixture::definition(unisono_session::agent::AgentKind::Custom("echo".into()))
 }
 
 fn summariser(model: &str, window: u64) -> Summariser {
@@ -79,7 +79,7 @@ impl Stage {
         Stage::of(clients, models.len(), messages, window, deadline).await
     }
 
-    /// The same with clients of any kind.
+    /// The same with any clients.
     async fn of(
         clients: Models,
         summarisers: usize,
@@ -152,7 +152,7 @@ impl Stage {
         ended.expect("the turn ends in time").unwrap().outcome
     }
 
-    /// A turn that answers, and so compacts first.
+    /// A turn with an answer, which compacts first.
     async fn answer(&self, input: &str) {
         let id = MessageId::from_u128(clock::new_id());
         let input = NewMessage::text(id, Role::User, input, clock::now());
@@ -166,14 +166,14 @@ impl Stage {
         );
     }
 
-    /// A compaction that a person asked for.
+    /// A requested compaction.
     async fn compact(&self) -> Outcome {
-        self.compact_by(None, Unwritten::Leave).await
+        self.compact_by(None, SummaryFallback::Leave).await
     }
 
-    /// The same by a summariser of their own, or with a way out.
-    async fn compact_by(&self, summariser: Option<&str>, unwritten: Unwritten) -> Outcome {
-        let writing = Writing {
+    /// The same with a chosen summariser or fallback.
+    async fn compact_by(&self, summariser: Option<&str>, unwritten: SummaryFallback) -> Outcome {
+        let writing = SummaryOptions {
             instructions: Some("Keep every supplier.".into()),
             summariser: summariser.map(Into::into),
             unwritten,
@@ -188,7 +188,7 @@ impl Stage {
         events.into_iter().map(|(_, event)| event.fact).collect()
     }
 
-    /// The texts of the users and of the lead on `main`, in order.
+    /// The texts of users and of the lead on `main`, in order.
     async fn said(&self) -> Vec<String> {
         let said = self.handle.inspect(|state| {
             let tree = state.tree();
@@ -210,13 +210,15 @@ impl Stage {
         made.collect()
     }
 
-    /// What models used for summaries: each with how many were taken, and what it cost.
+    /// The usage of summarisers: the number of accepted summaries, and the cost.
     async fn used(&self) -> Vec<(String, u64, Option<Cost>)> {
         let journal = self.runtime.journal();
         let events = journal.read(self.handle.id(), 1, 10_000).await.unwrap();
         let mut ledger = Ledger::default();
         events.iter().for_each(|(_, event)| ledger.take(event));
-        let summaries = ledger.used().filter(|(who, ..)| **who == Asker::Summaries);
+        let summaries = ledger
+            .entries()
+            .filter(|(who, ..)| **who == UsageSource::Summaries);
         summaries
             .map(|(_, model, used)| (model.to_owned(), used.jobs, used.usage.cost))
             .collect()
@@ -252,7 +254,7 @@ fn body_of(checkpoint: &Checkpoint) -> &str {
     }
 }
 
-/// What the model wrote, without the days under it.
+/// The text of the model, without the days below it.
 fn text_of(checkpoint: &Checkpoint) -> &str {
     let body = body_of(checkpoint);
     body.split_once("\n\nDays (UTC): ")
@@ -271,14 +273,14 @@ fn replied(text: &str, stop: Stop) -> Act {
     })
 }
 
-/// What the request asks to be summarised.
+/// The part of the request to summarise.
 fn conversation_in(request: &Request) -> &str {
     let (_, rest) = request.task.split_once("\n<conversation>\n").unwrap();
     rest.split_once("</conversation>").unwrap().0
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_summary_by_a_model_takes_the_place_of_messages() {
+async fn a_summary_by_a_model_replaces_messages() {
     let model = Scripted::by(|_| replied(GOOD, Stop::Complete));
     let stage = Stage::with(&[&model], 60).await;
     let (_, mut progress) = stage.handle.follow(0).await.unwrap();
@@ -294,8 +296,8 @@ async fn a_summary_by_a_model_takes_the_place_of_messages() {
         .iter()
         .any(|fact| fact.text.starts_with("Part "));
     assert!(carried, "{:?}", made.key_facts);
-    let told = progress.recv().await.unwrap().progress;
-    assert!(matches!(told, Progress::Compaction { text, .. } if &*text == "test/a summarises"));
+    let update = progress.recv().await.unwrap().progress;
+    assert!(matches!(update, Progress::Compaction { text, .. } if &*text == "test/a summarises"));
 
     let requests = model.requests();
     assert_eq!(requests.len(), 1);
@@ -313,7 +315,7 @@ async fn a_summary_by_a_model_takes_the_place_of_messages() {
 }
 
 #[tokio::test]
-async fn what_a_summary_by_a_model_lost_stands_under_it() {
+async fn facts_lost_by_a_summary_are_listed_below_it() {
     let model = Scripted::by(move |_| replied(GOOD, Stop::Complete));
     let stage = Stage::with(&[&model], 60).await;
     let lost = "Order W-1742 of Marta waits, says Marta. We ask Marta on Monday about W-1742.";
@@ -334,7 +336,7 @@ async fn what_a_summary_by_a_model_lost_stands_under_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_taken_goes_to_the_next_in_the_chain() {
+async fn an_unacceptable_summary_goes_to_the_next_model() {
     let long = format!("{GOOD}\n{}", "- It is said again and again.\n".repeat(400));
     let rows: [(&str, Act, usize); 8] = [
         (
@@ -382,7 +384,7 @@ async fn what_cannot_be_taken_goes_to_the_next_in_the_chain() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_summary_that_is_too_long_is_asked_for_shorter() {
+async fn a_summary_that_is_too_long_is_requested_shorter() {
     let long = format!("{GOOD}\n{}", "- It is said again and again.\n".repeat(400));
     let model = Scripted::new([
         replied(&long, Stop::Complete),
@@ -398,14 +400,14 @@ async fn a_summary_that_is_too_long_is_asked_for_shorter() {
     stage.runtime.shutdown().await;
 }
 
-/// How long the summary is asked to be.
+/// The requested length of the summary.
 fn target_of(request: &Request) -> u64 {
     let (_, rest) = request.task.split_once("Write at most ").unwrap();
     rest.split_once(" tokens").unwrap().0.parse().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn quotes_are_taken_where_no_model_writes_a_summary() {
+async fn quotes_are_used_if_no_model_writes_a_summary() {
     let broken = Scripted::by(|_| Act::Fail("it broke".into()));
     let stage = Stage::with(&[&broken, &broken], 60).await;
     let (_, mut progress) = stage.handle.follow(0).await.unwrap();
@@ -422,20 +424,20 @@ async fn quotes_are_taken_where_no_model_writes_a_summary() {
         "{}",
         text_of(made)
     );
-    let mut told = String::new();
+    let mut requests = String::new();
     while let Ok(Progress::Compaction { text, trouble, .. }) =
         progress.try_recv().map(|said| said.progress)
     {
         assert_eq!(trouble, text.starts_with("no summary"));
-        told.push_str(&text);
-        told.push('\n');
+        requests.push_str(&text);
+        requests.push('\n');
     }
     let expected = "test/a summarises\n\
                     no summary that can be taken: model scripted: it broke\n\
                     test/b summarises\n\
                     no summary that can be taken: model scripted: it broke\n\
                     quotes are taken instead\n";
-    assert_eq!(told, expected);
+    assert_eq!(requests, expected);
     stage.runtime.shutdown().await;
 }
 
@@ -459,7 +461,7 @@ async fn a_model_that_never_answers_leaves_time_for_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_fit_the_window_is_summarised_in_parts() {
+async fn a_conversation_larger_than_the_window_is_summarised_in_parts() {
     let model = Scripted::by(|request| {
         let asked = conversation_in(request);
         let last = asked.lines().rfind(|line| line.starts_with("<#")).unwrap();
@@ -518,7 +520,7 @@ async fn credentials_reach_neither_the_model_nor_the_summary() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_next_summary_is_made_of_the_last_one_and_what_came_since() {
+async fn the_next_summary_reads_the_last_one_and_later_messages() {
     let model = Scripted::by(|_| replied(GOOD, Stop::Complete));
     let stage = Stage::with(&[&model], 60).await;
     stage.answer("what is due?").await;
@@ -560,7 +562,7 @@ async fn a_failed_compaction_on_request_commits_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_fails_three_times_is_left_alone_unless_a_person_asks() {
+async fn a_failing_model_cools_down_except_for_requests_of_a_person() {
     let broken = Scripted::by(|_| Act::Fail("it broke".into()));
     let stage = Stage::with(&[&broken], 60).await;
     let long = "Something else is said here about the matter at hand. ".repeat(90);
@@ -578,7 +580,7 @@ async fn a_model_that_fails_three_times_is_left_alone_unless_a_person_asks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn once_the_quota_is_used_up_no_model_is_asked() {
+async fn no_model_is_called_after_the_budget_is_exhausted() {
     let model = Scripted::by(|_| replied(GOOD, Stop::Complete));
     let mut stage = Stage::with(&[&model], 60).await;
     stage.policy.quota = Some(ModelQuota {

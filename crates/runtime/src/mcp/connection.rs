@@ -1,4 +1,4 @@
-//! A server that is there: its tools listed, its tools called.
+//! A connected server: lists and calls its tools.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,37 +17,37 @@ use rmcp::{ClientHandler, ServiceError};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use unisono_session::assignment::ToolJob;
-use unisono_session::run::calls::Output;
+use unisono_session::run::calls::CallOutput;
 use unisono_session::tool::Contract;
 
 use super::{Server, names, output};
 
-/// The most tools that a server may list.
+/// The maximum number of tools of a server.
 const TOOLS_MAX: usize = 1_000;
-/// Under this name a server finds the key by which it knows a repeated call.
+/// The metadata key of the idempotency key of a call.
 const KEY: &str = "idempotencyKey";
 
-/// What went wrong with a connection, told once and seen by all who wait.
+/// The error of a connection, set once and visible to all waiting callers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Trouble(Arc<OnceLock<String>>);
+pub(super) struct ConnectionError(Arc<OnceLock<String>>);
 
-impl Trouble {
-    /// Tells of it; the first to tell is heard.
-    pub(super) fn tell(&self, what: impl Into<String>) {
+impl ConnectionError {
+    /// Sets the error; the first one stays.
+    pub(super) fn set(&self, what: impl Into<String>) {
         let _ = self.0.set(what.into());
     }
 
-    /// What went wrong, or else that.
+    /// The error, or another text if there is none.
     pub(super) fn or(&self, otherwise: impl FnOnce() -> String) -> String {
         self.0.get().cloned().unwrap_or_else(otherwise)
     }
 }
 
-/// Who we are to a server.
+/// The client's identity for servers.
 #[derive(Clone, Debug)]
-pub(crate) struct Us;
+pub(crate) struct ClientIdentity;
 
-impl ClientHandler for Us {
+impl ClientHandler for ClientIdentity {
     fn get_info(&self) -> ClientConfig {
         let us = Implementation::new("unisono", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(ClientCapabilities::default(), us)
@@ -55,12 +55,12 @@ impl ClientHandler for Us {
     }
 }
 
-/// A server that answered. Clones are of the same connection.
+/// A connected server. Clones share one connection.
 #[derive(Clone)]
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
     tools: Arc<Mutex<Arc<[Tool]>>>,
-    trouble: Trouble,
+    trouble: ConnectionError,
 }
 
 impl fmt::Debug for Connection {
@@ -69,25 +69,26 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// A connection, and what carries it until it is cancelled or lost.
-pub(crate) type Opened = (Connection, RunningService<RoleClient, Us>);
+/// A connection, and the service that runs it until it is cancelled or lost.
+pub(crate) type Opened = (Connection, RunningService<RoleClient, ClientIdentity>);
 
-/// Agrees on a revision of the protocol with a server: the current one, or the one before it.
-/// One that takes no question before the handshake is asked the old way only (`plainly`).
+/// Negotiates a protocol revision with a server: the current one, or the one before it. A server
+/// that accepts no request before the handshake gets only the old handshake
+/// (`use_legacy_handshake`).
 ///
 /// # Errors
-/// Why there is no connection, and whether the old way may work.
+/// The reason why there is no connection, and whether the old handshake may work.
 pub(super) async fn open<T, E, A>(
     transport: T,
-    trouble: Trouble,
-    plainly: bool,
+    trouble: ConnectionError,
+    use_legacy_handshake: bool,
     cancelled: CancellationToken,
 ) -> Result<Opened, (String, bool)>
 where
     T: IntoTransport<RoleClient, E, A>,
     E: std::error::Error + Send + Sync + 'static,
 {
-    let lifecycle = if plainly {
+    let lifecycle = if use_legacy_handshake {
         ClientLifecycleMode::Initialize
     } else {
         ClientLifecycleMode::Auto {
@@ -95,7 +96,8 @@ where
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
         }
     };
-    let served = serve_client_with_lifecycle_and_ct(Us, transport, lifecycle, cancelled).await;
+    let served =
+        serve_client_with_lifecycle_and_ct(ClientIdentity, transport, lifecycle, cancelled).await;
     match served {
         Ok(service) => {
             let connection = Connection {
@@ -108,21 +110,21 @@ where
         Err(error) => {
             let closed = matches!(error, ClientInitializeError::ConnectionClosed(_));
             let reason = trouble.or(|| format!("could not be spoken to: {}", chain(&error)));
-            Err((reason, closed && !plainly))
+            Err((reason, closed && !use_legacy_handshake))
         }
     }
 }
 
 impl Connection {
-    /// What went wrong with it.
-    pub(super) fn trouble(&self) -> String {
+    /// The error of the connection.
+    pub(super) fn error_text(&self) -> String {
         self.trouble.or(|| "closed the connection".to_owned())
     }
 
-    /// The tools it lists now.
+    /// The current list of tools.
     ///
     /// # Errors
-    /// What it did instead.
+    /// The failure of the server.
     pub(super) async fn list(&self) -> Result<Arc<[Tool]>, String> {
         let mut tools: Vec<Tool> = Vec::new();
         let mut cursor = None;
@@ -147,16 +149,15 @@ impl Connection {
         Ok(tools)
     }
 
-    /// The tool that a model knows under that name. One that is not in the last list may be in a
-    /// new one.
+    /// The tool with this model name. If it is not in the last list, the list is read again.
     ///
     /// # Errors
-    /// It has none, or does not say.
+    /// The server has no such tool, or does not answer.
     pub(super) async fn find(&self, server: &Server, shown: &str) -> Result<Tool, String> {
         let known = |tools: &[Tool]| {
             let mut offered = tools.iter().filter(|tool| server.offers(&tool.name));
             offered
-                .find(|tool| names::shown(&server.name, &tool.name) == shown)
+                .find(|tool| names::model_name(&server.name, &tool.name) == shown)
                 .cloned()
         };
         let listed = self
@@ -175,11 +176,11 @@ impl Connection {
         known(&tools).ok_or_else(|| format!("does not offer the tool `{shown}` any more"))
     }
 
-    /// Calls a tool. Dropping the future tells the server that nobody waits any more.
+    /// Calls a tool. Dropping the future cancels the request at the server.
     ///
     /// # Errors
-    /// What the server did instead of answering.
-    pub(super) async fn call(&self, tool: Tool, job: &ToolJob) -> Result<Output, String> {
+    /// The failure of the server.
+    pub(super) async fn call(&self, tool: Tool, job: &ToolJob) -> Result<CallOutput, String> {
         let arguments: Value = serde_json::from_str(&job.arguments).unwrap_or_default();
         let mut params = CallToolRequestParams::new(tool.name);
         if let Value::Object(arguments) = arguments {
@@ -192,15 +193,15 @@ impl Connection {
             params.meta = Some(RequestMetaObject(meta));
         }
         match self.peer.call_tool_once(params).await {
-            Ok(CallToolResponse::Complete(result)) => Ok(output::of(result)),
+            Ok(CallToolResponse::Complete(result)) => Ok(output::from_result(result)),
             Ok(CallToolResponse::InputRequired(_)) => {
                 Err("asks for input of its own, which nobody here can give".to_owned())
             }
             Ok(_) => {
                 Err("answered with a task to be waited for, which is not supported".to_owned())
             }
-            // The server's own words about the call: an answer, and not a broken server.
-            Err(ServiceError::McpError(error)) => Ok(Output {
+            // The server's own error about the call is a result, not a broken server.
+            Err(ServiceError::McpError(error)) => Ok(CallOutput {
                 content: format!("[failed: {}]", error.message).into(),
                 is_error: true,
             }),
@@ -210,8 +211,8 @@ impl Connection {
 
     fn describe_failure(&self, what: &str, error: &ServiceError) -> String {
         match error {
-            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => self.trouble(),
-            // Without the name of the type that sent it.
+            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => self.error_text(),
+            // Without the type name of the sender.
             ServiceError::TransportSend(sent) => {
                 let why = || format!("{what}: {}", chain(sent.error.as_ref()));
                 self.trouble.or(why)
@@ -221,7 +222,7 @@ impl Connection {
     }
 }
 
-/// An error with what led to it, each once.
+/// An error with its sources, each once.
 fn chain(error: &dyn std::error::Error) -> Cow<'static, str> {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -1,4 +1,4 @@
-//! A server at an address, spoken to by streamable HTTP.
+//! A server at an address, connected by streamable HTTP.
 
 use std::time::Duration;
 
@@ -9,29 +9,29 @@ use tokio_util::sync::CancellationToken;
 use unisono_model::client;
 use unisono_model::provider::{Address, Header, Key};
 
-use super::connection::{self, Opened, Trouble};
+use super::connection::{self, ConnectionError, Opened};
 
-/// The longest event that a server may send, in bytes.
+/// The maximum size of a server's event, in bytes.
 const EVENT_MAX: usize = 8 * 1024 * 1024;
-/// How long a connection may take.
+/// The timeout of connecting.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Connects to a server.
 ///
 /// # Errors
-/// As [`connection::open`].
+/// See [`connection::open`].
 pub(super) async fn open(
     (url, headers, token): (&Address, &[Header], Option<&Key>),
-    trouble: Trouble,
-    plainly: bool,
+    trouble: ConnectionError,
+    use_legacy_handshake: bool,
     cancelled: CancellationToken,
 ) -> Result<Opened, (String, bool)> {
     let client =
         client::connections_to(url, token, headers, CONNECT).map_err(|reason| (reason, false))?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(url.to_string());
     config.max_sse_event_size = EVENT_MAX;
-    // A call in a session that the server has forgotten was not taken: it is sent again.
+    // A call in a session that the server has forgotten was not processed: it is sent again.
     config.reinit_on_expired_session = true;
     let transport = StreamableHttpClientTransport::with_client(client, config);
-    connection::open(transport, trouble, plainly, cancelled).await
+    connection::open(transport, trouble, use_legacy_handshake, cancelled).await
 }

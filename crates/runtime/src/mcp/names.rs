@@ -1,26 +1,26 @@
-//! What tools are called, and what models are told of them.
+//! The names and specifications of tools for models.
 
 use rmcp::model::Tool;
 use unisono_context::digest::Hasher;
 use unisono_context::snapshot::ToolSpec;
 use unisono_session::tool::Contract;
 
-use super::{Offer, Server};
+use super::{Server, ToolOffer};
 
-/// Between a server's name and its tool's.
+/// The separator of server and tool in a name.
 pub const SEPARATOR: &str = "__";
 
-/// The longest name of a tool that every provider takes, in bytes.
+/// The maximum length of a tool name that every provider accepts, in bytes.
 pub const LONGEST_NAME: usize = 64;
-/// Hex digits that tell names apart which had to be changed.
+/// The number of hex digits that distinguish changed names.
 const MARK: usize = 8;
 
-/// The server whose tool it is; none for a tool that is built in.
+/// The server of a tool; none for a built-in tool.
 pub fn server_of(tool: &str) -> Option<&str> {
     tool.split_once(SEPARATOR).map(|(server, _)| server)
 }
 
-/// Whether a text can be a server's name: `[a-z0-9][a-z0-9_-]*`, at most 32 bytes, no `__`.
+/// Whether a text is a valid server name: `[a-z0-9][a-z0-9_-]*`, at most 32 bytes, no `__`.
 pub fn is_server_name(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
     let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
@@ -31,9 +31,9 @@ pub fn is_server_name(name: &str) -> bool {
         && !name.ends_with('_')
 }
 
-/// What a model knows a tool as: it follows from the two names alone. One that providers would
-/// not take is changed, and marked with digits of a digest of what it was.
-pub(super) fn shown(server: &str, tool: &str) -> String {
+/// The model's name of a tool, which depends only on the two names. A name that providers would
+/// reject is changed, and marked with digits of a digest of the original.
+pub(super) fn model_name(server: &str, tool: &str) -> String {
     let name = format!("{server}{SEPARATOR}{tool}");
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if name.len() <= LONGEST_NAME && name.chars().all(fits) && !tool.is_empty() {
@@ -47,17 +47,17 @@ pub(super) fn shown(server: &str, tool: &str) -> String {
     format!("{changed}_{}", &digits[..MARK])
 }
 
-/// The tools that a server offers, by name, each once.
-pub(super) fn offers(server: &Server, tools: &[Tool]) -> Vec<Offer> {
+/// The offered tools of a server, by name, without duplicates.
+pub(super) fn offers(server: &Server, tools: &[Tool]) -> Vec<ToolOffer> {
     let offered = tools.iter().filter(|tool| server.offers(&tool.name));
-    let mut offers: Vec<Offer> = offered
-        .map(|tool| Offer {
+    let mut offers: Vec<ToolOffer> = offered
+        .map(|tool| ToolOffer {
             spec: ToolSpec {
-                name: shown(&server.name, &tool.name).into(),
+                name: model_name(&server.name, &tool.name).into(),
                 description: tool.description.as_deref().unwrap_or_default().into(),
                 input_schema: schema(tool).into(),
             },
-            contract: server.contract(&tool.name, said(tool)),
+            contract: server.contract(&tool.name, declared_contract(tool)),
         })
         .collect();
     offers.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
@@ -70,8 +70,8 @@ fn schema(tool: &Tool) -> String {
     serde_json::to_string(&tool.input_schema).unwrap_or_else(|_| any())
 }
 
-/// What the server says of a repeated call.
-fn said(tool: &Tool) -> Contract {
+/// The contract that the server declares.
+fn declared_contract(tool: &Tool) -> Contract {
     let hints = tool.annotations.as_ref();
     let read_only = hints.and_then(|hints| hints.read_only_hint);
     let idempotent = hints.and_then(|hints| hints.idempotent_hint);
@@ -84,24 +84,27 @@ fn said(tool: &Tool) -> Contract {
 
 #[cfg(test)]
 mod tests {
-    //! Names that every provider takes.
+    //! Names that every provider accepts.
 
     use super::*;
 
     #[test]
-    fn a_name_follows_from_server_and_tool_alone() {
-        assert_eq!(shown("files", "read"), "files__read");
-        assert_eq!(shown("files", "a/b.c"), "files__a_b_c_17965c1b");
-        assert_ne!(shown("files", "a/b.c"), shown("files", "a.b/c"));
+    fn a_tool_name_depends_only_on_server_and_tool() {
+        assert_eq!(model_name("files", "read"), "files__read");
+        assert_eq!(model_name("files", "a/b.c"), "files__a_b_c_17965c1b");
+        assert_ne!(model_name("files", "a/b.c"), model_name("files", "a.b/c"));
         let long = "x".repeat(100);
-        assert_eq!(shown("files", &long).len(), LONGEST_NAME);
-        assert_ne!(shown("files", &long), shown("files", &"x".repeat(101)));
+        assert_eq!(model_name("files", &long).len(), LONGEST_NAME);
+        assert_ne!(
+            model_name("files", &long),
+            model_name("files", &"x".repeat(101))
+        );
         assert_eq!(server_of("files__a__b"), Some("files"));
         assert_eq!(server_of("recall"), None);
     }
 
     #[test]
-    fn a_server_is_told_from_its_tool() {
+    fn the_server_is_parsed_from_a_tool_name() {
         for (name, expected) in [
             ("files", true),
             ("my-files_2", true),

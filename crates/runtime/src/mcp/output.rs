@@ -1,13 +1,13 @@
-//! What a tool came back with, as a model is told it.
+//! The results of tools as texts for a model.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
-use unisono_session::run::calls::Output;
+use unisono_session::run::calls::CallOutput;
 
-/// The text of a result: its texts one below the other; what is none is told about.
-pub(super) fn of(result: CallToolResult) -> Output {
+/// The text of a result: its texts line by line; other content is described.
+pub(super) fn from_result(result: CallToolResult) -> CallOutput {
     let mut text = String::new();
     for block in &result.content {
         if !text.is_empty() {
@@ -15,21 +15,21 @@ pub(super) fn of(result: CallToolResult) -> Output {
         }
         add(&mut text, block);
     }
-    // Servers that give structure repeat it as text, for clients that know no structure.
+    // Servers with structured content repeat it as text for older clients.
     if let (true, Some(structure)) = (text.is_empty(), &result.structured_content) {
         text = structure.to_string();
     }
     if text.is_empty() {
         text.push_str("[the tool gave no result]");
     }
-    Output {
+    CallOutput {
         content: text.into(),
         is_error: result.is_error.unwrap_or_default(),
     }
 }
 
 fn add(text: &mut String, block: &ContentBlock) {
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = match block {
         ContentBlock::Text(part) => write!(text, "{}", part.text),
         ContentBlock::Image(part) => not_shown(text, "image", &part.mime_type, part.data.len()),
@@ -61,8 +61,8 @@ fn not_shown(text: &mut String, what: &str, kind: &str, encoded: usize) -> std::
     write!(text, "[{what}, {kind}, about {bytes} bytes, not shown]")
 }
 
-/// The text, or its head and tail around a note that says how much is left out.
-pub(crate) fn cut(text: &Arc<str>, chars: usize) -> Arc<str> {
+/// The text, or its beginning and end around a note about the omitted part.
+pub(crate) fn truncate_middle(text: &Arc<str>, chars: usize) -> Arc<str> {
     let total = text.chars().count();
     if total <= chars {
         return text.clone();
@@ -82,19 +82,19 @@ pub(crate) fn cut(text: &Arc<str>, chars: usize) -> Arc<str> {
 
 #[cfg(test)]
 mod tests {
-    //! Results as models read them.
+    //! Results as texts.
 
     use serde_json::json;
 
     use super::*;
 
     fn rendered(result: serde_json::Value) -> String {
-        let output = of(serde_json::from_value(result).unwrap());
+        let output = from_result(serde_json::from_value(result).unwrap());
         format!("{}: {}", output.is_error, output.content)
     }
 
     #[test]
-    fn texts_are_joined_and_what_is_none_is_told_about() {
+    fn texts_are_joined_and_other_content_is_described() {
         let text = |text: &str| json!({"type": "text", "text": text});
         let cases = [
             (
@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn a_long_text_keeps_head_and_tail() {
         let whole: Arc<str> = "äbcdefghij".into();
-        assert_eq!(cut(&whole, 10), whole);
-        let shown = cut(&whole, 6);
+        assert_eq!(truncate_middle(&whole, 10), whole);
+        let shown = truncate_middle(&whole, 6);
         assert_eq!(
             &*shown,
             "äbcd\n[… 4 of 10 characters left out; ask the tool for less …]\nij"

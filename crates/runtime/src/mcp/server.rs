@@ -1,11 +1,11 @@
-//! The actor of one MCP server: connects when somebody wants to use it, and again when it is
-//! lost.
+//! The actor of one MCP server: connects on demand, and again after the connection is lost.
 //!
-//! Owns the connection, or the program behind it. Whoever makes a call sends to it through
-//! [`Servers`](super::Servers) and then uses the connection itself, so that no call waits for
-//! another one. A server that is lost is connected again after a pause, when it is wanted; one
-//! that is lost too often is left alone for a while, and its callers are told so at once. Those
-//! who wait are bounded by the runs at work. It ends with the supervisor, and the program with it.
+//! Owns the connection, or its program. A caller requests the connection through
+//! [`Servers`](super::Servers) and then uses it directly, so that calls do not wait for each other.
+//! A lost server is connected again on demand, after a pause. A server that is lost too often is
+//! suspended for a while, and its callers get an error at once. The number of waiting callers is
+//! limited by the number of active runs. The actor ends with the supervisor, and the program with
+//! the actor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,38 +15,38 @@ use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use unisono_context::Timestamp;
 
-use super::connection::{self, Connection, Opened, Trouble};
+use super::connection::{self, Connection, ConnectionError, Opened};
 use super::stdio::Program;
-use super::{Fault, Reach, Server, http};
+use super::{Server, ServerFault, ServerTransport, http};
 use crate::clock;
 use crate::restart::{History, Intensity, Verdict};
 
-/// Who is told of the connection.
-pub(crate) type Reply = oneshot::Sender<Result<Connection, Fault>>;
+/// The channel for a connection.
+pub(crate) type Reply = oneshot::Sender<Result<Connection, ServerFault>>;
 
-/// What a server's actor is sent.
+/// Messages to the actor.
 pub(crate) enum Msg {
-    /// Give the connection, made if there is none.
+    /// Return the connection; connect if there is none.
     Connect(Reply),
     /// An attempt to connect has ended.
     Opened {
         attempt: u64,
-        result: Result<Box<Opened>, Refused>,
+        result: Result<Box<Opened>, ConnectFailure>,
     },
     /// The connection is lost.
     Lost { attempt: u64 },
     /// A pause is over.
-    Again,
+    PauseEnded,
 }
 
-/// There is no connection.
-pub(crate) struct Refused {
+/// A failed connection.
+pub(crate) struct ConnectFailure {
     reason: String,
-    /// The server may take the handshake of the revision before.
-    plainly: bool,
+    /// The server may accept the handshake of the previous revision.
+    use_legacy_handshake: bool,
 }
 
-/// What a server's actor is made of.
+/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) server: Arc<Server>,
     pub(crate) intensity: Intensity,
@@ -55,35 +55,35 @@ pub(crate) struct Args {
 /// The actor.
 pub(crate) struct ToolServer;
 
-/// How it stands with the connection.
+/// The state of the connection.
 enum Phase {
-    /// Nobody wanted it yet, or it may be made again.
+    /// Not connected.
     Idle,
-    /// It is being made.
+    /// Connecting.
     Opening,
-    /// It is there.
+    /// Connected.
     Live(Connection),
-    /// It was lost a moment ago.
+    /// Lost a moment ago.
     Pausing,
-    /// It was lost too often.
-    LeftAlone { until: Timestamp, reason: String },
+    /// Lost too often.
+    Suspended { until: Timestamp, reason: String },
 }
 
 pub(crate) struct State {
     args: Args,
     phase: Phase,
     waiting: Vec<Reply>,
-    /// Cancels the connection, or the attempt at it.
+    /// Cancels the connection, or the attempt to connect.
     guard: Option<DropGuard>,
     attempt: u64,
     history: History,
-    /// It takes only the handshake of the revision before.
-    plainly: bool,
+    /// It accepts only the handshake of the previous revision.
+    use_legacy_handshake: bool,
 }
 
 impl State {
     fn on_connect(&mut self, myself: &ActorRef<Msg>, reply: Reply) {
-        if let Phase::LeftAlone { until, reason } = &self.phase {
+        if let Phase::Suspended { until, reason } = &self.phase {
             if clock::now() < *until {
                 let fault = self.args.server.fault(reason.as_str());
                 return drop(reply.send(Err(fault)));
@@ -91,27 +91,27 @@ impl State {
             self.phase = Phase::Idle;
         }
         match &self.phase {
-            // Whoever asked may have been cancelled.
+            // The caller may have been cancelled.
             Phase::Live(connection) => drop(reply.send(Ok(connection.clone()))),
             Phase::Idle => {
                 self.waiting.push(reply);
                 self.open(myself);
             }
-            Phase::Opening | Phase::Pausing | Phase::LeftAlone { .. } => self.waiting.push(reply),
+            Phase::Opening | Phase::Pausing | Phase::Suspended { .. } => self.waiting.push(reply),
         }
     }
 
     fn open(&mut self, myself: &ActorRef<Msg>) {
         self.phase = Phase::Opening;
         self.attempt += 1;
-        let (attempt, plainly) = (self.attempt, self.plainly);
+        let (attempt, use_legacy_handshake) = (self.attempt, self.use_legacy_handshake);
         let cancelled = CancellationToken::new();
         self.guard = Some(cancelled.clone().drop_guard());
         let server = self.args.server.clone();
         let myself = myself.clone();
         tokio::spawn(async move {
             let limit = server.start_timeout;
-            let opening = open(&server, plainly, cancelled);
+            let opening = open(&server, use_legacy_handshake, cancelled);
             let result = tokio::time::timeout(limit, opening).await;
             let result = result.unwrap_or_else(|_| {
                 let limit = limit.as_secs_f64();
@@ -122,7 +122,10 @@ impl State {
             });
             let result = result
                 .map(Box::new)
-                .map_err(|(reason, plainly)| Refused { reason, plainly });
+                .map_err(|(reason, use_legacy_handshake)| ConnectFailure {
+                    reason,
+                    use_legacy_handshake,
+                });
             // Without its actor the connection ends here.
             let _ = myself.send_message(Msg::Opened { attempt, result });
         });
@@ -132,7 +135,7 @@ impl State {
         &mut self,
         myself: &ActorRef<Msg>,
         attempt: u64,
-        result: Result<Box<Opened>, Refused>,
+        result: Result<Box<Opened>, ConnectFailure>,
     ) {
         if attempt != self.attempt {
             return;
@@ -146,13 +149,13 @@ impl State {
                 self.phase = Phase::Live(connection);
                 let myself = myself.clone();
                 tokio::spawn(async move {
-                    // However it ended, it is gone.
+                    // However it ended, it is lost.
                     let _ = service.waiting().await;
                     let _ = myself.send_message(Msg::Lost { attempt });
                 });
             }
-            Err(refused) if refused.plainly && !self.plainly => {
-                self.plainly = true;
+            Err(refused) if refused.use_legacy_handshake && !self.use_legacy_handshake => {
+                self.use_legacy_handshake = true;
                 self.open(myself);
             }
             Err(refused) => {
@@ -170,12 +173,12 @@ impl State {
             return;
         }
         if let Phase::Live(connection) = &self.phase {
-            let reason = connection.trouble();
+            let reason = connection.error_text();
             self.failed(myself, &reason);
         }
     }
 
-    /// Takes a failure into account: there is no connection for a while.
+    /// Records a failure: no connection for a while.
     fn failed(&mut self, myself: &ActorRef<Msg>, reason: &str) {
         self.guard = None;
         let server = &self.args.server.name;
@@ -188,7 +191,7 @@ impl State {
                 let myself = myself.clone();
                 tokio::spawn(async move {
                     tokio::time::sleep(Duration::from_millis(pause_ms)).await;
-                    let _ = myself.send_message(Msg::Again);
+                    let _ = myself.send_message(Msg::PauseEnded);
                 });
             }
             Verdict::GiveUp => {
@@ -199,12 +202,12 @@ impl State {
                      last time it {reason}"
                 );
                 let until = now.plus_ms(ms);
-                self.phase = Phase::LeftAlone { until, reason };
+                self.phase = Phase::Suspended { until, reason };
             }
         }
     }
 
-    fn on_again(&mut self, myself: &ActorRef<Msg>) {
+    fn on_pause_ended(&mut self, myself: &ActorRef<Msg>) {
         if matches!(self.phase, Phase::Pausing) {
             self.phase = Phase::Idle;
             if !self.waiting.is_empty() {
@@ -216,23 +219,23 @@ impl State {
 
 async fn open(
     server: &Server,
-    plainly: bool,
+    use_legacy_handshake: bool,
     cancelled: CancellationToken,
 ) -> Result<Opened, (String, bool)> {
-    let trouble = Trouble::default();
-    match &server.reach {
-        Reach::Program(command) => {
+    let trouble = ConnectionError::default();
+    match &server.transport {
+        ServerTransport::Program(command) => {
             let program = Program::start(command, trouble.clone());
             let program = program.map_err(|reason| (reason, false))?;
-            connection::open(program, trouble, plainly, cancelled).await
+            connection::open(program, trouble, use_legacy_handshake, cancelled).await
         }
-        Reach::Address {
+        ServerTransport::Address {
             url,
             headers,
             token,
         } => {
             let way = (url, &headers[..], token.as_ref());
-            http::open(way, trouble, plainly, cancelled).await
+            http::open(way, trouble, use_legacy_handshake, cancelled).await
         }
     }
 }
@@ -250,7 +253,7 @@ impl Actor for ToolServer {
             guard: None,
             attempt: 0,
             history: History::default(),
-            plainly: false,
+            use_legacy_handshake: false,
         })
     }
 
@@ -264,7 +267,7 @@ impl Actor for ToolServer {
             Msg::Connect(reply) => state.on_connect(&myself, reply),
             Msg::Opened { attempt, result } => state.on_opened(&myself, attempt, result),
             Msg::Lost { attempt } => state.on_lost(&myself, attempt),
-            Msg::Again => state.on_again(&myself),
+            Msg::PauseEnded => state.on_pause_ended(&myself),
         }
         Ok(())
     }

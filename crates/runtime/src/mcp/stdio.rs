@@ -1,8 +1,8 @@
-//! A server that is a program: a message is a line, to its standard input and from its output.
+//! A server that is a program: each message is a line on its standard input or output.
 //!
-//! The program has a process group of its own, which is ended with the connection. A line that
-//! is too long or no message ends the connection at once, so that nobody waits for an answer
-//! that cannot come; lines that do not begin like a message are a program's chatter.
+//! The program has its own process group, which is killed with the connection. A line that is too
+//! long or not a valid message ends the connection at once, so that nobody waits for an answer that
+//! cannot come; lines that do not begin like a message are ignored.
 
 use std::io;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
 use unisono_session::agent::Command;
 
-use super::connection::Trouble;
+use super::connection::ConnectionError;
 use crate::process::lines::{Lines, preview};
 
 /// A program that speaks the protocol.
 pub(super) struct Program {
     stdin: Arc<tokio::sync::Mutex<ChildStdin>>,
     lines: Lines,
-    trouble: Trouble,
+    trouble: ConnectionError,
 }
 
 impl Program {
-    /// Starts it. What it says on standard error is kept for when it fails.
+    /// Starts the program. The end of its standard error is kept for error texts.
     ///
     /// # Errors
-    /// Why it cannot be started.
-    pub(super) fn start(command: &Command, trouble: Trouble) -> Result<Program, String> {
+    /// The reason why it cannot be started.
+    pub(super) fn start(command: &Command, trouble: ConnectionError) -> Result<Program, String> {
         let (lines, stdin) = Lines::start(command).map_err(|error| error.to_string())?;
         Ok(Program {
             stdin: Arc::new(tokio::sync::Mutex::new(stdin)),
@@ -39,7 +39,7 @@ impl Program {
     }
 }
 
-/// The message in a line; none where nobody waits for what it says.
+/// The message in a line; none if nobody waits for it.
 fn message(line: &[u8]) -> Result<Option<ServerJsonRpcMessage>, String> {
     if !line.starts_with(b"{") {
         if !line.is_empty() {
@@ -52,7 +52,9 @@ fn message(line: &[u8]) -> Result<Option<ServerJsonRpcMessage>, String> {
         Err(_) if is_notification(line) => Ok(None),
         Err(error) => {
             let shown = preview(line);
-            Err(format!("sent what is not JSON-RPC ({error}): {shown}"))
+            Err(format!(
+                "sent a line that is not JSON-RPC ({error}): {shown}"
+            ))
         }
     }
 }
@@ -82,20 +84,20 @@ impl Transport<RoleClient> for Program {
                 Ok(Some(message)) => return Some(message),
                 Ok(None) => {}
                 Err(wrong) => {
-                    self.trouble.tell(wrong);
+                    self.trouble.set(wrong);
                     return None;
                 }
             }
         }
     }
 
-    /// The group ends with its value.
+    /// The process group is killed when the value is dropped.
     async fn close(&mut self) -> Result<(), io::Error> {
         Ok(())
     }
 }
 
-/// Something that nobody waits for, of a kind that is not known.
+/// A notification of an unknown kind.
 fn is_notification(line: &[u8]) -> bool {
     let value: Result<serde_json::Value, _> = serde_json::from_slice(line);
     value.is_ok_and(|value| value.get("method").is_some() && value.get("id").is_none())

@@ -1,10 +1,10 @@
-//! Which variables of the environment a program inherits: those that say where it is and how its
-//! machine is reached, and no others. More are passed on by name.
+//! The environment variables that every program inherits: those for locating files and reaching the
+//! network. Others are passed on by name.
 
 use std::ffi::OsString;
 use std::sync::Arc;
 
-/// Passed on where they are set.
+/// Passed on if they are set.
 const NAMES: [&str; 31] = [
     "PATH",
     "HOME",
@@ -15,7 +15,7 @@ const NAMES: [&str; 31] = [
     "TMPDIR",
     "TMP",
     "TEMP",
-    // Words and terminals.
+    // Locale and terminal.
     "LANG",
     "LANGUAGE",
     "TERM",
@@ -41,15 +41,15 @@ const NAMES: [&str; 31] = [
     "GIT_SSL_CAINFO",
     "AWS_CA_BUNDLE",
 ];
-/// Passed on where a variable's name begins so.
+/// Prefixes of variables that are passed on.
 const PREFIXES: [&str; 2] = ["LC_", "XDG_"];
 
-/// Whether every program inherits that variable.
+/// Whether every program inherits this variable.
 pub fn is_inherited(name: &str) -> bool {
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Of these variables those that a program inherits, with those that are passed on by name.
+/// The inherited ones of these variables, and those that are passed on by name.
 pub(super) fn inherit(
     variables: impl Iterator<Item = (OsString, OsString)>,
     passed: &[Arc<str>],
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_passed_on_by_name_alone() {
+    fn secrets_are_inherited_only_by_name() {
         let variables = [
             "PATH",
             "LC_ALL",

@@ -1,7 +1,7 @@
-//! A program that is spoken with in lines, to its standard input and from its standard output.
+//! A program that communicates in lines, on its standard input and output.
 //!
-//! It has a process group of its own, which ends with its value. A line is bounded; what it writes
-//! to standard error is kept for when it fails.
+//! It has its own process group, which is killed when the value is dropped. A line is bounded; the
+//! end of its standard error is kept for error texts.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,27 +15,27 @@ use unisono_session::agent::Command;
 
 use super::{Error, Group, Pipes};
 
-/// The longest line that a program may write, in bytes.
+/// The maximum length of a line, in bytes.
 const LINE_MAX: usize = 8 * 1024 * 1024;
-/// Room made for each read.
+/// The buffer size of each read.
 const READ: usize = 16 * 1024;
-/// How much of the end of its standard error is kept.
+/// The number of bytes at the end of standard error that are kept.
 const STDERR_TAIL: usize = 2 * 1024;
-/// How long the end of a program that has closed its output is waited for.
+/// The time to wait for the end of a program that has closed its output.
 const EXIT: Duration = Duration::from_millis(500);
-/// How much of a line is shown.
+/// The number of characters of a line that are shown.
 const PREVIEW_CHARS: usize = 80;
 
-/// Why there is no next line.
+/// The reason why there is no further line.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Silent {
-    /// It is too long.
+pub(crate) enum NoLine {
+    /// The line is too long.
     #[error("sent a message of more than {} MiB", LINE_MAX / (1024 * 1024))]
     Long,
-    /// The program has ended, or closed its output; how.
+    /// The program has ended, or closed its output; with a description.
     #[error("{0}")]
     Ended(String),
-    /// The system would not let it be read.
+    /// A system error.
     #[error("cannot be read: {0}")]
     Lost(io::Error),
 }
@@ -44,17 +44,17 @@ pub(crate) enum Silent {
 pub(crate) struct Lines {
     stdout: ChildStdout,
     group: Group,
-    said: Arc<Mutex<Vec<u8>>>,
-    /// What keeps that.
-    listens: JoinHandle<()>,
-    /// Read, and not yet given on.
+    stderr: Arc<Mutex<Vec<u8>>>,
+    /// The task that reads standard error.
+    stderr_reader: JoinHandle<()>,
+    /// Read, and not yet returned.
     read: Vec<u8>,
-    /// How much of it holds no end of a line.
-    looked_at: usize,
+    /// The number of bytes of it that contain no line end.
+    searched: usize,
 }
 
 impl Lines {
-    /// Starts it.
+    /// Starts the program.
     ///
     /// # Errors
     /// It cannot be started.
@@ -65,87 +65,87 @@ impl Lines {
             stdout,
             stderr,
         } = pipes;
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let listens = tokio::spawn(listen(stderr, said.clone()));
+        let collected = Arc::new(Mutex::new(Vec::new()));
+        let stderr_reader = tokio::spawn(read_stderr(stderr, collected.clone()));
         let lines = Lines {
             stdout,
             group,
-            said,
-            listens,
+            stderr: collected,
+            stderr_reader,
             read: Vec::new(),
-            looked_at: 0,
+            searched: 0,
         };
         Ok((lines, stdin))
     }
 
-    /// The next line, without what surrounds it. Nothing is lost where the future is dropped.
+    /// The next line, trimmed. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// There is none.
-    pub(crate) async fn next(&mut self) -> Result<Vec<u8>, Silent> {
+    /// There is no further line.
+    pub(crate) async fn next(&mut self) -> Result<Vec<u8>, NoLine> {
         loop {
-            let mut unseen = self.read[self.looked_at..].iter();
+            let mut unseen = self.read[self.searched..].iter();
             if let Some(at) = unseen.position(|byte| *byte == b'\n') {
-                let end = at + self.looked_at;
+                let end = at + self.searched;
                 let line: Vec<u8> = self.read.drain(..=end).collect();
-                self.looked_at = 0;
+                self.searched = 0;
                 return Ok(line.trim_ascii().to_vec());
             }
-            self.looked_at = self.read.len();
+            self.searched = self.read.len();
             if self.read.len() > LINE_MAX {
-                return Err(Silent::Long);
+                return Err(NoLine::Long);
             }
             self.read.reserve(READ);
             match self.stdout.read_buf(&mut self.read).await {
-                Ok(0) => return Err(Silent::Ended(self.ended().await)),
+                Ok(0) => return Err(NoLine::Ended(self.ended().await)),
                 Ok(_) => {}
-                Err(error) => return Err(Silent::Lost(error)),
+                Err(error) => return Err(NoLine::Lost(error)),
             }
         }
     }
 
-    /// How it ended, with the end of its standard error.
+    /// A description of its end, with the end of its standard error.
     async fn ended(&mut self) -> String {
         let ended = match timeout(EXIT, self.group.wait()).await {
             Ok(Ok(status)) => format!("ended with {status}"),
             Ok(Err(error)) => format!("was lost: {error}"),
             Err(_) => "closed its standard output".to_owned(),
         };
-        // What it wrote last may not be read yet.
-        if !self.listens.is_finished() {
-            let _ = timeout(EXIT, &mut self.listens).await;
+        // Its last output may not be read yet.
+        if !self.stderr_reader.is_finished() {
+            let _ = timeout(EXIT, &mut self.stderr_reader).await;
         }
-        let said = self.said();
-        match &*said {
+        let tail = self.stderr_tail();
+        match &*tail {
             "" => ended,
-            said => format!("{ended}; its standard error ends: {said}"),
+            tail => format!("{ended}; its standard error ends: {tail}"),
         }
     }
 
     /// The end of its standard error.
-    pub(crate) fn said(&self) -> String {
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let tail = &said[said.len().saturating_sub(STDERR_TAIL)..];
+    pub(crate) fn stderr_tail(&self) -> String {
+        let stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
+        let tail = &stderr[stderr.len().saturating_sub(STDERR_TAIL)..];
         String::from_utf8_lossy(tail).trim().to_owned()
     }
 
-    /// Ends the program and all it started; returns once they are gone.
+    /// Ends the program and its descendants; returns after they have ended.
     pub(crate) async fn end(self) {
         self.group.end().await;
     }
 }
 
-async fn listen(mut stderr: ChildStderr, said: Arc<Mutex<Vec<u8>>>) {
+async fn read_stderr(mut stderr: ChildStderr, collected: Arc<Mutex<Vec<u8>>>) {
     let mut read = Vec::with_capacity(READ);
     while stderr.read_buf(&mut read).await.is_ok_and(|n| n > 0) {
-        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        said.append(&mut read);
-        let old = said.len().saturating_sub(2 * STDERR_TAIL);
-        said.drain(..old);
+        let mut collected = collected.lock().unwrap_or_else(PoisonError::into_inner);
+        collected.append(&mut read);
+        let old = collected.len().saturating_sub(2 * STDERR_TAIL);
+        collected.drain(..old);
     }
 }
 
-/// The start of a line, to be shown.
+/// The beginning of a line, for display.
 pub(crate) fn preview(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let shown: String = text.chars().take(PREVIEW_CHARS).collect();

@@ -1,10 +1,9 @@
-//! Has nothing outlive a program that it started, whatever session, group or environment that has
-//! given itself.
+//! Kills all descendants of a program, even those in another session, process group or environment.
 //!
-//! On Linux a process can have those of its descendants handed to it whose own parent has gone
-//! (`PR_SET_CHILD_SUBREAPER`). A program is started by such a process, a reaper: this executable,
-//! called again. When the program ends, a stop is asked for, or whoever started it is gone (killed,
-//! too), the reaper ends all descendants and then itself, as the program ended.
+//! On Linux a process can adopt its orphaned descendants (`PR_SET_CHILD_SUBREAPER`). Programs are
+//! started by such a process, a reaper: this executable, called again. When the program ends, a
+//! stop is requested, or the parent has ended (even by a kill), the reaper kills all descendants
+//! and then ends itself in the same way as the program.
 //!
 //! ```text
 //! daemon ─ start ─► reaper ─ start ─► program ─► …
@@ -31,18 +30,18 @@ use super::GRACE;
 
 /// The first argument of a reaper.
 pub(super) const ARGUMENT: &str = "__reap";
-/// This executable, also where its file was replaced since it was started.
+/// This executable, even if its file was replaced since its start.
 pub(super) const EXECUTABLE: &str = "/proc/self/exe";
-/// Has a reaper end all and itself.
+/// Asks a reaper to end its descendants and itself.
 pub(super) const STOP: Signal = Signal::USR1;
-/// So often is it seen whether whoever started it is there.
+/// The interval of checks whether the parent is alive.
 const LOOK_FOR_PARENT: Duration = Duration::from_millis(500);
-/// What a reaper ends with that could not start its program.
+/// The exit code of a reaper that could not start its program.
 const NOT_STARTED: u8 = 126;
 /// Added to the number of a signal that ended the program and cannot end the reaper.
 const SIGNALLED: i32 = 128;
 
-/// Signals that end a process which does not expect them, as shells send them to a whole group.
+/// Signals that end a process without a handler, as shells send them to a whole group.
 const GROUP_SIGNALS: [SignalKind; 4] = [
     SignalKind::terminate(),
     SignalKind::interrupt(),
@@ -56,19 +55,19 @@ static AVAILABLE: AtomicBool = AtomicBool::new(false);
 /// The soft limit of open files for programs; 0: that of this process.
 static OPEN_FILES: AtomicU64 = AtomicU64::new(0);
 
-/// Has programs started with this soft limit of open files, whatever that of this process is: many
-/// programs are slow with a high one, or use `select`, which cannot.
+/// Sets the soft limit of open files for started programs, whatever the limit of this process: many
+/// programs are slow with a high limit, or use `select`, which does not support one.
 pub fn set_open_files(limit: u64) {
     OPEN_FILES.store(limit, Ordering::Relaxed);
 }
 
-/// What a reaper is told before its program: whose child it is, and the limit of open files.
+/// The arguments of a reaper before its program: its parent, and the limit of open files.
 pub(super) fn arguments() -> [String; 2] {
     let files = OPEN_FILES.load(Ordering::Relaxed);
     [std::process::id().to_string(), files.to_string()]
 }
 
-/// Lowers the soft limit of open files of this process, for the programs it starts.
+/// Lowers the soft limit of open files of this process, for the programs that it starts.
 fn lower_open_files(limit: u64) {
     let now = getrlimit(Resource::Nofile);
     if limit > 0 && now.current.is_none_or(|current| current > limit) {
@@ -81,8 +80,8 @@ fn lower_open_files(limit: u64) {
     }
 }
 
-/// To be called first in `main`: where this process was started as a reaper it works as one and
-/// returns the exit code; from any other the programs it starts get reapers.
+/// Call this first in `main`: a process that was started as a reaper works as one and returns its
+/// exit code; in any other process, started programs get reapers.
 pub fn main() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_none_or(|first| first != ARGUMENT) {
@@ -101,7 +100,7 @@ pub fn main() -> Option<ExitCode> {
         Ok(status) => end_as(status),
         Err(error) => {
             let program = Path::new(&program).display();
-            // Nobody is left to be told where this fails.
+            // Nobody is left to receive the error.
             let _ = writeln!(io::stderr(), "could not start `{program}`: {error}");
             ExitCode::from(NOT_STARTED)
         }
@@ -113,8 +112,8 @@ pub(super) fn is_available() -> bool {
     AVAILABLE.load(Ordering::Relaxed)
 }
 
-/// Starts the program and waits for its end, for a stop, or for the end of the parent; then nobody of its family is left.
-/// None: it was stopped.
+/// Starts the program and waits for its end, for a stop, or for the end of the parent; then kills
+/// all its descendants. None: it was stopped.
 fn reap(
     parent: i32,
     program: &OsString,
@@ -124,10 +123,11 @@ fn reap(
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        // Before the program is there: no signal is missed.
+        // Before the program is started, so that no signal is missed.
         let mut stop = signal(SignalKind::user_defined1())?;
         let mut ended = signal(SignalKind::child())?;
-        // A program may signal its whole group (`kill 0`), which this process is in: it stays.
+        // A program may signal its whole group (`kill 0`), which contains this process: it
+        // continues.
         let _not_for_it = GROUP_SIGNALS.map(signal);
         let orphaned = orphaned(parent);
         tokio::pin!(orphaned);
@@ -136,9 +136,9 @@ fn reap(
             .args(arguments)
             .spawn()?;
         let child = child.id();
-        let_go_of_pipes();
+        close_pipes();
         loop {
-            if let Family::Led(status) = reap_ended(child)? {
+            if let ReapResult::ProgramEnded(status) = reap_ended(child)? {
                 end_all();
                 return Ok(Some(status));
             }
@@ -152,9 +152,9 @@ fn reap(
     })
 }
 
-/// Waits until the process that wants the program's answer has ended, however that came: then nobody
-/// asks this one to stop. A signal at a parent's death is none of its end: it comes with the end of
-/// the thread that started this process.
+/// Waits until the parent has ended in any way: then nobody asks this process to stop. A
+/// parent-death signal is not reliable: it arrives at the end of the thread that started this
+/// process.
 async fn orphaned(parent: i32) {
     let mut looks = interval(LOOK_FOR_PARENT);
     while getppid().is_some_and(|now| now.as_raw_nonzero().get() == parent) {
@@ -162,55 +162,55 @@ async fn orphaned(parent: i32) {
     }
 }
 
-/// What became of those that ended.
-enum Family {
-    /// The program itself has ended like that.
-    Led(WaitStatus),
-    /// Others, and some are left.
-    Left,
+/// The result of reaping ended processes.
+enum ReapResult {
+    /// The program itself has ended with this status.
+    ProgramEnded(WaitStatus),
+    /// Others have ended, and some are left.
+    OthersEnded,
     /// Nobody is left.
-    Gone,
+    NoneLeft,
 }
 
-/// Asks all to end, and ends those that have not after a while.
+/// Asks all to end, and kills the remaining ones after the grace period.
 async fn stopped(child: u32, ended: &mut Signals) -> Option<WaitStatus> {
     let until = Instant::now() + GRACE;
     let mut status = None;
     signal_all(Signal::TERM);
     loop {
         match reap_ended(child) {
-            Ok(Family::Led(found)) => status = Some(found),
-            Ok(Family::Left) => {
+            Ok(ReapResult::ProgramEnded(found)) => status = Some(found),
+            Ok(ReapResult::OthersEnded) => {
                 if timeout_at(until, ended.recv()).await.is_err() {
                     end_all();
                     return status;
                 }
             }
-            Ok(Family::Gone) | Err(_) => return status,
+            Ok(ReapResult::NoneLeft) | Err(_) => return status,
         }
     }
 }
 
-/// Takes note of all that have ended, up to the program itself.
-fn reap_ended(child: u32) -> io::Result<Family> {
+/// Reaps ended processes, up to the program itself.
+fn reap_ended(child: u32) -> io::Result<ReapResult> {
     loop {
         match wait(WaitOptions::NOHANG) {
             Ok(Some((pid, status)))
                 if i64::from(pid.as_raw_nonzero().get()) == i64::from(child) =>
             {
-                return Ok(Family::Led(status));
+                return Ok(ReapResult::ProgramEnded(status));
             }
             Ok(Some(_)) => {}
-            Ok(None) => return Ok(Family::Left),
-            Err(Errno::CHILD) => return Ok(Family::Gone),
+            Ok(None) => return Ok(ReapResult::OthersEnded),
+            Err(Errno::CHILD) => return Ok(ReapResult::NoneLeft),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Ends all descendants at once. Those whose parent goes come to this process, so that in the end
-/// it has waited for each of them.
+/// Kills all descendants at once. Orphans are adopted by this process, so that in the end it has
+/// waited for each of them.
 fn end_all() {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -227,12 +227,12 @@ fn end_all() {
 
 fn signal_all(signal: Signal) {
     for pid in descendants() {
-        // The only failure is that it has gone meanwhile.
+        // The only possible failure is that it has ended meanwhile.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// All processes below this one that are no zombies.
+/// All descendants of this process that are not zombies.
 fn descendants() -> Vec<Pid> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -266,8 +266,8 @@ fn parent(stat: &str) -> Option<i32> {
     (state != "Z").then(|| fields.next()?.parse().ok())?
 }
 
-/// Holds none of the program's pipes open: whoever is at their other ends is to see it close them.
-fn let_go_of_pipes() {
+/// Closes the program's pipes in this process, so that their other ends see the program close them.
+fn close_pipes() {
     let Ok(nothing) = std::fs::File::options()
         .read(true)
         .write(true)
@@ -281,7 +281,7 @@ fn let_go_of_pipes() {
     let _ = rustix::stdio::dup2_stderr(&nothing);
 }
 
-/// Ends this process as the program ended.
+/// Ends this process in the same way as the program.
 fn end_as(status: Option<WaitStatus>) -> ExitCode {
     let Some(status) = status else {
         return ExitCode::FAILURE;
@@ -291,7 +291,7 @@ fn end_as(status: Option<WaitStatus>) -> ExitCode {
     }
     let number = status.terminating_signal().unwrap_or_default();
     if let Some(signal) = Signal::from_named_raw(number) {
-        // Whose memory is worth a file has left it.
+        // The program has already left its core file.
         let none = Rlimit {
             current: Some(0),
             maximum: Some(0),
@@ -307,7 +307,7 @@ mod tests {
     use super::parent;
 
     #[test]
-    fn a_name_may_hold_what_it_likes() {
+    fn a_process_name_may_contain_any_character() {
         for (stat, expected) in [
             ("12 (sh) S 7 12 12 0", Some(7)),
             ("12 (a) Z 1 (b)) R 9 12", Some(9)),

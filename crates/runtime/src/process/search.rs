@@ -1,4 +1,4 @@
-//! Whether a program is there, as starting it would find out.
+//! Checks whether a program exists, in the same way as starting it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use unisono_session::agent::Command;
 
-/// Looks for the program as starting it does: a path from its working directory, a name in `PATH`.
+/// Searches the program like starting it: a path from its working directory, a name in `PATH`.
 ///
 /// # Errors
-/// What starting it would say.
+/// The error that starting it would give.
 pub(super) fn check(command: &Command) -> io::Result<()> {
     let directory = command.cwd.as_deref().map(Path::new);
     if let Some(directory) = directory {

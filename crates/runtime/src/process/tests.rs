@@ -1,4 +1,4 @@
-//! Tests of child processes and their groups.
+//! Child processes and their groups.
 
 use std::path::Path;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::*;
 use crate::agent::fixture::sh;
 
-/// Far more than any of these programs takes; a wait this long is a failure.
+/// Much longer than any program takes; a wait of this time is a failure.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn ended(command: &Command, input: [Bytes; 2]) -> Result<Finished, Error> {
@@ -29,7 +29,7 @@ fn large() -> [Bytes; 2] {
     ]
 }
 
-/// Whether a process is there and not a zombie.
+/// Whether a process exists and is not a zombie.
 fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat
@@ -46,7 +46,7 @@ async fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// The process ids a script wrote, once both are there.
+/// The process ids that a script wrote, once both are there.
 async fn pids(file: &Path) -> Vec<String> {
     let read = || std::fs::read_to_string(file).unwrap_or_default();
     eventually("the process ids", || read().ends_with("end\n")).await;
@@ -57,7 +57,7 @@ async fn pids(file: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Writes the ids of the shell and of a child that sleeps, then does `then`.
+/// Writes the ids of the shell and of a sleeping child, then runs `then`.
 fn family(file: &Path, then: &str) -> Command {
     let file = file.display();
     sh(&format!(
@@ -140,7 +140,7 @@ fn the_end_of_the_runtime_leaves_no_process() {
 }
 
 #[tokio::test]
-async fn a_program_that_exits_may_leave_nobody_behind() {
+async fn a_program_that_exits_leaves_no_process() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("pids");
     // The sleeping child keeps the output open; the answer does not wait for it.
@@ -153,7 +153,7 @@ async fn a_program_that_exits_may_leave_nobody_behind() {
 }
 
 #[tokio::test]
-async fn a_process_that_leaves_the_group_does_not_hold_up_the_answer() {
+async fn a_process_that_leaves_the_group_does_not_delay_the_answer() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("pid");
     let escaped = format!(
@@ -172,7 +172,7 @@ async fn a_process_that_leaves_the_group_does_not_hold_up_the_answer() {
 }
 
 #[tokio::test]
-async fn a_flood_is_stopped_at_the_cap() {
+async fn excessive_output_is_stopped_at_the_cap() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("pids");
     let error = ended(&family(&file, "yes"), input()).await.unwrap_err();
@@ -185,7 +185,7 @@ async fn a_flood_is_stopped_at_the_cap() {
 }
 
 #[tokio::test]
-async fn output_of_exactly_the_cap_is_taken() {
+async fn output_of_exactly_the_cap_is_accepted() {
     let finished = ended(&sh("head -c 65536 /dev/zero"), input())
         .await
         .unwrap();
@@ -202,7 +202,7 @@ async fn the_end_of_standard_error_is_kept() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_is_named_with_its_place() {
+async fn a_program_that_cannot_be_started_is_named_with_its_directory() {
     let mut command = sh("");
     command.program = "/no/such/program".into();
     let error = ended(&command, input()).await.unwrap_err().to_string();

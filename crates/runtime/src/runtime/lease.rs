@@ -1,7 +1,7 @@
-//! What follows where other programs could take this one to be gone.
+//! Reacts to an expired lease, after which other programs may take over.
 //!
-//! Its sessions may be worked on elsewhere by then: all of them leave memory. Those that are still its
-//! own are opened again, so that their open turns go on.
+//! Other programs may own the sessions by then: all sessions leave memory. Those that this program
+//! still owns are opened again, so that their open turns continue.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use ractor::ActorRef;
 use super::{Env, Error};
 use crate::supervisor::{self, Msg};
 
-/// Sessions whose last events are looked at at a time.
+/// The number of sessions whose last events are read per page.
 const LOOKED_AT: usize = 1_024;
 
-/// Follows the beats of this program as long as the tree works.
+/// Follows the beats of this program while the tree works.
 pub(super) async fn follow(env: Arc<Env>, supervisor: ActorRef<Msg>) {
     let Some(mut beats) = env.journal.cluster().map(|cluster| cluster.beats()) else {
         return;
     };
     let mut lapses = beats.borrow().lapses;
-    // Whoever would tell is gone: so is the store.
+    // If the sender is gone, so is the store.
     while beats.changed().await.is_ok() {
         let now = beats.borrow_and_update().lapses;
         if now == lapses {
@@ -30,7 +30,7 @@ pub(super) async fn follow(env: Arc<Env>, supervisor: ActorRef<Msg>) {
             return;
         }
         if let Err(error) = open_own(&env, &supervisor).await {
-            tracing::error!(%error, "open turns of own sessions go on when they are asked for");
+            tracing::error!(%error, "open turns of own sessions continue when the sessions are opened");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The tree under fire: each kind of actor is killed at a known point, and the turn goes on.
+//! The tree under failures: each kind of actor is killed at a known point, and the turn continues.
 
 mod gathering;
 mod residence;
@@ -15,10 +15,10 @@ use unisono_context::policy::{Policy, Preset, Trigger};
 use unisono_context::{MessageId, Ppm, Role, Tokens, TurnId};
 use unisono_session::Definition;
 use unisono_session::State as SessionState;
-use unisono_session::agent::{Assignment, Kind, Team};
-use unisono_session::event::{Fact, Late, Outcome, Work};
+use unisono_session::agent::{AgentKind, Assignment, Team};
+use unisono_session::event::{Fact, LateOutput, Outcome, Work};
 use unisono_session::machine::NewTurn;
-use unisono_session::run::{Cause, Ending};
+use unisono_session::run::{Ending, RunCause};
 use unisono_store::Memory;
 
 use super::*;
@@ -29,7 +29,7 @@ use crate::{
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Answers once it is let go; says how often it was started.
+/// Answers when it is released; reports the number of its starts.
 #[derive(Clone)]
 struct Gated {
     started: Arc<AtomicU32>,
@@ -52,7 +52,7 @@ impl Gated {
         start.unwrap().unwrap().forget();
     }
 
-    fn let_go(&self) {
+    fn release(&self) {
         self.concurrency.add_permits(64);
     }
 }
@@ -70,7 +70,7 @@ fn gated() -> Arc<Definition> {
     Arc::new(Definition {
         retries: 2,
         max_concurrent: 8,
-        ..fixture::definition(Kind::Custom("gated".into()))
+        ..fixture::definition(AgentKind::Custom("gated".into()))
     })
 }
 
@@ -132,7 +132,7 @@ fn turn(lead: &Arc<Definition>, delegates: usize) -> NewTurn {
     }
 }
 
-/// Kills the child of the supervisor that takes such messages.
+/// Kills the child of the supervisor with this message type.
 fn kill<M: Message>(runtime: &Runtime) {
     let children = runtime.supervisor.get_cell().get_children();
     let child = children
@@ -156,7 +156,7 @@ async fn facts(handle: &Handle, runtime: &Runtime) -> Vec<Fact> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_session_takes_its_turn_up_again() {
+async fn a_killed_session_resumes_its_turn() {
     let agent = Gated::new();
     let runtime = start(&agent, Options::default()).await;
     let handle = runtime.create(conversation(4)).await.unwrap();
@@ -165,7 +165,7 @@ async fn a_killed_session_takes_its_turn_up_again() {
     agent.is_started().await;
     kill::<session::Msg>(&runtime);
     agent.is_started().await;
-    agent.let_go();
+    agent.release();
     assert_eq!(ended(&handle, turn.id).await, Outcome::Answered);
     let ends = facts(&handle, &runtime).await;
     let ends = ends
@@ -176,7 +176,7 @@ async fn a_killed_session_takes_its_turn_up_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_pool_loses_attempts_and_they_are_made_again() {
+async fn a_killed_pool_loses_attempts_which_are_repeated() {
     let agent = Gated::new();
     let runtime = start(&agent, Options::default()).await;
     let handle = runtime.create(conversation(4)).await.unwrap();
@@ -185,7 +185,7 @@ async fn a_killed_pool_loses_attempts_and_they_are_made_again() {
     agent.is_started().await;
     kill::<pool::Msg>(&runtime);
     agent.is_started().await;
-    agent.let_go();
+    agent.release();
     assert_eq!(ended(&handle, turn.id).await, Outcome::Answered);
     let retried = facts(&handle, &runtime).await;
     assert!(
@@ -197,9 +197,9 @@ async fn a_killed_pool_loses_attempts_and_they_are_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_tokenizer_and_compactor_are_there_for_the_next_turn() {
+async fn a_killed_tokenizer_and_compactor_are_restarted_for_the_next_turn() {
     let agent = Gated::new();
-    agent.let_go();
+    agent.release();
     let runtime = start(&agent, Options::default()).await;
     let handle = runtime.create(conversation(80)).await.unwrap();
     kill::<tokenizer::Msg>(&runtime);
@@ -233,7 +233,7 @@ async fn a_full_queue_answers_busy() {
     let turn = turn(&narrow, 3);
     let mut events = handle.events(0).await.unwrap();
     handle.accept(turn.clone()).await.unwrap();
-    // One runs, one waits, one is turned away.
+    // One runs, one waits, one is rejected.
     loop {
         let next = tokio::time::timeout(PATIENCE, events.next()).await;
         let (_, event) = next.expect("events come in time").unwrap().unwrap();
@@ -241,7 +241,7 @@ async fn a_full_queue_answers_busy() {
             let busy = matches!(
                 **ending,
                 Ending::Failed {
-                    cause: Cause::Busy,
+                    cause: RunCause::Busy,
                     ..
                 }
             );
@@ -249,15 +249,15 @@ async fn a_full_queue_answers_busy() {
             break;
         }
     }
-    agent.let_go();
+    agent.release();
     assert_eq!(ended(&handle, turn.id).await, Outcome::Answered);
     runtime.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_left_memory_comes_back_when_it_is_asked() {
+async fn a_session_that_left_memory_is_loaded_by_a_request() {
     let agent = Gated::new();
-    agent.let_go();
+    agent.release();
     let options = Options {
         passivate_after: Duration::from_millis(1),
         ..Options::default()
@@ -275,7 +275,7 @@ async fn a_session_that_left_memory_comes_back_when_it_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idle_session_leaves_memory_and_one_at_work_stays() {
+async fn an_idle_session_leaves_memory_and_a_working_one_stays() {
     let agent = Gated::new();
     let options = Options {
         passivate_after: Duration::from_millis(1),
@@ -286,21 +286,21 @@ async fn an_idle_session_leaves_memory_and_one_at_work_stays() {
     let turn = turn(&gated(), 0);
     working.accept(turn.clone()).await.unwrap();
     agent.is_started().await;
-    // It may have left before it was given its turn; this is the one that has it.
+    // It may have left before it got its turn; this is the session with the turn.
     let working = runtime.open(working.id()).await.unwrap();
     let idle = runtime.create(conversation(4)).await.unwrap();
     tokio::select! {
         left = tokio::time::timeout(PATIENCE, idle.left_memory()) => left.unwrap(),
         () = working.left_memory() => panic!("its turn is open"),
     }
-    agent.let_go();
+    agent.release();
     assert_eq!(ended(&working, turn.id).await, Outcome::Answered);
     let left = tokio::time::timeout(PATIENCE, working.left_memory()).await;
     left.unwrap();
     runtime.shutdown().await;
 }
 
-/// Answers only when it was cancelled: too late, and without looking at that.
+/// Answers only after it was cancelled: too late, and without checking for it.
 struct Deaf {
     started: Arc<Semaphore>,
     cancelled: Arc<(Mutex<bool>, Condvar)>,
@@ -309,10 +309,10 @@ struct Deaf {
 impl Agent for Deaf {
     async fn run(&self, _: Task, _: Ctx) -> Result<Answer, Failure> {
         self.started.add_permits(1);
-        // Keeps its thread, so that nobody can stop it here.
-        let (cancelled, told) = &*self.cancelled;
+        // Blocks its thread, so that it cannot be stopped here.
+        let (cancelled, changed) = &*self.cancelled;
         let guard = cancelled.lock().unwrap();
-        let waited = told.wait_timeout_while(guard, PATIENCE, |cancelled| !*cancelled);
+        let waited = changed.wait_timeout_while(guard, PATIENCE, |cancelled| !*cancelled);
         assert!(!waited.unwrap().1.timed_out());
         Ok(Answer::text("too late"))
     }
@@ -350,14 +350,14 @@ async fn the_late_answer_of_a_cancelled_run_is_recorded_and_not_delivered() {
         panic!("the journal ended");
     };
     let late = tokio::time::timeout(PATIENCE, late).await.unwrap();
-    let said = matches!(&late, Late::Answer { text, .. } if &**text == "too late");
+    let said = matches!(&late, LateOutput::Answer { text, .. } if &**text == "too late");
     assert!(said, "{late:?}");
     assert_eq!(handle.inspect(messages).await.unwrap(), before);
     runtime.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_exist_or_is_refused_is_said() {
+async fn missing_sessions_and_refusals_are_errors() {
     let runtime = start(&Gated::new(), Options::default()).await;
     let nobody = SessionId::from_u128(clock::new_id());
     assert!(matches!(
@@ -380,7 +380,7 @@ async fn what_does_not_exist_or_is_refused_is_said() {
     runtime.shutdown().await;
 }
 
-/// An actor whose tasks are never done; says when nobody waits for one any more.
+/// An actor whose tasks never end; reports when nobody waits for one any more.
 struct Endless(mpsc::UnboundedSender<()>);
 
 impl Actor for Endless {
@@ -409,7 +409,7 @@ impl Actor for Endless {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_actor_learns_that_nobody_waits_for_a_task_any_more() {
+async fn an_actor_is_notified_of_a_cancelled_task() {
     let (over, mut is_over) = mpsc::unbounded_channel();
     let kinds = Extensions::default().actor("gated", move || (Endless(over.clone()), ()));
     let journal = Journal::new(Arc::new(Memory::new()));
@@ -417,7 +417,7 @@ async fn an_actor_learns_that_nobody_waits_for_a_task_any_more() {
     let runtime = runtime.await.unwrap();
     let late = Arc::new(Definition {
         timeout_ms: 30,
-        ..fixture::definition(Kind::Custom("gated".into()))
+        ..fixture::definition(AgentKind::Custom("gated".into()))
     });
     let patient = gated();
     for (lead, cancelled) in [(&late, false), (&patient, true)] {
@@ -430,14 +430,14 @@ async fn an_actor_learns_that_nobody_waits_for_a_task_any_more() {
         let outcome = ended(&handle, id).await;
         assert_eq!(outcome == Outcome::Cancelled, cancelled, "{outcome}");
         if !cancelled {
-            let told = tokio::time::timeout(PATIENCE, is_over.recv()).await;
-            assert_eq!(told.expect("it is told"), Some(()));
+            let notified = tokio::time::timeout(PATIENCE, is_over.recv()).await;
+            assert_eq!(notified.expect("it is notified"), Some(()));
         }
     }
     runtime.shutdown().await;
 }
 
-/// Notes whose run it is, once it is let go.
+/// Records the session of its run after it is released.
 #[derive(Clone)]
 struct Noting {
     gated: Gated,
@@ -452,14 +452,14 @@ impl Agent for Noting {
 }
 
 #[tokio::test]
-async fn a_flood_of_one_session_does_not_starve_another_and_more_is_told_when_to_come_back() {
+async fn a_flooding_session_does_not_starve_another_and_gets_a_retry_time() {
     const FLOOD: usize = 30;
     let noting = Noting {
         gated: Gated::new(),
         order: Arc::default(),
     };
     let options = Options {
-        // One works: with the other session's run the queue is full.
+        // One is active: with the other session's run the queue is full.
         pool_queue: FLOOD,
         ..Options::default()
     };
@@ -481,7 +481,7 @@ async fn a_flood_of_one_session_does_not_starve_another_and_more_is_told_when_to
     let asked_id = asked.id;
     other.accept(asked).await.unwrap();
 
-    let pool = runtime.env.pools.of(&agent).unwrap();
+    let pool = runtime.env.pools.get(&agent).unwrap();
     let full = async {
         while pool.gauge.full_for().is_none() {
             tokio::task::yield_now().await;
@@ -497,7 +497,7 @@ async fn a_flood_of_one_session_does_not_starve_another_and_more_is_told_when_to
         "{retry_after_ms}: {FLOOD} wait for one place"
     );
 
-    noting.gated.let_go();
+    noting.gated.release();
     other.wait(asked_id).await.unwrap();
     let order = noting.order.lock().unwrap().clone();
     let place = order.iter().position(|session| *session == other_id);
@@ -505,7 +505,7 @@ async fn a_flood_of_one_session_does_not_starve_another_and_more_is_told_when_to
     runtime.shutdown().await;
 }
 
-/// Never answers and says nothing, the first time; the second it says something now and then.
+/// Never answers and never reports progress the first time; the second time it reports progress.
 struct Stalling(Arc<AtomicU32>);
 
 impl Agent for Stalling {
@@ -524,7 +524,7 @@ impl Agent for Stalling {
 const LEASE: Duration = Duration::from_millis(200);
 
 #[tokio::test]
-async fn an_attempt_without_progress_is_stuck_and_made_again() {
+async fn an_attempt_without_progress_is_stuck_and_repeated() {
     let attempts = Arc::new(AtomicU32::new(0));
     let journal = Journal::new(Arc::new(Memory::new()));
     let kinds = Extensions::default().agent("gated", Stalling(attempts.clone()));

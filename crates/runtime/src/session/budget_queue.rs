@@ -1,5 +1,5 @@
-//! Model calls that wait for their budgets: each is reserved before it is made, in the order in
-//! which they were asked for. What bounds the daemon is granted from the [`budget_broker`](crate::budget broker).
+//! Model calls that wait for their budgets: each is reserved before it is made, in order of
+//! request. The daemon's part is granted by the [`budget_broker`](crate::budget_broker).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -7,78 +7,80 @@ use std::sync::Arc;
 use ractor::ActorRef;
 use tokio::sync::oneshot;
 use unisono_context::{RunId, TurnId};
-use unisono_session::budget::{Amount, Ask, Level, Reservation, SessionUse, Verdict};
-use unisono_session::run::Cause;
+use unisono_session::budget::{
+    Amount, Level, Reservation, ReservationRequest, SessionUse, Verdict,
+};
+use unisono_session::run::RunCause;
 use unisono_session::{Event, Fact, Input, State as SessionState};
 
 use crate::agent::Failure;
-use crate::budget_broker::{self, Refused};
+use crate::budget_broker::{self, BudgetRefusal};
 use crate::clock;
 use crate::runtime::Error;
 
 use super::{Live, Msg, Phase, State};
 
-/// Who is told whether a call may be made: why it is the last, if a budget says so.
+/// The channel for the decision about a call: none, or the reason why it is the last one.
 pub(crate) type Reply = oneshot::Sender<Result<Option<Arc<str>>, Failure>>;
 
-/// A call that would be made.
-pub(crate) struct Asking {
+/// A requested call.
+pub(crate) struct QueuedCall {
     pub(crate) run: RunId,
     pub(crate) attempt: u32,
-    pub(crate) ask: Ask,
+    pub(crate) ask: ReservationRequest,
     pub(crate) reply: Reply,
 }
 
-/// Calls that wait, and what of the daemon's budget the session holds.
+/// Waiting calls, and the session's grant of the daemon's budget.
 #[derive(Default)]
 pub(super) struct BudgetQueue {
-    asking: Queue,
-    /// Told when the journal is on disk up to that event.
+    queue: Queue,
+    /// Replies that are sent when the journal is on disk up to this event.
     granted: Vec<(u64, Reply, Option<Arc<str>>)>,
-    /// The most the session may have in use.
+    /// The maximum amount that the session may have in use.
     ceiling: Amount,
-    /// The call for which more was asked, and the number of that request.
+    /// The call for which a larger grant was requested, and the number of that request.
     raising: Option<(RunId, u32, u64)>,
     raises: u64,
-    /// Somebody else needs what is not used here: the budget broker is told whatever changes, until it
-    /// is asked for more.
+    /// Another session needs the unused grant: the budget broker gets every change until the next
+    /// request.
     recalled: bool,
-    /// What the budget broker was told last: what is used, and whether something will be freed. None
-    /// where it may have taken no notice.
-    told: Option<(SessionUse, bool)>,
+    /// The last report to the budget broker: the usage, and whether a part will be released. None
+    /// if it may have been ignored.
+    last_reported: Option<(SessionUse, bool)>,
 }
 
-/// Calls that wait: those of runs that have begun before others, each in the order in which they
-/// came. So what a run keeps for its last call is kept for as short as can be.
+/// Waiting calls: those of runs that have begun come before others, each in order of arrival. This
+/// keeps the time short for which an amount is kept for last calls.
 #[derive(Default)]
 struct Queue {
     begun: usize,
-    calls: VecDeque<Asking>,
-    /// How many calls of a run wait.
+    calls: VecDeque<QueuedCall>,
+    /// The number of waiting calls of each run.
     runs: BTreeMap<RunId, u32>,
 }
 
 impl Queue {
-    fn push(&mut self, asking: Asking, begun: bool) {
-        *self.runs.entry(asking.run).or_default() += 1;
+    fn push(&mut self, queued: QueuedCall, begun: bool) {
+        *self.runs.entry(queued.run).or_default() += 1;
         if begun {
-            self.calls.insert(self.begun, asking);
+            self.calls.insert(self.begun, queued);
             self.begun += 1;
         } else {
-            self.calls.push_back(asking);
+            self.calls.push_back(queued);
         }
     }
 
-    fn remove(&mut self, at: usize) -> Option<Asking> {
-        let asking = self.calls.remove(at)?;
+    fn remove(&mut self, at: usize) -> Option<QueuedCall> {
+        let queued = self.calls.remove(at)?;
         self.begun -= usize::from(at < self.begun);
-        if let Some(waiting) = self.runs.get_mut(&asking.run) {
+        if let Some(waiting) = self.runs.get_mut(&queued.run) {
             *waiting -= 1;
             if *waiting == 0 {
-                self.runs.remove(&asking.run);
+                self.runs.remove(&queued.run);
             }
         }
-        Some(asking)
+        Some(queued)
     }
 
     fn waits(&self, run: RunId) -> bool {
@@ -91,47 +93,48 @@ impl Queue {
     }
 }
 
-/// What becomes of a call that waits.
-enum Next {
+/// The decision about a waiting call.
+enum QueueDecision {
     Grant(Reservation),
-    /// Not before the daemon has granted more.
+    /// Request a larger grant first.
     Raise(Amount),
-    /// It waits, and so do those that would wait for the same.
+    /// Wait, together with the calls that would wait for the same level.
     Wait(Level),
     Refuse(Failure),
 }
 
 impl State {
-    /// Takes a call; the reply is given once it is reserved on disk, or cannot be.
-    pub(super) fn on_reserve(&mut self, myself: &ActorRef<Msg>, asking: Asking) {
+    /// Handles a requested call; the reply is sent after its reservation is on disk, or after a
+    /// refusal.
+    pub(super) fn on_reserve(&mut self, myself: &ActorRef<Msg>, queued: QueuedCall) {
         match &mut self.phase {
             Phase::Live(live) => {
-                let begun = live.machine.state().budget().keeps(asking.run);
-                live.budget_queue.asking.push(asking, begun);
+                let begun = live.machine.state().budget().keeps_last_call(queued.run);
+                live.budget_queue.queue.push(queued, begun);
             }
             Phase::Broken(error) => {
-                let failure = Failure::new(Cause::Panic, error.to_string());
-                // The attempt may have been given up.
-                let _ = asking.reply.send(Err(failure));
+                let failure = Failure::new(RunCause::Panic, error.to_string());
+                // The attempt may have been cancelled.
+                let _ = queued.reply.send(Err(failure));
                 return;
             }
-            Phase::Shown(shown) => {
-                let failure = Failure::new(Cause::Panic, shown.why.to_string());
-                // The attempt may have been given up.
-                let _ = asking.reply.send(Err(failure));
+            Phase::ReadOnly(shown) => {
+                let failure = Failure::new(RunCause::Panic, shown.why.to_string());
+                // The attempt may have been cancelled.
+                let _ = queued.reply.send(Err(failure));
                 return;
             }
             Phase::Loading => return,
         }
-        self.spend(myself);
+        self.grant_waiting(myself);
     }
 
-    /// The daemon has granted more, or has not.
-    pub(super) fn on_raised(
+    /// Handles the budget broker's answer.
+    pub(super) fn on_grant_answered(
         &mut self,
         myself: &ActorRef<Msg>,
         number: u64,
-        raised: Result<Amount, Refused>,
+        raised: Result<Amount, BudgetRefusal>,
     ) {
         let Phase::Live(live) = &mut self.phase else {
             return;
@@ -144,26 +147,26 @@ impl State {
             return;
         }
         live.budget_queue.raised(raised);
-        self.spend(myself);
+        self.grant_waiting(myself);
     }
 
-    /// Another session needs what is granted to this one and not used.
+    /// Another session needs the unused grant of this one.
     pub(super) fn on_recall(&mut self) {
         match &mut self.phase {
             Phase::Live(live) => {
                 live.budget_queue.recalled = true;
                 self.give_back();
             }
-            // Nothing comes back of it before it is opened again.
-            Phase::Broken(_) | Phase::Shown(_) => {
+            // Its grant does not change before it is opened again.
+            Phase::Broken(_) | Phase::ReadOnly(_) => {
                 let budget_broker = self.args.budget_broker.iter();
-                budget_broker.for_each(|budget_broker| budget_broker.gone(self.args.id));
+                budget_broker.for_each(|budget_broker| budget_broker.session_gone(self.args.id));
             }
             Phase::Loading => {}
         }
     }
 
-    /// Gives back what is granted and not used, and tells whether more may come back by itself.
+    /// Returns the unused grant, and reports whether more may be released by itself.
     pub(super) fn give_back(&mut self) {
         let (Phase::Live(live), Some(budget_broker)) = (&mut self.phase, &self.args.budget_broker)
         else {
@@ -171,8 +174,8 @@ impl State {
         };
         let (session_use, spending) = live.session_use();
         live.budget_queue.ceiling = session_use.in_use;
-        live.budget_queue.told = Some((session_use, spending));
-        budget_broker.lower(budget_broker::Back {
+        live.budget_queue.last_reported = Some((session_use, spending));
+        budget_broker.lower(budget_broker::ReturnedGrant {
             session: self.args.id,
             session_use,
             spending,
@@ -180,13 +183,13 @@ impl State {
         });
     }
 
-    /// Grants what can be granted, in order.
-    pub(super) fn spend(&mut self, myself: &ActorRef<Msg>) {
+    /// Grants waiting calls as far as possible, in order.
+    pub(super) fn grant_waiting(&mut self, myself: &ActorRef<Msg>) {
         self.grant_in_order(myself);
         if self.args.budget_broker.is_some()
             && let Phase::Live(live) = &self.phase
             && (live.budget_queue.recalled || live.budget_queue.raising.is_some())
-            && live.budget_queue.told != Some(live.session_use())
+            && live.budget_queue.last_reported != Some(live.session_use())
         {
             self.give_back();
         }
@@ -199,15 +202,15 @@ impl State {
                 return;
             };
             let (state, budget_queue) = (live.machine.state(), &mut live.budget_queue);
-            let Some(asking) = budget_queue.asking.calls.get(at) else {
+            let Some(queued) = budget_queue.queue.calls.get(at) else {
                 return;
             };
-            if asking.reply.is_closed() {
+            if queued.reply.is_closed() {
                 // Nobody waits for it any more.
-                budget_queue.asking.remove(at);
+                budget_queue.queue.remove(at);
                 continue;
             }
-            let turn = state.budget().turn_of(asking.run);
+            let turn = state.budget().turn_of(queued.run);
             if turn.is_some_and(|turn| blocked.contains(&turn)) {
                 at += 1;
                 continue;
@@ -217,21 +220,21 @@ impl State {
                 .budget_broker
                 .as_ref()
                 .map(|_| budget_queue.ceiling);
-            match next(state, asking, &budget_queue.asking, ceiling) {
-                Next::Wait(Level::Session | Level::Daemon) => return,
-                Next::Wait(Level::Turn) => {
+            match decide(state, queued, &budget_queue.queue, ceiling) {
+                QueueDecision::Wait(Level::Session | Level::Daemon) => return,
+                QueueDecision::Wait(Level::Turn) => {
                     blocked.extend(turn);
                     at += 1;
                 }
-                Next::Wait(Level::Run) => at += 1,
-                Next::Raise(needed) => return self.raise(myself, at, needed),
-                Next::Refuse(failure) => {
-                    if let Some(asking) = budget_queue.asking.remove(at) {
-                        // The attempt may have been given up.
-                        let _ = asking.reply.send(Err(failure));
+                QueueDecision::Wait(Level::Run) => at += 1,
+                QueueDecision::Raise(needed) => return self.raise(myself, at, needed),
+                QueueDecision::Refuse(failure) => {
+                    if let Some(queued) = budget_queue.queue.remove(at) {
+                        // The attempt may have been cancelled.
+                        let _ = queued.reply.send(Err(failure));
                     }
                 }
-                Next::Grant(reservation) => self.grant(myself, at, reservation),
+                QueueDecision::Grant(reservation) => self.grant(myself, at, reservation),
             }
         }
     }
@@ -240,13 +243,13 @@ impl State {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
-        let Some(asking) = live.budget_queue.asking.remove(at) else {
+        let Some(queued) = live.budget_queue.queue.remove(at) else {
             return;
         };
-        let (run, attempt) = (asking.run, asking.attempt);
-        let ask = Ask {
+        let (run, attempt) = (queued.run, queued.attempt);
+        let ask = ReservationRequest {
             short: reservation.wrap_up.clone(),
-            ..asking.ask
+            ..queued.ask
         };
         let decided = self.decide(Input::Reserve { run, attempt, ask });
         let refused = match decided {
@@ -257,17 +260,17 @@ impl State {
                 };
                 let tree = live.machine.state().budget();
                 if tree.reserved(run, reservation.call).is_some() {
-                    let told = (live.decided, asking.reply, reservation.wrap_up);
-                    live.budget_queue.granted.push(told);
-                    live.budget_queue.durable(live.outbox.durable());
+                    let reply = (live.decided, queued.reply, reservation.wrap_up);
+                    live.budget_queue.granted.push(reply);
+                    live.budget_queue.on_durable(live.outbox.durable());
                     return;
                 }
-                Failure::new(Cause::Budget, "the time for the call is up")
+                Failure::new(RunCause::Budget, "the time for the call is up")
             }
-            Err(error) => Failure::new(Cause::Panic, error.to_string()),
+            Err(error) => Failure::new(RunCause::Panic, error.to_string()),
         };
-        // The attempt may have been given up.
-        let _ = asking.reply.send(Err(refused));
+        // The attempt may have been cancelled.
+        let _ = queued.reply.send(Err(refused));
     }
 
     fn raise(&mut self, myself: &ActorRef<Msg>, at: usize, needed: Amount) {
@@ -275,129 +278,136 @@ impl State {
         else {
             return;
         };
-        let Some(asking) = live.budget_queue.asking.calls.get(at) else {
+        let Some(queued) = live.budget_queue.queue.calls.get(at) else {
             return;
         };
-        // One that goes before it takes the place of what was asked for, which is forgotten.
-        let of = |(run, call, _)| (run, call) == (asking.run, asking.ask.call);
-        if live.budget_queue.raising.is_some_and(of) {
+        // A call before it replaces the call of the current request, which is dropped.
+        let is_same = |(run, call, _)| (run, call) == (queued.run, queued.ask.call);
+        if live.budget_queue.raising.is_some_and(is_same) {
             return;
         }
         live.budget_queue.raises += 1;
         live.budget_queue.recalled = false;
-        live.budget_queue.raising = Some((asking.run, asking.ask.call, live.budget_queue.raises));
-        // Until it is answered nothing is granted that was granted before: it counts as given back.
+        live.budget_queue.raising = Some((queued.run, queued.ask.call, live.budget_queue.raises));
+        // Until the answer, nothing is granted from the old grant: it counts as returned.
         let (session_use, spending) = live.session_use();
         live.budget_queue.ceiling = session_use.in_use;
-        live.budget_queue.told = Some((session_use, spending));
+        live.budget_queue.last_reported = Some((session_use, spending));
         let recalled = myself.clone();
         let raised = budget_broker.raise(budget_broker::Request {
             session: self.args.id,
             number: live.budget_queue.raises,
             session_use,
             needed,
-            begun: at < live.budget_queue.asking.begun,
+            begun: at < live.budget_queue.queue.begun,
             spending,
             recall: budget_broker::Recall::new(move || recalled.send_message(Msg::Recall).is_ok()),
         });
         let (myself, number) = (myself.clone(), live.budget_queue.raises);
         tokio::spawn(async move {
             // A session that died meanwhile asks again when it returns.
-            let _ = myself.send_message(Msg::Raised(number, raised.await));
+            let _ = myself.send_message(Msg::GrantAnswered(number, raised.await));
         });
     }
 }
 
 impl Live {
-    /// Whether nobody waits for anything here.
-    pub(super) fn owes_nothing(&self) -> bool {
-        self.budget_queue.asking.calls.is_empty() && self.budget_queue.granted.is_empty()
+    /// Whether no call waits here.
+    pub(super) fn has_no_waiting_calls(&self) -> bool {
+        self.budget_queue.queue.calls.is_empty() && self.budget_queue.granted.is_empty()
     }
 
-    /// What is used, and whether something of it will be freed by itself.
+    /// The usage, and whether a part of it will be released by itself.
     fn session_use(&self) -> (SessionUse, bool) {
         let (state, waits) = (self.machine.state(), |run| {
-            self.budget_queue.asking.waits(run)
+            self.budget_queue.queue.waits(run)
         });
         (state.session_use(), state.is_spending(waits))
     }
 }
 
 impl BudgetQueue {
-    fn raised(&mut self, raised: Result<Amount, Refused>) {
-        let asked = self.raising.take();
-        self.told = None;
+    fn raised(&mut self, raised: Result<Amount, BudgetRefusal>) {
+        let request = self.raising.take();
+        self.last_reported = None;
         match raised {
             Ok(ceiling) => self.ceiling = ceiling,
             Err(refused) => {
-                let at = asked.and_then(|(run, call, _)| self.asking.position(run, call));
+                let at = request.and_then(|(run, call, _)| self.queue.position(run, call));
                 let Some(at) = at else { return };
-                if let (Refused::Short(short), Some(asking)) =
-                    (&refused, self.asking.calls.get_mut(at))
-                    && asking.ask.last.is_some()
-                    && asking.ask.short.is_none()
+                if let (BudgetRefusal::Short(short), Some(queued)) =
+                    (&refused, self.queue.calls.get_mut(at))
+                    && queued.ask.last.is_some()
+                    && queued.ask.short.is_none()
                 {
-                    // What was kept for its last words is granted already.
-                    asking.ask.short = Some(Cause::Budget.describe(short));
+                    // The amount kept for its last call is already granted.
+                    queued.ask.short = Some(RunCause::Budget.describe(short));
                     return;
                 }
-                if let Some(asking) = self.asking.remove(at) {
-                    let _ = asking.reply.send(Err(refused.into()));
+                if let Some(queued) = self.queue.remove(at) {
+                    let _ = queued.reply.send(Err(refused.into()));
                 }
             }
         }
     }
 
-    /// The journal is on disk up to there: tells those whose call is.
-    pub(super) fn durable(&mut self, durable: u64) {
+    /// The journal is on disk up to this event: replies to the calls before it.
+    pub(super) fn on_durable(&mut self, durable: u64) {
         if self.granted.is_empty() {
             return;
         }
         let ready = self.granted.extract_if(.., |(seq, ..)| *seq <= durable);
         for (_, reply, wrap_up) in ready {
-            // The attempt may have been given up: then the call counts as lost.
+            // The attempt may have been cancelled: then the call counts as lost.
             let _ = reply.send(Ok(wrap_up));
         }
     }
 
-    /// Fails everybody who waits.
+    /// Fails all waiting calls.
     pub(super) fn refuse(&mut self, error: &Error) {
         let granted = self.granted.drain(..).map(|(_, reply, _)| reply);
-        let asking = std::mem::take(&mut self.asking).calls;
-        for reply in granted.chain(asking.into_iter().map(|asking| asking.reply)) {
-            let failure = Failure::new(Cause::Panic, error.to_string());
+        let queued = std::mem::take(&mut self.queue).calls;
+        for reply in granted.chain(queued.into_iter().map(|queued| queued.reply)) {
+            let failure = Failure::new(RunCause::Panic, error.to_string());
             let _ = reply.send(Err(failure));
         }
     }
 }
 
-/// What becomes of a call now. `ceiling`: where the daemon's budget is bounded.
-fn next(state: &SessionState, asking: &Asking, queue: &Queue, ceiling: Option<Amount>) -> Next {
-    let (of, waits) = ((asking.run, asking.attempt), |run| queue.waits(run));
-    let verdict = state.afford(of, &asking.ask, waits, clock::now());
+/// The current decision about a call. `ceiling`: set if the daemon's budget is limited.
+fn decide(
+    state: &SessionState,
+    queued: &QueuedCall,
+    queue: &Queue,
+    ceiling: Option<Amount>,
+) -> QueueDecision {
+    let (attempt, waits) = ((queued.run, queued.attempt), |run| queue.waits(run));
+    let verdict = state.afford(attempt, &queued.ask, waits, clock::now());
     let reservation = match verdict {
         None => {
-            let gone = Failure::new(Cause::Panic, "the run is not under way any more");
-            return Next::Refuse(gone);
+            let gone = Failure::new(RunCause::Panic, "the run has ended");
+            return QueueDecision::Refuse(gone);
         }
-        Some(Verdict::Waits(short)) => return Next::Wait(short.level),
-        Some(Verdict::Refused(why)) => return Next::Refuse(Failure::new(Cause::Budget, why)),
+        Some(Verdict::Waits(short)) => return QueueDecision::Wait(short.level),
+        Some(Verdict::Refused(why)) => {
+            return QueueDecision::Refuse(Failure::new(RunCause::Budget, why));
+        }
         Some(Verdict::Granted(reservation)) => reservation,
     };
     let Some(ceiling) = ceiling else {
-        return Next::Grant(reservation);
+        return QueueDecision::Grant(reservation);
     };
-    let account = state.budget().run(asking.run);
-    let own = account.map_or(Amount::ZERO, |account| account.kept);
-    let added = (reservation.amount + reservation.keep) - own;
+    let account = state.budget().run(queued.run);
+    let kept = account.map_or(Amount::ZERO, |account| account.kept);
+    let added = (reservation.amount + reservation.keep) - kept;
     if (state.session_use().in_use + added).is_within(ceiling) {
-        Next::Grant(reservation)
+        QueueDecision::Grant(reservation)
     } else {
-        Next::Raise(added)
+        QueueDecision::Raise(added)
     }
 }
 
-/// Whether facts may have freed something, or changed whether anything will be freed.
+/// Whether facts may have released an amount, or changed whether any will be released.
 pub(super) fn frees(events: &[Event]) -> bool {
     events.iter().any(|event| {
         matches!(
@@ -416,11 +426,11 @@ pub(super) fn frees(events: &[Event]) -> bool {
     })
 }
 
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Failure {
+impl From<BudgetRefusal> for Failure {
+    fn from(refused: BudgetRefusal) -> Failure {
         match refused {
-            Refused::Short(short) => Failure::new(Cause::Budget, short),
-            Refused::Failed(reason) => Failure::new(Cause::Panic, reason),
+            BudgetRefusal::Short(short) => Failure::new(RunCause::Budget, short),
+            BudgetRefusal::Failed(reason) => Failure::new(RunCause::Panic, reason),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The session's way to the disk: loading, appending, acknowledging.
+//! Loads and appends the session's journal, and acknowledges requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,33 +17,33 @@ use crate::concurrency::ConcurrencyLimits;
 use crate::runtime::Error;
 
 use super::budget_queue::BudgetQueue;
+use super::read_only::{ReadOnlySession, can_be_read};
 use super::rounds::Rounds;
-use super::shown::{Shown, can_be_read};
-use super::{Busy, Live, Msg, Phase, State};
+use super::{DrainGuard, Live, Msg, Phase, State};
 
-/// Events read at a time when a journal is folded.
+/// Events per page when a journal is folded.
 const PAGE: usize = 4_096;
 
-/// What became of reading a session's journal.
+/// The result of loading a session's journal.
 pub(super) enum Loaded {
     Live(Box<Live>, Reaction),
-    /// The store takes no writes.
-    Shown(Box<Shown>),
-    /// It takes none as before.
-    Still,
+    /// The store is read-only.
+    ReadOnly(Box<ReadOnlySession>),
+    /// The store is still read-only.
+    Unchanged,
 }
 
-/// Claims a session and folds its journal; an empty one is a session to be created. Where the store
-/// takes no writes it is folded without a claim, to be looked at; unless that is how it is `now`.
+/// Claims a session and folds its journal; an empty journal is a session to be created. With a
+/// read-only store the journal is folded without a claim, unless `now` is already such a session.
 pub(super) async fn load(journal: &Journal, id: SessionId, now: &Phase) -> Result<Loaded, Error> {
     let claim = match journal.claim(id).await {
         Err(error) if can_be_read(&error) => {
-            if matches!(now, Phase::Shown(_)) {
-                return Ok(Loaded::Still);
+            if matches!(now, Phase::ReadOnly(_)) {
+                return Ok(Loaded::Unchanged);
             }
             let (machine, _) = recover(journal, id, None).await?;
             let why = error.into();
-            return Ok(Loaded::Shown(Box::new(Shown { machine, why })));
+            return Ok(Loaded::ReadOnly(Box::new(ReadOnlySession { machine, why })));
         }
         claim => claim?,
     };
@@ -67,7 +67,7 @@ pub(super) async fn load(journal: &Journal, id: SessionId, now: &Phase) -> Resul
         runs: HashMap::new(),
         calls: HashMap::new(),
         hooks: HashMap::new(),
-        telling: None,
+        end_hooks: None,
         compactions: HashMap::new(),
         wakes: JoinSet::new(),
         compacting: HashMap::new(),
@@ -78,7 +78,7 @@ pub(super) async fn load(journal: &Journal, id: SessionId, now: &Phase) -> Resul
     Ok(Loaded::Live(Box::new(live), reaction))
 }
 
-/// Folds a journal, up to its last event where that is known.
+/// Folds a journal, up to its last event if that is known.
 async fn recover(
     journal: &Journal,
     id: SessionId,
@@ -107,8 +107,7 @@ async fn recover(
 }
 
 impl State {
-    /// Hands what was decided to the store, unless an append is in flight or it waits for
-    /// what is being worked out.
+    /// Hands decided events to the store, unless an append is in flight or they wait for a result.
     pub(super) fn start_append(&mut self, myself: &ActorRef<Msg>) {
         let Phase::Live(live) = &mut self.phase else {
             return;
@@ -120,7 +119,7 @@ impl State {
         let events = live.in_flight.clone();
         let (journal, id) = (self.args.env.journal.clone(), self.args.id);
         let (epoch, expected) = (live.epoch, live.outbox.durable());
-        // All that was decided is in these events, so the state is the one after the last of them.
+        // These events are all decisions, so the state is the one after the last of them.
         let open = live.machine.state().work_left();
         let myself = myself.clone();
         tokio::spawn(async move {
@@ -130,7 +129,7 @@ impl State {
         });
     }
 
-    /// Hands what waited for a result to the store without it.
+    /// Writes pending events without waiting for the result.
     pub(super) fn on_flush(&mut self, myself: &ActorRef<Msg>) {
         if let Phase::Live(live) = &mut self.phase {
             live.held = false;
@@ -138,17 +137,17 @@ impl State {
         self.start_append(myself);
     }
 
-    /// Hands all that is pending to the store, and keeps `busy` until it is there.
-    pub(super) fn on_drain(&mut self, myself: &ActorRef<Msg>, busy: Busy) {
+    /// Writes all pending events, and holds `busy` until they are on disk.
+    pub(super) fn on_drain(&mut self, myself: &ActorRef<Msg>, busy: DrainGuard) {
         if let Phase::Live(live) = &mut self.phase {
             live.held = false;
             live.drained = Some(busy);
         }
         self.start_append(myself);
-        self.tell_drained();
+        self.notify_drained();
     }
 
-    fn tell_drained(&mut self) {
+    fn notify_drained(&mut self) {
         if let Phase::Live(live) = &mut self.phase
             && live.in_flight.is_empty()
         {
@@ -156,9 +155,9 @@ impl State {
         }
     }
 
-    /// An append has ended: release what waited for it. Where the session was claimed by another, or
-    /// the store takes no writes, it is restarted from its journal; any other failure makes it
-    /// unavailable.
+    /// An append has ended: releases everything that waited for it. If another program claimed the
+    /// session, or the store is read-only, the session is restarted from its journal; after any
+    /// other failure it is unavailable.
     pub(super) fn on_committed(
         &mut self,
         myself: &ActorRef<Msg>,
@@ -172,17 +171,17 @@ impl State {
                 let committed = std::mem::take(&mut live.in_flight);
                 self.args.feed.committed(seq, &committed);
                 let observer = &self.args.env.options.observer;
-                observer.tell(self.args.id, &committed);
+                observer.notify(self.args.id, &committed);
                 let search = &self.args.env.search;
                 let state = live.machine.state();
                 live.indexed.committed(search, self.args.id, seq, state);
                 let ready = live.outbox.committed(seq);
                 live.acknowledge();
-                live.tell_ended(&committed);
+                live.notify_ended(&committed);
                 self.start_append(myself);
                 self.carry_out(myself, ready);
                 self.weigh();
-                self.tell_drained();
+                self.notify_drained();
                 Ok(())
             }
             Err(error) => {
@@ -211,7 +210,7 @@ impl State {
 }
 
 impl Live {
-    /// Answers the requests whose events are on disk.
+    /// Acknowledges the requests whose events are on disk.
     pub(super) fn acknowledge(&mut self) {
         let durable = self.outbox.durable();
         let (ready, waiting) = std::mem::take(&mut self.acks)
@@ -223,21 +222,21 @@ impl Live {
             // The client may have given up.
             let _ = reply.send(Ok(()));
         }
-        self.rounds.durable(durable);
-        self.budget_queue.durable(durable);
+        self.rounds.on_durable(durable);
+        self.budget_queue.on_durable(durable);
     }
 
-    /// Tells those who wait for a turn, once its end is on disk, and forgets its prompts.
-    fn tell_ended(&mut self, committed: &[Event]) {
+    /// Notifies the callers that wait for a turn, after its end is on disk, and drops its prompts.
+    fn notify_ended(&mut self, committed: &[Event]) {
         for event in committed {
             let Fact::TurnEnded { turn, .. } = &event.fact else {
                 continue;
             };
             self.prefixes.retain(|(of, _), _| of != turn);
-            self.concurrency_limits.ended(*turn);
+            self.concurrency_limits.turn_ended(*turn);
             self.compactions.remove(turn);
             self.compacting.remove(turn);
-            let Some(ended) = self.machine.state().ended(*turn) else {
+            let Some(ended) = self.machine.state().ended_turn(*turn) else {
                 continue;
             };
             for reply in self.waits.remove(turn).unwrap_or_default() {
@@ -249,7 +248,7 @@ impl Live {
         }
     }
 
-    /// Registers somebody who waits for a turn, or answers at once.
+    /// Registers a caller that waits for a turn, or answers at once.
     pub(super) fn wait_for(
         &mut self,
         turn: TurnId,
@@ -257,7 +256,7 @@ impl Live {
     ) {
         let on_its_way = self.pending.iter().chain(self.in_flight.iter());
         let durable = !on_its_way.into_iter().any(|event| ends(event, turn));
-        match self.machine.state().ended(turn) {
+        match self.machine.state().ended_turn(turn) {
             Some(ended) if durable => drop(reply.send(Ok(ended.clone()))),
             None if self.machine.state().turn(turn).is_none() => {
                 let unknown = unisono_session::Refusal::UnknownTurn(turn);
@@ -267,7 +266,7 @@ impl Live {
         }
     }
 
-    /// Fails everybody who waits.
+    /// Fails all waiting callers.
     fn refuse(&mut self, error: &Error) {
         for (_, reply) in self.acks.drain(..) {
             let _ = reply.send(Err(error.clone()));
@@ -279,14 +278,14 @@ impl Live {
         }
     }
 
-    /// Whether nothing is open, nothing on its way, and nobody was here for so long.
+    /// Whether there is no open work, no append in flight, and no request for this long.
     pub(super) fn is_idle(&self, limit: Duration) -> bool {
         let quiet = clock::now().ms_since(self.active_at);
         let quiet = u128::try_from(quiet).unwrap_or(0) >= limit.as_millis();
         let nothing_open = !self.machine.state().has_work();
         quiet
             && nothing_open
-            && self.owes_nothing()
+            && self.has_no_waiting_calls()
             && self.pending.is_empty()
             && self.in_flight.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Has a compaction step carried out, and passes on what is told of it.
+//! Runs a compaction step, and forwards its progress.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use unisono_session::{Input, ids};
 
 use crate::compactor::{self, StepEvent};
 
-use super::budget_queue::Asking;
+use super::budget_queue::QueuedCall;
 use super::effects::feed;
 use super::{Args, Live, Msg, Progress};
 
@@ -28,7 +28,7 @@ pub(super) fn compact(
         .insert(job.turn, cancelled.clone().drop_guard());
     tokio::spawn(async move {
         let (turn, step) = (job.turn, job.step);
-        // Whoever stops waiting for the compactor's answer stops its work.
+        // Dropping the future that waits for the compactor stops the step.
         let Some(end) = cancelled
             .run_until_cancelled(compactor.carry_out(job, began, listener))
             .await
@@ -37,37 +37,40 @@ pub(super) fn compact(
         };
         let input = match end {
             Ok(result) => Input::StepDone { turn, step, result },
-            Err(compactor::Failure { reason, again }) => Input::StepFailed {
+            Err(compactor::Failure {
+                reason,
+                is_retryable: again,
+            }) => Input::StepFailed {
                 turn,
                 step,
                 reason,
-                again,
+                is_retryable: again,
             },
         };
         feed(&myself, input);
     });
 }
 
-/// Passes on what the compactor tells: to whoever follows the session, and to the session what is
-/// to be kept.
+/// Forwards the progress of the compactor to followers, and its usage and reservations to the
+/// session.
 fn listener(job: &CompactionJob, args: &Args, myself: &ActorRef<Msg>) -> compactor::Listener {
     let (turn, step) = (job.turn, job.step);
     let (followers, myself) = (args.feed.clone(), myself.clone());
-    compactor::Listener(Arc::new(move |told| {
-        let (text, trouble) = match told {
-            StepEvent::Doing(text) => (text, false),
-            StepEvent::Trouble(text) => (text, true),
+    compactor::Listener(Arc::new(move |event| {
+        let (text, trouble) = match event {
+            StepEvent::Progress(text) => (text, false),
+            StepEvent::Problem(text) => (text, true),
             StepEvent::Used { model, usage } => {
                 return feed(&myself, Input::SummariserUsed { turn, model, usage });
             }
-            StepEvent::Asks { ask, reply } => {
-                let asking = Asking {
+            StepEvent::Reserve { ask, reply } => {
+                let asking = QueuedCall {
                     run: ids::summaries(turn),
                     attempt: step,
                     ask,
                     reply,
                 };
-                // A session that is gone drops the reply.
+                // A session that has ended drops the reply.
                 return drop(myself.send_message(Msg::Reserve(asking)));
             }
             StepEvent::CallEnded { call, end } => {
@@ -81,7 +84,7 @@ fn listener(job: &CompactionJob, args: &Args, myself: &ActorRef<Msg>) -> compact
                 return feed(&myself, ended);
             }
         };
-        followers.say(|| Progress::Compaction {
+        followers.publish_progress(|| Progress::Compaction {
             turn,
             text,
             trouble,

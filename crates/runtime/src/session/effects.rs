@@ -1,4 +1,4 @@
-//! Carrying out effects: each in a task of its own whose result is fed back to the session.
+//! Carries out effects, each in its own task that sends the result back to the session.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use unisono_session::assignment::{HookJob, RunAssignment, ToolJob};
 use unisono_session::machine::{AttemptEnd, Counted};
 use unisono_session::measure::MeasureRequest;
 use unisono_session::pending_effects::{CountRequest, RenderRequest};
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 use unisono_session::{Effect, Input};
 
 use crate::clock;
 use crate::concurrency::RunPermits;
 use crate::measure;
-use crate::pool::Reply;
+use crate::pool::AttemptReply;
 use crate::session_port::Port;
 use crate::supervisor;
 use crate::tokenizer;
@@ -26,7 +26,7 @@ use crate::worker::Attempt;
 use super::port::ActorPort;
 use super::{Args, Live, Msg, Progress, compacting, render};
 
-/// How long a provider's count is waited for.
+/// The timeout of a provider's count.
 const MEASURING: Duration = Duration::from_secs(10);
 
 /// Starts carrying out one effect.
@@ -48,7 +48,7 @@ pub(super) fn carry_out(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, ef
     }
 }
 
-/// Tells the session; one that died meanwhile asks again when it returns.
+/// Sends to the session; a session that died meanwhile requests it again when it returns.
 pub(super) fn feed(session: &ActorRef<Msg>, input: Input) {
     let _ = session.send_message(Msg::Feed(input));
 }
@@ -81,7 +81,7 @@ fn count(args: &Args, myself: &ActorRef<Msg>, request: CountRequest) {
     });
 }
 
-/// Counts, or estimates where the tokenizer is lost twice: counting never fails a turn.
+/// Counts, or estimates if the tokenizer is lost twice: counting never fails a turn.
 pub(super) async fn count_surely(
     tokenizer: &tokenizer::Handle,
     texts: Vec<String>,
@@ -105,7 +105,7 @@ fn render(args: &Args, myself: &ActorRef<Msg>, request: RenderRequest) {
     let rendering = move || {
         let turn = request.turn;
         let prefixes = render::groups(&request, &env.models);
-        // A session that died meanwhile asks again when it returns.
+        // A session that died meanwhile requests it again when it returns.
         let _ = myself.send_message(Msg::Rendered { turn, prefixes });
     };
     if is_short {
@@ -120,7 +120,7 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
     let (run, number) = (assignment.run, assignment.attempt);
     let myself = myself.clone();
     let session = myself.clone();
-    let reply = Reply::new(move |end| {
+    let reply = AttemptReply::new(move |end| {
         let ended = Input::RunEnded {
             run,
             attempt: number,
@@ -131,7 +131,7 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
     let key = (assignment.turn, assignment.definition_digest);
     let Some(prefix) = live.prefixes.get(&key).cloned() else {
         let reason = "its context was not rendered";
-        return reply.send(AttemptEnd::failed(Cause::SnapshotMismatch, reason));
+        return reply.send(AttemptEnd::failed(RunCause::SnapshotMismatch, reason));
     };
     let cancelled = CancellationToken::new();
     live.runs.insert(run, cancelled.clone().drop_guard());
@@ -139,37 +139,37 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
     let definition = assignment.definition.clone();
     let concurrency_limits = live
         .concurrency_limits
-        .of(assignment.turn, args.env.options.live_runs);
+        .for_turn(assignment.turn, args.env.options.live_runs);
     let attempt = Attempt {
         assignment,
         prefix,
         port: Port::new(port),
         cancelled,
-        own: RunPermits::default(),
+        turn_permits: RunPermits::default(),
     };
-    let pool = args.env.pools.of(&definition);
+    let pool = args.env.pools.get(&definition);
     if let Some(pool) = pool.filter(|_| concurrency_limits.is_empty()) {
         return pool.dispatch(attempt, reply);
     }
     let supervisor = args.supervisor.clone();
     tokio::spawn(async move {
-        // One that is cancelled here ends as soon as it starts.
+        // A cancelled attempt ends as soon as it starts.
         let entered = attempt
-            .own
+            .turn_permits
             .begin(&concurrency_limits, attempt.assignment.session);
         attempt.cancelled.run_until_cancelled(entered).await;
         match supervisor::pool_of(&supervisor, &definition).await {
             Ok(pool) => pool.dispatch(attempt, reply),
-            Err(error) => reply.send(AttemptEnd::failed(Cause::Panic, error.to_string())),
+            Err(error) => reply.send(AttemptEnd::failed(RunCause::Panic, error.to_string())),
         }
     });
 }
 
-/// Calls a tool. A call that is cancelled says so to its server and ends nothing.
+/// Calls a tool. A cancelled call notifies its server and has no result.
 fn call_tool(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: ToolJob) {
     let cancelled = CancellationToken::new();
     live.calls.insert(job.place, cancelled.clone().drop_guard());
-    args.feed.say(|| Progress::Run {
+    args.feed.publish_progress(|| Progress::Run {
         run: job.place.run,
         text: format!("calling {}", job.tool).into(),
     });
@@ -188,7 +188,7 @@ fn call_tool(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: ToolJob)
     });
 }
 
-/// Asks a hook. One that is cancelled is ended and answers nothing.
+/// Asks a hook. A cancelled question is stopped and has no answer.
 fn ask_hook(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: HookJob) {
     let cancelled = CancellationToken::new();
     live.hooks.insert(job.place, cancelled.clone().drop_guard());
@@ -202,7 +202,7 @@ fn ask_hook(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: HookJob) 
     });
 }
 
-/// Has a context counted by its provider. Where that takes too long, the estimate decides.
+/// Has a context counted by its provider. After the timeout, the estimate is used.
 fn measure(args: &Args, myself: &ActorRef<Msg>, request: MeasureRequest) {
     let (env, myself) = (args.env.clone(), myself.clone());
     tokio::spawn(async move {
@@ -237,7 +237,7 @@ fn measure(args: &Args, myself: &ActorRef<Msg>, request: MeasureRequest) {
 }
 
 fn wake(live: &mut Live, myself: &ActorRef<Msg>, at: Timestamp) {
-    // Those that have rung are done with.
+    // Removes timers that have fired.
     while live.wakes.try_join_next().is_some() {}
     let myself = myself.clone();
     let pause = u64::try_from(at.ms_since(clock::now())).unwrap_or(0);

@@ -1,8 +1,8 @@
-//! What agents may read beside the branch of their context, as far as [`Reach`] says: other branches
-//! of the session, and other sessions of the same owner.
+//! Messages that agents may read outside the branch of their context, according to [`RecallScope`]:
+//! on other branches of the session, and in other sessions of the same owner.
 //!
-//! Unlike what is found on the branch, this depends on when it is asked for. What came of a call is
-//! a step of its run, so a replay has it.
+//! Unlike matches on the branch, these depend on the time of the call. The result of a call is a
+//! step of its run, so a replay has it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -15,32 +15,32 @@ use unisono_store::Journal;
 
 use crate::runtime::Env;
 
-/// Sessions one search reads at most, beside its own.
+/// The maximum number of other sessions that one search reads.
 const MAX_SESSIONS: usize = 8;
-/// Messages looked at to find those that are not on the branch.
+/// The number of matches that are checked for messages outside the branch.
 const LOOKED_AT: usize = 256;
-/// Events read at a time.
+/// Events per page.
 const PAGE: usize = 1_024;
 
-/// What `recall` may search and read.
+/// The scope of `recall`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Reach {
-    /// The branch of the context, up to where it was frozen.
+pub enum RecallScope {
+    /// The branch of the context, up to the frozen head.
     #[default]
     Branch,
-    /// All branches of the session, too.
+    /// Also all other branches of the session.
     Session,
-    /// All sessions with the same label `owner`, too. A session without that label is alone.
+    /// Also all sessions with the same label `owner`. A session without that label has no others.
     Owner,
 }
 
-/// A message that is not on the branch.
+/// A message outside the branch.
 #[derive(Clone, Debug)]
-pub(crate) struct Elsewhere {
-    /// Another session with its title; none: another branch of this one.
+pub(crate) struct OutsideMessage {
+    /// Another session with its title; none: another branch of this session.
     pub(crate) session: Option<(SessionId, Arc<str>)>,
-    /// A branch that it is on; none: no branch leads to it any more.
+    /// A branch that contains it; none: no branch contains it any more.
     pub(crate) branch: Option<Arc<str>>,
     /// The message before it.
     pub(crate) before: Option<Arc<Message>>,
@@ -48,34 +48,34 @@ pub(crate) struct Elsewhere {
     pub(crate) message: Arc<Message>,
 }
 
-/// Where a message is to be read that is not on the branch.
+/// The place of a message outside the branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct MessagePlace {
     /// Another session; none: this one.
     pub(crate) session: Option<SessionId>,
     /// One of its branches.
     pub(crate) branch: String,
-    /// The message's number there.
+    /// The ordinal of the message there.
     pub(crate) ordinal: Ordinal,
 }
 
-/// What may be read, of a session that was looked at.
+/// The accessible part of a session.
 #[derive(Clone, Debug)]
-pub(super) struct Allowed {
+pub(super) struct ReadAccess {
     session: SessionId,
     scope: Scope,
 }
 
-impl Allowed {
-    /// What this reach opens to a session; none: nothing but the branch.
-    pub(super) fn of(reach: Reach, session: SessionId, state: &State) -> Option<Allowed> {
+impl ReadAccess {
+    /// The accessible part of a session for this scope; none: only the branch.
+    pub(super) fn new(reach: RecallScope, session: SessionId, state: &State) -> Option<ReadAccess> {
         let owner = state.labels().get(OWNER).filter(|owner| !owner.is_empty());
         let scope = match (reach, owner) {
-            (Reach::Branch, _) => return None,
-            (Reach::Owner, Some(owner)) => Scope::Owner(owner.clone()),
+            (RecallScope::Branch, _) => return None,
+            (RecallScope::Owner, Some(owner)) => Scope::Owner(owner.clone()),
             _ => Scope::Session(session),
         };
-        Some(Allowed { session, scope })
+        Some(ReadAccess { session, scope })
     }
 
     fn has(&self, session: SessionId, state: &State) -> bool {
@@ -86,24 +86,24 @@ impl Allowed {
     }
 }
 
-/// The messages that fit a text best and are not on the branch that ends in `head`, at most `limit`;
-/// or why they cannot be searched.
+/// The messages that match a text best and are not on the branch with this `head`, at most `limit`;
+/// an error says why the search is impossible.
 pub(super) async fn find(
     (env, search): (&Weak<Env>, &Search),
-    allowed: Allowed,
+    allowed: ReadAccess,
     head: MessageId,
     text: &str,
     limit: usize,
-) -> Result<Vec<Elsewhere>, String> {
+) -> Result<Vec<OutsideMessage>, String> {
     let found = search.recall_in(allowed.scope.clone(), text, LOOKED_AT);
     let found = found.await.map_err(|error| error.to_string())?;
     let mut read: HashMap<SessionId, Option<State>> = HashMap::new();
-    let mut given = Vec::new();
+    let mut messages = Vec::new();
     for Found {
         session, message, ..
     } in found
     {
-        if given.len() == limit {
+        if messages.len() == limit {
             break;
         }
         if !read.contains_key(&session) {
@@ -116,22 +116,22 @@ pub(super) async fn find(
         }
         let state = read.get(&session).and_then(Option::as_ref);
         let state = state.filter(|state| !is_on(state, head, message));
-        given.extend(state.and_then(|state| elsewhere(state, &allowed, session, message)));
+        messages.extend(state.and_then(|state| elsewhere(state, &allowed, session, message)));
     }
-    Ok(given)
+    Ok(messages)
 }
 
 fn elsewhere(
     state: &State,
-    allowed: &Allowed,
+    allowed: &ReadAccess,
     session: SessionId,
     message: MessageId,
-) -> Option<Elsewhere> {
+) -> Option<OutsideMessage> {
     let node = state.tree().get(message)?;
     let mut branches = state.tree().branches();
     let branch = branches.find(|(_, head)| is_on(state, *head, message));
     let before = node.message.parent.and_then(|id| state.tree().get(id));
-    Some(Elsewhere {
+    Some(OutsideMessage {
         session: (session != allowed.session).then(|| (session, state.title().into())),
         branch: branch.map(|(name, _)| name.into()),
         before: before.map(|node| node.message.clone()),
@@ -139,23 +139,23 @@ fn elsewhere(
     })
 }
 
-/// Whether a message is on the branch that ends in `head`.
+/// Whether a message is on the branch with this `head`.
 fn is_on(state: &State, head: MessageId, message: MessageId) -> bool {
     let node = state.tree().get(message);
     let there = node.and_then(|node| state.tree().at(head, node.message.ordinal));
     there.is_some_and(|there| there.message.id == message)
 }
 
-/// The message at a place; or why there is none.
+/// The message at a place; an error says why there is none.
 pub(super) async fn read(
     env: &Weak<Env>,
-    allowed: Allowed,
-    place: Place,
+    allowed: ReadAccess,
+    place: MessagePlace,
 ) -> Result<Arc<Message>, String> {
     let session = place.session.unwrap_or(allowed.session);
     let state = folded(&journal(env)?, session).await;
     let state = state.filter(|state| allowed.has(session, state));
-    // What it may not read is not told apart from what is not there.
+    // An inaccessible session is reported like a missing one.
     let state = state.ok_or_else(|| format!("there is no session {session} of this owner"))?;
     let head = state.tree().head(&place.branch);
     let head = head.ok_or_else(|| format!("session {session} has no branch {:?}", place.branch))?;
@@ -173,8 +173,8 @@ fn journal(env: &Weak<Env>) -> Result<Journal, String> {
         .ok_or_else(|| "the runtime has stopped".to_owned())
 }
 
-/// A session as its journal has it; none where it has none, or one that cannot be read. Nothing is
-/// opened: turns that were interrupted there stay as they are.
+/// A session from its journal; none if it has no readable journal. Nothing is opened: interrupted
+/// turns stay as they are.
 async fn folded(journal: &Journal, session: SessionId) -> Option<State> {
     let mut state = State::default();
     loop {

@@ -1,5 +1,5 @@
-//! Following a session: its newest events come from its feed, older ones from its journal, read
-//! from a cursor; the channel only wakes.
+//! Follows a session: its newest events come from its feed, older ones from its journal, read from
+//! a cursor; the channel only wakes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,9 +10,10 @@ use unisono_context::SessionId;
 use super::feed::{Recent, SharedEvent};
 use crate::runtime::{Env, Error};
 
-/// Events read at a time by one that has fallen behind, at most.
+/// The maximum number of events per read of a follower that has fallen behind.
 const PAGE: usize = 32;
-/// Bytes on disk of those of them that it keeps until they are taken, besides the first.
+/// The maximum size of those of them that it keeps until they are taken, in bytes on disk, without
+/// the first.
 const PAGE_BYTES: usize = 16 * 1024;
 
 /// The durable events of a session from a cursor on, each once and in order.
@@ -21,7 +22,7 @@ pub struct Events {
     env: Arc<Env>,
     session: SessionId,
     next: u64,
-    /// Events to read the next time: where they are large, no more than can be kept.
+    /// The number of events of the next read: smaller if events are large.
     page: usize,
     read: VecDeque<(u64, Arc<SharedEvent>)>,
     durable: watch::Receiver<u64>,
@@ -47,7 +48,7 @@ impl Events {
         }
     }
 
-    /// The next event with its sequence number, as soon as it is on disk. None once the session
+    /// The next event with its sequence number, as soon as it is on disk. None after the session
     /// was deleted or the runtime has stopped.
     ///
     /// # Errors
@@ -76,13 +77,13 @@ impl Events {
         *self.durable.borrow() >= self.next
     }
 
-    /// How many follow the session, this one included.
+    /// The number of followers of the session, this one included.
     pub fn followers(&self) -> usize {
         self.recent.followers()
     }
 
-    /// Reads on in the journal, with few others at a time: each read takes a thread. False where
-    /// there is no more, because the session was deleted.
+    /// Continues to read the journal, with few others at a time, because each read takes a thread.
+    /// False if there is no more, because the session was deleted.
     async fn read_on(&mut self) -> Result<bool, Error> {
         let _place = self.env.catching_up.acquire().await;
         let journal = &self.env.journal;

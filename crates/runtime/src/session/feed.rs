@@ -1,8 +1,8 @@
-//! What is told of a session to those who follow it.
+//! The channel from a session to its followers.
 //!
-//! Owned by the supervisor and by the session's actor. It outlives the actor as long as somebody
-//! follows, so a session can leave memory under its followers. The newest events are kept here for
-//! all of them: only a follower that has fallen behind reads the journal.
+//! Owned by the supervisor and by the session's actor. It outlives the actor as long as there are
+//! followers, so a followed session can leave memory. It keeps the newest events for all followers:
+//! only a follower that has fallen behind reads the journal.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -13,41 +13,41 @@ use unisono_session::Event;
 
 use super::Progress;
 
-/// Progress messages kept for a slow follower.
+/// Progress messages that are kept for a slow follower.
 const PROGRESS_KEPT: usize = 256;
-/// Events kept for all followers.
+/// Events that are kept for all followers.
 const EVENTS_KEPT: usize = 64;
 
-/// The telling end.
+/// The sending end.
 #[derive(Debug)]
 pub(crate) struct Feed {
-    /// Up to where the journal is on disk.
+    /// The sequence number up to which the journal is on disk.
     durable: watch::Sender<u64>,
-    /// Made for the first follower: its places take memory.
-    progress: OnceLock<broadcast::Sender<Said>>,
+    /// Created for the first follower, because its buffer takes memory.
+    progress: OnceLock<broadcast::Sender<ProgressUpdate>>,
     recent: Recent,
 }
 
-/// The listening end. Closed once the session was deleted or the runtime has stopped.
+/// The receiving end. Closed after the session was deleted or the runtime has stopped.
 #[derive(Debug)]
 pub(crate) struct Following {
     pub(super) durable: watch::Receiver<u64>,
     pub(super) recent: Recent,
-    pub(super) progress: broadcast::Receiver<Said>,
+    pub(super) progress: broadcast::Receiver<ProgressUpdate>,
 }
 
-/// What is being done, and when that was said.
+/// Progress, and its position among the events.
 #[derive(Clone, Debug)]
-pub struct Said {
-    /// The event that was the last one on disk then: who follows the events as well has it told after
-    /// this one.
+pub struct ProgressUpdate {
+    /// The last event on disk at that time: a follower of the events gets the progress after this
+    /// one.
     pub after: u64,
-    /// What is being done.
+    /// The progress.
     pub progress: Progress,
 }
 
 impl Feed {
-    /// Of a session that is known up to no event.
+    /// A feed that knows no event.
     pub(crate) fn new() -> Feed {
         Feed {
             durable: watch::channel(0).0,
@@ -68,13 +68,13 @@ impl Feed {
         }
     }
 
-    /// Whether anybody follows.
+    /// Whether there are followers.
     pub(crate) fn is_followed(&self) -> bool {
         self.durable.receiver_count() > 0
     }
 
-    /// The journal is on disk up to that event at least.
-    pub(crate) fn is_durable(&self, seq: u64) {
+    /// The journal is on disk at least up to this event.
+    pub(crate) fn set_durable(&self, seq: u64) {
         self.durable.send_if_modified(|durable| {
             let grows = *durable < seq;
             *durable = seq.max(*durable);
@@ -82,25 +82,25 @@ impl Feed {
         });
     }
 
-    /// These events are on disk; the last of them has that number.
+    /// These events are on disk; the last of them has the number `last`.
     pub(super) fn committed(&self, last: u64, events: &[Event]) {
         match self.is_followed() {
             true => self.recent.extend(last, events),
             false => self.recent.clear(),
         }
-        self.is_durable(last);
+        self.set_durable(last);
     }
 
-    /// Tells what is being done, if anybody follows.
-    pub(super) fn say(&self, progress: impl FnOnce() -> Progress) {
+    /// Publishes progress, if there are followers.
+    pub(super) fn publish_progress(&self, progress: impl FnOnce() -> Progress) {
         if let Some(followers) = self.progress.get()
             && followers.receiver_count() > 0
         {
-            let said = Said {
+            let said = ProgressUpdate {
                 after: *self.durable.borrow(),
                 progress: progress(),
             };
-            // The last of them may have left just now.
+            // The last follower may have left just now.
             let _ = followers.send(said);
         }
     }
@@ -114,7 +114,7 @@ pub struct SharedEvent {
 }
 
 impl SharedEvent {
-    /// Its text. All followers write the same one.
+    /// Its text. All followers write the same text.
     pub fn text(&self, write: impl FnOnce(&Event) -> String) -> &str {
         self.text.get_or_init(|| write(&self.event).into())
     }
@@ -137,7 +137,7 @@ impl Deref for SharedEvent {
     }
 }
 
-/// Events with their numbers.
+/// Events with their sequence numbers.
 type Numbered = VecDeque<(u64, Arc<SharedEvent>)>;
 
 /// The newest events without a gap.
@@ -145,12 +145,12 @@ type Numbered = VecDeque<(u64, Arc<SharedEvent>)>;
 pub(super) struct Recent(Arc<Mutex<Numbered>>);
 
 impl Recent {
-    /// How many follow, about: the feed itself holds one.
+    /// The approximate number of followers: the feed itself holds one reference.
     pub(super) fn followers(&self) -> usize {
         Arc::strong_count(&self.0).saturating_sub(1)
     }
 
-    /// The event of that number, if it is kept.
+    /// The event with this number, if it is kept.
     pub(super) fn get(&self, seq: u64) -> Option<Arc<SharedEvent>> {
         let kept = self.kept();
         let (first, _) = kept.front()?;
@@ -178,7 +178,7 @@ impl Recent {
         }
     }
 
-    /// What is kept; no change of it can be cut short, so a poisoned lock is fine.
+    /// The kept events; no change of them can be interrupted, so a poisoned lock is fine.
     fn kept(&self) -> MutexGuard<'_, Numbered> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_events_are_kept_without_a_gap_and_only_while_somebody_follows() {
+    fn the_newest_events_are_kept_without_a_gap_while_there_are_followers() {
         let feed = Feed::new();
         feed.committed(3, &events(1..=3));
         assert_eq!(numbers(&feed.recent), [0; 0], "nobody follows");
@@ -243,17 +243,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_durable_never_goes_back() {
+    fn the_durable_position_never_decreases() {
         let feed = Feed::new();
-        feed.is_durable(7);
-        feed.is_durable(4);
+        feed.set_durable(7);
+        feed.set_durable(4);
         assert_eq!(*feed.durable.borrow(), 7);
     }
 
     #[test]
-    fn progress_costs_nothing_where_nobody_follows() {
+    fn progress_costs_nothing_without_followers() {
         let feed = Feed::new();
-        feed.say(|| unreachable!("nobody follows"));
+        feed.publish_progress(|| unreachable!("nobody follows"));
         assert!(feed.progress.get().is_none());
     }
 }

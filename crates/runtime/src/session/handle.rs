@@ -1,4 +1,4 @@
-//! What clients hold of a session.
+//! The handle of a session for clients.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use unisono_context::{CallId, MessageId, RunId, SessionId, TurnId};
 use unisono_session::append::Appended;
 use unisono_session::event::{RequestKey, Work};
 use unisono_session::machine::{Append, Import, NewTurn, Preceding};
-use unisono_session::run::calls::Decision;
+use unisono_session::run::calls::CallDecision;
 use unisono_session::state::EndedTurn;
 use unisono_session::{Input, Refusal, State};
 
@@ -17,47 +17,47 @@ use crate::address::ActorAddress;
 use crate::runtime::{Env, Error};
 use crate::supervisor;
 
-use super::{Events, Following, Msg, Said};
+use super::{Events, Following, Msg, ProgressUpdate};
 
-/// A session that leaves memory or dies this often over one request is not to be had.
-const ASKED_AT_MOST: u32 = 8;
+/// The maximum number of tries of one request, if the session leaves memory or dies each time.
+const REQUEST_TRIES: u32 = 8;
 
-/// What is being done.
+/// Live progress.
 #[derive(Clone, Debug)]
 pub enum Progress {
-    /// An agent's own words.
+    /// A progress report of an agent.
     Run {
         /// Its run.
         run: RunId,
-        /// Its words.
+        /// Its text.
         text: Arc<str>,
     },
-    /// A piece of the reply that the model of a run is giving.
-    Piece {
+    /// The next part of a reply of a run's model.
+    TextDelta {
         /// The run.
         run: RunId,
-        /// What comes next of it.
+        /// The new text.
         text: Arc<str>,
     },
-    /// How a compaction step goes on.
+    /// The progress of a compaction step.
     Compaction {
         /// The turn.
         turn: TurnId,
-        /// What is being done, or what did not work.
+        /// The current action, or the problem.
         text: Arc<str>,
-        /// Whether something did not work.
+        /// Whether it is a problem.
         trouble: bool,
     },
 }
 
-/// Where a session is found.
+/// The address of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) address: ActorAddress<Msg>,
     pub(crate) permits: Arc<Semaphore>,
 }
 
-/// A session, live or not: a request to one that left memory brings it back.
+/// A session, live or not: a request to a session that left memory loads it again.
 #[derive(Clone, Debug)]
 pub struct Handle {
     id: SessionId,
@@ -91,44 +91,44 @@ impl Handle {
     /// Waits until the session has left memory, and its supervisor has forgotten it.
     #[cfg(test)]
     pub(crate) async fn left_memory(&self) {
-        self.address.given_up().await;
+        self.address.closed().await;
     }
 
     pub(crate) async fn import(&self, import: Import) -> Result<(), Error> {
         self.request(Input::Import(import)).await
     }
 
-    /// Hands in a turn. On disk when it returns; handing the same turn in again changes nothing.
+    /// Accepts a turn. On disk when it returns; repeating the same turn changes nothing.
     ///
     /// # Errors
-    /// The turn is refused, too many requests or runs of its agents wait, or the store fails.
+    /// The turn is refused, too many requests or runs of its agents are waiting, or the store
+    /// fails.
     pub async fn accept(&self, turn: NewTurn) -> Result<(), Error> {
         if matches!(turn.work, Work::Answer { .. }) {
-            self.has_room(&turn)?;
+            self.check_queues(&turn)?;
         }
         self.request(Input::Accept(Box::new(turn))).await
     }
 
-    /// The same under a key: asked again under it, the turn that it was first given to is kept.
-    /// Gives the turn that is kept.
+    /// The same under a key: if the key is repeated, the first turn is kept. Returns the kept turn.
     ///
     /// # Errors
-    /// Something else was asked for under the key, or as [`Handle::accept`].
+    /// The key was used with another request, or see [`Handle::accept`].
     pub async fn accept_keyed(&self, key: RequestKey, turn: NewTurn) -> Result<TurnId, Error> {
         if matches!(turn.work, Work::Answer { .. }) {
-            self.has_room(&turn)?;
+            self.check_queues(&turn)?;
         }
         let (id, name) = (turn.id, key.name.clone());
         let turn = Box::new(turn);
         self.request(Input::AcceptKeyed { key, turn }).await?;
-        self.kept(id, name).await
+        self.kept_turn(id, name).await
     }
 
-    /// Hands in a turn behind messages that are appended with it, under a key or without. All of it
-    /// is on disk when it returns; where it is refused, nothing. Gives the turn that is kept.
+    /// Accepts a turn after messages that are appended with it, optionally under a key. All of it
+    /// is on disk when it returns; after a refusal, nothing is. Returns the kept turn.
     ///
     /// # Errors
-    /// The branch does not end where the messages begin or is busy, or as
+    /// The branch does not end where the messages begin or is busy, or see
     /// [`Handle::accept_keyed`].
     pub async fn accept_after(
         &self,
@@ -136,7 +136,7 @@ impl Handle {
         key: Option<RequestKey>,
         turn: NewTurn,
     ) -> Result<TurnId, Error> {
-        self.has_room(&turn)?;
+        self.check_queues(&turn)?;
         let (id, name) = (turn.id, key.as_ref().map(|key| key.name.clone()));
         let turn = Box::new(turn);
         self.request(Input::AcceptAfter {
@@ -146,24 +146,24 @@ impl Handle {
         })
         .await?;
         match name {
-            Some(name) => self.kept(id, name).await,
+            Some(name) => self.kept_turn(id, name).await,
             None => Ok(id),
         }
     }
 
-    /// The turn that a key stands for, else the one of that id.
-    async fn kept(&self, id: TurnId, name: Arc<str>) -> Result<TurnId, Error> {
-        let look = move |state: &State| state.keyed(&name).map(|(_, turn)| turn);
+    /// The turn of a key, otherwise the turn with this id.
+    async fn kept_turn(&self, id: TurnId, name: Arc<str>) -> Result<TurnId, Error> {
+        let look = move |state: &State| state.turn_by_key(&name).map(|(_, turn)| turn);
         Ok(self.inspect(look).await?.unwrap_or(id))
     }
 
-    /// The turn that was handed in under a key before, if one was.
+    /// The turn that was accepted under a key, if there is one.
     ///
     /// # Errors
-    /// Something else was asked for under the key, or the session cannot be opened.
-    pub async fn keyed(&self, key: &RequestKey) -> Result<Option<TurnId>, Error> {
+    /// The key was used with another request, or the session cannot be opened.
+    pub async fn turn_by_key(&self, key: &RequestKey) -> Result<Option<TurnId>, Error> {
         let name = key.name.clone();
-        let look = move |state: &State| state.keyed(&name);
+        let look = move |state: &State| state.turn_by_key(&name);
         match self.inspect(look).await? {
             Some((request, _)) if request != key.request => {
                 Err(Refusal::KeyReused(key.name.clone()).into())
@@ -172,12 +172,12 @@ impl Handle {
         }
     }
 
-    /// Whether the agents that surely work in a turn take more runs.
-    fn has_room(&self, turn: &NewTurn) -> Result<(), Error> {
+    /// Checks that the agents that certainly work in a turn accept more runs.
+    fn check_queues(&self, turn: &NewTurn) -> Result<(), Error> {
         let delegates = turn.team.delegates.iter().map(|delegate| &delegate.agent);
         let mut agents = std::iter::once(&turn.team.lead).chain(delegates);
         let full = agents.find_map(|agent| {
-            let pool = self.env.pools.of(agent)?;
+            let pool = self.env.pools.get(agent)?;
             Some((agent.id.clone(), pool.gauge.full_for()?))
         });
         full.map_or(Ok(()), |(agent, wait)| {
@@ -188,11 +188,11 @@ impl Handle {
         })
     }
 
-    /// Appends a message without a turn. On disk when it returns; where a turn is open on its
-    /// branch, it stands there once that has ended. Gives where it is.
+    /// Appends a message without a turn. On disk when it returns; if a turn is open on its branch,
+    /// the message is appended at its end. Returns the position of the message.
     ///
     /// # Errors
-    /// It is refused, something else was asked for under its key, or the store fails.
+    /// It is refused, its key was used with another request, or the store fails.
     pub async fn append(&self, new: Append) -> Result<Appended, Error> {
         let (id, key) = (new.message.id, new.key.clone());
         self.request(Input::Append(new)).await?;
@@ -200,7 +200,7 @@ impl Handle {
             .await
     }
 
-    /// Stops a turn and its runs. On disk when it returns.
+    /// Cancels a turn and its runs. On disk when it returns.
     ///
     /// # Errors
     /// The turn is not open, or the store fails.
@@ -208,8 +208,8 @@ impl Handle {
         self.request(Input::Cancel { turn }).await
     }
 
-    /// Stops a run and what it gave to others; the turn goes on without it, unless it is the
-    /// lead's. On disk when it returns.
+    /// Cancels a run and its descendants; the turn continues without it, unless it is the lead's
+    /// run. On disk when it returns.
     ///
     /// # Errors
     /// The run is not open, or the store fails.
@@ -217,15 +217,15 @@ impl Handle {
         self.request(Input::CancelRun { run }).await
     }
 
-    /// Takes what a person decided about a call that waits for them. On disk when it returns.
+    /// Records a person's decision about a waiting call. On disk when it returns.
     ///
     /// # Errors
-    /// No such call waits, it was decided about before, or the store fails.
-    pub async fn decide(&self, call: CallId, decision: Decision) -> Result<(), Error> {
+    /// No such call waits, it was already decided, or the store fails.
+    pub async fn decide(&self, call: CallId, decision: CallDecision) -> Result<(), Error> {
         self.request(Input::Decide { call, decision }).await
     }
 
-    /// Starts a branch at a message, or sets it there.
+    /// Creates a branch at a message, or moves it there.
     ///
     /// # Errors
     /// The message does not exist, the branch is busy, or the store fails.
@@ -237,8 +237,8 @@ impl Handle {
         .await
     }
 
-    /// Pins messages of a branch, or takes their pins away: a pinned message always stands
-    /// verbatim. On disk when it returns.
+    /// Pins or unpins messages of a branch: a pinned message always stays verbatim. On disk when it
+    /// returns.
     ///
     /// # Errors
     /// A message is not on the branch, or the store fails.
@@ -256,7 +256,7 @@ impl Handle {
         .await
     }
 
-    /// Lets the current topic of a branch end.
+    /// Ends the current topic of a branch.
     ///
     /// # Errors
     /// There is no topic to end, the branch is busy or unknown, or the store fails.
@@ -265,9 +265,9 @@ impl Handle {
         self.request(Input::Seal { branch }).await
     }
 
-    /// Changes the session's own settings, which count for turns that are accepted from now on: by
-    /// key, dotted, as on a command line; without a value it has none of its own any more. What they
-    /// mean is not looked at. On disk when it returns.
+    /// Changes the session's overrides of settings, for turns that are accepted from now on, by
+    /// dotted key; without a value the override is removed. The values are not interpreted. On disk
+    /// when it returns.
     ///
     /// # Errors
     /// The store fails.
@@ -280,11 +280,12 @@ impl Handle {
     /// # Errors
     /// There is no such turn, or the session is gone.
     pub async fn wait(&self, turn: TurnId) -> Result<EndedTurn, Error> {
-        self.ask(|reply| Msg::Wait { turn, reply }).await?
+        self.request_reply(|reply| Msg::Wait { turn, reply })
+            .await?
     }
 
-    /// Looks at the session's state, inside its actor: keep it short. It is told what was seen once
-    /// all of that is on disk.
+    /// Inspects the session's state inside its actor: keep it short. Returns after everything that
+    /// was seen is on disk.
     ///
     /// # Errors
     /// The session cannot be opened.
@@ -301,12 +302,12 @@ impl Handle {
             };
             Msg::Inspect(Box::new(look), reply)
         };
-        self.ask(make).await??;
+        self.request_reply(make).await??;
         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.take().ok_or(Error::Unavailable("session"))
     }
 
-    /// The session's durable events after sequence number `after` (0: all), and those to come.
+    /// The session's durable events after sequence number `after` (0: all), and later ones.
     ///
     /// # Errors
     /// There is no such session any more, or the store fails.
@@ -314,19 +315,22 @@ impl Handle {
         Ok(self.follow(after).await?.0)
     }
 
-    /// The same, and what is being done from now on. That is lossy: a slow listener misses some.
-    /// Both end when the session is deleted. Following a session does not keep it in memory.
+    /// The same, and progress from now on. Progress is lossy: a slow receiver misses some. Both end
+    /// when the session is deleted. Following a session does not keep it in memory.
     ///
     /// # Errors
     /// There is no such session any more, or the store fails.
-    pub async fn follow(&self, after: u64) -> Result<(Events, broadcast::Receiver<Said>), Error> {
+    pub async fn follow(
+        &self,
+        after: u64,
+    ) -> Result<(Events, broadcast::Receiver<ProgressUpdate>), Error> {
         let (feed, following) = supervisor::follow(&self.supervisor, self.id).await?;
         if *following.durable.borrow() == 0 {
             // It is not in memory, or is being loaded.
             let engine = self.env.journal.engine();
             let known = engine.session(self.id.into()).await?;
             let known = known.ok_or(Error::UnknownSession(self.id))?;
-            feed.is_durable(known.last_seq);
+            feed.set_durable(known.last_seq);
         }
         let Following {
             durable,
@@ -340,18 +344,18 @@ impl Handle {
     async fn request(&self, input: Input) -> Result<(), Error> {
         let permit = self.permits.try_acquire();
         let _permit = permit.map_err(|_| Error::Busy(self.id))?;
-        self.ask(|reply| Msg::Request {
+        self.request_reply(|reply| Msg::Request {
             input: input.clone(),
             reply,
         })
         .await?
     }
 
-    /// Asks the session. One that left memory, or died over the question, is brought back and
-    /// asked again: every request may be made twice.
-    async fn ask<T>(&self, make: impl Fn(oneshot::Sender<T>) -> Msg) -> Result<T, Error> {
+    /// Sends a request to the session. A session that left memory, or died during the request, is
+    /// loaded and gets it again: every request may be made twice.
+    async fn request_reply<T>(&self, make: impl Fn(oneshot::Sender<T>) -> Msg) -> Result<T, Error> {
         let mut address = self.address.clone();
-        for _ in 0..ASKED_AT_MOST {
+        for _ in 0..REQUEST_TRIES {
             let (reply, answer) = oneshot::channel();
             if address.send(make(reply)).await.is_ok()
                 && let Ok(answer) = answer.await

@@ -1,4 +1,4 @@
-//! When a session leaves memory: it has no work for some time, or others need the room.
+//! Decides when a session leaves memory: it has been idle for some time, or others need the space.
 
 use std::time::Duration;
 
@@ -17,23 +17,23 @@ impl State {
     pub(super) fn is_idle(&self, limit: Duration) -> bool {
         match &self.phase {
             Phase::Live(live) => live.is_idle(limit),
-            Phase::Shown(shown) => !shown.is_kept(),
+            Phase::ReadOnly(shown) => !shown.is_kept(),
             Phase::Broken(_) => true,
             Phase::Loading => false,
         }
     }
 
-    /// Says what it holds; where that is too much together with others, some have to leave.
+    /// Updates its size; if all sessions together are too large, some have to leave.
     pub(super) fn weigh(&mut self) {
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
         let residence = &self.args.residence;
-        residence.holds(live.weight.update(live.machine.state().tree()));
-        residence.works(live.machine.state().has_work());
+        residence.set_bytes(live.weight.update(live.machine.state().tree()));
+        residence.set_working(live.machine.state().has_work());
         let env = &self.args.env;
         if env.resident.bytes() > env.options.resident.bytes {
-            // A tree that is stopping has no more room to make.
+            // A stopping tree makes no space.
             let _ = self.args.supervisor.send_message(supervisor::Msg::MakeRoom);
         }
     }
@@ -42,7 +42,7 @@ impl State {
         let (myself, after) = (myself.clone(), self.args.env.options.passivate_after);
         tokio::spawn(async move {
             tokio::time::sleep(after).await;
-            // Gone already: nothing to check.
+            // Already gone: nothing to check.
             let _ = myself.send_message(Msg::CheckIdle);
         });
     }

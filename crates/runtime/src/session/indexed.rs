@@ -1,4 +1,4 @@
-//! What the search index is told: the messages that are on disk, once each.
+//! Passes the messages that are on disk to the search index, once each.
 
 use std::collections::VecDeque;
 
@@ -6,18 +6,18 @@ use unisono_context::{SessionId, Tree};
 use unisono_search::{Committed, Placed, Search};
 use unisono_session::State;
 
-/// How far a session's messages were told. After a session was loaded all of them are told with the
-/// first commit: the index knows which it has.
+/// The messages that were passed to the index. After a session was loaded, all of them are passed
+/// with the first commit: the index knows which ones it has.
 #[derive(Debug, Default)]
 pub(super) struct Indexed {
-    /// Messages told.
+    /// The number of passed messages.
     messages: usize,
-    /// How many messages there were when so many events were decided; ascending in both.
+    /// The number of messages after this number of events; ascending in both.
     grown: VecDeque<(u64, usize)>,
 }
 
 impl Indexed {
-    /// Notes how many messages there are once so many events are decided.
+    /// Records the number of messages after this number of events.
     pub(super) fn decided(&mut self, events: u64, tree: &Tree) {
         let last = self.grown.back().map_or(self.messages, |(_, len)| *len);
         if tree.len() > last {
@@ -25,7 +25,7 @@ impl Indexed {
         }
     }
 
-    /// Tells of the messages that are on disk once so many events are.
+    /// Passes on the messages that are on disk with this number of events.
     pub(super) fn committed(
         &mut self,
         search: &Search,

@@ -1,21 +1,22 @@
-//! A session of a store that several programs use: it may be another one's.
+//! A session of a store that several programs use: another program may own it.
 
 use super::{Phase, State};
 use crate::runtime::Error;
 use crate::supervisor;
 
 impl State {
-    /// Another program works on it, or may: who asked already is told, who asks later has it claimed.
+    /// Another program owns the session, or may own it: current callers get the error, later ones
+    /// have it claimed.
     pub(super) fn lose(&mut self, error: Error) {
         self.phase = Phase::Broken(error);
         let forget = supervisor::Msg::Forget(self.args.id);
-        // A tree that is stopping forgets it in any case.
+        // A stopping tree forgets it in any case.
         let _ = self.args.supervisor.send_message(forget);
     }
 
-    /// Whether others may take this program to be gone. If they do, it is about to forget its sessions,
-    /// and to open those again that are still its own.
-    pub(super) fn may_be_elsewhere(&self) -> bool {
+    /// Whether other programs may take over this one's sessions. In that case it is about to forget
+    /// its sessions, and to open again those that it still owns.
+    pub(super) fn may_be_taken_over(&self) -> bool {
         let cluster = self.args.env.journal.cluster();
         cluster.is_some_and(|cluster| !cluster.holds_lease())
     }

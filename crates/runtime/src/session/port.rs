@@ -7,36 +7,36 @@ use tokio::sync::{oneshot, watch};
 use unisono_context::tokens::Count;
 use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId, SessionId};
 use unisono_search::{Branch, Search};
-use unisono_session::budget::Ask;
+use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
-use unisono_session::run::{Cause, Spent, Step, ToolResult};
-use unisono_session::state::Acts;
+use unisono_session::run::{RunCause, Spent, Step, ToolResult};
+use unisono_session::state::StepLocation;
 use unisono_session::trace::AnsweredCalls;
 use unisono_session::{Fact, Input, State as SessionState};
 use unisono_store::Journal;
 
 use crate::agent::Failure;
 use crate::runtime::{Env, Error};
-use crate::session_port::{Later, Recalled, SessionPort};
+use crate::session_port::{PortFuture, Recalled, SessionPort};
 use crate::tokenizer;
 
-use super::budget_queue::Asking;
+use super::budget_queue::QueuedCall;
 use super::effects::{count_surely, feed};
-use super::elsewhere::{self, Allowed, Place, Reach};
-use super::rounds::{self, Of, Round};
+use super::elsewhere::{self, MessagePlace, ReadAccess, RecallScope};
+use super::rounds::{self, Round, RoundKind};
 use super::{Args, Feed, Msg, Progress};
 
-/// Events read at a time when an agent asks for the steps of another.
+/// Events per page when an agent reads the steps of another one.
 const STEPS_PAGE: usize = 256;
 
 /// An agent's port to the session that dispatched it.
 pub(super) struct ActorPort {
     id: SessionId,
-    /// Not kept alive: a request that somebody remembers has a line, too.
+    /// Weak: a request that is kept somewhere has a port, too.
     env: Weak<Env>,
     session: ActorRef<Msg>,
     search: Search,
-    reach: Reach,
+    reach: RecallScope,
     tokenizer: tokenizer::Handle,
     feed: Arc<Feed>,
 }
@@ -54,34 +54,34 @@ impl ActorPort {
         }
     }
 
-    /// Looks at the session's state, also at what is not on disk yet: what a run does next is written
-    /// after what it saw.
+    /// Inspects the session's state, including events that are not on disk yet: the next step of
+    /// the run is written after them.
     fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(&SessionState) -> T + Send + 'static,
-    ) -> Later<'_, Result<T, Failure>> {
-        let (tell, seen) = oneshot::channel();
+    ) -> PortFuture<'_, Result<T, Failure>> {
+        let (sender, seen) = oneshot::channel();
         let (reply, looked) = oneshot::channel();
         // The run may have ended meanwhile.
-        let look = move |state: &SessionState| drop(tell.send(look(state)));
+        let look = move |state: &SessionState| drop(sender.send(look(state)));
         let sent = self.session.send_message(Msg::Peek(Box::new(look), reply));
         Box::pin(async move {
             sent.map_err(|_| gone())?;
             let looked = looked.await.map_err(|_| gone())?;
-            looked.map_err(|error| Failure::new(Cause::Panic, error.to_string()))?;
+            looked.map_err(|error| Failure::new(RunCause::Panic, error.to_string()))?;
             seen.await.map_err(|_| gone())
         })
     }
 
-    /// Begins a round and waits for what comes of it.
+    /// Begins a round and waits for its results.
     fn round(
         &self,
         input: Input,
         round: Round,
         held: watch::Sender<bool>,
-    ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
+    ) -> PortFuture<'_, Result<Vec<ToolResult>, Failure>> {
         let (results, ended) = oneshot::channel();
-        let reply = rounds::Reply { results, held };
+        let reply = rounds::RoundReply { results, held };
         let sent = self.session.send_message(Msg::Round {
             input,
             round,
@@ -94,13 +94,17 @@ impl ActorPort {
     }
 }
 
-/// The steps of a run, read from where they are.
-async fn steps(journal: &Journal, id: SessionId, acts: Acts) -> Result<Vec<Arc<Step>>, Failure> {
+/// The steps of a run, read from their location.
+async fn steps(
+    journal: &Journal,
+    id: SessionId,
+    acts: StepLocation,
+) -> Result<Vec<Arc<Step>>, Failure> {
     let (mut steps, mut next) = (Vec::new(), acts.first);
     let mut answered = AnsweredCalls::default();
     while next <= acts.last {
         let page = journal.read(id, next, STEPS_PAGE).await;
-        let page = page.map_err(|error| Failure::new(Cause::Panic, error.to_string()))?;
+        let page = page.map_err(|error| Failure::new(RunCause::Panic, error.to_string()))?;
         let Some((last, _)) = page.last() else {
             break;
         };
@@ -119,18 +123,23 @@ async fn steps(journal: &Journal, id: SessionId, acts: Acts) -> Result<Vec<Arc<S
 }
 
 fn gone() -> Failure {
-    Failure::new(Cause::Panic, "the session is gone")
+    Failure::new(RunCause::Panic, "the session is gone")
 }
 
 impl SessionPort for ActorPort {
-    fn step(&self, run: RunId, attempt: u32, step: Arc<Step>) -> Later<'_, Result<(), Failure>> {
+    fn step(
+        &self,
+        run: RunId,
+        attempt: u32,
+        step: Arc<Step>,
+    ) -> PortFuture<'_, Result<(), Failure>> {
         let (reply, durable) = oneshot::channel();
         let input = Input::RunStepped { run, attempt, step };
         let sent = self.session.send_message(Msg::Request { input, reply });
         Box::pin(async move {
             sent.map_err(|_| gone())?;
             let stored: Result<(), Error> = durable.await.map_err(|_| gone())?;
-            stored.map_err(|error| Failure::new(Cause::Panic, error.to_string()))
+            stored.map_err(|error| Failure::new(RunCause::Panic, error.to_string()))
         })
     }
 
@@ -140,15 +149,19 @@ impl SessionPort for ActorPort {
         attempt: u32,
         round: u32,
         calls: Vec<DelegateCall>,
-    ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
-        let (number, of) = (round, Of::Tasks);
+    ) -> PortFuture<'_, Result<Vec<ToolResult>, Failure>> {
+        let (number, kind) = (round, RoundKind::Tasks);
         let input = Input::Delegate {
             run,
             attempt,
             round,
             calls,
         };
-        self.round(input, Round { run, number, of }, watch::Sender::new(false))
+        self.round(
+            input,
+            Round { run, number, kind },
+            watch::Sender::new(false),
+        )
     }
 
     fn call_tools(
@@ -158,25 +171,25 @@ impl SessionPort for ActorPort {
         round: u32,
         calls: Vec<NewCall>,
         held: watch::Sender<bool>,
-    ) -> Later<'_, Result<Vec<ToolResult>, Failure>> {
-        let (number, of) = (round, Of::Calls);
+    ) -> PortFuture<'_, Result<Vec<ToolResult>, Failure>> {
+        let (number, kind) = (round, RoundKind::Calls);
         let input = Input::CallTools {
             run,
             attempt,
             round,
             calls,
         };
-        self.round(input, Round { run, number, of }, held)
+        self.round(input, Round { run, number, kind }, held)
     }
 
     fn reserve(
         &self,
         run: RunId,
         attempt: u32,
-        ask: Ask,
-    ) -> Later<'_, Result<Option<Arc<str>>, Failure>> {
+        ask: ReservationRequest,
+    ) -> PortFuture<'_, Result<Option<Arc<str>>, Failure>> {
         let (reply, granted) = oneshot::channel();
-        let asking = Asking {
+        let asking = QueuedCall {
             run,
             attempt,
             ask,
@@ -209,7 +222,7 @@ impl SessionPort for ActorPort {
         feed(&self.session, paid);
     }
 
-    fn count(&self, texts: Vec<String>, encoding: Encoding) -> Later<'_, Vec<Count>> {
+    fn count(&self, texts: Vec<String>, encoding: Encoding) -> PortFuture<'_, Vec<Count>> {
         Box::pin(count_surely(&self.tokenizer, texts, encoding))
     }
 
@@ -217,7 +230,7 @@ impl SessionPort for ActorPort {
         &self,
         head: MessageId,
         ordinal: Ordinal,
-    ) -> Later<'_, Result<Option<Arc<Message>>, Failure>> {
+    ) -> PortFuture<'_, Result<Option<Arc<Message>>, Failure>> {
         self.look(move |state| Some(state.tree().at(head, ordinal)?.message.clone()))
     }
 
@@ -225,18 +238,18 @@ impl SessionPort for ActorPort {
         &self,
         run: RunId,
         name: String,
-    ) -> Later<'_, Result<Option<Arc<str>>, Failure>> {
-        self.look(move |state| state.handed(run, &name))
+    ) -> PortFuture<'_, Result<Option<Arc<str>>, Failure>> {
+        self.look(move |state| state.result_by_name(run, &name))
     }
 
     fn read_steps(
         &self,
         head: MessageId,
         ordinal: Ordinal,
-    ) -> Later<'_, Result<Vec<Arc<Step>>, Failure>> {
+    ) -> PortFuture<'_, Result<Vec<Arc<Step>>, Failure>> {
         let acts = self.look(move |state| {
             let written = state.tree().at(head, ordinal)?;
-            state.acts(written.message.id)
+            state.step_location(written.message.id)
         });
         Box::pin(async move {
             match acts.await? {
@@ -254,11 +267,11 @@ impl SessionPort for ActorPort {
         head: MessageId,
         text: String,
         limit: usize,
-    ) -> Later<'_, Result<Result<Recalled, String>, Failure>> {
+    ) -> PortFuture<'_, Result<Result<Recalled, String>, Failure>> {
         let (id, reach) = (self.id, self.reach);
         let seen = self.look(move |state| {
             let branch = Branch::new(id, state.tree(), head);
-            (branch, Allowed::of(reach, id, state))
+            (branch, ReadAccess::new(reach, id, state))
         });
         Box::pin(async move {
             let (branch, allowed) = seen.await?;
@@ -280,12 +293,12 @@ impl SessionPort for ActorPort {
         })
     }
 
-    fn read_elsewhere(
+    fn read_outside_message(
         &self,
-        place: Place,
-    ) -> Later<'_, Result<Result<Arc<Message>, String>, Failure>> {
+        place: MessagePlace,
+    ) -> PortFuture<'_, Result<Result<Arc<Message>, String>, Failure>> {
         let (id, reach) = (self.id, self.reach);
-        let allowed = self.look(move |state| Allowed::of(reach, id, state));
+        let allowed = self.look(move |state| ReadAccess::new(reach, id, state));
         Box::pin(async move {
             Ok(match allowed.await? {
                 Some(allowed) => elsewhere::read(&self.env, allowed, place).await,
@@ -295,13 +308,13 @@ impl SessionPort for ActorPort {
     }
 
     fn progress(&self, run: RunId, text: Arc<str>) {
-        self.feed.say(|| Progress::Run { run, text });
+        self.feed.publish_progress(|| Progress::Run { run, text });
     }
 
-    fn piece(&self, run: RunId, piece: &str) {
-        self.feed.say(|| {
+    fn text_delta(&self, run: RunId, piece: &str) {
+        self.feed.publish_progress(|| {
             let text = piece.into();
-            Progress::Piece { run, text }
+            Progress::TextDelta { run, text }
         });
     }
 }

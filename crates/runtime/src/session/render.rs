@@ -1,4 +1,4 @@
-//! Rendering a frozen context: once for all agents that read the same bytes.
+//! Renders a frozen context: once for all agents that read the same bytes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use unisono_model::catalogue::EXTRACTIVE;
 use unisono_model::language::Models;
 use unisono_model::prompt::{self, Group, Prefix, Shared};
 use unisono_session::Definition;
-use unisono_session::agent::Kind;
+use unisono_session::agent::AgentKind;
 use unisono_session::pending_effects::RenderRequest;
 
 use crate::agent;
 
-/// A context of at most so many tokens is rendered by the session itself, in less time than it
-/// takes to have it done by another thread.
-const SHORT: Tokens = Tokens(4_096);
+/// The maximum size of a context that the session renders itself, which is faster than using
+/// another thread.
+const SHORT_CONTEXT: Tokens = Tokens(4_096);
 
-/// Whether a context is that short.
+/// Whether a context is that small.
 pub(crate) fn is_short(snapshot: &Snapshot) -> bool {
     let counts = snapshot.counts();
     let known = counts.iter().next();
-    known.is_some_and(|(_, count)| count.tokens <= SHORT)
+    known.is_some_and(|(_, count)| count.tokens <= SHORT_CONTEXT)
 }
 
 /// One rendering per audience; its agents share the bytes.
@@ -29,7 +29,7 @@ pub(crate) fn groups(request: &RenderRequest, models: &Models) -> HashMap<Digest
     let mut rendered: Vec<(Audience, Prefix)> = Vec::new();
     let mut prefixes = HashMap::new();
     for (digest, definition) in &request.definitions {
-        let audience = Audience::of(definition);
+        let audience = Audience::for_agent(definition);
         let known = rendered.iter().find(|(known, _)| *known == audience);
         let prefix = match known {
             Some((_, prefix)) => prefix.clone(),
@@ -44,21 +44,26 @@ pub(crate) fn groups(request: &RenderRequest, models: &Models) -> HashMap<Digest
     prefixes
 }
 
-/// What agents have in common that share a rendering: who reads it, and what it depends on. The
-/// choice of tools is in no rendering: it is in what a cache is known by (`cache_warming::Key`).
+/// The common properties of agents that share a rendering: the model, and everything on which the
+/// rendering depends. No rendering contains the choice of tools: it is part of the cache key
+/// (`cache_warming::Key`).
 #[derive(PartialEq)]
 struct Audience {
-    /// The model; none for programs and the embedded model, which are given the native rendering.
+    /// The model; none for programs and the embedded model, which get the native rendering.
     model: Option<Arc<str>>,
     group: Group,
     output_schema: Option<Arc<str>>,
 }
 
 impl Audience {
-    fn of(definition: &Definition) -> Audience {
+    fn for_agent(definition: &Definition) -> Audience {
         let program = matches!(
             definition.kind,
-            Kind::Command(_) | Kind::Http(_) | Kind::A2a(_) | Kind::Acp(_) | Kind::Pipeline
+            AgentKind::Command(_)
+                | AgentKind::Http(_)
+                | AgentKind::A2a(_)
+                | AgentKind::Acp(_)
+                | AgentKind::Pipeline
         );
         let native = program || &*definition.model == EXTRACTIVE;
         Audience {
@@ -68,7 +73,7 @@ impl Audience {
         }
     }
 
-    /// The context as they read it. A model that nobody has is told of when it is asked.
+    /// The context in the form for these agents. An unknown model is reported when it is called.
     fn render(&self, snapshot: &Snapshot, models: &Models) -> Prefix {
         let model = self.model.as_ref().and_then(|name| models.get(name).ok());
         let shared = Shared {
@@ -86,7 +91,7 @@ impl Audience {
 
 #[cfg(test)]
 mod tests {
-    //! Tests of which agents share a rendering.
+    //! Agents that share a rendering.
 
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -97,7 +102,7 @@ mod tests {
     use super::*;
     use crate::agent::fixture::{Attempt, sh};
 
-    /// A model with a rendering of its own.
+    /// A model with its own rendering.
     struct Reader {
         name: &'static str,
         renderings: Arc<AtomicU32>,
@@ -131,35 +136,35 @@ mod tests {
         let models = Models::default()
             .with("a/1", reader("one"))
             .with("a/2", reader("two"));
-        let attempt = Attempt::new(Kind::Llm, &["hello"]);
-        let agent = |id: &str, model: &str, kind: Kind| {
+        let attempt = Attempt::new(AgentKind::Llm, &["hello"]);
+        let agent = |id: &str, model: &str, kind: AgentKind| {
             let mut definition = attempt.definition.clone();
             definition.id = unisono_context::AgentId::new(id);
             definition.model = model.into();
             definition.kind = kind;
             definition
         };
-        let mut with_schema = agent("schema", "a/1", Kind::Llm);
+        let mut with_schema = agent("schema", "a/1", AgentKind::Llm);
         with_schema.output_schema = Some("{}".into());
         let definitions = vec![
-            agent("first", "a/1", Kind::Llm),
-            agent("second", "a/1", Kind::Llm),
-            agent("custom", "a/1", Kind::Custom("own".into())),
-            agent("other", "a/2", Kind::Llm),
+            agent("first", "a/1", AgentKind::Llm),
+            agent("second", "a/1", AgentKind::Llm),
+            agent("custom", "a/1", AgentKind::Custom("own".into())),
+            agent("other", "a/2", AgentKind::Llm),
             with_schema,
-            agent("offline", EXTRACTIVE, Kind::Llm),
-            agent("program", "a/1", Kind::Command(sh("true"))),
+            agent("offline", EXTRACTIVE, AgentKind::Llm),
+            agent("program", "a/1", AgentKind::Command(sh("true"))),
             Definition {
                 prefix: PrefixMode::Own,
-                ..agent("own", "a/1", Kind::Llm)
+                ..agent("own", "a/1", AgentKind::Llm)
             },
             Definition {
                 context: ContextMode::TaskOnly,
-                ..agent("task", "a/1", Kind::Llm)
+                ..agent("task", "a/1", AgentKind::Llm)
             },
             Definition {
                 context: ContextMode::TaskOnly,
-                ..agent("errand", "a/1", Kind::Llm)
+                ..agent("errand", "a/1", AgentKind::Llm)
             },
         ];
         let digests: Vec<Digest> = definitions.iter().map(Definition::digest).collect();
@@ -173,7 +178,7 @@ mod tests {
         };
         let rendered = groups(&request, &models);
         let text = |at: usize| String::from_utf8_lossy(rendered[&digests[at]].bytes()).into_owned();
-        let tools = crate::tools::specs(crate::Reach::Branch).len();
+        let tools = crate::tools::specs(crate::RecallScope::Branch).len();
         assert_eq!(text(0), format!("one none {tools}"));
         assert_eq!(text(3), format!("two none {tools}"));
         assert_eq!(text(4), format!("one {{}} {tools}"));

@@ -1,5 +1,5 @@
-//! Agents that wait for what they gave to others, or for tools they called: each is told as soon
-//! as the last of it is done with and that is on disk.
+//! Agents that wait for delegated tasks or tool calls: each is notified as soon as its round has
+//! ended and that is on disk.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use ractor::ActorRef;
 use tokio::sync::{oneshot, watch};
 use unisono_context::RunId;
 use unisono_session::event::{HookPoint, RunRole};
-use unisono_session::run::calls::Calling;
-use unisono_session::run::{Cause, Delegation, ToolResult};
+use unisono_session::run::calls::CallRoundStatus;
+use unisono_session::run::{DelegationStatus, RunCause, ToolResult};
 use unisono_session::{Event, Fact, Input, State as SessionState};
 
 use crate::agent::Failure;
@@ -16,54 +16,54 @@ use crate::runtime::Error;
 
 use super::{Msg, Phase, State};
 
-/// Who is told what came of a round.
-pub(crate) struct Reply {
+/// The channel for the results of a round.
+pub(crate) struct RoundReply {
     pub(crate) results: oneshot::Sender<Result<Vec<ToolResult>, Failure>>,
-    /// Whether nothing is done but to wait for a person.
+    /// Whether all remaining calls wait for a person.
     pub(crate) held: watch::Sender<bool>,
 }
 
-/// What an agent waits for.
+/// A round for which an agent waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Round {
     pub(crate) run: RunId,
     pub(crate) number: u32,
-    pub(crate) of: Of,
+    pub(crate) kind: RoundKind,
 }
 
-/// What a round consists of.
+/// The kind of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Of {
-    /// Tasks for other agents.
+pub(crate) enum RoundKind {
+    /// Delegated tasks.
     Tasks,
-    /// Calls of tools.
+    /// Tool calls.
     Calls,
 }
 
-/// How a round stands.
+/// The state of a round.
 enum RoundStatus {
     Unknown,
-    UnderWay { held: bool },
+    InProgress { held: bool },
     Ended(Vec<ToolResult>),
 }
 
-/// Those who wait. One attempt of a run is under way at a time: a later one takes the place of
-/// an earlier one that nobody listens to any more.
+/// Waiting agents. One attempt of a run is in progress at a time: a later one replaces an earlier
+/// one that nobody waits for any more.
 #[derive(Default)]
 pub(super) struct Rounds {
-    waiting: BTreeMap<Round, Reply>,
-    /// Told when the journal is on disk up to that event.
-    ended: Vec<(u64, Reply, Vec<ToolResult>)>,
+    waiting: BTreeMap<Round, RoundReply>,
+    /// Results that are sent when the journal is on disk up to this event.
+    ended: Vec<(u64, RoundReply, Vec<ToolResult>)>,
 }
 
 impl State {
-    /// Takes what begins a round; the reply waits until the last of it is done.
+    /// Handles an input that begins a round; the reply waits until the round has ended.
     pub(super) fn on_round(
         &mut self,
         myself: &ActorRef<Msg>,
         input: Input,
         round: Round,
-        reply: Reply,
+        reply: RoundReply,
     ) {
         match self.decide(input) {
             Ok(reaction) => self.react(myself, reaction),
@@ -72,48 +72,48 @@ impl State {
         if let Phase::Live(live) = &mut self.phase {
             let (state, decided) = (live.machine.state(), live.decided);
             live.rounds.wait(state, round, decided, reply);
-            live.rounds.durable(live.outbox.durable());
+            live.rounds.on_durable(live.outbox.durable());
         }
     }
 }
 
 impl Round {
     fn status(&self, state: &SessionState) -> RoundStatus {
-        match self.of {
-            Of::Tasks => match state.delegation(self.run, self.number) {
-                Delegation::Unknown => RoundStatus::Unknown,
-                Delegation::UnderWay => RoundStatus::UnderWay { held: false },
-                Delegation::Ended(results) => RoundStatus::Ended(results),
+        match self.kind {
+            RoundKind::Tasks => match state.delegation_status(self.run, self.number) {
+                DelegationStatus::Unknown => RoundStatus::Unknown,
+                DelegationStatus::InProgress => RoundStatus::InProgress { held: false },
+                DelegationStatus::Ended(results) => RoundStatus::Ended(results),
             },
-            Of::Calls => match state.calling(self.run, self.number) {
-                Calling::Unknown => RoundStatus::Unknown,
-                Calling::UnderWay { held } => RoundStatus::UnderWay { held },
-                Calling::Ended(results) => RoundStatus::Ended(results),
+            RoundKind::Calls => match state.call_round_status(self.run, self.number) {
+                CallRoundStatus::Unknown => RoundStatus::Unknown,
+                CallRoundStatus::InProgress { held } => RoundStatus::InProgress { held },
+                CallRoundStatus::Ended(results) => RoundStatus::Ended(results),
             },
         }
     }
 }
 
 impl Rounds {
-    /// Registers somebody who waits for a round.
-    fn wait(&mut self, state: &SessionState, round: Round, decided: u64, reply: Reply) {
+    /// Registers an agent that waits for a round.
+    fn wait(&mut self, state: &SessionState, round: Round, decided: u64, reply: RoundReply) {
         match round.status(state) {
-            RoundStatus::UnderWay { held } => {
+            RoundStatus::InProgress { held } => {
                 reply.held.send_replace(held);
                 self.waiting.insert(round, reply);
             }
             RoundStatus::Ended(results) => self.ended.push((decided, reply, results)),
             RoundStatus::Unknown => {
-                let failure = Failure::new(Cause::Panic, "the run is not under way any more");
-                // Its attempt has been given up already.
+                let failure = Failure::new(RunCause::Panic, "the run has ended");
+                // Its attempt has already been cancelled.
                 let _ = reply.results.send(Err(failure));
             }
         }
     }
 
-    /// Looks at what was decided: a round whose last part ended is over, and who has ended itself
-    /// waits for nothing.
-    pub(super) fn decided(&mut self, state: &SessionState, events: &[Event], decided: u64) {
+    /// Checks new events: a round whose last part ended is complete, and an ended run waits for
+    /// nothing.
+    pub(super) fn on_decided(&mut self, state: &SessionState, events: &[Event], decided: u64) {
         for event in events {
             if self.waiting.is_empty() {
                 return;
@@ -123,21 +123,21 @@ impl Rounds {
                     self.waiting.retain(|round, _| round.run != *run);
                     let role = state.run(*run).map(|run| run.role);
                     if let Some(RunRole::Child { parent, round, .. }) = role {
-                        let (run, number, of) = (parent, round, Of::Tasks);
-                        self.look(state, Round { run, number, of }, decided);
+                        let (run, number, kind) = (parent, round, RoundKind::Tasks);
+                        self.look(state, Round { run, number, kind }, decided);
                     }
                 }
                 Fact::ToolStarted { call }
                 | Fact::ToolEnded { call, .. }
                 | Fact::ToolInDoubt { call }
                 | Fact::ToolDecided { call, .. } => {
-                    let (run, number, of) = (call.run, call.round, Of::Calls);
-                    self.look(state, Round { run, number, of }, decided);
+                    let (run, number, kind) = (call.run, call.round, RoundKind::Calls);
+                    self.look(state, Round { run, number, kind }, decided);
                 }
                 Fact::HookAnswered { place, .. } => {
                     if let HookPoint::Call(call) = place.point {
-                        let (run, number, of) = (call.run, call.round, Of::Calls);
-                        self.look(state, Round { run, number, of }, decided);
+                        let (run, number, kind) = (call.run, call.round, RoundKind::Calls);
+                        self.look(state, Round { run, number, kind }, decided);
                     }
                 }
                 _ => {}
@@ -148,7 +148,7 @@ impl Rounds {
     fn look(&mut self, state: &SessionState, round: Round, decided: u64) {
         match round.status(state) {
             RoundStatus::Unknown => {}
-            RoundStatus::UnderWay { held } => {
+            RoundStatus::InProgress { held } => {
                 if let Some(reply) = self.waiting.get(&round) {
                     reply.held.send_replace(held);
                 }
@@ -161,19 +161,19 @@ impl Rounds {
         }
     }
 
-    /// The journal is on disk up to there: tells those whose round is.
-    pub(super) fn durable(&mut self, durable: u64) {
+    /// The journal is on disk up to this event: sends the results of the rounds before it.
+    pub(super) fn on_durable(&mut self, durable: u64) {
         if self.ended.is_empty() {
             return;
         }
         let ready = self.ended.extract_if(.., |(seq, _, _)| *seq <= durable);
         for (_, reply, results) in ready {
-            // The attempt may have been given up.
+            // The attempt may have been cancelled.
             let _ = reply.results.send(Ok(results));
         }
     }
 
-    /// Fails everybody who waits.
+    /// Fails all waiting agents.
     pub(super) fn refuse(&mut self, error: &Error) {
         let ended = self.ended.drain(..).map(|(_, reply, _)| reply);
         let waiting = std::mem::take(&mut self.waiting).into_values();
@@ -184,5 +184,5 @@ impl Rounds {
 }
 
 fn lost(error: &Error) -> Failure {
-    Failure::new(Cause::Panic, error.to_string())
+    Failure::new(RunCause::Panic, error.to_string())
 }

@@ -1,5 +1,5 @@
-//! Stopping or allowing work of a session that nobody works on: it is only journaled, nothing is
-//! started.
+//! Cancels or permits work of a session that is not live: the decision is only journaled, nothing
+//! is started.
 
 use unisono_context::SessionId;
 use unisono_session::Input;
@@ -11,11 +11,11 @@ use crate::runtime::Error;
 use super::Phase;
 use super::commit::{self, Loaded};
 
-/// Records that a turn ([`Input::Cancel`]) or a run ([`Input::CancelRun`]) is stopped, or what a
-/// person decided about a call ([`Input::Decide`]), or changed of its settings ([`Input::Set`]),
-/// or a message that is appended without a turn ([`Input::Append`]), with all that follows from it. What is open besides stays so and goes on when the session is
-/// opened.
-/// The journal must be this process's alone: whoever else works on the session is fenced.
+/// Records that a turn ([`Input::Cancel`]) or a run ([`Input::CancelRun`]) is cancelled, a person's
+/// decision about a call ([`Input::Decide`]), a change of overrides ([`Input::Set`]), or a message
+/// that is appended without a turn ([`Input::Append`]), with all consequences. Everything else that
+/// is open stays so and continues when the session is opened. The journal must belong to this
+/// process alone: any other writer of the session is fenced.
 ///
 /// # Errors
 /// It is not open, or the journal cannot be read or written.
@@ -25,13 +25,13 @@ pub async fn settle(journal: &Journal, session: SessionId, input: Input) -> Resu
     }
     let (mut live, recovered) = match commit::load(journal, session, &Phase::Loading).await? {
         Loaded::Live(live, recovered) => (live, recovered),
-        Loaded::Shown(shown) => return Err(shown.why),
-        Loaded::Still => return Err(Error::Unavailable("session")),
+        Loaded::ReadOnly(shown) => return Err(shown.why),
+        Loaded::Unchanged => return Err(Error::Unavailable("session")),
     };
     let decided = live.machine.handle(input, clock::now())?;
     let events = [recovered.events, decided.events].concat();
     if events.is_empty() {
-        // It is so already.
+        // It is already so.
         return Ok(());
     }
     let (epoch, durable) = (live.epoch, live.outbox.durable());

@@ -1,14 +1,14 @@
-//! How much memory a session takes, about: its messages, which are nearly all of it.
+//! The approximate memory use of a session: its messages, which are nearly all of it.
 
 use unisono_context::Tree;
 use unisono_context::message::Part;
 
-/// What a session takes without any message.
+/// The memory use of a session without messages.
 const SESSION_BYTES: u64 = 16 * 1024;
-/// What a message takes besides its texts.
+/// The memory use of a message without its texts.
 const MESSAGE_BYTES: u64 = 1_024;
 
-/// The sum so far. Messages are never altered, so each is looked at once.
+/// The sum so far. Messages never change, so each is added once.
 #[derive(Debug, Default)]
 pub(super) struct Weight {
     messages: usize,
@@ -16,7 +16,7 @@ pub(super) struct Weight {
 }
 
 impl Weight {
-    /// Bytes of a session with that tree, which only grows.
+    /// The size in bytes of a session with this tree, which only grows.
     pub(super) fn update(&mut self, tree: &Tree) -> u64 {
         for node in tree.iter().skip(self.messages) {
             let texts = node.message.parts.iter().map(text_bytes).sum::<usize>();

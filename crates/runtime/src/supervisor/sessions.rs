@@ -1,4 +1,4 @@
-//! The sessions in memory: who follows them, who leaves, and what is forgotten.
+//! The sessions in memory: their followers, the sessions that leave, and those that are forgotten.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use super::{Child, State};
 use crate::residence;
 use crate::session::{self, Feed, Following};
 
-/// Feeds beyond those of live sessions, after which those that nobody follows are looked for.
+/// The number of feeds of sessions that are not live above which unused feeds are removed.
 const STALE_FEEDS: usize = 64;
 
 impl State {
-    /// What is told of a session; kept as long as it is live or somebody follows it.
+    /// The feed of a session; kept as long as it is live or followed.
     pub(super) fn feed(&mut self, id: SessionId) -> Arc<Feed> {
         if self.feeds.len() > 2 * self.sessions.len() + STALE_FEEDS {
             let live = &self.sessions;
@@ -29,48 +29,50 @@ impl State {
         (feed, following)
     }
 
-    /// Has sessions leave memory where there are too many, or they hold too much.
+    /// Has sessions leave memory if there are too many, or they are too large.
     pub(super) fn make_room(&self) {
         let bounds = self.env.options.resident;
         if self.sessions.len() <= bounds.sessions && self.env.resident.bytes() <= bounds.bytes {
             return;
         }
         let live = self.sessions.iter();
-        let live: Vec<_> = live.map(|(id, one)| (*id, one.residence.look())).collect();
-        for id in residence::leaving(&live, bounds) {
+        let live: Vec<_> = live
+            .map(|(id, one)| (*id, one.residence.to_resident()))
+            .collect();
+        for id in residence::select_leaving(&live, bounds) {
             if let Some(live) = self.sessions.get(&id) {
-                // One that is gone has left already.
+                // A session that has ended has already left.
                 let _ = live.registration.address().send_now(session::Msg::Leave);
             }
         }
     }
 
-    /// The session is not there any more, nor is what is told of it.
+    /// The session does not exist any more, and neither does its feed.
     pub(super) fn on_forget(&mut self, id: SessionId) {
         self.feeds.remove(&id);
         let child = Child::Session(id);
         self.histories.remove(&child);
         self.actors.retain(|_, known| *known != child);
         if let Some(live) = self.sessions.remove(&id) {
-            // One that is gone has left already.
+            // A session that has ended has already left.
             let _ = live.registration.address().send_now(session::Msg::Forget);
         }
     }
 
-    /// None of the sessions is this program's any more.
+    /// This program owns none of its sessions any more.
     pub(super) fn on_forget_all(&mut self) {
         let ids: Vec<SessionId> = self.feeds.keys().copied().collect();
         ids.into_iter().for_each(|id| self.on_forget(id));
     }
 
-    /// How many sessions have open turns.
+    /// The number of sessions with open turns.
     pub(super) fn working(&self) -> usize {
         let live = self.sessions.values();
         live.filter(|one| one.residence.is_working()).count()
     }
 
     /// A session has left memory.
-    pub(super) fn on_left(&mut self, id: SessionId) {
+    pub(super) fn on_session_left(&mut self, id: SessionId) {
         self.sessions.remove(&id);
         if self.feeds.get(&id).is_some_and(|feed| !feed.is_followed()) {
             self.feeds.remove(&id);

@@ -1,4 +1,4 @@
-//! Calls of tools that whoever asked has lent: they make them, with what the run ends with.
+//! Calls of client tools: the client makes them after the run has ended with them.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use unisono_session::run::{Reply, Stop, ToolCall};
 use super::{outside, spec};
 use crate::agent::Ctx;
 
-/// What a model is told that called lent tools, and one of them wrongly.
-pub(super) const BESIDE_A_WRONG_ONE: &str =
+/// The result of a client tool call beside an invalid one, for the model.
+pub(super) const INVALID_SIBLING: &str =
     "[not made: another call of the same reply was wrong; mend that one and make both again]";
 
-/// The calls of a reply that are left to whoever asked, with ids of their own; none where the run
-/// goes on. What the model called of its own tools beside them is not made: it sees only these
-/// calls when it goes on, and can call again. One that does not fit its tool's schema, or
-/// that the reply was cut off in, is the model's to mend first.
-pub(crate) fn handed_over(reply: &Reply, replies: u32, ctx: &Ctx) -> Option<Vec<ToolCall>> {
+/// The calls of a reply that are left to the client, with new ids; none if the run continues. Calls
+/// of the agent's own tools beside them are not made: when the model continues it sees only these
+/// calls, and can repeat the others. A call that does not fit its tool's schema, or in which the
+/// reply was cut off, must be corrected by the model first.
+pub(crate) fn client_calls(reply: &Reply, replies: u32, ctx: &Ctx) -> Option<Vec<ToolCall>> {
     let client_options = &ctx.assignment().client_options;
     if reply.stop == Stop::Refused {
         return None;
     }
-    let whole = super::whole(reply);
+    let whole = super::complete_calls(reply);
     let called = reply.calls.iter().enumerate();
     let called = called.filter(|(_, call)| client_options.has(&call.name));
     let most = if client_options.one { 1 } else { usize::MAX };
@@ -30,7 +30,7 @@ pub(crate) fn handed_over(reply: &Reply, replies: u32, ctx: &Ctx) -> Option<Vec<
         if at >= whole {
             return None;
         }
-        let checked = outside::checked(call, spec(&call.name, ctx).ok()?).ok()?;
+        let checked = outside::check_call(call, spec(&call.name, ctx).ok()?).ok()?;
         let place = CallPlace {
             run: ctx.run(),
             round: replies + 1,

@@ -1,5 +1,5 @@
-//! Calls of tools that are not built in: checked against what the model was told of them, before
-//! anybody is asked.
+//! Calls of tools that are not built in: validated against the specification in the prompt before
+//! anything else.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use unisono_session::run::ToolCall;
 
 use crate::schema::faults;
 
-/// The call, if its arguments fit the tool's schema; or what is wrong with them.
-pub(super) fn checked(call: &ToolCall, tool: &ToolSpec) -> Result<NewCall, String> {
+/// The call, if its arguments fit the tool's schema; otherwise the faults.
+pub(super) fn check_call(call: &ToolCall, tool: &ToolSpec) -> Result<NewCall, String> {
     let name = &call.name;
-    // Some models write nothing where there are no arguments.
+    // Some models write nothing if there are no arguments.
     let text = match call.arguments.trim() {
         "" => "{}",
         text => text,
@@ -40,7 +40,7 @@ pub(super) fn checked(call: &ToolCall, tool: &ToolSpec) -> Result<NewCall, Strin
     })
 }
 
-/// Each value as text under the names that lead to it; those of a list under one name.
+/// Each value as text under its dotted path; all values of a list have the same path.
 fn flatten(path: &str, value: &Value, into: &mut Vec<(Arc<str>, Arc<str>)>) {
     match value {
         Value::Object(members) => {
@@ -62,7 +62,7 @@ fn flatten(path: &str, value: &Value, into: &mut Vec<(Arc<str>, Arc<str>)>) {
 
 #[cfg(test)]
 mod tests {
-    //! Arguments that fit, and what is said of those that do not.
+    //! Valid arguments, and the errors of others.
 
     use super::*;
 
@@ -79,11 +79,11 @@ mod tests {
             description: "".into(),
             input_schema: schema.into(),
         };
-        checked(&call, &tool)
+        check_call(&call, &tool)
     }
 
     #[test]
-    fn what_does_not_fit_is_told_to_the_model() {
+    fn invalid_arguments_are_reported_to_the_model() {
         for (arguments, says) in [
             ("{", "are not JSON"),
             ("[1]", "are not a JSON object"),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_cannot_be_used_lets_all_pass() {
+    fn an_unusable_schema_accepts_everything() {
         for schema in [
             "",
             "7",

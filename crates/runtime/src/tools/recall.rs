@@ -1,9 +1,9 @@
-//! The tool `recall`: messages by number, or those that fit some words best.
+//! The tool `recall`: returns messages by number, or those that match some words best.
 //!
-//! What is found is bound to the branch and to where its context was frozen, so a call has the same
-//! result whenever it is made, whatever was said meanwhile. It is cited by number, with the messages
-//! around it, and stays within a bound of tokens. Where the runtime lets agents see more than their
-//! branch ([`crate::Reach`]), what is found beside it follows.
+//! Matches depend only on the branch and the frozen head, so a call has the same result at any
+//! time. They are cited by number, with the messages around them, within a maximum number of
+//! tokens. If the scope is larger than the branch ([`crate::RecallScope`]), matches outside it
+//! follow.
 
 use std::fmt::Write as _;
 
@@ -14,22 +14,24 @@ use unisono_search::{Recalled as OnBranch, excerpt};
 use unisono_session::state::MAIN;
 
 use crate::agent::{Ctx, Failure};
-use crate::session::{Elsewhere, Place};
+use crate::session::{MessagePlace, OutsideMessage};
 use crate::session_port::Recalled;
 
 use super::{
-    MAX_CHARS, Outcome, READ_MESSAGE, RECALL, heading, no_message, one, parse, shown, steps,
+    MAX_CHARS, Outcome, READ_MESSAGE, RECALL, format_message, heading, no_message, paged_message,
+    parse, steps,
 };
 
-/// The most messages one call gives by number.
+/// The maximum number of messages of one call by number.
 const MAX_MESSAGES: u32 = 50;
-/// The most messages one search gives.
+/// The maximum number of messages of one search.
 const MAX_FOUND: usize = 20;
-/// What a search gives at most, in tokens of the agent's model, the note at its end aside.
+/// The maximum size of a search result, in tokens of the agent's model, without the note at its
+/// end.
 const MAX_TOKENS: Tokens = Tokens(2_000);
-/// Characters of a message that was found.
+/// The number of characters of a matching message.
 const EXCERPT_CHARS: usize = 600;
-/// Characters of the messages before and after it.
+/// The number of characters of the messages before and after it.
 const NEIGHBOUR_CHARS: usize = 160;
 
 #[derive(Deserialize)]
@@ -56,22 +58,22 @@ pub(super) async fn recall(arguments: &str, ctx: &Ctx) -> Result<Outcome, Failur
     if session.is_some() || branch.is_some() {
         return elsewhere(&asked, ctx).await;
     }
-    match asked.what() {
-        Some(What::Steps(n, skip)) => steps::of_message(n, skip, ctx).await,
-        Some(What::Words(text)) => match number(&text) {
+    match asked.target() {
+        Some(RecallTarget::Steps(n, skip)) => steps::read_steps(n, skip, ctx).await,
+        Some(RecallTarget::Words(text)) => match number(&text) {
             Some(n) => by_number(n, ctx).await,
             None => search(text.trim(), ctx).await,
         },
-        Some(What::Message(n)) => by_number(n, ctx).await,
-        Some(What::Range(from, to)) => range(from, to, ctx).await,
+        Some(RecallTarget::Message(n)) => by_number(n, ctx).await,
+        Some(RecallTarget::Range(from, to)) => read_range(from, to, ctx).await,
         None => Ok(Err(format!(
             r#"{RECALL} takes one of {{"query":"words"}}, {{"n":12}}, {{"n":12,"steps":true}}, {{"from":1,"to":9}} with `from` not after `to`"#
         ))),
     }
 }
 
-/// What is asked for.
-enum What {
+/// The requested messages.
+enum RecallTarget {
     Words(String),
     Message(u32),
     Steps(u32, usize),
@@ -79,15 +81,15 @@ enum What {
 }
 
 impl Recall {
-    /// None where the arguments do not go together.
-    fn what(&self) -> Option<What> {
+    /// None if the arguments contradict each other.
+    fn target(&self) -> Option<RecallTarget> {
         let by_number = (self.n, self.from, self.to);
         match (&self.query, by_number, self.steps, self.skip) {
-            (Some(text), (None, None, None), false, 0) => Some(What::Words(text.clone())),
-            (None, (Some(n), None, None), true, skip) => Some(What::Steps(n, skip)),
-            (None, (Some(n), None, None), false, 0) => Some(What::Message(n)),
+            (Some(text), (None, None, None), false, 0) => Some(RecallTarget::Words(text.clone())),
+            (None, (Some(n), None, None), true, skip) => Some(RecallTarget::Steps(n, skip)),
+            (None, (Some(n), None, None), false, 0) => Some(RecallTarget::Message(n)),
             (None, (None, Some(from), Some(to)), false, 0) if from <= to => {
-                Some(What::Range(from, to))
+                Some(RecallTarget::Range(from, to))
             }
             _ => None,
         }
@@ -96,7 +98,7 @@ impl Recall {
 
 /// A message of another branch, or of another session.
 async fn elsewhere(asked: &Recall, ctx: &Ctx) -> Result<Outcome, Failure> {
-    let Some(What::Message(n)) = asked.what() else {
+    let Some(RecallTarget::Message(n)) = asked.target() else {
         let one = r#"{"session":"…","n":12} or {"branch":"…","n":12}"#;
         return Ok(Err(format!(
             "of other sessions and branches {RECALL} reads one message: {one}"
@@ -107,23 +109,23 @@ async fn elsewhere(asked: &Recall, ctx: &Ctx) -> Result<Outcome, Failure> {
         Ok(session) => session,
         Err(_) => return Ok(Err("`session` is the whole id of a session".to_owned())),
     };
-    let place = Place {
+    let place = MessagePlace {
         session,
         branch: asked.branch.clone().unwrap_or_else(|| MAIN.to_owned()),
         ordinal: Ordinal(n),
     };
-    let message = ctx.read_elsewhere(place).await?;
-    Ok(message.and_then(|message| one(&message, 0)))
+    let message = ctx.read_outside_message(place).await?;
+    Ok(message.and_then(|message| paged_message(&message, 0)))
 }
 
-/// The number that masks name messages by: `#12`.
+/// The number by which masks refer to messages: `#12`.
 fn number(text: &str) -> Option<u32> {
     text.trim().strip_prefix('#')?.parse().ok()
 }
 
 async fn by_number(n: u32, ctx: &Ctx) -> Result<Outcome, Failure> {
     let message = ctx.read_message(Ordinal(n)).await?;
-    Ok(message.map_or_else(|| Err(no_message(n)), |message| one(&message, 0)))
+    Ok(message.map_or_else(|| Err(no_message(n)), |message| paged_message(&message, 0)))
 }
 
 async fn search(text: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
@@ -143,17 +145,17 @@ async fn search(text: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
     }
     let mut blocks = Vec::new();
     for ordinal in &on_branch.messages {
-        let found = block(*ordinal, &on_branch, ctx).await?;
+        let found = format_found(*ordinal, &on_branch, ctx).await?;
         blocks.extend(found.map(|text| (text, Some(*ordinal))));
     }
     let beside = elsewhere.iter().map(|found| {
-        let text = beside(found, &on_branch.stems);
+        let text = format_outside_message(found, &on_branch.stems);
         (text, None)
     });
     blocks.extend(beside);
     let texts = blocks.iter().map(|(text, _)| text.clone()).collect();
     let counts = ctx.count(texts).await;
-    let (mut out, mut used, mut given) = (how(&on_branch), Tokens::ZERO, 0);
+    let (mut out, mut used, mut given) = (format_cited_line(&on_branch), Tokens::ZERO, 0);
     for ((block, _), tokens) in blocks.iter().zip(counts) {
         used = Tokens(used.0.saturating_add(tokens.0));
         if used > MAX_TOKENS && given > 0 {
@@ -163,12 +165,12 @@ async fn search(text: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
         out.push_str(block);
         given += 1;
     }
-    out.push_str(&rest(&blocks, given));
+    out.push_str(&format_rest(&blocks, given));
     Ok(Ok(out))
 }
 
-/// How one reads on, and what there was no room for.
-fn rest(blocks: &[(String, Option<Ordinal>)], given: usize) -> String {
+/// A note about the omitted matches, and how to read on.
+fn format_rest(blocks: &[(String, Option<Ordinal>)], given: usize) -> String {
     let (shown, left) = blocks.split_at(given);
     let mut notes = Vec::new();
     if let Some(first) = shown.iter().find_map(|(_, ordinal)| *ordinal) {
@@ -204,8 +206,8 @@ fn nothing(text: &str, recalled: &OnBranch) -> String {
     )
 }
 
-/// A message that was found outside the branch, with the one before it.
-fn beside(found: &Elsewhere, stems: &[String]) -> String {
+/// A matching message outside the branch, with the one before it.
+fn format_outside_message(found: &OutsideMessage, stems: &[String]) -> String {
     let message = &found.message;
     let mut call = String::new();
     let mut place = match &found.session {
@@ -235,16 +237,16 @@ fn beside(found: &Elsewhere, stems: &[String]) -> String {
     out
 }
 
-/// What was found, in a line.
-fn how(recalled: &OnBranch) -> String {
+/// The search and its matches, in one line.
+fn format_cited_line(recalled: &OnBranch) -> String {
     match &recalled.nowhere[..] {
         [] => "[found, the best first]".to_owned(),
         nowhere => format!("[found, the best first; nowhere: {}]", nowhere.join(", ")),
     }
 }
 
-/// A message that was found, with those around it that were not.
-async fn block(
+/// A matching message, with its neighbours that do not match.
+async fn format_found(
     ordinal: Ordinal,
     recalled: &OnBranch,
     ctx: &Ctx,
@@ -270,8 +272,8 @@ async fn block(
     Ok(Some(out))
 }
 
-/// Whole messages from `from` on, as many as fit; the first may be cut.
-async fn range(from: u32, to: u32, ctx: &Ctx) -> Result<Outcome, Failure> {
+/// Complete messages from `from` on, as many as fit; the first may be cut.
+async fn read_range(from: u32, to: u32, ctx: &Ctx) -> Result<Outcome, Failure> {
     let last = to.min(from.saturating_add(MAX_MESSAGES - 1));
     let (mut out, mut room) = (String::new(), MAX_CHARS);
     for n in from..=last {
@@ -283,14 +285,14 @@ async fn range(from: u32, to: u32, ctx: &Ctx) -> Result<Outcome, Failure> {
             return Ok(Ok(out));
         };
         if n == from {
-            out = match one(&message, 0) {
+            out = match paged_message(&message, 0) {
                 Ok(text) => text,
                 wrong => return Ok(wrong),
             };
             room = room.saturating_sub(out.chars().count());
             continue;
         }
-        let text = shown(&message);
+        let text = format_message(&message);
         let chars = text.chars().count();
         if chars > room {
             return Ok(Ok(with_rest(out, n, to)));

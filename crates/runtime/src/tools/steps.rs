@@ -1,5 +1,5 @@
-//! What the agent did that wrote a message, as another agent reads it. Its reasoning is nobody's
-//! but its own.
+//! The steps of the agent that wrote a message, as a text for another agent. Its reasoning is not
+//! shown to others.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use unisono_session::run::{Step, ToolCall};
 
 use crate::agent::{Ctx, Failure};
 
-use super::{Outcome, RECALL, heading, no_message, piece};
+use super::{Outcome, RECALL, heading, no_message, paged_text};
 
 /// The steps behind message `n`, or as much of them as fits.
-pub(super) async fn of_message(n: u32, skip: usize, ctx: &Ctx) -> Result<Outcome, Failure> {
+pub(super) async fn read_steps(n: u32, skip: usize, ctx: &Ctx) -> Result<Outcome, Failure> {
     let ordinal = Ordinal(n);
     let Some(message) = ctx.read_message(ordinal).await? else {
         return Ok(Err(no_message(n)));
@@ -29,19 +29,19 @@ pub(super) async fn of_message(n: u32, skip: usize, ctx: &Ctx) -> Result<Outcome
         describe_steps(&steps)
     );
     let next = |end| format!(r#"{RECALL} {{"n":{n},"steps":true,"skip":{end}}}"#);
-    Ok(piece(&text, ordinal, skip, next))
+    Ok(paged_text(&text, ordinal, skip, next))
 }
 
 fn describe_steps(steps: &[Arc<Step>]) -> String {
     let mut out = String::new();
     let mut asked: &[ToolCall] = &[];
-    let told = |step: &&Arc<Step>| {
+    let is_shown = |step: &&Arc<Step>| {
         matches!(
             ***step,
             Step::Model(_) | Step::Tools(_) | Step::Named { .. }
         )
     };
-    for (number, step) in (1..).zip(steps.iter().filter(told)) {
+    for (number, step) in (1..).zip(steps.iter().filter(is_shown)) {
         let _ = write!(out, "\n\n{number}. ");
         match &**step {
             Step::Model(reply) => {

@@ -1,6 +1,6 @@
-//! Tests of the built-in tools.
+//! The built-in tools.
 
-use unisono_session::agent::Kind;
+use unisono_session::agent::AgentKind;
 use unisono_session::run::Step;
 use unisono_session::state::CallCap;
 
@@ -18,12 +18,12 @@ async fn ask(attempt: &Attempt, name: &str, arguments: &str) -> ToolResult {
 }
 
 fn attempt(texts: &[&str]) -> Attempt {
-    Attempt::new(Kind::Llm, texts)
+    Attempt::new(AgentKind::Llm, texts)
 }
 
 #[test]
 fn schemas_are_json_and_sorted_by_name() {
-    let specs = specs(crate::Reach::Branch);
+    let specs = specs(crate::RecallScope::Branch);
     assert!(specs.is_sorted_by(|a, b| a.name < b.name));
     for spec in &specs {
         let schema: serde_json::Value = serde_json::from_str(&spec.input_schema).unwrap();
@@ -61,7 +61,7 @@ async fn reads_messages_by_number() {
 }
 
 #[tokio::test]
-async fn what_the_model_gets_wrong_is_told_to_the_model() {
+async fn errors_of_the_model_are_reported_to_the_model() {
     let attempt = attempt(&["one", "two"]);
     let too_long = format!("{{\"query\":\"{}\"}}", "word ".repeat(80_000));
     for (name, arguments, says) in [
@@ -106,7 +106,7 @@ async fn what_the_model_gets_wrong_is_told_to_the_model() {
     }
 }
 
-/// A reply that calls these tools and ends so.
+/// A reply with these tool calls and this end.
 fn reply(stop: Stop, calls: &[(&str, &str)]) -> Reply {
     let calls = calls.iter().enumerate().map(|(at, call)| ToolCall {
         id: format!("c{at}").into(),
@@ -121,7 +121,7 @@ fn reply(stop: Stop, calls: &[(&str, &str)]) -> Reply {
 }
 
 #[tokio::test]
-async fn a_call_that_its_reply_was_cut_off_in_is_not_made() {
+async fn a_call_in_which_the_reply_was_cut_off_is_not_made() {
     let mut attempt = attempt(&["one", "two"]);
     attempt.definition.tools.push("notes".into());
     attempt.client_options.tools.push("notes".into());
@@ -143,18 +143,21 @@ async fn a_call_that_its_reply_was_cut_off_in_is_not_made() {
             "{arguments}"
         );
         assert_eq!(results[1].result.is_error, !is_whole, "{arguments}");
-        // Whoever asked is not given it either, and the model makes all of them again.
+        // The client does not get it either, and the model makes all of them again.
         let client_options = [("notes", r#"{"a":1}"#), ("notes", arguments)];
         let cut = reply(Stop::CutOff, &client_options);
-        assert_eq!(handed_over(&cut, 1, &ctx).is_some(), is_whole);
-        let told = call_all_of(&cut, 1, &ctx).await.unwrap();
-        assert!(told.iter().all(|told| told.result.is_error), "{told:?}");
+        assert_eq!(client_calls(&cut, 1, &ctx).is_some(), is_whole);
+        let outcomes = call_all_of(&cut, 1, &ctx).await.unwrap();
+        assert!(
+            outcomes.iter().all(|outcome| outcome.result.is_error),
+            "{outcomes:?}"
+        );
     }
-    // One that the model was done with may have none.
+    // A complete call may have no arguments.
     let done = reply(Stop::Complete, &[("notes", "{}")]);
-    assert!(handed_over(&done, 1, &ctx).is_some());
+    assert!(client_calls(&done, 1, &ctx).is_some());
     let before = reply(Stop::CutOff, &[("notes", "{}"), ("notes", r#"{"a":1}"#)]);
-    assert!(handed_over(&before, 1, &ctx).is_some());
+    assert!(client_calls(&before, 1, &ctx).is_some());
 }
 
 #[tokio::test]
@@ -174,15 +177,15 @@ async fn no_more_calls_are_made_than_a_reply_may_make() {
         &*results[4].result.call_id, "c4",
         "each call has its result"
     );
-    let told = "[not made: one reply may make 2 calls of tools, this one has 5; ";
+    let refusal = "[not made: one reply may make 2 calls of tools, this one has 5; ";
     assert!(
-        results[2].result.content.starts_with(told),
+        results[2].result.content.starts_with(refusal),
         "{}",
         results[2].result.content
     );
     assert_eq!(&*results[3].result.content, "[not made]", "said once");
     assert_eq!(&*results[4].result.content, "[not made]");
-    // What it was cut off in is told apart from what was too many.
+    // The call in which the reply was cut off has another text than excess calls.
     let cut = reply(Stop::CutOff, &[read, read, read, ("read_message", "")]);
     let results = call_all_of(&cut, 1, &ctx).await.unwrap();
     assert!(
@@ -192,7 +195,7 @@ async fn no_more_calls_are_made_than_a_reply_may_make() {
             .starts_with("[not made: one reply")
     );
     assert_eq!(&*results[3].result.content, CUT_OFF);
-    // Tasks for others count like any call.
+    // Delegated tasks count like any call.
     let give = ("delegate", r#"{"agent":"risks","task":"look"}"#);
     let many = reply(Stop::Complete, &[give; 3]);
     let results = call_all_of(&many, 1, &ctx).await.unwrap();
@@ -245,7 +248,7 @@ async fn a_long_message_is_read_in_pieces_that_join() {
 }
 
 #[tokio::test]
-async fn the_steps_behind_a_message_are_told_in_pieces_that_join() {
+async fn the_steps_behind_a_message_are_read_in_parts_that_join() {
     let attempt = attempt(&["one", "two"]);
     let long = "x".repeat(MAX_CHARS);
     let call = |name: &str| ToolCall {
@@ -280,7 +283,7 @@ async fn the_steps_behind_a_message_are_told_in_pieces_that_join() {
         ],
     );
     let first = ask(&attempt, "recall", r#"{"n":2,"steps":true}"#).await;
-    let (told, note) = first.content.rsplit_once("\n[characters ").unwrap();
+    let (text, note) = first.content.rsplit_once("\n[characters ").unwrap();
     let next = format!(r#"recall {{"n":2,"steps":true,"skip":{MAX_CHARS}}} reads on]"#);
     assert!(!first.is_error && note.ends_with(&next), "{note}");
     let next = format!(r#"{{"n":2,"steps":true,"skip":{MAX_CHARS}}}"#);
@@ -289,11 +292,11 @@ async fn the_steps_behind_a_message_are_told_in_pieces_that_join() {
         "#2 assistant, its steps:\n\n1. said nothing\n[calls look {{}}]\n[calls list {{}}]\n\n\
          2. [look gives]\na wall\n[list fails]\nno such place\n\n3. [fetch] [1,2]\n\n4. {long}"
     );
-    assert_eq!(format!("{told}{}", rest.content), expected);
+    assert_eq!(format!("{text}{}", rest.content), expected);
 }
 
 #[tokio::test]
-async fn a_range_is_bounded_and_says_how_to_go_on() {
+async fn a_range_is_limited_and_says_how_to_continue() {
     let text = "x".repeat(MAX_CHARS / 3);
     let wide = ask(&attempt(&[&*text; 9]), "recall", r#"{"from":1,"to":9}"#).await;
     assert!(wide.content.chars().count() < MAX_CHARS + 200);
@@ -360,10 +363,10 @@ async fn words_find_cited_excerpts_with_their_neighbours() {
 }
 
 #[tokio::test]
-async fn what_a_search_gives_is_bounded_in_tokens() {
+async fn a_search_result_is_limited_in_tokens() {
     let text = format!("kestrel {}", "lorem ipsum ".repeat(2_000));
     let found = ask(&attempt(&[&*text; 30]), "recall", r#"{"query":"kestrel"}"#).await;
-    // The fixture counts a token a byte.
+    // The fixture counts one token per byte.
     assert!(found.content.len() < 2_300, "{}", found.content.len());
     assert!(
         found.content.contains("found as well: #"),

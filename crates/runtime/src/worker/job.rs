@@ -1,10 +1,10 @@
-//! What an author's actor is sent: a task, what to work with, and whom to tell how it went.
+//! The message to an author's actor: a task, its context object, and the channel for the result.
 
 use tokio::sync::oneshot;
 
 use crate::agent::{Answer, Ctx, Failure, Task};
 
-/// What the actor of an agent kind is sent.
+/// Messages to the actor of an agent kind.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Msg {
@@ -12,7 +12,7 @@ pub enum Msg {
     Work(Box<Job>),
 }
 
-/// A task that an actor has in its hands. Dropping it says that the task was lost.
+/// A task of an actor. Dropping it reports that the task was lost.
 #[derive(Debug)]
 pub struct Job {
     task: Task,
@@ -29,20 +29,20 @@ impl Job {
         Job { task, ctx, reply }
     }
 
-    /// What is to be done.
+    /// The task.
     pub fn task(&self) -> &Task {
         &self.task
     }
 
-    /// What to work with. [`Ctx::cancelled`] says when nobody waits for the task any more: it was
-    /// cancelled, or its time is over.
+    /// The context object. [`Ctx::cancelled`] is triggered when nobody waits for the task any more:
+    /// it was cancelled, or timed out.
     pub fn ctx(&self) -> &Ctx {
         &self.ctx
     }
 
-    /// Tells how it went. Nobody is told where the task was cancelled meanwhile.
+    /// Returns the result. Ignored if the task was cancelled meanwhile.
     pub fn end(self, result: Result<Answer, Failure>) {
-        // Whoever waited may be gone.
+        // The caller may have ended.
         let _ = self.reply.send(result);
     }
 }

@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 use unisono_api::Code;
 use unisono_api::event::{Event, Progress};
 use unisono_context::{RunId, TurnId};
-use unisono_runtime::{Events, Handle, Progress as Doing, Said, SharedEvent};
+use unisono_runtime::{Events, Handle, Progress as Doing, ProgressUpdate, SharedEvent};
 use unisono_session::event::{HookPoint, OpenedRun};
 use unisono_session::{Event as Recorded, Fact};
 use utoipa_axum::router::OpenApiRouter;
@@ -116,9 +116,9 @@ pub(super) struct Stream {
     session: Handle,
     after: u64,
     events: Events,
-    progress: broadcast::Receiver<Said>,
+    progress: broadcast::Receiver<ProgressUpdate>,
     /// What was said after events that are not told yet.
-    said: Option<Said>,
+    said: Option<ProgressUpdate>,
     reloads: watch::Receiver<Option<Arc<Reload>>>,
     stopping: watch::Receiver<bool>,
     until: Option<TurnId>,
@@ -250,7 +250,7 @@ impl Stream {
                 let named = sse::Event::default().event(event.fact.name());
                 named.data(data).id(seq.to_string())
             }
-            Next::Said(said @ Doing::Piece { .. }) => named("text_delta", &progress(&said)),
+            Next::Said(said @ Doing::TextDelta { .. }) => named("text_delta", &progress(&said)),
             Next::Said(said) => named("progress", &progress(&said)),
             Next::Missed => sse::Event::default().event("missed").data("{}"),
             Next::Agents(reload) => named("agents", &reload_to_api(&reload)),
@@ -291,7 +291,7 @@ pub(super) fn json(data: &impl Serialize) -> String {
 
 fn progress(said: &Doing) -> Progress {
     match said {
-        Doing::Run { run, text } | Doing::Piece { run, text } => Progress {
+        Doing::Run { run, text } | Doing::TextDelta { run, text } => Progress {
             run: Some(run.to_string()),
             turn: None,
             text: text.to_string(),

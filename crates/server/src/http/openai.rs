@@ -312,7 +312,7 @@ async fn prepare(
         None => None,
     };
     if let (Some(session), Some(key)) = (&named, &key)
-        && let Some(known) = session.keyed(key).await?
+        && let Some(known) = session.turn_by_key(key).await?
     {
         return again(shared, session, known, &said);
     }

@@ -149,7 +149,7 @@ pub(super) async fn answer<T: Serialize>(
 ) -> Result<Response, ApiError> {
     let name = ask.key().map(|key| key.name.clone());
     let look = move |state: &SessionState| {
-        let known = name.as_ref().and_then(|name| state.keyed(name));
+        let known = name.as_ref().and_then(|name| state.turn_by_key(name));
         (state.events(), known.map(|(_, turn)| turn))
     };
     let (now, known) = session.inspect(look).await?;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use unisono::short;
 use unisono_api::turn::{Run, Turn};
 use unisono_runtime::Handle;
-use unisono_session::run::calls::Waiting;
+use unisono_session::run::calls::WaitingCall;
 
 use super::asking::value;
 use super::tools::{ASK, COMPACT, DELEGATE};
@@ -63,7 +63,7 @@ pub(super) enum Followed {
 }
 
 impl Followed {
-    pub(super) fn waits(session: &Handle, turn: Turn, waiting: Vec<Waiting>) -> Followed {
+    pub(super) fn waits(session: &Handle, turn: Turn, waiting: Vec<WaitingCall>) -> Followed {
         let Some(first) = waiting.first() else {
             return Followed::Ended(turn);
         };

@@ -61,7 +61,8 @@ pub(super) async fn go_on(
     };
     match session.decide(call, decision).await {
         // Somebody else was faster.
-        Ok(()) | Err(RuntimeError::Refused(Refusal::Decided(_) | Refusal::UnknownCall(_))) => {}
+        Ok(())
+        | Err(RuntimeError::Refused(Refusal::AlreadyDecided(_) | Refusal::UnknownCall(_))) => {}
         Err(error) => return Err(error.to_string()),
     }
     let place = Place {

@@ -15,7 +15,7 @@ use unisono_api::turn::Turn;
 use unisono_context::TurnId;
 use unisono_runtime::{Error as RuntimeError, Handle};
 use unisono_session::Refusal;
-use unisono_session::run::calls::Waiting;
+use unisono_session::run::calls::WaitingCall;
 
 use super::answer::Followed;
 use super::asking::{opened, read, turn_id};
@@ -54,7 +54,7 @@ pub(super) async fn get(
 fn payload(
     session: &Handle,
     turn: Turn,
-    waits: Vec<Waiting>,
+    waits: Vec<WaitingCall>,
     can_ask: bool,
 ) -> Result<(TaskPayload, Option<String>), ErrorData> {
     if turn.state == "cancelled" {
@@ -94,7 +94,8 @@ pub(super) async fn update(
         let Some(decision) = decision else { continue };
         match session.decide(call, decision).await {
             // Somebody else was faster.
-            Ok(()) | Err(RuntimeError::Refused(Refusal::Decided(_) | Refusal::UnknownCall(_))) => {}
+            Ok(())
+            | Err(RuntimeError::Refused(Refusal::AlreadyDecided(_) | Refusal::UnknownCall(_))) => {}
             Err(error) => return Err(failed(error.to_string())),
         }
     }

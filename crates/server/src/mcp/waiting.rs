@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use unisono_context::{CallId, SessionId, TurnId};
 use unisono_runtime::{Error as RuntimeError, Handle};
 use unisono_session::State;
-use unisono_session::run::calls::{Decision, Status, Waiting};
+use unisono_session::run::calls::{CallDecision, CallStatus, WaitingCall};
 
 use super::Server;
 
@@ -59,8 +59,10 @@ pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// The questions about calls that a yes or a no answers, by the calls' ids.
-pub(super) fn questions(waiting: &[Waiting]) -> InputRequests {
-    let held = waiting.iter().filter(|one| one.call.status == Status::Held);
+pub(super) fn questions(waiting: &[WaitingCall]) -> InputRequests {
+    let held = waiting
+        .iter()
+        .filter(|one| one.call.status == CallStatus::AwaitingApproval);
     let asked = held.map(|one| {
         let question = InputRequest::Elicitation(ElicitRequest::new(question_about(one)));
         (one.id.to_string(), question)
@@ -70,10 +72,10 @@ pub(super) fn questions(waiting: &[Waiting]) -> InputRequests {
 
 /// What the answer to one of them decides, if anything.
 pub(super) fn decided(
-    waiting: &[Waiting],
+    waiting: &[WaitingCall],
     key: &str,
     answer: Value,
-) -> Result<(CallId, Option<Decision>), String> {
+) -> Result<(CallId, Option<CallDecision>), String> {
     let found = waiting.iter().find(|one| one.id.to_string() == key);
     let call = found.ok_or_else(|| format!("no call {key:?} waits in this task"))?;
     let answer: ElicitResult = serde_json::from_value(answer)
@@ -90,7 +92,7 @@ pub(super) struct Asked {
 }
 
 /// The calls of a turn that wait for a person.
-pub(super) async fn waiting(session: &Handle, turn: TurnId) -> Result<Vec<Waiting>, String> {
+pub(super) async fn waiting(session: &Handle, turn: TurnId) -> Result<Vec<WaitingCall>, String> {
     let look = session.inspect(move |state| {
         let waiting = state.waiting_calls();
         waiting.filter(|call| call.turn == turn).collect()
@@ -99,14 +101,14 @@ pub(super) async fn waiting(session: &Handle, turn: TurnId) -> Result<Vec<Waitin
 }
 
 /// The first of them that a yes or a no answers.
-pub(super) fn askable(waiting: &[Waiting]) -> Option<&Waiting> {
+pub(super) fn askable(waiting: &[WaitingCall]) -> Option<&WaitingCall> {
     waiting
         .iter()
-        .find(|waiting| waiting.call.status == Status::Held)
+        .find(|waiting| waiting.call.status == CallStatus::AwaitingApproval)
 }
 
 /// The question about a call.
-fn question_about(waiting: &Waiting) -> ElicitRequestParams {
+fn question_about(waiting: &WaitingCall) -> ElicitRequestParams {
     let planned = &waiting.call.planned;
     question_params(waiting.agent.as_str(), &planned.tool, &planned.arguments)
 }
@@ -147,17 +149,17 @@ fn is_approved(answer: &ElicitResult) -> Option<bool> {
 }
 
 /// What was decided; none: nothing was.
-fn decision(answer: &ElicitResult) -> Option<Decision> {
+fn decision(answer: &ElicitResult) -> Option<CallDecision> {
     is_approved(answer).map(|approved| match approved {
-        true => Decision::Approved,
-        false => Decision::Denied { reason: None },
+        true => CallDecision::Approved,
+        false => CallDecision::Denied { reason: None },
     })
 }
 
 /// What came of a question to a client.
 pub(super) enum Reply {
     /// A person decided.
-    Decided(Decision),
+    Decided(CallDecision),
     /// The client did not obtain a decision.
     Nobody,
     /// The call does not wait any more: it was decided elsewhere, its time was over, or its turn
@@ -171,7 +173,7 @@ pub(super) enum Reply {
 /// the question is taken back.
 pub(super) async fn ask_by_request(
     session: &Handle,
-    waiting: &Waiting,
+    waiting: &WaitingCall,
     context: &RequestContext<RoleServer>,
     given_up: impl Future<Output = ()>,
 ) -> Reply {
@@ -222,7 +224,7 @@ async fn settled(session: &Handle, call: CallId) -> Result<(), RuntimeError> {
 }
 
 /// A result that makes the client ask its user about a call and repeat its request.
-pub(super) fn ask_by_answer(session: SessionId, waiting: &Waiting) -> InputRequiredResult {
+pub(super) fn ask_by_answer(session: SessionId, waiting: &WaitingCall) -> InputRequiredResult {
     let question = InputRequest::Elicitation(ElicitRequest::new(question_about(waiting)));
     let asked = Asked {
         session: session.to_string(),
@@ -238,7 +240,7 @@ pub(super) fn ask_by_answer(session: SessionId, waiting: &Waiting) -> InputRequi
 pub(super) fn answered(
     state: &str,
     answers: Option<InputResponses>,
-) -> Result<(Asked, CallId, Option<Decision>), String> {
+) -> Result<(Asked, CallId, Option<CallDecision>), String> {
     let unknown = |_| "`requestState` is not one that was given out".to_owned();
     let asked: Asked = serde_json::from_str(state).map_err(unknown)?;
     let call = asked
@@ -255,13 +257,13 @@ pub(super) fn answered(
 }
 
 /// The instructions for continuing a waiting turn.
-pub(super) fn describe(session: SessionId, turn: TurnId, waiting: &[Waiting]) -> String {
+pub(super) fn describe(session: SessionId, turn: TurnId, waiting: &[WaitingCall]) -> String {
     let mut text = format!("turn {turn} of session {session} waits for a person:\n");
     for one in waiting {
         let (call, agent) = (one.id, &one.agent);
         let (tool, arguments) = (&one.call.planned.tool, &one.call.planned.arguments);
         text += &match one.call.status {
-            Status::InDoubt => format!(
+            CallStatus::InDoubt => format!(
                 "- nobody knows whether call {call} was made: {agent} called {tool} {arguments}. \
                  `unisono approvals settle {call}` with --done, --failed or --repeat says what became of it\n"
             ),
@@ -279,10 +281,10 @@ pub(super) fn describe(session: SessionId, turn: TurnId, waiting: &[Waiting]) ->
 }
 
 /// The same for programs.
-pub(super) fn structured(waiting: &[Waiting]) -> Value {
+pub(super) fn structured(waiting: &[WaitingCall]) -> Value {
     let each = waiting.iter().map(|one| {
         let waits_for = match one.call.status {
-            Status::InDoubt => "in_doubt",
+            CallStatus::InDoubt => "in_doubt",
             _ => "approval",
         };
         json!({

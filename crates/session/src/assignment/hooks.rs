@@ -1,4 +1,4 @@
-//! What a hook is told that is to be asked.
+//! The input of a hook.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use unisono_context::{AgentId, CallId, RunId, SessionId, TurnId};
 
 use crate::event::{HookPlace, HookPoint, Outcome, Work};
 use crate::ids;
-use crate::run::calls::{CallPlace, Status};
+use crate::run::calls::{CallPlace, CallStatus};
 use crate::state::State;
 use crate::tool::{HookEvent, HookRule};
 use crate::turn::Phase;
 
-/// A hook that is to be asked.
+/// A hook to ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookJob {
-    /// About what.
+    /// The subject of the question.
     pub place: HookPlace,
-    /// What a repetition is known by.
+    /// The id under which a repetition of the question is recognised.
     pub id: CallId,
     /// The hook.
     pub hook: Arc<str>,
-    /// When it is asked.
+    /// The event about which it is asked.
     pub event: HookEvent,
     /// The session.
     pub session: SessionId,
@@ -29,11 +29,11 @@ pub struct HookJob {
     pub branch: Arc<str>,
     /// The turn.
     pub turn: TurnId,
-    /// What it is told.
+    /// Its input.
     pub subject: HookSubject,
 }
 
-/// What a hook is told.
+/// The input of a hook, by event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookSubject {
     /// A task.
@@ -42,16 +42,16 @@ pub enum HookSubject {
     Compaction {
         /// Effective tokens before the step.
         tokens: u64,
-        /// The first and the last of the messages that it is about; none: of no messages.
+        /// The first and the last message of the step; none if it has no messages.
         messages: Option<(u32, u32)>,
-        /// The checkpoint that it made, by number.
+        /// The number of the checkpoint that it made.
         checkpoint: Option<u32>,
     },
     /// A call of a tool.
     Call {
         /// Its id.
         call: CallId,
-        /// The run of the agent that makes it.
+        /// The run of the calling agent.
         run: RunId,
         /// The agent.
         agent: AgentId,
@@ -62,9 +62,9 @@ pub enum HookSubject {
     },
     /// How a turn ended.
     End {
-        /// As a turn's state.
+        /// The state of the turn.
         state: &'static str,
-        /// Why it failed.
+        /// The reason of its failure.
         error: Option<Arc<str>>,
         /// The answer.
         answer: Option<Arc<str>>,
@@ -72,23 +72,23 @@ pub enum HookSubject {
 }
 
 impl State {
-    /// Whether something is to be worked on: turns that have not ended, and hooks that are to be told
-    /// of those that have.
+    /// Whether there is unfinished work: open turns, and hooks that have not been asked about ended
+    /// turns.
     pub fn has_work(&self) -> bool {
         self.work_left() > 0
     }
 
-    /// How much that is.
+    /// The number of open turns and of ended turns with pending hooks.
     pub fn work_left(&self) -> usize {
         self.turns.len() + self.ended_hooks.len()
     }
 
-    /// Whether hooks are still to be told of turns that have ended.
-    pub fn tells_hooks(&self) -> bool {
+    /// Whether hooks have not been asked yet about turns that have ended.
+    pub fn has_pending_end_hooks(&self) -> bool {
         !self.ended_hooks.is_empty()
     }
 
-    /// The hook that is to be asked there now; none: it is not.
+    /// The hook that is due at this place; none if no hook is due.
     pub(crate) fn hook_due(&self, place: HookPlace) -> Option<&HookRule> {
         let (rules, due) = match place.point {
             HookPoint::Turn { turn, .. } => match self.turns.get(&turn) {
@@ -108,7 +108,7 @@ impl State {
         is_due.then(|| rules.hooks.get(place.rule as usize))?
     }
 
-    /// What a hook is told that is to be asked.
+    /// The input of the hook that is due.
     pub(crate) fn hook_job(&self, place: HookPlace) -> Option<HookJob> {
         let hook = self.hook_due(place)?.name.clone();
         let (turn, event) = match place.point {
@@ -145,7 +145,7 @@ impl State {
             }
             HookPoint::Turn { event, step, .. } => match event {
                 HookEvent::TurnEnded => {
-                    let ended = self.ended(turn)?;
+                    let ended = self.ended_turn(turn)?;
                     let error = match &ended.outcome {
                         Outcome::Failed { reason, .. } => Some(reason.clone()),
                         _ => None,
@@ -195,9 +195,9 @@ impl State {
 }
 
 /// The hook that a call waits for.
-pub(crate) fn hook_of_call(call: CallPlace, status: &Status) -> Option<HookPlace> {
+pub(crate) fn hook_of_call(call: CallPlace, status: &CallStatus) -> Option<HookPlace> {
     match status {
-        Status::Asked { rule, .. } => Some(HookPlace {
+        CallStatus::HookPending { rule, .. } => Some(HookPlace {
             point: HookPoint::Call(call),
             rule: *rule,
         }),
@@ -213,12 +213,12 @@ fn text_of(parts: &[Part]) -> Arc<str> {
     texts.collect::<Vec<_>>().join("\n").into()
 }
 
-/// What a hook knows a question again by: the same question has it after a crash.
+/// The id of a question, the same after a crash.
 fn id_of(turn: TurnId, place: HookPlace) -> CallId {
     let rule = u128::from(place.rule);
     match place.point {
         HookPoint::Turn { event, step, .. } => {
-            ids::question(turn, event.name(), &[rule, u128::from(step)])
+            ids::hook_question(turn, event.name(), &[rule, u128::from(step)])
         }
         HookPoint::Call(call) => {
             let about = [
@@ -227,7 +227,7 @@ fn id_of(turn: TurnId, place: HookPlace) -> CallId {
                 u128::from(call.round),
                 u128::from(call.index),
             ];
-            ids::question(turn, HookEvent::BeforeToolCall.name(), &about)
+            ids::hook_question(turn, HookEvent::BeforeToolCall.name(), &about)
         }
     }
 }

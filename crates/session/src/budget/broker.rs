@@ -1,13 +1,13 @@
-//! The daemon's level: what all sessions together may use, granted to them in slices.
+//! The daemon's level: the budget of all sessions together, granted to them in slices.
 //!
-//! A session holds a grant up to a *ceiling*: all it has ever spent and reserved stays at or
-//! below that. To go further it has the ceiling raised, which is recorded here before it is told;
-//! what it does not need any more it gives back by having the ceiling lowered. Both say absolute
-//! numbers, so that saying them twice changes nothing and a crash between the two journals leaves
-//! a ceiling that is too high at worst, never one that is too low.
+//! A session has a grant up to a *ceiling*: the total that it has ever spent and reserved stays at
+//! or below the ceiling. To use more, it has the ceiling raised, which is recorded here before the
+//! session gets it. To return unused amounts, it has the ceiling lowered. Both requests contain
+//! absolute numbers, so a repetition changes nothing, and a crash between the two journals leaves a
+//! ceiling that is too high at worst, never too low.
 //!
-//! With a period, what was used in earlier ones does not count; what a session was granted and has
-//! not used counts on until it asks again.
+//! With a period, the usage of earlier periods does not count. An unused grant of a session still
+//! counts until the session asks again.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,30 +17,30 @@ use unisono_context::{SessionId, Timestamp, Tokens};
 
 use super::{Amount, Caps, Level, Shortage};
 
-/// A session is granted more than it asked for while so many times that much is left.
+/// A session gets more than it asked for while at least this multiple of the amount is left.
 const SPARE: u64 = 16;
 
-/// One entry of the daemon's journal: how a session stands from now on.
+/// An entry of the daemon's journal: the grant of a session from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The session.
     pub session: SessionId,
-    /// The period it was decided in; 0 where there are none.
+    /// The period of the decision; 0 if there are no periods.
     pub period: u64,
-    /// All it had ever spent when the period began, or when it first asked.
+    /// The total that it had spent when the period began, or when it first asked.
     pub base: Amount,
-    /// All it had ever spent when this was decided.
+    /// The total that it had spent at the time of the decision.
     pub used: Amount,
-    /// The most it may ever have in use.
+    /// The limit of the total that it may ever have in use.
     pub ceiling: Amount,
 }
 
-/// How a session stands.
+/// The usage of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionUse {
-    /// All it has ever spent.
+    /// The total that it has spent.
     pub spent: Amount,
-    /// That, and what is reserved.
+    /// The total that it has spent, plus its reservations.
     pub in_use: Amount,
 }
 
@@ -49,21 +49,21 @@ pub struct SessionUse {
 pub struct Broker {
     period: u64,
     grants: BTreeMap<SessionId, Grant>,
-    /// The sum over the grants: ceilings less bases.
-    leased: Amount,
+    /// The sum of all grants: ceilings minus bases.
+    granted: Amount,
 }
 
-/// What the daemon may use.
+/// The budget of the daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
-    /// In a period.
+pub struct DaemonBudget {
+    /// The limits of one period.
     pub caps: Caps,
-    /// Hours of a period, counted from 1970; none: all times are one.
+    /// Hours of a period, counted from 1970; none: one period for all times.
     pub period_hours: Option<u32>,
 }
 
-impl Rules {
-    /// The period of a time.
+impl DaemonBudget {
+    /// The period at a time.
     pub fn period(&self, now: Timestamp) -> u64 {
         let Some(hours) = self.period_hours else {
             return 0;
@@ -74,8 +74,8 @@ impl Rules {
 }
 
 impl Broker {
-    /// The fold of a journal.
-    pub fn of<'l>(grants: impl IntoIterator<Item = &'l Grant>) -> Broker {
+    /// Folds a journal.
+    pub fn from_grants<'l>(grants: impl IntoIterator<Item = &'l Grant>) -> Broker {
         let mut broker = Broker::default();
         for grant in grants {
             broker.apply(grant);
@@ -86,16 +86,16 @@ impl Broker {
     /// Folds one entry.
     pub fn apply(&mut self, grant: &Grant) {
         if grant.period > self.period {
-            self.begin(grant.period);
+            self.begin_period(grant.period);
         }
         let before = self.grants.insert(grant.session, *grant);
         let before = before.map_or(Amount::ZERO, |before| before.ceiling - before.base);
-        self.leased = self.leased + (grant.ceiling - grant.base) - before;
+        self.granted = self.granted + (grant.ceiling - grant.base) - before;
     }
 
-    /// What is granted in this period: spent, reserved, or granted and not used.
-    pub fn leased(&self) -> Amount {
-        self.leased
+    /// The amount granted in this period: spent, reserved, or unused.
+    pub fn granted(&self) -> Amount {
+        self.granted
     }
 
     /// A session's grant.
@@ -103,36 +103,38 @@ impl Broker {
         self.grants.get(&session)
     }
 
-    /// Those that held more than they had spent: what became of the rest, their journals say.
+    /// Sessions that hold more than they had spent; their journals say how much of it they have
+    /// used.
     pub fn holders(&self) -> impl Iterator<Item = SessionId> + '_ {
         let held = self.grants.values().filter(|of| of.ceiling != of.used);
         held.map(|grant| grant.session)
     }
 
-    /// Every session's newest entry, which together make the same budget broker again.
+    /// The newest entry of every session. Folding them gives the same broker.
     pub fn entries(&self) -> impl Iterator<Item = &Grant> {
         self.grants.values()
     }
 
-    /// Lets a session that stands so take on `needed` more, and half as much again where that is little of what is left, so that not every call asks.
+    /// Raises the ceiling of a session by `needed`, and by half as much again if that is little
+    /// compared with the rest, so that not every call needs a request.
     ///
     /// # Errors
-    /// There is not enough left.
+    /// The rest of the budget is too small.
     pub fn raise(
         &self,
-        rules: &Rules,
+        rules: &DaemonBudget,
         session: SessionId,
         (session_use, needed): (SessionUse, Amount),
         now: Timestamp,
     ) -> Result<Grant, Shortage> {
-        let broker = self.at(rules, now);
+        let broker = self.in_period_of(rules, now);
         let known = broker.grants.get(&session);
-        // What it was granted in an earlier period counted there.
+        // A grant of an earlier period counted in that period.
         let current = known.filter(|known| known.period == broker.period);
         let base = current.map_or(session_use.spent, |known| known.base);
         let own = known.map_or(Amount::ZERO, |known| known.ceiling - known.base);
         let used = session_use.in_use;
-        let in_use = broker.leased - own + (used - base);
+        let in_use = broker.granted - own + (used - base);
         if let Some(short) = rules.caps.shortage(Level::Daemon, in_use, needed) {
             return Err(short);
         }
@@ -155,20 +157,20 @@ impl Broker {
         Ok(grant)
     }
 
-    /// The budget broker in the period of a time.
-    pub(super) fn at(&self, rules: &Rules, now: Timestamp) -> Cow<'_, Broker> {
+    /// The broker in the period at a time.
+    pub(super) fn in_period_of(&self, rules: &DaemonBudget, now: Timestamp) -> Cow<'_, Broker> {
         let mut broker = Cow::Borrowed(self);
         if rules.period(now) > self.period {
-            broker.to_mut().begin(rules.period(now));
+            broker.to_mut().begin_period(rules.period(now));
         }
         broker
     }
 
-    /// Takes back what a session does not need: from now on it may have no more in use than it
-    /// has. None where that is known.
+    /// Takes back the unused part of a session's grant: its ceiling becomes the amount that it has
+    /// in use. None if the ceiling is already there.
     pub fn lower(
         &self,
-        rules: &Rules,
+        rules: &DaemonBudget,
         session: SessionId,
         session_use: SessionUse,
         now: Timestamp,
@@ -195,9 +197,9 @@ impl Broker {
         })
     }
 
-    /// As [`Broker::lower`] of a session that is no more, or cannot be read: all it held is spent,
-    /// for all that is known. It counts in this period, and in none after it.
-    pub fn close(&self, rules: &Rules, session: SessionId, now: Timestamp) -> Option<Grant> {
+    /// Like [`Broker::lower`] for a session that is deleted or unreadable: its whole grant counts
+    /// as spent, in this period and in none after it.
+    pub fn close(&self, rules: &DaemonBudget, session: SessionId, now: Timestamp) -> Option<Grant> {
         let held = self.grants.get(&session)?.ceiling;
         let session_use = SessionUse {
             spent: held,
@@ -206,14 +208,14 @@ impl Broker {
         self.lower(rules, session, session_use, now)
     }
 
-    /// What was used before does not count any more; who holds nothing is forgotten.
-    fn begin(&mut self, period: u64) {
+    /// Resets the usage of earlier periods and forgets sessions without a grant.
+    fn begin_period(&mut self, period: u64) {
         self.period = period;
         self.grants.retain(|_, grant| grant.ceiling != grant.used);
-        self.leased = Amount::ZERO;
+        self.granted = Amount::ZERO;
         for grant in self.grants.values_mut() {
             grant.base = grant.used;
-            self.leased = self.leased + (grant.ceiling - grant.base);
+            self.granted = self.granted + (grant.ceiling - grant.base);
         }
     }
 }

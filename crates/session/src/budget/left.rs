@@ -1,4 +1,4 @@
-//! What is left of budgets, for those who look.
+//! The remaining amounts of budgets, for display.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,32 +6,32 @@ use std::fmt;
 use unisono_context::cost::Cost;
 use unisono_context::{SessionId, Timestamp, TurnId};
 
-use super::broker::{Broker, Rules, SessionUse};
+use super::broker::{Broker, DaemonBudget, SessionUse};
 use super::{Amount, Caps, Level, Resource};
 use crate::state::State;
 
-/// How one bound stands.
+/// The state of one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
-    /// Whose budget.
+pub struct BudgetStatus {
+    /// The level of the budget.
     pub level: Level,
-    /// Of what.
+    /// The resource.
     pub resource: Resource,
-    /// The most.
+    /// The limit.
     pub cap: u128,
-    /// What is used up.
+    /// The spent amount.
     pub spent: u128,
-    /// What is reserved for calls under way, and for last ones.
+    /// The amount reserved for calls in progress and for last calls.
     pub reserved: u128,
 }
 
-impl Left {
-    /// What can still be taken.
-    pub fn left(&self) -> u128 {
+impl BudgetStatus {
+    /// The remaining amount.
+    pub fn remaining(&self) -> u128 {
         self.cap.saturating_sub(self.spent + self.reserved)
     }
 
-    /// An amount of it in dollars, tokens or seconds.
+    /// Converts an amount to dollars, tokens or seconds.
     pub fn in_units(&self, amount: u128) -> f64 {
         match self.resource {
             Resource::Tokens => amount as f64,
@@ -41,7 +41,7 @@ impl Left {
     }
 }
 
-impl fmt::Display for Left {
+impl fmt::Display for BudgetStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |amount: u128| match self.resource {
             Resource::Tokens => format!("{amount} tokens"),
@@ -52,7 +52,7 @@ impl fmt::Display for Left {
         write!(
             f,
             "{level}: {spent} of {cap} used, {} left",
-            shown(self.left())
+            shown(self.remaining())
         )?;
         match self.reserved {
             0 => Ok(()),
@@ -62,15 +62,15 @@ impl fmt::Display for Left {
 }
 
 impl Caps {
-    /// How the bounds of a level stand that has used so much, and has set so much aside.
+    /// The limits of a level with these spent and reserved amounts.
     pub fn left(
         &self,
         level: Level,
         spent: Amount,
         reserved: Amount,
         time_ms: u64,
-    ) -> impl Iterator<Item = Left> + use<> {
-        let of = |resource, cap, spent, reserved| Left {
+    ) -> impl Iterator<Item = BudgetStatus> + use<> {
+        let status = |resource, cap, spent, reserved| BudgetStatus {
             level,
             resource,
             cap,
@@ -79,21 +79,21 @@ impl Caps {
         };
         let tokens = self.tokens.map(|cap| {
             let (spent, reserved) = (spent.tokens.0.into(), reserved.tokens.0.into());
-            of(Resource::Tokens, cap.0.into(), spent, reserved)
+            status(Resource::Tokens, cap.0.into(), spent, reserved)
         });
         let cost = self
             .cost
-            .map(|cap| of(Resource::Cost, cap.0, spent.cost.0, reserved.cost.0));
+            .map(|cap| status(Resource::Cost, cap.0, spent.cost.0, reserved.cost.0));
         let time = self
             .time_ms
-            .map(|cap| of(Resource::Time, cap.into(), time_ms.into(), 0));
+            .map(|cap| status(Resource::Time, cap.into(), time_ms.into(), 0));
         [cost, tokens, time].into_iter().flatten()
     }
 }
 
 impl State {
-    /// How the bounds of the session stand, and those of one of its open turns.
-    pub fn budgets(&self, turn: Option<TurnId>, now: Timestamp) -> Vec<Left> {
+    /// The limits of the session, and of one of its open turns.
+    pub fn budgets(&self, turn: Option<TurnId>, now: Timestamp) -> Vec<BudgetStatus> {
         let tree = self.budget();
         let open = self.open_turns();
         let under_way = open.map(|turn| turn.elapsed_ms(now)).sum::<u64>();
@@ -112,27 +112,27 @@ impl State {
 }
 
 impl Broker {
-    /// How the bounds of the daemon stand. `session_use`: of each session that holds more than it had
-    /// spent, what its journal says; what it holds beyond that comes back when another asks. One
-    /// whose journal says nothing has spent all it held for all that is known.
+    /// The limits of the daemon. `session_use` has, for each session that held more than it had
+    /// spent, the usage in its journal; the rest comes back when another session asks. A session
+    /// without a readable journal counts as having spent its whole grant.
     pub fn left(
         &self,
-        rules: &Rules,
+        rules: &DaemonBudget,
         session_use: &BTreeMap<SessionId, SessionUse>,
         now: Timestamp,
-    ) -> Vec<Left> {
-        let broker = self.at(rules, now);
+    ) -> Vec<BudgetStatus> {
+        let broker = self.in_period_of(rules, now);
         let (mut spent, mut in_use) = (Amount::ZERO, Amount::ZERO);
         for grant in broker.entries() {
-            let of = session_use
+            let session = session_use
                 .get(&grant.session)
                 .copied()
                 .unwrap_or(SessionUse {
                     spent: grant.ceiling,
                     in_use: grant.ceiling,
                 });
-            spent = spent + (of.spent - grant.base);
-            in_use = in_use + (of.in_use - grant.base);
+            spent = spent + (session.spent - grant.base);
+            in_use = in_use + (session.in_use - grant.base);
         }
         let caps = rules.caps.left(Level::Daemon, spent, in_use - spent, 0);
         caps.collect()
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_bound_says_what_is_left_of_it() {
+    fn each_limit_shows_its_remaining_amount() {
         let caps = Caps {
             tokens: Some(Tokens(1_000)),
             cost: Some(Cost::from_micro_dollars(500_000)),
@@ -167,6 +167,6 @@ mod tests {
             ]
         );
         let over = caps.left(Level::Turn, amount(2_000, 0), Amount::ZERO, 0);
-        assert_eq!(over.map(|left| left.left()).min(), Some(0));
+        assert_eq!(over.map(|left| left.remaining()).min(), Some(0));
     }
 }

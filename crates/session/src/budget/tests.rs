@@ -7,7 +7,7 @@ use unisono_context::call::Usage;
 use unisono_context::cost::Cost;
 use unisono_context::{Digest, RunId, SessionId, Timestamp, Tokens, TurnId};
 
-use super::broker::Rules;
+use super::broker::DaemonBudget;
 use super::*;
 
 const TURN: TurnId = TurnId::from_u128(1);
@@ -34,9 +34,9 @@ fn dollars(micros: u64) -> Caps {
     }
 }
 
-fn ask(call: u32, tokens: u64, last: Option<u64>) -> Ask {
+fn ask(call: u32, tokens: u64, last: Option<u64>) -> ReservationRequest {
     let cost = |tokens| Some(Cost::from_micro_dollars(tokens));
-    Ask {
+    ReservationRequest {
         call,
         model: "fake/model".into(),
         tokens: Tokens(tokens),
@@ -53,7 +53,7 @@ fn used(tokens: u64) -> Usage {
     }
 }
 
-/// A tree of one turn with these bounds and so many runs.
+/// A tree of one turn with these limits and this number of runs.
 fn tree(caps: TurnCaps, runs: u128) -> Tree {
     let mut tree = Tree::default();
     tree.accept(TURN, caps);
@@ -68,9 +68,9 @@ fn of_turn(turn: Caps) -> TurnCaps {
     }
 }
 
-/// Asks, and reserves what is granted; in a word. Who would wait while no call is under way
-/// does not.
-fn reserve(tree: &mut Tree, of: u128, ask: &Ask) -> String {
+/// Requests a reservation and makes it if it is granted; returns a short text. A request that would
+/// wait while no call is in progress is refused.
+fn reserve(tree: &mut Tree, of: u128, ask: &ReservationRequest) -> String {
     let mut ask = ask.clone();
     let verdict = loop {
         match tree.afford(run(of), &ask) {
@@ -104,10 +104,10 @@ fn a_call_is_granted_waits_or_is_the_last() {
         "waits for the turn",
         "60 of 100 are reserved"
     );
-    tree.replied(run(1), &used(30));
+    tree.charge_reply(run(1), &used(30));
     assert_eq!(tree.turn(TURN).unwrap().in_use().tokens, Tokens(50));
     assert_eq!(reserve(&mut tree, 2, &ask(1, 30, Some(20))), "granted");
-    tree.replied(run(2), &used(30));
+    tree.charge_reply(run(2), &used(30));
     assert_eq!(
         reserve(&mut tree, 1, &ask(2, 20, Some(10))),
         "last: budget_exceeded: the turn's budget of 100 tokens has 20 left, and the next call \
@@ -118,7 +118,7 @@ fn a_call_is_granted_waits_or_is_the_last() {
         reserve(&mut tree, 3, &ask(1, 10, Some(10))),
         "waits for the turn"
     );
-    tree.end(run(1), End::Finished(&used(50)));
+    tree.end(run(1), RunEnd::Finished(&used(50)));
     assert_eq!(
         reserve(&mut tree, 3, &ask(1, 10, Some(10))),
         "the turn's budget of 100 tokens has 0 left, and the next call may take 10"
@@ -128,7 +128,7 @@ fn a_call_is_granted_waits_or_is_the_last() {
         "last: budget_exceeded: the turn's budget of 100 tokens has 20 left, and the next call \
          may take 30"
     );
-    tree.end(run(2), End::Finished(&used(45)));
+    tree.end(run(2), RunEnd::Finished(&used(45)));
     let left = *tree.turn(TURN).unwrap();
     assert_eq!(
         (left.spent.tokens, left.open, left.kept),
@@ -146,14 +146,14 @@ fn every_level_counts_and_the_tightest_is_named() {
         limit_ms: None,
     };
     let mut tree = tree(caps, 2);
-    let told = reserve(&mut tree, 1, &ask(1, 101, None));
+    let verdict = reserve(&mut tree, 1, &ask(1, 101, None));
     assert_eq!(
-        told,
+        verdict,
         "the run's budget of 100 tokens has 100 left, and the next call may \
          take 101"
     );
     assert_eq!(reserve(&mut tree, 1, &ask(1, 100, None)), "granted");
-    tree.end(run(1), End::Finished(&used(90)));
+    tree.end(run(1), RunEnd::Finished(&used(90)));
     tree.end_turn(TURN, 5);
     let next = TurnId::from_u128(2);
     tree.accept(
@@ -173,7 +173,7 @@ fn every_level_counts_and_the_tightest_is_named() {
 
 #[test]
 fn a_cap_of_the_cost_refuses_a_model_without_a_price() {
-    let unpriced = Ask {
+    let unpriced = ReservationRequest {
         cost: None,
         ..ask(1, 10, None)
     };
@@ -188,7 +188,7 @@ fn a_cap_of_the_cost_refuses_a_model_without_a_price() {
 }
 
 #[test]
-fn what_becomes_of_a_call_decides_what_is_charged() {
+fn the_end_of_a_call_determines_its_charge() {
     let spent = |end: &dyn Fn(&mut Tree)| {
         let mut tree = tree(of_turn(tokens(1_000)), 1);
         assert_eq!(reserve(&mut tree, 1, &ask(1, 100, Some(50))), "granted");
@@ -201,42 +201,42 @@ fn what_becomes_of_a_call_decides_what_is_charged() {
     let table: [EndOf<'_>; 9] = [
         (
             "a reply that is a step",
-            &|t| t.replied(run(1), &used(7)),
+            &|t| t.charge_reply(run(1), &used(7)),
             7,
         ),
         (
-            "one of which nothing is told",
-            &|t| t.replied(run(1), &used(0)),
+            "one with unknown usage",
+            &|t| t.charge_reply(run(1), &used(0)),
             100,
         ),
         (
             "the run's answer",
-            &|t| t.end(run(1), End::Finished(&used(9))),
+            &|t| t.end(run(1), RunEnd::Finished(&used(9))),
             9,
         ),
         ("not sent", &|t| t.settle(run(1), 1, Amount::ZERO, true), 0),
         ("an attempt that was lost", &|t| t.lose_attempt(run(1)), 100),
         (
             "a run that failed in it",
-            &|t| t.end(run(1), End::Failed),
+            &|t| t.end(run(1), RunEnd::Failed),
             100,
         ),
-        ("cancelled", &|t| t.end(run(1), End::Cancelled), 100),
+        ("cancelled", &|t| t.end(run(1), RunEnd::Cancelled), 100),
         (
             "cancelled, with a reply that came late",
             &|t| {
-                t.end(run(1), End::Cancelled);
-                t.late(run(1), &used(30), false);
+                t.end(run(1), RunEnd::Cancelled);
+                t.charge_late(run(1), &used(30), false);
             },
             30,
         ),
         (
             "cancelled, with an answer that came late",
             &|t| {
-                t.replied(run(1), &used(20));
+                t.charge_reply(run(1), &used(20));
                 assert_eq!(reserve(t, 1, &ask(2, 100, None)), "granted");
-                t.end(run(1), End::Cancelled);
-                t.late(run(1), &used(55), true);
+                t.end(run(1), RunEnd::Cancelled);
+                t.charge_late(run(1), &used(55), true);
             },
             55,
         ),
@@ -247,7 +247,7 @@ fn what_becomes_of_a_call_decides_what_is_charged() {
 }
 
 #[test]
-fn what_is_asked_for_twice_is_reserved_once() {
+fn a_repeated_request_is_reserved_once() {
     let mut tree = tree(of_turn(tokens(100)), 1);
     assert_eq!(reserve(&mut tree, 1, &ask(1, 80, Some(20))), "granted");
     let before = tree.clone();
@@ -262,7 +262,7 @@ fn tighter_caps_win() {
     assert_eq!(Caps::NONE.and(Caps::NONE), Caps::NONE);
 }
 
-/// How a session stands that has nothing reserved.
+/// The usage of a session without reservations.
 fn session_use(spent: Amount) -> broker::SessionUse {
     broker::SessionUse {
         spent,
@@ -270,7 +270,8 @@ fn session_use(spent: Amount) -> broker::SessionUse {
     }
 }
 
-/// A small generator (Steele and others, SplitMix64), so that a stress is told by its seed.
+/// A small generator (SplitMix64 by Steele and others), so that a stress test is reproduced by its
+/// seed.
 struct Rng(u64);
 
 impl Rng {
@@ -283,20 +284,20 @@ impl Rng {
     }
 }
 
-/// How far a run of the stress has come.
+/// The progress of a run in the stress test.
 #[derive(Clone, Debug)]
 struct Working {
     run: u128,
-    /// Calls it would still make.
+    /// Calls that it will still make.
     left: u32,
     call: u32,
-    /// Set while a call is under way: what it will use, and whether it is the last.
+    /// Set during a call: its usage, and whether it is the last call.
     under_way: Option<(u64, bool)>,
-    told: u64,
+    reported: u64,
 }
 
-/// A thousand runs on one budget, at random, with kills in between. Gives what was spent of the
-/// cap, in thousandths.
+/// A thousand runs on one budget, in random order, with kills in between. Returns the spent part of
+/// the cap, in thousandths.
 fn stress(seed: u64, runs: u128, cap: u64, calls: u64) -> u64 {
     let worst = cap / 10 / 2;
     let mut rng = Rng(seed);
@@ -307,7 +308,7 @@ fn stress(seed: u64, runs: u128, cap: u64, calls: u64) -> u64 {
             left: 1 + rng.below(calls) as u32,
             call: 1,
             under_way: None,
-            told: 0,
+            reported: 0,
         })
         .collect();
     let mut steps = 0;
@@ -326,7 +327,7 @@ fn stress(seed: u64, runs: u128, cap: u64, calls: u64) -> u64 {
                 false
             }
             (Some(_), 1) => {
-                tree.end(run(id), End::Cancelled);
+                tree.end(run(id), RunEnd::Cancelled);
                 true
             }
             (Some(_), 2) => {
@@ -335,14 +336,14 @@ fn stress(seed: u64, runs: u128, cap: u64, calls: u64) -> u64 {
                 false
             }
             (Some((use_of, last)), _) => {
-                working[at].told += use_of;
+                working[at].reported += use_of;
                 working[at].left -= 1;
                 working[at].call += 1;
                 working[at].under_way = None;
                 let over = last || working[at].left == 0;
                 match over {
-                    true => tree.end(run(id), End::Finished(&used(working[at].told))),
-                    false => tree.replied(run(id), &used(use_of)),
+                    true => tree.end(run(id), RunEnd::Finished(&used(working[at].reported))),
+                    false => tree.charge_reply(run(id), &used(use_of)),
                 }
                 over
             }
@@ -353,12 +354,12 @@ fn stress(seed: u64, runs: u128, cap: u64, calls: u64) -> u64 {
                     "granted" => {
                         working[at].under_way = Some((rng.below(most) + 1, last.is_none()))
                     }
-                    told if told.starts_with("last") => {
+                    verdict if verdict.starts_with("last") => {
                         working[at].under_way = Some((rng.below(most) + 1, true));
                     }
-                    told if told.starts_with("waits") => {}
+                    verdict if verdict.starts_with("waits") => {}
                     _ => {
-                        tree.end(run(id), End::Failed);
+                        tree.end(run(id), RunEnd::Failed);
                         working.swap_remove(at);
                         continue;
                     }
@@ -379,7 +380,7 @@ fn stress(seed: u64, runs: u128, cap: u64, calls: u64) -> u64 {
 }
 
 #[test]
-fn a_thousand_runs_with_kills_in_between_use_a_budget_up_and_never_more() {
+fn a_thousand_runs_with_kills_exhaust_a_budget_and_never_exceed_it() {
     for seed in 0..24 {
         let spent = stress(seed, 1_000, 100_000 + seed * 10_007, 6);
         assert!(spent >= 900, "seed {seed}: only {spent} ‰ were used");
@@ -388,7 +389,7 @@ fn a_thousand_runs_with_kills_in_between_use_a_budget_up_and_never_more() {
 
 proptest! {
     #[test]
-    fn no_schedule_overshoots_or_leaves_anything_reserved(
+    fn no_schedule_exceeds_a_budget_or_leaves_a_reservation(
         seed: u64, runs in 1u128..40, cap in 100u64..1_000_000, calls in 1u64..8,
     ) {
         stress(seed, runs, cap, calls);
@@ -397,12 +398,12 @@ proptest! {
     /// Sessions that take on and give back, each of them killed at times: together they never
     /// hold more than the daemon may use, and the journal gives the same budget broker again.
     #[test]
-    fn leases_never_exceed_what_the_daemon_may_use(
+    fn grants_never_exceed_the_daemon_budget(
         steps in prop::collection::vec((0u128..6, 0u64..400, 0u8..11), 1..200),
         cap in 500u64..5_000,
         hours in prop::option::of(1u32..3),
     ) {
-        let rules = Rules { caps: tokens(cap), period_hours: hours };
+        let rules = DaemonBudget { caps: tokens(cap), period_hours: hours };
         let mut journal: Vec<Grant> = Vec::new();
         let mut broker = Broker::default();
         let mut in_use = [0u64; 6];
@@ -433,15 +434,15 @@ proptest! {
                     journal.push(grant);
                 }
             }
-            prop_assert!(broker.leased().tokens.0 <= cap, "{broker:?}");
-            prop_assert_eq!(&Broker::of(&journal), &broker);
+            prop_assert!(broker.granted().tokens.0 <= cap, "{broker:?}");
+            prop_assert_eq!(&Broker::from_grants(&journal), &broker);
         }
     }
 }
 
 #[test]
-fn who_asks_for_little_is_lent_more_and_a_shortage_is_told() {
-    let rules = Rules {
+fn small_requests_get_larger_grants_and_a_shortage_is_reported() {
+    let rules = DaemonBudget {
         caps: tokens(10_000),
         period_hours: Some(24),
     };
@@ -490,10 +491,10 @@ fn who_asks_for_little_is_lent_more_and_a_shortage_is_told() {
     let _: Arc<str> = describe_shortage(&short);
 
     // A session that is deleted has spent what it held, and the day after that is forgotten.
-    let leased = broker.leased();
+    let leased = broker.granted();
     let closed = broker.close(&rules, b, Timestamp(day + hour)).unwrap();
     broker.apply(&closed);
-    assert_eq!(broker.leased(), leased);
+    assert_eq!(broker.granted(), leased);
     assert_eq!(broker.holders().count(), 0);
     assert_eq!(broker.close(&rules, b, Timestamp(day + hour)), None);
     assert_eq!(raise(&mut broker, a, 70_100, 10_000, 2 * day), Ok(80_100));

@@ -10,16 +10,16 @@ use unisono_context::{Digest, RunId, Tokens, TurnId};
 use super::{Amount, Caps, Level, Shortage, TurnCaps, describe_shortage, unknown_price};
 use crate::ids;
 
-/// What one level has in use.
+/// The amounts that one level has in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// Charged.
     pub spent: Amount,
-    /// Reserved for calls that are under way.
+    /// Reserved for calls in progress.
     pub open: Amount,
     /// Reserved for the last calls of runs that have begun.
     pub kept: Amount,
-    /// Milliseconds of what has ended below it.
+    /// Milliseconds of everything below it that has ended.
     pub time_ms: u64,
 }
 
@@ -30,66 +30,66 @@ impl Account {
     }
 }
 
-/// What a run would like to ask its model.
+/// A request to reserve the next model call of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
-    /// Its number among the calls of the run, from 1; another number for each that is under way.
+pub struct ReservationRequest {
+    /// The number of the call in the run, from 1. Each call in progress has its own number.
     pub call: u32,
     /// The model.
     pub model: Arc<str>,
-    /// The most tokens, in and out.
+    /// The maximum number of tokens, input and output.
     pub tokens: Tokens,
-    /// The most it can cost; none: a price is not known.
+    /// The maximum cost; none: a price is unknown.
     pub cost: Option<Cost>,
-    /// The most that a last call after it can take; none: it is the last by itself.
+    /// The maximum of a last call after it; none: this call is the last one.
     pub last: Option<(Tokens, Option<Cost>)>,
-    /// Set where it can only be the last call: why.
+    /// The reason why it can only be the last call, if it can.
     pub short: Option<Arc<str>>,
 }
 
-/// What is reserved for one call.
+/// The reservation of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// Its number among the calls of the run.
+    /// The number of the call in the run.
     pub call: u32,
-    /// For the call.
+    /// The amount for the call.
     pub amount: Amount,
-    /// For the run's last call, in place of what was kept for that before.
+    /// The amount for the run's last call. It replaces the amount that was kept for that before.
     pub keep: Amount,
-    /// Set where this is the last call, because of a budget: which one.
+    /// The budget because of which this is the last call; none: it is not the last.
     pub wrap_up: Option<Arc<str>>,
 }
 
-/// Whether a call may be made.
+/// The decision about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may, once this is recorded.
+    /// It may be made once this reservation is recorded.
     Granted(Reservation),
-    /// Not before somebody else has freed something of that budget ([`crate::State::afford`] tells
+    /// It waits until somebody releases a part of that budget ([`crate::State::afford`] says
     /// whether anybody will).
     Waits(Shortage),
-    /// It may not, nor may a shorter one.
+    /// It may not be made, and neither may a shorter one.
     Refused(Arc<str>),
 }
 
-/// A run's share.
+/// The account of a run.
 #[derive(Clone, Debug, PartialEq)]
 struct RunAccount {
     turn: TurnId,
     caps: Caps,
     account: Account,
-    /// Calls under way, by number.
+    /// Calls in progress, by number.
     calls: BTreeMap<u32, Reservation>,
-    /// What was charged because somebody said so, not because nobody did.
-    told: Amount,
+    /// The charged amounts that were reported, without the worst cases that were charged instead.
+    reported: Amount,
 }
 
-/// What was charged for a cancelled run of which something may come yet.
+/// The charge of a cancelled run whose late output may still arrive.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Lost {
+struct CancelledCharge {
     turn: TurnId,
     charged: Amount,
-    told: Amount,
+    reported: Amount,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -105,23 +105,23 @@ pub struct Tree {
     account: Account,
     turns: BTreeMap<TurnId, TurnAccount>,
     runs: BTreeMap<RunId, RunAccount>,
-    lost: BTreeMap<RunId, Lost>,
+    lost: BTreeMap<RunId, CancelledCharge>,
 }
 
 impl Tree {
-    /// A turn was accepted with these bounds; those of the session hold from now on.
+    /// Opens the account of an accepted turn. Its limits for the session apply from now on.
     pub fn accept(&mut self, turn: TurnId, caps: TurnCaps) {
         self.caps = caps.session;
         self.turns.entry(turn).or_default().caps = caps;
-        // No run: only what is above it bounds it.
+        // Requests for summaries have no run: only the levels above limit them.
         self.runs
             .insert(ids::summaries(turn), RunAccount::new(turn, Caps::NONE));
     }
 
-    /// A run was opened.
+    /// Opens the account of a run.
     pub fn open(&mut self, turn: TurnId, run: RunId, definition: Digest) {
         let caps = self.turns.get(&turn).map(|turn| &turn.caps);
-        let caps = caps.map_or(Caps::NONE, |caps| caps.of_run(definition));
+        let caps = caps.map_or(Caps::NONE, |caps| caps.for_run(definition));
         self.runs.insert(run, RunAccount::new(turn, caps));
     }
 
@@ -130,42 +130,43 @@ impl Tree {
         &self.account
     }
 
-    /// The account of a turn that has not ended.
+    /// The account of an open turn.
     pub fn turn(&self, turn: TurnId) -> Option<&Account> {
         self.turns.get(&turn).map(|turn| &turn.account)
     }
 
-    /// The account of a run that has not ended.
+    /// The account of an open run.
     pub fn run(&self, run: RunId) -> Option<&Account> {
         self.runs.get(&run).map(|run| &run.account)
     }
 
-    /// The bounds of the session.
+    /// The limits of the session.
     pub fn session_caps(&self) -> Caps {
         self.caps
     }
 
-    /// The bounds of a turn that has not ended.
+    /// The limits of an open turn.
     pub fn turn_caps(&self, turn: TurnId) -> Option<&TurnCaps> {
         self.turns.get(&turn).map(|turn| &turn.caps)
     }
 
-    /// The bounds of a run that has not ended.
+    /// The limits of an open run.
     pub fn run_caps(&self, run: RunId) -> Caps {
         self.runs.get(&run).map_or(Caps::NONE, |run| run.caps)
     }
 
-    /// Whether calls of a run are bounded at any level of the session.
+    /// Whether calls of a run are limited at any level of the session.
     pub fn is_bounded(&self, run: RunId) -> bool {
         let bounded = |caps: Caps| caps.tokens.is_some() || caps.cost.is_some();
         let mut levels = self.levels(run).into_iter().flatten();
         levels.any(|(_, _, caps)| bounded(caps))
     }
 
-    /// Whether a call may be made now. One that does not fit beside what is reserved waits for
-    /// that; where so much is spent that waiting does not help, or its run was told not to wait
-    /// ([`Ask::short`]), it is the last one, for which a run that has begun has kept enough.
-    pub fn afford(&self, run: RunId, ask: &Ask) -> Verdict {
+    /// Whether a call may be made now. A call that does not fit beside the reservations waits for
+    /// them. If so much is spent that waiting does not help, or the run must not wait
+    /// ([`ReservationRequest::short`]), it is the last call; a run that has begun has kept enough
+    /// for it.
+    pub fn afford(&self, run: RunId, ask: &ReservationRequest) -> Verdict {
         let Some(known) = self.runs.get(&run) else {
             return Verdict::Refused("the run is not open".into());
         };
@@ -173,7 +174,7 @@ impl Tree {
         if let Some(level) = self.capped_cost(run).filter(|_| unpriced) {
             return Verdict::Refused(unknown_price(&ask.model, level));
         }
-        // Asked twice, granted once.
+        // A repeated request is granted once.
         if let Some(made) = known.calls.get(&ask.call) {
             return Verdict::Granted(made.clone());
         }
@@ -192,18 +193,18 @@ impl Tree {
         };
         let short = match (&ask.short, self.fits(run, own, amount + keep)) {
             (Some(short), _) => short.clone(),
-            (None, Fit::Fits) => return granted(keep, None),
-            (None, Fit::Later(short)) => return Verdict::Waits(short),
-            (None, Fit::Never(short)) => describe_shortage(&short),
+            (None, BudgetFit::Fits) => return granted(keep, None),
+            (None, BudgetFit::Later(short)) => return Verdict::Waits(short),
+            (None, BudgetFit::Never(short)) => describe_shortage(&short),
         };
         match self.fits(run, own, amount) {
-            Fit::Fits => granted(Amount::ZERO, ask.last.is_some().then_some(short)),
-            Fit::Later(short) => Verdict::Waits(short),
-            Fit::Never(short) => Verdict::Refused(short.to_string().into()),
+            BudgetFit::Fits => granted(Amount::ZERO, ask.last.is_some().then_some(short)),
+            BudgetFit::Later(short) => Verdict::Waits(short),
+            BudgetFit::Never(short) => Verdict::Refused(short.to_string().into()),
         }
     }
 
-    /// Reserves what was granted, in place of what was reserved for the same call before.
+    /// Makes a granted reservation. It replaces an earlier one of the same call.
     pub fn reserve(&mut self, run: RunId, reservation: &Reservation) {
         let Some(known) = self.runs.get_mut(&run) else {
             return;
@@ -211,73 +212,73 @@ impl Tree {
         let before = known.calls.insert(reservation.call, reservation.clone());
         let before = before.map_or(Amount::ZERO, |before| before.amount);
         let (amount, keep, kept) = (reservation.amount, reservation.keep, known.account.kept);
-        self.each(run, |account| {
+        self.change_accounts(run, |account| {
             account.open = account.open + amount - before;
             account.kept = account.kept + keep - kept;
         });
     }
 
-    /// A call has ended: charges what it used, and frees what was reserved for it. `told` is
-    /// false where nobody said what it used.
-    pub fn settle(&mut self, run: RunId, call: u32, used: Amount, told: bool) {
+    /// Charges the usage of a call that has ended, and releases its reservation. `reported` is
+    /// false if the usage is unknown.
+    pub fn settle(&mut self, run: RunId, call: u32, used: Amount, reported: bool) {
         let Some(known) = self.runs.get_mut(&run) else {
             return;
         };
         let freed = known.calls.remove(&call);
         let freed = freed.map_or(Amount::ZERO, |call| call.amount);
-        if told {
-            known.told = known.told + used;
+        if reported {
+            known.reported = known.reported + used;
         }
         self.charge(run, used, freed);
     }
 
-    /// The turn of a run that has not ended, or of requests for summaries ([`ids::summaries`]).
+    /// The turn of an open run, or of requests for summaries ([`ids::summaries`]).
     pub fn turn_of(&self, run: RunId) -> Option<TurnId> {
         self.runs.get(&run).map(|run| run.turn)
     }
 
-    /// Whether a call of a run is under way.
-    pub fn is_asking(&self, run: RunId) -> bool {
+    /// Whether a call of the run is in progress.
+    pub fn has_call_under_way(&self, run: RunId) -> bool {
         self.runs.get(&run).is_some_and(|run| !run.calls.is_empty())
     }
 
-    /// Whether a run that has begun keeps something for its last call.
-    pub fn keeps(&self, run: RunId) -> bool {
+    /// Whether the run has begun and keeps an amount for its last call.
+    pub fn keeps_last_call(&self, run: RunId) -> bool {
         let kept = self.runs.get(&run).map(|run| run.account.kept);
         kept.is_some_and(|kept| kept != Amount::ZERO)
     }
 
-    /// What was reserved for a call that is under way.
+    /// The reservation of a call in progress.
     pub fn reserved(&self, run: RunId, call: u32) -> Option<&Reservation> {
         self.runs.get(&run)?.calls.get(&call)
     }
 
-    /// Runs with calls under way, and what is reserved for those.
+    /// Runs with calls in progress, and the reservations of these calls.
     pub fn under_way(&self) -> Vec<(RunId, Reservation)> {
         let runs = self.runs.iter();
         runs.flat_map(|(run, known)| known.calls.values().map(|call| (*run, call.clone())))
             .collect()
     }
 
-    /// What is reserved for the calls of a run that are under way.
+    /// The reservations of the calls in progress of a run.
     pub fn calls(&self, run: RunId) -> Vec<Reservation> {
         let calls = self.runs.get(&run).map(|run| run.calls.values().cloned());
         calls.into_iter().flatten().collect()
     }
 
-    /// A reply of the run's model is recorded. One whose provider did not say what it used is
-    /// charged at its worst case.
-    pub fn replied(&mut self, run: RunId, usage: &Usage) {
+    /// Charges a recorded reply of the run's model: its usage, or its worst case if the provider
+    /// did not report the usage.
+    pub fn charge_reply(&mut self, run: RunId, usage: &Usage) {
         let Some(known) = self.runs.get_mut(&run) else {
             return;
         };
         let freed = known.take_calls();
-        let used = known_or(usage, freed);
-        known.told = known.told + Amount::of(usage);
+        let used = usage_or_worst_case(usage, freed);
+        known.reported = known.reported + Amount::from_usage(usage);
         self.charge(run, used, freed);
     }
 
-    /// An attempt failed: of its calls that are under way nobody will say what they used.
+    /// Charges the calls in progress of a failed attempt: their usage will never be known.
     pub fn lose_attempt(&mut self, run: RunId) {
         if let Some(known) = self.runs.get_mut(&run) {
             let lost = known.take_calls();
@@ -285,23 +286,23 @@ impl Tree {
         }
     }
 
-    /// A run has ended: what is not charged yet is, and nothing stays reserved for it. Calls
-    /// under way of which nobody said how they ended count as their worst case.
-    pub fn end(&mut self, run: RunId, how: End<'_>) {
+    /// Closes the account of a run: charges the rest of its usage and releases its reservations.
+    /// Calls in progress with unknown usage count as their worst case.
+    pub fn end(&mut self, run: RunId, how: RunEnd<'_>) {
         let Some(known) = self.runs.get_mut(&run) else {
             return;
         };
         let freed = known.take_calls();
         let used = match how {
-            End::Finished(all) => {
-                let rest = Amount::of(all) - known.told;
+            RunEnd::Finished(all) => {
+                let rest = Amount::from_usage(all) - known.reported;
                 Amount {
-                    // Where the cost is not told, it is that of the last call at worst.
+                    // An unknown cost counts as the worst case of the last call.
                     cost: all.cost.map_or(freed.cost, |_| rest.cost),
                     ..rest
                 }
             }
-            End::Failed | End::Cancelled => freed,
+            RunEnd::Failed | RunEnd::Cancelled => freed,
         };
         self.charge(run, used, freed);
         let Some(known) = self.runs.remove(&run) else {
@@ -309,77 +310,77 @@ impl Tree {
         };
         let kept = known.account.kept;
         self.above(known.turn, |account| account.kept = account.kept - kept);
-        if matches!(how, End::Cancelled) {
-            let lost = Lost {
+        if matches!(how, RunEnd::Cancelled) {
+            let lost = CancelledCharge {
                 turn: known.turn,
                 charged: freed,
-                told: known.told,
+                reported: known.reported,
             };
             self.lost.insert(run, lost);
         }
     }
 
-    /// Something came of a run after it was cancelled: what it used takes the place of the worst
-    /// case. `whole`: of all calls of the run.
-    pub fn late(&mut self, run: RunId, usage: &Usage, whole: bool) {
+    /// Charges the late output of a cancelled run: its usage replaces the worst case. `whole`: the
+    /// usage is that of all calls of the run.
+    pub fn charge_late(&mut self, run: RunId, usage: &Usage, whole: bool) {
         let Some(lost) = self.lost.get_mut(&run) else {
             return;
         };
-        let mut used = Amount::of(usage);
+        let mut used = Amount::from_usage(usage);
         if whole {
-            used = used - lost.told;
+            used = used - lost.reported;
         }
         let (turn, refund) = (lost.turn, lost.charged);
         lost.charged = Amount::ZERO;
-        lost.told = lost.told + used;
+        lost.reported = lost.reported + used;
         self.above(turn, |account| {
             account.spent = account.spent + used - refund
         });
     }
 
-    /// A part of what a call of a run used that was cancelled meanwhile: what is left of its worst
-    /// case stays charged.
-    pub fn late_in_part(&mut self, run: RunId, usage: &Usage) {
+    /// Charges a part of the usage of a call whose run was cancelled meanwhile. The rest of its
+    /// worst case stays charged.
+    pub fn charge_late_part(&mut self, run: RunId, usage: &Usage) {
         let Some(lost) = self.lost.get_mut(&run) else {
             return;
         };
-        let used = Amount::of(usage);
+        let used = Amount::from_usage(usage);
         let rest = lost.charged - used;
         let (turn, refund) = (lost.turn, lost.charged - rest);
         lost.charged = rest;
-        lost.told = lost.told + used;
+        lost.reported = lost.reported + used;
         self.above(turn, |account| {
             account.spent = account.spent + used - refund
         });
     }
 
-    /// A model has replied to a request for a summary.
-    pub fn summarised(&mut self, turn: TurnId, usage: &Usage) {
+    /// Charges a reply to a request for a summary.
+    pub fn charge_summary(&mut self, turn: TurnId, usage: &Usage) {
         let summaries = ids::summaries(turn);
         if self.runs.contains_key(&summaries) {
-            return self.replied(summaries, usage);
+            return self.charge_reply(summaries, usage);
         }
         // The turn has ended meanwhile.
-        let used = Amount::of(usage);
+        let used = Amount::from_usage(usage);
         self.above(turn, |account| account.spent = account.spent + used);
     }
 
-    /// A turn has ended, after so many milliseconds; its runs have before.
+    /// Closes the account of a turn after this many milliseconds. Its runs are closed before.
     pub fn end_turn(&mut self, turn: TurnId, time_ms: u64) {
-        self.end(ids::summaries(turn), End::Failed);
+        self.end(ids::summaries(turn), RunEnd::Failed);
         self.turns.remove(&turn);
         self.account.time_ms = self.account.time_ms.saturating_add(time_ms);
     }
 
     fn charge(&mut self, run: RunId, used: Amount, freed: Amount) {
-        self.each(run, |account| {
+        self.change_accounts(run, |account| {
             account.spent = account.spent + used;
             account.open = account.open - freed;
         });
     }
 
-    /// Changes the account of a run, and those above it in the same way.
-    fn each(&mut self, run: RunId, change: impl Fn(&mut Account)) {
+    /// Changes the accounts of a run and of the levels above it in the same way.
+    fn change_accounts(&mut self, run: RunId, change: impl Fn(&mut Account)) {
         let Some(known) = self.runs.get_mut(&run) else {
             return;
         };
@@ -395,7 +396,7 @@ impl Tree {
         change(&mut self.account);
     }
 
-    /// The levels a run stands on: its own, its turn's, the session's.
+    /// The levels of a run: its own, its turn's and the session's.
     fn levels(&self, run: RunId) -> [Option<(Level, &Account, Caps)>; 3] {
         let Some(run) = self.runs.get(&run) else {
             return [None; 3];
@@ -408,45 +409,45 @@ impl Tree {
         ]
     }
 
-    /// The lowest level that caps the cost.
+    /// The lowest level with a cost limit.
     fn capped_cost(&self, run: RunId) -> Option<Level> {
         let mut levels = self.levels(run).into_iter().flatten();
         let found = levels.find(|(_, _, caps)| caps.cost.is_some());
         found.map(|(level, ..)| level)
     }
 
-    /// Whether so much fits at every level, in place of what the run has kept.
-    fn fits(&self, run: RunId, own: Amount, needed: Amount) -> Fit {
+    /// Whether an amount fits at every level, in place of the amount that the run has kept.
+    fn fits(&self, run: RunId, own: Amount, needed: Amount) -> BudgetFit {
         let mut later = None;
         for (level, account, caps) in self.levels(run).into_iter().flatten() {
             let Some(short) = caps.shortage(level, account.in_use() - own, needed) else {
                 continue;
             };
             if let Some(short) = caps.shortage(level, account.spent, needed) {
-                return Fit::Never(short);
+                return BudgetFit::Never(short);
             }
             later = Some(short);
         }
-        later.map_or(Fit::Fits, Fit::Later)
+        later.map_or(BudgetFit::Fits, BudgetFit::Later)
     }
 }
 
-/// How a run ended, as far as its account is concerned.
+/// The end of a run, for its account.
 #[derive(Clone, Copy, Debug)]
-pub enum End<'u> {
-    /// With a result; all of its calls used so much.
+pub enum RunEnd<'u> {
+    /// With a result; this is the usage of all its calls.
     Finished(&'u Usage),
-    /// Without one.
+    /// Without a result.
     Failed,
-    /// Somebody stopped it: something may come of it yet.
+    /// Cancelled: late output may still arrive.
     Cancelled,
 }
 
-enum Fit {
+enum BudgetFit {
     Fits,
-    /// Once something that is reserved was freed.
+    /// After a reservation is released.
     Later(Shortage),
-    /// So much is spent.
+    /// Too much is spent.
     Never(Shortage),
 }
 
@@ -457,7 +458,7 @@ impl RunAccount {
             caps,
             account: Account::default(),
             calls: BTreeMap::new(),
-            told: Amount::ZERO,
+            reported: Amount::ZERO,
         }
     }
 
@@ -469,9 +470,9 @@ impl RunAccount {
     }
 }
 
-/// What a call used; where its provider did not say so, its worst case.
-fn known_or(usage: &Usage, worst: Amount) -> Amount {
-    let used = Amount::of(usage);
+/// The usage of a call, or its worst case if the provider did not report it.
+fn usage_or_worst_case(usage: &Usage, worst: Amount) -> Amount {
+    let used = Amount::from_usage(usage);
     Amount {
         tokens: if used.tokens == Tokens::ZERO {
             worst.tokens

@@ -1,4 +1,4 @@
-//! What a turn is to do, as it was accepted.
+//! The definition of a turn, as it was accepted.
 
 use std::sync::Arc;
 
@@ -13,57 +13,58 @@ use unisono_context::{AgentId, CheckpointId, Digest, Tokens, TurnId};
 use super::RequestKey;
 use crate::budget::TurnCaps;
 
-/// What an agent is to do whose calls were answered by whoever asked.
-const GO_ON: &str = "The tools that you called have answered. Go on with what you were asked.";
+/// The input of an agent whose client tools have answered.
+const CONTINUE_TEXT: &str =
+    "The tools that you called have answered. Go on with what you were asked.";
 
-/// What a turn is to do.
+/// The definition of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptedTurn {
     /// Its id.
     pub id: TurnId,
-    /// The branch it works on.
+    /// Its branch.
     pub branch: Arc<str>,
-    /// What it does.
+    /// Its work.
     pub work: Work,
-    /// When and how to compact.
+    /// The compaction policy.
     pub policy: Policy,
     /// Safety margin as a share of the window.
     pub safety: Ppm,
-    /// The agent that answers; digest of its definition.
+    /// Digest of the lead's definition.
     pub lead: Digest,
     /// The fan-out: definition digests and tasks.
     pub delegates: Vec<(Digest, Option<Arc<str>>)>,
-    /// Agents that the lead may give tasks to by itself: digests of their definitions.
+    /// Digests of the definitions of the agents to which the lead may delegate by itself.
     pub available: Vec<Digest>,
-    /// The tools the agents are told of, sorted.
+    /// The tools of its agents, sorted.
     pub tools: Vec<ToolSpec>,
-    /// How far the counts of its models are off, where they are estimates.
+    /// The errors of its models' token counts, if they are estimates.
     pub calibrations: Vec<Calibration>,
-    /// How far its agents may delegate by themselves.
+    /// The limits of delegation by its agents.
     pub delegation: DelegationLimits,
-    /// What it, and its session from now on, may use at most.
+    /// The limits of the turn, and of its session from now on.
     pub caps: TurnCaps,
-    /// The key it was asked for under: whoever asks again under it is given this turn.
+    /// The key of the request: a repeated request with this key refers to this turn.
     pub key: Option<RequestKey>,
-    /// Whether the call of a delegate that works on the turn's input names the agent alone. Turns
-    /// accepted before that was so have the input in each call.
+    /// Whether the call of a delegate that works on the turn's input contains only the agent. In
+    /// older turns the call also contains the input.
     pub short_calls: bool,
 }
 
-/// How far agents may delegate by themselves: a fan-out by configuration is not bounded by that; and
-/// how much is kept free for what comes of it.
+/// The limits of delegation by agents (a configured fan-out is not limited by them), and the share
+/// that is reserved for its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelegationLimits {
-    /// Levels below the lead: with 1, an agent that was given a task gives none.
+    /// Levels below the lead: with 1, a delegate may not delegate.
     pub depth: u32,
-    /// Runs of the turn that may be open at one time, the lead's included.
+    /// The maximum number of open runs of the turn, including the lead's.
     pub live_runs: u32,
-    /// Of what an agent has for the context, what is reserved for results that others hand it.
+    /// The share of an agent's usable tokens that is reserved for results of other agents.
     pub results: Ppm,
 }
 
 impl DelegationLimits {
-    /// The share of results where nothing else is said.
+    /// The default share of results.
     pub const RESULTS: Ppm = Ppm::percent(10);
 }
 
@@ -77,32 +78,34 @@ impl Default for DelegationLimits {
     }
 }
 
-/// A task that an agent gave to another one.
+/// A task that an agent delegated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelegatedCall {
     /// The model's id of the call.
     pub call_id: Arc<str>,
-    /// The agent it named.
+    /// The agent.
     pub agent: AgentId,
-    /// What that is to do.
+    /// The task.
     pub task: Arc<str>,
-    /// Why nobody works on it; none: it has a run, in the place of [`RunRole::Child`](crate::event::RunRole::Child).
+    /// The reason of its refusal; none: its run is that of
+    /// [`RunRole::Child`](crate::event::RunRole::Child).
     pub refused: Option<Arc<str>>,
 }
 
-/// What is known of a model whose tokens are estimated with another one's encoding.
+/// The calibration of a model whose tokens are estimated with another model's encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Calibration {
     /// The model, as definitions write it.
     pub model: Arc<str>,
     /// Tokens its provider reports per estimated token.
     pub ratio: Ppm,
-    /// How far that may be off, as a share of it.
+    /// The error of the ratio, as a share of it.
     pub band: Ppm,
 }
 
 impl Calibration {
-    /// The estimated tokens that are surely no more than so many of the provider's, rounded down.
+    /// The number of estimated tokens that are certainly at most `tokens` of the provider's,
+    /// rounded down.
     pub fn estimated(&self, tokens: Tokens) -> Tokens {
         const ONE: u128 = 1_000_000;
         let per_token = u128::from(self.ratio.0.max(1)) * (ONE + u128::from(self.band.0));
@@ -110,7 +113,7 @@ impl Calibration {
         Tokens(u64::try_from(estimated).unwrap_or(u64::MAX))
     }
 
-    /// The provider's tokens that so many estimated ones are at most, rounded up.
+    /// The maximum number of the provider's tokens for this number of estimated ones, rounded up.
     pub fn at_most(&self, estimated: Tokens) -> Tokens {
         const ONE: u128 = 1_000_000;
         let per_token = u128::from(self.ratio.0.max(1)) * (ONE + u128::from(self.band.0));
@@ -119,97 +122,103 @@ impl Calibration {
     }
 }
 
-/// How a summary is written that a person asks for.
+/// The options of a summary that a person requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Writing {
-    /// What its writer is told.
+pub struct SummaryOptions {
+    /// Instructions for the summariser.
     pub instructions: Option<Arc<str>>,
-    /// Who writes it, as `provider/model` or `extractive`; none: those that are configured.
+    /// The summariser, as `provider/model` or `extractive`; none: the configured ones.
     pub summariser: Option<Arc<str>>,
-    /// What is done where no model writes one that can be taken.
-    pub unwritten: Unwritten,
+    /// The action if no model writes an acceptable summary.
+    pub unwritten: SummaryFallback,
 }
 
-impl Writing {
-    /// By those that are configured, who are told this.
-    pub fn with_instructions(instructions: Option<impl Into<Arc<str>>>) -> Writing {
-        Writing {
+impl SummaryOptions {
+    /// The configured summarisers, with these instructions.
+    pub fn with_instructions(instructions: Option<impl Into<Arc<str>>>) -> SummaryOptions {
+        SummaryOptions {
             instructions: instructions.map(Into::into),
-            ..Writing::default()
+            ..SummaryOptions::default()
         }
     }
 }
 
-/// What is done where no model writes the summary that a person asked for.
+/// The action if no model writes the requested summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Unwritten {
-    /// Nothing: the context stays as it is.
+pub enum SummaryFallback {
+    /// None: the context stays as it is.
     #[default]
     Leave,
-    /// They are asked again, three times in all.
+    /// The models are asked again, three times in total.
     Retry,
-    /// Quotes are taken.
+    /// An extractive summary is used.
     Extractive,
 }
 
-impl Unwritten {
-    /// All of them.
-    pub const ALL: [Unwritten; 3] = [Unwritten::Retry, Unwritten::Extractive, Unwritten::Leave];
+impl SummaryFallback {
+    /// All values.
+    pub const ALL: [SummaryFallback; 3] = [
+        SummaryFallback::Retry,
+        SummaryFallback::Extractive,
+        SummaryFallback::Leave,
+    ];
 
-    /// A word for it.
+    /// The stable name.
     pub const fn name(self) -> &'static str {
         match self {
-            Unwritten::Leave => "leave",
-            Unwritten::Retry => "retry",
-            Unwritten::Extractive => "extractive",
+            SummaryFallback::Leave => "leave",
+            SummaryFallback::Retry => "retry",
+            SummaryFallback::Extractive => "extractive",
         }
     }
 
-    /// The one of that name.
-    pub fn from_name(name: &str) -> Option<Unwritten> {
-        Unwritten::ALL.into_iter().find(|way| way.name() == name)
+    /// The value with this name.
+    pub fn from_name(name: &str) -> Option<SummaryFallback> {
+        SummaryFallback::ALL
+            .into_iter()
+            .find(|way| way.name() == name)
     }
 }
 
-/// What a turn does.
+/// The work of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Answers an input.
     Answer {
-        /// A user's words; or what the tools came back with whose calls the branch ends with.
+        /// A message of a user, or the results of the tool calls at the end of the branch.
         input: NewMessage,
-        /// Tools of whoever asks.
+        /// The tools of the client.
         client_options: ClientOptions,
     },
-    /// Compacts the branch on a person's request.
+    /// Compacts the branch at a person's request.
     Compact {
-        /// What stays; none: all from the newest user message on.
+        /// The messages to keep; none: all from the newest user message on.
         keep: Option<Keep>,
-        /// How the summary is written.
-        writing: Writing,
+        /// The options of the summary.
+        writing: SummaryOptions,
     },
-    /// Makes one part of the context smaller on a person's request.
+    /// Compacts one part of the context at a person's request.
     CompactPart {
-        /// Which.
+        /// The part.
         part: ContextPart,
-        /// How the summary is written, where there is one.
-        writing: Writing,
+        /// The options of the summary, if there is one.
+        writing: SummaryOptions,
     },
-    /// Takes a checkpoint back on a person's request.
+    /// Reverts a checkpoint at a person's request.
     Revert {
-        /// Which.
+        /// The checkpoint.
         checkpoint: CheckpointId,
     },
-    /// Has a checkpoint written anew on a person's request.
+    /// Regenerates a checkpoint at a person's request.
     Regenerate {
-        /// Which.
+        /// The checkpoint.
         checkpoint: CheckpointId,
-        /// How the summary is written.
-        writing: Writing,
+        /// The options of the summary.
+        writing: SummaryOptions,
     },
-    /// Puts a person's text in place of a checkpoint's.
+    /// Replaces the text of a checkpoint by a person's text.
     Edit {
-        /// Which.
+        /// The checkpoint.
         checkpoint: CheckpointId,
         /// The text.
         text: Arc<str>,
@@ -219,7 +228,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// The checkpoint that is to be taken back or replaced.
+    /// The checkpoint to revert or replace.
     pub const fn checkpoint(&self) -> Option<CheckpointId> {
         match self {
             Work::Revert { checkpoint }
@@ -229,8 +238,8 @@ impl Work {
         }
     }
 
-    /// How the person wants the summary written who asked for it.
-    pub const fn writing(&self) -> Option<&Writing> {
+    /// The options of the requested summary.
+    pub const fn writing(&self) -> Option<&SummaryOptions> {
         match self {
             Work::Compact { writing, .. }
             | Work::CompactPart { writing, .. }
@@ -241,7 +250,7 @@ impl Work {
 }
 
 impl Work {
-    /// The tools of whoever asks.
+    /// The tools of the client.
     pub const fn client_options(&self) -> Option<&ClientOptions> {
         match self {
             Work::Answer { client_options, .. } => Some(client_options),
@@ -249,17 +258,17 @@ impl Work {
         }
     }
 
-    /// What is to be done, in words; none where nothing is answered.
+    /// The text of the task; none if nothing is answered.
     pub fn input_text(&self) -> Option<Arc<str>> {
         let Work::Answer { input, .. } = self else {
             return None;
         };
         if input.role == Role::Tool {
-            return Some(GO_ON.into());
+            return Some(CONTINUE_TEXT.into());
         }
-        let brought = |part: &&Part| matches!(part, Part::ToolResult { .. });
-        let said = input.parts.iter().filter(|part| !brought(part));
-        let texts = said.map(Part::countable_text);
+        let is_result = |part: &&Part| matches!(part, Part::ToolResult { .. });
+        let parts = input.parts.iter().filter(|part| !is_result(part));
+        let texts = parts.map(Part::countable_text);
         Some(texts.collect::<Vec<_>>().join("\n").into())
     }
 }

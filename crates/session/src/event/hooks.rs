@@ -1,92 +1,93 @@
-//! Hooks: programs and servers that are told what a session is about to do, and may have a say.
+//! Hooks: programs and servers that are informed about actions of a session and may deny some of
+//! them.
 //!
-//! A hook is asked because the state says so ([`crate::pending_effects`]), under an id that follows
-//! from what it is asked about; its answer is a fact. So one that was asked before a crash is asked
-//! again after it, with the same id, and a journal that is read again gives the same without asking.
+//! The state determines which hook is asked ([`crate::pending_effects`]), under an id derived from
+//! the question; the answer is a fact. After a crash the same question is asked again under the
+//! same id, and a replay of the journal needs no questions.
 
 use std::sync::Arc;
 
 use unisono_context::{MessageId, Ordinal, TurnId};
 
-use crate::run::calls::{CallPlace, Output};
-use crate::tool::{HookEvent, HookRule, Unanswered};
+use crate::run::calls::{CallOutput, CallPlace};
+use crate::tool::{HookEvent, HookFailurePolicy, HookRule};
 
-/// What a hook is asked about.
+/// The subject of a question to a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HookPoint {
     /// A turn.
     Turn {
-        /// Which.
+        /// The turn.
         turn: TurnId,
-        /// What of it.
+        /// The event of the turn.
         event: HookEvent,
-        /// The compaction step, from 1; 0 for what is no compaction.
+        /// The compaction step, from 1; 0 if the event is no compaction.
         step: u32,
     },
     /// A call of a tool.
     Call(CallPlace),
 }
 
-/// One hook asked about one thing.
+/// A question to one hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HookPlace {
-    /// About what.
+    /// The subject.
     pub point: HookPoint,
-    /// Which: its position among the hooks of the turn, from 0.
+    /// The position of the hook among the hooks of the turn, from 0.
     pub rule: u32,
 }
 
-/// What a hook answers.
+/// The answer of a hook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookReply {
-    /// Why it denies; none: it does not.
+    /// The reason of a denial; none: nothing is denied.
     pub deny: Option<Arc<str>>,
-    /// Messages that are to be pinned.
-    pub pin: Vec<PinnedBy>,
-    /// What the summariser is told besides.
+    /// Messages to pin.
+    pub pin: Vec<MessageReference>,
+    /// Additional instructions for the summariser.
     pub instructions: Option<Arc<str>>,
 }
 
-/// How a hook names a message.
+/// A reference to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PinnedBy {
-    /// By its number on the branch.
+pub enum MessageReference {
+    /// By its ordinal on the branch.
     Number(Ordinal),
     /// By its id.
     Id(MessageId),
 }
 
-/// What came of asking a hook.
+/// The result of a question to a hook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookAnswer {
-    /// Why what it was asked about is denied; none: it is not.
+    /// The reason of a denial; none: nothing is denied.
     pub denied: Option<Arc<str>>,
-    /// What the summariser is told besides.
+    /// Additional instructions for the summariser.
     pub instructions: Option<Arc<str>>,
-    /// Why it gave no answer, or what of its answer was not taken.
+    /// The reason why there is no answer, or the part of the answer that was ignored.
     pub failed: Option<Arc<str>>,
 }
 
 impl HookAnswer {
-    /// What a model is told of a call that was denied; none: it was not.
-    pub(crate) fn denied(&self, hook: &str) -> Option<Output> {
+    /// The result of a denied call for the model; none if the call was not denied.
+    pub(crate) fn denial_output(&self, hook: &str) -> Option<CallOutput> {
         let reason = self.denied.as_ref()?;
         let content = format!(
             "[denied: the hook `{hook}` did not allow this call; it was not made. It said: {reason}]"
         );
-        Some(Output {
+        Some(CallOutput {
             content: content.into(),
             is_error: true,
         })
     }
 }
 
-/// What came of asking: the answer by what is asked about, and by what a failure stands for.
-pub(crate) fn settled(
+/// Derives the result from the reply, its subject and the hook's failure policy.
+pub(crate) fn from_reply(
     rule: &HookRule,
     event: HookEvent,
     reply: Result<HookReply, Arc<str>>,
-) -> (HookAnswer, Vec<PinnedBy>) {
+) -> (HookAnswer, Vec<MessageReference>) {
     match reply {
         Ok(reply) if reply.deny.is_some() && !event.may_deny() => {
             let failed = format!("{} cannot be denied", event.name());
@@ -106,7 +107,7 @@ pub(crate) fn settled(
             (answer, reply.pin)
         }
         Err(reason) => {
-            let denies = rule.on_failure == Unanswered::Deny && event.may_deny();
+            let denies = rule.on_failure == HookFailurePolicy::Deny && event.may_deny();
             let denied = denies.then(|| format!("it gave no answer: {reason}").into());
             let answer = HookAnswer {
                 denied,
@@ -120,12 +121,12 @@ pub(crate) fn settled(
 
 #[cfg(test)]
 mod tests {
-    //! What an answer comes to.
+    //! Effects of answers.
 
     use super::*;
 
     #[test]
-    fn an_answer_denies_only_what_can_be_denied() {
+    fn a_hook_denies_only_deniable_events() {
         let rule = |on_failure| HookRule {
             name: "guard".into(),
             events: HookEvent::ALL.to_vec(),
@@ -139,28 +140,31 @@ mod tests {
             })
         };
         let fails = || Err(Arc::from("it hung"));
-        let (ignore, deny) = (rule(Unanswered::Ignore), rule(Unanswered::Deny));
+        let (ignore, deny) = (
+            rule(HookFailurePolicy::Ignore),
+            rule(HookFailurePolicy::Deny),
+        );
         for event in HookEvent::ALL {
-            let is_denied = |rule, reply| settled(rule, event, reply).0.denied.is_some();
+            let is_denied = |rule, reply| from_reply(rule, event, reply).0.denied.is_some();
             assert_eq!(is_denied(&ignore, denies()), event.may_deny());
             assert_eq!(is_denied(&deny, fails()), event.may_deny());
             assert!(!is_denied(&ignore, fails()));
             assert!(!is_denied(&deny, Ok(HookReply::default())));
-            let (answer, _) = settled(&ignore, event, fails());
+            let (answer, _) = from_reply(&ignore, event, fails());
             assert_eq!(answer.failed.as_deref(), Some("it hung"));
-            let noted = settled(&ignore, event, denies()).0.failed.is_some();
+            let noted = from_reply(&ignore, event, denies()).0.failed.is_some();
             assert_eq!(noted, !event.may_deny());
         }
-        assert!(deny.is_about("files__write") && !deny.is_about("shell__run"));
+        assert!(deny.applies_to("files__write") && !deny.applies_to("shell__run"));
         let all = HookRule {
             tools: Vec::new(),
-            ..rule(Unanswered::Deny)
+            ..rule(HookFailurePolicy::Deny)
         };
-        assert!(all.is_about("shell__run"));
+        assert!(all.applies_to("shell__run"));
         let other = HookRule {
             events: vec![HookEvent::TurnEnded],
             ..all
         };
-        assert!(!other.is_about("shell__run"));
+        assert!(!other.applies_to("shell__run"));
     }
 }

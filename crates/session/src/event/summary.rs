@@ -1,4 +1,4 @@
-//! Facts in one line each: for logs, progress and golden tests.
+//! Facts as single lines, for logs, progress and golden tests.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -8,29 +8,29 @@ use unisono_context::snapshot::Manifest;
 use unisono_context::tokens::Count;
 use unisono_context::{RunId, TurnId};
 
-use super::{AcceptedTurn, Fact, HookAnswer, Late, OpenedRun, Outcome, RunRole, Work};
+use super::{AcceptedTurn, Fact, HookAnswer, LateOutput, OpenedRun, Outcome, RunRole, Work};
 use crate::budget::{Amount, TurnCaps};
 use crate::run::calls::{CallPlace, PlannedCall};
 use crate::run::{Ending, Spent, Step};
 
-/// The last eight hex digits of an id: its first ones are the time, which its siblings share.
-struct Short(u128);
+/// The last eight hex digits of an id. The first digits are the time, which related ids share.
+struct ShortId(u128);
 
-impl Display for Short {
+impl Display for ShortId {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{:08x}", self.0 as u32)
     }
 }
 
-fn turn(id: TurnId) -> Short {
-    Short(id.as_u128())
+fn turn(id: TurnId) -> ShortId {
+    ShortId(id.as_u128())
 }
 
-fn run(id: RunId) -> Short {
-    Short(id.as_u128())
+fn run(id: RunId) -> ShortId {
+    ShortId(id.as_u128())
 }
 
-/// The name, the turn or run by the end of its id, and what matters most.
+/// The name, the short id of the turn or run, and the most important values.
 impl Display for Fact {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.name())?;
@@ -41,11 +41,11 @@ impl Display for Fact {
                     f,
                     "{} message {}",
                     message.role,
-                    Short(message.id.as_u128())
+                    ShortId(message.id.as_u128())
                 )
             }
             Fact::BranchSet { branch, head } => {
-                write!(f, "{branch} at message {}", Short(head.as_u128()))
+                write!(f, "{branch} at message {}", ShortId(head.as_u128()))
             }
             Fact::Counted { encoding, counts } => {
                 let total: Count = counts.iter().map(|(_, count)| *count).sum();
@@ -59,11 +59,11 @@ impl Display for Fact {
                 let digest = definition.digest().short();
                 write!(f, "agent {} as {digest}", definition.id)
             }
-            Fact::TurnAccepted { turn } => accepted(turn, f),
+            Fact::TurnAccepted { turn } => format_accepted(turn, f),
             Fact::TurnStarted { turn: id } => turn(*id).fmt(f),
             Fact::CompactionPlanned { turn: id, plan } => {
                 write!(f, "{}: ", turn(*id))?;
-                planned(&plan.step, f)?;
+                format_planned(&plan.step, f)?;
                 write!(f, "; {} tokens, target {}", plan.before, plan.target)?;
                 if plan.tightened {
                     f.write_str("; less is kept than was asked for")?;
@@ -86,7 +86,7 @@ impl Display for Fact {
                 };
                 let (number, original) = (checkpoint.number, checkpoint.original);
                 write!(f, "{kind} {number} stands for ")?;
-                spans(&checkpoint.covers, f)?;
+                format_spans(&checkpoint.covers, f)?;
                 let after = checkpoint.counts.get(unisono_context::Encoding::ALL[0]);
                 let after = after.unwrap_or_default().tokens;
                 write!(f, ": {original} tokens become {after}")
@@ -106,12 +106,12 @@ impl Display for Fact {
                 manifest,
             } => {
                 write!(f, "{}: snapshot {}, ", turn(*id), snapshot.short())?;
-                contents(manifest, f)
+                format_contents(manifest, f)
             }
-            Fact::RunOpened { run } => opened(run, f),
+            Fact::RunOpened { run } => format_opened(run, f),
             Fact::RunStepped { run: id, step } => {
                 write!(f, "{}: ", run(*id))?;
-                stepped(step, f)
+                format_stepped(step, f)
             }
             Fact::Delegated {
                 run: id,
@@ -132,7 +132,7 @@ impl Display for Fact {
             } => write!(f, "{}: attempt {attempt} after: {reason}", run(*id)),
             Fact::RunEnded { run: id, ending } => {
                 write!(f, "{}: ", run(*id))?;
-                ended(ending, f)
+                format_ended(ending, f)
             }
             Fact::TurnEnded { turn: id, outcome } => write!(f, "{}: {outcome}", turn(*id)),
             Fact::CameLate {
@@ -141,9 +141,9 @@ impl Display for Fact {
                 late,
             } => {
                 let what = match late {
-                    Late::Reply(_) => "a reply",
-                    Late::Answer { .. } => "an answer",
-                    Late::Spent(_) => "what was paid for besides a reply",
+                    LateOutput::Reply(_) => "a reply",
+                    LateOutput::Answer { .. } => "an answer",
+                    LateOutput::Spent(_) => "a cost in addition to a reply",
                 };
                 write!(f, "{}: {what} of attempt {attempt}", run(*id))
             }
@@ -151,7 +151,7 @@ impl Display for Fact {
                 write!(f, "{} messages", messages.len())
             }
             Fact::Reverted { checkpoint, .. } => {
-                write!(f, "checkpoint {}", Short(checkpoint.as_u128()))
+                write!(f, "checkpoint {}", ShortId(checkpoint.as_u128()))
             }
             Fact::InstructionsSet { text } => write!(f, "{} bytes", text.len()),
             Fact::PhrasesSet { phrases } => write!(f, "{phrases:?}"),
@@ -164,7 +164,7 @@ impl Display for Fact {
                     .try_for_each(|end| write!(f, " {} by {}", end.opener, end.by.name()))
             }
             Fact::TopicSealed { branch, last } => {
-                write!(f, "{branch} at message {}", Short(last.as_u128()))
+                write!(f, "{branch} at message {}", ShortId(last.as_u128()))
             }
             Fact::Measured {
                 turn: id,
@@ -224,7 +224,7 @@ impl Display for Fact {
                 write!(f, ": {}", decision.name())
             }
             Fact::HookAnswered { hook, answer, .. } => {
-                write!(f, "{hook}: {}", outcome_of(answer))
+                write!(f, "{hook}: {}", format_hook_answer(answer))
             }
             Fact::Reserved {
                 run: id,
@@ -256,7 +256,7 @@ impl Display for Fact {
             Fact::Posted {
                 branch, message, ..
             } => {
-                let id = Short(message.id.as_u128());
+                let id = ShortId(message.id.as_u128());
                 write!(f, "{} message {id} on {branch}", message.role)
             }
             Fact::CallCapSet { calls } => write!(f, "{calls} a reply"),
@@ -276,12 +276,12 @@ fn planned_call(call: &PlannedCall, f: &mut Formatter<'_>) -> fmt::Result {
 }
 
 /// What came of asking a hook.
-fn outcome_of(answer: &HookAnswer) -> String {
+fn format_hook_answer(answer: &HookAnswer) -> String {
     match (&answer.denied, &answer.failed) {
         (Some(reason), _) => format!("denied: {reason}"),
         (None, Some(reason)) => format!("no answer: {reason}"),
         (None, None) if answer.instructions.is_some() => "instructions".to_owned(),
-        (None, None) => "nothing against it".to_owned(),
+        (None, None) => "permitted".to_owned(),
     }
 }
 
@@ -290,7 +290,7 @@ fn call(place: CallPlace, f: &mut Formatter<'_>) -> fmt::Result {
     write!(f, "{}: call {number} of round {round}", run(place.run))
 }
 
-fn capped(caps: &TurnCaps, f: &mut Formatter<'_>) -> fmt::Result {
+fn format_caps(caps: &TurnCaps, f: &mut Formatter<'_>) -> fmt::Result {
     if !caps.is_none() {
         f.write_str(", at most")?;
     }
@@ -317,7 +317,7 @@ fn capped(caps: &TurnCaps, f: &mut Formatter<'_>) -> fmt::Result {
         .map_or(Ok(()), |ms| write!(f, " within {ms} ms"))
 }
 
-fn accepted(accepted: &AcceptedTurn, f: &mut Formatter<'_>) -> fmt::Result {
+fn format_accepted(accepted: &AcceptedTurn, f: &mut Formatter<'_>) -> fmt::Result {
     let work = match &accepted.work {
         Work::Answer { .. } => "answer",
         Work::Compact { .. } => "compact",
@@ -339,12 +339,12 @@ fn accepted(accepted: &AcceptedTurn, f: &mut Formatter<'_>) -> fmt::Result {
     if let Some(key) = &accepted.key {
         write!(f, " under {:?}", key.name)?;
     }
-    capped(&accepted.caps, f)
+    format_caps(&accepted.caps, f)
 }
 
-fn planned(step: &PlanStep, f: &mut Formatter<'_>) -> fmt::Result {
+fn format_planned(step: &PlanStep, f: &mut Formatter<'_>) -> fmt::Result {
     let covered = |cover: &Cover, f: &mut Formatter<'_>| {
-        spans(&cover.spans, f)?;
+        format_spans(&cover.spans, f)?;
         write!(f, " of {} tokens", cover.original)
     };
     match step {
@@ -370,9 +370,9 @@ fn planned(step: &PlanStep, f: &mut Formatter<'_>) -> fmt::Result {
             covered(cover, f)
         }
         PlanStep::Rewrite { cover, cap, .. } => {
-            f.write_str("write the summary of ")?;
-            spans(&cover.spans, f)?;
-            write!(f, " anew in at most {cap}")
+            f.write_str("regenerate the summary of ")?;
+            format_spans(&cover.spans, f)?;
+            write!(f, " in at most {cap}")
         }
         PlanStep::Truncate { messages, .. } => {
             write!(f, "cut the tails of {} messages", messages.len())
@@ -380,7 +380,7 @@ fn planned(step: &PlanStep, f: &mut Formatter<'_>) -> fmt::Result {
     }
 }
 
-fn spans(spans: &[Span], f: &mut Formatter<'_>) -> fmt::Result {
+fn format_spans(spans: &[Span], f: &mut Formatter<'_>) -> fmt::Result {
     for (index, span) in spans.iter().enumerate() {
         let comma = if index == 0 { "" } else { ", " };
         write!(f, "{comma}{span}")?;
@@ -388,13 +388,13 @@ fn spans(spans: &[Span], f: &mut Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-fn contents(manifest: &Manifest, f: &mut Formatter<'_>) -> fmt::Result {
+fn format_contents(manifest: &Manifest, f: &mut Formatter<'_>) -> fmt::Result {
     let messages: u32 = manifest.spans.iter().copied().map(Span::len).sum();
     let summaries = manifest.checkpoints.len();
     write!(f, "{summaries} summaries and {messages} messages")
 }
 
-fn opened(opened: &OpenedRun, f: &mut Formatter<'_>) -> fmt::Result {
+fn format_opened(opened: &OpenedRun, f: &mut Formatter<'_>) -> fmt::Result {
     let id = run(opened.id);
     match opened.role {
         RunRole::Lead => write!(f, "{id}: lead {}", opened.agent),
@@ -414,13 +414,13 @@ fn opened(opened: &OpenedRun, f: &mut Formatter<'_>) -> fmt::Result {
     }
 }
 
-fn stepped(step: &Step, f: &mut Formatter<'_>) -> fmt::Result {
+fn format_stepped(step: &Step, f: &mut Formatter<'_>) -> fmt::Result {
     match step {
         Step::Model(reply) => write!(f, "model reply with {} tool calls", reply.calls.len()),
         Step::Tools(results) => write!(f, "{} tool results", results.len()),
         Step::Named { name, .. } => write!(f, "step {name}"),
         Step::Narrowed { room, output } => {
-            write!(f, "room for {room} tokens")?;
+            write!(f, "headroom of {room} tokens")?;
             match output {
                 Some(output) => write!(f, ", replies of {output}"),
                 None => Ok(()),
@@ -431,17 +431,17 @@ fn stepped(step: &Step, f: &mut Formatter<'_>) -> fmt::Result {
         }
         Step::Spent(Spent { usage, .. }) => {
             let tokens = usage.input + usage.output;
-            write!(f, "{tokens} tokens besides its replies")
+            write!(f, "{tokens} tokens in addition to its replies")
         }
     }
 }
 
-fn ended(ending: &Ending, f: &mut Formatter<'_>) -> fmt::Result {
+fn format_ended(ending: &Ending, f: &mut Formatter<'_>) -> fmt::Result {
     match ending {
         Ending::Finished { partial: None, .. } => f.write_str("finished"),
         Ending::Finished {
             partial: Some(why), ..
-        } => write!(f, "finished in part: {why}"),
+        } => write!(f, "finished partially: {why}"),
         Ending::Failed { cause, reason, .. } => write!(f, "failed ({}): {reason}", cause.code()),
         Ending::Cancelled => f.write_str("cancelled"),
     }

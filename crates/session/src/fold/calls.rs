@@ -1,11 +1,11 @@
-//! How calls of tools go on.
+//! Folds facts about tool calls.
 
 use std::sync::Arc;
 
 use unisono_context::{RunId, Timestamp};
 
 use crate::run::Step;
-use crate::run::calls::{Call, CallPlace, CallRound, Decision, PlannedCall, Status};
+use crate::run::calls::{CallDecision, CallPlace, CallRound, CallStatus, PlannedCall, TrackedCall};
 use crate::state::State;
 
 use super::Error;
@@ -23,22 +23,26 @@ impl State {
         Ok(())
     }
 
-    /// The results of a round are a step of the run.
+    /// Appends the results of a round to its run as a step.
     pub(super) fn tools_answered(&mut self, run: RunId, round: u32) -> Result<(), Error> {
-        let of = self.run_mut(run)?;
-        let results = of.calls(round).and_then(CallRound::results);
+        let run_state = self.run_mut(run)?;
+        let results = run_state.calls(round).and_then(CallRound::results);
         let missing = CallPlace {
             run,
             round,
             index: 0,
         };
         let results = results.ok_or(Error::UnknownCall(missing))?;
-        of.steps.push(Arc::new(Step::Tools(results)));
+        run_state.steps.push(Arc::new(Step::Tools(results)));
         Ok(())
     }
 
-    /// The call is in that status now.
-    pub(super) fn tool_is(&mut self, place: CallPlace, status: Status) -> Result<(), Error> {
+    /// Sets the status of a call.
+    pub(super) fn set_call_status(
+        &mut self,
+        place: CallPlace,
+        status: CallStatus,
+    ) -> Result<(), Error> {
         self.call_mut(place)?.status = status;
         Ok(())
     }
@@ -46,20 +50,20 @@ impl State {
     pub(super) fn tool_decided(
         &mut self,
         place: CallPlace,
-        decision: &Decision,
+        decision: &CallDecision,
         at: Timestamp,
     ) -> Result<(), Error> {
-        self.tool_is(place, decision.status())?;
+        self.set_call_status(place, decision.status())?;
         let turn = self.run_mut(place.run)?.turn;
         if let Some(turn) = self.turns.get_mut(&turn) {
             turn.counts_from = at;
         }
-        let id = self.id_of_call(place);
+        let id = self.call_id(place);
         Arc::make_mut(&mut self.decided_calls).extend(id);
         Ok(())
     }
 
-    fn call_mut(&mut self, place: CallPlace) -> Result<&mut Call, Error> {
+    fn call_mut(&mut self, place: CallPlace) -> Result<&mut TrackedCall, Error> {
         let run = self.run_mut(place.run)?;
         let mut rounds = run.calls.iter_mut();
         let round = rounds.find(|round| round.number == place.round);

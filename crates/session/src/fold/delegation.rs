@@ -1,5 +1,5 @@
-//! The messages a turn appends itself: its delegation's calls and results, and its answer. They
-//! follow from its runs and have derived ids, so the journal does not repeat them.
+//! The messages that a turn appends itself: calls and results of its delegation, and its answer.
+//! They are derived from its runs and have derived ids, so the journal does not repeat them.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use unisono_context::{MessageId, RunId, Timestamp, Tokens, TurnId};
 use crate::assignment;
 use crate::event::{DelegatedCall, RunRole};
 use crate::ids;
-use crate::run::{Ending, Round, Run};
-use crate::state::{Acts, State};
+use crate::run::{DelegationRound, Ending, Run};
+use crate::state::{State, StepLocation};
 use crate::turn::Phase;
 
 use super::Error;
@@ -39,8 +39,8 @@ impl State {
         Ok(())
     }
 
-    /// Appends the delegates' results in the order of the fan-out, once; nothing where there was
-    /// no delegation.
+    /// Appends the delegates' results once, in the order of the fan-out; nothing if there was no
+    /// delegation.
     pub(super) fn append_results(&mut self, id: TurnId, at: Timestamp) -> Result<(), Error> {
         let turn = self.turn_mut(id)?;
         let fan_out = turn.team.delegates.len();
@@ -62,12 +62,12 @@ impl State {
                 is_error,
             };
             let written = self.append_own((id, Role::Tool), vec![result], usage, at)?;
-            self.acted(written, run);
+            self.record_step_location(written, run);
         }
         Ok(())
     }
 
-    /// Takes the tasks that a run's agent gave to others. Those of a lead are shown on the branch.
+    /// Records delegated tasks of a run. The tasks of a lead appear on the branch.
     pub(super) fn delegated(
         &mut self,
         id: RunId,
@@ -75,15 +75,15 @@ impl State {
         calls: &[DelegatedCall],
         at: Timestamp,
     ) -> Result<(), Error> {
-        let round = Round::new(number, calls);
+        let round = DelegationRound::new(number, calls);
         let (unopened, open) = (round.unopened, round.open);
         let run = self.run_mut(id)?;
         let (turn, shown) = (run.turn, run.role == RunRole::Lead);
-        let said = run.said(number).cloned();
+        let text = run.reply_text(number).cloned();
         run.rounds.push(round);
         self.turn_mut(turn)?.unopened += unopened;
         if shown {
-            let said = said.filter(|text| !text.trim().is_empty()).map(Part::Text);
+            let text = text.filter(|text| !text.trim().is_empty()).map(Part::Text);
             let calls = calls
                 .iter()
                 .enumerate()
@@ -92,7 +92,7 @@ impl State {
                     name: "delegate".into(),
                     arguments: assignment::delegate_arguments(&call.agent, Some(&call.task)).into(),
                 });
-            let parts = said.into_iter().chain(calls).collect();
+            let parts = text.into_iter().chain(calls).collect();
             self.append_own((turn, Role::Assistant), parts, None, at)?;
         }
         if open == 0 {
@@ -101,7 +101,7 @@ impl State {
         Ok(())
     }
 
-    /// One of the calls of a round has a run now.
+    /// Records that a call of a round has a run.
     pub(super) fn child_opened(&mut self, parent: RunId, number: u32) -> Result<(), Error> {
         let (turn, round) = self.round_mut(parent, number)?;
         round.unopened = round.unopened.saturating_sub(1);
@@ -110,7 +110,7 @@ impl State {
         Ok(())
     }
 
-    /// One of the runs of a round has ended.
+    /// Records that a run of a round has ended.
     pub(super) fn child_ended(
         &mut self,
         parent: RunId,
@@ -125,7 +125,7 @@ impl State {
         Ok(())
     }
 
-    /// What a run that has ended gave to others and no run was opened for, none will be.
+    /// Closes the delegated tasks of an ended run for which no run was opened.
     pub(super) fn give_up_unopened(&mut self, id: RunId, at: Timestamp) -> Result<(), Error> {
         let Some(run) = self.runs.get_mut(&id) else {
             return Ok(());
@@ -146,7 +146,7 @@ impl State {
             .try_for_each(|number| self.append_round(id, number, at))
     }
 
-    /// Appends the results of a lead's round, in the order of its calls, when all are there.
+    /// Appends the results of a lead's round in the order of its calls, once all are there.
     fn append_round(&mut self, id: RunId, number: u32, at: Timestamp) -> Result<(), Error> {
         let run = self.runs.get(&id).filter(|run| run.role == RunRole::Lead);
         let Some((run, round)) = run.and_then(|run| Some((run, run.round(number)?))) else {
@@ -165,33 +165,36 @@ impl State {
         for (result, child) in results.collect::<Vec<_>>() {
             let usage = self.reported_usage(Some(child));
             let written = self.append_own((turn, Role::Tool), vec![result], usage, at)?;
-            self.acted(written, Some(child));
+            self.record_step_location(written, Some(child));
         }
         Ok(())
     }
 
-    /// Remembers where the journal has what the agent did that wrote a message.
-    pub(super) fn acted(&mut self, message: MessageId, run: Option<RunId>) {
+    /// Records the location in the journal of the steps behind a message.
+    pub(super) fn record_step_location(&mut self, message: MessageId, run: Option<RunId>) {
         let run = run.and_then(|run| self.runs.get(&run));
         if let Some(run) = run.filter(|run| !run.steps.is_empty()) {
-            let acts = Acts {
+            let acts = StepLocation {
                 run: run.id,
                 first: run.opened_as,
                 last: self.events + 1,
             };
-            Arc::make_mut(&mut self.acts).insert(message, acts);
+            Arc::make_mut(&mut self.step_locations).insert(message, acts);
         }
     }
 
-    fn round_mut(&mut self, run: RunId, number: u32) -> Result<(TurnId, &mut Round), Error> {
+    fn round_mut(
+        &mut self,
+        run: RunId,
+        number: u32,
+    ) -> Result<(TurnId, &mut DelegationRound), Error> {
         let run: &mut Run = self.runs.get_mut(&run).ok_or(Error::UnknownRun(run))?;
         let (turn, id) = (run.turn, run.id);
         let round = run.round_mut(number).ok_or(Error::UnknownRun(id))?;
         Ok((turn, round))
     }
 
-    /// What the providers reported for a run that ended with a result; none where none said
-    /// anything.
+    /// The usage that providers reported for a finished run; none if no provider reported any.
     pub(super) fn reported_usage(&self, run: Option<RunId>) -> Option<ReportedUsage> {
         let ending = self.runs.get(&run?)?.ending.as_deref()?;
         let Ending::Finished { usage, .. } = ending else {
@@ -202,7 +205,7 @@ impl State {
         reported.then_some(ReportedUsage { input, output })
     }
 
-    /// Appends a message of the turn's own to its branch, under a derived id.
+    /// Appends a message of the turn to its branch, under a derived id.
     pub(super) fn append_own(
         &mut self,
         (id, role): (TurnId, Role),

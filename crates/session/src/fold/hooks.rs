@@ -1,39 +1,39 @@
-//! How hooks come to be asked, and what their answers change.
+//! Schedules questions to hooks, and applies their answers.
 
 use unisono_context::TurnId;
 
 use crate::event::{HookAnswer, HookPlace, HookPoint, Work};
-use crate::run::calls::Status;
+use crate::run::calls::CallStatus;
 use crate::state::{EndedHooks, State};
-use crate::tool::{HookEvent, Rules};
+use crate::tool::{HookEvent, ToolRules};
 use crate::turn::Turn;
 
 use super::Error;
 
 impl Turn {
-    /// Hooks are to be asked about that.
-    pub(super) fn ask_hooks(&mut self, event: HookEvent) {
+    /// Schedules the hooks for this event.
+    pub(super) fn schedule_hooks(&mut self, event: HookEvent) {
         let step = match event {
             HookEvent::BeforeCompaction | HookEvent::AfterCompaction => self.steps_planned,
             _ => 0,
         };
-        let asked = due(&self.rules, self.accepted.id, event, step);
-        self.hooks_due.extend(asked);
+        let due = due_hooks(&self.rules, self.accepted.id, event, step);
+        self.hooks_due.extend(due);
     }
 }
 
 impl State {
-    /// The hooks that are to be told of the end of that turn.
-    pub(super) fn ask_of_end(&mut self, turn: &Turn) {
+    /// Schedules the hooks for the end of this turn.
+    pub(super) fn schedule_end_hooks(&mut self, turn: &Turn) {
         let id = turn.accepted.id;
-        let asked = due(&turn.rules, id, HookEvent::TurnEnded, 0);
-        if asked.is_empty() {
+        let due = due_hooks(&turn.rules, id, HookEvent::TurnEnded, 0);
+        if due.is_empty() {
             return;
         }
         let ended = EndedHooks {
             branch: turn.accepted.branch.clone(),
             rules: turn.rules.clone(),
-            due: asked,
+            due,
         };
         self.ended_hooks.insert(id, ended);
     }
@@ -46,14 +46,14 @@ impl State {
     ) -> Result<(), Error> {
         match place.point {
             HookPoint::Call(call) => {
-                let next = match answer.denied(hook) {
-                    Some(denied) => Status::Ended(denied),
+                let next = match answer.denial_output(hook) {
+                    Some(denied) => CallStatus::Ended(denied),
                     None => self
                         .call(call)
                         .ok_or(Error::UnknownCall(call))?
                         .after_hook(),
                 };
-                self.tool_is(call, next)
+                self.set_call_status(call, next)
             }
             HookPoint::Turn { turn, .. } => self.turn_hook_answered(turn, place, answer),
         }
@@ -80,14 +80,14 @@ impl State {
     }
 }
 
-/// The hooks that are asked then, in their order.
-fn due(rules: &Rules, turn: TurnId, event: HookEvent, step: u32) -> Vec<HookPlace> {
+/// The questions to hooks for this event, in order.
+fn due_hooks(rules: &ToolRules, turn: TurnId, event: HookEvent, step: u32) -> Vec<HookPlace> {
     let point = HookPoint::Turn { turn, event, step };
-    let asked = rules.hooks_at(event);
-    asked.map(|rule| HookPlace { point, rule }).collect()
+    let positions = rules.hooks_for(event);
+    positions.map(|rule| HookPlace { point, rule }).collect()
 }
 
-/// Whether hooks are asked when such a turn begins: one that somebody gave a task.
-pub(super) fn are_asked_about(work: &Work) -> bool {
+/// Whether hooks are asked when a turn with this work begins: only if it answers a task.
+pub(super) fn has_turn_hooks(work: &Work) -> bool {
     matches!(work, Work::Answer { .. })
 }

@@ -1,16 +1,16 @@
-//! Messages that were appended without a turn: at once, or when the turn at work has ended.
+//! Messages that are appended without a turn: at once, or at the end of the current turn.
 
 use std::sync::Arc;
 
 use unisono_context::message::NewMessage;
 
 use crate::event::RequestKey;
-use crate::state::{Keyed, State};
+use crate::state::{KeyTarget, State};
 
 use super::Error;
 
 impl State {
-    /// Takes a message. While turns are open on its branch it waits.
+    /// Takes a message. It waits while turns are open on its branch.
     pub(super) fn posted(
         &mut self,
         branch: &Arc<str>,
@@ -19,7 +19,7 @@ impl State {
     ) -> Result<(), Error> {
         if let Some(key) = key {
             let keyed = Arc::make_mut(&mut self.keyed);
-            let stands_for = Keyed::Message(message.id);
+            let stands_for = KeyTarget::Message(message.id);
             keyed.insert(key.name.clone(), (key.request, stands_for));
         }
         if self.queues.contains_key(branch) {
@@ -31,7 +31,7 @@ impl State {
         self.append(Some(branch), head, message.clone())
     }
 
-    /// Appends what waited on a branch, in the order in which it came.
+    /// Appends the waiting messages of a branch, in order of arrival.
     pub(super) fn append_waiting(&mut self, branch: &str) -> Result<(), Error> {
         for message in self.waiting_messages.remove(branch).unwrap_or_default() {
             let head = self.tree.head(branch);

@@ -1,16 +1,16 @@
-//! What facts say of the budget tree.
+//! Applies facts to the budget tree.
 
 use unisono_context::{RunId, Timestamp};
 
-use crate::budget::End;
-use crate::event::{Fact, Late};
+use crate::budget::RunEnd;
+use crate::event::{Fact, LateOutput};
 use crate::run::{Ending, Step};
 use crate::state::State;
 use crate::turn::Phase;
 
 impl State {
-    /// Charges, reserves and frees what a fact tells. Before the fact is folded otherwise: what
-    /// ends is still there.
+    /// Charges, reserves and releases the amounts of a fact. This happens before the fact is folded
+    /// otherwise, while ended items are still there.
     pub(super) fn apply_to_budget(&mut self, fact: &Fact, at: Timestamp) {
         match fact {
             Fact::TurnAccepted { turn } => self.budget.accept(turn.id, turn.caps.clone()),
@@ -24,17 +24,17 @@ impl State {
             } => self.budget.settle(*run, *call, *used, *told),
             Fact::RunStepped { run, step } => {
                 if let Step::Model(reply) = &**step {
-                    self.budget.replied(*run, &reply.usage);
+                    self.budget.charge_reply(*run, &reply.usage);
                 }
             }
             Fact::RunRetried { run, .. } => self.budget.lose_attempt(*run),
             Fact::RunEnded { run, ending } => self.run_account_ended(*run, ending),
             Fact::CameLate { run, late, .. } => match late {
-                Late::Reply(reply) => self.budget.late(*run, &reply.usage, false),
-                Late::Answer { usage, .. } => self.budget.late(*run, usage, true),
-                Late::Spent(spent) => self.budget.late_in_part(*run, &spent.usage),
+                LateOutput::Reply(reply) => self.budget.charge_late(*run, &reply.usage, false),
+                LateOutput::Answer { usage, .. } => self.budget.charge_late(*run, usage, true),
+                LateOutput::Spent(spent) => self.budget.charge_late_part(*run, &spent.usage),
             },
-            Fact::SummariserUsed { turn, usage, .. } => self.budget.summarised(*turn, usage),
+            Fact::SummariserUsed { turn, usage, .. } => self.budget.charge_summary(*turn, usage),
             Fact::TurnEnded { turn, .. } => {
                 let started = self.turns.get(turn).filter(|t| t.phase != Phase::Queued);
                 let time = started.map_or(0, |turn| at.ms_since(turn.started_at));
@@ -47,9 +47,9 @@ impl State {
 
     fn run_account_ended(&mut self, run: RunId, ending: &Ending) {
         let end = match ending {
-            Ending::Finished { usage, .. } => End::Finished(usage),
-            Ending::Failed { .. } => End::Failed,
-            Ending::Cancelled => End::Cancelled,
+            Ending::Finished { usage, .. } => RunEnd::Finished(usage),
+            Ending::Failed { .. } => RunEnd::Failed,
+            Ending::Cancelled => RunEnd::Cancelled,
         };
         self.budget.end(run, end);
     }

@@ -1,4 +1,4 @@
-//! How turns and their runs begin, go on and end.
+//! Folds facts about the beginning, the progress and the end of turns and runs.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use unisono_context::{CheckpointId, Digest, RunId, SnapshotId, Timestamp, Tokens
 use crate::agent::{Assignment, Definition, Team};
 use crate::event::{AcceptedTurn, Calibration, OpenedRun, Outcome, RunRole, Work};
 use crate::run::{self, Ending, Run};
-use crate::state::{EndedTurn, Keyed, State, joined};
+use crate::state::{EndedTurn, KeyTarget, State, full_system_text};
 use crate::tool::{self, HookEvent};
 use crate::turn::{Cached, Lazy, Phase, Turn};
 
@@ -21,11 +21,14 @@ impl State {
     pub(super) fn accept(&mut self, accepted: &AcceptedTurn, at: Timestamp) -> Result<(), Error> {
         let team = self.team(accepted)?;
         if matches!(accepted.work, Work::Answer { .. }) {
-            self.told = accepted.tools.clone();
+            self.newest_tools = accepted.tools.clone();
         }
         if let Some(key) = &accepted.key {
             let keyed = Arc::make_mut(&mut self.keyed);
-            keyed.insert(key.name.clone(), (key.request, Keyed::Turn(accepted.id)));
+            keyed.insert(
+                key.name.clone(),
+                (key.request, KeyTarget::Turn(accepted.id)),
+            );
         }
         let queue = self.queues.entry(accepted.branch.clone()).or_default();
         queue.push_back(accepted.id);
@@ -52,7 +55,7 @@ impl State {
             messages_appended: 0,
             snapshot: Cached(None),
             prefixes: Cached(None),
-            rooms: Cached(None),
+            headrooms: Cached(None),
             needs: Lazy::default(),
             rules: self.tool_rules.clone(),
             hooks_due: Vec::new(),
@@ -88,24 +91,24 @@ impl State {
     }
 
     pub(super) fn start(&mut self, id: TurnId, at: Timestamp) -> Result<(), Error> {
-        let system = joined(&self.system, &self.instructions);
+        let system = full_system_text(&self.system, &self.instructions);
         let turn = self.turn_in(id, "start", |phase| *phase == Phase::Queued)?;
         turn.phase = Phase::Preparing;
         turn.started_at = at;
         turn.counts_from = at;
         turn.preamble = Preamble::new(system, turn.accepted.tools.clone());
         turn.needs = Lazy::default();
-        if hooks::are_asked_about(&turn.accepted.work) {
-            turn.ask_hooks(HookEvent::TurnAccepted);
+        if hooks::has_turn_hooks(&turn.accepted.work) {
+            turn.schedule_hooks(HookEvent::TurnAccepted);
         }
         let branch = turn.accepted.branch.clone();
         if let Work::Answer { input, .. } = &turn.accepted.work {
             let mut input = input.clone();
             if input.role == Role::User {
-                // What tools came back with stands before what is said next.
-                let brought = |part: &Part| matches!(part, Part::ToolResult { .. });
-                let (results, said) = input.parts.into_iter().partition(brought);
-                input.parts = said;
+                // Tool results come before the next text.
+                let is_result = |part: &Part| matches!(part, Part::ToolResult { .. });
+                let (results, texts) = input.parts.into_iter().partition(is_result);
+                input.parts = texts;
                 if !results.is_empty() {
                     self.append_own((id, Role::Tool), results, None, input.at)?;
                 }
@@ -125,12 +128,12 @@ impl State {
         turn.phase = Phase::Compacting(Box::new(plan.clone()));
         turn.hook_instructions.clear();
         if plan.step.cover().is_some() {
-            turn.ask_hooks(HookEvent::BeforeCompaction);
+            turn.schedule_hooks(HookEvent::BeforeCompaction);
         }
         Ok(())
     }
 
-    /// A provider was asked for a count: what is known of its model from now on.
+    /// Records that a provider was asked for a count, and the calibration of its model.
     pub(super) fn measured(&mut self, id: TurnId, known: &Calibration) -> Result<(), Error> {
         let turn = self.turn_in(id, "count by a provider", |phase| {
             matches!(phase, Phase::Preparing | Phase::Compacting(_))
@@ -155,8 +158,8 @@ impl State {
         })
     }
 
-    /// A step that failed may be asked for again. A summary that was to be written anew stays as it
-    /// is: the turn goes on without, and a later one tries again.
+    /// A failed step may be retried. A summary whose regeneration failed stays as it is: the turn
+    /// continues without it, and a later turn tries again.
     pub(super) fn step_failed(&mut self, id: TurnId, at: Timestamp) -> Result<(), Error> {
         let turn = self.compacting(id)?;
         turn.step_failures += 1;
@@ -179,7 +182,7 @@ impl State {
         Ok(turn)
     }
 
-    /// A step made a checkpoint, or a person's text became one.
+    /// Records that a step made a checkpoint, or that a person's text became one.
     pub(super) fn covered(&mut self, id: TurnId) -> Result<(), Error> {
         let turn = self.turn_mut(id)?;
         let turn = match turn.accepted.work {
@@ -192,7 +195,7 @@ impl State {
         Ok(())
     }
 
-    /// A checkpoint takes the place of messages; hooks are to be told of one that a turn made.
+    /// Replaces messages by a checkpoint, and schedules hooks if a turn made it.
     pub(super) fn compacted(
         &mut self,
         turn: Option<TurnId>,
@@ -209,12 +212,12 @@ impl State {
             checkpoints.note_tightened(checkpoint.id);
         }
         if let Some(turn) = turn.and_then(|turn| self.turns.get_mut(&turn)) {
-            turn.ask_hooks(HookEvent::AfterCompaction);
+            turn.schedule_hooks(HookEvent::AfterCompaction);
         }
         Ok(())
     }
 
-    /// Adds a step to a run. A lead that may call `compact` requests a compaction by calling it.
+    /// Adds a step to a run. A call of `compact` by a lead requests a compaction.
     pub(super) fn stepped(&mut self, id: RunId, step: &Arc<run::Step>) -> Result<(), Error> {
         let run = self.run_mut(id)?;
         run.steps.push(step.clone());
@@ -246,7 +249,7 @@ impl State {
         turn.tokens_before = Some(before);
         let branch = turn.accepted.branch.clone();
         if let Some(head) = self.tree.head(&branch) {
-            let (checkpoints, alterations) = self.without(head, checkpoint);
+            let (checkpoints, alterations) = self.without_checkpoint(head, checkpoint);
             (self.checkpoints, self.alterations) = (checkpoints.into(), alterations.into());
         }
         Ok(())
@@ -321,24 +324,24 @@ impl State {
         outcome: &Outcome,
         at: Timestamp,
     ) -> Result<(), Error> {
-        // A turn that ended while its fan-out was being opened leaves no call unanswered.
+        // A turn that ended while its fan-out was being opened leaves no unanswered call.
         self.append_results(id, at)?;
         let turn = self.turn_mut(id)?;
         let branch = turn.accepted.branch.clone();
         let mut answer = None;
         if *outcome == Outcome::Answered {
-            let parts = self.answer_of(id)?;
+            let parts = self.answer_parts(id)?;
             let lead = self.turn_mut(id)?.lead_run;
             let usage = self.reported_usage(lead);
             let written = self.append_own((id, Role::Assistant), parts, usage, at)?;
-            self.acted(written, lead);
+            self.record_step_location(written, lead);
             answer = Some(written);
         }
         if let Some(turn) = self.turns.remove(&id) {
             for run in &turn.runs {
                 self.runs.remove(run);
             }
-            self.ask_of_end(&turn);
+            self.schedule_end_hooks(&turn);
         }
         let mut worked = true;
         if let Some(queue) = self.queues.get_mut(&branch) {
@@ -348,7 +351,7 @@ impl State {
                 self.queues.remove(&branch);
             }
         }
-        // One that waited itself may be cancelled while another works.
+        // A turn that is still queued may be cancelled while another one works.
         if worked {
             self.append_waiting(&branch)?;
         }
@@ -357,14 +360,14 @@ impl State {
         Ok(())
     }
 
-    /// What the lead said, and the calls it left to whoever asked.
-    fn answer_of(&self, id: TurnId) -> Result<Vec<Part>, Error> {
+    /// The text of the lead's answer, and the calls that it leaves to the client.
+    fn answer_parts(&self, id: TurnId) -> Result<Vec<Part>, Error> {
         let turn = self.turns.get(&id).ok_or(Error::UnknownTurn(id))?;
         let lead = turn.run(RunRole::Lead).and_then(|run| self.runs.get(&run));
         match lead.and_then(|run| run.ending.as_deref()) {
             Some(Ending::Finished { text, calls, .. }) => {
-                let said = calls.is_empty() || !text.trim().is_empty();
-                let text = said.then(|| Part::Text(text.clone()));
+                let has_text = calls.is_empty() || !text.trim().is_empty();
+                let text = has_text.then(|| Part::Text(text.clone()));
                 let calls = calls.iter().map(|call| Part::ToolCall {
                     id: call.id.clone(),
                     name: call.name.clone(),
@@ -383,7 +386,7 @@ impl State {
         self.turns.get_mut(&id).ok_or(Error::UnknownTurn(id))
     }
 
-    /// The turn, if its phase allows the event.
+    /// The turn, if its phase permits the event.
     fn turn_in(
         &mut self,
         id: TurnId,

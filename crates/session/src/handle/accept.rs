@@ -1,4 +1,4 @@
-//! A turn is accepted: it waits until its branch is free, then its input is appended.
+//! Accepts a turn: it waits until its branch is free, then its input is appended.
 
 use std::sync::Arc;
 
@@ -9,19 +9,18 @@ use crate::agent::Definition;
 use crate::event::{AcceptedTurn, Fact, RequestKey, Work};
 use crate::ids;
 use crate::machine::{NewTurn, Preceding, Refusal};
-use crate::state::{Keyed, MAIN, State};
+use crate::state::{KeyTarget, MAIN, State};
 
 use super::{Recorder, append, revert};
 
-/// Idempotent: a turn that is known already changes nothing, nor does one under a key that is known,
-/// as long as the same is asked for.
+/// Idempotent: a repeated turn, or a repeated key with the same request, changes nothing.
 pub(super) fn handle(
     recorder: &mut Recorder<'_>,
     key: Option<RequestKey>,
     new: NewTurn,
 ) -> Result<(), Refusal> {
     if let Some(key) = &key
-        && is_given(recorder.state, key)?
+        && is_repeated(recorder.state, key)?
     {
         return Ok(());
     }
@@ -76,19 +75,19 @@ pub(super) fn handle(
     })?)
 }
 
-/// Messages come before the turn. Whatever could refuse either is looked at before anything is
+/// Accepts a turn after messages. Everything that could refuse either is checked before anything is
 /// recorded.
-pub(super) fn after(
+pub(super) fn handle_after(
     recorder: &mut Recorder<'_>,
     preceding: Preceding,
     key: Option<RequestKey>,
     new: NewTurn,
 ) -> Result<(), Refusal> {
-    let given = key
+    let repeated = key
         .as_ref()
-        .map(|key| is_given(recorder.state, key))
+        .map(|key| is_repeated(recorder.state, key))
         .transpose()?;
-    if given == Some(true) || is_known(recorder, new.id) {
+    if repeated == Some(true) || is_known(recorder, new.id) {
         return Ok(());
     }
     let input = match &new.work {
@@ -107,10 +106,10 @@ pub(super) fn after(
     handle(recorder, key, new)
 }
 
-/// Whether a turn was given under the key before, for the same request.
-fn is_given(state: &State, key: &RequestKey) -> Result<bool, Refusal> {
-    match state.key(&key.name) {
-        Some((request, Keyed::Turn(_))) if request == key.request => Ok(true),
+/// Whether a turn was accepted under the key before, for the same request.
+fn is_repeated(state: &State, key: &RequestKey) -> Result<bool, Refusal> {
+    match state.key_target(&key.name) {
+        Some((request, KeyTarget::Turn(_))) if request == key.request => Ok(true),
         Some(_) => Err(Refusal::KeyReused(key.name.clone())),
         None => Ok(false),
     }
@@ -120,8 +119,8 @@ fn is_known(recorder: &Recorder<'_>, turn: TurnId) -> bool {
     recorder.state.turns.contains_key(&turn) || recorder.state.ended.contains_key(&turn)
 }
 
-/// Everything that could keep the turn from starting later is refused now. `open` are the calls
-/// that its branch will end with before it; none: those that it ends with now.
+/// Refuses everything that could prevent the turn from starting later. `open` are the calls at the
+/// end of its branch before the turn; none: the calls at its end now.
 fn check(
     recorder: &Recorder<'_>,
     new: &NewTurn,
@@ -134,7 +133,7 @@ fn check(
         Work::Answer { input, .. } => {
             check_input(input)?;
             check_ids(recorder, new.id, input.id)?;
-            if input.parts.iter().any(brought) {
+            if input.parts.iter().any(is_tool_result) {
                 let open = open.map_or_else(|| open_calls(recorder, new), Ok)?;
                 return check_results(open, new, input);
             }
@@ -152,34 +151,38 @@ fn check(
     Err(Refusal::UnknownBranch(new.branch.clone()))
 }
 
-/// What a tool came back with.
-fn brought(part: &Part) -> bool {
+/// Whether the part is a tool result.
+fn is_tool_result(part: &Part) -> bool {
     matches!(part, Part::ToolResult { .. })
 }
 
-/// What a person says, after what tools came back with or alone, or that alone.
+/// The input is a text of a user, tool results, or tool results followed by a text.
 fn check_input(input: &NewMessage) -> Result<(), Refusal> {
-    let results = input.parts.iter().take_while(|part| brought(part)).count();
-    let said = &input.parts[results..];
+    let results = input
+        .parts
+        .iter()
+        .take_while(|part| is_tool_result(part))
+        .count();
+    let others = &input.parts[results..];
     match input.role {
-        Role::User if said.iter().all(is_said) && (results == 0 || !said.is_empty()) => {}
-        // A tool may well come back with nothing.
-        Role::Tool if results > 0 && said.is_empty() => return Ok(()),
+        Role::User if others.iter().all(is_user_part) && (results == 0 || !others.is_empty()) => {}
+        // A tool result may be empty.
+        Role::Tool if results > 0 && others.is_empty() => return Ok(()),
         _ => return Err(Refusal::NotAnInput(input.id)),
     }
     let blank = |part: &Part| part.countable_text().trim().is_empty();
-    if said.iter().all(blank) {
+    if others.iter().all(blank) {
         return Err(Refusal::EmptyTask);
     }
     Ok(())
 }
 
-fn is_said(part: &Part) -> bool {
+fn is_user_part(part: &Part) -> bool {
     matches!(part, Part::Text(_) | Part::Attachment { .. })
 }
 
-/// The calls that the turn's branch ends with. Nothing may come in between, so their results do
-/// not wait behind another turn.
+/// The calls at the end of the turn's branch. Their results do not wait behind another turn,
+/// because nothing may come in between.
 fn open_calls(recorder: &Recorder<'_>, new: &NewTurn) -> Result<Vec<Arc<str>>, Refusal> {
     let Some(head) = recorder.state.tree.head(&new.branch) else {
         return Err(Refusal::UnknownBranch(new.branch.clone()));
@@ -196,7 +199,7 @@ fn open_calls(recorder: &Recorder<'_>, new: &NewTurn) -> Result<Vec<Arc<str>>, R
         .collect())
 }
 
-/// Results answer calls that wait for one, each of them at most once.
+/// Each result answers a waiting call, at most once.
 fn check_results(
     mut waiting: Vec<Arc<str>>,
     new: &NewTurn,
@@ -216,8 +219,8 @@ fn check_results(
     Ok(())
 }
 
-/// Neither the input's id nor those of the messages the turn will append may be in use, in the
-/// tree or by an input that waits.
+/// Neither the id of the input nor the ids of the messages that the turn will append may be in use,
+/// in the tree or by a waiting input.
 fn check_ids(recorder: &Recorder<'_>, turn: TurnId, input: MessageId) -> Result<(), Refusal> {
     let in_tree = |id| recorder.state.tree.get(id).is_some();
     let own = ids::message(turn, 0);

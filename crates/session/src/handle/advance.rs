@@ -1,5 +1,5 @@
-//! Takes open turns as far as they can go: T0 to T3, until somebody has to be asked. What comes
-//! after the context is frozen is in [`work`](super::work).
+//! Advances open turns as far as possible, from T0 to T3. [`work`](super::work) continues after the
+//! context is frozen.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use unisono_context::{MessageId, Snapshot, Timestamp, Tokens, TurnId};
 
 use crate::event::{Fact, Outcome, Work};
 use crate::fold;
-use crate::headroom::Results;
+use crate::headroom::ResultsShare;
 use crate::ids;
 use crate::measure;
 use crate::pending_effects;
@@ -20,18 +20,18 @@ use crate::state::State;
 use crate::turn::{Phase, Turn};
 
 use super::revert::{self, Decision};
-use super::rewrite::{self, Next};
+use super::rewrite::{self, RewriteDecision};
 use super::{Recorder, overdue, work};
 
-/// A compaction of more steps than this is given up; each step shrinks the context, so only a
-/// defect reaches it.
+/// The maximum number of steps of a compaction. Each step shrinks the context, so only a defect
+/// reaches it.
 const STEPS_MAX: u32 = 64;
 
 /// Advances every turn until nothing more follows.
 pub(crate) fn advance(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
     loop {
         let before = recorder.events.len();
-        let at_work = recorder.state.turns_at_work().map(|turn| turn.accepted.id);
+        let at_work = recorder.state.active_turns().map(|turn| turn.accepted.id);
         for turn in at_work.collect::<Vec<_>>() {
             step(recorder, turn)?;
         }
@@ -73,23 +73,24 @@ fn step(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error> {
     }
 }
 
-/// What a turn that is not frozen comes to next.
+/// The next step of a turn whose context is not frozen.
 enum Prepared {
-    /// Its branch is not counted yet, or a hook is asked.
+    /// None yet: its branch is not counted, or a hook must answer.
     Waits,
-    /// Where topics end in what came since.
+    /// Topic ends in the newest messages.
     Topics(MessageId, Vec<TopicEnd>),
     /// A compaction step.
     Plan(Box<Plan>),
-    /// Nothing is left to compact.
+    /// Freeze: nothing is left to compact.
     Frozen(Box<Snapshot>),
-    /// A checkpoint is taken back, or replaced.
+    /// A checkpoint is reverted or replaced.
     Recorded(Box<Fact>),
-    /// It ends here.
+    /// The turn ends.
     Done(Outcome),
 }
 
-/// T1–T3: when all is counted, decide where topics end, plan the next compaction step, or freeze.
+/// T1–T3: once everything is counted, decides topic ends, plans the next compaction step, or
+/// freezes.
 fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
     let state = &*recorder.state;
     if !turn.hooks_due.is_empty() {
@@ -97,14 +98,14 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
     }
     let encodings = turn.encodings();
     let uncounted = |encoding| !pending_effects::counted(state, turn, encoding);
-    if encodings.into_iter().any(uncounted) || measure::wanted(state, turn).is_some() {
+    if encodings.into_iter().any(uncounted) || measure::agent_to_measure(state, turn).is_some() {
         return Prepared::Waits;
     }
     let answers = matches!(turn.accepted.work, Work::Answer { .. });
     let Some(view) = view(state, turn, answers) else {
         return failed("uncounted", "the branch has no messages");
     };
-    let Some(budgets) = state.kept_budgets(turn, &view) else {
+    let Some(budgets) = state.required_budgets(turn, &view) else {
         return Prepared::Waits;
     };
     if let Work::Revert { checkpoint } = turn.accepted.work {
@@ -119,8 +120,8 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
     }
     if let Some(checkpoint) = turn.accepted.work.checkpoint().filter(|_| !turn.covered) {
         return match rewrite::decide(state, turn, checkpoint, (&view, &budgets), recorder.now) {
-            Ok(Next::Plan(plan)) => Prepared::Plan(Box::new(plan)),
-            Ok(Next::Record(fact)) => Prepared::Recorded(Box::new(fact)),
+            Ok(RewriteDecision::Plan(plan)) => Prepared::Plan(Box::new(plan)),
+            Ok(RewriteDecision::Record(fact)) => Prepared::Recorded(Box::new(fact)),
             Err((code, reason)) => failed(code, reason),
         };
     }
@@ -145,13 +146,13 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
             },
         },
         Err(error @ Error::Overflow { .. }) => overflowed(turn, &error),
-        // All messages are counted, so it is a block that lacks a count: none ever will have it.
+        // All messages are counted, so a block lacks a count, and it will never get one.
         Err(error @ Error::Uncounted) => failed("uncounted", error),
     }
 }
 
-/// The mode of the next step: the turn's own, unless a person took a summary back on the branch or its
-/// lead requested a compaction. A step that only masks does not fulfil a request.
+/// The mode of the next step: the turn's own, unless a person reverted a summary on the branch or
+/// its lead requested a compaction. A step that only masks does not fulfil a request.
 fn mode(state: &State, turn: &Turn, view: &View<'_>) -> Mode {
     let requested = || state.requested_compactions.contains(&turn.accepted.branch);
     match turn.mode() {
@@ -161,9 +162,8 @@ fn mode(state: &State, turn: &Turn, view: &View<'_>) -> Mode {
     }
 }
 
-/// The next step. Where none makes the context fit, the next of those that make it fit without
-/// room for results, then of those that make it fit the lead alone: the others are refused by name
-/// once it is frozen.
+/// The next step. If no step makes the context fit, the planner tries without the share for
+/// results, then for the lead alone; the other agents are then refused by name after the freeze.
 fn planned(
     recorder: &Recorder<'_>,
     turn: &Turn,
@@ -175,7 +175,9 @@ fn planned(
     let overflows = |planned: &_| matches!(planned, Err(Error::Overflow { .. }));
     let mut planned = plan(budgets);
     if overflows(&planned)
-        && let Some(all) = recorder.state.budgets_for(turn, view, Results::WhatIsLeft)
+        && let Some(all) = recorder
+            .state
+            .budgets_for(turn, view, ResultsShare::Remainder)
     {
         planned = plan(&all);
     }
@@ -187,8 +189,8 @@ fn planned(
     planned
 }
 
-/// What is put right in a turn that had nothing to compact, on a branch that a person did not ask to
-/// be left alone: a summary that a model is to write anew, results of delegates to be masked.
+/// Repairs in a turn without a compaction, unless a person reverted a summary on the branch:
+/// regenerates a degraded summary, masks results of delegates.
 fn tidied(
     turn: &Turn,
     mode: Mode,
@@ -203,7 +205,7 @@ fn tidied(
     repair.or_else(|| compaction::mask_delegated(view, budgets, policy))
 }
 
-/// Where topics end; none where that is decided, or of no account.
+/// The topic ends; none if they are decided, or the policy does not use topics.
 fn topics(state: &State, turn: &Turn, view: &View<'_>, budgets: &Budgets) -> Option<Vec<TopicEnd>> {
     state.undecided_topics(view, &turn.accepted.policy, budgets, &state.phrases)
 }
@@ -220,7 +222,7 @@ fn failed(code: &str, reason: impl ToString) -> Prepared {
     })
 }
 
-/// What the lead itself is given does not fit it.
+/// The lead's own input does not fit its window.
 fn overflowed(turn: &Turn, overflow: &Error) -> Prepared {
     let lead = &turn.team.lead;
     let (id, model) = (&lead.id, &lead.model);
@@ -230,8 +232,8 @@ fn overflowed(turn: &Turn, overflow: &Error) -> Prepared {
     )
 }
 
-/// The turn's policy. A compaction on request takes one step that makes a checkpoint, so that one
-/// that fails has committed nothing: nothing is masked before it.
+/// The turn's policy. A requested compaction takes one step that makes a checkpoint, so that its
+/// failure commits nothing: it masks nothing before.
 fn policy(turn: &Turn) -> Policy {
     let mut policy = turn.accepted.policy;
     if matches!(
@@ -243,7 +245,7 @@ fn policy(turn: &Turn) -> Policy {
     policy
 }
 
-/// The first budget that the context does not fit.
+/// The first budget that is too small for the context.
 fn misfit(view: &View<'_>, budgets: &Budgets) -> Option<Error> {
     budgets.iter().find_map(|budget| {
         let needed = view.effective(budget)?.at_most;
@@ -267,7 +269,7 @@ fn freeze(recorder: &mut Recorder<'_>, id: TurnId, snapshot: Snapshot) -> Result
     Ok(())
 }
 
-/// A compaction on request ends as soon as its step is committed, or when there is none.
+/// A requested compaction ends as soon as its step is committed, or if there is no step.
 fn compacted(state: &State, turn: &Turn, view: &View<'_>, budgets: &Budgets) -> Prepared {
     let budget = turn.measured_by.or_else(|| budgets.iter().next().copied());
     let after = budget.and_then(|budget| view.effective(&budget));
@@ -277,7 +279,7 @@ fn compacted(state: &State, turn: &Turn, view: &View<'_>, budgets: &Budgets) -> 
     Prepared::Done(Outcome::Compacted { before, after })
 }
 
-/// What the context had before a person's text was put in place of a summary.
+/// The size of the context before a person's text replaced a summary.
 fn edited_from(
     state: &State,
     turn: &Turn,

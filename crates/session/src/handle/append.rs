@@ -1,4 +1,4 @@
-//! A message is appended without a turn: what another system said, kept here.
+//! Appends a message of another system, without a turn.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use unisono_context::tree;
 
 use crate::event::{Fact, Work};
 use crate::machine::{Append, Preceding, Refusal};
-use crate::state::{Keyed, MAIN, State};
+use crate::state::{KeyTarget, MAIN, State};
 
 use super::Recorder;
 
-/// Recorded once, whoever asks again. While turns are open on the branch the message waits: a
-/// context that is being prepared or was frozen does not change.
+/// Records the message once, also if the request is repeated. While turns are open on the branch
+/// the message waits: a context that is being prepared or is frozen does not change.
 pub(super) fn handle(recorder: &mut Recorder<'_>, new: Append) -> Result<(), Refusal> {
     if let Some(key) = &new.key {
-        match recorder.state.key(&key.name) {
-            Some((request, Keyed::Message(_))) if request == key.request => return Ok(()),
+        match recorder.state.key_target(&key.name) {
+            Some((request, KeyTarget::Message(_))) if request == key.request => return Ok(()),
             Some(_) => return Err(Refusal::KeyReused(key.name.clone())),
             None => {}
         }
@@ -41,9 +41,9 @@ pub(super) fn handle(recorder: &mut Recorder<'_>, new: Append) -> Result<(), Ref
     })?)
 }
 
-/// How many of those messages are appended already, because a crash cut the same input short; and
-/// the calls that the branch ends with once all are, which nothing hinders: it is at rest and ends
-/// where they are to begin. `input` is the id of what follows.
+/// The number of these messages that are already appended, because a crash interrupted the same
+/// input; and the calls at the end of the branch after all of them. The branch must have no open
+/// turn and end at the expected message. `input` is the id of the following input.
 pub(super) fn check_preceding(
     state: &State,
     branch: &Arc<str>,
@@ -94,7 +94,7 @@ pub(super) fn check_preceding(
     Ok((done, open))
 }
 
-/// Whether the message is there already; an id may not stand for another one.
+/// Whether the message is already there. An id must not stand for two messages.
 fn is_known(state: &State, message: &NewMessage) -> Result<bool, Refusal> {
     let id = message.id;
     let placed = state.tree.get(id).map(|node| node.message.to_new());
@@ -122,7 +122,7 @@ fn check_parts(message: &NewMessage) -> Result<(), Refusal> {
     if !message.parts.iter().all(fits) {
         return Err(Refusal::WrongParts { role });
     }
-    // A tool may well come back with nothing.
+    // A tool result may be empty.
     let blank = |part: &Part| matches!(part, Part::Text(text) if text.trim().is_empty());
     if message.parts.iter().all(blank) {
         return Err(Refusal::EmptyMessage);
@@ -138,8 +138,8 @@ fn check_branch(state: &State, branch: &Arc<str>) -> Result<(), Refusal> {
     Err(Refusal::UnknownBranch(branch.clone()))
 }
 
-/// Results answer the calls that the branch ends with, each at most once. While a turn is open only
-/// those of messages that wait are known to be there when this one is appended.
+/// Each result answers a call at the end of the branch, at most once. While a turn is open, only
+/// the calls of waiting messages are known to be there when this message is appended.
 fn check_results(state: &State, new: &Append) -> Result<(), Refusal> {
     let busy = state.queues.contains_key(&new.branch);
     let head = state.tree.head(&new.branch).filter(|_| !busy);
@@ -181,7 +181,7 @@ fn answered(part: &Part) -> Option<&str> {
     }
 }
 
-/// Takes the call that a result answers; false where there is none.
+/// Removes the call that a result answers; false if there is none.
 fn answer(open: &mut Vec<&str>, id: &str) -> bool {
     let at = open.iter().position(|call| *call == id);
     at.map(|at| open.remove(at)).is_some()

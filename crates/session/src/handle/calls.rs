@@ -1,16 +1,18 @@
-//! Calls of tools: asked for, made, answered, decided about by a person.
+//! Tool calls: requested, started, answered, decided by a person.
 
 use unisono_context::{CallId, RunId, TurnId};
 
 use crate::event::Fact;
 use crate::fold;
 use crate::machine::{NewCall, Refusal};
-use crate::run::calls::{Approval, CallPlace, Decision, Output, PlannedCall, Status, Waiting};
+use crate::run::calls::{
+    Approval, CallDecision, CallOutput, CallPlace, CallStatus, PlannedCall, WaitingCall,
+};
 
 use super::Recorder;
 
-/// Records the calls with what is to be known of them, and starts those that may be made. A round
-/// that is recorded stays as it is, and calls of another attempt are late.
+/// Records the calls with their contracts and approvals, and starts those that may be made. A
+/// recorded round does not change, and calls of another attempt are late.
 pub(super) fn handle(
     recorder: &mut Recorder<'_>,
     run: RunId,
@@ -45,73 +47,75 @@ pub(super) fn handle(
     });
     let calls = calls.collect();
     recorder.record(Fact::ToolsCalled { run, round, calls })?;
-    start(recorder, run)
+    start_of_run(recorder, run)
 }
 
-/// Records what a call came back with. One that is not being made is left alone.
+/// Records the result of a call. A call that has not started is ignored.
 pub(super) fn ended(
     recorder: &mut Recorder<'_>,
     call: CallPlace,
-    output: Output,
+    output: CallOutput,
 ) -> Result<(), fold::Error> {
-    if !is_in(recorder, call, |status| *status == Status::Started) {
+    if !is_in(recorder, call, |status| *status == CallStatus::Started) {
         return Ok(());
     }
     recorder.record(Fact::ToolEnded { call, output })?;
-    start(recorder, call.run)
+    start_of_run(recorder, call.run)
 }
 
-/// Takes what a person decided.
+/// Applies a person's decision.
 pub(super) fn decide(
     recorder: &mut Recorder<'_>,
     id: CallId,
-    decision: Decision,
+    decision: CallDecision,
 ) -> Result<(), Refusal> {
-    let Some(Waiting { place, call, .. }) = recorder.state.waiting_calls().find(|one| one.id == id)
+    let Some(WaitingCall { place, call, .. }) =
+        recorder.state.waiting_calls().find(|one| one.id == id)
     else {
         return Err(if recorder.state.decided_calls.contains(&id) {
-            Refusal::Decided(id)
+            Refusal::AlreadyDecided(id)
         } else {
             Refusal::UnknownCall(id)
         });
     };
-    if !decision.answers(&call.status) {
+    if !decision.can_answer(&call.status) {
         return Err(Refusal::WrongDecision {
             call: id,
             decision: decision.name(),
-            in_doubt: call.status == Status::InDoubt,
+            in_doubt: call.status == CallStatus::InDoubt,
         });
     }
     let call = place;
     recorder.record(Fact::ToolDecided { call, decision })?;
-    Ok(start(recorder, place.run)?)
+    Ok(start_of_run(recorder, place.run)?)
 }
 
-/// Denies what waited too long.
+/// Denies calls whose approval timed out.
 pub(super) fn expire(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
     let now = recorder.now;
     let late = recorder.state.waiting_calls().filter(|waiting| {
         let approval = waiting.call.planned.approval.as_ref();
         let until = approval.and_then(|approval| approval.until);
-        waiting.call.status == Status::Held && until.is_some_and(|until| until <= now)
+        waiting.call.status == CallStatus::AwaitingApproval
+            && until.is_some_and(|until| until <= now)
     });
     for call in late.map(|waiting| waiting.place).collect::<Vec<_>>() {
-        let decision = Decision::Expired;
+        let decision = CallDecision::Expired;
         recorder.record(Fact::ToolDecided { call, decision })?;
-        start(recorder, call.run)?;
+        start_of_run(recorder, call.run)?;
     }
     Ok(())
 }
 
-/// After a restart, calls that were being made and may not be made again are in doubt.
-pub(crate) fn doubt(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
+/// After a restart, calls that had started and may not be repeated are in doubt.
+pub(crate) fn mark_in_doubt(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
     let calls = recorder
         .state
         .runs
         .values()
         .flat_map(|run| run.open_calls());
     let lost = calls.filter(|(_, call)| {
-        call.status == Status::Started && !call.planned.contract.is_repeatable()
+        call.status == CallStatus::Started && !call.planned.contract.is_repeatable()
     });
     for call in lost.map(|(place, _)| place).collect::<Vec<_>>() {
         recorder.record(Fact::ToolInDoubt { call })?;
@@ -119,20 +123,21 @@ pub(crate) fn doubt(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
     Ok(())
 }
 
-/// Starts the calls of a turn that were allowed while nobody was there to make them.
-pub(super) fn start_all(recorder: &mut Recorder<'_>, turn: TurnId) -> Result<(), fold::Error> {
+/// Starts the calls of a turn that were approved while the session was not in memory.
+pub(super) fn start_of_turn(recorder: &mut Recorder<'_>, turn: TurnId) -> Result<(), fold::Error> {
     let turn = recorder.state.turns.get(&turn);
     let runs = turn
         .into_iter()
         .flat_map(|turn| recorder.state.runs_of(turn));
     let open = runs.filter(|run| run.open_calls().next().is_some());
     let open: Vec<RunId> = open.map(|run| run.id).collect();
-    open.into_iter().try_for_each(|run| start(recorder, run))
+    open.into_iter()
+        .try_for_each(|run| start_of_run(recorder, run))
 }
 
-/// Starts the calls of a run that may be made now. A session that is only looked at starts none:
-/// one that was started and not made would be in doubt later.
-pub(super) fn start(recorder: &mut Recorder<'_>, run: RunId) -> Result<(), fold::Error> {
+/// Starts the calls of a run that may be made now. A session that is only inspected starts none: a
+/// call that is started and not made would be in doubt later.
+pub(super) fn start_of_run(recorder: &mut Recorder<'_>, run: RunId) -> Result<(), fold::Error> {
     let Some(known) = recorder.state.runs.get(&run).filter(|run| run.is_open()) else {
         return Ok(());
     };
@@ -147,7 +152,7 @@ pub(super) fn start(recorder: &mut Recorder<'_>, run: RunId) -> Result<(), fold:
             round: round.number,
             index,
         };
-        round.to_start().into_iter().map(place)
+        round.startable().into_iter().map(place)
     });
     for call in calls.collect::<Vec<_>>() {
         recorder.record(Fact::ToolStarted { call })?;
@@ -155,7 +160,7 @@ pub(super) fn start(recorder: &mut Recorder<'_>, run: RunId) -> Result<(), fold:
     Ok(())
 }
 
-fn is_in(recorder: &Recorder<'_>, place: CallPlace, wanted: impl Fn(&Status) -> bool) -> bool {
+fn is_in(recorder: &Recorder<'_>, place: CallPlace, wanted: impl Fn(&CallStatus) -> bool) -> bool {
     let run = recorder
         .state
         .runs

@@ -1,4 +1,4 @@
-//! A turn is to stop, with all its runs, or one of them.
+//! Cancels a turn with all its runs, or one run.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::run::{Ending, Run};
 
 use super::{Recorder, children};
 
-/// Refused for a turn that is not open: there is nothing to stop.
+/// Refused if the turn is not open.
 pub(super) fn handle(recorder: &mut Recorder<'_>, turn: TurnId) -> Result<(), Refusal> {
     if !recorder.state.turns.contains_key(&turn) {
         return Err(Refusal::UnknownTurn(turn));
@@ -18,8 +18,8 @@ pub(super) fn handle(recorder: &mut Recorder<'_>, turn: TurnId) -> Result<(), Re
     Ok(recorder.end_turn(turn, Outcome::Cancelled)?)
 }
 
-/// Stops one run and what it gave to others; nobody is left to answer where it is the lead's.
-/// Refused for one that is not open.
+/// Cancels a run and the runs that it delegated to; cancelling the lead's run cancels the turn.
+/// Refused if the run is not open.
 pub(super) fn run(recorder: &mut Recorder<'_>, id: RunId) -> Result<(), Refusal> {
     let run = recorder.state.runs.get(&id).filter(|run| run.is_open());
     let Some(&Run { turn, role, .. }) = run else {

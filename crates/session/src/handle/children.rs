@@ -1,5 +1,4 @@
-//! Runs that other runs gave their task: opened when they were asked for, cancelled with whoever
-//! asked.
+//! Runs of delegated tasks: opened on request, cancelled with their parents.
 
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use crate::turn::Turn;
 
 use super::{Recorder, work};
 
-/// Opens the runs that were asked for and are not opened yet. Costs nothing where there are none.
+/// Opens the requested runs that are not open yet. Costs nothing if there are none.
 pub(super) fn open(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error> {
     let turn = recorder.state.turns.get(&id);
     let Some(turn) = turn.filter(|turn| turn.unopened > 0 && turn.prefixes.0.is_some()) else {
@@ -26,7 +25,7 @@ pub(super) fn open(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::
     work::record_openings(recorder, id, unopened)
 }
 
-/// The runs of a parent that are still to be opened.
+/// The runs of a parent that must be opened.
 fn openings(state: &State, turn: &Turn, parent: &Run) -> Vec<work::Opening> {
     let mut openings = Vec::new();
     for round in parent.rounds.iter().filter(|round| round.unopened > 0) {
@@ -50,7 +49,7 @@ fn openings(state: &State, turn: &Turn, parent: &Run) -> Vec<work::Opening> {
     openings
 }
 
-/// Cancels what a run that has ended gave to others, and what those gave to others.
+/// Cancels the descendants of an ended run.
 pub(super) fn cancel(recorder: &mut Recorder<'_>, parent: RunId) -> Result<(), fold::Error> {
     let children: Vec<RunId> = match recorder.state.runs.get(&parent) {
         Some(parent) => parent.children().collect(),
@@ -66,7 +65,7 @@ pub(super) fn cancel(recorder: &mut Recorder<'_>, parent: RunId) -> Result<(), f
     Ok(())
 }
 
-/// Cancels runs whose parents have ended: what a crash between the two left.
+/// Cancels runs whose parents have ended, after a crash between the two events.
 pub(crate) fn cancel_orphans(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
     let ended = recorder.state.runs.values().filter(|run| !run.is_open());
     let parents = ended.filter(|run| !run.rounds.is_empty());

@@ -1,4 +1,4 @@
-//! Counts came back. Those of a turn that has ended meanwhile are kept all the same.
+//! Counts arrived. The counts of a turn that has ended meanwhile are kept too.
 
 use crate::event::Fact;
 use crate::fold;
@@ -6,7 +6,7 @@ use crate::machine::Counted;
 
 use super::Recorder;
 
-/// Records what is new.
+/// Records the new counts.
 pub(super) fn handle(recorder: &mut Recorder<'_>, counted: Counted) -> Result<(), fold::Error> {
     let encoding = counted.encoding;
     for (text, count) in counted.texts {
@@ -19,7 +19,7 @@ pub(super) fn handle(recorder: &mut Recorder<'_>, counted: Counted) -> Result<()
             })?;
         }
     }
-    // A message may be counted while the path to it is not: it is then counted again.
+    // A message may be counted before the path to it is; it is then counted again.
     let tree = &recorder.state.tree;
     let is_new = |id| {
         tree.get(id).is_some_and(|node| {

@@ -1,4 +1,4 @@
-//! The agent of a run gives tasks to others.
+//! The agent of a run delegates tasks.
 
 use unisono_context::RunId;
 
@@ -8,8 +8,8 @@ use crate::machine::DelegateCall;
 
 use super::Recorder;
 
-/// Records the calls with what speaks against them; their runs are opened when the turn is
-/// advanced. A round that is recorded stays as it is, and calls of another attempt are late.
+/// Records the calls with the reasons of refusals; their runs are opened when the turn advances. A
+/// recorded round does not change, and calls of another attempt are late.
 pub(super) fn handle(
     recorder: &mut Recorder<'_>,
     run: RunId,
@@ -23,6 +23,6 @@ pub(super) fn handle(
     if calls.is_empty() || known.round(round).is_some() {
         return Ok(());
     }
-    let calls = recorder.state.admitted(known, calls);
+    let calls = recorder.state.admit_calls(known, calls);
     recorder.record(Fact::Delegated { run, round, calls })
 }

@@ -1,4 +1,4 @@
-//! A branch is started at a message, or set there.
+//! Creates a branch at a message, or moves it there.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::machine::Refusal;
 
 use super::Recorder;
 
-/// Refused while a turn works on the branch: its messages would land elsewhere.
+/// Refused while a turn is open on the branch: its messages would be appended elsewhere.
 pub(super) fn handle(
     recorder: &mut Recorder<'_>,
     branch: Arc<str>,
@@ -26,7 +26,7 @@ pub(super) fn handle(
     Ok(recorder.record(Fact::BranchSet { branch, head: at })?)
 }
 
-/// A name is told on lines, in tables and on terminals.
+/// A name must be printable on one line, in tables and on terminals.
 pub(super) fn check_name(branch: &Arc<str>) -> Result<(), Refusal> {
     let fits = branch.chars().take(MAX_BRANCH + 1).count() <= MAX_BRANCH;
     if branch.trim().is_empty() || branch.contains(char::is_control) || !fits {

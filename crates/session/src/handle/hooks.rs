@@ -1,21 +1,21 @@
-//! A hook has answered, or gave no answer.
+//! Handles the answer of a hook, or its failure to answer.
 
 use std::sync::Arc;
 
 use unisono_context::MessageId;
 
-use crate::event::{self, Fact, HookPlace, HookPoint, HookReply, PinnedBy};
+use crate::event::{self, Fact, HookPlace, HookPoint, HookReply, MessageReference};
 use crate::fold;
 use crate::machine::Refusal;
 use crate::tool::HookEvent;
 
 use super::{Recorder, calls, pin};
 
-/// The code of a turn that a hook denied.
+/// The error code of a turn that a hook denied.
 const DENIED: &str = "hook_denied";
 
-/// Records what came of asking, and what follows from it. An answer to what is not asked any more
-/// changes nothing.
+/// Records the answer and its consequences. An answer to a question that is no longer open changes
+/// nothing.
 pub(super) fn answered(
     recorder: &mut Recorder<'_>,
     place: HookPlace,
@@ -29,7 +29,7 @@ pub(super) fn answered(
         HookPoint::Call(_) => HookEvent::BeforeToolCall,
     };
     let branch = recorder.state.hook_job(place).map(|job| job.branch);
-    let (answer, pins) = event::settled(&rule, event, reply);
+    let (answer, pins) = event::from_reply(&rule, event, reply);
     let denied = answer.denied.clone();
     let hook = rule.name.clone();
     recorder.record(Fact::HookAnswered {
@@ -46,28 +46,28 @@ pub(super) fn answered(
             recorder.fail_turn(turn, DENIED, reason)
         }
         (HookPoint::Turn { .. }, None) => Ok(()),
-        (HookPoint::Call(call), _) => calls::start(recorder, call.run),
+        (HookPoint::Call(call), _) => calls::start_of_run(recorder, call.run),
     }
 }
 
-/// Pins the messages that are on the branch; others are no reason to fail.
+/// Pins the messages that are on the branch; others are ignored.
 fn pin_all(
     recorder: &mut Recorder<'_>,
     branch: &Arc<str>,
-    pins: &[PinnedBy],
+    pins: &[MessageReference],
 ) -> Result<(), fold::Error> {
     for named in pins {
         let tree = &recorder.state.tree;
         let message: Option<MessageId> = match named {
-            PinnedBy::Id(id) => Some(*id),
-            PinnedBy::Number(number) => {
+            MessageReference::Id(id) => Some(*id),
+            MessageReference::Number(number) => {
                 let head = tree.head(branch);
                 let node = head.and_then(|head| tree.at(head, *number));
                 node.map(|node| node.message.id)
             }
         };
         let Some(message) = message else { continue };
-        // One that is on no branch, or on another, is left alone.
+        // A message on no branch, or on another one, is ignored.
         let pinned = pin::handle(recorder, branch, &[message], true);
         if let Err(Refusal::Fold(error)) = pinned {
             return Err(error);

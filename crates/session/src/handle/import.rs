@@ -1,4 +1,4 @@
-//! A conversation becomes a session. May only be the first input, and be repeated.
+//! Creates a session from a conversation. Only as the first input, which may be repeated.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::input::{EPHEMERAL, RESERVED_LABELS};
 use crate::machine::{Import, ImportNotes, Refusal};
 use crate::state::{MAIN, State};
 
-use super::{Recorder, completed, fork, step_done};
+use super::{Recorder, complete_counts, fork, step_done};
 
-/// Checks the whole conversation before anything of it is recorded. The same import again records
-/// what a crash kept from the journal, which is nothing where all of it is there.
+/// Checks the whole conversation before anything is recorded. A repeated import records the part
+/// that a crash lost, which is nothing if the journal is complete.
 pub(super) fn handle(recorder: &mut Recorder<'_>, mut import: Import) -> Result<(), Refusal> {
     let session = import.session.ok_or(Refusal::NoSessionId)?;
-    label(&mut import)?;
+    set_labels(&mut import)?;
     let branches = heads(&import);
     check(&import, &branches)?;
     if recorder.state.id.is_none() {
@@ -32,7 +32,7 @@ pub(super) fn handle(recorder: &mut Recorder<'_>, mut import: Import) -> Result<
     } else if !is_begun(recorder.state, &import, &branches) {
         return Err(Refusal::AlreadyCreated);
     }
-    // The second event, so that nothing else says whether a crash took it.
+    // This is the second event, so nothing else says whether a crash lost it.
     if !import.settings.is_empty() && recorder.state.events == 1 {
         let settings = import.settings;
         recorder.record(Fact::SettingsSet { settings })?;
@@ -47,7 +47,8 @@ pub(super) fn handle(recorder: &mut Recorder<'_>, mut import: Import) -> Result<
             })?;
         }
     }
-    // Before the branches, so that these say whether it was done: a pin may be gone by now.
+    // Pins come before the branches: a branch shows that the pins were recorded, since a pin may
+    // have been removed by now.
     let set = |(name, _): &(Arc<str>, MessageId)| recorder.state.tree.head(name).is_some();
     if !import.pinned.is_empty() && recorder.state.pinned.is_empty() && !branches.iter().all(set) {
         let messages = import.pinned;
@@ -62,12 +63,12 @@ pub(super) fn handle(recorder: &mut Recorder<'_>, mut import: Import) -> Result<
     for checkpoint in import.checkpoints {
         let (id, number) = (checkpoint.id, checkpoint.number);
         let before = std::iter::from_fn(|| alterations.next_if(|(after, _)| *after < number));
-        shorten(recorder, before.collect())?;
+        record_alterations(recorder, before.collect())?;
         if recorder.state.checkpoints.get(id).is_none() {
-            let (turn, checkpoint) = (None, counted(checkpoint));
+            let (turn, checkpoint) = (None, with_all_counts(checkpoint));
             recorder.record(Fact::Compacted { turn, checkpoint })?;
         }
-        // Nothing takes that back.
+        // A revert is final.
         if import.retired.contains(&id) && !recorder.state.checkpoints.is_retired(id) {
             recorder.record(Fact::Reverted {
                 turn: None,
@@ -76,7 +77,7 @@ pub(super) fn handle(recorder: &mut Recorder<'_>, mut import: Import) -> Result<
             })?;
         }
     }
-    shorten(recorder, alterations.collect())?;
+    record_alterations(recorder, alterations.collect())?;
     let (decided, sealed, notes) = (import.topics, import.sealed, import.notes);
     if !knows_topics(recorder.state, &decided, &sealed) || !knows_notes(recorder.state, &notes) {
         recorder.record(Fact::TopicsImported {
@@ -97,9 +98,9 @@ fn knows_notes(state: &State, notes: &ImportNotes) -> bool {
         && tightened.all(|id| state.checkpoints.is_tightened(*id))
 }
 
-/// Refuses labels that are not for whoever brings the conversation, and gives those that are.
-/// There is no other way by which a session comes to labels.
-fn label(import: &mut Import) -> Result<(), Refusal> {
+/// Refuses reserved labels in the conversation, and sets those of this program. A session gets
+/// labels in no other way.
+fn set_labels(import: &mut Import) -> Result<(), Refusal> {
     let mut names = import.labels.keys();
     if let Some(name) = names.find(|name| name.starts_with(RESERVED_LABELS)) {
         return Err(Refusal::ReservedLabel(name.clone()));
@@ -110,8 +111,11 @@ fn label(import: &mut Import) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Masks and cuts what was not, of the messages that were before the next checkpoint.
-fn shorten(recorder: &mut Recorder<'_>, made: Vec<(u32, Alteration)>) -> Result<(), Refusal> {
+/// Records the masks and cuts that were made before the next checkpoint and are not recorded yet.
+fn record_alterations(
+    recorder: &mut Recorder<'_>,
+    made: Vec<(u32, Alteration)>,
+) -> Result<(), Refusal> {
     let made = made.into_iter().map(|(_, alteration)| alteration);
     let mut alterations: Vec<Alteration> =
         made.filter(|a| !was_altered(recorder.state, a)).collect();
@@ -125,7 +129,7 @@ fn shorten(recorder: &mut Recorder<'_>, made: Vec<(u32, Alteration)>) -> Result<
     Ok(recorder.record(Fact::Altered { turn, alterations })?)
 }
 
-/// Whether the message was shortened so, be it another way by now.
+/// Whether the message was shortened in this way, even if it is shortened in another way now.
 fn was_altered(state: &State, alteration: &Alteration) -> bool {
     let (ordinal, message) = (alteration.ordinal, alteration.message);
     let mut ever = state.alterations.ever(ordinal, message);
@@ -139,7 +143,7 @@ fn knows_topics(state: &State, decided: &[DecidedTopics], sealed: &[MessageId]) 
         && sealed.all(|last| state.topics.is_sealed(*last))
 }
 
-/// Whether the session is what this import made of it: all of it, or a part with nothing else.
+/// Whether the session is a result of this import: complete, or a part of it and nothing else.
 fn is_begun(state: &State, import: &Import, branches: &[(Arc<str>, MessageId)]) -> bool {
     let head = state.id == import.session
         && state.title == import.title
@@ -174,9 +178,10 @@ fn is_begun(state: &State, import: &Import, branches: &[(Arc<str>, MessageId)]) 
     head && !known.contains(&Some(false)) && (all || untouched)
 }
 
-/// With a count in every encoding: one that lacks any could never be part of a context.
-fn counted(mut checkpoint: Arc<Checkpoint>) -> Arc<Checkpoint> {
-    let counts = completed(checkpoint.counts, || checkpoint.context_text().len());
+/// Completes the counts in all encodings: a checkpoint without one could never be part of a
+/// context.
+fn with_all_counts(mut checkpoint: Arc<Checkpoint>) -> Arc<Checkpoint> {
+    let counts = complete_counts(checkpoint.counts, || checkpoint.context_text().len());
     if counts != checkpoint.counts {
         Arc::make_mut(&mut checkpoint).counts = counts;
     }

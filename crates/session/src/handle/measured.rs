@@ -1,4 +1,4 @@
-//! A provider counted a context, or could not be asked.
+//! A provider counted a context, or could not.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::{fold, measure};
 
 use super::Recorder;
 
-/// Records it once for each model of a turn whose context is not frozen: the ratio it gives holds
-/// for whatever the context has become since, also where another branch's turn let this one go on
-/// without it. Once the context is frozen it is too late: an attempt after a crash must ask what
-/// the one before it asked, so what runs are told of their models changes no more. Nothing is
-/// lost by that: the model has learnt from its provider's count, and the next turn begins with it.
+/// Records the count once per model of a turn whose context is not frozen. The ratio stays valid if
+/// the context changes meanwhile, for example by a turn of another branch. After the freeze it is
+/// too late: an attempt after a crash must send the same request as before, so the calibrations of
+/// its models must not change. Nothing is lost: the model's calibration has learnt from the count,
+/// and the next turn begins with it.
 pub(super) fn handle(
     recorder: &mut Recorder<'_>,
     turn: TurnId,
@@ -31,7 +31,7 @@ pub(super) fn handle(
     let first = !open.measured.contains(model);
     match known.filter(|_| decides && first) {
         Some(before) => {
-            let calibration = measure::measured(before, estimated, reported);
+            let calibration = measure::updated_calibration(before, estimated, reported);
             recorder.record(Fact::Measured { turn, calibration })
         }
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! What has no time left, by its budget or its turn's limit, ends.
+//! Ends turns and runs whose time budget or time limit is exceeded.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use unisono_context::{RunId, TurnId};
 use crate::budget::{EXCEEDED, Shortage, describe_shortage};
 use crate::event::Fact;
 use crate::fold;
-use crate::run::{Cause, Ending, said, used};
+use crate::run::{Ending, RunCause, last_text, total_usage};
 use crate::turn::TIMED_OUT;
 
 use super::{Recorder, children, reserve};
@@ -46,15 +46,15 @@ pub(super) fn end(recorder: &mut Recorder<'_>, id: TurnId) -> Result<bool, fold:
     Ok(false)
 }
 
-/// What its model has said by then is its result.
+/// The last text of its model is its result.
 fn end_run(recorder: &mut Recorder<'_>, id: RunId, short: &Shortage) -> Result<(), fold::Error> {
     let Some(run) = recorder.state.runs.get(&id) else {
         return Ok(());
     };
     let duration_ms = recorder.now.ms_since(run.opened_at).max(0) as u64;
-    let (said, usage) = (said(&run.steps), used(&run.steps));
+    let (last, usage) = (last_text(&run.steps), total_usage(&run.steps));
     reserve::settle_calls(recorder, id)?;
-    let ending = match said {
+    let ending = match last {
         Some(text) => Ending::Finished {
             text,
             calls: Vec::new(),
@@ -63,7 +63,7 @@ fn end_run(recorder: &mut Recorder<'_>, id: RunId, short: &Shortage) -> Result<(
             duration_ms,
         },
         None => Ending::Failed {
-            cause: Cause::Budget,
+            cause: RunCause::Budget,
             reason: short.to_string().into(),
             duration_ms,
         },

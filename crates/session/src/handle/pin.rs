@@ -1,4 +1,4 @@
-//! Messages are pinned, or not any more.
+//! Pins or unpins messages.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,8 +10,9 @@ use crate::machine::Refusal;
 
 use super::Recorder;
 
-/// Takes each message with all it belongs together with on the branch: a call without its result,
-/// or a result without its call, cannot be shown. What is so already is not recorded again.
+/// Extends the selection to complete units of the branch: a call without its result, or a result
+/// without its call, cannot be shown. Messages already in the requested state are not recorded
+/// again.
 pub(super) fn handle(
     recorder: &mut Recorder<'_>,
     branch: &Arc<str>,

@@ -9,21 +9,21 @@ use crate::turn::Phase;
 
 use super::{Recorder, calls, work};
 
-/// Not recorded by itself: each run records the digest of the prompt it is given.
+/// Not recorded by itself: each run records the digest of its prompt.
 pub(super) fn handle(
     recorder: &mut Recorder<'_>,
     id: TurnId,
     prefixes: BTreeMap<Digest, Digest>,
 ) -> Result<(), fold::Error> {
-    let rooms = recorder.state.rooms(id);
+    let rooms = recorder.state.headrooms(id);
     let Some(turn) = recorder.state.turns.get_mut(&id) else {
         return Ok(());
     };
     if !matches!(turn.phase, Phase::Frozen { .. }) {
-        return calls::start_all(recorder, id);
+        return calls::start_of_turn(recorder, id);
     }
     turn.prefixes.0 = Some(prefixes);
-    turn.rooms.0 = Some(rooms);
-    work::refuse_left(recorder, id)?;
-    calls::start_all(recorder, id)
+    turn.headrooms.0 = Some(rooms);
+    work::refuse_too_small(recorder, id)?;
+    calls::start_of_turn(recorder, id)
 }

@@ -1,4 +1,4 @@
-//! A text takes the place of a summary: what it must keep to.
+//! Checks a text that replaces a summary.
 
 use unisono_context::TurnId;
 use unisono_context::checkpoint::Body;
@@ -8,8 +8,8 @@ use crate::event::Work;
 use crate::machine::Written;
 use crate::state::State;
 
-/// Whether a summary may stand where the one does that the step supersedes: it is within its cap,
-/// and in every budget of the turn the context stays within the target.
+/// Whether a summary may replace the one that the step supersedes: it is within its cap, and the
+/// context stays within the target in every budget of the turn.
 pub(super) fn check(
     state: &State,
     turn: TurnId,
@@ -30,8 +30,8 @@ pub(super) fn check(
     let view = view.ok_or_else(unfit)?;
     let is_old = |id| cover.supersedes.first() == Some(&id);
     let old = view.active().iter().find(|active| is_old(active.id));
-    let old = old.ok_or("the summary it was to replace is not in the context any more")?;
-    let budgets = state.kept_budgets(open, &view);
+    let old = old.ok_or("the summary to replace is no longer in the context")?;
+    let budgets = state.required_budgets(open, &view);
     for budget in budgets.ok_or_else(unfit)?.iter() {
         let count = written.counts.get(budget.encoding).unwrap_or_default();
         let rest = without(&view, budget, old).ok_or_else(unfit)?;
@@ -41,7 +41,7 @@ pub(super) fn check(
             stop: Stop::Complete,
             tokens,
         };
-        // The cap is one of the encoding that the step was planned for.
+        // The cap is in the encoding for which the step was planned.
         let cap = if budget.encoding == plan.budget.encoding {
             *cap
         } else {

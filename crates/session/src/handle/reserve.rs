@@ -1,25 +1,25 @@
-//! The agent of a run, or the writer of a turn's summaries, would ask a model; or a call has ended.
+//! Reserves a model call of a run or of a turn's summariser, and settles ended calls.
 
 use unisono_context::RunId;
 
-use crate::budget::{Amount, Ask, Reservation, Verdict};
+use crate::budget::{Amount, Reservation, ReservationRequest, Verdict};
 use crate::event::Fact;
 use crate::fold;
 use crate::machine::CallEnd;
 
 use super::Recorder;
 
-/// Reserves what the call may take, where that is within all budgets.
+/// Reserves the maximum use of the call, if it is within all budgets.
 pub(super) fn handle(
     recorder: &mut Recorder<'_>,
     run: RunId,
     attempt: u32,
-    ask: &Ask,
+    ask: &ReservationRequest,
 ) -> Result<(), fold::Error> {
     if recorder.state.budget.reserved(run, ask.call).is_some() {
         return Ok(());
     }
-    // Whether to wait was decided before.
+    // Whether the call waits was decided before.
     match recorder
         .state
         .afford((run, attempt), ask, |_| false, recorder.now)
@@ -29,8 +29,8 @@ pub(super) fn handle(
     }
 }
 
-/// Nobody will say what the calls used that were under way when the session went down: they count
-/// as their worst case, and are reserved anew when they are made again.
+/// The usage of calls that were in progress when the session stopped will never be known: they
+/// count as their worst case, and are reserved again when they are repeated.
 pub(crate) fn settle_lost(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
     for (run, reservation) in recorder.state.budget.under_way() {
         lose(recorder, run, &reservation)?;
@@ -59,7 +59,7 @@ fn lose(
     })
 }
 
-/// Charges a call that has ended without a reply that is a step of the run.
+/// Charges a call that ended without a reply that is a step of the run.
 pub(super) fn settle(
     recorder: &mut Recorder<'_>,
     run: RunId,
@@ -67,14 +67,14 @@ pub(super) fn settle(
     call: u32,
     end: &CallEnd,
 ) -> Result<(), fold::Error> {
-    let summarising = recorder.state.summarising(run, attempt).is_some();
+    let summarising = recorder.state.summarising_turn(run, attempt).is_some();
     let under_way = summarising || recorder.attempt(run, attempt).is_some();
     let reserved = recorder.state.budget.reserved(run, call);
     let Some(reserved) = reserved.filter(|_| under_way) else {
         return Ok(());
     };
-    let (used, told) = match end {
-        CallEnd::Used(usage) => (Amount::of(usage), true),
+    let (used, reported) = match end {
+        CallEnd::Used(usage) => (Amount::from_usage(usage), true),
         CallEnd::Unsent => (Amount::ZERO, true),
         CallEnd::Lost => (reserved.amount, false),
     };
@@ -82,6 +82,6 @@ pub(super) fn settle(
         run,
         call,
         used,
-        told,
+        told: reported,
     })
 }

@@ -1,4 +1,4 @@
-//! A checkpoint is taken back on a person's request.
+//! Reverts a checkpoint at a person's request.
 
 use unisono_context::CheckpointId;
 use unisono_context::budget::Budgets;
@@ -12,8 +12,8 @@ use crate::turn::Turn;
 
 use super::Recorder;
 
-/// Refuses what cannot be reverted, before it has to wait. What an earlier turn of the branch may
-/// still change is left to [`decide`].
+/// Refuses a checkpoint that cannot be reverted, before the turn waits. An earlier turn of the
+/// branch may still change the result of [`decide`].
 pub(super) fn check(
     recorder: &Recorder<'_>,
     new: &NewTurn,
@@ -37,13 +37,13 @@ pub(super) fn check(
 
 /// The decision about a revert, after everything is counted.
 pub(super) enum Decision {
-    /// This is to be recorded.
+    /// Record this fact.
     Reverted(Box<Fact>),
-    /// The turn ends so.
+    /// End the turn with this outcome.
     Ends(Outcome),
 }
 
-/// Takes the checkpoint back where what it stood for fits, with what was said since.
+/// Reverts the checkpoint if the messages that it replaced, and all later ones, fit.
 pub(super) fn decide(
     state: &State,
     turn: &Turn,
@@ -56,7 +56,7 @@ pub(super) fn decide(
         let count = first.and_then(|budget| view.effective(budget));
         count.unwrap_or_default().tokens
     };
-    // Recorded, and cut short before the end of its turn was.
+    // The revert is recorded, but a crash interrupted the end of its turn.
     if let Some(before) = turn.tokens_before.filter(|_| turn.covered) {
         let after = tokens(view);
         return Decision::Ends(Outcome::Reverted { before, after });
@@ -66,7 +66,7 @@ pub(super) fn decide(
         Ok(found) => found,
         Err(why) => return failed("not_active", why.to_string()),
     };
-    let (checkpoints, alterations) = state.without(head, checkpoint);
+    let (checkpoints, alterations) = state.without_checkpoint(head, checkpoint);
     let pinned = &state.pinned;
     let after = View::new(&state.tree, &checkpoints, &alterations, pinned, head, false);
     let overflow = budgets.iter().find_map(|budget| {

@@ -1,4 +1,5 @@
-//! A checkpoint is written anew on a person's request: by a summariser, or by the person.
+//! Regenerates a checkpoint at a person's request, by a summariser, or replaces it by the person's
+//! text.
 
 use std::sync::Arc;
 
@@ -13,24 +14,24 @@ use crate::ids;
 use crate::state::State;
 use crate::turn::Turn;
 
-use super::completed;
+use super::complete_counts;
 
-/// What comes next of a turn that writes a checkpoint anew.
-pub(super) enum Next {
-    /// A summariser is to be asked.
+/// The next step of a turn that replaces a checkpoint.
+pub(super) enum RewriteDecision {
+    /// Ask a summariser.
     Plan(Plan),
-    /// This is to be recorded.
+    /// Record this fact.
     Record(Fact),
 }
 
-/// Decides with the code and the reason of a failure where it cannot be done.
+/// Returns the code and the reason of a failure if it is not possible.
 pub(super) fn decide(
     state: &State,
     turn: &Turn,
     checkpoint: CheckpointId,
     (view, budgets): (&View<'_>, &Budgets),
     now: Timestamp,
-) -> Result<Next, (&'static str, String)> {
+) -> Result<RewriteDecision, (&'static str, String)> {
     let accepted = &turn.accepted;
     let status = state
         .checkpoints
@@ -39,21 +40,21 @@ pub(super) fn decide(
     let Work::Edit { text, counts, .. } = &accepted.work else {
         let plan = compaction::anew(view, budgets, &accepted.policy, old);
         return plan
-            .map(Next::Plan)
+            .map(RewriteDecision::Plan)
             .map_err(|why| ("compaction_failed", why.to_string()));
     };
     let body = Body::Summary(text.clone());
     let edit = Edit {
         id: ids::checkpoint(accepted.id, 0),
         text,
-        counts: completed(*counts, || {
+        counts: complete_counts(*counts, || {
             block_text(&old.covers, &body, &old.key_facts).len()
         }),
         at: now,
     };
     let made = compaction::edited(view, budgets, &accepted.policy, old, edit);
     let made = made.map_err(|why| ("edit_rejected", why.to_string()))?;
-    Ok(Next::Record(Fact::Compacted {
+    Ok(RewriteDecision::Record(Fact::Compacted {
         turn: Some(accepted.id),
         checkpoint: Arc::new(made),
     }))

@@ -9,15 +9,15 @@ use crate::event::{Fact, RunRole};
 use crate::fold;
 use crate::machine::AttemptEnd;
 use crate::pending_effects::{BACKOFF_MAX_MS, WAIT_MAX_MS};
-use crate::run::{Cause, Ending, Run};
+use crate::run::{Ending, Run, RunCause};
 
 use super::{Recorder, children};
 
-/// The longest first pause before another attempt; doubled each time.
+/// The maximum of the first pause before another attempt; it doubles with each attempt.
 const BACKOFF_MS: u64 = 500;
 
-/// Records the end of the attempt under way, or plans another one, which finds what was given to
-/// others as it is by then. The end of any other attempt is late and changes nothing.
+/// Records the end of the current attempt, or plans another one, which finds delegated tasks in
+/// their state at that time. The end of any other attempt is late and changes nothing.
 pub(super) fn handle(
     recorder: &mut Recorder<'_>,
     id: RunId,
@@ -27,11 +27,11 @@ pub(super) fn handle(
     let Some(run) = recorder.attempt(id, attempt) else {
         return Ok(());
     };
-    let Rules {
+    let RetryRules {
         retries,
         timeout_ms,
         ..
-    } = rules(recorder, run);
+    } = retry_rules(recorder, run);
     let duration_ms = recorder.now.ms_since(run.opened_at).max(0) as u64;
     match end {
         AttemptEnd::Finished {
@@ -40,7 +40,7 @@ pub(super) fn handle(
             partial,
             usage,
         } => {
-            calls.retain(|call| is_lent(recorder, run, &call.name));
+            calls.retain(|call| is_client_tool(recorder, run, &call.name));
             let ending = Ending::Finished {
                 text,
                 calls,
@@ -70,18 +70,18 @@ pub(super) fn handle(
     }
 }
 
-/// Records that a run came to nothing, and the end of its turn where its agent's failure is that.
+/// Records that a run failed, and ends its turn if the failure of its agent fails the turn.
 pub(super) fn failed(
     recorder: &mut Recorder<'_>,
     id: RunId,
-    cause: Cause,
+    cause: RunCause,
     reason: Arc<str>,
 ) -> Result<(), fold::Error> {
     let Some(run) = recorder.state.runs.get(&id) else {
         return Ok(());
     };
-    let ends_turn = rules(recorder, run).ends_turn;
-    let told = turn_failure(recorder, run, &cause.describe(&reason));
+    let ends_turn = retry_rules(recorder, run).ends_turn;
+    let text = describe_turn_failure(recorder, run, &cause.describe(&reason));
     let duration_ms = recorder.now.ms_since(run.opened_at).max(0) as u64;
     let ending = Ending::Failed {
         cause,
@@ -92,67 +92,65 @@ pub(super) fn failed(
     recorder.record(Fact::RunEnded { run: id, ending })?;
     children::cancel(recorder, id)?;
     match ends_turn {
-        Some(turn) => recorder.fail_turn(turn, "delegate_failed", told),
+        Some(turn) => recorder.fail_turn(turn, "delegate_failed", text),
         None => Ok(()),
     }
 }
 
-/// What a turn fails with whose agent's failure is that: where a pipeline stopped, and what of it
-/// was not begun, included.
-fn turn_failure(recorder: &Recorder<'_>, run: &Run, reason: &str) -> String {
-    let mut told = format!("agent {} failed: {reason}", run.agent);
+/// The reason of a turn that fails with one of its agents; for a pipeline, with the stage that
+/// failed and the stages that were not started.
+fn describe_turn_failure(recorder: &Recorder<'_>, run: &Run, reason: &str) -> String {
+    let mut text = format!("agent {} failed: {reason}", run.agent);
     let turn = recorder.state.turns.get(&run.turn);
-    let turn = turn.filter(|turn| turn.in_order());
+    let turn = turn.filter(|turn| turn.is_pipeline());
     let (Some(turn), RunRole::Delegate { index }) = (turn, run.role) else {
-        return told;
+        return text;
     };
     let (stages, stage) = (&turn.team.delegates, index as usize + 1);
-    told.push_str(&format!("; it was stage {stage} of {}", stages.len()));
+    text.push_str(&format!("; it was stage {stage} of {}", stages.len()));
     let left = stages
         .iter()
         .skip(stage)
         .map(|stage| stage.agent.id.as_str());
     let left: Vec<&str> = left.collect();
     if !left.is_empty() {
-        told.push_str(&format!(
-            ", and nothing came of {} after it",
-            left.join(", ")
-        ));
+        text.push_str(&format!("; stages without a result: {}", left.join(", ")));
     }
-    told
+    text
 }
 
-/// Whether whoever asked makes calls of the tool for the agent: the lead answers to them.
-fn is_lent(recorder: &Recorder<'_>, run: &Run, tool: &str) -> bool {
+/// Whether the tool is a client tool of the run's agent. Only the lead has client tools.
+fn is_client_tool(recorder: &Recorder<'_>, run: &Run, tool: &str) -> bool {
     let client_options = recorder.state.client_options(run);
     client_options.is_some_and(|client_options| client_options.has(tool))
 }
 
-/// What the failure of an attempt leads to.
+/// The consequences of a failed attempt.
 #[derive(Default)]
-struct Rules {
-    /// Attempts after the first.
+struct RetryRules {
+    /// Attempts after the first one.
     retries: u32,
-    /// How long an attempt may take, and what keeps it from succeeding is waited for.
+    /// The time limit of an attempt, and of the wait for a temporary obstacle.
     timeout_ms: u64,
-    /// The turn that the run's failure ends at once. A lead's failure ends its turn like its
-    /// success: when the turn is advanced.
+    /// The turn that the failure of the run ends at once. A lead's failure ends its turn like its
+    /// success: when the turn advances.
     ends_turn: Option<TurnId>,
 }
 
-fn rules(recorder: &Recorder<'_>, run: &Run) -> Rules {
+fn retry_rules(recorder: &Recorder<'_>, run: &Run) -> RetryRules {
     let Some(agent) = recorder.state.definitions.get(&run.definition) else {
-        return Rules::default();
+        return RetryRules::default();
     };
     let fatal = run.role != RunRole::Lead && agent.on_failure == OnFailure::Fail;
-    Rules {
+    RetryRules {
         retries: agent.retries,
         timeout_ms: agent.timeout_ms,
         ends_turn: fatal.then_some(run.turn),
     }
 }
 
-/// Exponential backoff with full jitter, drawn from the run's id so that it can be replayed.
+/// Exponential backoff with full jitter, derived from the run's id so that a replay gives the same
+/// time.
 fn next_attempt_at(run: &Run, earliest: Timestamp) -> Timestamp {
     let doublings = run.attempt.saturating_sub(1).min(16);
     let ceiling = (BACKOFF_MS << doublings).min(BACKOFF_MAX_MS);

@@ -1,4 +1,4 @@
-//! A run finished a step.
+//! Handles a finished step of a run.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::run::{Run, Step};
 
 use super::Recorder;
 
-/// Records a step of the attempt under way. A step of another attempt is late and changes
-/// nothing; so does a named step that is recorded already.
+/// Records a step of the current attempt. A step of another attempt is late and changes nothing;
+/// neither does a named step that is already recorded.
 pub(super) fn handle(
     recorder: &mut Recorder<'_>,
     run: RunId,
@@ -20,7 +20,7 @@ pub(super) fn handle(
 ) -> Result<(), fold::Error> {
     match recorder.attempt(run, attempt) {
         Some(known) if !is_recorded(known, &step) => {
-            let fact = match answered(known, &step) {
+            let fact = match answered_round(known, &step) {
                 Some(round) => Fact::ToolsAnswered { run, round },
                 None => Fact::RunStepped { run, step },
             };
@@ -30,8 +30,8 @@ pub(super) fn handle(
     }
 }
 
-/// The round whose recorded results the step is: they are not written a second time.
-fn answered(run: &Run, step: &Step) -> Option<u32> {
+/// The round whose recorded results are this step: they are not stored a second time.
+fn answered_round(run: &Run, step: &Step) -> Option<u32> {
     let Step::Tools(results) = step else {
         return None;
     };

@@ -1,4 +1,4 @@
-//! A person lets the current topic of a branch end.
+//! Ends the current topic of a branch at a person's request.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use crate::machine::Refusal;
 
 use super::Recorder;
 
-/// A topic has at least this many messages.
+/// The minimum number of messages of a topic.
 const MESSAGES_LEAST: u32 = 2;
 
-/// Refused while a turn works on the branch, because its messages belong to the topic, and where
+/// Refused while a turn is open on the branch, because its messages belong to the topic, and if
 /// there is no topic to end.
 pub(super) fn handle(recorder: &mut Recorder<'_>, branch: Arc<str>) -> Result<(), Refusal> {
     let tree = &recorder.state.tree;

@@ -1,4 +1,4 @@
-//! The session's own settings are changed.
+//! Changes the session's overrides of settings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use crate::machine::Refusal;
 
 use super::Recorder;
 
-/// Recorded as all that is set then; what changes nothing is not recorded. Turns that were accepted
-/// have what they need of the old ones in the journal.
+/// Records all overrides after the change; a change without effect is not recorded. Accepted turns
+/// have their settings in the journal.
 pub(super) fn handle(
     recorder: &mut Recorder<'_>,
     changes: BTreeMap<Arc<str>, Option<Arc<str>>>,

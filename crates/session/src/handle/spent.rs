@@ -1,4 +1,4 @@
-//! Something was paid for besides replies, while a request goes on.
+//! Records a cost in addition to replies, while a request continues.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::run::{Spent, Step};
 
 use super::Recorder;
 
-/// Records it as a step of the attempt under way. What was reserved for its call is charged in
-/// part; the rest stays reserved until the call ends.
+/// Records the cost as a step of the current attempt. It is charged to the reservation of its call;
+/// the rest stays reserved until the call ends.
 pub(super) fn handle(
     recorder: &mut Recorder<'_>,
     run: RunId,
@@ -25,7 +25,7 @@ pub(super) fn handle(
     }
     let reserved = call.and_then(|call| recorder.state.budget.reserved(run, call));
     if let Some(reserved) = reserved.cloned() {
-        let used = Amount::of(&spent.usage);
+        let used = Amount::from_usage(&spent.usage);
         recorder.record(Fact::CallSettled {
             run,
             call: reserved.call,

@@ -1,4 +1,4 @@
-//! A compaction step was carried out, or failed.
+//! Handles a compaction step that was carried out, or failed.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::ids;
 use crate::machine::{StepResult, Written};
 use crate::state::State;
 
-use super::{Recorder, completed, replaced};
+use super::{Recorder, complete_counts, replaced};
 
-/// Commits a step that makes the context smaller; anything else counts as a failure.
+/// Commits a step that shrinks the context; anything else counts as a failure.
 pub(super) fn done(
     recorder: &mut Recorder<'_>,
     turn: TurnId,
@@ -37,9 +37,8 @@ pub(super) fn done(
     }
 }
 
-/// Records a failure. The step is asked for again where that may help; after the last failure an
-/// automatic compaction goes on in a way that needs nobody's help, and one on request ends
-/// without having changed anything.
+/// Records a failure. The step is retried if that may help. After the last failure, an automatic
+/// compaction continues without a model, and a requested one ends without a change.
 pub(super) fn failed(
     recorder: &mut Recorder<'_>,
     turn: TurnId,
@@ -50,25 +49,25 @@ pub(super) fn failed(
     let Some(plan) = under_way(recorder, turn, step) else {
         return Ok(());
     };
-    let told = reason.to_string();
+    let text = reason.to_string();
     recorder.record(Fact::CompactionFailed { turn, reason })?;
     let Some(open) = recorder.state.turns.get(&turn) else {
         return Ok(());
     };
-    let anew = matches!(plan.step, Step::Rewrite { .. });
-    if !anew && again && open.step_failures < STEP_FAILURES_MAX {
+    let is_regeneration = matches!(plan.step, Step::Rewrite { .. });
+    if !is_regeneration && again && open.step_failures < STEP_FAILURES_MAX {
         return Ok(());
     }
     if !matches!(open.accepted.work, Work::Answer { .. }) {
-        return recorder.fail_turn(turn, "compaction_failed", told);
+        return recorder.fail_turn(turn, "compaction_failed", text);
     }
-    if anew {
+    if is_regeneration {
         return Ok(());
     }
     match plan.step.cover() {
-        Some(cover) => commit(recorder, turn, &plan, note(cover)),
+        Some(cover) => commit(recorder, turn, &plan, dropped_note(cover)),
         None => {
-            let mut alterations = by_hand(recorder.state, &plan.step);
+            let mut alterations = shortened_by_bytes(recorder.state, &plan.step);
             alterations.retain(|alteration| shrinks(recorder.state, &plan, alteration));
             recorder.record(Fact::Altered {
                 turn: Some(turn),
@@ -87,7 +86,7 @@ fn under_way(recorder: &Recorder<'_>, turn: TurnId, step: u32) -> Option<Plan> {
         .cloned()
 }
 
-/// What is to be recorded of a result, with every count; or why it is not taken.
+/// The fact to record for a result, with all counts; or the reason why the result is refused.
 fn carried_out(
     state: &State,
     turn: TurnId,
@@ -144,14 +143,14 @@ fn carried_out(
 }
 
 fn complete(cover: &Cover, mut written: Written) -> Written {
-    written.counts = completed(written.counts, || {
+    written.counts = complete_counts(written.counts, || {
         block_text(&cover.spans, &written.body, &written.key_facts).len()
     });
     written
 }
 
-/// The counts of a shortened message, complete. The same form of the same message has the same
-/// counts, whenever it is made: what was frozen is counted by its form.
+/// The counts of a shortened message, in all encodings. The same form of the same message always
+/// has the same counts, because a frozen context is counted by forms.
 pub(super) fn counted(state: &State, alteration: &Alteration) -> Counts {
     let mut ever = state
         .alterations
@@ -159,7 +158,7 @@ pub(super) fn counted(state: &State, alteration: &Alteration) -> Counts {
     if let Some(known) = ever.find(|known| known.form == alteration.form) {
         return known.counts;
     }
-    completed(alteration.counts, || {
+    complete_counts(alteration.counts, || {
         let node = state.tree.get(alteration.message);
         let parts = node.map(|node| altered_parts(&node.message, alteration.form));
         let texts = parts
@@ -170,9 +169,9 @@ pub(super) fn counted(state: &State, alteration: &Alteration) -> Counts {
     })
 }
 
-/// Whether the message costs less than as it stands now, which may be shortened by another
-/// branch's turn since the plan was made. What stands in that form already was done by it: what
-/// was frozen since is not to be counted anew.
+/// Whether the message costs less than its current form. Another branch's turn may have shortened
+/// it since the plan was made; if it already has the planned form, it is not counted again, because
+/// frozen contexts may contain it.
 fn shrinks(state: &State, plan: &Plan, alteration: &Alteration) -> bool {
     let encoding = plan.budget.encoding;
     let standing = state
@@ -191,8 +190,8 @@ fn shrinks(state: &State, plan: &Plan, alteration: &Alteration) -> bool {
     }
 }
 
-/// The shortened messages of a step, counted by their bytes.
-fn by_hand(state: &State, step: &Step) -> Vec<Alteration> {
+/// The shortened messages of a step, with counts estimated from their bytes.
+fn shortened_by_bytes(state: &State, step: &Step) -> Vec<Alteration> {
     let forms = step.forms().into_iter();
     let alterations = forms.map(|(message, ordinal, form)| {
         let counts = Counts::default();
@@ -208,8 +207,8 @@ fn by_hand(state: &State, step: &Step) -> Vec<Alteration> {
     alterations.collect()
 }
 
-/// The note that stands for a range nobody could summarise, counted by its bytes.
-fn note(cover: &Cover) -> Written {
+/// The note for a range that could not be summarised, with counts estimated from its bytes.
+fn dropped_note(cover: &Cover) -> Written {
     let written = Written {
         body: Body::Tombstone,
         key_facts: Vec::new(),
@@ -236,7 +235,7 @@ fn commit(
             checkpoint: Arc::new(checkpoint),
         }),
         None => {
-            let reason = "the step does not lie on its branch".to_owned();
+            let reason = "the step is not on its branch".to_owned();
             recorder.fail_turn(turn, "compaction_failed", reason)
         }
     }

@@ -1,5 +1,5 @@
-//! What follows once the context is frozen: T4 to T7. Delegates work side by side; the stages of a
-//! pipeline, one after the other, each opened when the one before it has ended.
+//! The phases after the freeze: T4 to T7. Delegates work in parallel. The stages of a pipeline work
+//! one after the other; each is opened when the one before it has ended.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use crate::agent::{ContextMode, Definition};
 use crate::event::{Fact, OpenedRun, Outcome, RunRole};
 use crate::fold;
 use crate::ids;
-use crate::run::{Cause, Ending, Run};
+use crate::run::{Ending, Run, RunCause};
 use crate::turn::{Phase, Turn};
 
 use super::{Recorder, children, run_ended};
 
-/// A run that can be opened; the digest of its definition where no prompt was rendered for it.
+/// A run that can be opened, or the digest of the definition without a rendered prompt.
 pub(super) type Opening = Result<OpenedRun, Digest>;
 
-/// Opens the fan-out, or stage by stage the pipeline, then the lead's run, then ends the turn as that did. What agents gave to
-/// others by themselves is opened whenever it was asked for.
+/// Opens the fan-out, or the pipeline stage by stage, then the lead's run; then ends the turn with
+/// the lead's outcome. Runs of delegated tasks are opened whenever they are requested.
 pub(super) fn advance(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error> {
     open_team(recorder, id)?;
     children::open(recorder, id)
@@ -37,7 +37,7 @@ fn open_team(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error>
     let rendered = turn.prefixes.0.is_some();
     let fan_out = turn.team.delegates.len();
     let opened = turn.fan_out.len();
-    let next = if opened < fan_out && !turn.in_order() {
+    let next = if opened < fan_out && !turn.is_pipeline() {
         opened..fan_out
     } else if turn.open_fan_out == 0 {
         opened..opened + 1
@@ -57,7 +57,7 @@ fn open_team(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error>
     record_openings(recorder, id, openings)
 }
 
-/// Records the runs as opened; where one of them cannot be, the turn fails instead.
+/// Records the runs as opened; if one of them cannot be opened, the turn fails instead.
 pub(super) fn record_openings(
     recorder: &mut Recorder<'_>,
     id: TurnId,
@@ -78,36 +78,36 @@ pub(super) fn record_openings(
     }
 }
 
-/// Opens a run. One whose agent is too small for the frozen context ends at once, so that whoever
-/// looks finds it by name, with the numbers; it may end its turn, and then no more are opened.
+/// Opens a run. If its agent is too small for the frozen context, the run ends at once, with the
+/// numbers. That may end its turn; then no more runs are opened.
 fn record_opening(recorder: &mut Recorder<'_>, run: OpenedRun) -> Result<(), fold::Error> {
     let Some(turn) = recorder.state.turns.get(&run.turn) else {
         return Ok(());
     };
-    let (id, too_small) = (run.id, turn.too_small(run.definition));
+    let (id, too_small) = (run.id, turn.too_small_reason(run.definition));
     recorder.record(Fact::RunOpened { run })?;
     match too_small {
-        Some(reason) => run_ended::failed(recorder, id, Cause::Overflow, reason),
+        Some(reason) => run_ended::failed(recorder, id, RunCause::Overflow, reason),
         None => Ok(()),
     }
 }
 
-/// Ends open runs whose agents are too small: what a crash between their openings and ends left.
-pub(super) fn refuse_left(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error> {
+/// Ends open runs whose agents are too small, after a crash between their opening and their end.
+pub(super) fn refuse_too_small(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error> {
     let Some(turn) = recorder.state.turns.get(&id) else {
         return Ok(());
     };
     let open = recorder.state.runs_of(turn).filter(|run| run.is_open());
-    let too_small = open.filter_map(|run| Some((run.id, turn.too_small(run.definition)?)));
+    let too_small = open.filter_map(|run| Some((run.id, turn.too_small_reason(run.definition)?)));
     for (run, reason) in too_small.collect::<Vec<_>>() {
         if recorder.state.runs.get(&run).is_some_and(Run::is_open) {
-            run_ended::failed(recorder, run, Cause::Overflow, reason)?;
+            run_ended::failed(recorder, run, RunCause::Overflow, reason)?;
         }
     }
     Ok(())
 }
 
-/// How the turn ends, once its lead has.
+/// The outcome of the turn, once its lead has ended.
 fn outcome(recorder: &Recorder<'_>, turn: &Turn) -> Option<Outcome> {
     let run = recorder.state.runs.get(&turn.run(RunRole::Lead)?)?;
     Some(match run.ending.as_deref()? {
@@ -120,7 +120,7 @@ fn outcome(recorder: &Recorder<'_>, turn: &Turn) -> Option<Outcome> {
     })
 }
 
-/// The run of an agent in a place of the turn.
+/// The run of the agent with this role.
 pub(super) fn opening(
     turn: &Turn,
     id: RunId,
@@ -133,7 +133,7 @@ pub(super) fn opening(
     };
     let prefixes = turn.prefixes.0.as_ref();
     let prefix = prefixes.and_then(|prefixes| prefixes.get(&definition));
-    let too_small = turn.too_small(definition).is_some();
+    let too_small = turn.too_small_reason(definition).is_some();
     let shared = agent.context == ContextMode::Snapshot && !too_small;
     Ok(OpenedRun {
         id,

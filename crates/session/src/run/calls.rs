@@ -1,18 +1,18 @@
 //! Calls of tools with effects outside, made for the agent of a run.
 //!
 //! ```text
-//! Hooks are asked first, one after the other (`Asked`); one that denies ends the call.
+//! Hooks are asked first, one after the other (`HookPending`); a denial ends the call.
 //!
-//!            ┌─ Held ──approved──┐                    ┌──► Ended
-//! called ────┤    └─denied, expired──────────────────►│
-//!            └────────────────► Ready ──► Started ────┤
-//!                                 ▲                   └──► InDoubt ──done, failed──► Ended
-//!                                 └────────repeat─────────────┘
+//!            ┌─ AwaitingApproval ──approved──┐                    ┌──► Ended
+//! called ────┤          └────denied, expired─────────────────────►│
+//!            └────────────────────────────► Ready ──► Started ────┤
+//!                                             ▲                   └──► InDoubt ──done, failed──► Ended
+//!                                             └─────────repeat────────────┘
 //! ```
 //!
-//! A call is made only once [`Started`](Status::Started) is on disk. A session that finds such a
-//! call without a result when it comes back cannot know what became of it: what may be repeated
-//! is made again under the same key, all else waits for a person.
+//! A call is made only after [`Started`](CallStatus::Started) is on disk. A session that recovers
+//! with such a call and no result cannot know its outcome: repeatable calls are made again under
+//! the same key, all others wait for a person.
 
 use std::sync::Arc;
 
@@ -24,141 +24,144 @@ use crate::tool::Contract;
 
 use super::{Run, ToolResult};
 
-/// Names a call within its session.
+/// The position of a call in its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallPlace {
-    /// Whose it is.
+    /// The run.
     pub run: RunId,
-    /// How many replies that run had from its model by then; for an author's own code, how often
-    /// it had called tools by then.
+    /// The number of replies that the run had from its model; for an author's own code, the number
+    /// of earlier tool rounds plus one.
     pub round: u32,
     /// Its position among the calls of the round, from 0.
     pub index: u32,
 }
 
-/// A call that is to be made.
+/// A requested call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedCall {
-    /// The model's id of it.
+    /// The model's id of the call.
     pub call_id: Arc<str>,
     /// The tool, as the model names it.
     pub tool: Arc<str>,
     /// Arguments as JSON text.
     pub arguments: Arc<str>,
-    /// What making it twice would do.
+    /// The effect of making it twice.
     pub contract: Contract,
-    /// Set where a person has to agree first.
+    /// Set if a person must approve it first.
     pub approval: Option<Approval>,
-    /// The hooks that are asked before anybody else, by their positions among those of the turn.
+    /// The hooks that are asked first, by their positions among the hooks of the turn.
     pub hooks: Vec<u32>,
 }
 
 impl PlannedCall {
-    /// How it stands once so many of its hooks have let it through.
-    fn status_after(&self, asked: usize) -> Status {
+    /// Its status after this number of its hooks have permitted it.
+    fn status_after(&self, asked: usize) -> CallStatus {
         match (self.hooks.get(asked), &self.approval) {
-            (Some(rule), _) => Status::Asked { rule: *rule, asked },
-            (None, Some(_)) => Status::Held,
-            (None, None) => Status::Ready,
+            (Some(rule), _) => CallStatus::HookPending {
+                rule: *rule,
+                hooks_passed: asked,
+            },
+            (None, Some(_)) => CallStatus::AwaitingApproval,
+            (None, None) => CallStatus::Ready,
         }
     }
 }
 
-/// Why a call waits for a person, and how long.
+/// The reason and the deadline of an approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
-    /// The rule that asks for it, as it is written.
+    /// The text of the rule that requires it.
     pub rule: Arc<str>,
-    /// When it is denied if nobody has decided by then; none: it waits for ever.
+    /// The time at which an undecided call is denied; none: it waits without limit.
     pub until: Option<Timestamp>,
 }
 
-/// What a call came back with.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Output {
-    /// The text the model is told.
+pub struct CallOutput {
+    /// The text for the model.
     pub content: Arc<str>,
     /// Whether it failed.
     pub is_error: bool,
 }
 
-/// What was decided about a call that waited.
+/// The decision about a waiting call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// It is to be made.
+pub enum CallDecision {
+    /// Make it.
     Approved,
-    /// It is not to be made.
+    /// Do not make it.
     Denied {
-        /// Why, for the model; none: no reason was given.
+        /// The reason, for the model; none: no reason was given.
         reason: Option<Arc<str>>,
     },
     /// Nobody decided in time: it is not made.
     Expired,
     /// It was in doubt, and had been made.
     Done {
-        /// What it came back with.
+        /// Its result.
         text: Arc<str>,
     },
-    /// It was in doubt, and had not been made, or may be made twice: it is made again.
+    /// It was in doubt. It had not been made, or may be made twice: it is made again.
     Repeat,
     /// It was in doubt, and had failed.
     Failed {
-        /// What went wrong.
+        /// The error.
         text: Arc<str>,
     },
 }
 
-impl Decision {
-    /// The stable word.
+impl CallDecision {
+    /// The stable name.
     pub const fn name(&self) -> &'static str {
         match self {
-            Decision::Approved => "approved",
-            Decision::Denied { .. } => "denied",
-            Decision::Expired => "expired",
-            Decision::Done { .. } => "done",
-            Decision::Repeat => "repeated",
-            Decision::Failed { .. } => "failed",
+            CallDecision::Approved => "approved",
+            CallDecision::Denied { .. } => "denied",
+            CallDecision::Expired => "expired",
+            CallDecision::Done { .. } => "done",
+            CallDecision::Repeat => "repeated",
+            CallDecision::Failed { .. } => "failed",
         }
     }
 
-    /// Whether it answers a call in that status.
-    pub const fn answers(&self, status: &Status) -> bool {
+    /// Whether the decision applies to a call with this status.
+    pub const fn can_answer(&self, status: &CallStatus) -> bool {
         match self {
-            Decision::Approved | Decision::Denied { .. } | Decision::Expired => {
-                matches!(status, Status::Held)
+            CallDecision::Approved | CallDecision::Denied { .. } | CallDecision::Expired => {
+                matches!(status, CallStatus::AwaitingApproval)
             }
-            Decision::Done { .. } | Decision::Repeat | Decision::Failed { .. } => {
-                matches!(status, Status::InDoubt)
+            CallDecision::Done { .. } | CallDecision::Repeat | CallDecision::Failed { .. } => {
+                matches!(status, CallStatus::InDoubt)
             }
         }
     }
 
-    /// How the call stands after it.
-    pub(crate) fn status(&self) -> Status {
-        let error = |content: String| Output {
+    /// The status of the call after the decision.
+    pub(crate) fn status(&self) -> CallStatus {
+        let error = |content: String| CallOutput {
             content: content.into(),
             is_error: true,
         };
-        Status::Ended(match self {
-            Decision::Approved | Decision::Repeat => return Status::Ready,
-            Decision::Denied { reason: None } => error(
+        CallStatus::Ended(match self {
+            CallDecision::Approved | CallDecision::Repeat => return CallStatus::Ready,
+            CallDecision::Denied { reason: None } => error(
                 "[denied: a person did not allow this call; it was not made. Go on without it, \
                  or ask what is wanted instead]"
                     .to_owned(),
             ),
-            Decision::Denied {
+            CallDecision::Denied {
                 reason: Some(reason),
             } => error(format!(
                 "[denied: a person did not allow this call; it was not made. They said: {reason}]"
             )),
-            Decision::Expired => {
+            CallDecision::Expired => {
                 error("[denied: nobody allowed this call in time; it was not made]".to_owned())
             }
-            Decision::Done { text } => Output {
+            CallDecision::Done { text } => CallOutput {
                 content: text.clone(),
                 is_error: false,
             },
-            Decision::Failed { text } => Output {
+            CallDecision::Failed { text } => CallOutput {
                 content: text.clone(),
                 is_error: true,
             },
@@ -166,54 +169,60 @@ impl Decision {
     }
 }
 
-/// How far a call has come.
+/// The status of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// A hook is asked.
-    Asked {
-        /// Which, by its position among those of the turn.
+pub enum CallStatus {
+    /// It waits for a hook.
+    HookPending {
+        /// The position of the hook among those of the turn.
         rule: u32,
-        /// How many of the call's hooks were asked before.
-        asked: usize,
+        /// The number of the call's hooks that were asked before.
+        hooks_passed: usize,
     },
-    /// It waits for a person to agree.
-    Held,
-    /// It may be made, once those before it are done with.
+    /// It waits for the approval of a person.
+    AwaitingApproval,
+    /// It may be made, once the calls before it have ended.
     Ready,
-    /// It is being made.
+    /// It is in progress.
     Started,
-    /// It may have been made: it waits for a person who knows.
+    /// It may have been made: it waits for a person's decision.
     InDoubt,
-    /// It is done with.
-    Ended(Output),
+    /// It has ended.
+    Ended(CallOutput),
 }
 
-/// A call and how far it has come.
+/// A call and its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// What is called.
+pub struct TrackedCall {
+    /// The call.
     pub planned: PlannedCall,
-    /// When it was asked for.
+    /// The time of the request.
     pub asked_at: Timestamp,
     /// How far it has come.
-    pub status: Status,
+    pub status: CallStatus,
 }
 
-impl Call {
-    /// Whether a person is waited for.
+impl TrackedCall {
+    /// Whether it waits for a person.
     pub fn waits_for_person(&self) -> bool {
-        matches!(self.status, Status::Held | Status::InDoubt)
+        matches!(
+            self.status,
+            CallStatus::AwaitingApproval | CallStatus::InDoubt
+        )
     }
 
-    /// How it stands once the hook that is asked has let it through.
-    pub(crate) fn after_hook(&self) -> Status {
+    /// Its status after the current hook has permitted it.
+    pub(crate) fn after_hook(&self) -> CallStatus {
         match self.status {
-            Status::Asked { asked, .. } => self.planned.status_after(asked + 1),
+            CallStatus::HookPending {
+                hooks_passed: asked,
+                ..
+            } => self.planned.status_after(asked + 1),
             ref other => other.clone(),
         }
     }
 
-    /// Whether it must not be made before those asked for earlier are done with.
+    /// Whether it must wait until the calls before it have ended.
     fn keeps_order(&self) -> bool {
         self.planned.contract != Contract::Pure
     }
@@ -225,42 +234,42 @@ pub struct CallRound {
     /// As in [`CallPlace::round`].
     pub number: u32,
     /// In the order of the reply.
-    pub calls: Vec<Call>,
+    pub calls: Vec<TrackedCall>,
 }
 
-/// What came of the calls of a round. It changes only with the session's events.
+/// The state of the calls of a round. It changes only with the session's events.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Calling {
+pub enum CallRoundStatus {
     /// There is no such round, or its turn has ended.
     Unknown,
-    /// Some are not done with.
-    UnderWay {
-        /// Whether nothing is done but to wait for a person.
+    /// Some calls have not ended.
+    InProgress {
+        /// Whether all remaining calls wait for a person.
         held: bool,
     },
-    /// What each came back with, in the order of the calls. To be handed to the model once the
-    /// journal is on disk up to where this was seen.
+    /// The results in the order of the calls. Give them to the model only after the journal is on
+    /// disk up to this state.
     Ended(Vec<ToolResult>),
 }
 
-/// A call that waits for a person, with all they need to decide.
+/// A call that waits for a person, with everything needed for the decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
-    /// The name by which it is answered.
+pub struct WaitingCall {
+    /// The id for the decision.
     pub id: CallId,
-    /// Where it is.
+    /// Its position.
     pub place: CallPlace,
     /// Its turn.
     pub turn: TurnId,
-    /// The agent that asked for it.
+    /// The agent that requested it.
     pub agent: AgentId,
     /// The call.
-    pub call: Call,
+    pub call: TrackedCall,
 }
 
 impl CallRound {
     pub(crate) fn new(number: u32, calls: &[PlannedCall], at: Timestamp) -> CallRound {
-        let calls = calls.iter().map(|planned| Call {
+        let calls = calls.iter().map(|planned| TrackedCall {
             status: planned.status_after(0),
             planned: planned.clone(),
             asked_at: at,
@@ -271,25 +280,24 @@ impl CallRound {
         }
     }
 
-    /// The calls to be made now: those that change nothing at once, all others one after the
-    /// other.
-    pub(crate) fn to_start(&self) -> Vec<u32> {
+    /// The calls to make now: calls without effects at once, all others one after the other.
+    pub(crate) fn startable(&self) -> Vec<u32> {
         let mut to_start = Vec::new();
         let mut blocked = false;
         for (index, call) in (0..).zip(&self.calls) {
-            if call.status == Status::Ready && !(blocked && call.keeps_order()) {
+            if call.status == CallStatus::Ready && !(blocked && call.keeps_order()) {
                 to_start.push(index);
             }
-            blocked |= call.keeps_order() && !matches!(call.status, Status::Ended(_));
+            blocked |= call.keeps_order() && !matches!(call.status, CallStatus::Ended(_));
         }
         to_start
     }
 
-    /// What each came back with, in the order of the calls; none while some are not done with.
+    /// The results in the order of the calls; none while some calls have not ended.
     pub(crate) fn results(&self) -> Option<Vec<ToolResult>> {
         let each = self.calls.iter();
         let ended = each.map(|call| match &call.status {
-            Status::Ended(output) => Some(ToolResult {
+            CallStatus::Ended(output) => Some(ToolResult {
                 call_id: call.planned.call_id.clone(),
                 content: output.content.clone(),
                 is_error: output.is_error,
@@ -299,15 +307,16 @@ impl CallRound {
         ended.collect()
     }
 
-    fn calling(&self) -> Calling {
+    fn calling(&self) -> CallRoundStatus {
         match self.results() {
-            Some(results) => Calling::Ended(results),
+            Some(results) => CallRoundStatus::Ended(results),
             None => {
                 let mut calls = self.calls.iter();
-                let asks =
-                    |status: &Status| matches!(status, Status::Started | Status::Asked { .. });
+                let asks = |status: &CallStatus| {
+                    matches!(status, CallStatus::Started | CallStatus::HookPending { .. })
+                };
                 let made = calls.any(|call| asks(&call.status));
-                Calling::UnderWay { held: !made }
+                CallRoundStatus::InProgress { held: !made }
             }
         }
     }
@@ -319,13 +328,13 @@ impl Run {
         self.calls.iter().find(|round| round.number == number)
     }
 
-    /// Its calls that are not done with.
-    pub(crate) fn open_calls(&self) -> impl Iterator<Item = (CallPlace, &Call)> {
+    /// Its calls that have not ended.
+    pub(crate) fn open_calls(&self) -> impl Iterator<Item = (CallPlace, &TrackedCall)> {
         let rounds = self.is_open().then_some(&self.calls);
         let rounds = rounds.into_iter().flatten();
         rounds.flat_map(move |round| {
             let calls = (0..).zip(&round.calls);
-            let open = calls.filter(|(_, call)| !matches!(call.status, Status::Ended(_)));
+            let open = calls.filter(|(_, call)| !matches!(call.status, CallStatus::Ended(_)));
             open.map(move |(index, call)| {
                 let place = CallPlace {
                     run: self.id,
@@ -340,24 +349,24 @@ impl Run {
 
 impl State {
     /// A call of an open turn.
-    pub fn call(&self, place: CallPlace) -> Option<&Call> {
+    pub fn call(&self, place: CallPlace) -> Option<&TrackedCall> {
         let round = self.runs.get(&place.run)?.calls(place.round)?;
         round.calls.get(place.index as usize)
     }
 
-    /// What came of the calls of a round: the answer to [`crate::Input::CallTools`].
-    pub fn calling(&self, run: RunId, round: u32) -> Calling {
+    /// The state of the calls of a round: the answer to [`crate::Input::CallTools`].
+    pub fn call_round_status(&self, run: RunId, round: u32) -> CallRoundStatus {
         let run = self.runs.get(&run).filter(|run| run.is_open());
         let round = run.and_then(|run| run.calls(round));
-        round.map_or(Calling::Unknown, CallRound::calling)
+        round.map_or(CallRoundStatus::Unknown, CallRound::calling)
     }
 
     /// The calls that wait for a person, of all runs at every depth, oldest turn first.
-    pub fn waiting_calls(&self) -> impl Iterator<Item = Waiting> {
+    pub fn waiting_calls(&self) -> impl Iterator<Item = WaitingCall> {
         let runs = self.turns.values().flat_map(|turn| self.runs_of(turn));
         let calls = runs.flat_map(|run| run.open_calls().map(move |open| (run, open)));
         let waiting = calls.filter(|(_, (_, call))| call.waits_for_person());
-        waiting.map(|(run, (place, call))| Waiting {
+        waiting.map(|(run, (place, call))| WaitingCall {
             id: ids::call(run.turn, place),
             place,
             turn: run.turn,
@@ -369,12 +378,12 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    //! Which calls of a round are made when.
+    //! The order in which the calls of a round are made.
 
     use super::*;
 
-    fn round(calls: &[(Contract, Status)]) -> CallRound {
-        let calls = calls.iter().map(|(contract, status)| Call {
+    fn round(calls: &[(Contract, CallStatus)]) -> CallRound {
+        let calls = calls.iter().map(|(contract, status)| TrackedCall {
             planned: PlannedCall {
                 call_id: "c".into(),
                 tool: "files__write".into(),
@@ -393,16 +402,16 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_is_made_at_once_and_all_else_in_order() {
+    fn pure_calls_are_made_at_once_and_all_others_in_order() {
+        use CallStatus::{AwaitingApproval, InDoubt, Ready, Started};
         use Contract::{AtMostOnce, Idempotent, Pure};
-        use Status::{Held, InDoubt, Ready, Started};
         let ended = || {
-            Status::Ended(Output {
+            CallStatus::Ended(CallOutput {
                 content: "ok".into(),
                 is_error: false,
             })
         };
-        type Case = (Vec<(Contract, Status)>, Vec<u32>);
+        type Case = (Vec<(Contract, CallStatus)>, Vec<u32>);
         let cases: Vec<Case> = vec![
             (vec![], vec![]),
             (vec![(Pure, Ready), (Pure, Ready)], vec![0, 1]),
@@ -412,13 +421,16 @@ mod tests {
                 vec![0, 1],
             ),
             (vec![(AtMostOnce, Started), (Idempotent, Ready)], vec![]),
-            (vec![(AtMostOnce, Held), (AtMostOnce, Ready)], vec![]),
+            (
+                vec![(AtMostOnce, AwaitingApproval), (AtMostOnce, Ready)],
+                vec![],
+            ),
             (vec![(AtMostOnce, InDoubt), (Pure, Ready)], vec![1]),
             (vec![(AtMostOnce, ended()), (AtMostOnce, Ready)], vec![1]),
-            (vec![(Pure, Held), (AtMostOnce, Ready)], vec![1]),
+            (vec![(Pure, AwaitingApproval), (AtMostOnce, Ready)], vec![1]),
         ];
         for (calls, expected) in cases {
-            assert_eq!(round(&calls).to_start(), expected, "{calls:?}");
+            assert_eq!(round(&calls).startable(), expected, "{calls:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a model-driven run does next.
+//! The next action of a model-driven run.
 //!
 //! ```text
 //! loop {
@@ -14,77 +14,78 @@
 //! }
 //! ```
 //!
-//! Each step is on disk before anything follows from it, so an attempt after a crash is told the
-//! same.
+//! Each step is on disk before its consequences, so an attempt after a crash takes the same
+//! actions.
 
 use std::sync::Arc;
 
 use unisono_context::Tokens;
 
-use super::tail::{Call, Headroom, Masked, Weight, tail};
-use super::{Cause, Reply, Step, Usage};
+use super::tail::{Headroom, Masked, ModelCallKind, Weight, plan_tail};
+use super::{Reply, RunCause, Step, Usage};
 
-/// What a model-driven run does next.
+/// The next action of a model-driven run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Ask the model, with all steps so far after the task.
+pub enum NextAction {
+    /// Call the model, with all steps so far after the task.
     CallModel {
-        /// The tool results that stand as a note.
+        /// The tool results that are replaced by a note.
         masked: Vec<Masked>,
-        /// Set for the last call of the run: why it must answer now, without calling tools.
+        /// The reason why this is the last call, to be answered without tools; none: it is not the
+        /// last.
         wrap_up: Option<Arc<str>>,
     },
     /// Summarise the first rounds.
     Summarise {
-        /// How many of the run's first steps the summary stands for.
+        /// The number of steps at the beginning of the run that the summary replaces.
         replaced: usize,
-        /// What it may cost, as the model is shown it ([`super::tail::summary_note`]).
+        /// The maximum size of the summary in the prompt ([`super::tail::summary_note`]).
         cap: Tokens,
     },
-    /// Run the tools that this reply calls.
+    /// Call the tools of this reply.
     CallTools(Box<Reply>),
-    /// It is done.
+    /// The run has ended.
     Done {
-        /// The answer, or the last that was said.
+        /// The answer, or the last text of the model.
         text: Arc<str>,
-        /// Set where the agent was stopped.
+        /// The reason why the agent was stopped; none: the answer is complete.
         partial: Option<Arc<str>>,
     },
-    /// Its model cannot be asked, and nothing was said yet.
+    /// The model cannot be called, and has not replied yet.
     Overflow {
         /// The numbers.
         reason: Arc<str>,
     },
 }
 
-/// What a model-driven run must keep.
+/// The limits of a model-driven run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// Model calls at most.
+pub struct RunBounds {
+    /// The maximum number of model calls.
     pub max_model_calls: u32,
-    /// How much its own exchange may hold.
+    /// The headroom of its exchange.
     pub room: Headroom,
 }
 
-/// The next move: call the model, run the tools it asks for, until it answers without a call.
-/// Where old results no longer make enough room, its first rounds are summarised. The last of its
-/// `max_model_calls` calls, and the last for which there is room, ask for the answer;
-/// a model that calls tools all the same is stopped with what it has said. `weights` are those of
-/// the steps, one each; a missing one weighs nothing.
-pub fn next(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Next {
-    let bounds = Bounds {
-        room: narrowed(steps, bounds.room),
+/// The next action: call the model, call the tools that it requests, until it answers without a
+/// call. If masking old results is not enough, the first rounds are summarised. The last of
+/// `max_model_calls` calls, and the last call that fits, ask for the answer; a model that calls tools
+/// nevertheless is stopped, and its last text is the answer. `weights` are the weights of the
+/// steps, in order; a missing weight counts as zero.
+pub fn next_action(steps: &[Arc<Step>], weights: &[Weight], bounds: RunBounds) -> NextAction {
+    let bounds = RunBounds {
+        room: narrowed_headroom(steps, bounds.room),
         ..bounds
     };
-    let last = steps.iter().rposition(|step| !step.is_aside());
+    let last = steps.iter().rposition(|step| !step.is_outside_exchange());
     match last.and_then(|at| Some((at, steps.get(at)?.reply()?))) {
         Some((at, reply)) => after_reply(steps, weights, bounds, at, reply),
         None => before_call(steps, weights, bounds),
     }
 }
 
-/// The room that is left where the provider found a request too large.
-pub fn narrowed(steps: &[Arc<Step>], room: Headroom) -> Headroom {
+/// The remaining headroom after requests that the provider rejected as too large.
+pub fn narrowed_headroom(steps: &[Arc<Step>], room: Headroom) -> Headroom {
     let found = steps.iter().filter_map(|step| match **step {
         Step::Narrowed { room, .. } => Some(room),
         _ => None,
@@ -96,8 +97,7 @@ pub fn narrowed(steps: &[Arc<Step>], room: Headroom) -> Headroom {
     }
 }
 
-/// The longest reply that is asked for after these steps, of a model that may give one of
-/// `max_output`.
+/// The maximum reply after these steps, for a model with a maximum of `max_output`.
 pub fn longest_reply(steps: &[Arc<Step>], max_output: Tokens) -> Tokens {
     let found = steps.iter().filter_map(|step| match **step {
         Step::Narrowed { output, .. } => output,
@@ -109,12 +109,12 @@ pub fn longest_reply(steps: &[Arc<Step>], max_output: Tokens) -> Tokens {
 fn after_reply(
     steps: &[Arc<Step>],
     weights: &[Weight],
-    bounds: Bounds,
+    bounds: RunBounds,
     at: usize,
     reply: &Reply,
-) -> Next {
+) -> NextAction {
     if reply.calls.is_empty() {
-        return Next::Done {
+        return NextAction::Done {
             text: reply.text.clone(),
             partial: None,
         };
@@ -122,20 +122,20 @@ fn after_reply(
     let asked_with = weights.get(..at).unwrap_or(weights);
     let stopped = if replies(steps).count() >= bounds.max_model_calls as usize {
         format!("stopped after {} model calls", bounds.max_model_calls)
-    } else if tail(asked_with, bounds.room).call == Call::WrapUp {
+    } else if plan_tail(asked_with, bounds.room).call == ModelCallKind::WrapUp {
         "stopped: there was no room left for what the tools it called would answer".to_owned()
     } else {
-        return Next::CallTools(Box::new(reply.clone()));
+        return NextAction::CallTools(Box::new(reply.clone()));
     };
-    Next::Done {
-        text: said(steps).unwrap_or_default(),
+    NextAction::Done {
+        text: last_text(steps).unwrap_or_default(),
         partial: Some(stopped.into()),
     }
 }
 
-fn before_call(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Next {
+fn before_call(steps: &[Arc<Step>], weights: &[Weight], bounds: RunBounds) -> NextAction {
     let last = replies(steps).count() + 1 >= bounds.max_model_calls as usize;
-    // No tools answer after the last call: it makes no room for them.
+    // No tools answer after the last call, so it needs no headroom for them.
     let room = if last {
         Headroom {
             reply: Tokens::ZERO,
@@ -144,32 +144,36 @@ fn before_call(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Next 
     } else {
         bounds.room
     };
-    let decided = tail(weights, room);
-    if let Call::Overflow { needed } = decided.call {
+    let decided = plan_tail(weights, room);
+    if let ModelCallKind::Overflow { needed } = decided.call {
         let room = bounds.room.tokens;
         let reason = format!("its exchange needs {needed} tokens, there is room for {room}");
-        return match said(steps) {
-            Some(text) => Next::Done {
+        return match last_text(steps) {
+            Some(text) => NextAction::Done {
                 text,
-                partial: Some(Cause::Overflow.describe(&reason)),
+                partial: Some(RunCause::Overflow.describe(&reason)),
             },
-            None => Next::Overflow {
+            None => NextAction::Overflow {
                 reason: reason.into(),
             },
         };
     }
-    if let Call::Summarise { replaced, cap } = decided.call {
-        return Next::Summarise { replaced, cap };
+    if let ModelCallKind::Summarise { replaced, cap } = decided.call {
+        return NextAction::Summarise { replaced, cap };
     }
     let wrap_up = match decided.call {
         _ if last => Some(format!(
             "this is the last of {} model calls",
             bounds.max_model_calls
         )),
-        Call::WrapUp => Some("there is no room left for what tools would answer".to_owned()),
-        Call::Normal | Call::Summarise { .. } | Call::Overflow { .. } => None,
+        ModelCallKind::WrapUp => {
+            Some("there is no room left for what tools would answer".to_owned())
+        }
+        ModelCallKind::Normal
+        | ModelCallKind::Summarise { .. }
+        | ModelCallKind::Overflow { .. } => None,
     };
-    Next::CallModel {
+    NextAction::CallModel {
         masked: decided.masked,
         wrap_up: wrap_up.map(Arc::from),
     }
@@ -179,27 +183,27 @@ fn replies(steps: &[Arc<Step>]) -> impl DoubleEndedIterator<Item = &Reply> {
     steps.iter().filter_map(|step| step.reply())
 }
 
-/// What the recorded steps used.
-pub fn used(steps: &[Arc<Step>]) -> Usage {
+/// The usage of the recorded steps.
+pub fn total_usage(steps: &[Arc<Step>]) -> Usage {
     let each = steps.iter().map(|step| step.usage());
     each.fold(Usage::NONE, |sum, usage| sum + usage)
 }
 
-/// The part of it that their replies used: all but what was paid for besides.
-pub fn replied(steps: &[Arc<Step>]) -> Usage {
+/// The usage of the replies among them, without auxiliary costs.
+pub fn reply_usage(steps: &[Arc<Step>]) -> Usage {
     let each = replies(steps).map(|reply| reply.usage);
     each.fold(Usage::NONE, |sum, usage| sum + usage)
 }
 
-/// The last that the model said, if it has said anything.
-pub fn said(steps: &[Arc<Step>]) -> Option<Arc<str>> {
+/// The last text of the model, if there is one.
+pub fn last_text(steps: &[Arc<Step>]) -> Option<Arc<str>> {
     let mut texts = replies(steps).rev().map(|reply| &reply.text);
     texts.find(|text| !text.trim().is_empty()).cloned()
 }
 
 #[cfg(test)]
 mod tests {
-    //! Which move follows from which steps.
+    //! The next action for given steps.
 
     use super::*;
     use crate::run::{Spent, ToolCall};
@@ -228,28 +232,28 @@ mod tests {
         })
     }
 
-    fn shown(next: &Next) -> String {
+    fn shown(next: &NextAction) -> String {
         match next {
-            Next::CallModel { masked, wrap_up } => {
+            NextAction::CallModel { masked, wrap_up } => {
                 let wrap_up = wrap_up.as_ref().map(|why| format!(": {why}"));
                 format!("model, {} out{}", masked.len(), wrap_up.unwrap_or_default())
             }
-            Next::Summarise { replaced, cap } => format!("{replaced} steps to {cap} tokens"),
-            Next::CallTools(reply) => format!("{} tools", reply.calls.len()),
-            Next::Done {
+            NextAction::Summarise { replaced, cap } => format!("{replaced} steps to {cap} tokens"),
+            NextAction::CallTools(reply) => format!("{} tools", reply.calls.len()),
+            NextAction::Done {
                 text,
                 partial: None,
             } => format!("done {text}"),
-            Next::Done {
+            NextAction::Done {
                 text,
                 partial: Some(why),
             } => format!("done {text} ({why})"),
-            Next::Overflow { reason } => reason.to_string(),
+            NextAction::Overflow { reason } => reason.to_string(),
         }
     }
 
     #[test]
-    fn the_next_move_follows_from_the_steps() {
+    fn the_steps_determine_the_next_action() {
         let last = "model, 0 out: this is the last of 2 model calls";
         let cases = [
             (vec![], 4, "model, 0 out"),
@@ -276,17 +280,21 @@ mod tests {
             (vec![model(1, "")], 1, "done  (stopped after 1 model calls)"),
         ];
         for (steps, max_model_calls, expected) in cases {
-            let bounds = Bounds {
+            let bounds = RunBounds {
                 max_model_calls,
                 room: Headroom::UNBOUNDED,
             };
-            assert_eq!(shown(&next(&steps, &[], bounds)), expected, "{steps:?}");
+            assert_eq!(
+                shown(&next_action(&steps, &[], bounds)),
+                expected,
+                "{steps:?}"
+            );
         }
     }
 
     #[test]
-    fn a_provider_that_has_less_room_is_sent_less() {
-        let bounds = Bounds {
+    fn a_provider_with_a_smaller_window_gets_smaller_requests() {
+        let bounds = RunBounds {
             max_model_calls: 9,
             room: Headroom {
                 tokens: Tokens(10_000),
@@ -305,15 +313,21 @@ mod tests {
         }));
         let mut steps = vec![model(1, "a"), tools(), model(1, "b"), tools()];
         let mut weights = vec![Weight::Nothing, results(500), Weight::Nothing, results(400)];
-        assert_eq!(shown(&next(&steps, &weights, bounds)), "model, 0 out");
+        assert_eq!(
+            shown(&next_action(&steps, &weights, bounds)),
+            "model, 0 out"
+        );
         steps.extend([spent, narrowed(1_000)]);
         weights.extend([Weight::Nothing, Weight::Nothing]);
-        assert_eq!(shown(&next(&steps, &weights, bounds)), "model, 1 out");
-        // The least of them holds, and what is wider than the room widens nothing.
+        assert_eq!(
+            shown(&next_action(&steps, &weights, bounds)),
+            "model, 1 out"
+        );
+        // The smallest value applies, and a value larger than the headroom changes nothing.
         steps.extend([narrowed(500), narrowed(900_000)]);
         let wrap_up = "model, 1 out: there is no room left for what tools would answer";
-        assert_eq!(shown(&next(&steps, &weights, bounds)), wrap_up);
-        // Shorter replies leave room for what tools answer; the shortest of them holds.
+        assert_eq!(shown(&next_action(&steps, &weights, bounds)), wrap_up);
+        // Shorter replies leave headroom for tool results; the shortest applies.
         let longest = |steps: &[Arc<Step>]| longest_reply(steps, Tokens(200));
         assert_eq!(longest(&steps), Tokens(200));
         for (output, expected) in [(60, 60), (90, 60), (900, 60)] {
@@ -321,12 +335,15 @@ mod tests {
             steps.push(Arc::new(Step::Narrowed { room, output }));
             assert_eq!(longest(&steps), Tokens(expected));
         }
-        assert_eq!(shown(&next(&steps, &weights, bounds)), "model, 1 out");
+        assert_eq!(
+            shown(&next_action(&steps, &weights, bounds)),
+            "model, 1 out"
+        );
     }
 
     #[test]
-    fn an_exchange_that_fills_its_room_is_brought_to_an_end() {
-        let bounds = Bounds {
+    fn an_exchange_that_fills_its_headroom_ends() {
+        let bounds = RunBounds {
             max_model_calls: 9,
             room: Headroom {
                 tokens: Tokens(1_000),
@@ -336,7 +353,7 @@ mod tests {
         };
         let reply = |tokens| Weight::Reply(Tokens(tokens));
         let results = |tokens| Weight::Results(vec![Tokens(tokens)]);
-        let said = |texts: &[&str]| -> Vec<Arc<Step>> {
+        let with_texts = |texts: &[&str]| -> Vec<Arc<Step>> {
             let rounds = texts.iter().flat_map(|text| [model(1, text), tools()]);
             rounds.collect()
         };
@@ -346,44 +363,44 @@ mod tests {
             |needed| format!("its exchange needs {needed} tokens, there is room for 1000");
         let table = [
             (
-                said(&["a"]),
+                with_texts(&["a"]),
                 vec![reply(10), results(300)],
                 "model, 0 out".to_owned(),
             ),
             (
-                said(&["a", "b"]),
+                with_texts(&["a", "b"]),
                 vec![reply(10), results(500), reply(10), results(400)],
                 "model, 1 out".to_owned(),
             ),
             (
-                said(&["a"]),
+                with_texts(&["a"]),
                 vec![reply(10), results(900)],
                 wrap_up.to_owned(),
             ),
             (
-                [said(&["a"]), vec![model(1, "b")]].concat(),
+                [with_texts(&["a"]), vec![model(1, "b")]].concat(),
                 vec![reply(10), results(900), reply(50)],
                 format!("done b ({stopped})"),
             ),
             (
-                [said(&["a"]), vec![model(0, "b")]].concat(),
+                [with_texts(&["a"]), vec![model(0, "b")]].concat(),
                 vec![reply(10), results(900), reply(50)],
                 "done b".to_owned(),
             ),
             (
-                said(&["a"]),
+                with_texts(&["a"]),
                 vec![reply(10), results(1_000)],
                 format!("done a (context_overflow: {})", overflow(1_010)),
             ),
             (
-                said(&[" "]),
+                with_texts(&[" "]),
                 vec![reply(10), results(1_000)],
                 overflow(1_010),
             ),
         ];
         for (steps, weights, expected) in table {
             assert_eq!(
-                shown(&next(&steps, &weights, bounds)),
+                shown(&next_action(&steps, &weights, bounds)),
                 expected,
                 "{weights:?}"
             );

@@ -1,59 +1,59 @@
-//! Which model calls a run has made, from its recorded steps: [`next()`] once more, with each
-//! decision compared with what was recorded after it.
+//! The model calls of a run, from its recorded steps: repeats [`next_action`] and compares each
+//! decision with the step that was recorded after it.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::tail::{Masked, Weight};
-use super::{Bounds, Next, Step, next};
+use super::{NextAction, RunBounds, Step, next_action};
 
-/// A model call that was made, or is to be made.
+/// A model call that was made, or is the next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// How many steps were known by then.
+pub struct ModelCall {
+    /// The number of steps before it.
     pub known: usize,
-    /// The tool results that stood as a note.
+    /// The tool results that were replaced by a note.
     pub masked: Vec<Masked>,
-    /// Set for the last call of the run: why it had to answer.
+    /// The reason why it was the last call; none: it was not the last.
     pub wrap_up: Option<Arc<str>>,
-    /// The step with its reply; none: it ended the run, or was refused or not answered.
+    /// The index of the step with its reply; none: the reply ended the run, or there is no reply.
     pub reply: Option<usize>,
 }
 
-/// All that the steps say of a run.
+/// The calls of a run according to its steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retraced {
     /// Its model calls, oldest first.
-    pub asked: Vec<Asked>,
-    /// The answer that follows from the steps alone: that of a run which was stopped.
+    pub calls: Vec<ModelCall>,
+    /// The answer that follows from the steps alone, if the run was stopped.
     pub answer: Option<(Arc<str>, Option<Arc<str>>)>,
-    /// Where the recorded steps are not those that follow from the ones before them.
-    pub diverged: Option<Diverged>,
+    /// The first recorded step that does not follow from the steps before it.
+    pub divergence: Option<Divergence>,
 }
 
-/// A recorded step that does not follow.
+/// A recorded step that does not follow from the steps before it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("step {step} does not follow from those before it: {reason}")]
-pub struct Diverged {
-    /// The step, from 1.
+#[error("step {step} does not follow from the steps before it: {reason}")]
+pub struct Divergence {
+    /// The number of the step, from 1.
     pub step: usize,
-    /// What was expected.
+    /// The expected step.
     pub reason: String,
 }
 
-/// Goes through the steps of a model-driven run. `weights` are those of the steps, one each.
-pub fn retrace(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Retraced {
+/// Retraces the steps of a model-driven run. `weights` are the weights of the steps, in order.
+pub fn retrace(steps: &[Arc<Step>], weights: &[Weight], bounds: RunBounds) -> Retraced {
     let mut retraced = Retraced::default();
     let mut known = 0;
     loop {
         let weighed = weights.get(..known).unwrap_or(weights);
         let so_far = steps.get(..known).unwrap_or(steps);
-        let recorded = (known..steps.len()).find(|at| !steps[*at].is_aside());
-        let follows = match next(so_far, weighed, bounds) {
-            Next::CallModel { masked, wrap_up } => {
-                let refused = narrowed(steps, known..recorded.unwrap_or(steps.len()));
+        let recorded = (known..steps.len()).find(|at| !steps[*at].is_outside_exchange());
+        let follows = match next_action(so_far, weighed, bounds) {
+            NextAction::CallModel { masked, wrap_up } => {
+                let refused = narrowed_step(steps, known..recorded.unwrap_or(steps.len()));
                 let reply = recorded.filter(|at| steps[*at].reply().is_some());
-                retraced.asked.push(Asked {
+                retraced.calls.push(ModelCall {
                     known,
                     masked,
                     wrap_up,
@@ -61,27 +61,27 @@ pub fn retrace(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Retra
                 });
                 match refused {
                     Some(at) => Some((at, Ok(()))),
-                    None => recorded.map(|at| (at, asked_for_reply(&steps[at]))),
+                    None => recorded.map(|at| (at, check_reply(&steps[at]))),
                 }
             }
-            Next::Summarise { replaced, .. } => {
-                recorded.map(|at| (at, summarised(&steps[at], replaced)))
+            NextAction::Summarise { replaced, .. } => {
+                recorded.map(|at| (at, check_summary(&steps[at], replaced)))
             }
-            Next::CallTools(reply) => recorded.map(|at| {
+            NextAction::CallTools(reply) => recorded.map(|at| {
                 let ids = reply.calls.iter().map(|call| &call.id);
-                (at, answered(&steps[at], ids))
+                (at, check_answers(&steps[at], ids))
             }),
-            Next::Done { text, partial } => {
+            NextAction::Done { text, partial } => {
                 retraced.answer = Some((text, partial));
-                recorded.map(|at| (at, Err("the run was done".to_owned())))
+                recorded.map(|at| (at, Err("the end of the run was expected".to_owned())))
             }
-            Next::Overflow { reason } => recorded.map(|at| (at, Err(reason.to_string()))),
+            NextAction::Overflow { reason } => recorded.map(|at| (at, Err(reason.to_string()))),
         };
         match follows {
             Some((at, Ok(()))) => known = at + 1,
             Some((at, Err(reason))) => {
                 let step = at + 1;
-                retraced.diverged = Some(Diverged { step, reason });
+                retraced.divergence = Some(Divergence { step, reason });
                 return retraced;
             }
             None => return retraced,
@@ -89,38 +89,38 @@ pub fn retrace(steps: &[Arc<Step>], weights: &[Weight], bounds: Bounds) -> Retra
     }
 }
 
-/// Where a request was found too large: another one with less follows.
-fn narrowed(steps: &[Arc<Step>], mut range: Range<usize>) -> Option<usize> {
+/// The step after which a smaller request follows, if a request was rejected as too large.
+fn narrowed_step(steps: &[Arc<Step>], mut range: Range<usize>) -> Option<usize> {
     range.find(|at| matches!(*steps[*at], Step::Narrowed { .. }))
 }
 
-fn asked_for_reply(step: &Step) -> Result<(), String> {
+fn check_reply(step: &Step) -> Result<(), String> {
     match step {
-        Step::Tools(_) => Err("the model was to be asked, and tools were".to_owned()),
+        Step::Tools(_) => Err("a model call was expected, and tools were called".to_owned()),
         Step::Summarised { .. } => {
-            Err("the model was to be asked, and rounds were summarised".to_owned())
+            Err("a model call was expected, and rounds were summarised".to_owned())
         }
         _ => Ok(()),
     }
 }
 
-/// Whether it is a summary of so many first steps.
-fn summarised(step: &Step, expected: usize) -> Result<(), String> {
+/// Checks that the step is a summary of this number of steps.
+fn check_summary(step: &Step, expected: usize) -> Result<(), String> {
     match step {
         Step::Summarised { replaced, .. } if *replaced as usize == expected => Ok(()),
         Step::Summarised { replaced, .. } => Err(format!(
-            "{expected} steps were to be summarised, and {replaced} were"
+            "a summary of {expected} steps was expected, and {replaced} were summarised"
         )),
-        _ => Err(format!("{expected} steps were to be summarised")),
+        _ => Err(format!("a summary of {expected} steps was expected")),
     }
 }
 
-/// Whether tools answered exactly these calls, in their order.
-fn answered<'c>(step: &Step, ids: impl Iterator<Item = &'c Arc<str>>) -> Result<(), String> {
+/// Checks that tools answered exactly these calls, in their order.
+fn check_answers<'c>(step: &Step, ids: impl Iterator<Item = &'c Arc<str>>) -> Result<(), String> {
     match step {
         Step::Tools(results) if ids.eq(results.iter().map(|result| &result.call_id)) => Ok(()),
         Step::Tools(_) => Err("tools answered other calls than the model made".to_owned()),
-        _ => Err("tools were to be called, and the model was asked".to_owned()),
+        _ => Err("tool calls were expected, and the model was called".to_owned()),
     }
 }
 
@@ -164,12 +164,12 @@ mod tests {
     }
 
     fn shown(steps: &[Arc<Step>], max_model_calls: u32) -> String {
-        let bounds = Bounds {
+        let bounds = RunBounds {
             max_model_calls,
             room: Headroom::UNBOUNDED,
         };
         let retraced = retrace(steps, &[], bounds);
-        let asked = retraced.asked.iter().map(|asked| {
+        let asked = retraced.calls.iter().map(|asked| {
             let wrap_up = if asked.wrap_up.is_some() { "!" } else { "" };
             let reply = asked.reply.map_or("-".to_owned(), |at| at.to_string());
             format!("{}{wrap_up}>{reply}", asked.known)
@@ -178,7 +178,7 @@ mod tests {
         if let Some((text, partial)) = retraced.answer {
             out += &format!(" = {text} ({})", partial.unwrap_or_default());
         }
-        if let Some(diverged) = retraced.diverged {
+        if let Some(diverged) = retraced.divergence {
             out += &format!(" # {diverged}");
         }
         out
@@ -205,26 +205,26 @@ mod tests {
             (
                 vec![tools(&["a"])],
                 9,
-                "0>- # step 1 does not follow from those before it: the model was to be asked, \
-                 and tools were",
+                "0>- # step 1 does not follow from the steps before it: a model call was \
+                 expected, and tools were called",
             ),
             (
                 vec![model(&["a", "b"]), tools(&["b", "a"])],
                 9,
-                "0>0 # step 2 does not follow from those before it: tools answered other calls \
+                "0>0 # step 2 does not follow from the steps before it: tools answered other calls \
                  than the model made",
             ),
             (
                 vec![model(&["a"]), model(&["a"])],
                 9,
-                "0>0 # step 2 does not follow from those before it: tools were to be called, and \
-                 the model was asked",
+                "0>0 # step 2 does not follow from the steps before it: tool calls were expected, \
+                 and the model was called",
             ),
             (
                 vec![model(&["a"]), tools(&["a"])],
                 1,
-                "0!>0 = so far (stopped after 1 model calls) # step 2 does not follow from those \
-                 before it: the run was done",
+                "0!>0 = so far (stopped after 1 model calls) # step 2 does not follow from the \
+                 steps before it: the end of the run was expected",
             ),
         ];
         for (steps, max_model_calls, expected) in cases {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn results_that_had_left_are_out_of_the_same_calls_again() {
+    fn masked_results_stay_masked_in_retraced_calls() {
         let steps = [model(&["a"]), tools(&["a"]), model(&["b"]), tools(&["b"])];
         let weights = [
             Weight::Reply(Tokens(10)),
@@ -241,7 +241,7 @@ mod tests {
             Weight::Reply(Tokens(10)),
             Weight::Results(vec![Tokens(400)]),
         ];
-        let bounds = Bounds {
+        let bounds = RunBounds {
             max_model_calls: 9,
             room: Headroom {
                 tokens: Tokens(1_000),
@@ -251,18 +251,16 @@ mod tests {
         };
         let out = |steps: &[Arc<Step>], weights: &[Weight]| -> Vec<(usize, Option<usize>)> {
             let retraced = retrace(steps, weights, bounds);
-            assert_eq!(retraced.diverged, None);
-            let asked = retraced.asked.iter();
-            asked
-                .map(|asked| (asked.masked.len(), asked.reply))
-                .collect()
+            assert_eq!(retraced.divergence, None);
+            let calls = retraced.calls.iter();
+            calls.map(|call| (call.masked.len(), call.reply)).collect()
         };
         assert_eq!(
             out(&steps, &weights),
             [(0, Some(0)), (0, Some(2)), (1, None)]
         );
 
-        // A request that was refused was sent before the one with less.
+        // The rejected request was sent before the smaller one.
         let narrowed = Arc::new(Step::Narrowed {
             room: Tokens(250),
             output: None,

@@ -1,4 +1,4 @@
-//! Tasks that the agent of a run gives to others with one reply of its model.
+//! Tasks that the agent of a run delegates with one reply of its model.
 
 use std::sync::Arc;
 
@@ -13,34 +13,34 @@ use super::{Run, ToolResult};
 
 /// The tasks of one reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Round {
-    /// How many replies the run had from its model by then.
+pub struct DelegationRound {
+    /// The number of replies that the run had from its model, this one included.
     pub number: u32,
     /// The tasks, in the order of the reply's calls.
     pub calls: Vec<DelegatedCall>,
-    /// For how many of them no run is opened yet.
+    /// The number of tasks for which no run is opened yet.
     pub unopened: u32,
-    /// How many of them are not done with: no run, or one that has not ended.
+    /// The number of tasks that have not ended: without a run, or with an open one.
     pub open: u32,
 }
 
-/// What came of a round. It changes only with the session's events: whoever waits for it looks
-/// again after each input, and stops waiting when the run that gave the tasks is cancelled.
+/// The state of a round. It changes only with the session's events: a waiting agent looks again
+/// after each input, and stops waiting if its run is cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Delegation {
+pub enum DelegationStatus {
     /// There is no such round, or its turn has ended.
     Unknown,
-    /// Somebody works on it.
-    UnderWay,
-    /// All have ended: what each came back with, in the order of the calls. To be handed to the
-    /// model once the journal is on disk up to where this was seen.
+    /// Some tasks have not ended.
+    InProgress,
+    /// All tasks have ended: their results in the order of the calls. Give them to the model only
+    /// after the journal is on disk up to this state.
     Ended(Vec<ToolResult>),
 }
 
-impl Round {
-    pub(crate) fn new(number: u32, calls: &[DelegatedCall]) -> Round {
+impl DelegationRound {
+    pub(crate) fn new(number: u32, calls: &[DelegatedCall]) -> DelegationRound {
         let accepted = calls.iter().filter(|call| call.refused.is_none()).count() as u32;
-        Round {
+        DelegationRound {
             number,
             calls: calls.to_vec(),
             unopened: accepted,
@@ -50,28 +50,28 @@ impl Round {
 }
 
 impl Run {
-    /// The tasks its agent gave to others with that reply.
-    pub fn round(&self, number: u32) -> Option<&Round> {
+    /// The tasks that its agent delegated with this reply.
+    pub fn round(&self, number: u32) -> Option<&DelegationRound> {
         self.rounds.iter().find(|round| round.number == number)
     }
 
-    pub(crate) fn round_mut(&mut self, number: u32) -> Option<&mut Round> {
+    pub(crate) fn round_mut(&mut self, number: u32) -> Option<&mut DelegationRound> {
         self.rounds.iter_mut().find(|round| round.number == number)
     }
 
-    /// The run that works, or is to work, on a call.
-    pub(crate) fn child(&self, round: &Round, index: usize) -> RunId {
+    /// The run of a call, which may not be open yet.
+    pub(crate) fn child(&self, round: &DelegationRound, index: usize) -> RunId {
         ids::child(self.turn, self.id, round.number, index as u32)
     }
 
-    /// How many of those its agent gave tasks to have not come back: it does nothing before all
-    /// have.
-    pub fn awaited(&self) -> u32 {
+    /// The number of delegated tasks that have not ended. The run continues only when all have
+    /// ended.
+    pub fn awaited_children(&self) -> u32 {
         let open = self.is_open().then_some(&self.rounds);
         open.into_iter().flatten().map(|round| round.open).sum()
     }
 
-    /// The runs that work, or are to work, on what its agent gave to others.
+    /// The runs of all delegated tasks, which may not be open yet.
     pub(crate) fn children(&self) -> impl Iterator<Item = RunId> {
         self.rounds.iter().flat_map(move |round| {
             let accepted = (0..round.calls.len()).filter(|at| round.calls[*at].refused.is_none());
@@ -79,8 +79,8 @@ impl Run {
         })
     }
 
-    /// What its model said with that reply.
-    pub(crate) fn said(&self, round: u32) -> Option<&Arc<str>> {
+    /// The text of the model's reply with these calls.
+    pub(crate) fn reply_text(&self, round: u32) -> Option<&Arc<str>> {
         let mut replies = self.steps.iter().filter_map(|step| step.reply());
         let reply = replies.nth(usize::try_from(round).ok()?.checked_sub(1)?)?;
         Some(&reply.text)
@@ -88,15 +88,15 @@ impl Run {
 }
 
 impl State {
-    /// What came of the tasks that the agent of a run gave to others: the answer to
+    /// The state of tasks that the agent of a run delegated: the answer to
     /// [`crate::Input::Delegate`].
-    pub fn delegation(&self, run: RunId, round: u32) -> Delegation {
+    pub fn delegation_status(&self, run: RunId, round: u32) -> DelegationStatus {
         let run = self.runs.get(&run);
         let Some((run, round)) = run.and_then(|run| Some((run, run.round(round)?))) else {
-            return Delegation::Unknown;
+            return DelegationStatus::Unknown;
         };
         if round.open > 0 {
-            return Delegation::UnderWay;
+            return DelegationStatus::InProgress;
         }
         let results = round.calls.iter().enumerate().map(|(index, call)| {
             let (content, is_error) = self.result_of(run, round, index);
@@ -106,11 +106,16 @@ impl State {
                 is_error,
             }
         });
-        Delegation::Ended(results.collect())
+        DelegationStatus::Ended(results.collect())
     }
 
-    /// What a call came back with, and whether that is an error.
-    pub(crate) fn result_of(&self, run: &Run, round: &Round, index: usize) -> (Arc<str>, bool) {
+    /// The result of a call, and whether it is an error.
+    pub(crate) fn result_of(
+        &self,
+        run: &Run,
+        round: &DelegationRound,
+        index: usize,
+    ) -> (Arc<str>, bool) {
         let refused = round
             .calls
             .get(index)

@@ -1,15 +1,16 @@
-//! What of a run's own exchange its model is shown, so that it fits beside the frozen context.
+//! Selects the part of a run's exchange that its model gets, so that it fits beside the frozen
+//! context.
 //!
 //! ```text
 //! usable  │ frozen context │ assignment │ reply  results  reply  results │ next reply │
 //!                                       └────────── room ────────────────────────────┘
 //! ```
 //!
-//! Before each model call, in this order: nothing is done while the exchange and the longest
-//! reply fit the room; old tool results leave it, oldest first, each for a note; the oldest rounds
-//! leave it for a summary; the model is asked a last time, to answer with what it has; nothing fits
-//! any more. What has left stays out, and the newest round, whose results the model has not seen,
-//! never leaves. All of it follows from the recorded steps and their tokens alone.
+//! Before each model call, the first of these that suffices: nothing, while the exchange and the
+//! longest reply fit the headroom; notes replace old tool results, oldest first; a summary replaces
+//! the oldest rounds; the model is called a last time, to answer with what it has; nothing fits any
+//! more. Removed parts never return, and the newest round, whose results the model has not seen, is
+//! never removed. All of this depends only on the recorded steps and their tokens.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,16 +19,17 @@ use unisono_context::Tokens;
 
 use super::{Step, ToolResult};
 
-/// The most tokens of a note: a dozen words, and up to twenty digits of which a token has three.
+/// The maximum number of tokens of a note: a dozen words, and up to twenty digits with three digits
+/// per token.
 const NOTE: Tokens = Tokens(32);
 
-/// The part of the room that a summary of the oldest rounds may have, the least and the most.
+/// The part of the headroom for a summary of the oldest rounds, its minimum and its maximum.
 const SUMMARY_PART: u64 = 8;
 const SUMMARY_LEAST: Tokens = Tokens(256);
 const SUMMARY_MOST: Tokens = Tokens(8_000);
 
-/// What a step adds to the exchange, in tokens of the agent's model. At-most counts keep what is
-/// promised about the room.
+/// The tokens that a step adds to the exchange, in the encoding of the agent's model. Upper bounds
+/// guarantee that the exchange fits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Weight {
     /// A model's reply.
@@ -36,73 +38,72 @@ pub enum Weight {
     Results(Vec<Tokens>),
     /// A summary.
     Summary {
-        /// How many of the run's first steps it stands for.
+        /// The number of steps at the beginning of the run that it replaces.
         replaced: usize,
-        /// What it costs.
+        /// Its size.
         tokens: Tokens,
     },
-    /// Nothing: a named step is the author's own.
+    /// Nothing: a named step belongs to the author's code.
     Nothing,
 }
 
-/// How much an exchange may hold.
+/// The limits of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headroom {
-    /// Tokens for the exchange: what the model can use, less the frozen context and the
-    /// assignment (persona, task, results of a fan-out). The output of a call is reserved
-    /// already.
+    /// Tokens for the exchange: the usable tokens of the model minus the frozen context and the
+    /// assignment (persona, task, results of a fan-out). The output of a call is already reserved.
     pub tokens: Tokens,
-    /// The longest reply: the next call must have room for it as a part of the exchange.
+    /// The longest reply: it becomes part of the exchange, so the next call needs headroom for it.
     pub reply: Tokens,
-    /// The most that a note costs which stands for a result.
+    /// The maximum size of a note that replaces a result.
     pub note: Tokens,
 }
 
-/// What the next model call is shown, and of which kind it is.
+/// The next model call: its kind and its masked results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tail {
-    /// The results that are left out, oldest first.
+    /// The masked results, oldest first.
     pub masked: Vec<Masked>,
-    /// The call.
-    pub call: Call,
+    /// The kind of the call.
+    pub call: ModelCallKind,
 }
 
-/// A tool result that is left out.
+/// A masked tool result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Masked {
     /// The step, as an index of the run's steps.
     pub step: usize,
     /// The result, as an index of the step's results.
     pub result: usize,
-    /// What it costs whole.
+    /// Its full size.
     pub tokens: Tokens,
 }
 
 /// The kind of a model call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+pub enum ModelCallKind {
     /// The model may call tools.
     Normal,
     /// The oldest rounds must be summarised first.
     Summarise {
-        /// How many of the run's first steps the summary stands for.
+        /// The number of steps at the beginning of the run that the summary replaces.
         replaced: usize,
-        /// What it may cost.
+        /// The maximum size of the summary.
         cap: Tokens,
     },
-    /// It must answer now: what it calls could not be shown to it.
+    /// It must answer now: results of further calls would not fit.
     WrapUp,
-    /// It cannot be asked.
+    /// The model cannot be called.
     Overflow {
-        /// The least that the exchange needs.
+        /// The minimum size of the exchange.
         needed: Tokens,
     },
 }
 
 impl Weight {
-    /// The weight of a step, given what each of its texts ([`countable`]) costs and what a
-    /// message costs besides.
-    pub fn of(step: &Step, texts: &[Tokens], per_message: Tokens) -> Weight {
+    /// The weight of a step, given the tokens of each of its texts ([`countable`]) and the overhead
+    /// per message.
+    pub fn of_step(step: &Step, texts: &[Tokens], per_message: Tokens) -> Weight {
         let mut each = texts.iter().map(|tokens| *tokens + per_message);
         match step {
             Step::Model(_) => Weight::Reply(each.sum()),
@@ -117,14 +118,14 @@ impl Weight {
 }
 
 impl Headroom {
-    /// Nothing is ever left out.
+    /// No limit: nothing is ever masked.
     pub const UNBOUNDED: Headroom = Headroom {
         tokens: Tokens(u64::MAX),
         reply: Tokens::ZERO,
         note: Tokens::ZERO,
     };
 
-    /// The room of a model that gives such replies and adds so much to each message.
+    /// The headroom of a model with this maximum output and overhead per message.
     pub fn new(tokens: Tokens, max_output: Tokens, per_message: Tokens) -> Headroom {
         Headroom {
             tokens,
@@ -134,37 +135,37 @@ impl Headroom {
     }
 }
 
-/// A request that a provider found too large. All amounts are of the same tokens.
+/// A request that a provider rejected as too large. All amounts are in the same tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// What it had, at most.
+pub struct RefusedRequest {
+    /// The maximum size of its input.
     pub input: Tokens,
-    /// What of that the run's own exchange was.
+    /// The part of the input that is the run's exchange.
     pub exchange: Tokens,
-    /// The longest reply it asked for.
+    /// The maximum reply that it asked for.
     pub output: Tokens,
-    /// Whether its model might call tools, whose answers come beside the next reply.
+    /// Whether its model might call tools, whose results come beside the next reply.
     pub calls: bool,
 }
 
-/// What a run may have from then on.
+/// The new limits of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Narrower {
-    /// For its own exchange.
+pub struct NarrowedLimits {
+    /// The headroom of its exchange.
     pub room: Tokens,
-    /// For a reply; none: as before.
+    /// The maximum reply; none: unchanged.
     pub output: Option<Tokens>,
 }
 
-impl Refused {
-    /// What may be sent instead, of a room that was `room`. Where the limit is known and what is
-    /// said in it leaves something for a reply, that is what a reply may have: a quarter of it,
-    /// where tools are still to answer. Where the counts say that the request is within the limit,
-    /// they are too low: its exchange gives way by a quarter, and where there is none the reply has
-    /// a quarter of what it had.
-    pub fn narrower(&self, limit: Option<Tokens>, room: Tokens) -> Narrower {
+impl RefusedRequest {
+    /// The limits of the next request, given the headroom of the rejected one. If the limit is
+    /// known and the input leaves tokens for a reply, the reply gets these tokens, or a quarter of
+    /// them if tools will still answer. If the request is within the limit according to the counts,
+    /// the counts are too low: the exchange shrinks by a quarter, or, without an exchange, the
+    /// reply shrinks to a quarter.
+    pub fn narrowed_limits(&self, limit: Option<Tokens>, room: Tokens) -> NarrowedLimits {
         let three_quarters = Tokens(self.exchange.0 / 4 * 3);
-        let within = |most: Tokens, output| Narrower {
+        let within = |most: Tokens, output| NarrowedLimits {
             room: room.min(most),
             output,
         };
@@ -191,13 +192,13 @@ impl Refused {
     }
 }
 
-/// A quarter, but never nothing of something.
+/// A quarter, but at least 1 of a positive number.
 fn quarter(tokens: Tokens) -> Tokens {
     Tokens(tokens.0.div_ceil(4))
 }
 
 impl Masked {
-    /// What stands in the result's place.
+    /// The note that replaces the result.
     pub fn note(&self) -> String {
         format!(
             "[tool result: {} tokens, left out to make room]",
@@ -206,7 +207,7 @@ impl Masked {
     }
 }
 
-/// The texts of a step that are counted: a reply as one, tool results one by one.
+/// The texts of a step that are counted: a reply as one text, tool results separately.
 pub fn countable(step: &Step) -> Vec<String> {
     match step {
         Step::Model(reply) => {
@@ -227,7 +228,7 @@ pub fn countable(step: &Step) -> Vec<String> {
     }
 }
 
-/// A summary of a run's first rounds as its model is shown it.
+/// A summary of a run's first rounds in the form of the prompt.
 pub fn summary_note(summary: &str) -> String {
     format!(
         "Your first replies and what your tools answered are left out; this is their summary. \
@@ -235,7 +236,7 @@ pub fn summary_note(summary: &str) -> String {
     )
 }
 
-/// The summary that stands for a run's first steps, and how many those are.
+/// The summary of a run's first steps, and the number of these steps.
 pub fn summary(steps: &[Arc<Step>]) -> Option<(usize, &Arc<str>)> {
     steps.iter().rev().find_map(|step| match &**step {
         Step::Summarised { replaced, text } => Some((*replaced as usize, text)),
@@ -243,8 +244,8 @@ pub fn summary(steps: &[Arc<Step>]) -> Option<(usize, &Arc<str>)> {
     })
 }
 
-/// The results of a step as the model is shown them.
-pub fn shown(step: usize, results: &[ToolResult], masked: &[Masked]) -> Vec<ToolResult> {
+/// The results of a step with masked ones replaced by notes.
+pub fn shown_results(step: usize, results: &[ToolResult], masked: &[Masked]) -> Vec<ToolResult> {
     let mut shown = results.to_vec();
     for masked in masked.iter().filter(|masked| masked.step == step) {
         if let Some(result) = shown.get_mut(masked.result) {
@@ -254,9 +255,8 @@ pub fn shown(step: usize, results: &[ToolResult], masked: &[Masked]) -> Vec<Tool
     shown
 }
 
-/// The weights of what stands of an exchange: the newest summary, and the steps it does not stand
-/// for.
-pub fn standing(weights: &[Weight]) -> impl Iterator<Item = &Weight> {
+/// The weights of the current exchange: the newest summary, and the steps that it does not replace.
+pub fn active_weights(weights: &[Weight]) -> impl Iterator<Item = &Weight> {
     let summaries = weights.iter().rev();
     let summary = summaries
         .filter_map(|weight| match weight {
@@ -270,9 +270,9 @@ pub fn standing(weights: &[Weight]) -> impl Iterator<Item = &Weight> {
     summary.map(|(_, weight)| weight).into_iter().chain(steps)
 }
 
-/// The least that an exchange of such weights has, with every result left out that can be.
-pub fn least(weights: &[Weight], note: Tokens) -> Tokens {
-    let each = standing(weights).map(|weight| match weight {
+/// The minimum size of an exchange with these weights, with every maskable result masked.
+pub fn minimum_tokens(weights: &[Weight], note: Tokens) -> Tokens {
+    let each = active_weights(weights).map(|weight| match weight {
         Weight::Reply(tokens) | Weight::Summary { tokens, .. } => *tokens,
         Weight::Results(results) => results.iter().map(|tokens| (*tokens).min(note)).sum(),
         Weight::Nothing => Tokens::ZERO,
@@ -280,13 +280,13 @@ pub fn least(weights: &[Weight], note: Tokens) -> Tokens {
     each.sum()
 }
 
-/// The next model call after steps of such weights: they are those of the run's steps, in order.
-pub fn tail(weights: &[Weight], room: Headroom) -> Tail {
+/// The next model call after steps with these weights, in the order of the run's steps.
+pub fn plan_tail(weights: &[Weight], room: Headroom) -> Tail {
     let mut exchange = Exchange::default();
     for (step, weight) in weights.iter().enumerate() {
         match weight {
             Weight::Reply(tokens) => {
-                // What was left out for this reply stays out.
+                // Results that were masked for this reply stay masked.
                 exchange.decide(room);
                 exchange.reply(step, *tokens);
             }
@@ -304,30 +304,30 @@ pub fn tail(weights: &[Weight], room: Headroom) -> Tail {
 
 #[derive(Default)]
 struct Exchange {
-    /// What the summary costs that stands for the oldest rounds.
+    /// The size of the summary that replaces the oldest rounds.
     summary: Tokens,
-    /// The rounds that stand, oldest first.
-    rounds: Vec<Round>,
-    /// What summary and rounds cost, less what notes save.
+    /// The rounds that are not summarised, oldest first.
+    rounds: Vec<ExchangeRound>,
+    /// The size of summary and rounds, minus the savings by notes.
     cost: Tokens,
     masked: Vec<Masked>,
     /// Results that the model has seen and whose note is smaller, oldest first.
     old: VecDeque<Masked>,
-    /// Those of the newest results whose note is smaller.
+    /// The newest results whose note is smaller.
     new: Vec<Masked>,
 }
 
 /// A reply and the results of its calls.
-struct Round {
-    /// The step that is its reply.
+struct ExchangeRound {
+    /// The step with its reply.
     first: usize,
-    /// What it costs, less what notes save.
+    /// Its size, minus the savings by notes.
     cost: Tokens,
 }
 
 impl Exchange {
     fn reply(&mut self, step: usize, tokens: Tokens) {
-        self.rounds.push(Round {
+        self.rounds.push(ExchangeRound {
             first: step,
             cost: tokens,
         });
@@ -359,19 +359,22 @@ impl Exchange {
         self.old.retain(|old| old.step >= replaced);
     }
 
-    /// Leaves out as little as the best call that is possible needs.
-    fn decide(&mut self, room: Headroom) -> Call {
-        for (reply, call) in [(room.reply, Call::Normal), (Tokens::ZERO, Call::WrapUp)] {
-            if let Some(count) = self.least(room, reply) {
+    /// Masks as little as the best possible call needs.
+    fn decide(&mut self, room: Headroom) -> ModelCallKind {
+        for (reply, call) in [
+            (room.reply, ModelCallKind::Normal),
+            (Tokens::ZERO, ModelCallKind::WrapUp),
+        ] {
+            if let Some(count) = self.results_to_mask(room, reply) {
                 self.mask(count, room.note);
                 return call;
             }
-            if let Some((replaced, cap)) = self.oldest(room, reply) {
-                return Call::Summarise { replaced, cap };
+            if let Some((replaced, cap)) = self.rounds_to_summarise(room, reply) {
+                return ModelCallKind::Summarise { replaced, cap };
             }
         }
         let more: Tokens = self.old.iter().map(|old| old.tokens.minus(room.note)).sum();
-        Call::Overflow {
+        ModelCallKind::Overflow {
             needed: self.cost.minus(more),
         }
     }
@@ -388,8 +391,8 @@ impl Exchange {
         }
     }
 
-    /// How many of the old results must leave, so that the rest and a reply fit.
-    fn least(&self, room: Headroom, reply: Tokens) -> Option<usize> {
+    /// The number of old results to mask, so that the rest and a reply fit.
+    fn results_to_mask(&self, room: Headroom, reply: Tokens) -> Option<usize> {
         let mut needed = self.cost + reply;
         let mut old = self.old.iter();
         for count in 0..=self.old.len() {
@@ -404,9 +407,10 @@ impl Exchange {
         None
     }
 
-    /// How many of the run's first steps leave for a summary and what that may cost, so that it, the
-    /// newest rounds and a reply fit. Of those, as many stay as fill half of the room with it.
-    fn oldest(&self, room: Headroom, reply: Tokens) -> Option<(usize, Tokens)> {
+    /// The number of steps at the beginning of the run to summarise, and the maximum size of the
+    /// summary, so that it, the newest rounds and a reply fit. The remaining rounds and the summary
+    /// fill up to half of the headroom.
+    fn rounds_to_summarise(&self, room: Headroom, reply: Tokens) -> Option<(usize, Tokens)> {
         let (newest, older) = self.rounds.split_last()?;
         let free = room.tokens.minus(reply);
         let cap = Tokens(room.tokens.0 / SUMMARY_PART).min(SUMMARY_MOST);
@@ -414,7 +418,7 @@ impl Exchange {
             return None;
         }
         let mut kept = newest.cost + cap;
-        let stays = |round: &&Round| {
+        let stays = |round: &&ExchangeRound| {
             kept += round.cost;
             kept.0 <= free.0 / 2
         };

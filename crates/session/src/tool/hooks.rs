@@ -1,26 +1,26 @@
-//! The hooks of a turn, as rules: when each is asked, and what its failure stands for.
+//! The hooks of a turn, as rules: their events, and the effect of their failure.
 
 use std::sync::Arc;
 
 use super::matches;
 
-/// When hooks are asked.
+/// The event about which hooks are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HookEvent {
-    /// A task was accepted and its branch is free. It may be denied.
+    /// A task was accepted and its branch is free. A hook may deny it.
     TurnAccepted,
     /// A checkpoint is about to be made.
     BeforeCompaction,
     /// A checkpoint was made.
     AfterCompaction,
-    /// A tool is about to be called. It may be denied.
+    /// A tool is about to be called. A hook may deny it.
     BeforeToolCall,
-    /// A turn has ended, whatever it was for.
+    /// A turn has ended, whatever its work.
     TurnEnded,
 }
 
 impl HookEvent {
-    /// All of them.
+    /// All events.
     pub const ALL: [HookEvent; 5] = [
         HookEvent::TurnAccepted,
         HookEvent::BeforeCompaction,
@@ -29,7 +29,7 @@ impl HookEvent {
         HookEvent::TurnEnded,
     ];
 
-    /// As the configuration writes it.
+    /// The name in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             HookEvent::TurnAccepted => "turn_accepted",
@@ -40,39 +40,39 @@ impl HookEvent {
         }
     }
 
-    /// Whether what happens then can be denied.
+    /// Whether hooks may deny the event.
     pub const fn may_deny(self) -> bool {
         matches!(self, HookEvent::TurnAccepted | HookEvent::BeforeToolCall)
     }
 }
 
-/// A hook as the session knows it: what it is asked about, and what its failure means.
+/// A hook as the session knows it: its events, and the effect of its failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookRule {
     /// Its name.
     pub name: Arc<str>,
-    /// When it is asked.
+    /// Its events.
     pub events: Vec<HookEvent>,
-    /// Before calls of which tools: patterns. None: all.
+    /// Patterns of the tools before whose calls it is asked; empty: all.
     pub tools: Vec<Arc<str>>,
-    /// What a hook that gives no answer stands for.
-    pub on_failure: Unanswered,
+    /// The effect of its failure to answer.
+    pub on_failure: HookFailurePolicy,
 }
 
 impl HookRule {
-    /// Whether it is asked before calls of that tool.
-    pub fn is_about(&self, tool: &str) -> bool {
+    /// Whether it is asked before calls of this tool.
+    pub fn applies_to(&self, tool: &str) -> bool {
         self.events.contains(&HookEvent::BeforeToolCall)
             && (self.tools.is_empty() || self.tools.iter().any(|pattern| matches(pattern, tool)))
     }
 }
 
-/// What a hook that gives no answer stands for.
+/// The effect of a hook that does not answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unanswered {
-    /// The session goes on as if there were no hook.
+pub enum HookFailurePolicy {
+    /// The session continues without its answer.
     #[default]
     Ignore,
-    /// What can be denied is denied.
+    /// The event is denied if it can be denied.
     Deny,
 }

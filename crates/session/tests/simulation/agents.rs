@@ -1,97 +1,97 @@
-//! Agents that follow a script, and not always to its end: steps, rounds of tasks for others,
-//! rounds of calls of tools, an answer.
+//! Agents that follow a script, sometimes not to its end: steps, rounds of delegated tasks, rounds
+//! of tool calls, an answer.
 
 use unisono_context::{AgentId, Cost, RunId, Tokens};
 use unisono_session::Input;
 use unisono_session::assignment::RunAssignment;
-use unisono_session::budget::Ask;
+use unisono_session::budget::ReservationRequest;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{AttemptEnd, DelegateCall, NewCall};
-use unisono_session::run::{Cause, Reply, Spent, Step, ToolCall, ToolResult, Usage};
+use unisono_session::run::{Reply, RunCause, Spent, Step, ToolCall, ToolResult, Usage};
 
 use crate::rng::Rng;
 use crate::scenario::{TOOLS, agents};
 
-/// What an agent does where its script ends, or before.
+/// The behaviour of an agent at the end of its script, or before.
 #[derive(Clone, Copy, Debug)]
-enum Temper {
+enum Behaviour {
     Finish,
     FinishInPart,
     FinishTwice,
-    Fail(Cause),
+    Fail(RunCause),
     Hang,
 }
 
-/// What an agent wants of the world.
+/// An action of an agent.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "few exist at a time")]
-pub enum Move {
-    /// To be told to the session.
-    Tell(Input),
-    /// To be told what came of a round: of tasks for others, or of calls.
-    Await(RunId, u32, Kind),
-    /// To ask its model, once that is within its budgets.
-    Ask(Ask),
-    /// Nothing; it is done.
+pub enum AgentMove {
+    /// Send an input to the session.
+    Send(Input),
+    /// Wait for the results of a round of tasks or calls.
+    Await(RunId, u32, RoundKind),
+    /// Reserve a model call.
+    Ask(ReservationRequest),
+    /// Nothing: it has ended.
     Done,
 }
 
-/// What a round consists of.
+/// The kind of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RoundKind {
     Tasks,
     Calls,
 }
 
-/// One attempt of a run. Its script follows from the run, so that it is the same in each attempt:
-/// named steps, then for each round a reply with tasks for others, the tasks, and their results.
+/// One attempt of a run. Its script is derived from the run, so it is the same in each attempt:
+/// named steps, then for each round a reply with tasks, the delegation, and the results.
 #[derive(Clone, Debug)]
 pub struct Agent {
     pub assignment: RunAssignment,
-    temper: Temper,
-    /// Steps that are recorded.
+    temper: Behaviour,
+    /// The number of recorded steps.
     step: usize,
     named: usize,
     rounds: usize,
-    /// Rounds of calls, after those of tasks.
+    /// Rounds of calls, after the rounds of tasks.
     calling: usize,
-    /// The tasks or calls of the round at hand are with the session.
-    asked: bool,
-    /// It ends with that many steps, or once it has given its tasks away after them.
+    /// The session has the tasks or calls of the current round.
+    is_round_sent: bool,
+    /// It ends after this number of steps, or after delegating the tasks that follow them.
     stops_at: Option<usize>,
     ends: usize,
     /// Whether it has budgets.
     bounded: bool,
-    /// Its next call is within them.
+    /// Its next call is reserved.
     granted: bool,
-    /// What its calls used so far.
+    /// The usage of its calls.
     used: u64,
     /// Its next call writes the provider's cache first.
     warms: bool,
 }
 
-/// What writing the provider's cache takes.
+/// The usage of writing the provider's cache.
 const WARMING: u64 = 30;
 
-/// The most tokens of one call.
+/// The maximum number of tokens of one call.
 pub const WORST: u64 = 200;
 
 impl Agent {
     pub fn new(assignment: RunAssignment, bounded: bool, rng: &mut Rng, trouble: usize) -> Agent {
         let temper = if rng.percent(trouble) {
             match rng.below(6) {
-                0 => Temper::FinishInPart,
-                1 => Temper::FinishTwice,
-                2 => Temper::Fail(Cause::BadInput),
-                3 => Temper::Hang,
-                _ => Temper::Fail(Cause::Panic),
+                0 => Behaviour::FinishInPart,
+                1 => Behaviour::FinishTwice,
+                2 => Behaviour::Fail(RunCause::BadInput),
+                3 => Behaviour::Hang,
+                _ => Behaviour::Fail(RunCause::Panic),
             }
         } else {
-            Temper::Finish
+            Behaviour::Finish
         };
         let named = (assignment.run.as_u128() % 3) as usize;
         let rounds = if assignment.colleagues.is_empty() {
-            // It was not told that it may not.
+            // It does not know that it may not delegate.
             usize::from((assignment.run.as_u128() / 3).is_multiple_of(8))
         } else {
             (assignment.run.as_u128() / 3 % 3) as usize
@@ -103,16 +103,16 @@ impl Agent {
             .filter(|step| !matches!(***step, Step::Spent(_)))
             .count();
         let left = (named + (rounds + calling) * 2).saturating_sub(step);
-        let early = !matches!(temper, Temper::Finish) && rng.percent(50);
+        let early = !matches!(temper, Behaviour::Finish) && rng.percent(50);
         Agent {
             step,
             named,
             rounds,
             calling,
-            asked: false,
+            is_round_sent: false,
             stops_at: early.then(|| step + rng.below(left + 1)),
             ends: match temper {
-                Temper::FinishTwice => 2,
+                Behaviour::FinishTwice => 2,
                 _ => 1,
             },
             bounded,
@@ -124,30 +124,30 @@ impl Agent {
         }
     }
 
-    /// Its call may be made; with a reason where it is its last.
+    /// Its call is granted; with a reason if it is the last one.
     pub fn may_ask(&mut self, wrap_up: bool) {
         self.granted = true;
         if wrap_up {
             self.stops_at = Some(self.step);
-            self.temper = Temper::FinishInPart;
+            self.temper = Behaviour::FinishInPart;
         }
     }
 
-    /// It is told that its budget is used up.
+    /// Its budget is exhausted.
     pub fn refused(&mut self) {
         self.stops_at = Some(self.step);
-        self.temper = Temper::Fail(Cause::Budget);
+        self.temper = Behaviour::Fail(RunCause::Budget);
     }
 
     fn number(&self) -> usize {
         self.step.saturating_sub(self.named) / 2 + 1
     }
 
-    fn ask(&self) -> Move {
+    fn ask(&self) -> AgentMove {
         let call = self.number();
         let cost = |tokens| Some(Cost::from_micro_dollars(tokens));
         let worst = if self.warms { WORST + WARMING } else { WORST };
-        Move::Ask(Ask {
+        AgentMove::Ask(ReservationRequest {
             call: call as u32,
             model: "fake/model".into(),
             tokens: Tokens(worst),
@@ -157,7 +157,7 @@ impl Agent {
         })
     }
 
-    /// What its next call uses: the same in every attempt.
+    /// The usage of its next call: the same in every attempt.
     fn usage_of_call(&self) -> Usage {
         let tokens =
             (self.assignment.run.as_u128() as u64).wrapping_add(self.step as u64 * 37) % WORST;
@@ -165,7 +165,7 @@ impl Agent {
     }
 
     pub fn hangs(&self) -> bool {
-        matches!(self.temper, Temper::Hang)
+        matches!(self.temper, Behaviour::Hang)
     }
 
     pub fn delegate(&self) -> Option<u32> {
@@ -175,20 +175,20 @@ impl Agent {
         }
     }
 
-    /// What it does next.
-    pub fn next(&mut self) -> Move {
+    /// Its next action.
+    pub fn next_move(&mut self) -> AgentMove {
         let (run, attempt) = (self.assignment.run, self.assignment.attempt);
         if self.ends == 0 {
-            return Move::Done;
+            return AgentMove::Done;
         }
         let in_rounds = self.step.saturating_sub(self.named);
         let (round, replied) = (in_rounds / 2, in_rounds % 2 == 1);
-        if replied && !self.asked {
+        if replied && !self.is_round_sent {
             // A reply with tasks is never recorded without them.
-            self.asked = true;
-            if self.kind(round) == Kind::Calls {
+            self.is_round_sent = true;
+            if self.kind(round) == RoundKind::Calls {
                 let (round, calls) = (round as u32 + 1, self.tool_calls(round));
-                return Move::Tell(Input::CallTools {
+                return AgentMove::Send(Input::CallTools {
                     run,
                     attempt,
                     round,
@@ -196,7 +196,7 @@ impl Agent {
                 });
             }
             let (round, calls) = (round as u32 + 1, self.calls(round));
-            return Move::Tell(Input::Delegate {
+            return AgentMove::Send(Input::Delegate {
                 run,
                 attempt,
                 round,
@@ -213,13 +213,13 @@ impl Agent {
         } else if round >= self.rounds + self.calling {
             return self.end();
         } else if replied {
-            return Move::Await(run, round as u32 + 1, self.kind(round));
+            return AgentMove::Await(run, round as u32 + 1, self.kind(round));
         } else if self.bounded && !self.granted {
             return self.ask();
         } else if self.warms {
             return self.warm();
         } else {
-            self.asked = false;
+            self.is_round_sent = false;
             self.granted = false;
             let reply = self.reply(round);
             self.used += reply.usage.input.0;
@@ -227,11 +227,11 @@ impl Agent {
         };
         self.step += 1;
         let step = step.into();
-        Move::Tell(Input::RunStepped { run, attempt, step })
+        AgentMove::Send(Input::RunStepped { run, attempt, step })
     }
 
-    /// It is told what came of its round.
-    pub fn told(&mut self, results: Vec<ToolResult>) -> Input {
+    /// Takes the results of its round.
+    pub fn take_results(&mut self, results: Vec<ToolResult>) -> Input {
         self.step += 1;
         Input::RunStepped {
             run: self.assignment.run,
@@ -241,10 +241,10 @@ impl Agent {
     }
 
     /// Each attempt writes the cache before its first call.
-    fn warm(&mut self) -> Move {
+    fn warm(&mut self) -> AgentMove {
         self.warms = false;
         self.used += WARMING;
-        Move::Tell(Input::Spent {
+        AgentMove::Send(Input::Spent {
             run: self.assignment.run,
             attempt: self.assignment.attempt,
             call: self.bounded.then_some(self.number() as u32),
@@ -255,35 +255,35 @@ impl Agent {
         })
     }
 
-    fn end(&mut self) -> Move {
-        let answers = !matches!(self.temper, Temper::Fail(_) | Temper::Hang);
+    fn end(&mut self) -> AgentMove {
+        let answers = !matches!(self.temper, Behaviour::Fail(_) | Behaviour::Hang);
         if answers && self.bounded && !self.granted {
             return self.ask();
         }
         self.ends -= 1;
         let end = match self.temper {
-            Temper::Fail(cause) => AttemptEnd::Failed {
+            Behaviour::Fail(cause) => AttemptEnd::Failed {
                 cause,
                 reason: "it went wrong".into(),
-                // A provider that is left alone, now and then.
+                // Sometimes the provider is in a cool-down.
                 wait_ms: self.ends.is_multiple_of(2).then_some(3_000),
             },
             temper => AttemptEnd::Finished {
                 text: format!("an answer of {}", self.assignment.definition.id).into(),
                 calls: Vec::new(),
-                partial: matches!(temper, Temper::FinishInPart).then(|| "stopped".into()),
+                partial: matches!(temper, Behaviour::FinishInPart).then(|| "stopped".into()),
                 usage: used_tokens(self.used + self.usage_of_call().input.0),
             },
         };
         let (run, attempt) = (self.assignment.run, self.assignment.attempt);
-        Move::Tell(Input::RunEnded { run, attempt, end })
+        AgentMove::Send(Input::RunEnded { run, attempt, end })
     }
 
-    fn kind(&self, round: usize) -> Kind {
+    fn kind(&self, round: usize) -> RoundKind {
         if round < self.rounds {
-            Kind::Tasks
+            RoundKind::Tasks
         } else {
-            Kind::Calls
+            RoundKind::Calls
         }
     }
 
@@ -294,11 +294,11 @@ impl Agent {
             arguments: "{}".into(),
         };
         let calls = match self.kind(round) {
-            Kind::Tasks => {
+            RoundKind::Tasks => {
                 let calls = self.calls(round).into_iter();
                 calls.map(|given| call(given.call_id, "delegate")).collect()
             }
-            Kind::Calls => {
+            RoundKind::Calls => {
                 let calls = self.tool_calls(round).into_iter();
                 calls.map(|made| call(made.call_id, &made.tool)).collect()
             }
@@ -311,7 +311,7 @@ impl Agent {
         }
     }
 
-    /// Calls of tools of every contract, some with arguments that a person is asked about.
+    /// Tool calls with every contract, some with arguments that need an approval.
     fn tool_calls(&self, round: usize) -> Vec<NewCall> {
         let mut rng = Rng::new(self.assignment.run.as_u128() as u64 ^ (round as u64) << 7);
         let calls = (0..1 + rng.below(4)).map(|index| NewCall {
@@ -323,7 +323,7 @@ impl Agent {
         calls.collect()
     }
 
-    /// Tasks for colleagues, mostly.
+    /// Tasks, mostly for colleagues.
     fn calls(&self, round: usize) -> Vec<DelegateCall> {
         let mut rng = Rng::new(self.assignment.run.as_u128() as u64 ^ round as u64);
         let colleagues = &self.assignment.colleagues;

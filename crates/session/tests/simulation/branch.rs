@@ -1,5 +1,5 @@
-//! What the branch must tell of a turn, worked out from the whole journal: every delegation's
-//! calls, all their results in the order of the calls, the answer, and nothing else.
+//! The expected messages of a turn on its branch, derived from the whole journal: the calls of
+//! every delegation, all their results in the order of the calls, the answer, and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use unisono_session::event::{AcceptedTurn, DelegatedCall, Outcome, RunRole};
 use unisono_session::run::Ending;
 use unisono_session::{Event, Fact, State, ids};
 
-/// The turns' own messages are what their events say.
-pub fn tells_of_every_delegation(events: &[Event], state: &State) {
-    let mut turns: BTreeMap<TurnId, Told> = BTreeMap::new();
+/// The messages that turns append follow from their events.
+pub fn contains_every_delegation(events: &[Event], state: &State) {
+    let mut turns: BTreeMap<TurnId, ExpectedBranch> = BTreeMap::new();
     let mut turn_of: BTreeMap<RunId, TurnId> = BTreeMap::new();
     for event in events {
         match &event.fact {
             Fact::TurnAccepted { turn } => {
-                turns.insert(turn.id, Told::new((**turn).clone()));
+                turns.insert(turn.id, ExpectedBranch::new((**turn).clone()));
             }
             Fact::RunOpened { run } => {
                 turn_of.insert(run.id, run.turn);
@@ -40,14 +40,14 @@ pub fn tells_of_every_delegation(events: &[Event], state: &State) {
     }
 }
 
-/// The messages a turn appended itself, a line for each part.
+/// The messages that a turn appended itself, one line per part.
 fn shown(state: &State, turn: TurnId) -> Vec<String> {
     let own = (0..).map_while(|index| state.tree().get(ids::message(turn, index)));
     let parts = own.flat_map(|node| node.message.parts.iter());
     parts
         .map(|part| match part {
             Part::Text(text) => format!("says {text}"),
-            // The fan-out's tasks are the configuration's.
+            // The tasks of the fan-out are configured.
             Part::ToolCall { id, .. } if id.matches('_').count() == 1 => format!("{id} calls"),
             Part::ToolCall { id, arguments, .. } => format!("{id} calls {arguments}"),
             Part::ToolResult {
@@ -58,23 +58,23 @@ fn shown(state: &State, turn: TurnId) -> Vec<String> {
         .collect()
 }
 
-/// A turn as its branch tells it.
-struct Told {
+/// The expected branch of a turn.
+struct ExpectedBranch {
     accepted: AcceptedTurn,
     lines: Vec<String>,
     places: BTreeMap<RunRole, RunId>,
     endings: BTreeMap<RunId, Arc<Ending>>,
-    /// Rounds of the lead whose results are not told yet.
+    /// Rounds of the lead whose results are not on the branch yet.
     rounds: Vec<(RunId, u32, Vec<DelegatedCall>)>,
-    /// Whether the fan-out's results are told.
+    /// Whether the results of the fan-out are on the branch.
     delivered: bool,
     lead: Option<RunId>,
     given: BTreeSet<(RunId, u32)>,
 }
 
-impl Told {
-    fn new(accepted: AcceptedTurn) -> Told {
-        Told {
+impl ExpectedBranch {
+    fn new(accepted: AcceptedTurn) -> ExpectedBranch {
+        ExpectedBranch {
             accepted,
             lines: Vec::new(),
             places: BTreeMap::new(),
@@ -108,7 +108,7 @@ impl Told {
             }
             self.rounds.push((run, round, calls.to_vec()));
             self.given.insert((run, round));
-            self.tell_rounds(false);
+            self.append_ended_rounds(false);
         }
     }
 
@@ -121,7 +121,7 @@ impl Told {
         if all {
             self.tell_fan_out();
         }
-        self.tell_rounds(self.lead == Some(run));
+        self.append_ended_rounds(self.lead == Some(run));
     }
 
     fn tell_fan_out(&mut self) {
@@ -135,8 +135,8 @@ impl Told {
         }
     }
 
-    /// Tells the rounds of which all runs have ended; once the lead has, none is opened any more.
-    fn tell_rounds(&mut self, lead_ended: bool) {
+    /// Appends the rounds whose runs have all ended; after the end of the lead no run is opened.
+    fn append_ended_rounds(&mut self, lead_ended: bool) {
         let lead_ended = lead_ended || self.lead.is_some_and(|run| self.endings.contains_key(&run));
         for (parent, round, calls) in std::mem::take(&mut self.rounds) {
             let child = |index: usize| {

@@ -1,4 +1,4 @@
-//! Tokenizer and compactor that answer without any work, and not always as they should.
+//! A tokenizer and a compactor that answer without real work, and sometimes wrongly.
 
 use unisono_context::alteration::Alteration;
 use unisono_context::checkpoint::{Body, Writer};
@@ -13,7 +13,7 @@ use unisono_session::run::Usage;
 
 use crate::rng::Rng;
 
-/// A token is four bytes in one encoding, three in the other.
+/// One token per four bytes in one encoding, per three in the other.
 fn tokens(encoding: Encoding, bytes: usize) -> Count {
     Count::exact((bytes / [4, 3][encoding.index()] + 1) as u64)
 }
@@ -55,17 +55,17 @@ fn counts(rng: &mut Rng, trouble: usize, count: Count) -> Counts {
     encodings.map(|encoding| (encoding, count)).collect()
 }
 
-/// The answers to a job, of which only the first result can count.
+/// The answers to a job; only the first result can be accepted.
 pub fn compact(job: &CompactionJob, rng: &mut Rng, trouble: usize) -> Vec<Input> {
     let (turn, step) = (job.turn, job.step);
     if rng.percent(trouble) && rng.percent(70) {
         let reason = ["the model failed", "the compactor was lost"][rng.below(2)].into();
-        let again = !rng.percent(20);
+        let is_retryable = !rng.percent(20);
         return vec![Input::StepFailed {
             turn,
             step,
             reason,
-            again,
+            is_retryable,
         }];
     }
     let result = match &job.plan.step {

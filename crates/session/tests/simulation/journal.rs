@@ -1,11 +1,11 @@
-//! The journal as a disk keeps it: records of bytes, of which a crash leaves any prefix.
+//! The journal as a disk stores it: records of bytes, of which a crash leaves any prefix.
 
 use unisono_session::Event;
 
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     events: Vec<Event>,
-    /// Where each record ends, in bytes.
+    /// The end of each record, in bytes.
     ends: Vec<usize>,
     durable: usize,
 }
@@ -19,7 +19,7 @@ impl Journal {
         self.events.len()
     }
 
-    /// How many events are on disk for certain.
+    /// The number of events that are certainly on disk.
     pub fn durable(&self) -> usize {
         self.durable
     }
@@ -34,14 +34,15 @@ impl Journal {
         self.durable = self.durable.max(up_to.min(self.len()));
     }
 
-    /// Where the records after the first `kept` begin, and how long the next one is.
+    /// The start of the records after the first `kept`, and the length of the next one.
     pub fn record_at(&self, kept: usize) -> (usize, usize) {
         let start = if kept == 0 { 0 } else { self.ends[kept - 1] };
         let end = self.ends.get(kept).copied().unwrap_or(start);
         (start, end - start)
     }
 
-    /// Only the first `bytes` reached the disk: an incomplete record is none. Gives what is lost.
+    /// Only the first `bytes` reached the disk; an incomplete record is dropped. Returns the lost
+    /// events.
     pub fn cut(&mut self, bytes: usize) -> Vec<Event> {
         let kept = self.ends.partition_point(|end| *end <= bytes);
         assert!(kept >= self.durable, "what was synced stays");

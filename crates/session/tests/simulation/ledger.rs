@@ -1,4 +1,4 @@
-//! What must hold over all incarnations of a session, whatever was lost in between.
+//! Invariants over all incarnations of a session, whatever was lost in between.
 
 mod contexts;
 mod whole;
@@ -14,11 +14,11 @@ use unisono_context::{
     CallId, CheckpointId, Digest, Ordinal, RunId, Snapshot, SnapshotId, Tokens, Tree, TurnId,
 };
 use unisono_session::agent::ContextMode;
-use unisono_session::assignment::{CompactionJob, Delivered, RunAssignment, ToolJob};
+use unisono_session::assignment::{CompactionJob, DelegateResult, RunAssignment, ToolJob};
 use unisono_session::budget::{Amount, EXCEEDED};
-use unisono_session::event::{DelegatedCall, HookPoint, Late, OpenedRun, RunRole, Work};
-use unisono_session::run::calls::{CallPlace, Decision, PlannedCall};
-use unisono_session::run::{Cause, Ending, Step, ToolResult};
+use unisono_session::event::{DelegatedCall, HookPoint, LateOutput, OpenedRun, RunRole, Work};
+use unisono_session::run::calls::{CallDecision, CallPlace, PlannedCall};
+use unisono_session::run::{Ending, RunCause, Step, ToolResult};
 use unisono_session::tool::Contract;
 use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
@@ -30,30 +30,30 @@ pub use whole::*;
 
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    /// Ids that were given once, by what they stand for; they stay even where the event is lost.
+    /// Derived ids by their meaning; they stay valid even if the event is lost.
     run_ids: BTreeMap<(TurnId, RunRole), RunId>,
     checkpoint_ids: BTreeMap<(TurnId, u32), CheckpointId>,
-    /// What a turn must be frozen as: recorded, or lost while all before it was kept.
+    /// The required snapshot of a turn: recorded, or lost while everything before it was kept.
     snapshots: BTreeMap<TurnId, SnapshotId>,
-    /// What it leaves to each agent, by the agent's definition.
-    /// What the frozen context leaves to each agent; none: it is too small for it.
+    /// The headroom that the frozen context leaves to each agent, by definition; none: the agent is
+    /// too small for it.
     rooms: BTreeMap<(TurnId, Digest), Option<Tokens>>,
-    /// Where in the journal the newest intent to work on something is.
+    /// The position in the journal of the newest intent for each run.
     intents: BTreeMap<RunId, usize>,
     plans: BTreeMap<TurnId, Vec<usize>>,
-    /// Where in the journal the rounds are, and their calls.
+    /// The positions in the journal of the rounds, and their calls.
     rounds: BTreeMap<(RunId, u32), (usize, Vec<DelegatedCall>)>,
     children: BTreeMap<(RunId, u32, u32), RunId>,
-    /// Where in the journal the calls of tools are: asked for, started, done with.
+    /// The positions in the journal of tool calls: recorded, started, ended.
     asked: BTreeMap<(RunId, u32), Vec<PlannedCall>>,
     started: BTreeMap<CallPlace, usize>,
     over: BTreeMap<CallPlace, usize>,
     approved: BTreeSet<CallPlace>,
-    /// How many hooks have let a call through.
+    /// The number of hooks that have permitted each call.
     let_through: BTreeMap<CallPlace, usize>,
-    /// How often a person said that a call is to be repeated.
+    /// The number of times that a person requested a repetition of each call.
     repeats: BTreeMap<CallPlace, u32>,
-    /// How often each call was really made, over all incarnations.
+    /// The number of times that each call was really made, over all incarnations.
     made: BTreeMap<CallId, u32>,
     /// Runs whose end is on disk.
     finished: BTreeSet<RunId>,
@@ -61,15 +61,15 @@ pub struct Ledger {
     dispatched: BTreeSet<(RunId, u32)>,
     cancelled: BTreeSet<RunId>,
     shared: BTreeMap<TurnId, Arc<Snapshot>>,
-    /// What each run was handed of others' work.
-    handed: BTreeMap<RunId, Vec<Delivered>>,
+    /// The results that each run got from others.
+    handed: BTreeMap<RunId, Vec<DelegateResult>>,
     pub acknowledged: BTreeSet<TurnId>,
-    /// Turns for which a model was asked for summaries.
+    /// Turns for which summaries were requested from a model.
     summarised: BTreeSet<TurnId>,
 }
 
 impl Ledger {
-    /// An event was decided as the `index`th of the journal; `after` is the state with it.
+    /// An event was decided as number `index` of the journal; `after` is the state with it.
     pub fn decided(&mut self, index: usize, event: &Event, after: &State) {
         self.intends(index, event);
         match &event.fact {
@@ -128,7 +128,7 @@ impl Ledger {
                 let turn = after.turn(run.turn).unwrap();
                 match run.role {
                     RunRole::Child { parent, .. } => may_be_given_to(after, run, parent),
-                    RunRole::Delegate { .. } if turn.in_order() => {
+                    RunRole::Delegate { .. } if turn.is_pipeline() => {
                         assert_eq!(turn.open_fan_out, 1, "one stage at a time");
                     }
                     RunRole::Delegate { .. } | RunRole::Lead => {}
@@ -142,7 +142,7 @@ impl Ledger {
         }
     }
 
-    /// No turn has more in use than it may, and nothing is reserved where nobody works.
+    /// No turn exceeds its budgets, and nothing is reserved for ended work.
     pub fn within_budgets(&self, state: &State) {
         let tree = state.budget();
         for turn in state.open_turns() {
@@ -189,8 +189,8 @@ impl Ledger {
         }
     }
 
-    /// A summary is to be written anew: one that is active and degraded, whose pause is over, of
-    /// all that no summary before it stands for.
+    /// A summary must be regenerated: an active degraded one whose pause is over, of everything
+    /// that no earlier summary replaces.
     fn repairs(
         &mut self,
         state: &State,
@@ -266,8 +266,8 @@ impl Ledger {
                 }
             }
             Fact::ToolDecided { call, decision } => match decision {
-                Decision::Approved => assert!(self.approved.insert(*call)),
-                Decision::Repeat => *self.repeats.entry(*call).or_default() += 1,
+                CallDecision::Approved => assert!(self.approved.insert(*call)),
+                CallDecision::Repeat => *self.repeats.entry(*call).or_default() += 1,
                 _ => self.is_over(*call, index),
             },
             _ => {}
@@ -278,7 +278,7 @@ impl Ledger {
         assert_eq!(self.over.insert(call, index), None, "a call ends once");
     }
 
-    /// The session went down and came back with the events that are kept.
+    /// The session crashed and recovered with the kept events.
     pub fn crashed(&mut self, kept: &[Event], lost: &[Event]) {
         let shapes_context = |event: &&Event| {
             matches!(
@@ -326,10 +326,10 @@ impl Ledger {
         self.shared.clear();
     }
 
-    /// A recovered state knows every turn that was acknowledged.
+    /// A recovered state contains every acknowledged turn.
     pub fn recovered(&self, state: &State) {
         for turn in &self.acknowledged {
-            assert!(state.turn(*turn).is_some() || state.ended(*turn).is_some());
+            assert!(state.turn(*turn).is_some() || state.ended_turn(*turn).is_some());
         }
     }
 
@@ -339,7 +339,7 @@ impl Ledger {
     }
 
     /// A worker is started.
-    pub fn dispatches(&mut self, assignment: &RunAssignment, durable: usize, state: &State) {
+    pub fn run_dispatched(&mut self, assignment: &RunAssignment, durable: usize, state: &State) {
         let run = state
             .run(assignment.run)
             .expect("only open runs are worked on");
@@ -360,7 +360,7 @@ impl Ledger {
         assert_eq!(assignment.steps, run.steps, "recorded steps are given back");
         let turn = state.turn(assignment.turn).unwrap();
         let room = self.rooms[&(assignment.turn, run.definition)];
-        assert_eq!(Some(assignment.room), room, "none who is too small");
+        assert_eq!(Some(assignment.headroom), room, "none who is too small");
         if let Some(snapshot) = &assignment.snapshot {
             self.sees_only(snapshot, turn.accepted.id);
             let Work::Answer { input, .. } = &turn.accepted.work else {
@@ -374,7 +374,7 @@ impl Ledger {
         }
         let first = match run.role {
             RunRole::Lead => turn.team.delegates.len(),
-            RunRole::Delegate { index } if turn.in_order() => index as usize,
+            RunRole::Delegate { index } if turn.is_pipeline() => index as usize,
             RunRole::Delegate { .. } | RunRole::Child { .. } => 0,
         };
         let order = assignment.results.iter().map(|result| &result.agent);
@@ -398,8 +398,14 @@ impl Ledger {
         );
     }
 
-    /// A worker is told what came of a round.
-    pub fn told(&self, parent: RunId, round: u32, results: &[ToolResult], durable: usize) {
+    /// A worker gets the results of a round.
+    pub fn round_delivered(
+        &self,
+        parent: RunId,
+        round: u32,
+        results: &[ToolResult],
+        durable: usize,
+    ) {
         let (at, calls) = &self.rounds[&(parent, round)];
         assert!(*at < durable, "what a worker is told is on disk");
         assert_eq!(calls.len(), results.len());
@@ -415,8 +421,8 @@ impl Ledger {
         }
     }
 
-    /// A call is on its way to its tool.
-    pub fn calls(&self, job: &ToolJob, durable: usize, state: &State) {
+    /// A call is sent to its tool.
+    pub fn call_dispatched(&self, job: &ToolJob, durable: usize, state: &State) {
         assert!(self.started[&job.place] < durable, "intent before effect");
         assert!(state.run(job.place.run).is_some_and(|run| run.is_open()));
         let calls = &self.asked[&(job.place.run, job.place.round)];
@@ -437,8 +443,8 @@ impl Ledger {
         }
     }
 
-    /// A tool did what it was called for.
-    pub fn made(&mut self, job: &ToolJob) {
+    /// A tool carried out a call.
+    pub fn call_made(&mut self, job: &ToolJob) {
         let repeats = self.repeats.get(&job.place).copied().unwrap_or_default();
         let made = self.made.entry(job.id).or_default();
         if job.contract == Contract::AtMostOnce {
@@ -447,8 +453,8 @@ impl Ledger {
         *made += 1;
     }
 
-    /// A worker is told what came of its calls.
-    pub fn answered(&self, run: RunId, round: u32, results: &[ToolResult], durable: usize) {
+    /// A worker gets the results of its calls.
+    pub fn calls_delivered(&self, run: RunId, round: u32, results: &[ToolResult], durable: usize) {
         let calls = &self.asked[&(run, round)];
         assert_eq!(calls.len(), results.len());
         for (index, (call, result)) in (0..).zip(calls.iter().zip(results)) {

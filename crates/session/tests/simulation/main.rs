@@ -1,9 +1,9 @@
-//! Whole turns under every order of events, cut short everywhere.
+//! Whole turns under every order of events, with crashes at every point.
 //!
-//! The simulator plays the shell around the machine and proves, schedule by schedule, what a
-//! restart must not change (D1, D2): see [`ledger`]. One generator decides everything, so a
-//! failing schedule is run again with `UNISONO_SIM_SEED=<seed>`; `UNISONO_SIM_SEEDS=<n>` runs
-//! more of them.
+//! The simulator plays the shell around the machine and checks, schedule by schedule, the
+//! invariants of a restart (D1, D2): see [`ledger`]. One generator determines everything, so a
+//! failing schedule is repeated with `UNISONO_SIM_SEED=<seed>`; `UNISONO_SIM_SEEDS=<n>` runs more
+//! of them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::print_stderr, reason = "says which seed failed")]
@@ -29,14 +29,15 @@ use rng::Rng;
 use scenario::Scenario;
 use world::{Crash, Order, World};
 
-/// Random scenarios in an ordinary test run, each run once whole and [`CUTS`] times cut.
+/// Random scenarios in an ordinary test run, each run once completely and [`CUTS`] times with a
+/// crash.
 const SEEDS: u64 = 4_000;
-/// Of these, one in this many is cut at each of its events.
+/// One in this number of them has a crash at each of its events.
 const CUT_EVERYWHERE: u64 = 16;
 const CUTS: usize = 26;
 const THREADS: u64 = 2;
 
-/// Says which schedule it was when one fails.
+/// Prints the schedule of a failure.
 struct Report(u64, Crash);
 
 impl Drop for Report {
@@ -47,7 +48,7 @@ impl Drop for Report {
     }
 }
 
-/// Schedules in which a summary was written anew.
+/// Schedules in which a summary was regenerated.
 static REPAIRED: AtomicU64 = AtomicU64::new(0);
 
 fn wrote_anew(event: &Event) -> bool {
@@ -55,9 +56,9 @@ fn wrote_anew(event: &Event) -> bool {
     matches!(&event.fact, Fact::CompactionPlanned { plan, .. } if planned(plan))
 }
 
-/// Runs a world whole, and again with each of the crashes chosen by how many events and steps it
-/// had. Up to its crash a schedule is like all others, so each goes on from a clone of one world.
-/// Gives the whole world and the number of schedules.
+/// Runs a world completely, and again with each of the crashes that are chosen by its numbers of
+/// events and steps. Up to the crash all schedules are equal, so each continues from a clone of one
+/// world. Returns the complete world and the number of schedules.
 fn schedules_of(
     seed: u64,
     world: World,
@@ -80,13 +81,13 @@ fn schedules_of(
     drop(report);
     for crash in crashes {
         let _report = Report(seed, crash);
-        while world.steps < before(&crash) && world.go_on() {}
+        while world.steps < before(&crash) && world.advance() {}
         world.crashed(crash).run();
     }
     (whole, ran)
 }
 
-/// All schedules of a seed; gives their number.
+/// All schedules of a seed; returns their number.
 fn schedules(seed: u64) -> u64 {
     let mut rng = Rng::new(seed);
     let scenario = Scenario::random(&mut rng);
@@ -106,7 +107,7 @@ fn schedules(seed: u64) -> u64 {
     schedules_of(seed, world, choose).1
 }
 
-/// Every event and every step.
+/// Crashes at every event and every step.
 fn everywhere(events: usize, steps: usize) -> Vec<Crash> {
     let events = (0..=events).map(Crash::AtEvent);
     events.chain((0..=steps).map(Crash::AtStep)).collect()
@@ -138,8 +139,8 @@ fn no_schedule_loses_or_repeats_anything() {
     assert!(ran >= 25 * seeds && repaired * 500 >= seeds);
 }
 
-/// Every order in which three delegates can end, cut at every event: when it is written, and
-/// when it is on disk and acted upon.
+/// Every order in which three delegates can end, with a crash at every event: when it is written,
+/// and when it is on disk and has effects.
 #[test]
 fn every_order_of_three_delegates_cut_at_every_event() {
     let orders = [
@@ -160,8 +161,8 @@ fn every_order_of_three_delegates_cut_at_every_event() {
     }
 }
 
-/// Agents that call tools of every contract, with and without a person's leave, cut at every event
-/// and at every step: also between what a tool did and its answer.
+/// Agents that call tools with every contract, with and without approvals, with a crash at every
+/// event and at every step, also between the effect of a tool and its result.
 #[test]
 fn calls_of_tools_cut_at_every_event() {
     let mut met = [("tool_in_doubt", 0), ("tool_decided", 0), ("tool_ended", 0)];
@@ -182,8 +183,8 @@ fn calls_of_tools_cut_at_every_event() {
     assert!(met.iter().all(|(_, times)| *times > 100), "{met:?}");
 }
 
-/// Stages that work one after the other and give tasks to others meanwhile, cut at every event and
-/// at every step: never is one begun before the one before it has ended.
+/// Stages of a pipeline, some of which delegate, with a crash at every event and at every step: no
+/// stage begins before the end of the one before it.
 #[test]
 fn stages_of_a_pipeline_cut_at_every_event() {
     for (first, seed) in (0..12).zip([0, 1, 2].into_iter().cycle()) {
@@ -193,8 +194,8 @@ fn stages_of_a_pipeline_cut_at_every_event() {
     }
 }
 
-/// A lead that gives tasks to others in two rounds, on one level and on two, cut at every event
-/// and at every step.
+/// A lead that delegates in two rounds, on one level and on two, with a crash at every event and at
+/// every step.
 #[test]
 fn rounds_of_a_lead_cut_at_every_event() {
     for depth in [1, 2] {

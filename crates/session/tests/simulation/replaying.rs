@@ -1,12 +1,12 @@
-//! A turn whose agents work at once, replayed: whatever order they ended in, the same requests and
-//! the same answer follow from the journal.
+//! Replays of a turn with concurrent agents: the journal gives the same requests and the same
+//! answer for every order of their ends.
 
 use std::collections::BTreeMap;
 
 use unisono_context::TurnId;
 use unisono_session::event::Event;
 use unisono_session::run::tail::Headroom;
-use unisono_session::run::{Bounds, Ending, retrace};
+use unisono_session::run::{Ending, RunBounds, retrace};
 use unisono_session::{Fact, Replay};
 
 use crate::rng::Rng;
@@ -16,7 +16,7 @@ use crate::world::{Order, World};
 /// Random schedules of each scenario.
 const SCHEDULES: u64 = 1_000;
 
-/// All that a turn's requests are made of, run by run, and its answer.
+/// The parts of a turn's requests, run by run, and its answer.
 #[derive(Debug, PartialEq)]
 struct Rebuilt {
     runs: BTreeMap<u128, String>,
@@ -38,21 +38,21 @@ fn turn_of(events: &[Event]) -> TurnId {
 }
 
 fn rebuilt(events: &[Event]) -> Rebuilt {
-    let mut replay = Replay::of(turn_of(events));
+    let mut replay = Replay::new(turn_of(events));
     for event in events {
         if !replay.take(event).unwrap() {
             break;
         }
     }
     assert_eq!(replay.snapshot_error(), None);
-    let bounds = Bounds {
+    let bounds = RunBounds {
         max_model_calls: 9,
         room: Headroom::UNBOUNDED,
     };
     let runs = replay.runs().map(|run| {
         let assignment = replay.assignment(run.id).unwrap();
         let retraced = retrace(&assignment.steps, &[], bounds);
-        assert_eq!(retraced.diverged, None, "{:?}", assignment.steps);
+        assert_eq!(retraced.divergence, None, "{:?}", assignment.steps);
         let given = format!(
             "{:?} {:?} {} {:?} {:?} {} {} {:?} {:?} {:?}",
             assignment.role,
@@ -60,17 +60,17 @@ fn rebuilt(events: &[Event]) -> Rebuilt {
             assignment.definition.digest(),
             assignment.task,
             assignment.results,
-            assignment.place,
-            assignment.room,
+            assignment.sibling_index,
+            assignment.headroom,
             assignment
                 .colleagues
                 .iter()
                 .map(|agent| agent.digest())
                 .collect::<Vec<_>>(),
             assignment.steps,
-            retraced.asked,
+            retraced.calls,
         );
-        // How long it took is not told to anybody.
+        // The duration is part of no request.
         (run.id.as_u128(), without_times(&given))
     });
     let lead = replay.runs().last().and_then(|run| run.ending.as_deref());
@@ -93,7 +93,7 @@ fn without_times(text: &str) -> String {
 #[test]
 fn every_schedule_of_a_turn_is_replayed_to_the_same_requests_and_answer() {
     let scenarios = [
-        // What a summary costs is drawn by the schedule: those of a turn that compacts are others.
+        // The schedule determines the cost of a summary, so turns with a compaction differ.
         Scenario::fan_out(8, 0, false),
         Scenario::fan_out(3, 10, false),
         Scenario::rounds(1),
@@ -116,6 +116,6 @@ fn every_schedule_of_a_turn_is_replayed_to_the_same_requests_and_answer() {
             orders += usize::from(names(&events) != names(&first));
         }
     }
-    // Some scenarios have one order only: a lead that gives away one task at a time.
+    // Some scenarios have only one order: a lead that delegates one task at a time.
     assert!(orders > 1_500, "{orders} other orders");
 }

@@ -1,4 +1,5 @@
-//! What happens to a session: its conversation, its turns, and what clients ask for and when.
+//! The scenario of a session: its conversation, its turns, and the requests of clients with their
+//! times.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,19 +11,23 @@ use unisono_context::{
     AgentId, Cost, Digest, Encoding, MessageId, Ppm, SessionId, Timestamp, Tokens, TurnId,
 };
 use unisono_session::agent::{
-    Assignment, ContextMode, Definition, Kind, OnFailure, PrefixMode, Stage, Team,
+    AgentKind, Assignment, ContextMode, Definition, OnFailure, PrefixMode, Stage, Team,
 };
 use unisono_session::budget::{Caps, TurnCaps};
 use unisono_session::event::RequestKey;
-use unisono_session::event::{Calibration, DelegationLimits, Unwritten, Work, Writing};
+use unisono_session::event::{
+    Calibration, DelegationLimits, SummaryFallback, SummaryOptions, Work,
+};
 use unisono_session::ids;
 use unisono_session::machine::{Append, Import, NewTurn};
-use unisono_session::tool::{ApprovalRule, Contract, HookEvent, HookRule, Rules, Unanswered};
+use unisono_session::tool::{
+    ApprovalRule, Contract, HookEvent, HookFailurePolicy, HookRule, ToolRules,
+};
 
 use crate::agents::WORST;
 use crate::rng::Rng;
 
-/// Something a client asks for, until it is acknowledged.
+/// A request of a client, until it is acknowledged.
 #[derive(Clone, Debug)]
 pub enum Call {
     Import(Box<Import>),
@@ -39,22 +44,22 @@ pub enum Call {
     },
     Seal(Arc<str>),
     Append(Box<Append>),
-    /// A setting of the session's own, and its value; none: it has none any more.
+    /// An override of a setting, and its value; none: it is removed.
     Set(Arc<str>, Option<Arc<str>>),
 }
 
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub calls: Vec<Call>,
-    /// Percent of agents, compactors and counters that do not do what they should.
+    /// Percentage of agents, compactors and counters that misbehave.
     pub trouble: usize,
 }
 
-/// One of each contract.
+/// One tool per contract.
 pub const TOOLS: [&str; 3] = ["files__read", "files__put", "files__send"];
 
-/// What is to be known of the tools: mostly that some of their calls wait for a person.
-fn rules(rng: &mut Rng) -> Rules {
+/// The rules about tools: mostly, some of their calls need an approval.
+fn rules(rng: &mut Rng) -> ToolRules {
     let contracts = TOOLS.iter().zip(Contract::ALL);
     let approvals = [
         "files__send(path=/etc*)",
@@ -63,7 +68,7 @@ fn rules(rng: &mut Rng) -> Rules {
         "files__put",
     ];
     let approvals = approvals.iter().filter(|_| rng.percent(40));
-    Rules {
+    ToolRules {
         contracts: contracts
             .map(|(name, contract)| ((*name).into(), contract))
             .collect(),
@@ -75,7 +80,7 @@ fn rules(rng: &mut Rng) -> Rules {
     }
 }
 
-/// Now and then hooks, asked about everything or about some calls.
+/// Sometimes hooks, for all events or for some calls.
 fn hooks(rng: &mut Rng) -> Vec<HookRule> {
     let hook = |name: &str, on_failure, tools: &[&str]| HookRule {
         name: name.into(),
@@ -84,8 +89,8 @@ fn hooks(rng: &mut Rng) -> Vec<HookRule> {
         on_failure,
     };
     let all = [
-        hook("guard", Unanswered::Deny, &["files__*"]),
-        hook("notes", Unanswered::Ignore, &[]),
+        hook("guard", HookFailurePolicy::Deny, &["files__*"]),
+        hook("notes", HookFailurePolicy::Ignore, &[]),
     ];
     all.into_iter().filter(|_| rng.percent(20)).collect()
 }
@@ -112,7 +117,7 @@ fn agent(name: &str, n: usize) -> Arc<Definition> {
         id: AgentId::new(name),
         description: "an agent".into(),
         instructions: "work".into(),
-        kind: Kind::Llm,
+        kind: AgentKind::Llm,
         model: "fake/model".into(),
         limits: Limits {
             window: Tokens(if n % 7 == 6 { 390 } else { 730 }),
@@ -145,14 +150,14 @@ fn agent(name: &str, n: usize) -> Arc<Definition> {
     })
 }
 
-/// The agents there are, made once: each has its own mix of settings.
+/// The agents, created once: each has its own combination of settings.
 pub fn agents() -> &'static [Arc<Definition>] {
     static AGENTS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
     AGENTS.get_or_init(|| (0..21).map(|n| agent(&format!("agent-{n}"), n)).collect())
 }
 
-/// Has the delegates of a turn work one after the other.
-fn in_order(turn: &mut NewTurn) {
+/// Makes the delegates of a turn stages of a pipeline.
+fn make_pipeline(turn: &mut NewTurn) {
     let stages = turn.team.delegates.iter().map(|stage| Stage {
         agent: stage.agent.id.clone(),
         task: stage.task.clone(),
@@ -166,7 +171,7 @@ pub fn message(n: u64, role: Role, length: usize) -> NewMessage {
     NewMessage::text(message_id(n), role, text, Timestamp(n as i64))
 }
 
-/// Small enough for topics to end, and for all that follows from it.
+/// Small enough for topics to end, with all consequences.
 const TIERS: Tiers = Tiers {
     topic_cap: Tokens(40),
     bulk_cap: Tokens(40),
@@ -231,7 +236,7 @@ fn conversation(rng: &mut Rng, messages: usize) -> Vec<(Option<MessageId>, NewMe
     out
 }
 
-/// What is known of the agents' model, where it is only estimated.
+/// The calibration of the agents' model, if it is estimated.
 fn calibrations(rng: &mut Rng) -> Vec<Calibration> {
     let estimated = rng.percent(40).then(|| Calibration {
         model: "fake/model".into(),
@@ -241,14 +246,14 @@ fn calibrations(rng: &mut Rng) -> Vec<Calibration> {
     estimated.into_iter().collect()
 }
 
-fn writing(rng: &mut Rng) -> Writing {
-    Writing {
-        unwritten: Unwritten::ALL[rng.below(3)],
-        ..Writing::default()
+fn writing(rng: &mut Rng) -> SummaryOptions {
+    SummaryOptions {
+        unwritten: SummaryFallback::ALL[rng.below(3)],
+        ..SummaryOptions::default()
     }
 }
 
-/// None, mostly; else as much as a few calls need, and now and then as much time.
+/// Mostly none; otherwise enough for a few calls, and sometimes a time limit.
 fn caps(rng: &mut Rng) -> TurnCaps {
     if rng.percent(50) {
         return TurnCaps::default();
@@ -277,9 +282,8 @@ fn caps(rng: &mut Rng) -> TurnCaps {
     }
 }
 
-/// A turn that may take as long as it takes: the order of its schedule does not decide how far each
-/// of its agents comes.
-fn unhurried(turn: NewTurn) -> NewTurn {
+/// A turn without time limits, so that its schedule does not determine the progress of its agents.
+fn without_time_limits(turn: NewTurn) -> NewTurn {
     NewTurn {
         caps: TurnCaps {
             limit_ms: None,
@@ -311,7 +315,11 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
     if calls {
         tools.extend(TOOLS.map(spec));
     }
-    let rules = if calls { rules(rng) } else { Rules::default() };
+    let rules = if calls {
+        rules(rng)
+    } else {
+        ToolRules::default()
+    };
     NewTurn {
         id: turn_id(n),
         branch: branch.into(),
@@ -400,10 +408,10 @@ impl Scenario {
             let compacts = exists && rng.percent(20);
             let mut turn = turn(rng, n, branch, compacts);
             if rng.percent(30) {
-                in_order(&mut turn);
+                make_pipeline(&mut turn);
             }
             if n > 0 && rng.percent(25) {
-                // Of an earlier turn, where that made one.
+                // Of an earlier turn, if that made one.
                 let made_by = turn_id(rng.below(n as usize) as u64);
                 let checkpoint = ids::checkpoint(made_by, 1 + rng.below(2) as u32);
                 turn.work = match rng.below(4) {
@@ -442,7 +450,7 @@ impl Scenario {
         }
     }
 
-    /// One turn whose lead gives tasks to others in two rounds, and they to others.
+    /// One turn whose lead delegates in two rounds, and whose delegates delegate too.
     pub fn rounds(depth: u32) -> Scenario {
         let mut rng = Rng::new(u64::from(depth));
         let messages = conversation(&mut rng, 3);
@@ -460,9 +468,9 @@ impl Scenario {
                 live_runs: 64,
                 ..DelegationLimits::default()
             },
-            ..unhurried(turn(&mut Rng::new(0), n, "main", false))
+            ..without_time_limits(turn(&mut Rng::new(0), n, "main", false))
         });
-        // Agents' scripts follow from their runs.
+        // Agents' scripts are derived from their runs.
         let rounds = |turn: &NewTurn| ids::run(turn.id, 0).as_u128() / 3 % 3;
         let mut turns = turns.filter(|turn| rounds(turn) == 2);
         Scenario {
@@ -474,7 +482,7 @@ impl Scenario {
         }
     }
 
-    /// One turn whose agents call tools, some of them with a person's leave.
+    /// One turn whose agents call tools, some of them with an approval.
     pub fn calling(seed: u64) -> Scenario {
         let mut rng = Rng::new(seed);
         let messages = conversation(&mut rng, 3);
@@ -493,7 +501,7 @@ impl Scenario {
             rules: Arc::new(rules(&mut Rng::new(seed))),
             ..turn(&mut Rng::new(0), n, "main", false)
         });
-        // Agents' scripts follow from their runs.
+        // Agents' scripts are derived from their runs.
         let turns = turns.skip(100 * seed as usize);
         let calls = |turn: &NewTurn| {
             let rounds = |index| ids::run(turn.id, index).as_u128() / 11 % 3;
@@ -509,20 +517,20 @@ impl Scenario {
         }
     }
 
-    /// One turn of that many stages, one after the other, some of which give tasks to others.
+    /// One turn with this number of stages, some of which delegate.
     pub fn pipeline(stages: usize, first_agent: usize) -> Scenario {
         let mut scenario = Scenario::fan_out(stages, first_agent, first_agent.is_multiple_of(2));
         for call in &mut scenario.calls {
             if let Call::Accept(turn) = call {
                 turn.team.available = agents()[first_agent + 4..first_agent + 7].to_vec();
                 turn.delegation.depth = 2;
-                in_order(turn);
+                make_pipeline(turn);
             }
         }
         scenario
     }
 
-    /// One turn of that many delegates over a conversation that is compacted first.
+    /// One turn with this number of delegates over a conversation that is compacted first.
     pub fn fan_out(delegates: usize, first_agent: usize, compacts: bool) -> Scenario {
         let mut rng = Rng::new(first_agent as u64);
         let messages = conversation(&mut rng, 5);
@@ -531,7 +539,7 @@ impl Scenario {
             agent: pool[(first_agent + index) % pool.len()].clone(),
             task: None,
         });
-        // What a person decides is drawn by the schedule, and what follows from it.
+        // The schedule determines a person's decisions, and their consequences.
         let turn = NewTurn {
             tools: Vec::new(),
             team: Team {
@@ -544,7 +552,7 @@ impl Scenario {
                 keep: Keep::Messages(2),
                 ..policy(&mut rng)
             },
-            ..unhurried(turn(&mut rng, 0, "main", false))
+            ..without_time_limits(turn(&mut rng, 0, "main", false))
         };
         Scenario {
             calls: vec![import(messages), Call::Accept(Box::new(turn))],

@@ -1,5 +1,5 @@
-//! The shell around a machine: a journal, workers, a clock and clients, all of them fakes driven
-//! by one generator.
+//! The shell around a machine: a journal, workers, a clock and clients, all of them fakes driven by
+//! one generator.
 
 mod effects;
 
@@ -8,61 +8,61 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use unisono_context::message::{NewMessage, Role};
 use unisono_context::{Digest, MessageId, Ordinal, RunId, Timestamp, Tokens, TurnId};
 use unisono_session::assignment::ToolJob;
-use unisono_session::budget::{Ask, Verdict};
-use unisono_session::event::{Event, HookReply, PinnedBy, RequestKey};
+use unisono_session::budget::{ReservationRequest, Verdict};
+use unisono_session::event::{Event, HookReply, MessageReference, RequestKey};
 use unisono_session::machine::{AttemptEnd, NewTurn, Preceding, Reaction};
-use unisono_session::run::calls::{Calling, Decision, Output, Status};
-use unisono_session::run::{Cause, Delegation, ToolResult};
+use unisono_session::run::calls::{CallDecision, CallOutput, CallRoundStatus, CallStatus};
+use unisono_session::run::{DelegationStatus, RunCause, ToolResult};
 use unisono_session::{Effect, Input, Machine, Outbox, Refusal, State};
 
-use crate::agents::{Agent, Kind, Move};
+use crate::agents::{Agent, AgentMove, RoundKind};
 use crate::fakes;
 use crate::journal::Journal;
 use crate::ledger::{self, Ledger};
 use crate::rng::Rng;
 use crate::scenario::{Call, Scenario};
 
-/// Schedules end long before.
+/// Schedules end long before this.
 const STEPS_MAX: usize = 20_000;
 
-/// When a session goes down.
+/// The point at which a session crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
     Never,
-    /// As soon as that many events are written, with exactly those.
+    /// As soon as this number of events is written, with exactly these events.
     AtEvent(usize),
-    /// At that step of the schedule, somewhere in what is not synced.
+    /// At this step of the schedule, somewhere in the unsynced part.
     AtStep(usize),
 }
 
-/// Who is to go next, where more than one can.
+/// The next actor, if there are several.
 #[derive(Clone, Debug)]
 pub enum Order {
     Random,
-    /// Everything at once, delegates answer in this order.
+    /// All at once; delegates answer in this order.
     Delegates(Vec<usize>),
 }
 
-/// Something under way; gone after a crash.
+/// Work in progress, lost in a crash.
 #[derive(Clone)]
 enum Task {
-    /// An answer that is on its way.
+    /// An answer in transit.
     Answer(Input),
     Agent(Agent),
-    /// Waits for what came of a round; once all of it has ended, for that to be on disk.
+    /// Waits for the results of a round; after its end, until that is on disk.
     Waiting {
         agent: Agent,
         run: RunId,
         round: u32,
-        kind: Kind,
+        kind: RoundKind,
         ended: Option<usize>,
     },
-    /// A call that is on its way to its tool.
+    /// A call in transit to its tool.
     Tool(ToolJob),
-    /// Would ask its model: reserved with so many events; none: not yet.
+    /// Waits for a reservation; the number of events with it, or none.
     Asking {
         agent: Agent,
-        ask: Ask,
+        ask: ReservationRequest,
         granted: Option<usize>,
     },
     /// Never answers by itself.
@@ -70,7 +70,7 @@ enum Task {
     Wake(Timestamp),
 }
 
-/// A clone goes on as the original would.
+/// A clone continues like the original.
 #[derive(Clone)]
 pub struct World {
     rng: Rng,
@@ -85,13 +85,13 @@ pub struct World {
     ledger: Ledger,
     tasks: Vec<Task>,
     calls: VecDeque<Call>,
-    /// Taken, to be acknowledged when the journal is on disk up to there.
+    /// Accepted requests, to be acknowledged when the journal is on disk up to this number.
     unacknowledged: VecDeque<(usize, Call)>,
     crash: Crash,
     pub steps: usize,
 }
 
-/// A journal's length after each step.
+/// The length of the journal after each step.
 pub type Lengths = Vec<usize>;
 
 impl World {
@@ -114,10 +114,10 @@ impl World {
         }
     }
 
-    /// Goes on until nothing is left to do.
+    /// Runs until no work is left.
     pub fn run(&mut self) -> Lengths {
         let mut lengths = Vec::new();
-        while self.go_on() {
+        while self.advance() {
             lengths.push(self.journal.len());
         }
         assert!(self.calls.is_empty() && self.tasks.is_empty());
@@ -126,15 +126,15 @@ impl World {
         lengths
     }
 
-    /// The same with a crash that is still to come.
+    /// The same with a later crash.
     pub fn crashed(&self, crash: Crash) -> World {
         let mut world = self.clone();
         world.crash = crash;
         world
     }
 
-    /// Takes a step, and goes down where that is the time for it; false if nothing is left to do.
-    pub fn go_on(&mut self) -> bool {
+    /// Takes a step, and crashes if it is time; false if no work is left.
+    pub fn advance(&mut self) -> bool {
         if !self.step() {
             return false;
         }
@@ -191,20 +191,20 @@ impl World {
         true
     }
 
-    /// A person decides about one of the calls that wait for them.
+    /// A person decides one of the waiting calls.
     fn decide(&mut self) {
         let waiting: Vec<_> = self.machine.state().waiting_calls().collect();
         let waiting = &waiting[self.rng.below(waiting.len())];
         let decision = match (&waiting.call.status, self.rng.below(3)) {
-            (Status::Held, 0) => Decision::Denied { reason: None },
-            (Status::Held, _) => Decision::Approved,
-            (_, 0) => Decision::Done {
+            (CallStatus::AwaitingApproval, 0) => CallDecision::Denied { reason: None },
+            (CallStatus::AwaitingApproval, _) => CallDecision::Approved,
+            (_, 0) => CallDecision::Done {
                 text: "done".into(),
             },
-            (_, 1) => Decision::Failed {
+            (_, 1) => CallDecision::Failed {
                 text: "failed".into(),
             },
-            _ => Decision::Repeat,
+            _ => CallDecision::Repeat,
         };
         let call = waiting.id;
         let input = Input::Decide { call, decision };
@@ -240,7 +240,8 @@ impl World {
         true
     }
 
-    /// Rounds that have ended since, with how much of the journal must be on disk to say so.
+    /// Rounds that have ended since, with the length of the journal that must be on disk before the
+    /// results are given.
     fn notice_endings(&mut self) {
         let (state, seq) = (self.machine.state(), self.journal.len());
         for task in &mut self.tasks {
@@ -251,14 +252,14 @@ impl World {
                 ended,
                 ..
             } = task
-                && came_back(state, *run, *round, *kind).is_some()
+                && round_results(state, *run, *round, *kind).is_some()
             {
                 ended.get_or_insert(seq);
             }
         }
     }
 
-    /// Whether a call waits for others that are under way.
+    /// Whether a call waits for other calls in progress.
     fn waits(&self, task: &Task) -> bool {
         let Task::Asking {
             agent,
@@ -271,7 +272,7 @@ impl World {
         matches!(self.afford(agent, ask), Some(Verdict::Waits(_)))
     }
 
-    fn afford(&self, agent: &Agent, ask: &Ask) -> Option<Verdict> {
+    fn afford(&self, agent: &Agent, ask: &ReservationRequest) -> Option<Verdict> {
         let waiting = self.tasks.iter().filter_map(|task| match task {
             Task::Asking {
                 agent,
@@ -286,7 +287,7 @@ impl World {
         self.machine.state().afford(of, ask, waits, self.clock)
     }
 
-    fn asks(&mut self, mut agent: Agent, mut ask: Ask) {
+    fn asks(&mut self, mut agent: Agent, mut ask: ReservationRequest) {
         let (run, attempt) = (agent.assignment.run, agent.assignment.attempt);
         match self.afford(&agent, &ask) {
             Some(Verdict::Granted(reservation)) => {
@@ -317,7 +318,7 @@ impl World {
                 agent.refused();
                 self.tasks.push(Task::Agent(agent));
             }
-            // Its attempt is not under way any more.
+            // Its attempt is no longer in progress.
             None => {}
         }
     }
@@ -331,7 +332,7 @@ impl World {
         }
     }
 
-    /// Somebody loses patience with an agent that never answers: its deadline or its person.
+    /// Ends an agent that never answers: by its deadline or a person.
     fn give_up_on_one(&mut self) -> bool {
         if self.tasks.is_empty() {
             return false;
@@ -345,7 +346,7 @@ impl World {
         if let Task::Hung(agent) = self.tasks.swap_remove(at) {
             if self.rng.percent(50) {
                 let (run, attempt) = (agent.assignment.run, agent.assignment.attempt);
-                let end = AttemptEnd::failed(Cause::Timeout, "took too long");
+                let end = AttemptEnd::failed(RunCause::Timeout, "took too long");
                 self.feed(Input::RunEnded { run, attempt, end });
             } else {
                 let turn = agent.assignment.turn;
@@ -382,7 +383,7 @@ impl World {
         };
         let input = match call.clone() {
             Call::Import(import) => Input::Import(*import),
-            // Some are asked for under a key.
+            // Some requests have a key.
             Call::Accept(turn) if turn.id.as_u128() % 2 == 0 => Input::AcceptKeyed {
                 key: RequestKey {
                     name: turn.id.to_string().into(),
@@ -390,7 +391,7 @@ impl World {
                 },
                 turn,
             },
-            // Others behind what was said elsewhere, where the branch is at rest.
+            // Others come with preceding messages, if no turn is open on the branch.
             Call::Accept(turn) if turn.id.as_u128() % 3 == 0 && self.rests(&turn.branch) => {
                 Input::AcceptAfter {
                     preceding: self.preceding(&turn),
@@ -418,9 +419,9 @@ impl World {
         };
         let before = self.journal.len();
         match self.try_feed(input) {
-            // Nothing was decided: refused, or known since before.
+            // Nothing was decided: refused, or already known.
             Ok(()) if before == self.journal.len() => {}
-            // The answer is given when all is on disk; a crash takes it back.
+            // The answer is given when all is on disk; a crash revokes it.
             Ok(()) => {
                 let seq = self.journal.len();
                 self.unacknowledged.push_back((seq, call));
@@ -443,7 +444,7 @@ impl World {
     }
 
     fn preceding(&self, turn: &NewTurn) -> Preceding {
-        // Who asks again after a crash compares again, and makes new ids.
+        // A client that repeats the request after a crash compares again, and creates new ids.
         let asked = (self.journal.len() as u128) << 16;
         let id = MessageId::from_u128(turn.id.as_u128() ^ 0xfeed_0000_0000 ^ asked);
         let text = "what was said elsewhere";
@@ -471,11 +472,11 @@ impl World {
             let bytes = 20 + self.rng.below(200);
             self.journal.push(event, bytes);
         }
-        ledger::same_work(self.machine.state(), &self.folded);
+        ledger::same_open_work(self.machine.state(), &self.folded);
         ledger::no_orphans(self.machine.state());
         self.ledger.within_budgets(self.machine.state());
         if matches!(self.crash, Crash::AtEvent(kept) if kept <= self.journal.len()) {
-            // What was taken but not answered is asked for again, this call included.
+            // Unanswered requests are repeated, this call included.
             return;
         }
         let seq = self.journal.len() as u64;
@@ -495,10 +496,10 @@ impl World {
                 self.feed(Input::Tick);
             }
             Task::Agent(agent) => self.goes_on(agent),
-            // Made now; the answer may be lost on its way.
+            // Made now; the answer may be lost in transit.
             Task::Tool(job) => {
-                self.ledger.made(&job);
-                let output = Output {
+                self.ledger.call_made(&job);
+                let output = CallOutput {
                     content: format!("what {} says", job.tool).into(),
                     is_error: self.rng.percent(self.trouble),
                 };
@@ -524,15 +525,15 @@ impl World {
                 kind,
                 ..
             } => {
-                let results = came_back(self.machine.state(), run, round, kind);
-                // A run that ended waits for nothing.
+                let results = round_results(self.machine.state(), run, round, kind);
+                // An ended run waits for nothing.
                 let Some(results) = results else { return };
                 let durable = self.journal.durable();
                 match kind {
-                    Kind::Tasks => self.ledger.told(run, round, &results, durable),
-                    Kind::Calls => self.ledger.answered(run, round, &results, durable),
+                    RoundKind::Tasks => self.ledger.round_delivered(run, round, &results, durable),
+                    RoundKind::Calls => self.ledger.calls_delivered(run, round, &results, durable),
                 }
-                let input = agent.told(results);
+                let input = agent.take_results(results);
                 self.tasks.push(Task::Agent(agent));
                 self.feed(input);
             }
@@ -540,17 +541,21 @@ impl World {
     }
 
     fn goes_on(&mut self, mut agent: Agent) {
-        match agent.next() {
-            Move::Tell(input) => {
+        match agent.next_move() {
+            AgentMove::Send(input) => {
                 self.tasks.push(Task::Agent(agent));
                 self.feed(input);
             }
-            // A late worker of a run that has ended is told nothing.
-            Move::Await(run, round, kind) => {
+            // A late worker of an ended run gets nothing.
+            AgentMove::Await(run, round, kind) => {
                 let state = self.machine.state();
                 let known = match kind {
-                    Kind::Tasks => state.delegation(run, round) != Delegation::Unknown,
-                    Kind::Calls => state.calling(run, round) != Calling::Unknown,
+                    RoundKind::Tasks => {
+                        state.delegation_status(run, round) != DelegationStatus::Unknown
+                    }
+                    RoundKind::Calls => {
+                        state.call_round_status(run, round) != CallRoundStatus::Unknown
+                    }
                 };
                 let open = state.run(run).is_some_and(|run| run.is_open());
                 if known && open {
@@ -563,13 +568,13 @@ impl World {
                     });
                 }
             }
-            Move::Ask(ask) => self.asks(agent, ask),
-            Move::Done => {}
+            AgentMove::Ask(ask) => self.asks(agent, ask),
+            AgentMove::Done => {}
         }
     }
 
-    /// Goes down with the first `kept` events and a piece of the next one on disk, comes back
-    /// and goes on. Sometimes it goes down again.
+    /// Crashes with the first `kept` events and a part of the next one on disk, recovers and
+    /// continues. Sometimes it crashes again.
     fn go_down(&mut self, kept: usize) {
         let (start, next) = self.journal.record_at(kept.max(self.journal.durable()));
         let torn = if next == 0 { 0 } else { self.rng.below(next) };
@@ -607,21 +612,26 @@ fn is_active(task: &Task, durable: usize) -> bool {
     }
 }
 
-/// What a round came back with, once all of it has.
-fn came_back(state: &State, run: RunId, round: u32, kind: Kind) -> Option<Vec<ToolResult>> {
+/// The results of a round, once it has ended.
+fn round_results(
+    state: &State,
+    run: RunId,
+    round: u32,
+    kind: RoundKind,
+) -> Option<Vec<ToolResult>> {
     match kind {
-        Kind::Tasks => match state.delegation(run, round) {
-            Delegation::Ended(results) => Some(results),
-            Delegation::Unknown | Delegation::UnderWay => None,
+        RoundKind::Tasks => match state.delegation_status(run, round) {
+            DelegationStatus::Ended(results) => Some(results),
+            DelegationStatus::Unknown | DelegationStatus::InProgress => None,
         },
-        Kind::Calls => match state.calling(run, round) {
-            Calling::Ended(results) => Some(results),
-            Calling::Unknown | Calling::UnderWay { .. } => None,
+        RoundKind::Calls => match state.call_round_status(run, round) {
+            CallRoundStatus::Ended(results) => Some(results),
+            CallRoundStatus::Unknown | CallRoundStatus::InProgress { .. } => None,
         },
     }
 }
 
-/// Shows how far a failing schedule came.
+/// Prints the progress of a failing schedule.
 impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() && std::env::var_os("UNISONO_SIM_SEED").is_some() {

@@ -1,4 +1,4 @@
-//! What is taken, what is refused, and that a refusal changes nothing.
+//! Accepted and refused inputs; a refusal changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use unisono_context::call::CacheWarm;
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::tokens::Counts;
 use unisono_context::{Digest, Encoding, Ordinal, Ppm, Timestamp, Tokens, tree};
-use unisono_session::agent::{Acp, Command, Definition, Kind, Team, ToolKind};
+use unisono_session::agent::{Acp, AgentKind, Command, Definition, Team, ToolKind};
 use unisono_session::event::{Calibration, Outcome, Work};
 use unisono_session::machine::{EPHEMERAL, Import, NewTurn, RESERVED_LABELS};
 use unisono_session::tool::Contract;
@@ -174,7 +174,7 @@ fn a_refusal_leaves_the_machine_as_it_was() {
 }
 
 #[test]
-fn labels_that_the_program_gives_are_taken_from_nobody() {
+fn reserved_labels_are_refused() {
     for name in [EPHEMERAL, RESERVED_LABELS, "unisono.anything"] {
         let import = Import {
             labels: [(name.into(), "x".into())].into(),
@@ -209,7 +209,7 @@ fn labels_that_the_program_gives_are_taken_from_nobody() {
 }
 
 #[test]
-fn nothing_but_an_import_is_taken_before_the_session_exists() {
+fn only_an_import_is_accepted_before_the_session_exists() {
     let inputs = [
         Input::Tick,
         Input::Cancel { turn: turn_id(0) },
@@ -234,7 +234,7 @@ fn nothing_but_an_import_is_taken_before_the_session_exists() {
     }
 }
 
-/// Message `n`, masked, as if it stood at that place.
+/// Message `n`, masked, as if it had this ordinal.
 fn masked(n: u64, ordinal: u32) -> Alteration {
     Alteration {
         message: message_id(n),
@@ -268,7 +268,7 @@ fn shortened_messages_are_imported_with_a_count_in_every_encoding() {
 }
 
 #[test]
-fn the_same_again_is_no_error_and_decides_nothing() {
+fn a_repeated_input_is_no_error_and_changes_nothing() {
     let mut shell = Shell::with(3);
     shell.accept(turn(0, team(agent("lead"), [])));
     let events = shell.journal.len();
@@ -337,7 +337,7 @@ fn branches_work_side_by_side_and_one_that_waits_can_be_cancelled() {
 }
 
 #[test]
-fn what_says_how_a_model_is_asked_is_part_of_a_definitions_digest() {
+fn request_options_are_part_of_a_definitions_digest() {
     let schema = |text: &str| Definition {
         output_schema: Some(text.into()),
         ..agent("a")
@@ -370,7 +370,7 @@ fn what_says_how_a_model_is_asked_is_part_of_a_definitions_digest() {
 }
 
 #[test]
-fn what_a_coding_agent_may_do_is_part_of_a_definitions_digest() {
+fn permissions_of_a_coding_agent_are_part_of_a_definitions_digest() {
     let command = |cwd: &str| Command {
         program: "gemini".into(),
         args: vec!["--acp".into()],
@@ -390,18 +390,18 @@ fn what_a_coding_agent_may_do_is_part_of_a_definitions_digest() {
     all[3].allow = vec![ToolKind::Edit];
     all[4].contract = Contract::Idempotent;
     let digests = all.iter().map(|acp| {
-        let kind = Kind::Acp(acp.clone());
+        let kind = AgentKind::Acp(acp.clone());
         let definition = Definition { kind, ..agent("a") };
         definition.digest()
     });
     let mut digests: BTreeSet<Digest> = digests.collect();
-    let kind = Kind::Command(first.command);
+    let kind = AgentKind::Command(first.command);
     digests.insert(Definition { kind, ..agent("a") }.digest());
     assert_eq!(digests.len(), all.len() + 1);
 }
 
 #[test]
-fn an_estimated_model_leaves_what_its_estimates_may_be_off_by() {
+fn the_budget_of_an_estimated_model_is_reduced_by_its_error() {
     let of = |ratio, band| Calibration {
         model: "fake/model".into(),
         ratio: Ppm(ratio),
@@ -445,7 +445,7 @@ fn an_estimated_model_leaves_what_its_estimates_may_be_off_by() {
 }
 
 #[test]
-fn agents_the_lead_may_call_are_recorded_rendered_and_kept_within() {
+fn available_agents_are_recorded_rendered_and_within_the_budgets() {
     let tight = Definition {
         limits: Limits {
             window: Tokens(900),
@@ -481,9 +481,10 @@ fn agents_the_lead_may_call_are_recorded_rendered_and_kept_within() {
     let turn = shell.state().turn(turn_id(0)).unwrap();
     let view = shell.state().tree().head("main");
     let view = shell.state().view(view.unwrap(), true).unwrap();
-    let budgets = shell.state().kept_budgets(turn, &view).unwrap();
+    let budgets = shell.state().required_budgets(turn, &view).unwrap();
     let usable: Vec<Tokens> = budgets.iter().map(|budget| budget.usable).collect();
-    // Of 1,690 a tenth is for what the delegate brings; the other may be written a task.
+    // A tenth of 1,690 is reserved for the delegate's results; the other agent may get a task from
+    // the lead.
     assert_eq!(usable, [Tokens(1_521), Tokens(588)]);
     assert_eq!(
         shell

@@ -1,4 +1,4 @@
-//! Messages that are appended without a turn: at once, behind a turn, once for each key.
+//! Messages that are appended without a turn: at once, after a turn, once per key.
 
 use unisono_context::message::{NewMessage, Part, ReportedUsage, Role};
 use unisono_context::{AgentId, Digest, MessageId, Timestamp, Tokens};
@@ -61,7 +61,7 @@ fn keyed(name: &str, request: &str, message: NewMessage) -> Input {
     })
 }
 
-/// The texts of `main` after the first so many messages.
+/// The texts of `main` after the first messages.
 fn after(shell: &Shell, first: usize) -> Vec<String> {
     let tree = shell.state().tree();
     let mut path: Vec<String> = tree
@@ -73,17 +73,17 @@ fn after(shell: &Shell, first: usize) -> Vec<String> {
 }
 
 #[test]
-fn a_message_stands_on_its_branch_at_once_and_starts_nothing() {
+fn an_appended_message_is_on_its_branch_at_once_and_starts_nothing() {
     let mut shell = Shell::with(2);
     shell.feed(append(text(1, "We ship on Friday."))).unwrap();
     assert_eq!(after(&shell, 2), ["We ship on Friday."]);
     assert!(shell.waiting.is_empty(), "{:?}", shell.waiting);
-    // Asked again by whoever does not know whether it arrived, it is the same message.
+    // A repetition by a client that does not know whether the request arrived is the same message.
     shell.feed(append(text(1, "We ship on Friday."))).unwrap();
     assert_eq!(shell.facts("posted").len(), 1);
     let other = shell.feed(append(text(1, "another")));
     assert!(matches!(other, Err(Refusal::Tree(_))), "{other:?}");
-    // An empty session takes its first message so.
+    // An empty session gets its first message in this way.
     let mut shell = Shell::with(0);
     shell.feed(append(text(1, "first"))).unwrap();
     let shell = shell.recovered();
@@ -102,7 +102,7 @@ fn while_a_turn_is_open_messages_wait_and_the_frozen_context_has_none() {
     assert_eq!(shell.state().waiting_messages("main").len(), 2);
     let place = Appended::find(shell.state(), text(1, "").id, None);
     assert_eq!(place.ordinal, None);
-    // A restart changes nothing of it.
+    // A restart changes nothing.
     let mut shell = shell.recovered();
     assert_eq!(shell.state().waiting_messages("main").len(), 2);
     drop(shell.dispatched());
@@ -118,14 +118,14 @@ fn while_a_turn_is_open_messages_wait_and_the_frozen_context_has_none() {
 }
 
 #[test]
-fn what_waits_follows_however_the_turn_ends() {
+fn waiting_messages_are_appended_however_the_turn_ends() {
     let mut shell = Shell::with(2);
     shell.accept(turn(0, team(agent("lead"), [])));
     shell.feed(append(text(1, "meanwhile"))).unwrap();
     let turn = turn_id(0);
     shell.feed(Input::Cancel { turn }).unwrap();
     assert_eq!(after(&shell, 3), ["meanwhile"]);
-    // A turn that waits itself may be cancelled: the one at work goes on.
+    // A queued turn may be cancelled: the active one continues.
     shell.accept(compacting(1, team(agent("lead"), []), 10_000));
     shell.accept(super::shell::turn(2, team(agent("lead"), [])));
     shell.feed(append(text(2, "later"))).unwrap();
@@ -135,7 +135,7 @@ fn what_waits_follows_however_the_turn_ends() {
 }
 
 #[test]
-fn a_key_stands_for_one_message_and_for_no_turn() {
+fn a_key_identifies_one_message_and_no_turn() {
     let mut shell = Shell::with(2);
     shell.feed(keyed("a", "one", text(1, "one"))).unwrap();
     shell.feed(keyed("a", "one", text(2, "one"))).unwrap();
@@ -191,7 +191,7 @@ fn results_answer_calls_that_are_there() {
 }
 
 #[test]
-fn what_is_no_message_of_its_role_is_refused() {
+fn a_message_with_wrong_parts_for_its_role_is_refused() {
     let mut shell = Shell::with(2);
     let wrong = |role| Err(Refusal::WrongParts { role });
     for (role, part) in [
@@ -214,7 +214,7 @@ fn what_is_no_message_of_its_role_is_refused() {
         key: None,
     }));
     assert_eq!(elsewhere, Err(Refusal::UnknownBranch("elsewhere".into())));
-    // The id of an input that waits is taken.
+    // The id of a waiting input is in use.
     shell.accept(turn(0, team(agent("lead"), [])));
     shell.accept(turn(1, team(agent("lead"), [])));
     let id: MessageId = input(1).id;
@@ -224,7 +224,7 @@ fn what_is_no_message_of_its_role_is_refused() {
 }
 
 #[test]
-fn what_a_run_ended_with_has_what_its_provider_reported() {
+fn an_answer_has_the_usage_that_its_provider_reported() {
     let mut shell = Shell::with(2);
     shell.accept(turn(
         0,
@@ -242,7 +242,7 @@ fn what_a_run_ended_with_has_what_its_provider_reported() {
     };
     let briefs = shell.dispatched();
     shell.end(&briefs[0], end(100, 10));
-    // Nothing is known of this one.
+    // Nothing was reported for this one.
     shell.end(&briefs[1], end(0, 0));
     let lead = shell.dispatched().remove(0);
     shell.end(&lead, end(300, 30));

@@ -1,5 +1,5 @@
-//! What arrives while a branch is compacted, or while its agents work, is journaled at once and
-//! comes next, in the order of its arrival.
+//! Inputs that arrive while a branch is compacted or its agents work are journaled at once and come
+//! next, in order of arrival.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::shell::*;
 
 const TURNS: u64 = 5;
 
-/// Turns that compact again and again, every other one with delegates.
+/// Turns that compact repeatedly, every other one with delegates.
 fn turns() -> VecDeque<NewTurn> {
     let all = (0..TURNS).map(|n| {
         let delegates = if n % 2 == 0 {
@@ -27,7 +27,7 @@ fn turns() -> VecDeque<NewTurn> {
     all.collect()
 }
 
-/// Carries out what waits at `at`. An agent answers with its turn's id.
+/// Carries out the effect at index `at`. An agent answers with its turn's id.
 fn carry_out(shell: &mut Shell, at: usize) {
     let input = match shell.waiting.remove(at) {
         Effect::Count(request) => count(&request),
@@ -43,7 +43,7 @@ fn carry_out(shell: &mut Shell, at: usize) {
     shell.feed(input).unwrap();
 }
 
-/// How the branch stood when an input arrived.
+/// The state of the branch when an input arrived.
 fn phase(shell: &Shell) -> &'static str {
     match shell.state().active_turn("main").map(|turn| &turn.phase) {
         Some(Phase::Compacting(_)) => "compacting",
@@ -59,7 +59,7 @@ fn input_of(turn: &NewTurn) -> MessageId {
     }
 }
 
-/// The inputs of `main` with the answer that follows each, in the order of the branch.
+/// The inputs of `main` with their answers, in the order of the branch.
 fn exchanges(shell: &Shell) -> Vec<(MessageId, String)> {
     let tree = shell.state().tree();
     let head = tree.head("main").unwrap();
@@ -101,7 +101,7 @@ proptest! {
                 let journaled = shell.journal[before..].iter().map(|event| event.fact.name());
                 prop_assert!(journaled.clone().any(|name| name == "turn_accepted"));
                 if was != "other" {
-                    // It changes nothing of what is under way.
+                    // It changes nothing in progress.
                     prop_assert_eq!(journaled.filter(|n| *n != "defined").count(), 1);
                     prop_assert_eq!(phase(&shell), was);
                 }

@@ -1,4 +1,4 @@
-//! Turns that are accepted behind messages: all of it, or nothing.
+//! Turns that are accepted with preceding messages: all of it, or nothing.
 
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::{Digest, Timestamp, tree};
@@ -47,7 +47,7 @@ fn key(name: &str, request: &str) -> RequestKey {
     }
 }
 
-/// Turn `n` behind these messages, which follow what `main` has now.
+/// Turn `n` after these messages, which follow the current head of `main`.
 fn behind(shell: &Shell, n: u64, messages: Vec<NewMessage>, key: Option<RequestKey>) -> Input {
     Input::AcceptAfter {
         preceding: Preceding {
@@ -59,7 +59,7 @@ fn behind(shell: &Shell, n: u64, messages: Vec<NewMessage>, key: Option<RequestK
     }
 }
 
-/// The same, whose input is the results of these calls.
+/// The same with the results of these calls as its input.
 fn results(shell: &Shell, n: u64, messages: Vec<NewMessage>, ids: &[&str]) -> Input {
     let mut asked = behind(shell, n, messages, None);
     if let Input::AcceptAfter { turn, .. } = &mut asked
@@ -71,7 +71,7 @@ fn results(shell: &Shell, n: u64, messages: Vec<NewMessage>, ids: &[&str]) -> In
     asked
 }
 
-/// The texts of `main` after the first so many messages.
+/// The texts of `main` after the first messages.
 fn after(shell: &Shell, first: usize) -> Vec<String> {
     let tree = shell.state().tree();
     let path = tree
@@ -84,13 +84,14 @@ fn after(shell: &Shell, first: usize) -> Vec<String> {
 }
 
 #[test]
-fn messages_stand_before_the_input_once_for_a_key() {
+fn preceding_messages_are_appended_once_per_key() {
     for first in [0, 2] {
         let mut shell = Shell::with(first);
         let said = vec![text(1, Role::User, "a"), text(2, Role::Assistant, "b")];
         let asked = behind(&shell, 0, said, Some(key("k", "one")));
         shell.feed(asked.clone()).unwrap();
-        // Asked again by whoever does not know whether it arrived, by the same turn or another.
+        // Repeated by a client that does not know whether the request arrived, with the same turn
+        // or another one.
         shell.feed(asked.clone()).unwrap();
         let again = behind(
             &shell,
@@ -116,11 +117,11 @@ fn messages_stand_before_the_input_once_for_a_key() {
 }
 
 #[test]
-fn what_a_crash_cut_short_is_completed() {
+fn an_interrupted_input_is_completed() {
     let mut shell = Shell::with(2);
     let messages = vec![text(1, Role::User, "a"), text(2, Role::Assistant, "b")];
     let asked = behind(&shell, 0, messages.clone(), None);
-    // The first of them came to the disk, and nothing else.
+    // Only the first of them reached the disk.
     shell
         .feed(Input::Append(Append {
             branch: "main".into(),
@@ -134,7 +135,7 @@ fn what_a_crash_cut_short_is_completed() {
 }
 
 #[test]
-fn what_is_refused_leaves_nothing() {
+fn a_refused_input_appends_nothing() {
     let mut shell = Shell::with(2);
     let before = shell.state().events();
     let not_called = |id: &str| {
@@ -174,7 +175,7 @@ fn what_is_refused_leaves_nothing() {
         &["c1"],
     );
     assert_eq!(shell.feed(asked), not_called("c1"));
-    // The turn is refused: nor are its messages appended.
+    // The turn is refused, so its messages are not appended.
     let mut asked = behind(&shell, 0, vec![new(Role::User)], None);
     if let Input::AcceptAfter { turn, .. } = &mut asked
         && let Work::Answer { input, .. } = &mut turn.work
@@ -194,7 +195,7 @@ fn what_is_refused_leaves_nothing() {
 }
 
 #[test]
-fn results_may_answer_calls_that_come_with_them() {
+fn results_may_answer_calls_of_preceding_messages() {
     let mut shell = Shell::with(2);
     let said = vec![
         calls(1, &["c1", "c2"]),

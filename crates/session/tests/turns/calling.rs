@@ -1,4 +1,4 @@
-//! Calls of tools: in order, once, and only when a person agrees where one has to.
+//! Tool calls: in order, once, and only with an approval if one is required.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use unisono_context::{CallId, Timestamp, TurnId};
 use unisono_session::assignment::{RunAssignment, ToolJob};
 use unisono_session::event::Outcome;
 use unisono_session::machine::NewCall;
-use unisono_session::run::calls::{Calling, Decision, Output};
+use unisono_session::run::calls::{CallDecision, CallOutput, CallRoundStatus};
 use unisono_session::run::{Reply, Step, ToolCall, ToolResult};
-use unisono_session::tool::{ApprovalRule, Contract, Rules};
+use unisono_session::tool::{ApprovalRule, Contract, ToolRules};
 use unisono_session::trace::Trace;
 use unisono_session::turn::TIMED_OUT;
 use unisono_session::{Effect, Fact, Input, Refusal};
@@ -18,7 +18,7 @@ use crate::shell::{Shell, agent, team, turn, turn_id};
 /// An hour, in milliseconds.
 const HOUR: u64 = 3_600_000;
 
-fn rules(approvals: &[&str]) -> Arc<Rules> {
+fn rules(approvals: &[&str]) -> Arc<ToolRules> {
     let contract = |(name, contract): (&str, Contract)| (name.into(), contract);
     let contracts = [
         ("files__read", Contract::Pure),
@@ -28,7 +28,7 @@ fn rules(approvals: &[&str]) -> Arc<Rules> {
     let approvals = approvals
         .iter()
         .map(|text| ApprovalRule::parse(text).unwrap());
-    Arc::new(Rules {
+    Arc::new(ToolRules {
         contracts: contracts.into_iter().map(contract).collect(),
         approvals: approvals.collect(),
         approval_timeout_ms: Some(HOUR),
@@ -36,15 +36,15 @@ fn rules(approvals: &[&str]) -> Arc<Rules> {
     })
 }
 
-/// A lead whose model has called those tools, and its brief.
-fn calling(rules: Arc<Rules>, tools: &[&str]) -> (Shell, RunAssignment) {
+/// A lead whose model has called these tools, and its assignment.
+fn calling(rules: Arc<ToolRules>, tools: &[&str]) -> (Shell, RunAssignment) {
     calling_within(None, rules, tools)
 }
 
-/// The same in a turn with a limit.
+/// The same in a turn with a time limit.
 fn calling_within(
     limit_ms: Option<u64>,
-    rules: Arc<Rules>,
+    rules: Arc<ToolRules>,
     tools: &[&str],
 ) -> (Shell, RunAssignment) {
     let mut shell = Shell::with(2);
@@ -86,8 +86,8 @@ fn asked(assignment: &RunAssignment, tools: &[&str]) -> Input {
     }
 }
 
-/// Takes out the calls that were to be made.
-fn made(shell: &mut Shell) -> Vec<ToolJob> {
+/// Takes the calls to make.
+fn take_jobs(shell: &mut Shell) -> Vec<ToolJob> {
     shell.prepare();
     let mut jobs = Vec::new();
     for effect in std::mem::take(&mut shell.waiting) {
@@ -104,7 +104,7 @@ fn tools(jobs: &[ToolJob]) -> Vec<&str> {
 }
 
 fn answer(shell: &mut Shell, job: &ToolJob, text: &str) {
-    let output = Output {
+    let output = CallOutput {
         content: text.into(),
         is_error: false,
     };
@@ -116,13 +116,13 @@ fn waiting(shell: &Shell) -> Vec<CallId> {
     shell.state().waiting_calls().map(|one| one.id).collect()
 }
 
-fn decide(shell: &mut Shell, call: CallId, decision: Decision) -> Result<(), Refusal> {
+fn decide(shell: &mut Shell, call: CallId, decision: CallDecision) -> Result<(), Refusal> {
     shell.feed(Input::Decide { call, decision })
 }
 
 fn results(shell: &Shell, assignment: &RunAssignment) -> Vec<(String, bool)> {
-    match shell.state().calling(assignment.run, 1) {
-        Calling::Ended(results) => results
+    match shell.state().call_round_status(assignment.run, 1) {
+        CallRoundStatus::Ended(results) => results
             .into_iter()
             .map(|result| (result.content.to_string(), result.is_error))
             .collect(),
@@ -131,35 +131,35 @@ fn results(shell: &Shell, assignment: &RunAssignment) -> Vec<(String, bool)> {
 }
 
 #[test]
-fn effects_are_made_one_after_the_other_and_reading_at_once() {
+fn calls_with_effects_are_made_in_order_and_pure_ones_at_once() {
     let names = ["files__send", "files__read", "files__put", "files__read"];
     let (mut shell, assignment) = calling(rules(&[]), &names);
-    let first = made(&mut shell);
+    let first = take_jobs(&mut shell);
     assert_eq!(tools(&first), ["files__send", "files__read", "files__read"]);
     assert_eq!(
-        shell.state().calling(assignment.run, 1),
-        Calling::UnderWay { held: false }
+        shell.state().call_round_status(assignment.run, 1),
+        CallRoundStatus::InProgress { held: false }
     );
     answer(&mut shell, &first[1], "read");
-    assert!(made(&mut shell).is_empty(), "the second effect waits");
+    assert!(take_jobs(&mut shell).is_empty(), "the second effect waits");
     answer(&mut shell, &first[0], "sent");
     answer(&mut shell, &first[0], "sent again");
-    let second = made(&mut shell);
+    let second = take_jobs(&mut shell);
     assert_eq!(tools(&second), ["files__put"]);
     answer(&mut shell, &second[0], "put");
     answer(&mut shell, &first[2], "read too");
     let expected = ["sent", "read", "put", "read too"];
     let expected: Vec<_> = expected.map(|text| (text.to_owned(), false)).into();
     assert_eq!(results(&shell, &assignment), expected);
-    // The same round again is known: nothing is made twice.
+    // A repetition of the round is recognised: no call is made twice.
     shell.feed(asked(&assignment, &names)).unwrap();
-    assert!(made(&mut shell).is_empty());
+    assert!(take_jobs(&mut shell).is_empty());
 }
 
 #[test]
-fn results_stand_once_in_the_journal() {
+fn results_are_stored_once_in_the_journal() {
     let names = ["files__read", "files__send"];
-    let told = |texts: [&str; 2]| {
+    let tools_step = |texts: [&str; 2]| {
         let results = (0..).zip(texts).map(|(n, text)| ToolResult {
             call_id: format!("call-{n}").into(),
             content: text.into(),
@@ -167,13 +167,13 @@ fn results_stand_once_in_the_journal() {
         });
         Arc::new(Step::Tools(results.collect()))
     };
-    // What the agent was told: as recorded, or cut.
+    // The result for the agent: as recorded, or cut.
     for (cut, name) in [(false, "tools_answered"), (true, "run_stepped")] {
         let (mut shell, assignment) = calling(rules(&[]), &names);
-        for job in made(&mut shell) {
+        for job in take_jobs(&mut shell) {
             answer(&mut shell, &job, &job.tool);
         }
-        let step = told(match cut {
+        let step = tools_step(match cut {
             false => names,
             true => ["files__read", "files"],
         });
@@ -199,7 +199,7 @@ fn results_stand_once_in_the_journal() {
 #[test]
 fn the_intent_of_a_call_is_on_disk_before_it_is_made() {
     let (mut shell, _) = calling(rules(&[]), &["files__send"]);
-    let job = made(&mut shell).remove(0);
+    let job = take_jobs(&mut shell).remove(0);
     assert!(Effect::CallTool(Box::new(job)).needs_durable_intent());
     let names: Vec<_> = shell
         .journal
@@ -210,7 +210,7 @@ fn the_intent_of_a_call_is_on_disk_before_it_is_made() {
 }
 
 #[test]
-fn a_call_that_was_being_made_is_repeated_or_in_doubt_by_its_contract() {
+fn an_interrupted_call_is_repeated_or_in_doubt_by_its_contract() {
     for (tool, repeated) in [
         ("files__read", true),
         ("files__put", true),
@@ -218,9 +218,9 @@ fn a_call_that_was_being_made_is_repeated_or_in_doubt_by_its_contract() {
         ("files__unheard_of", false),
     ] {
         let (mut shell, assignment) = calling(rules(&[]), &[tool]);
-        let job = made(&mut shell).remove(0);
+        let job = take_jobs(&mut shell).remove(0);
         let mut shell = shell.recovered();
-        let again = made(&mut shell);
+        let again = take_jobs(&mut shell);
         if repeated {
             assert_eq!(again, [job], "the same call under the same key");
             answer(&mut shell, &again[0], "done");
@@ -229,12 +229,12 @@ fn a_call_that_was_being_made_is_repeated_or_in_doubt_by_its_contract() {
             assert!(again.is_empty(), "{tool} is not made again");
             assert_eq!(waiting(&shell), [job.id]);
             assert_eq!(
-                shell.state().calling(assignment.run, 1),
-                Calling::UnderWay { held: true }
+                shell.state().call_round_status(assignment.run, 1),
+                CallRoundStatus::InProgress { held: true }
             );
-            // It stays so, however often the session comes back.
+            // It stays in doubt after every restart.
             let mut shell = shell.recovered();
-            assert!(made(&mut shell).is_empty());
+            assert!(take_jobs(&mut shell).is_empty());
             assert_eq!(waiting(&shell), [job.id]);
             assert_eq!(shell.facts("tool_in_doubt").len(), 1);
         }
@@ -242,109 +242,109 @@ fn a_call_that_was_being_made_is_repeated_or_in_doubt_by_its_contract() {
 }
 
 #[test]
-fn what_is_in_doubt_is_settled_by_a_person() {
-    let settled = |decision: Decision| {
+fn a_person_settles_a_call_in_doubt() {
+    let settled = |decision: CallDecision| {
         let (mut shell, assignment) = calling(rules(&[]), &["files__send", "files__put"]);
-        let job = made(&mut shell).remove(0);
+        let job = take_jobs(&mut shell).remove(0);
         let mut shell = shell.recovered();
-        assert!(made(&mut shell).is_empty(), "what follows it waits");
-        let wrong = decide(&mut shell, job.id, Decision::Approved).unwrap_err();
-        let expected = "cannot be approved: it is in doubt; say whether it was done, failed, or is to be repeated";
+        assert!(take_jobs(&mut shell).is_empty(), "what follows it waits");
+        let wrong = decide(&mut shell, job.id, CallDecision::Approved).unwrap_err();
+        let expected = "cannot be approved: it is in doubt; decide whether it was done, failed, or must be repeated";
         assert_eq!(wrong.to_string(), format!("call {} {expected}", job.id));
         decide(&mut shell, job.id, decision).unwrap();
-        let next = made(&mut shell);
+        let next = take_jobs(&mut shell);
         (shell, assignment, job, next)
     };
-    let (mut shell, assignment, job, next) = settled(Decision::Done {
+    let (mut shell, assignment, job, next) = settled(CallDecision::Done {
         text: "sent".into(),
     });
     assert_eq!(tools(&next), ["files__put"]);
     answer(&mut shell, &next[0], "put");
     let expected = [("sent".to_owned(), false), ("put".to_owned(), false)];
     assert_eq!(results(&shell, &assignment), expected);
-    let again = decide(&mut shell, job.id, Decision::Repeat);
-    assert_eq!(again, Err(Refusal::Decided(job.id)));
+    let again = decide(&mut shell, job.id, CallDecision::Repeat);
+    assert_eq!(again, Err(Refusal::AlreadyDecided(job.id)));
 
     let text = "the line was cut".into();
-    let (mut shell, assignment, _, next) = settled(Decision::Failed { text });
+    let (mut shell, assignment, _, next) = settled(CallDecision::Failed { text });
     answer(&mut shell, &next[0], "put");
     assert_eq!(
         results(&shell, &assignment)[0],
         ("the line was cut".to_owned(), true)
     );
 
-    let (mut shell, assignment, job, next) = settled(Decision::Repeat);
+    let (mut shell, assignment, job, next) = settled(CallDecision::Repeat);
     assert_eq!(next, [job], "under the same key");
     answer(&mut shell, &next[0], "sent");
-    let next = made(&mut shell);
+    let next = take_jobs(&mut shell);
     answer(&mut shell, &next[0], "put");
     assert_eq!(results(&shell, &assignment)[0], ("sent".to_owned(), false));
 }
 
 #[test]
-fn a_call_waits_until_a_person_agrees_also_over_restarts() {
+fn a_call_waits_for_approval_across_restarts() {
     let (mut shell, assignment) = calling(rules(&["files__s*(path=/etc/*)"]), &["files__send"]);
-    assert!(made(&mut shell).is_empty());
+    assert!(take_jobs(&mut shell).is_empty());
     assert_eq!(
-        shell.state().calling(assignment.run, 1),
-        Calling::UnderWay { held: true }
+        shell.state().call_round_status(assignment.run, 1),
+        CallRoundStatus::InProgress { held: true }
     );
     let mut shell = shell.recovered();
-    assert!(made(&mut shell).is_empty());
+    assert!(take_jobs(&mut shell).is_empty());
     let id = waiting(&shell)[0];
-    let wrong = decide(&mut shell, id, Decision::Repeat).unwrap_err();
+    let wrong = decide(&mut shell, id, CallDecision::Repeat).unwrap_err();
     insta::assert_snapshot!(
         wrong.to_string().replace(&id.to_string(), "<id>"),
-        @"call <id> cannot be repeated: it waits to be approved or denied"
+        @"call <id> cannot be repeated: it waits for approval or denial"
     );
-    decide(&mut shell, id, Decision::Approved).unwrap();
+    decide(&mut shell, id, CallDecision::Approved).unwrap();
     assert_eq!(waiting(&shell), []);
-    let job = made(&mut shell).remove(0);
+    let job = take_jobs(&mut shell).remove(0);
     assert_eq!(job.id, id);
     answer(&mut shell, &job, "sent");
     assert_eq!(results(&shell, &assignment), [("sent".to_owned(), false)]);
-    let again = decide(&mut shell, id, Decision::Approved);
+    let again = decide(&mut shell, id, CallDecision::Approved);
     assert_eq!(
         again,
-        Err(Refusal::Decided(id)),
+        Err(Refusal::AlreadyDecided(id)),
         "the second one comes too late"
     );
     let unknown = CallId::from_u128(7);
-    let refused = decide(&mut shell, unknown, Decision::Approved);
+    let refused = decide(&mut shell, unknown, CallDecision::Approved);
     assert_eq!(refused, Err(Refusal::UnknownCall(unknown)));
 }
 
-/// Whoever answers while nobody works on the session starts nothing; the call is made when
-/// somebody does, and is not in doubt.
+/// A decision about an inactive session starts nothing; the call is made when the session is
+/// opened, and is not in doubt.
 #[test]
-fn a_call_that_is_allowed_at_rest_is_made_when_the_session_is_opened() {
+fn a_call_approved_while_the_session_is_not_live_is_made_when_it_opens() {
     let (shell, _) = calling(rules(&["*"]), &["files__send"]);
     let mut shell = shell.recovered();
     let id = waiting(&shell)[0];
-    decide(&mut shell, id, Decision::Approved).unwrap();
+    decide(&mut shell, id, CallDecision::Approved).unwrap();
     assert_eq!(shell.facts("tool_started").len(), 0);
     let mut shell = shell.recovered();
-    assert_eq!(made(&mut shell).remove(0).id, id);
+    assert_eq!(take_jobs(&mut shell).remove(0).id, id);
     assert_eq!(waiting(&shell), []);
 }
 
 #[test]
-fn a_denial_goes_back_to_the_model_with_its_reason() {
+fn the_model_gets_the_reason_of_a_denial() {
     let (mut shell, assignment) =
         calling(rules(&["*"]), &["files__send", "files__put", "files__read"]);
     let [send, put, read] = waiting(&shell)[..] else {
         panic!("all three wait");
     };
     let reason = Some("write to the archive instead".into());
-    decide(&mut shell, send, Decision::Denied { reason }).unwrap();
-    decide(&mut shell, put, Decision::Denied { reason: None }).unwrap();
-    decide(&mut shell, read, Decision::Expired).unwrap();
-    assert!(made(&mut shell).is_empty());
-    let told: Vec<String> = results(&shell, &assignment)
+    decide(&mut shell, send, CallDecision::Denied { reason }).unwrap();
+    decide(&mut shell, put, CallDecision::Denied { reason: None }).unwrap();
+    decide(&mut shell, read, CallDecision::Expired).unwrap();
+    assert!(take_jobs(&mut shell).is_empty());
+    let results: Vec<String> = results(&shell, &assignment)
         .into_iter()
         .map(|(text, is_error)| format!("{is_error}: {text}"))
         .collect();
-    insta::assert_snapshot!(told.join("\n"), @r"
+    insta::assert_snapshot!(results.join("\n"), @r"
     true: [denied: a person did not allow this call; it was not made. They said: write to the archive instead]
     true: [denied: a person did not allow this call; it was not made. Go on without it, or ask what is wanted instead]
     true: [denied: nobody allowed this call in time; it was not made]
@@ -352,7 +352,7 @@ fn a_denial_goes_back_to_the_model_with_its_reason() {
 }
 
 #[test]
-fn nobody_in_time_is_a_denial() {
+fn an_approval_timeout_is_a_denial() {
     let (mut shell, assignment) = calling(rules(&["*"]), &["files__send"]);
     let wakes = |shell: &Shell| -> Vec<Timestamp> {
         let wakes = shell.waiting.iter().filter_map(|effect| match effect {
@@ -367,7 +367,7 @@ fn nobody_in_time_is_a_denial() {
     shell.waiting.clear();
     shell.feed(Input::Tick).unwrap();
     assert_eq!(wakes(&shell), [until], "woken early, it waits on");
-    // It comes back when its time is over.
+    // It returns after its time is over.
     shell.now = until.plus_ms(5);
     let mut shell = shell.recovered();
     shell.prepare();
@@ -377,7 +377,7 @@ fn nobody_in_time_is_a_denial() {
 }
 
 #[test]
-fn another_attempt_finds_the_calls_as_they_are() {
+fn another_attempt_finds_the_existing_calls() {
     let mut lead = agent("lead");
     lead.retries = 1;
     let mut shell = Shell::with(2);
@@ -386,15 +386,15 @@ fn another_attempt_finds_the_calls_as_they_are() {
     shell.accept(accepted);
     let first = shell.dispatched().remove(0);
     shell.feed(asked(&first, &["files__send"])).unwrap();
-    let job = made(&mut shell).remove(0);
-    shell.fail(&first, unisono_session::run::Cause::Panic);
+    let job = take_jobs(&mut shell).remove(0);
+    shell.fail(&first, unisono_session::run::RunCause::Panic);
     shell.now = shell.now.plus_ms(60_000);
     shell.feed(Input::Tick).unwrap();
     let second = shell.dispatched().remove(0);
     assert_eq!(second.attempt, 2);
     shell.feed(asked(&first, &["files__put"])).unwrap();
     shell.feed(asked(&second, &["files__send"])).unwrap();
-    assert!(made(&mut shell).is_empty(), "it is being made still");
+    assert!(take_jobs(&mut shell).is_empty(), "it is being made still");
     answer(&mut shell, &job, "sent");
     assert_eq!(results(&shell, &second), [("sent".to_owned(), false)]);
 }
@@ -410,7 +410,7 @@ fn a_cancelled_turn_stops_its_calls_and_keeps_none_waiting() {
     for stop in stops {
         let names = ["files__read", "files__send"];
         let (mut shell, assignment) = calling(rules(&["files__send"]), &names);
-        let job = made(&mut shell).remove(0);
+        let job = take_jobs(&mut shell).remove(0);
         shell.feed(stop(turn_id(1), &assignment)).unwrap();
         let cancelled = shell.waiting.iter().filter_map(|effect| match effect {
             Effect::CancelCall(place) => Some(*place),
@@ -426,7 +426,7 @@ fn a_cancelled_turn_stops_its_calls_and_keeps_none_waiting() {
 #[test]
 fn an_agent_that_ends_without_its_calls_stops_them() {
     let (mut shell, assignment) = calling(rules(&[]), &["files__read"]);
-    let job = made(&mut shell).remove(0);
+    let job = take_jobs(&mut shell).remove(0);
     shell.finish(&assignment, "done without it");
     let cancelled = shell.waiting.iter();
     let mut cancelled = cancelled
@@ -437,7 +437,7 @@ fn an_agent_that_ends_without_its_calls_stops_them() {
 #[test]
 fn a_turn_keeps_the_rules_it_was_accepted_with() {
     let (mut shell, assignment) = calling(rules(&[]), &["files__read"]);
-    let job = made(&mut shell).remove(0);
+    let job = take_jobs(&mut shell).remove(0);
     let mut next = turn(2, team(agent("lead"), []));
     next.rules = rules(&["*"]);
     shell.accept(next);
@@ -455,7 +455,7 @@ fn a_turn_keeps_the_rules_it_was_accepted_with() {
         }],
     };
     shell.feed(again).unwrap();
-    assert_eq!(made(&mut shell).len(), 1, "it waits for nobody");
+    assert_eq!(take_jobs(&mut shell).len(), 1, "it waits for nobody");
     let facts = shell.facts("tools_called");
     let Fact::ToolsCalled { calls, .. } = facts[1] else {
         panic!("{facts:?}");
@@ -468,8 +468,8 @@ fn a_turn_keeps_the_rules_it_was_accepted_with() {
     assert_eq!(shell.facts("tool_rules_set").len(), 2);
 }
 
-/// Lets that much time pass.
-fn pass(shell: &mut Shell, ms: i64) {
+/// Advances the clock.
+fn advance_clock(shell: &mut Shell, ms: i64) {
     shell.now = shell.now.plus_ms(ms);
     shell.feed(Input::Tick).unwrap();
 }
@@ -487,30 +487,30 @@ fn timed_out(shell: &Shell) -> bool {
 }
 
 #[test]
-fn a_turn_ends_at_its_limit_which_counts_anew_after_a_restart() {
+fn a_turn_ends_at_its_limit_which_restarts_after_a_restart() {
     let (mut shell, _) = calling_within(Some(5_000), rules(&[]), &["files__read"]);
     assert_eq!(wakes(&shell), [5_000]);
-    pass(&mut shell, 4_999);
+    advance_clock(&mut shell, 4_999);
     assert!(shell.state().turn(turn_id(1)).is_some());
     // Nobody worked on it meanwhile.
     shell.now = shell.now.plus_ms(HOUR as i64);
     let mut shell = shell.recovered();
     assert_eq!(wakes(&shell), [5_000]);
-    pass(&mut shell, 4_999);
+    advance_clock(&mut shell, 4_999);
     assert!(shell.state().turn(turn_id(1)).is_some());
-    pass(&mut shell, 1);
+    advance_clock(&mut shell, 1);
     assert!(timed_out(&shell));
 }
 
 #[test]
-fn the_time_of_a_person_is_not_the_turns() {
+fn time_spent_waiting_for_a_person_does_not_count() {
     let rules = rules(&["files__send"]);
     let (mut shell, _) = calling_within(Some(5_000), rules, &["files__send"]);
-    pass(&mut shell, HOUR as i64 / 2);
+    advance_clock(&mut shell, HOUR as i64 / 2);
     let call = waiting(&shell)[0];
-    decide(&mut shell, call, Decision::Approved).unwrap();
-    pass(&mut shell, 4_999);
+    decide(&mut shell, call, CallDecision::Approved).unwrap();
+    advance_clock(&mut shell, 4_999);
     assert!(shell.state().turn(turn_id(1)).is_some());
-    pass(&mut shell, 1);
+    advance_clock(&mut shell, 1);
     assert!(timed_out(&shell));
 }

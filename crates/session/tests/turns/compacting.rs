@@ -11,7 +11,7 @@ use unisono_session::agent::{ContextMode, Definition, OnFailure};
 use unisono_session::assignment::CompactionJob;
 use unisono_session::event::{Outcome, RunRole, Work};
 use unisono_session::machine::{NewTurn, StepResult};
-use unisono_session::run::{Cause, Ending, Reply, Step, ToolCall};
+use unisono_session::run::{Ending, Reply, RunCause, Step, ToolCall};
 use unisono_session::{Effect, Fact, Input};
 
 use crate::rounds::*;
@@ -40,12 +40,12 @@ fn failed(job: &CompactionJob, reason: Arc<str>, again: bool) -> Input {
         turn: job.turn,
         step: job.step,
         reason,
-        again,
+        is_retryable: again,
     }
 }
 
 #[test]
-fn what_cannot_fit_fails_with_the_numbers_before_anything_is_asked_of_a_model() {
+fn an_overflow_fails_with_the_numbers_before_any_model_call() {
     let mut shell = Shell::with(6);
     let long = unisono_context::message::NewMessage::text(
         input(0).id,
@@ -71,7 +71,7 @@ fn what_cannot_fit_fails_with_the_numbers_before_anything_is_asked_of_a_model() 
 }
 
 #[test]
-fn the_smallest_agent_that_can_hold_what_must_stay_decides() {
+fn the_smallest_agent_that_holds_the_required_part_determines_the_budget() {
     let tokens = |delegate: Definition| {
         let mut shell = Shell::with(20);
         shell.accept(compacting(0, team(agent("lead"), [delegate]), 10_000));
@@ -97,41 +97,45 @@ fn the_smallest_agent_that_can_hold_what_must_stay_decides() {
     );
 }
 
-/// Nothing compacts, and the context does not fit this one.
+/// Without compaction, the context does not fit this agent.
 fn too_small() -> Definition {
     small(300, Encoding::O200kBase)
 }
 
 #[test]
-fn an_agent_that_is_too_small_is_refused_by_name_and_the_others_go_on() {
+fn an_agent_that_is_too_small_is_refused_by_name_and_the_others_continue() {
     let mut shell = Shell::with(20);
     shell.accept(turn(0, team(agent("lead"), [too_small(), agent("a")])));
     let briefs = shell.dispatched();
     let names: Vec<&str> = briefs.iter().map(|b| b.definition.id.as_str()).collect();
     assert_eq!(names, ["a"]);
     let open = shell.state().turn(turn_id(0)).unwrap();
-    assert_eq!(shell.state().sharing(open), 2, "the lead and one other");
+    assert_eq!(
+        shell.state().sharing_agents(open),
+        2,
+        "the lead and one other"
+    );
     let refused = shell.state().turn(turn_id(0)).unwrap().runs[0];
     assert_eq!(shell.state().run(refused).unwrap().snapshot, None);
     let Ending::Failed { cause, reason, .. } = ended_as(&shell, refused) else {
         panic!("it is refused");
     };
-    assert_eq!(cause, Cause::Overflow);
+    assert_eq!(cause, RunCause::Overflow);
     insta::assert_snapshot!(reason, @r#"the context has 248 tokens for it, and only 74 of the 300 of model fake/model are usable: give it a model with a larger window, or `context = "task_only"`"#);
     let mut shell = shell.recovered();
     let again = shell.dispatched();
     assert_eq!(again.len(), 1, "it stays refused");
     shell.finish(&again[0], "done");
     let lead = shell.dispatched().remove(0);
-    let told = &lead.results[0];
-    assert_eq!(told.agent.as_str(), "small");
-    assert!(matches!(*told.ending, Ending::Failed { .. }));
+    let result = &lead.results[0];
+    assert_eq!(result.agent.as_str(), "small");
+    assert!(matches!(*result.ending, Ending::Failed { .. }));
     shell.finish(&lead, "the answer");
     assert_eq!(*shell.outcome(0), Outcome::Answered);
 }
 
 #[test]
-fn where_its_failure_is_the_turns_the_turn_ends_and_names_it() {
+fn the_turn_fails_with_an_agent_whose_failure_is_fatal_and_names_it() {
     let fatal = Definition {
         on_failure: OnFailure::Fail,
         ..too_small()
@@ -149,7 +153,7 @@ fn where_its_failure_is_the_turns_the_turn_ends_and_names_it() {
 }
 
 #[test]
-fn a_lead_is_not_told_of_one_that_is_too_small_and_told_why_if_it_calls_it() {
+fn an_agent_that_is_too_small_is_hidden_from_the_lead_and_refused_with_a_reason() {
     let mut shell = Shell::with(20);
     let team = with(team(agent("lead"), []), [too_small(), agent("facts")]);
     shell.accept(turn(0, team));
@@ -157,11 +161,11 @@ fn a_lead_is_not_told_of_one_that_is_too_small_and_told_why_if_it_calls_it() {
     let names: Vec<&str> = lead.colleagues.iter().map(|c| c.id.as_str()).collect();
     assert_eq!(names, ["facts"]);
     delegate(&mut shell, &lead, 1, &[call("small", "list them")]);
-    let (told, is_error) = results(&shell, lead.run, 1).remove(0);
+    let (text, is_error) = results(&shell, lead.run, 1).remove(0);
     assert!(is_error);
     assert!(
-        told.contains("agent small cannot be asked in this turn: the context has"),
-        "{told}"
+        text.contains("agent small cannot be asked in this turn: the context has"),
+        "{text}"
     );
 }
 
@@ -192,7 +196,7 @@ fn two_encodings_are_counted_and_both_budgets_kept() {
     let turn = shell.state().turn(turn_id(0)).unwrap();
     let head = shell.state().snapshot(turn_id(0)).unwrap().manifest().head;
     let view = shell.state().view(head, true).unwrap();
-    let budgets = shell.state().kept_budgets(turn, &view).unwrap();
+    let budgets = shell.state().required_budgets(turn, &view).unwrap();
     assert_eq!(budgets.iter().count(), 2);
     for budget in budgets.iter() {
         assert!(view.effective(budget).unwrap().at_most <= budget.usable);
@@ -258,7 +262,7 @@ fn a_step_that_does_not_fit_its_plan_is_a_failure() {
 }
 
 #[test]
-fn an_automatic_compaction_that_keeps_failing_leaves_a_note_and_goes_on() {
+fn an_automatic_compaction_that_keeps_failing_leaves_a_note_and_continues() {
     let mut shell = Shell::with(12);
     shell.accept(compacting(0, team(agent("lead"), []), 60));
     for failures in 0..3 {
@@ -294,7 +298,7 @@ fn a_failed_compaction_on_request_commits_nothing() {
 }
 
 #[test]
-fn a_step_that_would_fail_again_is_not_asked_for_again() {
+fn a_step_that_cannot_succeed_is_not_retried() {
     let mut shell = Shell::with(12);
     shell.accept(manual(0));
     let job = shell.job();
@@ -306,7 +310,7 @@ fn a_step_that_would_fail_again_is_not_asked_for_again() {
 }
 
 #[test]
-fn a_job_says_whose_conversation_it_is_and_how_it_stands() {
+fn a_job_contains_the_model_and_the_alterations_of_its_conversation() {
     let mut shell = Shell::with(12);
     shell.accept(compacting(0, team(agent("lead"), []), 60));
     let job = shell.job();
@@ -350,7 +354,7 @@ fn cancelling_stops_the_compaction_and_its_late_result_changes_nothing() {
 }
 
 #[test]
-fn counts_that_came_in_part_are_asked_for_again() {
+fn missing_counts_are_requested_again() {
     let mut shell = Shell::with(12);
     shell.accept(turn(0, team(agent("lead"), [])));
     let Some(Effect::Count(mut request)) = shell.waiting.pop() else {
@@ -368,7 +372,7 @@ fn counts_that_came_in_part_are_asked_for_again() {
     assert!(counts.all(|counts| counts != Counts::default()));
 }
 
-/// A turn whose agents call `compact`, the lead only where `asks`; how many compactions were
+/// A turn whose agents call `compact`, the lead only if `asks`; returns the number of compactions
 /// planned by its end.
 fn turn_that_calls(shell: &mut Shell, n: u64, tools: &[&str], asks: bool) -> usize {
     let with_tools = |name: &str| Definition {
@@ -377,7 +381,7 @@ fn turn_that_calls(shell: &mut Shell, n: u64, tools: &[&str], asks: bool) -> usi
     };
     let team = team(with_tools("lead"), [with_tools("a")]);
     shell.accept(compacting(n, team, 100_000));
-    while shell.state().ended(turn_id(n)).is_none() {
+    while shell.state().ended_turn(turn_id(n)).is_none() {
         for run in shell.dispatched() {
             let reply = Reply {
                 calls: vec![ToolCall {
@@ -404,7 +408,7 @@ fn turn_that_calls(shell: &mut Shell, n: u64, tools: &[&str], asks: bool) -> usi
 }
 
 #[test]
-fn a_lead_has_the_conversation_compacted_before_the_next_turn() {
+fn a_lead_requests_a_compaction_before_the_next_turn() {
     let mut shell = Shell::with(20);
     assert_eq!(turn_that_calls(&mut shell, 0, &["compact"], true), 0);
     let mut shell = shell.recovered();
@@ -414,7 +418,7 @@ fn a_lead_has_the_conversation_compacted_before_the_next_turn() {
         "once"
     );
     assert_eq!(turn_that_calls(&mut shell, 2, &["compact"], false), 1);
-    // Who may not call it asks for nothing.
+    // An agent without the tool requests nothing.
     assert_eq!(turn_that_calls(&mut shell, 3, &["recall"], true), 1);
     assert_eq!(turn_that_calls(&mut shell, 4, &["recall"], false), 1);
 }

@@ -1,5 +1,5 @@
-//! Agents that give tasks to others while they work: what is opened, refused, shown, cancelled,
-//! and what a restart does to it.
+//! Agents that delegate while they work: opened, refused, shown and cancelled runs, and the effect
+//! of a restart.
 
 use std::sync::Arc;
 
@@ -8,22 +8,25 @@ use unisono_session::assignment::RunAssignment;
 use unisono_session::event::{DelegationLimits, Outcome, RunRole};
 use unisono_session::machine::NewTurn;
 use unisono_session::run::tail::Headroom;
-use unisono_session::run::{self, Bounds, Cause, Delegation, Ending, Next, Step};
+use unisono_session::run::{self, DelegationStatus, Ending, NextAction, RunBounds, RunCause, Step};
 use unisono_session::{Effect, Fact, Input, ids};
 
 use crate::rounds::*;
 use crate::shell::*;
 
 #[test]
-fn a_lead_gives_tasks_in_rounds_and_answers_with_what_came_of_them() {
-    let (mut shell, lead) = leading(agents(&["facts", "risks"]));
+fn a_lead_delegates_in_rounds_and_answers_with_the_results() {
+    let (mut shell, lead) = started_lead(agents(&["facts", "risks"]));
     let names: Vec<&str> = lead
         .colleagues
         .iter()
         .map(|agent| agent.id.as_str())
         .collect();
     assert_eq!(names, ["facts", "risks"]);
-    assert_eq!(shell.state().delegation(lead.run, 1), Delegation::Unknown);
+    assert_eq!(
+        shell.state().delegation_status(lead.run, 1),
+        DelegationStatus::Unknown
+    );
 
     let calls = [call("risks", "weigh \"it\""), call("facts", "list them")];
     delegate(&mut shell, &lead, 1, &calls);
@@ -50,7 +53,10 @@ fn a_lead_gives_tasks_in_rounds_and_answers_with_what_came_of_them() {
         "one level"
     );
     shell.finish(&children[1], "the facts");
-    assert_eq!(shell.state().delegation(lead.run, 1), Delegation::UnderWay);
+    assert_eq!(
+        shell.state().delegation_status(lead.run, 1),
+        DelegationStatus::InProgress
+    );
     shell.finish(&children[0], "the risks");
     let expected = [
         ("the risks".to_owned(), false),
@@ -61,15 +67,19 @@ fn a_lead_gives_tasks_in_rounds_and_answers_with_what_came_of_them() {
         expected,
         "in the order of the calls"
     );
-    let Delegation::Ended(told) = shell.state().delegation(lead.run, 1) else {
+    let DelegationStatus::Ended(results_of_round) = shell.state().delegation_status(lead.run, 1)
+    else {
         panic!("it has ended");
     };
-    assert_eq!(&*told[0].call_id, "call-risks", "under the model's own ids");
-    step(&mut shell, &lead, Step::Tools(told));
+    assert_eq!(
+        &*results_of_round[0].call_id, "call-risks",
+        "under the model's own ids"
+    );
+    step(&mut shell, &lead, Step::Tools(results_of_round));
 
     delegate(&mut shell, &lead, 2, &[call("facts", "check the risks")]);
     let again = shell.dispatched().remove(0);
-    shell.fail(&again, Cause::BadInput);
+    shell.fail(&again, RunCause::BadInput);
     shell.finish(&lead, "the answer");
     assert_eq!(*shell.outcome(0), Outcome::Answered);
     insta::assert_snapshot!(shown(&shell, 7).join("\n"), @r#"
@@ -89,7 +99,7 @@ fn a_lead_gives_tasks_in_rounds_and_answers_with_what_came_of_them() {
     assert_eq!(shell.state().tree().len(), after);
 }
 
-/// What the branch has of a fan-out of two: one with a task of its own, one without.
+/// The messages of a fan-out of two: one with its own task, one without.
 fn fanned_out() -> Shell {
     let mut fan_out = team(agent("lead"), [agent("facts"), agent("risks")]);
     fan_out.delegates[1].task = Some("weigh them".into());
@@ -102,7 +112,7 @@ fn fanned_out() -> Shell {
 }
 
 #[test]
-fn a_call_of_the_fan_out_has_the_task_only_where_it_is_not_the_input() {
+fn a_fan_out_call_has_a_task_only_if_it_differs_from_the_input() {
     let shell = fanned_out();
     insta::assert_snapshot!(shown(&shell, 4).join("\n"), @r#"
     user: what is left to do?
@@ -114,7 +124,7 @@ fn a_call_of_the_fan_out_has_the_task_only_where_it_is_not_the_input() {
 }
 
 #[test]
-fn a_turn_accepted_with_the_input_in_its_calls_has_the_same_messages_as_then() {
+fn an_old_turn_keeps_the_input_in_its_calls() {
     let mut shell = fanned_out();
     for event in &mut shell.journal {
         if let Fact::TurnAccepted { turn } = &mut event.fact {
@@ -132,7 +142,7 @@ fn a_turn_accepted_with_the_input_in_its_calls_has_the_same_messages_as_then() {
 }
 
 #[test]
-fn what_cannot_be_done_is_told_to_the_model() {
+fn refused_tasks_are_reported_to_the_model() {
     let accepted = NewTurn {
         delegation: DelegationLimits {
             live_runs: 3,
@@ -158,14 +168,14 @@ fn what_cannot_be_done_is_told_to_the_model() {
     for child in &children {
         shell.finish(child, "done");
     }
-    let told: Vec<String> = results(&shell, lead.run, 1)
+    let results_of_round: Vec<String> = results(&shell, lead.run, 1)
         .into_iter()
         .map(|(text, _)| text)
         .collect();
-    insta::assert_snapshot!(told.join("\n"), @r"
+    insta::assert_snapshot!(results_of_round.join("\n"), @r"
     [refused: there is no agent `fact` to delegate to; there are: facts, risks]
     [refused: the task is empty: say what agent facts is to do]
-    [refused: agent lead is waiting for what comes of this; give the task to another one]
+    [refused: agent lead waits for the result of this task; give the task to another one]
     done
     done
     [refused: 3 runs are at work in this turn, and no more may be; try again later]
@@ -182,7 +192,7 @@ fn what_cannot_be_done_is_told_to_the_model() {
     let shell = shell.recovered();
     assert_eq!(
         results(&shell, lead.run, 1)[5].0,
-        told[5],
+        results_of_round[5],
         "the verdict stays"
     );
 }
@@ -240,12 +250,12 @@ fn levels_below_the_lead_are_bounded() {
     );
     let risks = shell.dispatched().remove(0);
     shell.finish(&risks, "the risks");
-    let told = results(&shell, facts.run, 1);
+    let results_of_round = results(&shell, facts.run, 1);
     assert_eq!(
-        told[0].0,
-        "[refused: agent facts is waiting for what comes of this; give the task to another one]"
+        results_of_round[0].0,
+        "[refused: agent facts waits for the result of this task; give the task to another one]"
     );
-    assert_eq!(told[1].0, "the risks");
+    assert_eq!(results_of_round[1].0, "the risks");
     let calls = shown(&shell, 1);
     assert!(
         calls.len() == 2 && calls[1].contains("\"list them\""),
@@ -254,7 +264,7 @@ fn levels_below_the_lead_are_bounded() {
 }
 
 #[test]
-fn who_waits_for_an_answer_is_not_asked_for_it_by_anybody_below() {
+fn a_run_cannot_delegate_to_its_waiting_ancestors() {
     let accepted = NewTurn {
         delegation: DelegationLimits {
             depth: 4,
@@ -275,7 +285,7 @@ fn who_waits_for_an_answer_is_not_asked_for_it_by_anybody_below() {
     let risks = shell.dispatched().remove(0);
     let names = risks.colleagues.iter().map(|agent| agent.id.as_str());
     assert_eq!(names.collect::<Vec<_>>(), ["dates"]);
-    // Both would close a circle: one that leads to whoever began it, and a smaller one.
+    // Both would close a circle: one that leads to its origin, and a smaller one.
     let calls = [
         call("lead", "what now?"),
         call("facts", "which?"),
@@ -285,16 +295,19 @@ fn who_waits_for_an_answer_is_not_asked_for_it_by_anybody_below() {
     let dates = shell.dispatched();
     assert_eq!(dates.len(), 1);
     shell.finish(&dates[0], "on Friday");
-    let told = results(&shell, risks.run, 1);
+    let results_of_round = results(&shell, risks.run, 1);
     let waits = |agent: &str| {
         format!(
-            "[refused: agent {agent} is waiting for what comes of this; give the task to another \
+            "[refused: agent {agent} waits for the result of this task; give the task to another \
              one]"
         )
     };
     let expected = [waits("lead"), waits("facts"), "on Friday".to_owned()];
     assert_eq!(
-        told.iter().map(|(text, _)| text).collect::<Vec<_>>(),
+        results_of_round
+            .iter()
+            .map(|(text, _)| text)
+            .collect::<Vec<_>>(),
         expected.iter().collect::<Vec<_>>()
     );
     for assignment in [&risks, &facts, &lead] {
@@ -304,13 +317,13 @@ fn who_waits_for_an_answer_is_not_asked_for_it_by_anybody_below() {
 }
 
 #[test]
-fn a_child_that_fails_ends_the_turn_only_where_it_is_to() {
+fn a_failed_child_ends_the_turn_only_if_its_definition_says_so() {
     for (on_failure, goes_on) in [(OnFailure::Continue, true), (OnFailure::Fail, false)] {
         let facts = Definition {
             on_failure,
             ..agent("facts")
         };
-        let (mut shell, lead) = leading([facts, agent("risks")]);
+        let (mut shell, lead) = started_lead([facts, agent("risks")]);
         delegate(
             &mut shell,
             &lead,
@@ -318,12 +331,12 @@ fn a_child_that_fails_ends_the_turn_only_where_it_is_to() {
             &[call("facts", "list"), call("risks", "weigh")],
         );
         let children = shell.dispatched();
-        shell.fail(&children[0], Cause::Exit);
+        shell.fail(&children[0], RunCause::Exit);
         if goes_on {
             shell.finish(&children[1], "the risks");
-            let told = results(&shell, lead.run, 1);
+            let results_of_round = results(&shell, lead.run, 1);
             assert_eq!(
-                told[0],
+                results_of_round[0],
                 ("[failed: exit_failure: it went wrong]".to_owned(), true)
             );
         } else {
@@ -347,16 +360,19 @@ fn a_child_that_fails_ends_the_turn_only_where_it_is_to() {
 }
 
 #[test]
-fn a_child_is_tried_again_as_its_agent_has_it() {
+fn a_child_is_retried_according_to_its_definition() {
     let facts = Definition {
         retries: 1,
         ..agent("facts")
     };
-    let (mut shell, lead) = leading([facts]);
+    let (mut shell, lead) = started_lead([facts]);
     delegate(&mut shell, &lead, 1, &[call("facts", "list")]);
     let first = shell.dispatched().remove(0);
-    shell.fail(&first, Cause::Timeout);
-    assert_eq!(shell.state().delegation(lead.run, 1), Delegation::UnderWay);
+    shell.fail(&first, RunCause::Timeout);
+    assert_eq!(
+        shell.state().delegation_status(lead.run, 1),
+        DelegationStatus::InProgress
+    );
     shell.now = shell.now.plus_ms(30_000);
     shell.feed(Input::Tick).unwrap();
     let second = shell.dispatched().remove(0);
@@ -367,7 +383,7 @@ fn a_child_is_tried_again_as_its_agent_has_it() {
 }
 
 #[test]
-fn another_attempt_of_the_lead_finds_its_children_as_they_are() {
+fn another_attempt_of_the_lead_finds_its_existing_children() {
     let lead = Definition {
         retries: 1,
         ..agent("lead")
@@ -377,16 +393,16 @@ fn another_attempt_of_the_lead_finds_its_children_as_they_are() {
     delegate(&mut shell, &first, 1, &calls);
     let children = shell.dispatched();
     shell.finish(&children[0], "the facts");
-    shell.fail(&first, Cause::Panic);
+    shell.fail(&first, RunCause::Panic);
     assert!(shell.cancelled().is_empty(), "they go on");
     shell.now = shell.now.plus_ms(30_000);
     shell.feed(Input::Tick).unwrap();
     let second = shell.dispatched().remove(0);
-    let bounds = Bounds {
+    let bounds = RunBounds {
         max_model_calls: 4,
         room: Headroom::UNBOUNDED,
     };
-    let Next::CallTools(reply) = run::next(&second.steps, &[], bounds) else {
+    let NextAction::CallTools(reply) = run::next_action(&second.steps, &[], bounds) else {
         panic!("the reply is recorded");
     };
     assert_eq!(reply.calls.len(), 2);
@@ -403,7 +419,7 @@ fn another_attempt_of_the_lead_finds_its_children_as_they_are() {
 }
 
 #[test]
-fn whoever_ends_takes_with_it_what_it_gave_to_others() {
+fn the_end_of_a_run_cancels_its_descendants() {
     let deep = || {
         let accepted = NewTurn {
             delegation: DelegationLimits {
@@ -428,7 +444,7 @@ fn whoever_ends_takes_with_it_what_it_gave_to_others() {
             shell.finish(lead, "the answer")
         }),
         ("the lead fails", |shell, lead| {
-            shell.fail(lead, Cause::BadInput)
+            shell.fail(lead, RunCause::BadInput)
         }),
         ("the turn is cancelled", |shell, _| {
             shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
@@ -437,7 +453,7 @@ fn whoever_ends_takes_with_it_what_it_gave_to_others() {
     for (name, end) in cases {
         let (mut shell, lead, child, grandchild) = deep();
         end(&mut shell, &lead);
-        assert!(shell.state().ended(turn_id(0)).is_some(), "{name}");
+        assert!(shell.state().ended_turn(turn_id(0)).is_some(), "{name}");
         for run in [&child, &grandchild] {
             assert_eq!(ended_as(&shell, run.run), Ending::Cancelled, "{name}");
             assert!(shell.cancelled().contains(&run.run), "{name}");
@@ -457,16 +473,16 @@ fn whoever_ends_takes_with_it_what_it_gave_to_others() {
         "the facts, as far as they go"
     );
     assert_eq!(shell.cancelled(), [grandchild.run]);
-    let told = shown(&shell, 2);
+    let results_of_round = shown(&shell, 2);
     shell.finish(&grandchild, "late");
     assert_eq!(shell.facts("came_late").len(), 1, "a late answer is kept");
-    assert_eq!(shown(&shell, 2), told, "and changes nothing");
+    assert_eq!(shown(&shell, 2), results_of_round, "and changes nothing");
 }
 
 #[test]
 fn a_restart_at_any_event_ends_with_the_same_branch() {
     let play = |mut shell: Shell| {
-        // Whoever is at work does the same, wherever it is taken up again.
+        // Every worker does the same after every restart.
         while let Some(at) = {
             shell.prepare();
             shell
@@ -490,7 +506,9 @@ fn a_restart_at_any_event_ends_with_the_same_branch() {
                     } else {
                         ask(&mut shell, &assignment, 1, &calls);
                     }
-                    if shell.state().delegation(assignment.run, 1) == Delegation::UnderWay {
+                    if shell.state().delegation_status(assignment.run, 1)
+                        == DelegationStatus::InProgress
+                    {
                         shell.waiting.push(Effect::Dispatch(assignment));
                     } else {
                         shell.finish(&assignment, "the answer");
@@ -537,7 +555,7 @@ fn an_agent_that_gets_the_task_only_sees_no_snapshot() {
         context: ContextMode::TaskOnly,
         ..agent("loner")
     };
-    let (mut shell, lead) = leading([loner]);
+    let (mut shell, lead) = started_lead([loner]);
     delegate(&mut shell, &lead, 1, &[call("loner", "think")]);
     let child = shell.dispatched().remove(0);
     assert!(child.snapshot.is_none());

@@ -1,7 +1,7 @@
-//! The journal of one whole turn, a line for each fact.
+//! The journal of a complete turn, one line per fact.
 
 use unisono_session::agent::Definition;
-use unisono_session::run::{Cause, Reply, Step, ToolCall};
+use unisono_session::run::{Reply, RunCause, Step, ToolCall};
 use unisono_session::{Effect, Input};
 
 use crate::shell::*;
@@ -33,7 +33,7 @@ fn the_journal_of_a_turn_with_three_delegates() {
         })
         .unwrap();
     shell.finish(&briefs[2], "the actions");
-    shell.fail(&briefs[1], Cause::Timeout);
+    shell.fail(&briefs[1], RunCause::Timeout);
     shell.finish(&briefs[0], "the facts");
     let Some(Effect::Wake(at)) = shell.waiting.pop() else {
         panic!("no pause");
@@ -41,7 +41,7 @@ fn the_journal_of_a_turn_with_three_delegates() {
     shell.now = at;
     shell.feed(Input::Tick).unwrap();
     let second = shell.dispatched().remove(0);
-    shell.fail(&second, Cause::BadInput);
+    shell.fail(&second, RunCause::BadInput);
     let lead = shell.dispatched().remove(0);
     shell.finish(&lead, "the answer");
 

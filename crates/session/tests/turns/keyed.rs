@@ -1,4 +1,4 @@
-//! Turns that are asked for under a key: one turn for each, also after a crash.
+//! Turns that are requested under a key: one turn per key, also after a crash.
 
 use unisono_context::Digest;
 use unisono_session::event::RequestKey;
@@ -17,11 +17,11 @@ fn keyed(name: &str, request: &str, n: u64) -> Input {
 }
 
 #[test]
-fn a_key_stands_for_the_first_turn_and_for_nothing_else() {
+fn a_key_identifies_the_first_turn_only() {
     let mut shell = Shell::with(3);
     shell.feed(keyed("a", "one", 0)).unwrap();
     let request = Digest::of_bytes(b"one");
-    assert_eq!(shell.state().keyed("a"), Some((request, turn_id(0))));
+    assert_eq!(shell.state().turn_by_key("a"), Some((request, turn_id(0))));
     shell.feed(keyed("a", "one", 1)).unwrap();
     let reused = shell.feed(keyed("a", "two", 2));
     assert_eq!(reused, Err(Refusal::KeyReused("a".into())));
@@ -33,8 +33,8 @@ fn a_key_stands_for_the_first_turn_and_for_nothing_else() {
     let reused = shell.feed(keyed("b", "two", 5));
     assert_eq!(reused, Err(Refusal::KeyReused("b".into())));
     assert_eq!(shell.facts("turn_accepted").len(), 2);
-    assert_eq!(shell.state().keyed("b"), Some((request, turn_id(3))));
-    assert_eq!(shell.state().keyed("c"), None);
+    assert_eq!(shell.state().turn_by_key("b"), Some((request, turn_id(3))));
+    assert_eq!(shell.state().turn_by_key("c"), None);
 }
 
 #[test]
@@ -47,6 +47,6 @@ fn a_turn_that_was_refused_leaves_its_key_free() {
     let refused = shell.feed(Input::AcceptKeyed { key, turn });
     assert_eq!(refused, Err(Refusal::UnknownBranch("elsewhere".into())));
     shell.feed(keyed("a", "two", 1)).unwrap();
-    assert!(shell.state().keyed("a").is_some());
+    assert!(shell.state().turn_by_key("a").is_some());
     assert_eq!(shell.facts("turn_accepted").len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Tools that whoever asks lends: a call of one ends the run, the next turn begins with its result.
+//! Client tools: a call of one ends the run, and the next turn begins with its result.
 
 use std::sync::Arc;
 
@@ -55,8 +55,8 @@ fn results(n: u64, parts: Vec<Part>) -> NewMessage {
     }
 }
 
-/// A turn whose lead has called lent tools, and one that is not lent.
-fn left(text: &str) -> Shell {
+/// A turn whose lead has called client tools, and one other tool.
+fn shell_with_client_calls(text: &str) -> Shell {
     let mut shell = Shell::with(2);
     shell.accept(lending(0, input(0)));
     let lead = shell.dispatched().remove(0);
@@ -82,9 +82,9 @@ fn newest(shell: &Shell) -> Vec<Part> {
 }
 
 #[test]
-fn calls_of_lent_tools_are_the_answer_and_their_results_the_next_input() {
+fn client_tool_calls_are_the_answer_and_their_results_the_next_input() {
     for text in ["", "I look."] {
-        let mut shell = left(text);
+        let mut shell = shell_with_client_calls(text);
         assert_eq!(shell.outcome(0), &Outcome::Answered);
         let calls = newest(&shell);
         let said = usize::from(!text.is_empty());
@@ -111,7 +111,7 @@ fn calls_of_lent_tools_are_the_answer_and_their_results_the_next_input() {
 }
 
 #[test]
-fn a_run_keeps_no_calls_that_nobody_lent() {
+fn a_run_ends_only_with_calls_of_client_tools() {
     let mut shell = Shell::with(2);
     shell.accept(turn(0, team(agent("lead"), [])));
     let lead = shell.dispatched().remove(0);
@@ -131,7 +131,7 @@ fn a_run_keeps_no_calls_that_nobody_lent() {
 }
 
 #[test]
-fn results_answer_the_newest_calls_once_and_wait_behind_nothing() {
+fn results_answer_the_newest_calls_once_and_never_queue() {
     let refused = |shell: &mut Shell, parts: Vec<Part>| {
         let turn = lending(1, results(1, parts));
         shell.feed(Input::Accept(Box::new(turn))).unwrap_err()
@@ -140,7 +140,7 @@ fn results_answer_the_newest_calls_once_and_wait_behind_nothing() {
         call_id: id.into(),
         branch: "main".into(),
     };
-    let mut shell = left("");
+    let mut shell = shell_with_client_calls("");
     assert_eq!(refused(&mut shell, vec![result("c")]), not_called("c"));
     let twice = vec![result("a"), result("a")];
     assert_eq!(refused(&mut shell, twice), not_called("a"));
@@ -151,7 +151,8 @@ fn results_answer_the_newest_calls_once_and_wait_behind_nothing() {
     let mixed = vec![result("a"), Part::text("and more")];
     assert_eq!(refused(&mut shell, mixed), Refusal::NotAnInput(input(1).id));
 
-    // One of two may be missing; an open turn, or an answered call, ends the matter.
+    // One of two results may be missing; an open turn, or an answered call, refuses further
+    // results.
     shell.accept(lending(2, results(2, vec![result("a")])));
     let busy = Refusal::BranchBusy("main".into());
     assert_eq!(refused(&mut shell, vec![result("b")]), busy);
@@ -164,8 +165,8 @@ fn results_answer_the_newest_calls_once_and_wait_behind_nothing() {
 }
 
 #[test]
-fn what_is_said_next_may_stand_behind_results() {
-    let mut shell = left("I look.");
+fn a_text_may_follow_results_in_one_input() {
+    let mut shell = shell_with_client_calls("I look.");
     let said = NewMessage {
         parts: vec![result("a"), result("b"), Part::text("And in Basel?")],
         ..input(1)

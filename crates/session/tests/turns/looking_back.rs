@@ -1,8 +1,8 @@
-//! Cancelling one run, and what the journal tells afterwards.
+//! Cancelling one run, and the history in the journal.
 
 use unisono_session::event::Outcome;
-use unisono_session::run::{Cause, Ending};
-use unisono_session::trace::Status;
+use unisono_session::run::{Ending, RunCause};
+use unisono_session::trace::RunStatus;
 use unisono_session::{Input, Refusal, Replay, Trace, ids};
 
 use crate::rounds::*;
@@ -40,8 +40,8 @@ fn a_cancelled_delegate_is_stopped_and_the_turn_goes_on_without_it() {
 }
 
 #[test]
-fn with_a_run_its_children_stop_and_with_the_lead_its_turn() {
-    let (mut shell, lead) = leading(agents(&["facts", "risks"]));
+fn cancelling_a_run_cancels_its_children_and_cancelling_the_lead_the_turn() {
+    let (mut shell, lead) = started_lead(agents(&["facts", "risks"]));
     delegate(
         &mut shell,
         &lead,
@@ -61,7 +61,7 @@ fn with_a_run_its_children_stop_and_with_the_lead_its_turn() {
     let waiting = trace(&shell);
     let status = |run| waiting.run(run).unwrap().status();
     let statuses = [lead.run, children[0].run, children[1].run].map(status);
-    let expected = [Status::Waiting, Status::Cancelled, Status::Running];
+    let expected = [RunStatus::Waiting, RunStatus::Cancelled, RunStatus::Running];
     assert_eq!(statuses, expected);
     shell.feed(Input::CancelRun { run: lead.run }).unwrap();
     let mut cancelled = shell.cancelled();
@@ -73,22 +73,22 @@ fn with_a_run_its_children_stop_and_with_the_lead_its_turn() {
 }
 
 #[test]
-fn a_trace_keeps_what_the_state_forgets() {
+fn a_trace_keeps_ended_turns_and_runs() {
     let mut shell = Shell::with(4);
     shell.accept(turn(0, team(agent("lead"), agents(&["facts", "risks"]))));
     let delegates = shell.dispatched();
     shell.finish(&delegates[0], "the facts");
-    shell.fail(&delegates[1], Cause::BadInput);
+    shell.fail(&delegates[1], RunCause::BadInput);
     let lead = shell.dispatched().remove(0);
     assert_eq!(
         trace(&shell).run(lead.run).unwrap().status(),
-        Status::Running
+        RunStatus::Running
     );
     shell.finish(&lead, "the answer");
 
     let trace = trace(&shell);
     assert_eq!(trace.turns().count(), 1);
-    let runs: Vec<(Status, String)> = trace
+    let runs: Vec<(RunStatus, String)> = trace
         .runs()
         .map(|(id, run)| {
             (
@@ -99,9 +99,9 @@ fn a_trace_keeps_what_the_state_forgets() {
         .collect();
     let task = "what is left to do?";
     let expected = [
-        (Status::Done, "facts"),
-        (Status::Failed, "risks"),
-        (Status::Done, "lead"),
+        (RunStatus::Done, "facts"),
+        (RunStatus::Failed, "risks"),
+        (RunStatus::Done, "lead"),
     ];
     assert_eq!(
         runs,
@@ -127,7 +127,7 @@ fn a_trace_keeps_what_the_state_forgets() {
 }
 
 #[test]
-fn a_replay_gives_each_run_what_it_was_given() {
+fn a_replay_gives_each_run_its_original_assignment() {
     let mut shell = Shell::with(4);
     shell.accept(turn(0, team(agent("lead"), agents(&["facts", "risks"]))));
     let delegates = shell.dispatched();
@@ -140,7 +140,7 @@ fn a_replay_gives_each_run_what_it_was_given() {
     let later = shell.dispatched().remove(0);
     shell.finish(&later, "more");
 
-    let mut replay = Replay::of(turn_id(0));
+    let mut replay = Replay::new(turn_id(0));
     let more: Vec<bool> = shell
         .journal
         .iter()
@@ -155,16 +155,16 @@ fn a_replay_gives_each_run_what_it_was_given() {
             (
                 now.task,
                 now.results,
-                now.place,
-                now.room,
+                now.sibling_index,
+                now.headroom,
                 now.prefix,
                 now.role
             ),
             (
                 was.task.clone(),
                 was.results.clone(),
-                was.place,
-                was.room,
+                was.sibling_index,
+                was.headroom,
                 was.prefix,
                 was.role
             )
@@ -178,5 +178,5 @@ fn a_replay_gives_each_run_what_it_was_given() {
         replay.runs().map(|run| run.id).collect::<Vec<_>>(),
         (0..3).map(|n| ids::run(turn_id(0), n)).collect::<Vec<_>>()
     );
-    assert!(Replay::of(turn_id(9)).turn().is_none());
+    assert!(Replay::new(turn_id(9)).turn().is_none());
 }

@@ -1,4 +1,4 @@
-//! What each input does, case by case, and one whole turn as its journal tells it.
+//! The effect of each input, case by case, and a complete turn in its journal.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(unreachable_pub, reason = "the modules of one test binary")]

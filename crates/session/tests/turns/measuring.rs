@@ -1,4 +1,4 @@
-//! A provider is asked for its count where the error of the estimate decides, and nowhere else.
+//! A provider is asked for its count only if the error of the estimate affects a decision.
 
 use unisono_context::{Ppm, Tokens};
 use unisono_session::event::{Calibration, Fact, Work};
@@ -8,7 +8,7 @@ use unisono_session::{Effect, Input, ids};
 
 use crate::shell::{Shell, agent, compacting, count, manual, measured, message_id, team, turn_id};
 
-/// Above what any context here has.
+/// More than any context here has.
 const NEVER: u64 = 1_000_000;
 
 fn known(ratio: f64, band: u32) -> Calibration {
@@ -19,7 +19,7 @@ fn known(ratio: f64, band: u32) -> Calibration {
     }
 }
 
-/// A turn above that trigger whose model is known so far; all is counted.
+/// A turn with this trigger and this calibration of its model; everything is counted.
 fn counted(known: Calibration, trigger: u64) -> Shell {
     counted_in(Shell::with(12), known, trigger)
 }
@@ -50,7 +50,7 @@ fn asked(shell: &mut Shell) -> Option<MeasureRequest> {
     }
 }
 
-/// The ratio at which the estimate of the context is just what the window leaves: 1,800 tokens.
+/// The ratio at which the estimate of the context equals the usable window: 1,800 tokens.
 fn even() -> f64 {
     even_in(Shell::with(12))
 }
@@ -69,17 +69,17 @@ fn even_in(shell: Shell) -> f64 {
 }
 
 #[test]
-fn only_an_error_that_decides_is_asked_about() {
+fn a_provider_counts_only_if_the_error_affects_a_decision() {
     let even = even();
     let rows = [
         (1.0, 200_000, NEVER, true),
         (0.9, 200_000, NEVER, true),
         (1.2, 200_000, NEVER, true),
-        // It fits, or does not, however far the estimate is off.
+        // It fits, or does not, whatever the error of the estimate.
         (0.7, 200_000, NEVER, false),
         (1.4, 200_000, NEVER, false),
         (0.9, 10_000, NEVER, false),
-        // It is compacted in any case: its trigger is an amount.
+        // It is compacted in any case: its trigger is an absolute number.
         (1.0, 200_000, 10, false),
     ];
     for (ratio, band, trigger, expected) in rows {
@@ -92,8 +92,9 @@ fn only_an_error_that_decides_is_asked_about() {
 }
 
 #[test]
-fn what_the_provider_counts_decides_and_is_recorded() {
-    // By the estimate it may not fit. The count is so many hundredths of what does just fit.
+fn the_count_of_the_provider_decides_and_is_recorded() {
+    // According to the estimate it may not fit. The count is this percentage of the largest that
+    // fits.
     for (hundredths, compacts) in [(Some(80), false), (Some(120), true), (None, true)] {
         let mut shell = counted(known(even(), 200_000), NEVER);
         let request = asked(&mut shell).unwrap();
@@ -107,7 +108,7 @@ fn what_the_provider_counts_decides_and_is_recorded() {
         };
         let band = if reported.is_some() { 10_000 } else { 200_000 };
         assert_eq!(calibration.band, Ppm(band));
-        // It is asked once for each model of a turn, and an answer that comes again is none.
+        // It is measured once per model of a turn, and a repeated answer is ignored.
         assert!(asked(&mut shell).is_none());
         shell.feed(measured(&request, Some(7))).unwrap();
         assert_eq!(shell.facts("measured").len(), 1);
@@ -117,7 +118,7 @@ fn what_the_provider_counts_decides_and_is_recorded() {
 }
 
 #[test]
-fn a_count_that_nobody_answered_is_asked_for_again_after_a_crash() {
+fn an_unanswered_count_is_requested_again_after_a_crash() {
     let mut shell = counted(known(even(), 200_000), NEVER).recovered();
     let request = asked(&mut shell).unwrap();
     assert!(request.estimated > Tokens::ZERO);
@@ -126,7 +127,7 @@ fn a_count_that_nobody_answered_is_asked_for_again_after_a_crash() {
     assert!(shell.facts("measured").is_empty(), "it came too late");
 }
 
-/// Another branch with that head, and a turn on it.
+/// Another branch with this head, and a turn on it.
 fn elsewhere(shell: &mut Shell, at: unisono_context::MessageId, turn: NewTurn) {
     let branch = "other".into();
     shell.feed(Input::Fork { branch, at }).unwrap();
@@ -137,7 +138,7 @@ fn elsewhere(shell: &mut Shell, at: unisono_context::MessageId, turn: NewTurn) {
 }
 
 #[test]
-fn a_count_that_comes_while_its_turn_compacts_is_kept_for_the_next_step() {
+fn a_count_during_a_compaction_is_kept_for_the_next_step() {
     let compacted = || {
         let mut shell = Shell::with(12);
         shell.accept(manual(7));
@@ -149,7 +150,7 @@ fn a_count_that_comes_while_its_turn_compacts_is_kept_for_the_next_step() {
     let request = asked(&mut shell).unwrap();
     let reported = (request.estimated.0 as f64 * even * 0.9) as u64;
     let before = shell.facts("compaction_planned").len();
-    // Another branch takes the summary back that both have: no count is needed to see that this
+    // Another branch reverts the summary that both have: without a count it is certain that this
     // context is too large now.
     let checkpoint = ids::checkpoint(turn_id(7), 1);
     let work = Work::Revert { checkpoint };
@@ -160,7 +161,7 @@ fn a_count_that_comes_while_its_turn_compacts_is_kept_for_the_next_step() {
     assert_eq!(shell.facts("measured").len(), 1);
     let turn = shell.state().turn(turn_id(0)).unwrap();
     assert_eq!(turn.accepted.calibrations[0].band, Ppm(10_000));
-    // An answer that comes again is none.
+    // A repeated answer is ignored.
     shell.feed(measured(&request, Some(7))).unwrap();
     assert_eq!(shell.facts("measured").len(), 1);
     let calibration = shell.dispatched()[0].calibration.clone().unwrap();
@@ -170,11 +171,11 @@ fn a_count_that_comes_while_its_turn_compacts_is_kept_for_the_next_step() {
 }
 
 #[test]
-fn a_count_that_comes_after_the_freeze_changes_nothing_that_an_attempt_is_told() {
+fn a_count_after_the_freeze_changes_no_assignment() {
     let before = known(even(), 200_000);
     let mut shell = counted(before.clone(), NEVER);
     let request = asked(&mut shell).unwrap();
-    // Another branch summarises what both have: this context surely fits now.
+    // Another branch summarises messages that both have: this context certainly fits now.
     elsewhere(&mut shell, message_id(12), manual(8));
     let assignment = shell.dispatched().remove(0);
     assert_eq!(shell.facts("frozen").len(), 1);

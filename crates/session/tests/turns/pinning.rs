@@ -19,7 +19,7 @@ fn pin_on(branch: &str, message: MessageId, pinned: bool) -> Input {
     }
 }
 
-/// The messages that the newest turn was frozen with.
+/// The messages of the newest turn's snapshot.
 fn frozen(shell: &Shell) -> Vec<u32> {
     let Some(Fact::Frozen { manifest, .. }) = shell.facts("frozen").pop() else {
         panic!("nothing was frozen");
@@ -29,7 +29,7 @@ fn frozen(shell: &Shell) -> Vec<u32> {
 }
 
 #[test]
-fn a_pin_is_recorded_once_and_taken_away_once() {
+fn a_pin_is_recorded_once_and_removed_once() {
     let mut shell = Shell::with(6);
     for pinned in [true, true, false, false] {
         shell.feed(pin(2, pinned)).unwrap();
@@ -40,7 +40,7 @@ fn a_pin_is_recorded_once_and_taken_away_once() {
 }
 
 #[test]
-fn what_is_not_on_the_branch_is_refused() {
+fn a_message_of_another_branch_is_refused() {
     let mut shell = Shell::with(6);
     let at = message_id(3);
     let branch = "short".into();
@@ -70,7 +70,7 @@ fn pins_hold_through_twenty_compactions_before_and_after_the_summary() {
         assert!(shown.contains(&2), "{n}: {shown:?}");
         assert_eq!(shown.contains(&4), n > 5, "{n}: {shown:?}");
         if n == 5 {
-            // Covered long since.
+            // Already replaced by a summary.
             shell.feed(pin(4, true)).unwrap();
         }
     }
@@ -81,7 +81,7 @@ fn pins_hold_through_twenty_compactions_before_and_after_the_summary() {
 }
 
 #[test]
-fn a_pin_changes_nothing_of_a_context_that_is_frozen() {
+fn a_pin_does_not_change_a_frozen_context() {
     let mut shell = Shell::with(12);
     shell.accept(compacting(0, team(agent("lead"), []), 60));
     let briefs = shell.dispatched();
@@ -97,7 +97,7 @@ fn a_pin_changes_nothing_of_a_context_that_is_frozen() {
 }
 
 #[test]
-fn an_imported_pin_is_there_and_stays_away_once_it_was_taken_away() {
+fn an_imported_pin_stays_removed_after_its_removal() {
     let call = NewMessage {
         parts: vec![Part::ToolCall {
             id: "c".into(),

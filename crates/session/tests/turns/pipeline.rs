@@ -1,5 +1,5 @@
-//! Stages that work one after the other on one context: what each is given, what a failure, a
-//! cancellation and a restart do in between.
+//! Stages of a pipeline on one context: their inputs, and the effects of a failure, a cancellation
+//! and a restart between them.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use unisono_session::Input;
 use unisono_session::agent::{Definition, OnFailure, Stage};
 use unisono_session::assignment::RunAssignment;
 use unisono_session::event::{Outcome, RunRole};
-use unisono_session::run::{Cause, Ending};
+use unisono_session::run::{Ending, RunCause};
 
 use crate::shell::*;
 
 const STAGES: [&str; 3] = ["outline", "draft", "review"];
 
-/// A turn of a lead with three stages, the last with a task of its own.
-fn begun(change: impl Fn(&mut Definition)) -> Shell {
+/// A turn of a lead with three stages, the last one with its own task.
+fn started_pipeline(change: impl Fn(&mut Definition)) -> Shell {
     let mut shell = Shell::with(2);
     let stages = STAGES.map(|name| {
         let mut stage = agent(name);
@@ -39,14 +39,14 @@ fn begun(change: impl Fn(&mut Definition)) -> Shell {
     shell
 }
 
-/// The one agent that was started.
+/// The only agent that was started.
 fn next(shell: &mut Shell) -> RunAssignment {
     let mut briefs = shell.dispatched();
     assert_eq!(briefs.len(), 1, "one at a time");
     briefs.remove(0)
 }
 
-/// What an agent was handed: of whom, for which task, and what.
+/// The results in an agent's assignment: agent, task and text.
 fn handed(assignment: &RunAssignment) -> Vec<String> {
     let each = assignment.results.iter().map(|result| {
         let text = match &*result.ending {
@@ -59,8 +59,8 @@ fn handed(assignment: &RunAssignment) -> Vec<String> {
     each.collect()
 }
 
-/// The texts of the results that the branch holds.
-fn told(shell: &Shell) -> Vec<String> {
+/// The texts of the results on the branch.
+fn result_texts(shell: &Shell) -> Vec<String> {
     let nodes = shell.state().tree().iter();
     let parts = nodes.flat_map(|node| node.message.parts.clone());
     let results = parts.filter_map(|part| match part {
@@ -71,8 +71,8 @@ fn told(shell: &Shell) -> Vec<String> {
 }
 
 #[test]
-fn each_stage_is_given_what_came_before_it_on_the_same_context() {
-    let mut shell = begun(|_| {});
+fn each_stage_gets_the_earlier_results_on_the_same_context() {
+    let mut shell = started_pipeline(|_| {});
     let outline = next(&mut shell);
     assert_eq!(outline.role, RunRole::Delegate { index: 0 });
     assert_eq!(handed(&outline), [""; 0]);
@@ -89,14 +89,17 @@ fn each_stage_is_given_what_came_before_it_on_the_same_context() {
     assert_eq!(&*review.task, "Look for mistakes.");
     let second = "draft (what is left to do?): a text";
     assert_eq!(handed(&review), [first, second]);
-    assert!(told(&shell).is_empty(), "the branch is told at the end");
+    assert!(
+        result_texts(&shell).is_empty(),
+        "the branch is told at the end"
+    );
     shell.finish(&review, "none");
 
     let lead = next(&mut shell);
     assert_eq!(lead.role, RunRole::Lead);
     let third = "review (Look for mistakes.): none";
     assert_eq!(handed(&lead), [first, second, third]);
-    assert_eq!(told(&shell), ["three parts", "a text", "none"]);
+    assert_eq!(result_texts(&shell), ["three parts", "a text", "none"]);
     for later in [&draft, &review, &lead] {
         let (one, other) = (outline.snapshot.as_ref(), later.snapshot.as_ref());
         assert!(Arc::ptr_eq(one.unwrap(), other.unwrap()), "one context");
@@ -107,40 +110,40 @@ fn each_stage_is_given_what_came_before_it_on_the_same_context() {
 }
 
 #[test]
-fn a_stage_that_fails_is_told_to_the_next_or_ends_the_turn() {
-    let mut shell = begun(|_| {});
+fn a_failed_stage_is_reported_to_the_next_or_ends_the_turn() {
+    let mut shell = started_pipeline(|_| {});
     let outline = next(&mut shell);
     shell.finish(&outline, "three parts");
     let draft = next(&mut shell);
-    shell.fail(&draft, Cause::BadInput);
+    shell.fail(&draft, RunCause::BadInput);
     let review = next(&mut shell);
     let missing = "draft (what is left to do?): [bad_input]";
     assert_eq!(handed(&review)[1], missing);
 
-    let mut shell = begun(|stage| stage.on_failure = OnFailure::Fail);
+    let mut shell = started_pipeline(|stage| stage.on_failure = OnFailure::Fail);
     let outline = next(&mut shell);
     shell.finish(&outline, "three parts");
     let draft = next(&mut shell);
-    shell.fail(&draft, Cause::BadInput);
+    shell.fail(&draft, RunCause::BadInput);
     let Outcome::Failed { code, reason } = shell.outcome(0) else {
         panic!("{}", shell.outcome(0));
     };
     assert_eq!(&**code, "delegate_failed");
     assert_eq!(
         &**reason,
-        "agent draft failed: bad_input: it went wrong; it was stage 2 of 3, and nothing came of \
-         review after it"
+        "agent draft failed: bad_input: it went wrong; it was stage 2 of 3; stages without a \
+         result: review"
     );
     assert_eq!(shell.facts("run_opened").len(), 2, "nobody else is asked");
     let failed = "[failed: bad_input: it went wrong]";
-    assert_eq!(told(&shell), ["three parts", failed, "[cancelled]"]);
+    assert_eq!(result_texts(&shell), ["three parts", failed, "[cancelled]"]);
 }
 
 #[test]
-fn a_stage_that_is_tried_again_holds_the_next_up() {
-    let mut shell = begun(|stage| stage.retries = 1);
+fn a_retried_stage_delays_the_next() {
+    let mut shell = started_pipeline(|stage| stage.retries = 1);
     let outline = next(&mut shell);
-    shell.fail(&outline, Cause::Timeout);
+    shell.fail(&outline, RunCause::Timeout);
     shell.now = shell.now.plus_ms(60_000);
     shell.feed(Input::Tick).unwrap();
     let again = next(&mut shell);
@@ -150,11 +153,11 @@ fn a_stage_that_is_tried_again_holds_the_next_up() {
 }
 
 #[test]
-fn a_restart_goes_on_with_the_stage_that_was_open() {
-    let mut shell = begun(|_| {}).recovered();
+fn a_restart_continues_with_the_open_stage() {
+    let mut shell = started_pipeline(|_| {}).recovered();
     let outline = next(&mut shell);
     shell.finish(&outline, "three parts");
-    // Before the second has begun, and while it is at work.
+    // Before the second has begun, and while it is active.
     let mut shell = shell.recovered();
     let draft = next(&mut shell);
     let mut shell = shell.recovered();
@@ -172,14 +175,17 @@ fn a_restart_goes_on_with_the_stage_that_was_open() {
 
 #[test]
 fn a_cancelled_pipeline_opens_no_further_stage() {
-    let mut shell = begun(|_| {});
+    let mut shell = started_pipeline(|_| {});
     let outline = next(&mut shell);
     shell.finish(&outline, "three parts");
     let draft = next(&mut shell);
     shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
     assert_eq!(shell.cancelled(), [draft.run]);
     assert_eq!(*shell.outcome(0), Outcome::Cancelled);
-    assert_eq!(told(&shell), ["three parts", "[cancelled]", "[cancelled]"]);
+    assert_eq!(
+        result_texts(&shell),
+        ["three parts", "[cancelled]", "[cancelled]"]
+    );
     assert!(shell.dispatched().is_empty());
 }
 
@@ -212,7 +218,7 @@ fn one_agent_may_have_two_stages() {
 }
 
 #[test]
-fn a_pipeline_is_part_of_what_a_definition_is_known_by() {
+fn a_pipeline_is_part_of_a_definitions_digest() {
     let with = |stages: &[(&str, Option<&str>)]| {
         let stages = stages.iter().map(|(agent, task)| Stage {
             agent: AgentId::new(*agent),

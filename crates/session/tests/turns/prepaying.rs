@@ -1,11 +1,10 @@
-//! What is paid for before a reply is recorded while its call goes on, and charged once whatever
-//! comes of it.
+//! A cost before a reply is recorded while its call is in progress, and charged exactly once.
 
 use unisono_context::{Cost, RunId, Tokens};
-use unisono_session::budget::{Amount, Ask, Caps, TurnCaps};
-use unisono_session::event::{Fact, Late};
+use unisono_session::budget::{Amount, Caps, ReservationRequest, TurnCaps};
+use unisono_session::event::{Fact, LateOutput};
 use unisono_session::machine::{AttemptEnd, CallEnd, NewTurn};
-use unisono_session::run::{Cause, Reply, Spent, Step, ToolCall, Usage};
+use unisono_session::run::{Reply, RunCause, Spent, Step, ToolCall, Usage};
 use unisono_session::usage::Ledger;
 use unisono_session::{Definition, Input};
 
@@ -19,10 +18,10 @@ fn used(tokens: u64) -> Usage {
 }
 
 fn amount(tokens: u64) -> Amount {
-    Amount::of(&used(tokens))
+    Amount::from_usage(&used(tokens))
 }
 
-/// A lead at work, in a turn that may use 10,000 tokens; a call of 1,000 is reserved.
+/// A lead in a turn with a budget of 10,000 tokens; a call of 1,000 is reserved.
 fn asking(lead: Definition) -> (Shell, RunId) {
     let mut shell = Shell::with(4);
     let turn_caps = Caps {
@@ -43,7 +42,7 @@ fn asking(lead: Definition) -> (Shell, RunId) {
 }
 
 fn reserve(shell: &mut Shell, run: RunId, attempt: u32) {
-    let ask = Ask {
+    let ask = ReservationRequest {
         call: 1,
         model: "fake/model".into(),
         tokens: Tokens(1_000),
@@ -54,7 +53,7 @@ fn reserve(shell: &mut Shell, run: RunId, attempt: u32) {
     shell.feed(Input::Reserve { run, attempt, ask }).unwrap();
 }
 
-/// What the session has spent, and what is reserved.
+/// The spent and the reserved amounts of the session.
 fn account(shell: &Shell) -> (Amount, Amount) {
     let account = shell.state().budget().session();
     (account.spent, account.open)
@@ -82,12 +81,12 @@ fn prepay(shell: &mut Shell, run: RunId, attempt: u32, tokens: u64) {
 }
 
 #[test]
-fn it_is_charged_at_once_and_the_rest_stays_reserved() {
+fn a_prepaid_cost_is_charged_at_once_and_the_rest_stays_reserved() {
     let (mut shell, run) = asking(agent("lead"));
     prepay(&mut shell, run, 1, 300);
     assert_eq!(account(&shell), (amount(300), amount(700)));
     assert_eq!(total(&shell), used(300));
-    // As a crash finds it: nobody will say what the call used that was under way.
+    // After a crash: the usage of the call in progress will never be known.
     let mut shell = shell.recovered();
     assert_eq!(account(&shell), (amount(1_000), Amount::ZERO));
     assert_eq!(total(&shell), used(300));
@@ -96,7 +95,7 @@ fn it_is_charged_at_once_and_the_rest_stays_reserved() {
 }
 
 #[test]
-fn a_reply_frees_what_is_left_and_the_ending_charges_nothing_twice() {
+fn a_reply_releases_the_rest_and_the_ending_charges_nothing_twice() {
     let (mut shell, run) = asking(agent("lead"));
     prepay(&mut shell, run, 1, 300);
     let reply = Reply {
@@ -125,7 +124,7 @@ fn a_reply_frees_what_is_left_and_the_ending_charges_nothing_twice() {
 }
 
 #[test]
-fn a_request_that_then_fails_costs_what_was_paid_before_it() {
+fn a_request_that_fails_later_keeps_its_prepaid_cost() {
     for (end, spent) in [(CallEnd::Unsent, 300), (CallEnd::Lost, 1_000)] {
         let (mut shell, run) = asking(agent("lead"));
         prepay(&mut shell, run, 1, 300);
@@ -138,7 +137,7 @@ fn a_request_that_then_fails_costs_what_was_paid_before_it() {
         };
         shell.feed(settled).unwrap();
         assert_eq!(account(&shell), (amount(spent), Amount::ZERO));
-        let end = AttemptEnd::failed(Cause::Rejected, "no");
+        let end = AttemptEnd::failed(RunCause::Rejected, "no");
         shell.feed(Input::RunEnded { run, attempt, end }).unwrap();
         assert_eq!(account(&shell).0, amount(spent));
         assert_eq!(total(&shell), used(300));
@@ -146,24 +145,24 @@ fn a_request_that_then_fails_costs_what_was_paid_before_it() {
 }
 
 #[test]
-fn a_run_that_is_cancelled_before_its_reply_keeps_what_was_paid() {
+fn a_run_cancelled_before_its_reply_keeps_its_prepaid_cost() {
     let (mut shell, run) = asking(agent("lead"));
     prepay(&mut shell, run, 1, 300);
     shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
-    // Nobody said what became of the request after it: it may have cost the rest.
+    // The result of the request after it is unknown: it may have cost the rest.
     assert_eq!(account(&shell), (amount(1_000), Amount::ZERO));
     assert_eq!(total(&shell), used(300));
 }
 
 #[test]
-fn what_a_cancelled_run_says_late_takes_the_place_of_its_worst_case() {
+fn the_late_usage_of_a_cancelled_run_replaces_its_worst_case() {
     let (mut shell, run) = asking(agent("lead"));
     shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
     prepay(&mut shell, run, 1, 300);
     assert_eq!(shell.facts("run_stepped").len(), 0);
     let [
         Fact::CameLate {
-            late: Late::Spent(_),
+            late: LateOutput::Spent(_),
             ..
         },
     ] = shell.facts("came_late")[..]
@@ -185,20 +184,20 @@ fn what_a_cancelled_run_says_late_takes_the_place_of_its_worst_case() {
 }
 
 #[test]
-fn an_attempt_that_is_over_says_nothing() {
+fn costs_of_an_ended_attempt_are_ignored() {
     let lead = Definition {
         retries: 1,
         ..agent("lead")
     };
     let (mut shell, run) = asking(lead);
     prepay(&mut shell, run, 1, 300);
-    let (attempt, end) = (1, AttemptEnd::failed(Cause::Unavailable, "gone"));
+    let (attempt, end) = (1, AttemptEnd::failed(RunCause::Unavailable, "gone"));
     shell.feed(Input::RunEnded { run, attempt, end }).unwrap();
     assert_eq!(account(&shell), (amount(1_000), Amount::ZERO));
     let before = shell.journal.len();
     prepay(&mut shell, run, 1, 300);
     assert_eq!(shell.journal.len(), before);
-    // The next one pays for itself, with a call of its own reserved.
+    // The next attempt pays for itself, with its own reserved call.
     reserve(&mut shell, run, 2);
     prepay(&mut shell, run, 2, 200);
     assert_eq!(account(&shell), (amount(1_200), amount(800)));
@@ -206,9 +205,9 @@ fn an_attempt_that_is_over_says_nothing() {
 }
 
 #[test]
-fn a_last_call_that_is_made_again_says_the_same() {
+fn a_repeated_last_call_has_the_same_reason() {
     let (mut shell, run) = asking(agent("lead"));
-    let ask = |call, tokens| Ask {
+    let ask = |call, tokens| ReservationRequest {
         call,
         model: "fake/model".into(),
         tokens: Tokens(tokens),
@@ -238,7 +237,7 @@ fn a_last_call_that_is_made_again_says_the_same() {
         .unwrap();
     let said = why(&shell).expect("it is the last one");
     assert!(said.1.contains("9000 left"), "{}", said.1);
-    // What was reserved for it is lost, so that less is left.
+    // Its reservation is charged as lost, so less is left.
     let mut shell = shell.recovered();
     assert_eq!(account(&shell), (amount(7_000), Amount::ZERO));
     let attempt = shell.dispatched()[0].attempt;

@@ -1,5 +1,5 @@
-//! A model writes anew what was made in place of a model's summary: once a turn, after a pause
-//! that failures double, and only where the context stays within its target.
+//! A model regenerates degraded summaries: once per turn, after a pause that failures double, and
+//! only if the context stays within its target.
 
 use unisono_context::Timestamp;
 use unisono_context::checkpoint::{Body, Kind, Writer};
@@ -25,7 +25,7 @@ fn degraded(tokens: u64, job: &CompactionJob) -> Written {
 }
 
 /// A turn whose context needs no compaction.
-fn asked(n: u64) -> NewTurn {
+fn fitting_turn(n: u64) -> NewTurn {
     compacting(n, team(agent("lead"), []), 500)
 }
 
@@ -46,12 +46,12 @@ fn fails(shell: &mut Shell, job: &CompactionJob) {
         turn,
         step,
         reason,
-        again,
+        is_retryable: again,
     };
     shell.feed(failed).unwrap();
 }
 
-/// A session whose first turn was compacted without the model that was to do it.
+/// A session whose first turn was compacted without its summariser.
 fn shell() -> Shell {
     let mut shell = Shell::with(12);
     shell.accept(compacting(0, team(agent("lead"), []), 120));
@@ -62,7 +62,7 @@ fn shell() -> Shell {
     shell
 }
 
-/// The step of the newest plan, if it was made for that turn.
+/// The step of the newest plan, if it belongs to this turn.
 fn planned(shell: &Shell, turn: u64) -> Option<&Step> {
     let plans = shell.facts("compaction_planned");
     plans.into_iter().rev().find_map(|fact| match fact {
@@ -72,9 +72,9 @@ fn planned(shell: &Shell, turn: u64) -> Option<&Step> {
 }
 
 #[test]
-fn a_later_turn_has_a_model_write_it_anew() {
+fn a_later_turn_regenerates_a_degraded_summary() {
     let mut shell = shell();
-    shell.accept(asked(1));
+    shell.accept(fitting_turn(1));
     let job = shell.job();
     let Step::Rewrite { cover, prior, cap } = &job.plan.step else {
         panic!("{}", job.plan);
@@ -114,7 +114,7 @@ fn a_later_turn_has_a_model_write_it_anew() {
     assert_eq!(active.len(), 1);
     assert_eq!(active[0].id, new.id);
 
-    shell.accept(asked(2));
+    shell.accept(fitting_turn(2));
     answered(&mut shell);
     assert!(planned(&shell, 2).is_none(), "it is as it should be");
 }
@@ -124,7 +124,7 @@ fn a_failed_repair_changes_nothing_and_doubles_the_pause() {
     let mut shell = shell();
     let mut turn = 1;
     for pause in [1, 2, 4] {
-        shell.accept(asked(turn));
+        shell.accept(fitting_turn(turn));
         let job = shell.job();
         assert!(matches!(job.plan.step, Step::Rewrite { .. }));
         fails(&mut shell, &job);
@@ -132,11 +132,11 @@ fn a_failed_repair_changes_nothing_and_doubles_the_pause() {
         assert_eq!(*shell.outcome(turn), Outcome::Answered, "the turn goes on");
 
         shell.now = shell.now.plus_ms(pause * MINUTE_MS - 1);
-        shell.accept(asked(turn + 1));
+        shell.accept(fitting_turn(turn + 1));
         answered(&mut shell);
         assert!(planned(&shell, turn + 1).is_none(), "{pause} min");
         shell.now = shell.now.plus_ms(1);
-        // What it waits for is in the journal.
+        // Its pause is in the journal.
         shell = shell.recovered();
         turn += 2;
     }
@@ -147,7 +147,7 @@ fn a_failed_repair_changes_nothing_and_doubles_the_pause() {
 }
 
 #[test]
-fn a_text_that_may_not_stand_there_is_a_failed_repair() {
+fn an_unacceptable_text_is_a_failed_repair() {
     let blank = |job: &CompactionJob| Written {
         body: Body::Summary(" ".into()),
         ..summary(5, &job.encodings)
@@ -164,7 +164,7 @@ fn a_text_that_may_not_stand_there_is_a_failed_repair() {
     ];
     for (row, expected) in rows.into_iter().enumerate() {
         let mut shell = shell();
-        shell.accept(asked(1));
+        shell.accept(fitting_turn(1));
         let job = shell.job();
         let made = [blank(&job), note(&job), long(&job)][row].clone();
         written(&mut shell, &job, made);
@@ -179,9 +179,9 @@ fn a_text_that_may_not_stand_there_is_a_failed_repair() {
 }
 
 #[test]
-fn a_repair_that_a_crash_cut_short_is_asked_for_again() {
+fn an_interrupted_repair_is_requested_again() {
     let mut shell = shell();
-    shell.accept(asked(1));
+    shell.accept(fitting_turn(1));
     let before = shell.job();
     let mut shell = shell.recovered();
     let job = shell.job();
@@ -195,10 +195,10 @@ fn a_repair_that_a_crash_cut_short_is_asked_for_again() {
 }
 
 #[test]
-fn nobody_is_asked_where_no_model_may_write_or_there_is_no_room() {
+fn no_repair_is_requested_without_a_summariser_or_headroom() {
     let none = Policy {
         quota: Some(ModelQuota::NONE),
-        ..asked(1).policy
+        ..fitting_turn(1).policy
     };
     let crowded = Policy {
         trigger: Some(unisono_context::policy::Trigger::Tokens(Tokens(100))),
@@ -207,7 +207,10 @@ fn nobody_is_asked_where_no_model_may_write_or_there_is_no_room() {
     };
     for policy in [none, crowded] {
         let mut shell = shell();
-        shell.accept(NewTurn { policy, ..asked(1) });
+        shell.accept(NewTurn {
+            policy,
+            ..fitting_turn(1)
+        });
         answered(&mut shell);
         let rewrites = matches!(planned(&shell, 1), Some(Step::Rewrite { .. }));
         assert!(!rewrites, "{policy:?}");
@@ -215,7 +218,7 @@ fn nobody_is_asked_where_no_model_may_write_or_there_is_no_room() {
 }
 
 #[test]
-fn what_a_summariser_used_is_recorded_also_when_its_turn_is_over() {
+fn the_usage_of_a_summariser_is_recorded_after_the_end_of_its_turn() {
     let mut shell = shell();
     let events = shell.journal.len();
     let used = Input::SummariserUsed {
@@ -229,7 +232,7 @@ fn what_a_summariser_used_is_recorded_also_when_its_turn_is_over() {
     let mut ledger = unisono_session::usage::Ledger::default();
     shell.journal.iter().for_each(|event| ledger.take(event));
     let rows: Vec<_> = ledger
-        .used()
+        .entries()
         .map(|(_, model, _)| model.to_owned())
         .collect();
     assert_eq!(rows, ["test/a"]);

@@ -1,5 +1,5 @@
-//! What a run needs besides the context is reserved before the context is planned: one that
-//! planning leaves alone takes its runs, and one that fits is answered (B5, S11).
+//! The needs of a run besides the context are reserved before the context is planned: a context
+//! that needs no compaction fits its runs, and one that fits is answered (B5, S11).
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use unisono_session::assignment::RunAssignment;
 use unisono_session::event::{DelegationLimits, Fact, Outcome, Work};
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::reserve::{Role as Told, role_text};
-use unisono_session::run::{Delegation, Step};
+use unisono_session::run::{DelegationStatus, Step};
 use unisono_session::{Input, Machine};
 
 use crate::rounds::{call, delegate, step};
 use crate::shell::*;
 
-/// As [`count`] has it.
+/// The same as [`count`].
 fn tokens(text: &str) -> u64 {
     text.len() as u64 / 4 + 1
 }
 
-/// What a model is told besides the context, its results aside.
+/// The texts in a prompt besides the context, without results.
 fn assignment_tokens(assignment: &RunAssignment) -> Tokens {
     let agent = &assignment.definition;
     let colleagues = assignment.colleagues.iter();
@@ -53,7 +53,7 @@ fn sized(name: &str, window: u64, persona: usize) -> Definition {
     agent
 }
 
-/// Messages of so many bytes each.
+/// Messages with these numbers of bytes.
 fn history(sizes: &[usize]) -> Import {
     let mut import = conversation(sizes.len() as u64);
     for ((_, message), size) in import.messages.iter_mut().zip(sizes) {
@@ -82,13 +82,13 @@ struct Case {
     tasks: Vec<Option<usize>>,
     history: Vec<usize>,
     results: u32,
-    more: More,
+    more: ExtraParts,
 }
 
-/// What else a turn has: bytes of its input, of the system text, of each message that is pinned (the
-/// oldest ones), and of the persona of each agent to choose from.
+/// Further parts of a turn: bytes of its input, of the system text, of each pinned message (the
+/// oldest ones), and of the persona of each available agent.
 #[derive(Clone, Debug, Default)]
-struct More {
+struct ExtraParts {
     input: usize,
     system: usize,
     pins: usize,
@@ -123,7 +123,7 @@ fn case() -> impl Strategy<Value = Case> {
         )
 }
 
-fn more() -> impl Strategy<Value = More> {
+fn more() -> impl Strategy<Value = ExtraParts> {
     (
         prop_oneof![Just(0usize), 0usize..2_000, 2_000usize..30_000],
         prop_oneof![Just(0usize), 0usize..6_000],
@@ -131,7 +131,7 @@ fn more() -> impl Strategy<Value = More> {
         proptest::collection::vec(0usize..2_000, 0..4),
         0u32..3,
     )
-        .prop_map(|(input, system, pins, available, rounds)| More {
+        .prop_map(|(input, system, pins, available, rounds)| ExtraParts {
             input,
             system,
             pins,
@@ -149,7 +149,7 @@ impl Case {
         import
     }
 
-    /// Tokens of what must stay, and of what the lead is told, at most.
+    /// The maximum number of tokens of the required part and of the lead's own texts.
     fn needed(&self) -> u64 {
         let pinned = self.history.iter().take(self.more.pins);
         let pinned: u64 = pinned.map(|bytes| *bytes as u64 / 4 + 4).sum();
@@ -199,7 +199,7 @@ fn taken(case: &Case, n: u64) -> NewTurn {
     }
 }
 
-/// What a turn ended with; none while it goes on.
+/// The failure of a turn; none while it continues.
 fn overflow(shell: &Shell) -> Option<String> {
     shell
         .journal
@@ -214,7 +214,7 @@ fn overflow(shell: &Shell) -> Option<String> {
         })
 }
 
-/// The lead gives a task to each agent that it may choose from, and each has room for it.
+/// The lead delegates to each available agent, and each has headroom for its task.
 fn takes_a_round(shell: &mut Shell, lead: &RunAssignment, round: u32) -> Result<(), TestCaseError> {
     let colleagues = lead.colleagues.iter();
     let calls: Vec<_> = colleagues
@@ -226,18 +226,22 @@ fn takes_a_round(shell: &mut Shell, lead: &RunAssignment, round: u32) -> Result<
     delegate(shell, lead, round, &calls);
     for child in shell.dispatched() {
         let needs = assignment_tokens(&child);
-        prop_assert!(needs <= child.room, "child: {needs} of {}", child.room);
+        prop_assert!(
+            needs <= child.headroom,
+            "child: {needs} of {}",
+            child.headroom
+        );
         shell.finish(&child, "looked");
     }
-    let told = shell.state().delegation(lead.run, round);
-    let Delegation::Ended(told) = told else {
+    let status = shell.state().delegation_status(lead.run, round);
+    let DelegationStatus::Ended(results) = status else {
         return Err(TestCaseError::fail("the round has not ended"));
     };
-    step(shell, lead, Step::Tools(told));
+    step(shell, lead, Step::Tools(results));
     Ok(())
 }
 
-/// Three turns, each answered, or too small for what must stay of it.
+/// Three turns, each answered, or too small for its required part.
 fn is_answered(case: &Case) -> Result<(), TestCaseError> {
     let mut shell = of(case.import());
     for n in 0..3 {
@@ -246,17 +250,17 @@ fn is_answered(case: &Case) -> Result<(), TestCaseError> {
         if let Some(reason) = overflow(&shell) {
             let usable = case.window - case.window / 6 - case.window / 20;
             let needs = case.needed();
-            // A tenth of the rest is more than the input and the least summary.
+            // A tenth of the rest is more than the input and the smallest summary.
             prop_assert!(usable < needs + 400, "{reason}");
             return Ok(());
         }
         for assignment in &briefs {
             let needs = assignment_tokens(assignment);
             prop_assert!(
-                needs <= assignment.room,
+                needs <= assignment.headroom,
                 "{}: {needs} of {}",
                 assignment.definition.id,
-                assignment.room
+                assignment.headroom
             );
             shell.finish(assignment, &"an answer ".repeat(case.history.len() * 4));
         }
@@ -264,9 +268,9 @@ fn is_answered(case: &Case) -> Result<(), TestCaseError> {
         for assignment in &lead {
             let needs = assignment_tokens(assignment);
             prop_assert!(
-                needs <= assignment.room,
+                needs <= assignment.headroom,
                 "lead: {needs} of {}",
-                assignment.room
+                assignment.headroom
             );
             for round in 1..=case.more.rounds {
                 takes_a_round(&mut shell, assignment, round)?;
@@ -290,7 +294,7 @@ proptest! {
 }
 
 #[test]
-fn a_context_just_under_usable_is_compacted_before_its_runs_lack_room() {
+fn a_context_just_below_usable_is_compacted_before_its_runs_lack_headroom() {
     let case = |bytes| Case {
         preset: Preset::Retention,
         window: 4_000,
@@ -298,15 +302,18 @@ fn a_context_just_under_usable_is_compacted_before_its_runs_lack_room() {
         tasks: Vec::new(),
         history: vec![bytes; 20],
         results: 10,
-        more: More::default(),
+        more: ExtraParts::default(),
     };
-    // 4,000 less 666 of output and 200 of safety; the lead is told about 400 tokens.
+    // 4,000 minus 666 of output and 200 of safety; the lead's own texts have about 400 tokens.
     let mut compacted = Vec::new();
     for bytes in (200..=700).step_by(10) {
         let mut shell = of(history(&[bytes; 20]));
         shell.accept(taken(&case(bytes), 0));
         let assignment = shell.dispatched().remove(0);
-        assert!(assignment_tokens(&assignment) <= assignment.room, "{bytes}");
+        assert!(
+            assignment_tokens(&assignment) <= assignment.headroom,
+            "{bytes}"
+        );
         let planned = shell.journal.iter();
         compacted.push(
             planned
@@ -319,7 +326,7 @@ fn a_context_just_under_usable_is_compacted_before_its_runs_lack_room() {
 }
 
 #[test]
-fn a_role_is_counted_once_however_many_turns_there_are() {
+fn a_role_is_counted_once_for_all_turns() {
     let case = Case {
         preset: Preset::Checkpoint,
         window: 20_000,
@@ -327,7 +334,7 @@ fn a_role_is_counted_once_however_many_turns_there_are() {
         tasks: vec![None, Some(100)],
         history: vec![100; 4],
         results: 10,
-        more: More::default(),
+        more: ExtraParts::default(),
     };
     let mut shell = Shell::with(4);
     for n in 0..3 {

@@ -1,4 +1,4 @@
-//! Taking a checkpoint back: refused with a reason, done once, and left alone afterwards.
+//! Reverting a checkpoint: refused with a reason, done once, and not compacted again afterwards.
 
 use unisono_context::budget::Limits;
 use unisono_context::checkpoint::NotActive;
@@ -25,7 +25,7 @@ fn refused(shell: &mut Shell, turn: NewTurn) -> NotActive {
     }
 }
 
-/// Answers a turn; gives what it was frozen as.
+/// Answers a turn; returns its snapshot id.
 fn answer(shell: &mut Shell, turn: NewTurn) -> SnapshotId {
     shell.accept(turn);
     let briefs = shell.dispatched();
@@ -36,7 +36,7 @@ fn answer(shell: &mut Shell, turn: NewTurn) -> SnapshotId {
     briefs[0].snapshot.as_ref().unwrap().id()
 }
 
-/// What the branch looks like now.
+/// The current snapshot id of the branch.
 fn now(shell: &Shell) -> SnapshotId {
     let state = shell.state();
     let view = state
@@ -47,7 +47,7 @@ fn now(shell: &Shell) -> SnapshotId {
 }
 
 #[test]
-fn a_revert_gives_the_context_back_and_the_next_turn_leaves_it_alone() {
+fn a_revert_restores_the_context_and_the_next_turn_does_not_compact_it() {
     let mut shell = Shell::with(12);
     shell.accept(manual(0));
     shell.prepare();
@@ -59,10 +59,10 @@ fn a_revert_gives_the_context_back_and_the_next_turn_leaves_it_alone() {
     assert!(before < after, "{before} {after}");
     let whole = now(&Shell::with(12));
     assert_eq!(now(&shell), whole);
-    // Far over its trigger of 60 tokens, far below what is usable.
+    // Far above its trigger of 60 tokens, far below the usable tokens.
     answer(&mut shell, compacting(2, team(agent("lead"), []), 60));
     assert_eq!(shell.facts("compaction_planned").len(), 1);
-    // A person may still compact; then all is as ever.
+    // A person may still compact; after that everything is as before.
     shell.accept(manual(3));
     shell.prepare();
     answer(&mut shell, compacting(4, team(agent("lead"), []), 40));
@@ -77,7 +77,7 @@ fn a_revert_gives_the_context_back_and_the_next_turn_leaves_it_alone() {
 }
 
 #[test]
-fn what_is_not_in_the_context_is_refused_with_the_reason() {
+fn an_inactive_checkpoint_is_refused_with_the_reason() {
     let mut shell = Shell::with(12);
     shell.accept(manual(0));
     shell.prepare();
@@ -114,7 +114,7 @@ fn what_is_not_in_the_context_is_refused_with_the_reason() {
 }
 
 #[test]
-fn what_would_not_fit_is_refused_with_the_numbers_and_nothing_changes() {
+fn a_revert_that_does_not_fit_is_refused_with_the_numbers() {
     let mut shell = Shell::with(40);
     shell.accept(manual(0));
     shell.prepare();
@@ -145,7 +145,7 @@ fn what_would_not_fit_is_refused_with_the_numbers_and_nothing_changes() {
 }
 
 #[test]
-fn a_revert_waits_for_the_turn_before_it_and_looks_again_then() {
+fn a_revert_waits_for_the_turn_before_it_and_checks_again() {
     let mut shell = Shell::with(12);
     shell.accept(manual(0));
     shell.prepare();
@@ -153,10 +153,10 @@ fn a_revert_waits_for_the_turn_before_it_and_looks_again_then() {
     let briefs = shell.dispatched();
     shell.accept(revert(2, 0));
     shell.prepare();
-    assert!(shell.state().ended(turn_id(2)).is_none(), "it waits");
+    assert!(shell.state().ended_turn(turn_id(2)).is_none(), "it waits");
     shell.finish(&briefs[0], "an answer");
     shell.prepare();
-    // Either the earlier turn compacted again, or not: it says which.
+    // The earlier turn may have compacted again: the outcome says which.
     match shell.outcome(2) {
         Outcome::Reverted { .. } => assert_eq!(shell.facts("compacted").len(), 1),
         Outcome::Failed { code, reason } => {
@@ -168,7 +168,7 @@ fn a_revert_waits_for_the_turn_before_it_and_looks_again_then() {
 }
 
 #[test]
-fn a_crash_between_a_revert_and_the_end_of_its_turn_is_no_second_revert() {
+fn a_crash_after_a_revert_does_not_repeat_it() {
     let mut shell = Shell::with(12);
     shell.accept(manual(0));
     shell.prepare();
@@ -186,7 +186,7 @@ fn a_crash_between_a_revert_and_the_end_of_its_turn_is_no_second_revert() {
 }
 
 #[test]
-fn an_imported_checkpoint_that_was_taken_back_stays_so() {
+fn an_imported_reverted_checkpoint_stays_reverted() {
     let mut shell = Shell::with(12);
     shell.accept(manual(0));
     shell.prepare();

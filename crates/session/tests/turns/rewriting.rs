@@ -1,4 +1,4 @@
-//! A checkpoint is written anew: by a summariser, or by a person.
+//! Regenerating a checkpoint by a summariser, and replacing it by a person's text.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use unisono_context::checkpoint::{Body, Kind, NotActive, Span, Writer};
 use unisono_context::compaction::Step;
 use unisono_context::tokens::{Count, Counts};
 use unisono_context::{Encoding, Ordinal};
-use unisono_session::event::{Outcome, Work, Writing};
+use unisono_session::event::{Outcome, SummaryOptions, Work};
 use unisono_session::machine::NewTurn;
 use unisono_session::{Fact, Input, Refusal, ids};
 
@@ -21,7 +21,7 @@ fn anew(n: u64, work: Work) -> NewTurn {
 
 fn regenerate(n: u64, of: u64) -> NewTurn {
     let checkpoint = ids::checkpoint(turn_id(of), 1);
-    let writing = Writing::with_instructions(Some("keep the figures"));
+    let writing = SummaryOptions::with_instructions(Some("keep the figures"));
     anew(
         n,
         Work::Regenerate {
@@ -74,7 +74,7 @@ fn failed(shell: &Shell, turn: u64) -> (&str, &str) {
 }
 
 #[test]
-fn a_summary_is_made_again_of_what_it_was_made_of() {
+fn a_regenerated_summary_reads_the_original_input() {
     let mut shell = compacted_twice();
     assert_eq!(active(&shell), [2]);
     shell.accept(regenerate(3, 2));
@@ -85,7 +85,7 @@ fn a_summary_is_made_again_of_what_it_was_made_of() {
     );
     let prior: Vec<u32> = job.prior.iter().map(|c| c.number).collect();
     assert_eq!(prior, [1]);
-    // The first one stands for all before the newest user message of then, number 11.
+    // The first one replaces everything before the newest user message of its time, number 11.
     let first = job.messages.first().map(|message| message.ordinal);
     assert_eq!(first, Some(Ordinal(11)));
     let Step::Summarise { cover, .. } = &job.plan.step else {
@@ -110,7 +110,7 @@ fn a_summary_is_made_again_of_what_it_was_made_of() {
 }
 
 #[test]
-fn a_summary_that_cannot_be_made_again_stays_as_it_is() {
+fn a_summary_that_cannot_be_regenerated_stays() {
     let mut shell = compacted_twice();
     shell.accept(regenerate(3, 2));
     let job = shell.job();
@@ -121,7 +121,7 @@ fn a_summary_that_cannot_be_made_again_stays_as_it_is() {
             turn,
             step,
             reason,
-            again: false,
+            is_retryable: false,
         })
         .unwrap();
     shell.prepare();
@@ -133,7 +133,7 @@ fn a_summary_that_cannot_be_made_again_stays_as_it_is() {
 }
 
 #[test]
-fn a_persons_text_stands_where_the_summary_stood() {
+fn a_persons_text_replaces_the_summary() {
     let mut shell = compacted_twice();
     let covers: Vec<Span> = shell
         .state()
@@ -156,7 +156,7 @@ fn a_persons_text_stands_where_the_summary_stood() {
     );
     assert_eq!(made.covers, covers);
     assert_eq!(made.body, Body::Summary("what matters, in my words".into()));
-    // Counted by its bytes where nobody counted it.
+    // Counted by its bytes if there is no count.
     assert!(made.counts.get(Encoding::Cl100kBase).is_some());
     assert_eq!(active(&shell), [3]);
     let outcome = shell.outcome(3).clone();
@@ -177,9 +177,9 @@ fn a_text_that_is_too_long_or_empty_or_for_another_checkpoint_is_refused() {
     for (n, (turn, reason)) in (3..).zip(rows) {
         shell.accept(turn);
         shell.prepare();
-        let (code, told) = failed(&shell, n);
+        let (code, text) = failed(&shell, n);
         assert_eq!(code, "edit_rejected");
-        assert!(told.contains(reason), "{told}");
+        assert!(text.contains(reason), "{text}");
     }
     assert_eq!(active(&shell), [2]);
     let superseded = shell.feed(Input::Accept(Box::new(edit(6, 0, "short", 9))));

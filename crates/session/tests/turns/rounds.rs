@@ -1,4 +1,4 @@
-//! Leads that give tasks to others, step by step.
+//! Leads that delegate, step by step.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use unisono_context::{AgentId, RunId};
 use unisono_session::agent::{Definition, Team};
 use unisono_session::assignment::RunAssignment;
 use unisono_session::machine::{DelegateCall, NewTurn};
-use unisono_session::run::{Delegation, Ending, Reply, Step, ToolCall};
+use unisono_session::run::{DelegationStatus, Ending, Reply, Step, ToolCall};
 use unisono_session::{Fact, Input};
 
 use crate::shell::*;
 
-/// A lead that may call these agents, at work.
-pub fn leading(available: impl IntoIterator<Item = Definition>) -> (Shell, RunAssignment) {
+/// A lead that may call these agents, in progress.
+pub fn started_lead(available: impl IntoIterator<Item = Definition>) -> (Shell, RunAssignment) {
     let team = team(agent("lead"), []);
     started(turn(0, with(team, available)))
 }
@@ -44,7 +44,7 @@ pub fn call(agent: &str, task: &str) -> DelegateCall {
     }
 }
 
-/// The reply with the calls, and the calls themselves.
+/// The reply with the calls, and the delegation.
 pub fn delegate(shell: &mut Shell, assignment: &RunAssignment, round: u32, calls: &[DelegateCall]) {
     let reply = Reply {
         text: format!("round {round}").into(),
@@ -79,10 +79,10 @@ pub fn step(shell: &mut Shell, assignment: &RunAssignment, step: Step) {
         .unwrap();
 }
 
-/// What the calls came back with.
+/// The results of the calls.
 pub fn results(shell: &Shell, run: RunId, round: u32) -> Vec<(String, bool)> {
-    match shell.state().delegation(run, round) {
-        Delegation::Ended(results) => results
+    match shell.state().delegation_status(run, round) {
+        DelegationStatus::Ended(results) => results
             .iter()
             .map(|result| (result.content.to_string(), result.is_error))
             .collect(),
@@ -90,7 +90,7 @@ pub fn results(shell: &Shell, run: RunId, round: u32) -> Vec<(String, bool)> {
     }
 }
 
-/// The newest messages of the branch, a line for each part.
+/// The newest messages of the branch, one line per part.
 pub fn shown(shell: &Shell, messages: usize) -> Vec<String> {
     let tree = shell.state().tree();
     let nodes: Vec<_> = tree.iter().collect();

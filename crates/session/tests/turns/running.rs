@@ -1,12 +1,12 @@
-//! Fan-out, results, retries, cancellation and what a restart does to them: T4 to T7.
+//! Fan-out, results, retries, cancellation, and the effects of a restart on them: T4 to T7.
 
 use unisono_context::Timestamp;
 use unisono_context::message::Part;
 use unisono_session::agent::{ContextMode, Definition, OnFailure};
 use unisono_session::assignment::RunAssignment;
-use unisono_session::event::{Late, Outcome};
+use unisono_session::event::{LateOutput, Outcome};
 use unisono_session::machine::AttemptEnd;
-use unisono_session::run::{Cause, Ending, Reply, Step, Usage};
+use unisono_session::run::{Ending, Reply, RunCause, Step, Usage};
 use unisono_session::{Effect, Fact, Input, Outbox};
 
 use crate::shell::*;
@@ -18,8 +18,8 @@ fn fan_out(agents: usize) -> Shell {
     shell
 }
 
-/// The texts of the results that the branch holds.
-fn delivered(shell: &Shell) -> Vec<String> {
+/// The texts of the results on the branch.
+fn result_texts(shell: &Shell) -> Vec<String> {
     let nodes = shell.state().tree().iter();
     let parts = nodes.flat_map(|node| node.message.parts.clone());
     let results = parts.filter_map(|part| match part {
@@ -46,31 +46,31 @@ fn results_come_in_the_order_of_the_fan_out() {
         shell.finish(&briefs[index], &format!("result {index}"));
     }
     let lead = shell.dispatched().remove(0);
-    assert_eq!(delivered(&shell), ["result 0", "result 1", "result 2"]);
-    let told = lead.results.iter().map(|result| match &*result.ending {
+    assert_eq!(result_texts(&shell), ["result 0", "result 1", "result 2"]);
+    let results = lead.results.iter().map(|result| match &*result.ending {
         Ending::Finished { text, .. } => text.to_string(),
         other => panic!("{other:?}"),
     });
-    assert!(told.eq(delivered(&shell)));
+    assert!(results.eq(result_texts(&shell)));
     shell.finish(&lead, "the answer");
     assert_eq!(*shell.outcome(0), Outcome::Answered);
-    let answer = shell.state().ended(turn_id(0)).unwrap().answer;
+    let answer = shell.state().ended_turn(turn_id(0)).unwrap().answer;
     assert_eq!(answer, shell.state().tree().head("main"));
 }
 
 #[test]
-fn an_end_gathers_until_nobody_is_left_who_is_waited_for_with_it() {
+fn an_end_is_batched_until_no_awaited_sibling_is_left() {
     let mut shell = fan_out(3);
     let briefs = shell.dispatched();
     let gathers = |shell: &mut Shell, assignment: &RunAssignment, end: AttemptEnd| {
         let (run, attempt) = (assignment.run, assignment.attempt);
         let ended = Input::RunEnded { run, attempt, end };
         let reaction = shell.machine.handle(ended, shell.now).unwrap();
-        let gathers = reaction.gathers(shell.state());
+        let gathers = reaction.can_be_batched(shell.state());
         shell.absorb(reaction);
         gathers
     };
-    let failed = || AttemptEnd::failed(Cause::BadInput, "it went wrong");
+    let failed = || AttemptEnd::failed(RunCause::BadInput, "it went wrong");
     assert!(gathers(&mut shell, &briefs[0], failed()));
     assert!(!gathers(&mut shell, &briefs[0], failed()), "late: no event");
     assert!(gathers(&mut shell, &briefs[1], failed()));
@@ -83,7 +83,7 @@ fn an_end_gathers_until_nobody_is_left_who_is_waited_for_with_it() {
 }
 
 #[test]
-fn a_delegate_that_fails_ends_the_turn_only_where_it_is_to() {
+fn a_failed_delegate_ends_the_turn_only_if_its_definition_says_so() {
     for (on_failure, goes_on) in [(OnFailure::Continue, true), (OnFailure::Fail, false)] {
         let mut shell = Shell::with(2);
         let first = Definition {
@@ -92,13 +92,13 @@ fn a_delegate_that_fails_ends_the_turn_only_where_it_is_to() {
         };
         shell.accept(turn(0, team(agent("lead"), [first, agent("second")])));
         let briefs = shell.dispatched();
-        shell.fail(&briefs[0], Cause::BadInput);
+        shell.fail(&briefs[0], RunCause::BadInput);
         if goes_on {
             shell.finish(&briefs[1], "result");
             let lead = shell.dispatched().remove(0);
             assert_eq!(lead.results.len(), 2, "the lead is told of it");
             assert_eq!(
-                delivered(&shell),
+                result_texts(&shell),
                 ["[failed: bad_input: it went wrong]", "result"]
             );
         } else {
@@ -112,12 +112,12 @@ fn a_delegate_that_fails_ends_the_turn_only_where_it_is_to() {
 fn a_lead_that_fails_ends_the_turn() {
     let mut shell = fan_out(0);
     let lead = shell.dispatched().remove(0);
-    shell.fail(&lead, Cause::Model);
+    shell.fail(&lead, RunCause::Model);
     failed_with(&shell, "lead_failed");
 }
 
 #[test]
-fn another_attempt_waits_and_an_early_tick_asks_again() {
+fn another_attempt_waits_and_an_early_tick_requests_a_new_wake() {
     let mut shell = Shell::with(2);
     let lead = Definition {
         retries: 1,
@@ -141,7 +141,7 @@ fn another_attempt_waits_and_an_early_tick_asks_again() {
         1,
         "a named step is recorded once"
     );
-    shell.fail(&first, Cause::Panic);
+    shell.fail(&first, RunCause::Panic);
     let [Effect::Wake(at)] = shell.waiting[..] else {
         panic!("{:?}", shell.waiting);
     };
@@ -158,12 +158,12 @@ fn another_attempt_waits_and_an_early_tick_asks_again() {
         shell.state().turn(turn_id(0)).is_some(),
         "a late answer changes nothing"
     );
-    shell.fail(&second, Cause::Panic);
+    shell.fail(&second, RunCause::Panic);
     failed_with(&shell, "lead_failed");
 }
 
 #[test]
-fn an_input_its_context_and_its_runs_can_go_to_the_disk_at_once() {
+fn an_input_its_context_and_its_runs_can_be_written_together() {
     let mut shell = Shell::with(2);
     let mut next = Input::Accept(Box::new(turn(0, team(agent("lead"), []))));
     let mut computed = 0;
@@ -174,18 +174,21 @@ fn an_input_its_context_and_its_runs_can_go_to_the_disk_at_once() {
             [Effect::Render(request)] => render(request),
             _ => break reaction,
         };
-        assert!(reaction.computes(), "{reaction:?}");
+        assert!(reaction.starts_computation(), "{reaction:?}");
         computed += 1;
     };
     assert_eq!(computed, 2, "counted and rendered");
     assert!(matches!(opened.effects[..], [Effect::Dispatch(_)]));
-    assert!(!opened.computes(), "what starts a run waits for nothing");
+    assert!(
+        !opened.starts_computation(),
+        "what starts a run waits for nothing"
+    );
 }
 
 #[test]
-fn a_provider_that_is_left_alone_is_waited_for() {
+fn a_provider_in_a_cool_down_is_awaited() {
     let minutes = |n: u64| n * 60_000;
-    // What is to be waited, how long an attempt may take, and what is waited before the backoff.
+    // The requested wait, the time limit of an attempt, and the wait before the backoff.
     for (wait_ms, timeout_ms, waited) in [
         (Some(7_000), minutes(1), 7_000),
         (Some(minutes(5)), minutes(1), minutes(1)),
@@ -201,7 +204,7 @@ fn a_provider_that_is_left_alone_is_waited_for() {
         shell.accept(turn(0, team(lead, [])));
         let first = shell.dispatched().remove(0);
         let end = AttemptEnd::Failed {
-            cause: Cause::Unavailable,
+            cause: RunCause::Unavailable,
             reason: "the circuit is open".into(),
             wait_ms,
         };
@@ -219,26 +222,26 @@ fn a_provider_that_is_left_alone_is_waited_for() {
 
 #[test]
 fn each_cause_has_its_policy_and_every_run_ends_in_a_recorded_state() {
-    // Whether an attempt that failed so is followed by another one, after a pause.
+    // Whether an attempt with this failure is followed by another one, after a pause.
     let table = [
-        (Cause::Panic, true),
-        (Cause::Timeout, true),
-        (Cause::Stuck, true),
-        (Cause::Exit, true),
-        (Cause::BadOutput, true),
-        (Cause::Model, true),
-        (Cause::Busy, true),
-        (Cause::Unavailable, true),
-        (Cause::Spawn, false),
-        (Cause::BadInput, false),
-        (Cause::SnapshotMismatch, false),
-        (Cause::Rejected, false),
-        (Cause::Overflow, false),
-        (Cause::Refused, false),
-        (Cause::Budget, false),
+        (RunCause::Panic, true),
+        (RunCause::Timeout, true),
+        (RunCause::Stuck, true),
+        (RunCause::Exit, true),
+        (RunCause::BadOutput, true),
+        (RunCause::Model, true),
+        (RunCause::Busy, true),
+        (RunCause::Unavailable, true),
+        (RunCause::Spawn, false),
+        (RunCause::BadInput, false),
+        (RunCause::SnapshotMismatch, false),
+        (RunCause::Rejected, false),
+        (RunCause::Overflow, false),
+        (RunCause::Refused, false),
+        (RunCause::Budget, false),
     ];
     assert!(
-        Cause::ALL
+        RunCause::ALL
             .iter()
             .all(|of| table.iter().any(|row| row.0 == *of))
     );
@@ -297,7 +300,7 @@ fn a_clock_set_back_neither_stops_nor_stalls_a_run() {
     };
     shell.accept(turn(0, team(lead, [])));
     let first = shell.dispatched().remove(0);
-    shell.fail(&first, Cause::Panic);
+    shell.fail(&first, RunCause::Panic);
     shell.now = shell.now.plus_ms(-3_600_000);
     shell.feed(Input::Tick).unwrap();
     assert_eq!(
@@ -308,30 +311,30 @@ fn a_clock_set_back_neither_stops_nor_stalls_a_run() {
 }
 
 #[test]
-fn cancelling_ends_every_run_and_tells_its_worker() {
+fn cancelling_ends_every_run_and_notifies_its_worker() {
     let mut shell = fan_out(3);
     let briefs = shell.dispatched();
     shell.finish(&briefs[1], "result 1");
     shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
     assert_eq!(*shell.outcome(0), Outcome::Cancelled);
-    let mut told = shell.cancelled();
-    told.sort();
+    let mut cancelled = shell.cancelled();
+    cancelled.sort();
     let mut open = [briefs[0].run, briefs[2].run];
     open.sort();
-    assert_eq!(told, open);
+    assert_eq!(cancelled, open);
     assert_eq!(shell.facts("run_ended").len(), 3);
     assert_eq!(
-        delivered(&shell),
+        result_texts(&shell),
         ["[cancelled]", "result 1", "[cancelled]"]
     );
 }
 
 #[test]
-fn what_comes_late_of_a_cancelled_run_is_kept_once_and_delivered_to_nobody() {
+fn late_output_of_a_cancelled_run_is_kept_once_and_not_delivered() {
     let mut shell = fan_out(2);
     let briefs = shell.dispatched();
     shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
-    let before = delivered(&shell);
+    let before = result_texts(&shell);
     let (run, attempt) = (briefs[0].run, briefs[0].attempt);
     let reply = Reply {
         text: "nearly there".into(),
@@ -346,18 +349,18 @@ fn what_comes_late_of_a_cancelled_run_is_kept_once_and_delivered_to_nobody() {
     shell.feed(step(Step::Tools(Vec::new()))).unwrap();
     for _ in 0..2 {
         shell.finish(&briefs[0], "late");
-        shell.fail(&briefs[1], Cause::Timeout);
+        shell.fail(&briefs[1], RunCause::Timeout);
         shell.finish(&briefs[1], "later than its end");
     }
     let late = shell.facts("came_late");
     let of = |late| Fact::CameLate { run, attempt, late };
-    let answer = Late::Answer {
+    let answer = LateOutput::Answer {
         text: "late".into(),
         partial: None,
         usage: Usage::default(),
     };
-    assert_eq!(late, [&of(Late::Reply(reply)), &of(answer)]);
-    assert_eq!(delivered(&shell), before);
+    assert_eq!(late, [&of(LateOutput::Reply(reply)), &of(answer)]);
+    assert_eq!(result_texts(&shell), before);
     assert_eq!(*shell.outcome(0), Outcome::Cancelled);
     assert_eq!(shell.facts("run_ended").len(), 2);
     let shell = shell.recovered();
@@ -376,13 +379,13 @@ fn a_fan_out_cancelled_while_it_is_opened_leaves_no_call_unanswered() {
     shell.journal.truncate(opened + 1);
     let mut shell = shell.recovered();
     shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
-    assert_eq!(delivered(&shell), ["[cancelled]"; 3]);
+    assert_eq!(result_texts(&shell), ["[cancelled]"; 3]);
     shell.accept(turn(1, team(agent("lead"), [agent("a")])));
     assert_eq!(shell.dispatched().len(), 1);
 }
 
 #[test]
-fn a_prompt_that_was_not_rendered_fails_the_turn_once() {
+fn a_missing_prompt_fails_the_turn_once() {
     let mut shell = fan_out(3);
     while let Some(effect) = shell.waiting.pop() {
         let input = match effect {
@@ -463,7 +466,7 @@ fn a_snapshot_that_cannot_be_rebuilt_fails_its_turn_and_no_other() {
 }
 
 #[test]
-fn a_thousand_delegates_are_fine() {
+fn a_thousand_delegates_are_supported() {
     let mut shell = fan_out(1_000);
     let briefs: Vec<RunAssignment> = shell.dispatched();
     assert_eq!(briefs.len(), 1_000);
@@ -475,11 +478,11 @@ fn a_thousand_delegates_are_fine() {
     shell.finish(&lead, "the answer");
     let shell = shell.recovered();
     assert_eq!(*shell.outcome(0), Outcome::Answered);
-    assert_eq!(delivered(&shell).len(), 1_000);
+    assert_eq!(result_texts(&shell).len(), 1_000);
 }
 
 #[test]
-fn the_outbox_holds_back_what_needs_its_intent_on_disk() {
+fn the_outbox_holds_effects_until_their_intent_is_durable() {
     let mut shell = fan_out(2);
     shell.prepare();
     let (first, second) = match &shell.waiting[..] {

@@ -1,4 +1,4 @@
-//! A session's own settings: recorded once, kept through a restart, brought with a conversation.
+//! A session's overrides: recorded once, kept through a restart, imported with a conversation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn settings(pairs: Pairs<'_>) -> Settings {
 }
 
 #[test]
-fn what_changes_is_recorded_as_all_that_is_set_then() {
+fn a_change_is_recorded_with_all_overrides() {
     const PRESET: &str = "compaction.preset";
     const LEAD: &str = "turn.lead";
     let mut shell = Shell::with(2);
@@ -59,7 +59,7 @@ fn what_changes_is_recorded_as_all_that_is_set_then() {
 }
 
 #[test]
-fn a_step_of_a_turn_has_those_that_the_turn_began_with() {
+fn a_step_has_the_overrides_of_the_start_of_its_turn() {
     let mut shell = Shell::with(12);
     shell
         .feed(set(&[("compaction.prompt", Some("code"))]))
@@ -74,7 +74,7 @@ fn a_step_of_a_turn_has_those_that_the_turn_began_with() {
 }
 
 #[test]
-fn a_conversation_brings_its_settings_once_and_a_crash_behind_the_first_event_loses_none() {
+fn imported_overrides_are_recorded_once_even_after_a_crash() {
     let own = settings(&[("compaction.notice", "off")]);
     let import = Import {
         settings: own.clone(),
@@ -89,7 +89,7 @@ fn a_conversation_brings_its_settings_once_and_a_crash_behind_the_first_event_lo
         again.handle(Input::Import(import.clone()), NOW).unwrap();
         assert_eq!(**again.state().settings(), own, "{kept} events were kept");
     }
-    // What was set since stays.
+    // Later changes stay.
     whole
         .handle(set(&[("compaction.notice", None)]), NOW)
         .unwrap();

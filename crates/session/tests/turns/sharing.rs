@@ -1,4 +1,4 @@
-//! A copy of a session's state, to look at it.
+//! A copy of a session's state for inspection.
 
 use unisono_context::Timestamp;
 use unisono_session::{Event, Fact};
@@ -6,7 +6,7 @@ use unisono_session::{Event, Fact};
 use crate::shell::*;
 
 #[test]
-fn a_copy_shares_what_was_said_until_one_of_the_two_is_changed() {
+fn a_copy_shares_the_history_until_one_side_changes() {
     let mut shell = Shell::with(50);
     let before = shell.state().clone();
     assert!(std::ptr::eq(before.tree(), shell.state().tree()));

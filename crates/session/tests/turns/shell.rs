@@ -1,4 +1,4 @@
-//! A shell that does at once, and rightly, whatever a test does not want to do itself.
+//! A shell that immediately and correctly does everything that a test does not do itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,28 +14,28 @@ use unisono_context::{
     AgentId, Encoding, MessageId, Ppm, RunId, SessionId, Timestamp, Tokens, TurnId,
 };
 use unisono_session::agent::{
-    Assignment, ContextMode, Definition, Kind, OnFailure, PrefixMode, Team,
+    AgentKind, Assignment, ContextMode, Definition, OnFailure, PrefixMode, Team,
 };
 use unisono_session::assignment::{CompactionJob, RunAssignment};
-use unisono_session::event::{Outcome, Work, Writing};
+use unisono_session::event::{Outcome, SummaryOptions, Work};
 use unisono_session::machine::{
     AttemptEnd, Counted, Import, NewTurn, Reaction, StepResult, Written,
 };
 use unisono_session::measure::MeasureRequest;
 use unisono_session::pending_effects::{CountRequest, RenderRequest};
-use unisono_session::run::{Cause, Usage};
+use unisono_session::run::{RunCause, Usage};
 use unisono_session::{Effect, Event, Fact, Input, Machine, Refusal, State};
 
 pub struct Shell {
     pub machine: Machine,
     pub journal: Vec<Event>,
     pub now: Timestamp,
-    /// Effects nobody carried out yet.
+    /// Effects that are not carried out yet.
     pub waiting: Vec<Effect>,
 }
 
 impl Shell {
-    /// A session whose `main` has that many messages of about ten tokens each.
+    /// A session whose `main` has this number of messages of about ten tokens each.
     pub fn with(messages: u64) -> Shell {
         let mut shell = Shell {
             machine: Machine::new(),
@@ -80,7 +80,7 @@ impl Shell {
         }
     }
 
-    /// Takes out the agents that were to be started, in order.
+    /// Takes the agents to start, in order.
     pub fn dispatched(&mut self) -> Vec<RunAssignment> {
         self.prepare();
         let mut briefs = Vec::new();
@@ -93,7 +93,7 @@ impl Shell {
         briefs
     }
 
-    /// Takes out the compaction step that was asked for.
+    /// Takes the compaction step to carry out.
     pub fn job(&mut self) -> CompactionJob {
         loop {
             let at = self.waiting.iter().position(is_preparation).expect("a job");
@@ -115,7 +115,7 @@ impl Shell {
         self.end(assignment, end);
     }
 
-    pub fn fail(&mut self, assignment: &RunAssignment, cause: Cause) {
+    pub fn fail(&mut self, assignment: &RunAssignment, cause: RunCause) {
         self.end(assignment, AttemptEnd::failed(cause, "it went wrong"));
     }
 
@@ -124,7 +124,7 @@ impl Shell {
         self.feed(Input::RunEnded { run, attempt, end }).unwrap();
     }
 
-    /// The session as it comes back from its journal, with nothing under way.
+    /// The session recovered from its journal, with nothing in progress.
     pub fn recovered(self) -> Shell {
         let (machine, reaction) = Machine::recover(&self.journal, self.now).unwrap();
         let mut shell = Shell {
@@ -137,7 +137,11 @@ impl Shell {
     }
 
     pub fn outcome(&self, turn: u64) -> &Outcome {
-        &self.state().ended(turn_id(turn)).expect("it ended").outcome
+        &self
+            .state()
+            .ended_turn(turn_id(turn))
+            .expect("it ended")
+            .outcome
     }
 
     pub fn facts(&self, name: &str) -> Vec<&Fact> {
@@ -161,7 +165,7 @@ fn is_preparation(effect: &Effect) -> bool {
     )
 }
 
-/// What the provider counts.
+/// The provider's count.
 pub fn measured(request: &MeasureRequest, reported: Option<u64>) -> Input {
     Input::Measured {
         turn: request.turn,
@@ -273,7 +277,7 @@ pub fn agent(name: &str) -> Definition {
         id: AgentId::new(name),
         description: "an agent".into(),
         instructions: "work".into(),
-        kind: Kind::Llm,
+        kind: AgentKind::Llm,
         model: "fake/model".into(),
         limits: Limits {
             window: Tokens(2_000),
@@ -315,7 +319,7 @@ pub fn input(n: u64) -> NewMessage {
     NewMessage::text(id, Role::User, "what is left to do?", Timestamp(0))
 }
 
-/// A turn on `main` without any compaction.
+/// A turn on `main` without compaction.
 pub fn turn(n: u64, team: Team) -> NewTurn {
     NewTurn {
         id: turn_id(n),
@@ -338,7 +342,7 @@ pub fn turn(n: u64, team: Team) -> NewTurn {
     }
 }
 
-/// The same, compacting above that many tokens.
+/// The same with a trigger of this number of tokens.
 pub fn compacting(n: u64, team: Team, tokens: u64) -> NewTurn {
     NewTurn {
         policy: Policy {
@@ -350,12 +354,12 @@ pub fn compacting(n: u64, team: Team, tokens: u64) -> NewTurn {
     }
 }
 
-/// A compaction of `main` on request.
+/// A requested compaction of `main`.
 pub fn manual(n: u64) -> NewTurn {
     NewTurn {
         work: Work::Compact {
             keep: None,
-            writing: Writing::with_instructions(Some("keep the names")),
+            writing: SummaryOptions::with_instructions(Some("keep the names")),
         },
         ..compacting(n, team(agent("lead"), []), 10_000)
     }

@@ -1,4 +1,4 @@
-//! Topics end where they should, once, and stay ended.
+//! Topics end at the right message, once, and stay ended.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use unisono_session::{Fact, Input, Refusal};
 use crate::shell::*;
 
 const MINUTE_MS: i64 = 60_000;
-/// Nothing but a phrase and a person ends a topic.
+/// Only a phrase and a person end a topic.
 const QUIET: Ends = Ends {
     silence_ms: None,
     over: None,
@@ -38,7 +38,7 @@ fn tiered(n: u64, text: &str, at: Timestamp, ends: Ends) -> NewTurn {
     }
 }
 
-/// One turn after the other, each answered in a word.
+/// One turn, answered with one word.
 fn say(shell: &mut Shell, n: u64, text: &str, at: Timestamp, ends: Ends) {
     shell.now = at;
     shell.accept(tiered(n, text, at, ends));
@@ -46,7 +46,7 @@ fn say(shell: &mut Shell, n: u64, text: &str, at: Timestamp, ends: Ends) {
     shell.finish(&briefs[0], "well");
 }
 
-/// First and last message of each topic of a branch, and what ended it.
+/// The first and last message of each topic of a branch, and the reason of its end.
 fn topics(shell: &Shell, branch: &str) -> Vec<(u32, u32, Option<EndedBy>)> {
     let state = shell.state();
     let head = state.tree().head(branch).unwrap();
@@ -107,8 +107,8 @@ fn silence_is_more_than_thirty_minutes() {
 }
 
 #[test]
-fn the_message_that_makes_it_too_large_opens_the_next() {
-    // The window of 2,000 leaves 1,400, of which the topic has half and ends over 420.
+fn the_message_that_makes_a_topic_too_large_opens_the_next() {
+    // The window of 2,000 leaves 1,400, of which the topic has half and ends above 420.
     let mut shell = Shell::with(0);
     let ends = Ends {
         silence_ms: None,
@@ -123,7 +123,7 @@ fn the_message_that_makes_it_too_large_opens_the_next() {
 }
 
 #[test]
-fn a_message_alone_is_never_sealed() {
+fn a_single_message_is_never_sealed() {
     let mut shell = Shell::with(1);
     let branch: Arc<str> = "main".into();
     let seal = || Input::Seal {
@@ -138,7 +138,7 @@ fn a_message_alone_is_never_sealed() {
     assert_eq!(topics(&shell, "main"), [(1, 3, None)], "one came before");
     shell.feed(seal()).unwrap();
     let again = shell.feed(seal()).unwrap_err();
-    insta::assert_snapshot!(again, @r#"branch "main" has no topic to seal: its last one is sealed, and nothing was said since"#);
+    insta::assert_snapshot!(again, @r#"branch "main" has no topic to seal: its last topic is sealed, and no message followed"#);
     let unknown = shell.feed(Input::Seal {
         branch: "side".into(),
     });
@@ -146,7 +146,7 @@ fn a_message_alone_is_never_sealed() {
 }
 
 #[test]
-fn a_branch_at_work_is_not_sealed() {
+fn a_busy_branch_is_not_sealed() {
     let mut shell = Shell::with(4);
     shell.accept(tiered(0, "hello", shell.now, QUIET));
     let branch: Arc<str> = "main".into();
@@ -157,7 +157,7 @@ fn a_branch_at_work_is_not_sealed() {
 }
 
 #[test]
-fn a_fork_before_an_end_knows_nothing_of_it_and_one_behind_does() {
+fn a_fork_after_a_topic_end_keeps_it_and_one_before_does_not() {
     let mut shell = Shell::with(0);
     say(&mut shell, 0, "hello", Timestamp(1_000), QUIET);
     say(&mut shell, 1, "new topic: tea", Timestamp(1_000), QUIET);
@@ -174,7 +174,7 @@ fn a_fork_before_an_end_knows_nothing_of_it_and_one_behind_does() {
     assert_eq!(topics(&shell, "before"), [(1, 2, None)]);
     let ended = Some(EndedBy::Phrase);
     assert_eq!(topics(&shell, "behind"), [(1, 2, ended), (3, 3, None)]);
-    // Sealed by hand on one branch, the other one's topic goes on.
+    // Sealed on one branch; the other branch's topic continues.
     let branch = "before".into();
     shell.feed(Input::Seal { branch }).unwrap();
     assert_eq!(topics(&shell, "before"), [(1, 2, Some(EndedBy::Person))]);
@@ -191,7 +191,7 @@ fn ends_survive_a_restart_and_are_decided_once() {
     assert_eq!(before, [(1, 2, Some(EndedBy::Phrase)), (3, 6, None)]);
     let mut shell = shell.recovered();
     assert_eq!(topics(&shell, "main"), before);
-    // With other rules what was decided stays.
+    // With other rules the decided ends stay.
     let strict = Ends {
         silence_ms: Some(0),
         over: None,
@@ -213,7 +213,7 @@ fn ends_survive_a_restart_and_are_decided_once() {
 }
 
 #[test]
-fn other_presets_decide_nothing() {
+fn other_presets_decide_no_topic_ends() {
     let mut shell = Shell::with(4);
     shell.accept(turn(0, team(agent("lead"), [])));
     let briefs = shell.dispatched();

@@ -3,18 +3,21 @@
 use std::sync::Arc;
 
 use unisono_session::agent::{
-    A2a, Acp, Command, ContextMode, Definition, Http, Kind, OnFailure, PrefixMode, Stage, ToolKind,
+    A2a, Acp, AgentKind, Command, ContextMode, Definition, Http, OnFailure, PrefixMode, Stage,
+    ToolKind,
 };
 use unisono_session::budget::{Amount, Caps, Grant, Reservation, TurnCaps};
 use unisono_session::event::{
     AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, HookAnswer, HookPlace,
-    HookPoint, ImportNotes, Late, OpenedRun, Outcome, RequestKey, RunRole, Unwritten, Work,
-    Writing,
+    HookPoint, ImportNotes, LateOutput, OpenedRun, Outcome, RequestKey, RunRole, SummaryFallback,
+    SummaryOptions, Work,
 };
-use unisono_session::run::calls::{Approval, CallPlace, Decision, Output, PlannedCall};
-use unisono_session::run::{Cause, Ending, Spent, Step};
-use unisono_session::tool::{ApprovalRule, Contract, HookEvent, HookRule, Rules, Unanswered};
-use unisono_session::usage::{Asker, Deleted, Ledger, Used};
+use unisono_session::run::calls::{Approval, CallDecision, CallOutput, CallPlace, PlannedCall};
+use unisono_session::run::{Ending, RunCause, Spent, Step};
+use unisono_session::tool::{
+    ApprovalRule, Contract, HookEvent, HookFailurePolicy, HookRule, ToolRules,
+};
+use unisono_session::usage::{DeletedUsage, Ledger, UsageEntry, UsageSource};
 
 use super::layout::{Fields, Layout, layout, put_optional, unknown};
 use crate::error::Fault;
@@ -86,8 +89,8 @@ layout! {
         4 Regenerate { checkpoint, writing },
         5 Edit { checkpoint, text, counts },
     }
-    struct Writing { instructions, summariser, unwritten }
-    codes Unwritten { 0 Leave, 1 Retry, 2 Extractive }
+    struct SummaryOptions { instructions, summariser, unwritten }
+    codes SummaryFallback { 0 Leave, 1 Retry, 2 Extractive }
     enum Outcome {
         0 Answered,
         1 Compacted { before, after },
@@ -107,7 +110,7 @@ layout! {
         max_concurrent, context, prefix, on_failure, delegates, tags, output_schema,
         temperature_milli, cache_warm; pipeline
     }
-    enum Kind {
+    enum AgentKind {
         0 Llm, 1 Command(command), 2 Custom(name), 3 Http(http), 4 Pipeline, 5 A2a(remote),
         6 Acp(program),
     }
@@ -135,13 +138,13 @@ layout! {
         5 Summarised { replaced, text },
     }
     struct Spent { usage; fallback }
-    enum Late { 0 Reply(reply), 1 Answer { text, partial, usage }, 2 Spent(spent) }
+    enum LateOutput { 0 Reply(reply), 1 Answer { text, partial, usage }, 2 Spent(spent) }
     enum Ending {
         0 Finished { text, partial, usage, duration_ms; calls },
         1 Failed { cause, reason, duration_ms },
         2 Cancelled,
     }
-    codes Cause {
+    codes RunCause {
         0 Panic, 1 Timeout, 2 Spawn, 3 Exit, 4 BadOutput, 5 Model, 6 Busy, 7 BadInput,
         8 SnapshotMismatch, 9 Unavailable, 10 Rejected, 11 Overflow, 12 Refused, 13 Budget, 14 Stuck
     }
@@ -150,12 +153,12 @@ layout! {
 // Tools.
 layout! {
     codes Contract { 0 Pure, 1 Idempotent, 2 AtMostOnce }
-    struct Rules { contracts, approvals, approval_timeout_ms; hooks }
+    struct ToolRules { contracts, approvals, approval_timeout_ms; hooks }
     struct HookRule { name, events, tools, on_failure }
     codes HookEvent {
         0 TurnAccepted, 1 BeforeCompaction, 2 AfterCompaction, 3 BeforeToolCall, 4 TurnEnded,
     }
-    codes Unanswered { 0 Ignore, 1 Deny }
+    codes HookFailurePolicy { 0 Ignore, 1 Deny }
     struct HookPlace { point, rule }
     enum HookPoint { 0 Turn { turn, event, step }, 1 Call(place) }
     struct HookAnswer { ; denied, instructions, failed }
@@ -163,8 +166,8 @@ layout! {
     struct CallPlace { run, round, index }
     struct PlannedCall { call_id, tool, arguments, contract; approval, hooks }
     struct Approval { rule, until }
-    struct Output { content, is_error }
-    enum Decision {
+    struct CallOutput { content, is_error }
+    enum CallDecision {
         0 Approved,
         1 Denied { reason },
         2 Expired,
@@ -181,15 +184,15 @@ layout! {
     struct TurnCaps { session, turn, run, agents; limit_ms }
     struct Reservation { call, amount, keep, wrap_up }
     struct Grant { session, period, base, used, ceiling }
-    struct Deleted { sessions, ledger }
-    enum Asker { 0 Agent(agent), 1 Summaries }
-    struct Used { jobs, usage }
+    struct DeletedUsage { sessions, ledger }
+    enum UsageSource { 0 Agent(agent), 1 Summaries }
+    struct UsageEntry { jobs, usage }
 }
 
 /// Only the usage of models is encoded; the ledger is rebuilt from it.
 impl Layout for Ledger {
     fn put(&self, to: &mut Vec<u8>) -> Result<(), String> {
-        let rows = self.used();
+        let rows = self.entries();
         (rows.len() as u64).put(to)?;
         for (asker, model, used) in rows {
             asker.put(to)?;
@@ -200,7 +203,7 @@ impl Layout for Ledger {
     }
 
     fn take(from: &mut &[u8]) -> Result<Self, Fault> {
-        let rows = Vec::<((Asker, Arc<str>), Used)>::take(from)?;
+        let rows = Vec::<((UsageSource, Arc<str>), UsageEntry)>::take(from)?;
         let rows = rows.into_iter();
         Ok(rows
             .map(|((asker, model), used)| (asker, model, used))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unisono_context::Tokens;
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_session::Definition;
-use unisono_session::agent::{Kind, Team};
+use unisono_session::agent::{AgentKind, Team};
 
 /// The format of the lead's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Bounds {
     /// offline model only quotes.
     pub fn can_be_kept_by(&self, lead: &Definition) -> bool {
         let provider = lead.model.split('/').next();
-        self.shape == Shape::Own || (lead.kind == Kind::Llm && provider != Some(EXTRACTIVE))
+        self.shape == Shape::Own || (lead.kind == AgentKind::Llm && provider != Some(EXTRACTIVE))
     }
 
     /// Applies the limits to the lead of a team.

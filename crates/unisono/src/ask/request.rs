@@ -6,7 +6,7 @@ use unisono_api::compaction::{
 use unisono_api::turn::{NewTurn, Settings, TurnRequest};
 use unisono_context::compaction::ContextPart;
 use unisono_context::policy::Keep;
-use unisono_session::event::{Unwritten, Writing};
+use unisono_session::event::{SummaryFallback, SummaryOptions};
 
 use super::{Ask, What};
 
@@ -66,7 +66,7 @@ impl Ask {
         let (keep, writing) = match &self.work {
             What::Compact(keep, writing) => (*keep, writing.clone()),
             What::CompactPart(_, writing) => (None, writing.clone()),
-            _ => (None, Writing::default()),
+            _ => (None, SummaryOptions::default()),
         };
         let part = match self.work {
             What::CompactPart(part, _) => Some(part),
@@ -107,10 +107,10 @@ impl Ask {
     }
 }
 
-const fn on_failure(unwritten: Unwritten) -> OnFailure {
+const fn on_failure(unwritten: SummaryFallback) -> OnFailure {
     match unwritten {
-        Unwritten::Leave => OnFailure::Leave,
-        Unwritten::Retry => OnFailure::Retry,
-        Unwritten::Extractive => OnFailure::Extractive,
+        SummaryFallback::Leave => OnFailure::Leave,
+        SummaryFallback::Retry => OnFailure::Retry,
+        SummaryFallback::Extractive => OnFailure::Extractive,
     }
 }

@@ -7,11 +7,11 @@ use unisono_context::AgentId;
 use unisono_context::call::Choice;
 use unisono_context::snapshot::ToolSpec;
 use unisono_model::catalogue::EXTRACTIVE;
-use unisono_runtime::mcp::{self, Offer};
-use unisono_runtime::{Reach, tools};
-use unisono_session::agent::{Kind, Team};
+use unisono_runtime::mcp::{self, ToolOffer};
+use unisono_runtime::{RecallScope, tools};
+use unisono_session::agent::{AgentKind, Team};
 use unisono_session::machine::NewTurn;
-use unisono_session::tool::{Rules, allows};
+use unisono_session::tool::{ToolRules, allows};
 
 use super::Ask;
 use unisono_config::setup::Setup;
@@ -24,7 +24,7 @@ pub fn servers_of(team: &Team) -> BTreeSet<&str> {
 }
 
 /// The tools of the program that a team may call.
-pub(crate) fn offered_to(team: &Team, offers: Vec<Offer>) -> impl Iterator<Item = Offer> {
+pub(crate) fn offered_to(team: &Team, offers: Vec<ToolOffer>) -> impl Iterator<Item = ToolOffer> {
     let offers = offers.into_iter();
     offers.filter(|offer| {
         let mut agents = team.definitions();
@@ -36,7 +36,7 @@ pub(crate) fn offered_to(team: &Team, offers: Vec<Offer>) -> impl Iterator<Item 
 /// tools.
 pub fn tools_of<'o>(
     team: &Team,
-    reach: Reach,
+    reach: RecallScope,
     offered: impl IntoIterator<Item = &'o ToolSpec>,
 ) -> Vec<ToolSpec> {
     let given = |name: &str| team.definitions().any(|agent| allows(&agent.tools, name));
@@ -86,9 +86,13 @@ pub(crate) fn lend(ask: &Ask, turn: &mut NewTurn) -> Result<(), ClientToolsRefus
         });
     }
     let calls = match turn.team.lead.kind {
-        Kind::Llm => &*turn.team.lead.model != EXTRACTIVE,
-        Kind::Custom(_) => true,
-        Kind::Command(_) | Kind::Http(_) | Kind::A2a(_) | Kind::Acp(_) | Kind::Pipeline => false,
+        AgentKind::Llm => &*turn.team.lead.model != EXTRACTIVE,
+        AgentKind::Custom(_) => true,
+        AgentKind::Command(_)
+        | AgentKind::Http(_)
+        | AgentKind::A2a(_)
+        | AgentKind::Acp(_)
+        | AgentKind::Pipeline => false,
     };
     if ask.client_options.choice != Choice::Free && !calls {
         return Err(ClientToolsRefused::Callless(agent.clone()));
@@ -100,13 +104,13 @@ pub(crate) fn lend(ask: &Ask, turn: &mut NewTurn) -> Result<(), ClientToolsRefus
 
 /// The contracts and approval rules for a team's calls of server tools: the rules of the
 /// configuration for every agent come first.
-pub fn rules_of(setup: &Setup, team: &Team, offers: &[Offer]) -> Rules {
+pub fn rules_of(setup: &Setup, team: &Team, offers: &[ToolOffer]) -> ToolRules {
     let approvals = &setup.loaded.config.approvals;
     let own = team.definitions().map(|agent| &agent.id);
     let own: BTreeSet<_> = own.collect();
     let own = own.into_iter().flat_map(|id| setup.roster.approvals(id));
-    let contract = |offer: &Offer| (offer.spec.name.clone(), offer.contract);
-    Rules {
+    let contract = |offer: &ToolOffer| (offer.spec.name.clone(), offer.contract);
+    ToolRules {
         contracts: offers.iter().map(contract).collect(),
         approvals: setup
             .loaded
@@ -122,9 +126,9 @@ pub fn rules_of(setup: &Setup, team: &Team, offers: &[Offer]) -> Rules {
 }
 
 /// The rules of a turn whose agents call no tools of servers.
-pub(super) fn hooks_alone(setup: &Setup) -> Rules {
-    Rules {
+pub(super) fn hooks_alone(setup: &Setup) -> ToolRules {
+    ToolRules {
         hooks: setup.loaded.hooks.rules.clone(),
-        ..Rules::default()
+        ..ToolRules::default()
     }
 }

@@ -285,7 +285,7 @@ impl RevertEstimate {
                 .unwrap_or_default()
         };
         let before = effective(state.view(head, false)).tokens;
-        let (all, altered) = state.without(head, checkpoint);
+        let (all, altered) = state.without_checkpoint(head, checkpoint);
         let view = View::new(state.tree(), &all, &altered, state.pinned(), head, false);
         Ok(RevertEstimate {
             before,

@@ -8,9 +8,9 @@ use unisono_config::agents::answers_alone;
 use unisono_context::checkpoint::{Body, Checkpoint, Writer};
 use unisono_context::compaction::{PERSON, Step};
 use unisono_context::{RunId, SessionId, TurnId};
-use unisono_session::budget::Left;
+use unisono_session::budget::BudgetStatus;
 use unisono_session::event::{HookPoint, Outcome};
-use unisono_session::run::calls::{CallPlace, Output, Waiting};
+use unisono_session::run::calls::{CallOutput, CallPlace, WaitingCall};
 use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
 
@@ -34,7 +34,7 @@ pub(super) struct TurnFold {
     /// Whether a step of it kept fewer messages than requested.
     tightened: bool,
     /// The state of its budgets and its session's at its end.
-    budgets: Vec<Left>,
+    budgets: Vec<BudgetStatus>,
 }
 
 /// The change of an event.
@@ -79,7 +79,7 @@ impl TurnFold {
 
     /// Whether the turn has ended.
     pub(super) fn has_ended(&self) -> bool {
-        self.state.ended(self.turn).is_some()
+        self.state.ended_turn(self.turn).is_some()
     }
 
     /// The current state of the turn.
@@ -97,7 +97,7 @@ impl TurnFold {
 
     /// The end of the turn, from its final value.
     pub(super) fn end(&self, turn: Turn) -> TurnEnd {
-        let ended = self.state.ended(self.turn);
+        let ended = self.state.ended_turn(self.turn);
         let amounts = match ended.map(|ended| &ended.outcome) {
             Some(Outcome::Compacted { before, after } | Outcome::Reverted { before, after }) => {
                 Some((before.0, after.0))
@@ -254,14 +254,14 @@ impl TurnFold {
             .filter(|run| run.turn == self.turn)?;
         let call = run.calls(place.round)?.calls.get(place.index as usize)?;
         Some(TurnEvent::ToolStarted {
-            call: self.state.id_of_call(place)?.to_string(),
+            call: self.state.call_id(place)?.to_string(),
             run: place.run.to_string(),
             tool: call.planned.tool.to_string(),
             arguments: serde_json::from_str(&call.planned.arguments).unwrap_or_default(),
         })
     }
 
-    fn tool_ended(&self, place: CallPlace, output: &Output) -> Option<TurnEvent> {
+    fn tool_ended(&self, place: CallPlace, output: &CallOutput) -> Option<TurnEvent> {
         self.state
             .run(place.run)
             .filter(|run| run.turn == self.turn)?;
@@ -271,14 +271,14 @@ impl TurnFold {
             end -= 1;
         }
         Some(TurnEvent::ToolEnded {
-            call: self.state.id_of_call(place)?.to_string(),
+            call: self.state.call_id(place)?.to_string(),
             run: place.run.to_string(),
             content: content[..end].to_owned(),
             is_error: output.is_error,
         })
     }
 
-    fn waiting_at(&self, place: CallPlace) -> Option<Waiting> {
+    fn waiting_at(&self, place: CallPlace) -> Option<WaitingCall> {
         let mut all = self.state.waiting_calls();
         all.find(|waiting| waiting.turn == self.turn && waiting.place == place)
     }
@@ -371,14 +371,14 @@ impl TurnFold {
             return None;
         };
         let view = self.state.view(manifest.head, true)?;
-        let budgets = self.state.kept_budgets(turn, &view)?;
+        let budgets = self.state.required_budgets(turn, &view)?;
         let budget = budgets.iter().next()?;
         let active = view.active().iter();
         let notes = active.filter(|c| c.body == Body::Tombstone).count();
         let spans = manifest.spans.iter();
         Some(FrozenContext {
             snapshot: snapshot.to_string(),
-            agents: self.state.sharing(turn) as u64,
+            agents: self.state.sharing_agents(turn) as u64,
             tokens: view.effective(budget)?.tokens.0,
             usable_tokens: budget.usable.0,
             messages: spans.map(|span| u64::from(span.len())).sum(),

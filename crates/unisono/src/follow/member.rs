@@ -181,7 +181,7 @@ impl Status {
     fn at(run: &Run) -> Status {
         match run.ending.as_deref() {
             Some(ending) => Status::Ended(ending.clone()),
-            None if run.awaited() > 0 => Status::Delegating,
+            None if run.awaited_children() > 0 => Status::Delegating,
             None => Status::Running {
                 attempt: run.attempt,
             },

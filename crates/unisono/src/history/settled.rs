@@ -2,7 +2,7 @@
 
 use unisono_context::Timestamp;
 use unisono_session::Trace;
-use unisono_session::trace::{Status, TurnTrace};
+use unisono_session::trace::{RunStatus, TurnTrace};
 
 /// The time after the end of a turn in which an answer of a cancelled attempt may still arrive, in
 /// milliseconds: longer than the timeout of any call.
@@ -24,5 +24,5 @@ fn is(trace: &Trace, turn: &TurnTrace, now: Option<Timestamp>) -> bool {
     let is_over = now.is_some_and(|now| now.ms_since(end.at) > LATE_MS);
     // The end of an answered run has its usage; a late answer may change that of other runs.
     let mut runs = turn.runs.iter().filter_map(|run| trace.run(*run));
-    is_over || runs.all(|run| matches!(run.status(), Status::Done | Status::Partial))
+    is_over || runs.all(|run| matches!(run.status(), RunStatus::Done | RunStatus::Partial))
 }

@@ -57,7 +57,7 @@ impl Folds {
         known.retain(|session, _| there.contains(session));
         let used = known
             .iter()
-            .filter(|(_, fold)| fold.ledger.used().len() > 0);
+            .filter(|(_, fold)| fold.ledger.entries().len() > 0);
         Ok(used.map(|(id, fold)| (*id, fold.clone())).collect())
     }
 

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use unisono_context::SessionId;
 use unisono_context::digest::Hasher;
 use unisono_session::State;
-use unisono_session::agent::Kind;
+use unisono_session::agent::AgentKind;
 use unisono_store::{Announcement, Beat, Cluster, Member, SessionInfo};
 
 use super::Local;
@@ -209,7 +209,7 @@ impl Local {
         let mut teams = state.open_turns().map(|turn| &turn.team);
         teams.find_map(|team| {
             let unknown = team.definitions().find_map(|agent| match &agent.kind {
-                Kind::Custom(kind) => self
+                AgentKind::Custom(kind) => self
                     .extensions
                     .kinds()
                     .all(|known| *known != **kind)

@@ -30,7 +30,7 @@ pub(super) fn of_settings(current: &Current, calibrations: &Calibrations) -> Opt
         compaction_queue: number(bounds.compaction_queue),
         countings: number(bounds.countings),
         passivate_after: Duration::from_secs(bounds.passivate_after_seconds),
-        resident: unisono_runtime::Bounds {
+        resident: unisono_runtime::ResidenceBounds {
             sessions: number(bounds.sessions_in_memory),
             bytes: bounds.session_bytes_in_memory,
         },

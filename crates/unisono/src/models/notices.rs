@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use jiff::civil::Date;
 use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::{EXTRACTIVE, Entry};
-use unisono_session::agent::{Kind, Team};
+use unisono_session::agent::{AgentKind, Team};
 
 use unisono_config::settings::Loaded;
 use unisono_config::setup::Setup;
@@ -70,7 +70,9 @@ pub fn today() -> Date {
 /// The notices about the models that a turn of that team may use: those of its agents, their
 /// fallbacks, and the summarisers of its lead. Each model is named once.
 pub fn of_team(setup: &Setup, team: &Team, learnt: &Calibrations, today: Date) -> Vec<Notice> {
-    let asks = team.definitions().filter(|agent| agent.kind == Kind::Llm);
+    let asks = team
+        .definitions()
+        .filter(|agent| agent.kind == AgentKind::Llm);
     let mut names: BTreeSet<String> = asks.map(|agent| agent.model.to_string()).collect();
     if !names.is_empty() {
         names.extend(others(&setup.loaded, &team.lead.model));
@@ -81,7 +83,7 @@ pub fn of_team(setup: &Setup, team: &Team, learnt: &Calibrations, today: Date) -
 /// The same for all models that this configuration can use.
 pub fn of_setup(setup: &Setup, learnt: &Calibrations, today: Date) -> Vec<Notice> {
     let agents = setup.roster.iter().map(|agent| &agent.definition);
-    let asks = agents.filter(|agent| agent.kind == Kind::Llm);
+    let asks = agents.filter(|agent| agent.kind == AgentKind::Llm);
     let mut names: BTreeSet<String> = asks.map(|agent| agent.model.to_string()).collect();
     names.insert(setup.loaded.default_model.clone());
     for lead in names.clone() {

@@ -11,7 +11,7 @@ use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::Entry;
 use unisono_model::client::Client;
 use unisono_model::provider;
-use unisono_session::agent::{Kind, Team};
+use unisono_session::agent::{AgentKind, Team};
 
 use unisono_config::setup::Setup;
 
@@ -36,7 +36,9 @@ impl Servers {
         learnt: &Calibrations,
         warmth: &CacheWarmth,
     ) {
-        let asks = team.definitions().filter(|agent| agent.kind == Kind::Llm);
+        let asks = team
+            .definitions()
+            .filter(|agent| agent.kind == AgentKind::Llm);
         let names: BTreeSet<&Arc<str>> = asks.map(|agent| &agent.model).collect();
         for name in &names {
             if let Some(slots) = slots_of(setup, name) {

@@ -16,7 +16,7 @@ use unisono_context::call::{Reply, Stop, Usage};
 use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
 use unisono_session::agent::Definition;
 use unisono_session::event::{OpenedRun, Outcome, RunRole, Work};
-use unisono_session::run::calls::{CallPlace, Output, PlannedCall};
+use unisono_session::run::calls::{CallOutput, CallPlace, PlannedCall};
 use unisono_session::run::{Ending, Spent, Step};
 use unisono_session::{Event, Fact};
 
@@ -291,7 +291,7 @@ impl Spans {
         &mut self,
         session: SessionId,
         call: &CallPlace,
-        output: &Output,
+        output: &CallOutput,
         at: Timestamp,
     ) -> Vec<SpanData> {
         let Some(run) = self.runs.get_mut(&call.run) else {

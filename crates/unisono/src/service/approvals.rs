@@ -10,7 +10,7 @@ use unisono_api::service::{self, Approvals};
 use unisono_api::{Code, Page};
 use unisono_context::{CallId, SessionId, Timestamp};
 use unisono_runtime::clock;
-use unisono_session::run::calls::{CallPlace, Decision, Waiting};
+use unisono_session::run::calls::{CallDecision, CallPlace, WaitingCall};
 use unisono_session::{Event, Input, Machine, State};
 
 use super::{cursor, id};
@@ -27,7 +27,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(waiting: &Waiting) -> Place {
+    fn of(waiting: &WaitingCall) -> Place {
         Place {
             asked_at: waiting.call.asked_at,
             call: waiting.place,
@@ -89,7 +89,7 @@ impl Approvals for Local {
 
 impl Local {
     /// The waiting calls with their sessions, in the order of their positions.
-    async fn waiting(&self, session: Option<&str>) -> Result<Vec<(SessionId, Waiting)>, Error> {
+    async fn waiting(&self, session: Option<&str>) -> Result<Vec<(SessionId, WaitingCall)>, Error> {
         let ids = match session {
             Some(text) => vec![id("session", text)?],
             None => self.unfinished().await?,
@@ -147,13 +147,13 @@ impl Local {
     }
 
     /// Decides the waiting call of any session.
-    async fn decide_call(&self, call: CallId, decision: Decision) -> Result<Decided, Error> {
+    async fn decide_call(&self, call: CallId, decision: CallDecision) -> Result<Decided, Error> {
         let mut before = self.recent_decisions().has(call);
         for session in self.unfinished().await? {
             let view = self.recovered(session).await?;
             let look = move |state: &State| {
                 let found = state.waiting_calls().find(|waiting| waiting.id == call);
-                (found, state.was_decided(call))
+                (found, state.is_decided(call))
             };
             let (found, decided) = view.inspect(look).await?;
             before |= decided;

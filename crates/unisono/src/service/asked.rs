@@ -10,7 +10,7 @@ use unisono_context::message::Part;
 use unisono_context::policy::Keep;
 use unisono_context::{CheckpointId, Ordinal, Tokens, TurnId, checkpoint};
 use unisono_session::State;
-use unisono_session::event::{Unwritten, Writing};
+use unisono_session::event::{SummaryFallback, SummaryOptions};
 use unisono_store::Journal;
 
 use super::id;
@@ -150,15 +150,15 @@ fn writing(
     instructions: Option<String>,
     summariser: Option<String>,
     on_failure: OnFailure,
-) -> Writing {
-    Writing {
+) -> SummaryOptions {
+    SummaryOptions {
         summariser: summariser.map(Into::into),
         unwritten: match on_failure {
-            OnFailure::Retry => Unwritten::Retry,
-            OnFailure::Extractive => Unwritten::Extractive,
-            OnFailure::Leave => Unwritten::Leave,
+            OnFailure::Retry => SummaryFallback::Retry,
+            OnFailure::Extractive => SummaryFallback::Extractive,
+            OnFailure::Leave => SummaryFallback::Leave,
         },
-        ..Writing::with_instructions(instructions)
+        ..SummaryOptions::with_instructions(instructions)
     }
 }
 
@@ -206,7 +206,7 @@ async fn edited(session: &impl Inspect, number: &str, text: String) -> Result<As
 ///
 /// # Errors
 /// The session has no such checkpoint, or cannot be opened.
-async fn anew(session: &impl Inspect, number: &str, writing: Writing) -> Result<Ask, Error> {
+async fn anew(session: &impl Inspect, number: &str, writing: SummaryOptions) -> Result<Ask, Error> {
     let found = numbered(session, number).await?;
     Ok(Ask::regenerate(found.id, writing))
 }
@@ -230,7 +230,7 @@ async fn again(
     let found = trace.as_ref().and_then(|trace| trace.turn(turn));
     let accepted = found.map(|found| &found.accepted.1);
     let before = accepted.and_then(|accepted| accepted.work.writing());
-    let writing = Writing {
+    let writing = SummaryOptions {
         instructions: before.and_then(|before| before.instructions.clone()),
         ..writing(None, new.summariser.clone(), new.on_failure)
     };

@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 use async_trait::async_trait;
 use unisono_api::service::{self, Usage};
-use unisono_api::usage::{Deleted as DeletedUsage, Row, SessionUsage, Usage as All};
+use unisono_api::usage::{Deleted, Row, SessionUsage, Usage as All};
 use unisono_api::{Page, PageQuery};
 use unisono_context::SessionId;
-use unisono_session::usage::{Asker, Deleted};
+use unisono_session::usage::{DeletedUsage, UsageSource};
 
 use super::{cursor, id};
 use crate::Local;
@@ -69,7 +69,7 @@ impl Local {
     /// The usage of one or all sessions.
     async fn used(&self, session: Option<&str>) -> Result<All, Error> {
         let journal = self.journal();
-        let mut gone = Deleted::default();
+        let mut gone = DeletedUsage::default();
         let folds = match session {
             Some(text) => {
                 let session: SessionId = id("session", text)?;
@@ -86,10 +86,10 @@ impl Local {
         };
         let mut ledger = gone.ledger.clone();
         folds.iter().for_each(|(_, fold)| ledger.add(&fold.ledger));
-        let rows = ledger.used().map(|(asker, model, used)| Row {
+        let rows = ledger.entries().map(|(asker, model, used)| Row {
             agent: match asker {
-                Asker::Agent(agent) => Some(agent.to_string()),
-                Asker::Summaries => None,
+                UsageSource::Agent(agent) => Some(agent.to_string()),
+                UsageSource::Summaries => None,
             },
             model: model.to_owned(),
             jobs: used.jobs,
@@ -100,7 +100,7 @@ impl Local {
         Ok(All {
             rows,
             total: values::amounts(&ledger.total()),
-            deleted: (gone.sessions > 0).then(|| DeletedUsage {
+            deleted: (gone.sessions > 0).then(|| Deleted {
                 sessions: gone.sessions,
                 jobs: gone.ledger.jobs(),
                 amounts: values::amounts(&gone.ledger.total()),
@@ -117,7 +117,7 @@ fn of_session((session, fold): (SessionId, Fold)) -> Option<(Place, SessionUsage
         tokens: Reverse(amounts.input_tokens + amounts.output_tokens),
         session,
     };
-    (fold.ledger.used().len() > 0).then(|| {
+    (fold.ledger.entries().len() > 0).then(|| {
         let used = SessionUsage {
             session: session.to_string(),
             jobs: fold.ledger.jobs(),

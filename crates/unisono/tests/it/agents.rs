@@ -5,7 +5,7 @@ use unisono_config::agents::DEFAULT_TOOLS;
 use unisono_context::Tokens;
 use unisono_context::call::CacheWarm;
 use unisono_model::calibration::Calibrations;
-use unisono_session::agent::{ContextMode, Kind, OnFailure, PrefixMode};
+use unisono_session::agent::{AgentKind, ContextMode, OnFailure, PrefixMode};
 
 use crate::sandbox::Sandbox;
 
@@ -118,7 +118,7 @@ fn programs_start_at_their_project() {
     let text = "description = \"x\"\nkind = \"command\"\ncommand = \"./tools/check\"\nargs = [\"-v\"]\ncwd = \"data\"\n[env]\nA = \"1\"\n";
     let sandbox = with_agent("prog.toml", text);
     let definition = sandbox.setup().roster.get("prog").unwrap();
-    let Kind::Command(command) = &definition.kind else {
+    let AgentKind::Command(command) = &definition.kind else {
         panic!("{:?}", definition.kind);
     };
     assert_eq!(sandbox.shown(&command.program), "/project/./tools/check");
@@ -130,7 +130,7 @@ fn programs_start_at_their_project() {
     assert!(definition.tools.is_empty());
     let bare = with_agent("prog.toml", &text.replace("./tools/check", "python3"));
     let definition = bare.setup().roster.get("prog").unwrap();
-    assert!(matches!(&definition.kind, Kind::Command(c) if &*c.program == "python3"));
+    assert!(matches!(&definition.kind, AgentKind::Command(c) if &*c.program == "python3"));
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_server_is_asked_with_headers_from_the_environment() {
     let text = "---\ndescription: x\nkind: http\nurl: ' https://agents.test/risks?tenant=a%20b '\nheaders:\n  Authorization: Bearer ${SCOUT_TOKEN}\n  X-Tenant: north\n---\n";
     let definition = with_agent("scout.md", text).setup().roster.get("scout");
     let definition = definition.unwrap();
-    let Kind::Http(http) = &definition.kind else {
+    let AgentKind::Http(http) = &definition.kind else {
         panic!("{:?}", definition.kind);
     };
     assert_eq!(&*http.url, "https://agents.test/risks?tenant=a%20b");
@@ -243,8 +243,8 @@ fn a_pipeline_has_its_stages_and_nobody_else() {
     let setup = sandbox.setup();
     let roster = &setup.roster;
     // Without instructions it adds nothing; with some it answers itself.
-    assert_eq!(roster.get("article").unwrap().kind, Kind::Pipeline);
-    assert_eq!(roster.get("told").unwrap().kind, Kind::Llm);
+    assert_eq!(roster.get("article").unwrap().kind, AgentKind::Pipeline);
+    assert_eq!(roster.get("told").unwrap().kind, AgentKind::Llm);
     let team = roster.team("article", &[""; 0]).unwrap();
     let stages = team.delegates.iter();
     let stages: Vec<_> = stages
@@ -284,7 +284,7 @@ fn a_registered_kind_is_taken() {
     let setup = with_agent("a.md", "---\ndescription: x\nkind: echo\n---\n").setup();
     assert_eq!(
         setup.roster.get("a").unwrap().kind,
-        Kind::Custom("echo".into())
+        AgentKind::Custom("echo".into())
     );
 }
 

@@ -4,7 +4,7 @@ use serde_json::json;
 use unisono::models;
 use unisono_config::agents::Agent;
 use unisono_context::Tokens;
-use unisono_session::agent::{A2a, Acp, Command, ContextMode, Http, Kind, OnFailure, Stage};
+use unisono_session::agent::{A2a, Acp, AgentKind, Command, ContextMode, Http, OnFailure, Stage};
 
 use crate::app::{App, learnt_here};
 use crate::problem::{Problem, Result};
@@ -63,8 +63,8 @@ fn text(app: &App, agent: &Agent, window: Tokens) -> String {
         }
     };
     let what = match &d.kind {
-        Kind::Command(Command { program, args, .. })
-        | Kind::Acp(Acp {
+        AgentKind::Command(Command { program, args, .. })
+        | AgentKind::Acp(Acp {
             command: Command { program, args, .. },
             ..
         }) => {
@@ -73,8 +73,8 @@ fn text(app: &App, agent: &Agent, window: Tokens) -> String {
                 .collect();
             format!("{}: {}", d.kind.name(), all.join(" "))
         }
-        Kind::Http(Http { url, .. }) => format!("http: {url}"),
-        Kind::A2a(A2a { url, .. }) => format!("a2a: {url}"),
+        AgentKind::Http(Http { url, .. }) => format!("http: {url}"),
+        AgentKind::A2a(A2a { url, .. }) => format!("a2a: {url}"),
         other => other.name().to_owned(),
     };
     let window = show::tokens(window);
@@ -161,17 +161,17 @@ fn whole(agent: &Agent, window: Tokens) -> serde_json::Value {
     let stages = stages.map(|stage| json!({"agent": stage.agent.as_str(), "task": stage.task}));
     value["pipeline"] = stages.collect();
     match &d.kind {
-        Kind::Command(Command { program, args, .. }) => {
+        AgentKind::Command(Command { program, args, .. }) => {
             value["command"] = json!({"program": program, "args": args});
         }
-        Kind::Http(Http { url, headers }) => {
+        AgentKind::Http(Http { url, headers }) => {
             value["http"] = json!({"url": url, "headers": headers});
         }
-        Kind::A2a(remote) => {
+        AgentKind::A2a(remote) => {
             value["a2a"] = json!({"url": remote.url, "headers": remote.headers,
                 "card_digest": remote.card_digest, "contract": remote.contract.name()});
         }
-        Kind::Acp(Acp {
+        AgentKind::Acp(Acp {
             command,
             worktree,
             allow,
@@ -182,7 +182,7 @@ fn whole(agent: &Agent, window: Tokens) -> serde_json::Value {
                 "cwd": command.cwd, "worktree": worktree, "allow": allow,
                 "contract": contract.name()});
         }
-        Kind::Llm | Kind::Custom(_) | Kind::Pipeline => {}
+        AgentKind::Llm | AgentKind::Custom(_) | AgentKind::Pipeline => {}
     }
     value
 }

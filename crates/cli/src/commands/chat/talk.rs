@@ -9,7 +9,7 @@ use unisono_api::session::{Branch, NewBranch, NewSession};
 use unisono_config::settings::Own;
 use unisono_config::setup::Setup;
 use unisono_context::Role;
-use unisono_session::event::Writing;
+use unisono_session::event::SummaryOptions;
 use unisono_session::state::MAIN;
 
 use super::input::{Input, Prompt};
@@ -318,7 +318,7 @@ impl<'t> Talk<'t> {
         interrupts: &mut Interrupts,
     ) -> Result<Next> {
         let session = self.begun()?.to_owned();
-        let ask = Ask::compaction(None, Writing::with_instructions(instructions))
+        let ask = Ask::compaction(None, SummaryOptions::with_instructions(instructions))
             .branch(self.branch.as_str());
         let mut followed = self.worker.ask(&session, &ask).await?;
         let mut screen = Screen::plain(&self.app.out);

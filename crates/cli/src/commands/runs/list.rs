@@ -6,7 +6,7 @@ use clap::builder::PossibleValuesParser;
 use unisono::Service;
 use unisono::short::end;
 use unisono_api::run::{ListedRun, RunQuery};
-use unisono_session::trace::Status;
+use unisono_session::trace::RunStatus;
 
 use crate::app::App;
 use crate::problem::Result;
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     within: Within,
     /// Only runs in this state
-    #[arg(long, value_parser = PossibleValuesParser::new(Status::ALL.map(Status::name)))]
+    #[arg(long, value_parser = PossibleValuesParser::new(RunStatus::ALL.map(RunStatus::name)))]
     state: Option<String>,
     /// Only runs of this agent
     #[arg(long)]

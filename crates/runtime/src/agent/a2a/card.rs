@@ -1,16 +1,16 @@
-//! The card of a remote agent: whether it is the one that is meant, and where it is asked.
+//! The card of a remote agent: its validation, and the endpoint of the agent.
 
 use a2a::{AgentCard, AgentInterface, TRANSPORT_PROTOCOL_JSONRPC};
 use serde_json::Value;
 use unisono_context::Digest;
 use unisono_model::provider::Address;
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
-/// Where a card is, below an agent's address.
+/// The path of the card below an agent's address.
 const CARD: &str = "/.well-known/agent-card.json";
 /// The media type of structured data.
 const JSON: &str = "application/json";
-/// What answers may be.
+/// The accepted media types of answers.
 const OUTPUT: [&str; 2] = ["text/plain", JSON];
 
 /// A remote agent.
@@ -19,16 +19,16 @@ pub(super) struct Peer {
     pub(super) name: String,
     /// The digest of its card.
     pub(super) digest: Digest,
-    /// Where it is asked.
+    /// Its endpoint.
     pub(super) url: String,
     pub(super) is_streaming: bool,
-    /// Whether it reads structured data.
+    /// Whether it accepts structured data.
     pub(super) takes_data: bool,
-    /// What its answers may be, of what can be read.
+    /// The media types of its answers that this program can read.
     pub(super) output: Vec<&'static str>,
 }
 
-/// The address of the card: that of a file, or below an agent's.
+/// The address of the card: the address of a file, or the standard path below an agent's address.
 pub(super) fn address(url: &str) -> String {
     let (base, query) = match url.split_once('?') {
         Some((base, query)) => (base, format!("?{query}")),
@@ -40,24 +40,33 @@ pub(super) fn address(url: &str) -> String {
     }
 }
 
-/// Reads a card; or says why the agent is not asked.
-pub(super) fn read(card: &[u8], url: &str, pinned: Option<&str>) -> Result<Peer, (Cause, String)> {
-    let garbled = |error: serde_json::Error| (Cause::BadOutput, format!("it is no card: {error}"));
+/// Parses a card; an error says why the agent is not called.
+pub(super) fn read(
+    card: &[u8],
+    url: &str,
+    pinned: Option<&str>,
+) -> Result<Peer, (RunCause, String)> {
+    let garbled = |error: serde_json::Error| {
+        (
+            RunCause::BadOutput,
+            format!("it is not a valid card: {error}"),
+        )
+    };
     let value: Value = serde_json::from_slice(card).map_err(garbled)?;
-    // Written alike whatever the order and the spaces were.
+    // Normalised, so that the order and the spaces of the original do not matter.
     let digest = Digest::of_bytes(value.to_string().as_bytes());
     if let Some(pinned) = pinned.filter(|pinned| **pinned != digest.to_string()) {
         let reason = format!(
             "the card is another one than `card_digest` says: it is {digest}, not {pinned}; look at \
              what it says, then change `card_digest`"
         );
-        return Err((Cause::BadInput, reason));
+        return Err((RunCause::BadInput, reason));
     }
     let card: AgentCard = serde_json::from_value(value).map_err(garbled)?;
     let interface = card.supported_interfaces.iter().find(|one| speaks(one));
     let Some(interface) = interface else {
         let reason = "its card has no interface of JSON-RPC that speaks version 1.0";
-        return Err((Cause::BadInput, reason.to_owned()));
+        return Err((RunCause::BadInput, reason.to_owned()));
     };
     let is_there = origin(&interface.url).is_some_and(|own| Some(own) == origin(url));
     if !is_there && pinned.is_none() {
@@ -66,7 +75,7 @@ pub(super) fn read(card: &[u8], url: &str, pinned: Option<&str>) -> Result<Peer,
              \"{digest}\"`",
             interface.url
         );
-        return Err((Cause::BadInput, reason));
+        return Err((RunCause::BadInput, reason));
     }
     let modes = |modes: &[String], wanted: &str| modes.iter().any(|mode| mode == wanted);
     let output = OUTPUT
@@ -133,14 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn a_card_says_where_and_how_its_agent_is_asked() {
+    fn a_card_determines_endpoint_and_media_types() {
         let at = speaking("https://a.example/rpc", "JSONRPC", "1.0");
         let text = card(at.clone()).to_string();
         let peer = read(text.as_bytes(), "https://a.example", None).unwrap();
         assert_eq!((&*peer.name, &*peer.url), ("far", "https://a.example/rpc"));
         assert!(peer.is_streaming && peer.takes_data);
         assert_eq!(peer.output, ["text/plain"]);
-        // The same in another order and with spaces has the same digest.
+        // Another order and other spaces give the same digest.
         let spaced = serde_json::to_string_pretty(&card(at)).unwrap();
         let pinned = peer.digest.to_string();
         let again = read(spaced.as_bytes(), "https://a.example", Some(&pinned)).unwrap();
@@ -151,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_that_is_not_meant_is_refused() {
+    fn a_wrong_card_is_refused() {
         let own = |binding, version| card(speaking("https://a.example/", binding, version));
         let rows = [
             ("<html>".to_owned(), None, "no card"),

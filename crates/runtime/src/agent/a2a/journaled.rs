@@ -1,58 +1,58 @@
-//! What a run's journal tells of its messages to a remote agent.
+//! The messages to a remote agent in a run's journal.
 //!
-//! The first one has number 1. A message is over when it was refused, or when its task has ended
-//! without an answer; the next one has the next number.
+//! The first message has number 1. A message is over if it was refused, or if its task ended
+//! without an answer; the next message has the next number.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use unisono_session::run::Step;
 
-/// What came of a message.
+/// The result of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Begun {
-    /// A task of this id.
+pub(super) enum SendResult {
+    /// A task with this id.
     Task(String),
-    /// The answer itself.
+    /// The answer.
     Message(String),
 }
 
-/// How far a message is.
+/// The state of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Sending {
+pub(super) struct MessageState {
     /// Whether it may have been sent.
     pub(super) is_sent: bool,
-    /// What came of it.
-    pub(super) begun: Option<Begun>,
+    /// Its result.
+    pub(super) begun: Option<SendResult>,
 }
 
-pub(super) fn sending(number: u32) -> String {
+pub(super) fn sending_step(number: u32) -> String {
     format!("a2a.sending.{number}")
 }
 
-pub(super) fn begun(number: u32) -> String {
+pub(super) fn result_step(number: u32) -> String {
     format!("a2a.begun.{number}")
 }
 
-pub(super) fn over(number: u32) -> String {
+pub(super) fn over_step(number: u32) -> String {
     format!("a2a.over.{number}")
 }
 
-/// The number of the message that is sent, or to be sent.
+/// The number of the current message, which may not be sent yet.
 pub(super) fn number(steps: &[Arc<Step>]) -> u32 {
     let mut number = 1;
-    while result(steps, &over(number)).is_some() {
+    while result(steps, &over_step(number)).is_some() {
         number += 1;
     }
     number
 }
 
-impl Sending {
-    pub(super) fn read(steps: &[Arc<Step>], number: u32) -> Sending {
-        let begun = result(steps, &begun(number));
-        Sending {
-            is_sent: result(steps, &sending(number)).is_some(),
+impl MessageState {
+    pub(super) fn read(steps: &[Arc<Step>], number: u32) -> MessageState {
+        let begun = result(steps, &result_step(number));
+        MessageState {
+            is_sent: result(steps, &sending_step(number)).is_some(),
             begun: begun.and_then(|json| serde_json::from_str(json).ok()),
         }
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_known_by_its_steps() {
+    fn the_steps_determine_the_state_of_a_message() {
         let steps = |names: &[(&str, &str)]| -> Vec<Arc<Step>> {
             let steps = names.iter();
             let steps = steps.map(|(name, result)| Step::Named {
@@ -79,9 +79,9 @@ mod tests {
             });
             steps.map(Arc::new).collect()
         };
-        let task = Some(Begun::Task("t".into()));
+        let task = Some(SendResult::Task("t".into()));
         type Journal<'j> = &'j [(&'j str, &'j str)];
-        let rows: [(Journal<'_>, u32, bool, Option<Begun>); 5] = [
+        let rows: [(Journal<'_>, u32, bool, Option<SendResult>); 5] = [
             (&[], 1, false, None),
             (&[("a2a.sending.1", "\"m\"")], 1, true, None),
             (
@@ -113,7 +113,10 @@ mod tests {
         for (names, expected, is_sent, begun) in rows {
             let steps = steps(names);
             assert_eq!(number(&steps), expected, "{names:?}");
-            assert_eq!(Sending::read(&steps, expected), Sending { is_sent, begun });
+            assert_eq!(
+                MessageState::read(&steps, expected),
+                MessageState { is_sent, begun }
+            );
         }
     }
 }

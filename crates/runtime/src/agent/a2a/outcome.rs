@@ -1,40 +1,43 @@
-//! What a remote task has come to.
+//! The state of a remote task.
 
 use a2a::{Artifact, Part, PartContent, Role, Task, TaskState};
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 use crate::agent::Failure;
 
-/// The artifact that is the answer where there are several: this program calls it so.
+/// The name of the artifact that is the answer if there are several. This program uses it for its
+/// own tasks.
 const ANSWER: &str = "answer";
-/// The metadata of an artifact that says what it lacks: this program does.
+/// The metadata key of an artifact with the reason why it is partial. This program uses it for its
+/// own tasks.
 const PARTIAL: &str = "partial";
 
-/// What a remote task has come to.
+/// The state of a remote task.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// An answer, and what it lacks.
+    /// It has an answer, which may be partial.
     Answered {
         text: String,
         partial: Option<String>,
     },
-    /// Nothing: it failed, was declined or cancelled.
+    /// It failed, was declined or was cancelled.
     Ended(Failure),
-    /// Its agent asks a person.
+    /// It waits for input of a person.
     Asks(String),
-    /// It goes on.
+    /// It is in progress.
     Working,
 }
 
-/// What a task has come to.
+/// The state of a task.
 pub(super) fn read(task: &Task) -> Outcome {
-    let said = task
+    let message = task
         .status
         .message
         .as_ref()
-        .map(|said| text_of(&said.parts));
+        .map(|message| text_of(&message.parts));
     let why = || {
-        said.clone()
+        message
+            .clone()
             .unwrap_or_else(|| "it does not say why".to_owned())
     };
     let ended = |cause, what: &str| {
@@ -44,23 +47,23 @@ pub(super) fn read(task: &Task) -> Outcome {
         ))
     };
     match task.status.state {
-        TaskState::Completed => answer(task, said),
-        TaskState::Failed => ended(Cause::Exit, "failed"),
-        TaskState::Rejected => ended(Cause::Refused, "declined the task"),
-        TaskState::Canceled => ended(Cause::Rejected, "cancelled the task"),
+        TaskState::Completed => answer(task, message),
+        TaskState::Failed => ended(RunCause::Exit, "failed"),
+        TaskState::Rejected => ended(RunCause::Refused, "declined the task"),
+        TaskState::Canceled => ended(RunCause::Rejected, "cancelled the task"),
         TaskState::InputRequired | TaskState::AuthRequired => Outcome::Asks(why()),
         TaskState::Submitted | TaskState::Working | TaskState::Unspecified => Outcome::Working,
     }
 }
 
-/// Whether a task in that state does not go on by itself.
+/// Whether a task in this state does not continue by itself.
 pub(super) fn is_settled(state: &TaskState) -> bool {
     let is_asking = matches!(state, TaskState::InputRequired | TaskState::AuthRequired);
     state.is_terminal() || is_asking
 }
 
-/// The artifacts; where there are none, what the agent said last.
-fn answer(task: &Task, said: Option<String>) -> Outcome {
+/// The artifacts, or the last message of the agent if there are none.
+fn answer(task: &Task, message_text: Option<String>) -> Outcome {
     let artifacts = task.artifacts.as_deref().unwrap_or_default();
     let named = artifacts.iter().find(|one| one.artifact_id == ANSWER);
     let chosen: Vec<&Artifact> = match named {
@@ -78,22 +81,22 @@ fn answer(task: &Task, said: Option<String>) -> Outcome {
         let mut own = history.filter(|message| message.role == Role::Agent);
         own.next().map(|message| text_of(&message.parts))
     };
-    let full = |text: &String| !text.trim().is_empty();
+    let is_not_blank = |text: &String| !text.trim().is_empty();
     match Some(text)
-        .filter(full)
-        .or(said.filter(full))
+        .filter(is_not_blank)
+        .or(message_text.filter(is_not_blank))
         .or_else(last)
-        .filter(full)
+        .filter(is_not_blank)
     {
         Some(text) => Outcome::Answered { text, partial },
         None => {
-            let reason = "the remote agent completed the task and says nothing that is text";
-            Outcome::Ended(Failure::new(Cause::BadOutput, reason))
+            let reason = "the remote agent completed the task without a text";
+            Outcome::Ended(Failure::new(RunCause::BadOutput, reason))
         }
     }
 }
 
-/// Texts, and data as JSON; files are left out.
+/// Texts, and data as JSON; files are ignored.
 pub(super) fn text_of(parts: &[Part]) -> String {
     let texts = parts.iter().filter_map(|part| match &part.content {
         PartContent::Text(text) => Some(text.clone()),
@@ -133,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_what_the_artifacts_say() {
+    fn the_artifacts_are_the_answer() {
         let two = [
             artifact(
                 "a",

@@ -1,4 +1,4 @@
-//! Remote agents with a real server on loopback: what it is sent, and what it may do wrong.
+//! Remote agents with a real server on loopback: its requests, and its errors.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use unisono_session::agent::Kind;
+use unisono_session::agent::AgentKind;
 use unisono_session::run::Step;
 
 use super::*;
 use crate::agent::fixture::{Attempt, task};
 
-/// Far more than any of these takes; a wait this long is a failure.
+/// Much longer than any test takes; a wait of this time is a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a server answers.
+/// The response of a server.
 enum Reply {
     Result(Value),
     Error(i64, &'static str),
@@ -27,7 +27,7 @@ enum Reply {
 
 type Script = dyn Fn(&str, &Value) -> Reply + Send + Sync;
 
-/// A remote agent that does as it is told.
+/// A remote agent with scripted responses.
 #[derive(Clone)]
 struct Server {
     url: String,
@@ -36,7 +36,7 @@ struct Server {
 }
 
 impl Server {
-    /// With a card; a call is answered by the script.
+    /// Starts a server with this card; the script answers calls.
     async fn start(
         card: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
         script: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static,
@@ -141,7 +141,7 @@ impl Server {
         }
     }
 
-    /// The methods that were called.
+    /// The called methods.
     fn methods(&self) -> Vec<String> {
         let calls = self.calls.lock().unwrap();
         calls.iter().map(|(method, _)| method.clone()).collect()
@@ -171,7 +171,7 @@ fn remote_task(state: &str, said: &str) -> Value {
         "artifacts": [{"artifactId": "a", "parts": [{"text": format!("It is {said}.")}]}]})
 }
 
-/// Answers at once, or after it was asked so often.
+/// Answers at once, or after this number of polls.
 fn answering(after: usize) -> impl Fn(&str, &Value) -> Reply + Send + Sync {
     let asked = Mutex::new(0);
     move |method, _| match method {
@@ -199,10 +199,10 @@ async fn ask(remote: &A2a, attempt: &Attempt) -> Result<Answer, Failure> {
 }
 
 fn attempt(remote: &A2a) -> Attempt {
-    Attempt::new(Kind::A2a(remote.clone()), &["where is it?", "there"])
+    Attempt::new(AgentKind::A2a(remote.clone()), &["where is it?", "there"])
 }
 
-/// The same run in a later attempt.
+/// A later attempt of the same run.
 fn later(attempt: &Attempt, remote: &A2a) -> Attempt {
     let mut later = self::attempt(remote);
     later.steps = attempt.session.steps();
@@ -219,7 +219,7 @@ fn names(attempt: &Attempt) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_remote_agent_is_given_the_task_once_and_followed_to_its_answer() {
+async fn a_remote_agent_gets_the_task_once_and_is_followed_to_its_answer() {
     let server = Server::start(plain, answering(2)).await;
     let remote = server.remote();
     let first = attempt(&remote);
@@ -244,7 +244,7 @@ async fn a_remote_agent_is_given_the_task_once_and_followed_to_its_answer() {
             "{head}"
         );
     }
-    // Another attempt, or another process, follows the task that is journaled.
+    // Another attempt or process follows the journaled task.
     server.calls.lock().unwrap().clear();
     let again = ask(&remote, &later(&first, &remote)).await.unwrap();
     assert_eq!(&*again.text, "It is there.");
@@ -252,7 +252,7 @@ async fn a_remote_agent_is_given_the_task_once_and_followed_to_its_answer() {
 }
 
 #[tokio::test]
-async fn a_message_that_may_have_arrived_is_sent_again_only_where_that_is_safe() {
+async fn a_message_that_may_have_arrived_is_repeated_only_if_idempotent() {
     let broken = |method: &str, _: &Value| match method {
         "SendMessage" => Reply::Raw(200, "application/json", Vec::new()),
         other => panic!("{other}"),
@@ -261,10 +261,10 @@ async fn a_message_that_may_have_arrived_is_sent_again_only_where_that_is_safe()
     let remote = server.remote();
     let first = attempt(&remote);
     let failed = ask(&remote, &first).await.unwrap_err();
-    assert_eq!(failed.cause, Cause::BadOutput, "{}", failed.reason);
+    assert_eq!(failed.cause, RunCause::BadOutput, "{}", failed.reason);
     assert_eq!(names(&first), ["a2a.sending.1"]);
     let doubt = ask(&remote, &later(&first, &remote)).await.unwrap_err();
-    assert_eq!(doubt.cause, Cause::BadInput);
+    assert_eq!(doubt.cause, RunCause::BadInput);
     assert!(doubt.reason.contains("nobody knows"), "{}", doubt.reason);
     assert_eq!(server.methods(), ["SendMessage"]);
 
@@ -287,12 +287,12 @@ async fn a_message_that_may_have_arrived_is_sent_again_only_where_that_is_safe()
 }
 
 #[tokio::test]
-async fn a_task_that_came_to_nothing_is_given_anew_by_the_next_attempt() {
+async fn a_failed_remote_task_is_sent_again_by_the_next_attempt() {
     let rows = [
-        ("FAILED", Cause::Exit),
-        ("REJECTED", Cause::Refused),
-        ("CANCELED", Cause::Rejected),
-        ("INPUT_REQUIRED", Cause::Rejected),
+        ("FAILED", RunCause::Exit),
+        ("REJECTED", RunCause::Refused),
+        ("CANCELED", RunCause::Rejected),
+        ("INPUT_REQUIRED", RunCause::Rejected),
     ];
     for (state, cause) in rows {
         let script = move |method: &str, _: &Value| match method {
@@ -332,7 +332,7 @@ async fn a_task_that_came_to_nothing_is_given_anew_by_the_next_attempt() {
 }
 
 #[tokio::test]
-async fn what_a_remote_agent_says_while_it_works_is_passed_on() {
+async fn progress_of_a_remote_agent_is_forwarded() {
     let asked = Mutex::new(0);
     let update = |state: &str, said: &str| {
         json!({"statusUpdate": {"taskId": "t1", "contextId": "c1",
@@ -364,15 +364,15 @@ async fn what_a_remote_agent_says_while_it_works_is_passed_on() {
         server.methods(),
         ["SendMessage", "GetTask", "SubscribeToTask", "GetTask"]
     );
-    let told = asking.session.progress();
+    let progress = asking.session.progress();
     assert!(
-        told.iter().any(|text| &**text == "reads the map"),
-        "{told:?}"
+        progress.iter().any(|text| &**text == "reads the map"),
+        "{progress:?}"
     );
 }
 
 #[tokio::test]
-async fn a_card_that_changed_or_is_none_is_not_asked() {
+async fn an_agent_with_a_changed_or_invalid_card_is_not_called() {
     let never = |method: &str, _: &Value| -> Reply { panic!("{method}") };
     let server = Server::start(plain, never).await;
     let pinned = A2a {
@@ -396,7 +396,7 @@ async fn a_card_that_changed_or_is_none_is_not_asked() {
         let failed = ask(&server.remote(), &attempt(&server.remote()))
             .await
             .unwrap_err();
-        assert_eq!(failed.cause, Cause::BadOutput, "{}", failed.reason);
+        assert_eq!(failed.cause, RunCause::BadOutput, "{}", failed.reason);
         assert!(server.methods().is_empty());
     }
     let gone = A2a {
@@ -405,18 +405,22 @@ async fn a_card_that_changed_or_is_none_is_not_asked() {
     };
     let gone_attempt = attempt(&gone);
     let failed = ask(&gone, &gone_attempt).await.unwrap_err();
-    assert_eq!(failed.cause, Cause::Unavailable);
+    assert_eq!(failed.cause, RunCause::Unavailable);
     assert!(names(&gone_attempt).is_empty(), "nothing was sent");
 }
 
 #[tokio::test]
 async fn a_reply_that_is_garbage_or_too_large_ends_the_attempt() {
     let begins = || Reply::Result(json!({"task": remote_task("SUBMITTED", "begun")}));
-    let bodies: [(u16, Vec<u8>, Cause); 4] = [
-        (200, b"nonsense".to_vec(), Cause::BadOutput),
-        (200, b"{\"result\": {\"id\": 1}}".to_vec(), Cause::BadOutput),
-        (200, vec![b'x'; MAX_OUTPUT_BYTES + 1], Cause::BadOutput),
-        (401, b"{}".to_vec(), Cause::Rejected),
+    let bodies: [(u16, Vec<u8>, RunCause); 4] = [
+        (200, b"nonsense".to_vec(), RunCause::BadOutput),
+        (
+            200,
+            b"{\"result\": {\"id\": 1}}".to_vec(),
+            RunCause::BadOutput,
+        ),
+        (200, vec![b'x'; MAX_OUTPUT_BYTES + 1], RunCause::BadOutput),
+        (401, b"{}".to_vec(), RunCause::Rejected),
     ];
     for (status, body, cause) in bodies {
         let script = move |method: &str, _: &Value| match method {
@@ -455,7 +459,7 @@ async fn a_run_that_is_cancelled_has_the_remote_task_cancelled() {
     waited.unwrap();
     running.abort();
     let _ = running.await;
-    // Dropped without being cancelled, as when the program ends, it is left alone.
+    // If the program ends, the task is dropped without being cancelled.
     assert!(!server.methods().contains(&"CancelTask".to_owned()));
 
     let again = later(&asking, &remote);

@@ -1,8 +1,8 @@
-//! What a run's journal tells of its prompts to a coding agent.
+//! The prompts to a coding agent in a run's journal.
 //!
-//! Each try has a number, from 1: `place` (where it works, before that is made), `prompt` (before
-//! it is sent), what was called and decided, and at most one of `answer`, `over` (the agent did
-//! nothing, and says so) and `failed`.
+//! Each try has a number, from 1, and these steps: `place` (its working directory, before it is
+//! created), `prompt` (before it is sent), calls and decisions, and at most one of `answer`, `over`
+//! (the agent reports that it did nothing) and `failed`.
 
 use std::sync::Arc;
 
@@ -13,88 +13,88 @@ use unisono_session::tool::Contract;
 
 use super::worktree::Worktree;
 
-/// Where a try works.
+/// The working directory of a try.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Place {
     /// The agent's working directory.
     pub(super) directory: String,
-    /// The worktree that it is in.
+    /// The worktree that contains it.
     pub(super) worktree: Option<Worktree>,
 }
 
-/// What an agent was given.
+/// The prompt of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Prompt {
-    /// The snapshot whose text it was given; none: its task only.
+    /// The snapshot in the prompt; none: only the task.
     pub(super) snapshot: Option<String>,
-    /// What it has in common with the turn's other agents: `text`, never a provider's cache.
+    /// The part shared with the turn's other agents: `text`, never a provider's cache.
     pub(super) shares: String,
 }
 
-/// What an agent answered.
+/// The answer of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Answered {
     pub(super) text: String,
-    /// What it lacks.
+    /// The reason why it is not complete; none: it is complete.
     pub(super) partial: Option<String>,
 }
 
-/// What is to be done.
+/// The next action.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// The answer is there.
+pub(super) enum NextAction {
+    /// End with this answer.
     Answered(Answered),
-    /// The agent may have done the task, or a part of it, in that try.
+    /// Fail: the agent may have done a part of the task in this try.
     Doubt {
         place: Option<Place>,
-        /// Why it failed, where that is known.
+        /// The reason of the failure, if it is known.
         failed: Option<String>,
     },
-    /// It is given the task, in the try of that number.
+    /// Prompt the agent in the try with this number.
     Prompt(u32),
 }
 
-/// A step of a try.
-pub(super) fn name(what: &str, number: u32) -> String {
+/// The name of a step of a try.
+pub(super) fn step_name(what: &str, number: u32) -> String {
     format!("acp.{what}.{number}")
 }
 
-/// One of several steps of a try.
-pub(super) fn name_of(what: &str, number: u32, index: u32) -> String {
+/// The name of one of several steps of a try.
+pub(super) fn indexed_step_name(what: &str, number: u32, index: u32) -> String {
     format!("acp.{what}.{number}.{index}")
 }
 
-/// What is to be done after those steps.
-pub(super) fn next(steps: &[Arc<Step>], contract: Contract) -> Next {
+/// The next action after these steps.
+pub(super) fn next_action(steps: &[Arc<Step>], contract: Contract) -> NextAction {
     let tries = tries(steps);
     let mut numbers = 1..=tries;
-    if let Some(answered) = numbers.find_map(|number| result(steps, &name("answer", number))) {
-        return Next::Answered(answered);
+    if let Some(answered) = numbers.find_map(|number| result(steps, &step_name("answer", number))) {
+        return NextAction::Answered(answered);
     }
     let is_open = |number: &u32| {
-        let has = |what| json(steps, &name(what, *number)).is_some();
+        let has = |what| json(steps, &step_name(what, *number)).is_some();
         has("prompt") && !has("over")
     };
     match (1..=tries).rev().find(is_open) {
-        Some(number) if contract == Contract::AtMostOnce => Next::Doubt {
-            place: result(steps, &name("place", number)),
-            failed: result(steps, &name("failed", number)),
+        Some(number) if contract == Contract::AtMostOnce => NextAction::Doubt {
+            place: result(steps, &step_name("place", number)),
+            failed: result(steps, &step_name("failed", number)),
         },
-        _ => Next::Prompt(tries + 1),
+        _ => NextAction::Prompt(tries + 1),
     }
 }
 
-/// The places of all tries.
+/// The working directories of all tries.
 pub(super) fn places(steps: &[Arc<Step>]) -> Vec<Place> {
     let numbers = 1..=tries(steps);
     numbers
-        .filter_map(|number| result(steps, &name("place", number)))
+        .filter_map(|number| result(steps, &step_name("place", number)))
         .collect()
 }
 
 fn tries(steps: &[Arc<Step>]) -> u32 {
     let mut tries = 0;
-    while json(steps, &name("place", tries + 1)).is_some() {
+    while json(steps, &step_name("place", tries + 1)).is_some() {
         tries += 1;
     }
     tries
@@ -116,35 +116,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_done_next_follows_from_the_steps() {
+    fn the_steps_determine_the_next_try() {
         let place = r#"{"directory":"/w","worktree":null}"#;
         let at = Some(Place {
             directory: "/w".into(),
             worktree: None,
         });
         let begun = [("acp.place.1", place), ("acp.prompt.1", "{}")];
-        let doubt = |failed: Option<&str>| Next::Doubt {
+        let doubt = |failed: Option<&str>| NextAction::Doubt {
             place: at.clone(),
             failed: failed.map(str::to_owned),
         };
-        let answered = Next::Answered(Answered {
+        let answered = NextAction::Answered(Answered {
             text: "so".into(),
             partial: None,
         });
         let more = |name, result| [begun[0], begun[1], (name, result)].to_vec();
         let rows = [
-            (vec![], Next::Prompt(1), Next::Prompt(1)),
-            (vec![begun[0]], Next::Prompt(2), Next::Prompt(2)),
-            (begun.to_vec(), doubt(None), Next::Prompt(2)),
+            (vec![], NextAction::Prompt(1), NextAction::Prompt(1)),
+            (vec![begun[0]], NextAction::Prompt(2), NextAction::Prompt(2)),
+            (begun.to_vec(), doubt(None), NextAction::Prompt(2)),
             (
                 more("acp.failed.1", "\"why\""),
                 doubt(Some("why")),
-                Next::Prompt(2),
+                NextAction::Prompt(2),
             ),
             (
                 more("acp.over.1", "\"no\""),
-                Next::Prompt(2),
-                Next::Prompt(2),
+                NextAction::Prompt(2),
+                NextAction::Prompt(2),
             ),
         ];
         let steps = |rows: &[(&str, &str)]| -> Vec<Arc<Step>> {
@@ -156,11 +156,15 @@ mod tests {
         };
         for (names, once, again) in rows {
             let steps = steps(&names);
-            assert_eq!(next(&steps, Contract::AtMostOnce), once, "{names:?}");
-            assert_eq!(next(&steps, Contract::Idempotent), again, "{names:?}");
+            assert_eq!(next_action(&steps, Contract::AtMostOnce), once, "{names:?}");
+            assert_eq!(
+                next_action(&steps, Contract::Idempotent),
+                again,
+                "{names:?}"
+            );
         }
         let done = steps(&more("acp.answer.1", r#"{"text":"so","partial":null}"#));
-        assert_eq!(next(&done, Contract::AtMostOnce), answered);
+        assert_eq!(next_action(&done, Contract::AtMostOnce), answered);
         assert_eq!(places(&done).len(), 1);
     }
 }

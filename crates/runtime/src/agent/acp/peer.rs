@@ -1,4 +1,4 @@
-//! The program of a coding agent, spoken with in lines of JSON.
+//! The program of a coding agent, which communicates in lines of JSON.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,37 +9,37 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
 use tokio::time::timeout;
 use unisono_session::agent::Command;
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 use super::protocol::{
     self, AUTH_REQUIRED, AuthMethod, Initialized, Message, NewSession, RpcError, VERSION,
 };
 use crate::agent::{Failure, command};
-use crate::process::lines::{Lines, Silent, preview};
+use crate::process::lines::{Lines, NoLine, preview};
 
-/// How long an agent may take to begin, and to open a session: some are downloaded first.
-pub(super) const BEGINS: Duration = Duration::from_secs(120);
-/// Lines in a row that are no messages.
-const CHATTER: u32 = 100;
-/// Characters of a reason: an agent's own words may be many.
+/// The timeout for starting an agent and opening a session; some agents are downloaded first.
+pub(super) const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// The maximum number of consecutive lines that are not messages.
+const NOISE_LINES_MAX: u32 = 100;
+/// The maximum number of characters of a reason, which may contain text of the agent.
 const REASON_CHARS: usize = 4_000;
-/// Bytes of answers that an agent leaves unread.
-const UNREAD: usize = 1024 * 1024;
+/// The maximum number of bytes that an agent leaves unread.
+const UNREAD_BYTES_MAX: usize = 1024 * 1024;
 
 /// A coding agent.
 pub(super) struct Peer {
     program: Arc<str>,
     lines: Lines,
     stdin: ChildStdin,
-    /// To be written, and how much of it is.
+    /// Bytes to write, and the number of written ones.
     out: Vec<u8>,
     written: usize,
-    /// The most that may be there to be written.
+    /// The maximum number of bytes to write.
     most: usize,
     requests: u64,
     chatter: u32,
-    /// The last line that was no message.
-    said: Option<String>,
+    /// The last line that was not a message.
+    last_noise: Option<String>,
     logins: Vec<AuthMethod>,
 }
 
@@ -59,12 +59,12 @@ impl Peer {
             most: 0,
             requests: 0,
             chatter: 0,
-            said: None,
+            last_noise: None,
             logins: Vec::new(),
         })
     }
 
-    /// Opens a session that works in that directory.
+    /// Opens a session in this directory.
     ///
     /// # Errors
     /// The agent does not answer, speaks another version, or wants a login.
@@ -78,9 +78,9 @@ impl Peer {
         let version = initialized.protocol_version;
         if version != VERSION {
             let what = format!(
-                "speaks version {version} of the Agent Client Protocol, and only version {VERSION} is spoken here"
+                "speaks version {version} of the Agent Client Protocol; only version {VERSION} is supported"
             );
-            return Err(self.failure(Cause::Rejected, &what));
+            return Err(self.failure(RunCause::Rejected, &what));
         }
         self.logins = initialized.auth_methods.unwrap_or_default();
         let params = json!({"cwd": directory, "mcpServers": []});
@@ -88,7 +88,7 @@ impl Peer {
         Ok(session.session_id)
     }
 
-    /// What a request gives. The agent's own requests are refused meanwhile.
+    /// Sends a request and returns its result. Requests of the agent are refused meanwhile.
     async fn ask<T: DeserializeOwned>(
         &mut self,
         method: &str,
@@ -107,12 +107,12 @@ impl Peer {
                 }
             }
         };
-        let answer = timeout(BEGINS, answer).await;
+        let answer = timeout(START_TIMEOUT, answer).await;
         let (result, error) = answer.unwrap_or_else(|_| {
-            let wait = BEGINS.as_secs();
-            let said = self.heard();
-            let what = format!("did not answer `{method}` within {wait} s{said}");
-            Err(self.failure(Cause::Timeout, &what))
+            let wait = START_TIMEOUT.as_secs();
+            let noise = self.describe_noise();
+            let what = format!("did not answer `{method}` within {wait} s{noise}");
+            Err(self.failure(RunCause::Timeout, &what))
         })?;
         match error {
             Some(error) => Err(self.refused(method, &error)),
@@ -120,26 +120,26 @@ impl Peer {
         }
     }
 
-    /// Reads the result of a request.
+    /// Parses the result of a request.
     ///
     /// # Errors
-    /// It is not of the protocol.
+    /// The result does not follow the protocol.
     pub(super) fn read<T: DeserializeOwned>(
         &self,
         method: &str,
         result: Value,
     ) -> Result<T, Failure> {
         serde_json::from_value(result).map_err(|error| {
-            let what = format!("answers `{method}` with what is not of the protocol: {error}");
-            self.failure(Cause::BadOutput, &what)
+            let what = format!("answered `{method}` with an invalid result: {error}");
+            self.failure(RunCause::BadOutput, &what)
         })
     }
 
-    /// Why a request was refused.
+    /// The failure of a refused request.
     pub(super) fn refused(&self, method: &str, error: &RpcError) -> Failure {
         if error.code != AUTH_REQUIRED {
             let what = format!("refuses `{method}`: {}", error.text());
-            return self.failure(Cause::Rejected, &what);
+            return self.failure(RunCause::Rejected, &what);
         }
         let names = self.logins.iter().map(|login| &*login.name);
         let names: Vec<&str> = names.filter(|name| !name.is_empty()).take(5).collect();
@@ -152,40 +152,40 @@ impl Peer {
              `env_pass`; it says: {}",
             error.text()
         );
-        self.failure(Cause::Rejected, &what)
+        self.failure(RunCause::Rejected, &what)
     }
 
-    /// Writes a request; its number.
+    /// Queues a request; returns its number.
     pub(super) fn request(&mut self, method: &str, params: &Value) -> u64 {
         self.requests += 1;
         self.send(&protocol::request(self.requests, method, params));
-        self.most = self.out.len() + UNREAD;
+        self.most = self.out.len() + UNREAD_BYTES_MAX;
         self.requests
     }
 
     /// Writes a response.
     ///
     /// # Errors
-    /// The agent does not read.
+    /// The agent does not read its input.
     pub(super) fn reply(&mut self, response: &Value) -> Result<(), Failure> {
         if self.out.len() > self.most {
-            let what = "asks, and does not read the answers";
-            return Err(self.failure(Cause::BadOutput, what));
+            let what = "does not read the responses to its requests";
+            return Err(self.failure(RunCause::BadOutput, what));
         }
         self.send(response);
         Ok(())
     }
 
-    /// Writes a line, while the next message is waited for.
+    /// Queues a line, which is written while the next message is awaited.
     pub(super) fn send(&mut self, message: &Value) {
         self.out.extend(message.to_string().into_bytes());
         self.out.push(b'\n');
     }
 
-    /// The next message. Nothing is lost where the future is dropped.
+    /// The next message. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// There is none, or what comes is no message.
+    /// The program has ended, or a line is not a message.
     pub(super) async fn message(&mut self) -> Result<Message, Failure> {
         loop {
             let line = tokio::select! {
@@ -195,14 +195,14 @@ impl Peer {
                 }
                 line = self.lines.next() => line,
             };
-            let line = line.map_err(|silent| self.silent(&silent))?;
+            let line = line.map_err(|silent| self.no_message(&silent))?;
             if let Some(message) = self.parse(&line)? {
                 return Ok(message);
             }
         }
     }
 
-    /// An agent that reads no more has ended, or will be found to say nothing.
+    /// An agent that does not read has ended, or will time out.
     fn wrote(&mut self, bytes: Option<usize>) {
         self.written += bytes.unwrap_or_default();
         if bytes.is_none_or(|bytes| bytes == 0) || self.written >= self.out.len() {
@@ -216,51 +216,61 @@ impl Peer {
             self.chatter = 0;
             let message = serde_json::from_slice(line);
             return message.map(Some).map_err(|error| {
-                let what = format!("sent what is not JSON-RPC ({error}): {}", preview(line));
-                self.failure(Cause::BadOutput, &what)
+                let what = format!(
+                    "sent a line that is not JSON-RPC ({error}): {}",
+                    preview(line)
+                );
+                self.failure(RunCause::BadOutput, &what)
             });
         }
         if !line.is_empty() {
             self.chatter += 1;
-            self.said = Some(preview(line));
+            self.last_noise = Some(preview(line));
         }
-        match self.chatter > CHATTER {
+        match self.chatter > NOISE_LINES_MAX {
             true => {
-                let what = format!("does not speak the Agent Client Protocol{}", self.heard());
-                Err(self.failure(Cause::BadOutput, &what))
+                let what = format!(
+                    "does not speak the Agent Client Protocol{}",
+                    self.describe_noise()
+                );
+                Err(self.failure(RunCause::BadOutput, &what))
             }
             false => Ok(None),
         }
     }
 
-    /// What it said that was no message.
-    fn heard(&self) -> String {
-        let stderr = self.lines.said();
-        let said = self.said.as_ref();
-        let said = said.map_or_else(String::new, |said| format!("; it wrote no message: {said}"));
+    /// The lines that were not messages, for an error text.
+    fn describe_noise(&self) -> String {
+        let stderr = self.lines.stderr_tail();
+        let noise = self.last_noise.as_ref();
+        let noise = noise.map_or_else(String::new, |noise| {
+            format!("; it wrote no message: {noise}")
+        });
         match &*stderr {
-            "" => said,
-            stderr => format!("{said}; its standard error ends: {stderr}"),
+            "" => noise,
+            stderr => format!("{noise}; its standard error ends: {stderr}"),
         }
     }
 
-    fn silent(&self, silent: &Silent) -> Failure {
-        let cause = match silent {
-            Silent::Long => Cause::BadOutput,
-            Silent::Ended(_) | Silent::Lost(_) => Cause::Exit,
+    fn no_message(&self, end: &NoLine) -> Failure {
+        let cause = match end {
+            NoLine::Long => RunCause::BadOutput,
+            NoLine::Ended(_) | NoLine::Lost(_) => RunCause::Exit,
         };
-        let said = self.said.as_ref();
-        let said = said.map_or_else(String::new, |said| format!("; it wrote no message: {said}"));
-        self.failure(cause, &format!("{silent}{said}"))
+        let noise = self.last_noise.as_ref();
+        let noise = noise.map_or_else(String::new, |noise| {
+            format!("; it wrote no message: {noise}")
+        });
+        self.failure(cause, &format!("{end}{noise}"))
     }
 
-    /// A failure of that program.
-    pub(super) fn failure(&self, cause: Cause, what: &str) -> Failure {
+    /// A failure of this program.
+    pub(super) fn failure(&self, cause: RunCause, what: &str) -> Failure {
         let what: String = what.chars().take(REASON_CHARS).collect();
         Failure::new(cause, format!("`{}` {what}", self.program))
     }
 
-    /// Ends the program and all it started.
+    /// Kills the program and its descendants.
     pub(super) async fn end(self) {
         drop(self.stdin);
         self.lines.end().await;

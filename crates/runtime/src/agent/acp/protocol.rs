@@ -1,18 +1,18 @@
-//! Messages of the Agent Client Protocol, version 1, as a client reads and writes them.
+//! The used messages of the Agent Client Protocol, version 1, for a client.
 //!
-//! Schema: <https://agentclientprotocol.com/protocol/v1/schema>. What is not read is not here.
+//! Schema: <https://agentclientprotocol.com/protocol/v1/schema>. Unused parts are omitted.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use unisono_session::agent::ToolKind;
 
-/// The version that is spoken.
+/// The supported version.
 pub(super) const VERSION: u64 = 1;
-/// An agent that wants a login.
+/// The error code of an agent that requires a login.
 pub(super) const AUTH_REQUIRED: i64 = -32_000;
 const METHOD_NOT_FOUND: i64 = -32_601;
 const INVALID_PARAMS: i64 = -32_602;
-/// How many characters of an error's data are shown.
+/// The maximum number of characters of an error's data that are shown.
 const DATA_CHARS: usize = 200;
 
 /// A line: a request, a notification or a response.
@@ -30,7 +30,7 @@ pub(super) struct Message {
     pub(super) error: Option<RpcError>,
 }
 
-/// An error of JSON-RPC.
+/// A JSON-RPC error.
 #[derive(Debug, Deserialize)]
 pub(super) struct RpcError {
     pub(super) code: i64,
@@ -41,7 +41,7 @@ pub(super) struct RpcError {
 }
 
 impl RpcError {
-    /// What it says.
+    /// Its text.
     pub(super) fn text(&self) -> String {
         let data = match &self.data {
             Value::Null => return format!("{} ({})", self.message, self.code),
@@ -53,7 +53,7 @@ impl RpcError {
     }
 }
 
-/// What `initialize` gives.
+/// The result of `initialize`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Initialized {
@@ -69,14 +69,14 @@ pub(super) struct AuthMethod {
     pub(super) name: String,
 }
 
-/// What `session/new` gives.
+/// The result of `session/new`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct NewSession {
     pub(super) session_id: String,
 }
 
-/// What `session/prompt` gives.
+/// The result of `session/prompt`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Prompted {
@@ -91,7 +91,7 @@ pub(super) struct SessionUpdate {
     pub(super) update: Value,
 }
 
-/// The kind of update whose loss would change an answer.
+/// The kind of update without which an answer would be incomplete.
 pub(super) const MESSAGE: &str = "agent_message_chunk";
 
 /// A change of a session.
@@ -127,7 +127,7 @@ pub(super) enum Content {
     Unknown,
 }
 
-/// What is new of a tool call.
+/// An update of a tool call.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CallUpdate {
@@ -157,7 +157,7 @@ pub(super) struct Permission {
     pub(super) options: Vec<Choice>,
 }
 
-/// One of the answers that may be given.
+/// One of the permitted answers.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Choice {
@@ -166,9 +166,9 @@ pub(super) struct Choice {
     pub(super) kind: String,
 }
 
-/// The kind of a call by its name; a name that is not known is another kind.
+/// The kind of a call by its name; an unknown name is `other`.
 pub(super) fn kind(name: &str) -> ToolKind {
-    ToolKind::named(name).unwrap_or(ToolKind::Other)
+    ToolKind::from_name(name).unwrap_or(ToolKind::Other)
 }
 
 pub(super) fn request(id: u64, method: &str, params: &Value) -> Value {
@@ -179,7 +179,7 @@ pub(super) fn cancel(session: &str) -> Value {
     json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}})
 }
 
-/// A response that chooses that option; none: no option.
+/// A response that chooses this option; none: cancelled.
 pub(super) fn chosen(id: &Value, option: Option<&str>) -> Value {
     let outcome = match option {
         Some(option) => json!({"outcome": "selected", "optionId": option}),
@@ -188,13 +188,13 @@ pub(super) fn chosen(id: &Value, option: Option<&str>) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}})
 }
 
-/// A response to a request that nobody here answers.
+/// A response to a request with an unknown method.
 pub(super) fn unknown(id: &Value, method: &str) -> Value {
     let message = format!("this client has no `{method}`");
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": METHOD_NOT_FOUND, "message": message}})
 }
 
-/// A response to a request that cannot be read.
+/// A response to an invalid request.
 pub(super) fn unreadable(id: &Value, why: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": INVALID_PARAMS, "message": why}})
 }

@@ -1,4 +1,4 @@
-//! Coding agents with real programs: what they are given, and what they may do wrong.
+//! Coding agents with real programs: their input, and their errors.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use unisono_session::agent::{ContextMode, Kind, ToolKind};
+use unisono_session::agent::{AgentKind, ContextMode, ToolKind};
 use unisono_session::run::Step;
 use unisono_session::tool::Contract;
 
 use super::*;
 use crate::agent::fixture::{Attempt, sh, task};
 
-/// Far more than any of these takes; a wait this long is a failure.
+/// Much longer than any test takes; a wait of this time is a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An agent in Python: `on_prompt(text)` is the test's.
+/// An agent in Python; each test supplies `on_prompt(text)`.
 const AGENT: &str = r#"
 import json, os, subprocess, sys
 def send(**message):
@@ -48,7 +48,7 @@ def main(on_prompt):
 def end(id, reason="end_turn"): send(id=id, result=dict(stopReason=reason))
 "#;
 
-/// An agent that does that with its prompt, `id` and `text`.
+/// An agent with this code for its prompt, `id` and `text`.
 fn python(prompt: &str) -> Acp {
     let body: String = prompt.lines().map(|line| format!("    {line}\n")).collect();
     script(&format!(
@@ -76,10 +76,10 @@ fn program(command: Command) -> Acp {
 }
 
 fn attempt(acp: &Acp) -> Attempt {
-    Attempt::new(Kind::Acp(acp.clone()), &["where is it?", "there"])
+    Attempt::new(AgentKind::Acp(acp.clone()), &["where is it?", "there"])
 }
 
-/// The same run in a later attempt.
+/// A later attempt of the same run.
 fn later(attempt: &Attempt, acp: &Acp) -> Attempt {
     let mut later = self::attempt(acp);
     later.steps = attempt.session.steps();
@@ -149,7 +149,7 @@ fn within(place: &TempDir, below: &str, acp: Acp) -> Acp {
 }
 
 #[tokio::test]
-async fn an_agent_is_given_the_snapshot_its_instructions_and_the_task() {
+async fn an_agent_gets_the_snapshot_its_instructions_and_the_task() {
     let acp = python("say(text)\nend(id)");
     let asking = attempt(&acp);
     let answer = ask(&acp, &asking).await.unwrap();
@@ -172,7 +172,7 @@ async fn an_agent_is_given_the_snapshot_its_instructions_and_the_task() {
         (&prompt["snapshot"], &prompt["shares"]),
         (&snapshot.into(), &"text".into())
     );
-    // Another attempt, or another process, takes the answer that is journaled.
+    // Another attempt or process takes the journaled answer.
     let gone = program(sh("exit 1"));
     assert_eq!(ask(&gone, &later(&asking, &gone)).await.unwrap(), answer);
 
@@ -187,13 +187,13 @@ async fn an_agent_is_given_the_snapshot_its_instructions_and_the_task() {
 }
 
 #[tokio::test]
-async fn neither_side_waits_for_the_other_to_read() {
+async fn large_messages_do_not_block_either_side() {
     let talks = "def on_new(id, params):\n    send(id=id, result=dict(sessionId='s1'))\n    \
                  for n in range(2000): update('agent_thought_chunk', content=dict(type='text', text='x' * 500))\n\
                  def on_prompt(id, text):\n    say(str(len(text)))\n    end(id)\nmain(on_prompt)";
     let acp = script(talks);
     let long = "y".repeat(1_000_000);
-    let asking = Attempt::new(Kind::Acp(acp.clone()), &[&long]);
+    let asking = Attempt::new(AgentKind::Acp(acp.clone()), &[&long]);
     let answer = ask(&acp, &asking).await.unwrap();
     assert!(answer.text.parse::<usize>().unwrap() > long.len());
 }
@@ -235,14 +235,14 @@ end(id)"#,
         "reject_once"
     );
     assert_eq!(step(&asking, "acp.call.1.1")["title"], "Read map");
-    let told = asking.session.progress();
+    let progress = asking.session.progress();
     for line in ["plan, 0 of 1 done: look", "Read map (read): completed"] {
-        assert!(told.iter().any(|text| &**text == line), "{told:?}");
+        assert!(progress.iter().any(|text| &**text == line), "{progress:?}");
     }
 }
 
 #[tokio::test]
-async fn each_reason_to_stop_has_its_end() {
+async fn each_stop_reason_has_its_ending() {
     for (reason, partial) in [
         ("max_tokens", "tokens"),
         ("max_turn_requests", "model calls"),
@@ -253,19 +253,19 @@ async fn each_reason_to_stop_has_its_end() {
         assert!(answer.partial.unwrap().contains(partial));
     }
     for (reason, cause) in [
-        ("refusal", Cause::Refused),
-        ("cancelled", Cause::Rejected),
-        ("tired", Cause::BadOutput),
+        ("refusal", RunCause::Refused),
+        ("cancelled", RunCause::Rejected),
+        ("tired", RunCause::BadOutput),
     ] {
         let failed = fails(&python(&format!("say('No.')\nend(id, '{reason}')"))).await;
         assert_eq!(failed.cause, cause, "{failed}");
     }
     let silent = fails(&python("end(id)")).await;
-    assert_eq!(silent.cause, Cause::BadOutput, "{silent}");
+    assert_eq!(silent.cause, RunCause::BadOutput, "{silent}");
 }
 
 #[tokio::test]
-async fn a_program_that_is_no_agent_says_what_is_wrong() {
+async fn a_program_that_is_not_an_agent_fails_with_a_reason() {
     let missing = Command {
         program: "no-such-agent".into(),
         ..sh("")
@@ -273,51 +273,51 @@ async fn a_program_that_is_no_agent_says_what_is_wrong() {
     let old = "init['protocolVersion'] = 7\nmain(None)";
     let login = "def on_new(id, params): send(id=id, error=dict(code=-32000, message='Authentication required'))\nmain(None)";
     let own = "def on_new(id, params): send(id=id, error=dict(code=-32603, message='Broken', data=dict(why='disk')))\nmain(None)";
-    let rows: Vec<(Acp, Cause, &str)> = vec![
+    let rows: Vec<(Acp, RunCause, &str)> = vec![
         (
             program(missing),
-            Cause::Spawn,
+            RunCause::Spawn,
             "could not start `no-such-agent`",
         ),
         (
             program(sh("echo no key >&2; exit 3")),
-            Cause::Exit,
+            RunCause::Exit,
             "its standard error ends: no key",
         ),
         (
             program(sh("echo Welcome!; exit 0")),
-            Cause::Exit,
+            RunCause::Exit,
             "it wrote no message: Welcome!",
         ),
         (
             program(sh("echo '{nonsense'; cat")),
-            Cause::BadOutput,
+            RunCause::BadOutput,
             "not JSON-RPC",
         ),
         (
             program(sh("yes hello")),
-            Cause::BadOutput,
+            RunCause::BadOutput,
             "does not speak the Agent Client Protocol; it wrote no message: hello",
         ),
         (
             program(sh("head -c 100000000 /dev/zero; cat")),
-            Cause::BadOutput,
+            RunCause::BadOutput,
             "more than 8 MiB",
         ),
         (
             program(sh("echo '{\"id\":1,\"result\":{}}'; cat")),
-            Cause::BadOutput,
-            "`initialize` with what is not of the protocol",
+            RunCause::BadOutput,
+            "`initialize` with an invalid result",
         ),
-        (script(old), Cause::Rejected, "speaks version 7"),
+        (script(old), RunCause::Rejected, "speaks version 7"),
         (
             script(login),
-            Cause::Rejected,
+            RunCause::Rejected,
             "wants a login (Log in with X): run it by hand",
         ),
         (
             script(own),
-            Cause::Rejected,
+            RunCause::Rejected,
             "Broken (-32603): {\"why\":\"disk\"}",
         ),
     ];
@@ -326,21 +326,21 @@ async fn a_program_that_is_no_agent_says_what_is_wrong() {
         let failed = ask(&acp, &asking).await.unwrap_err();
         assert_eq!(failed.cause, cause, "{failed}");
         assert!(failed.reason.contains(says), "{failed}");
-        // It was given nothing, so a later attempt may.
+        // The agent got no prompt, so a later attempt may send it.
         assert_eq!(names(&asking), ["acp.place.1"]);
     }
     let mut nowhere = program(sh("cat"));
     nowhere.command.cwd = Some("/no/such/place".into());
     let failed = fails(&nowhere).await;
-    assert_eq!(failed.cause, Cause::BadInput, "{failed}");
+    assert_eq!(failed.cause, RunCause::BadInput, "{failed}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_never_answers_is_given_up() {
+async fn an_agent_that_never_answers_times_out() {
     let acp = program(sh("echo starting; exec sleep 1000"));
     let agent = AcpAgent::new(acp.clone());
     let failed = agent.run(task(), attempt(&acp).ctx()).await.unwrap_err();
-    assert_eq!(failed.cause, Cause::Timeout);
+    assert_eq!(failed.cause, RunCause::Timeout);
     assert!(
         failed
             .reason
@@ -350,14 +350,14 @@ async fn an_agent_that_never_answers_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_breaks_off_is_given_again_only_where_that_is_safe() {
+async fn an_interrupted_prompt_is_repeated_only_if_idempotent() {
     for (breaks, cause) in [
-        ("sys.exit(3)", Cause::Exit),
-        ("print('{', flush=True)\nread()", Cause::BadOutput),
-        ("update('agent_message_chunk')\nread()", Cause::BadOutput),
+        ("sys.exit(3)", RunCause::Exit),
+        ("print('{', flush=True)\nread()", RunCause::BadOutput),
+        ("update('agent_message_chunk')\nread()", RunCause::BadOutput),
         (
             "update('tool_call', toolCallId='1')\nsend(id=id, error=dict(code=-32603, message='Broken'))",
-            Cause::Rejected,
+            RunCause::Rejected,
         ),
     ] {
         let once = python(breaks);
@@ -366,7 +366,7 @@ async fn a_prompt_that_breaks_off_is_given_again_only_where_that_is_safe() {
         assert_eq!(failed.cause, cause, "{failed}");
         assert_eq!(names(&first).last().unwrap(), "acp.failed.1");
         let doubt = ask(&once, &later(&first, &once)).await.unwrap_err();
-        assert_eq!(doubt.cause, Cause::BadInput);
+        assert_eq!(doubt.cause, RunCause::BadInput);
         let here = std::env::current_dir().unwrap();
         for part in ["nobody knows", &*failed.reason, &*here.to_string_lossy()] {
             assert!(doubt.reason.contains(part), "{doubt}");
@@ -378,7 +378,7 @@ async fn a_prompt_that_breaks_off_is_given_again_only_where_that_is_safe() {
         let answer = ask(&again, &later(&first, &again)).await.unwrap();
         assert_eq!(&*answer.text, "So.");
     }
-    // An agent that refuses before it does anything may be asked again.
+    // An agent that refuses before it does anything may be prompted again.
     let refuses = python("send(id=id, error=dict(code=-32000, message='Log in'))");
     let first = attempt(&refuses);
     let failed = ask(&refuses, &first).await.unwrap_err();
@@ -440,7 +440,7 @@ async fn a_worktree_is_kept_if_something_changed_in_it() {
         std::fs::read_to_string(place.path().join("sub/a")).unwrap(),
         "one\n"
     );
-    // The journaled answer says the same in another process.
+    // The journaled answer is the same in another process.
     assert_eq!(ask(&edits, &later(&asking, &edits)).await.unwrap(), answer);
 }
 
@@ -475,7 +475,7 @@ async fn a_worktree_with_a_commit_or_of_a_failed_run_is_kept() {
     );
     let doubt = ask(&breaks, &later(&first, &breaks)).await.unwrap_err();
     assert!(doubt.reason.contains("is kept: 1 changed file"), "{doubt}");
-    // What it left is told with the answer of the next try.
+    // The answer of the next try reports the kept worktree.
     let again = Acp {
         contract: Contract::Idempotent,
         ..works("say('So.')\nend(id)")
@@ -501,7 +501,7 @@ async fn a_worktree_needs_a_repository_with_a_commit() {
         ..within(&place, "", python("end(id)"))
     };
     let failed = fails(&acp).await;
-    assert_eq!(failed.cause, Cause::BadInput);
+    assert_eq!(failed.cause, RunCause::BadInput);
     assert!(
         failed
             .reason
@@ -519,7 +519,7 @@ async fn a_worktree_needs_a_repository_with_a_commit() {
 }
 
 #[tokio::test]
-async fn an_agent_whose_run_is_dropped_is_told_to_stop_and_ended() {
+async fn an_agent_with_a_dropped_run_is_asked_to_stop_and_killed() {
     let place = repository();
     let note = place.path().join("note");
     let prompt = format!(

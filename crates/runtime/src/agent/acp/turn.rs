@@ -1,4 +1,4 @@
-//! What a coding agent does with its prompt, from its messages alone.
+//! The work of a coding agent on its prompt, derived from its messages.
 
 use std::collections::HashMap;
 
@@ -11,58 +11,58 @@ use super::protocol::{
 };
 use crate::agent::command::MAX_OUTPUT_BYTES;
 
-/// Tool calls and decisions that are journaled, each; more decisions are rejections.
+/// The maximum number of journaled tool calls, and of decisions; further decisions are rejections.
 const JOURNALED: u32 = 500;
-/// Tool calls that are kept track of.
+/// The maximum number of tracked tool calls.
 const TRACKED: usize = 2_000;
-/// Bytes of the id of a call that is kept track of.
+/// The maximum number of bytes of the id of a tracked call.
 const ID_BYTES: usize = 1_000;
-/// Characters of a title.
+/// The maximum number of characters of a title.
 const TITLE_CHARS: usize = 200;
-/// Bytes of text between two notes about its growth.
-const TOLD_EVERY: usize = 1_000;
+/// The number of bytes of text between two progress reports.
+const PROGRESS_EVERY: usize = 1_000;
 
 /// A tool call that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Called {
+pub(super) struct EndedCall {
     pub(super) title: String,
     pub(super) kind: String,
     pub(super) status: String,
 }
 
-/// What was decided where the agent asked.
+/// The decision about a permission request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Decided {
+pub(super) struct PermissionDecision {
     pub(super) title: String,
     pub(super) kind: String,
-    /// The kind of the option that was chosen.
+    /// The kind of the chosen option.
     pub(super) decision: String,
 }
 
-/// What follows from a message.
+/// An effect of a message.
 #[derive(Debug, PartialEq)]
 pub(super) enum Effect {
-    /// Whoever watches is told.
-    Tell(String),
-    /// A tool call has ended, the one of that number.
-    Called(u32, Called),
-    /// It is decided, the decision of that number, and then replied.
-    Decided(u32, Decided, Value),
+    /// Report progress.
+    Progress(String),
+    /// Journal the tool call with this number, which has ended.
+    Called(u32, EndedCall),
+    /// Journal the decision with this number, then send the response.
+    Decided(u32, PermissionDecision, Value),
     Reply(Value),
 }
 
-/// A prompt that is worked on.
+/// A prompt in progress.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     session: String,
     allow: Vec<ToolKind>,
     text: String,
-    /// Where the text begins that follows the last tool call.
+    /// The start of the text after the last tool call.
     last: usize,
-    /// The message that the text is of.
+    /// The message id of the current text.
     message: Option<String>,
     is_broken: bool,
-    calls: HashMap<String, Called>,
+    calls: HashMap<String, EndedCall>,
     has_acted: bool,
     ended: u32,
     decided: u32,
@@ -77,7 +77,7 @@ impl Turn {
         }
     }
 
-    /// What was said after the last tool call; where that is nothing, all that was said.
+    /// The text after the last tool call, or the whole text if there is none after it.
     pub(super) fn answer(&self) -> &str {
         match self.text.get(self.last..).unwrap_or_default().trim() {
             "" => self.text.trim(),
@@ -85,15 +85,15 @@ impl Turn {
         }
     }
 
-    /// Whether the agent has begun to call a tool, or was allowed to.
+    /// Whether the agent has begun a tool call, or got a permission.
     pub(super) fn has_acted(&self) -> bool {
         self.has_acted
     }
 
-    /// What follows from a message that is no response.
+    /// Handles a message that is not a response.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The message is invalid.
     pub(super) fn take(&mut self, message: Message) -> Result<Vec<Effect>, String> {
         let method = message.method.unwrap_or_default();
         match (&*method, message.id) {
@@ -126,19 +126,19 @@ impl Turn {
             Update::AgentMessageChunk {
                 content: Content::Text { text },
                 message_id,
-            } => self.said(&text, message_id),
+            } => self.add_text(&text, message_id),
             Update::Call(call) => {
                 self.last = self.text.len();
                 self.is_broken = true;
                 Ok(self.call(call))
             }
             Update::CallChange(call) => Ok(self.call(call)),
-            Update::Plan { entries } => Ok(vec![Effect::Tell(plan(&entries))]),
+            Update::Plan { entries } => Ok(vec![Effect::Progress(plan(&entries))]),
             Update::AgentMessageChunk { .. } | Update::Unknown => Ok(Vec::new()),
         }
     }
 
-    fn said(&mut self, text: &str, message: Option<String>) -> Result<Vec<Effect>, String> {
+    fn add_text(&mut self, text: &str, message: Option<String>) -> Result<Vec<Effect>, String> {
         let before = self.text.len();
         let is_other = message.is_some() && self.message.is_some() && message != self.message;
         if (self.is_broken || is_other) && !self.text.is_empty() {
@@ -151,16 +151,16 @@ impl Turn {
             return Err(format!("said more than {MAX_OUTPUT_BYTES} bytes"));
         }
         let after = self.text.len();
-        Ok(match before / TOLD_EVERY == after / TOLD_EVERY {
+        Ok(match before / PROGRESS_EVERY == after / PROGRESS_EVERY {
             true => Vec::new(),
-            false => vec![Effect::Tell(format!(
+            false => vec![Effect::Progress(format!(
                 "answering, {} KB so far",
                 after.div_ceil(1_000)
             ))],
         })
     }
 
-    /// Takes note of what is new of a call.
+    /// Records an update of a call.
     fn call(&mut self, update: CallUpdate) -> Vec<Effect> {
         self.has_acted = true;
         let is_known = self.calls.contains_key(&update.tool_call_id);
@@ -171,7 +171,7 @@ impl Turn {
         let call = self
             .calls
             .entry(update.tool_call_id)
-            .or_insert_with(|| Called {
+            .or_insert_with(|| EndedCall {
                 title: "a tool".to_owned(),
                 kind: ToolKind::Other.name().to_owned(),
                 status: "pending".to_owned(),
@@ -193,8 +193,8 @@ impl Turn {
             return Vec::new();
         }
         let call = call.clone();
-        let told = format!("{} ({}): {}", call.title, call.kind, call.status);
-        let mut effects = vec![Effect::Tell(told)];
+        let text = format!("{} ({}): {}", call.title, call.kind, call.status);
+        let mut effects = vec![Effect::Progress(text)];
         if is_over(&call.status) && self.ended < JOURNALED {
             self.ended += 1;
             effects.push(Effect::Called(self.ended, call));
@@ -226,38 +226,38 @@ impl Turn {
         if self.decided >= JOURNALED {
             let rejected = choose(&permission.options, false).map(|option| &*option.option_id);
             return vec![
-                Effect::Tell(format!("rejected, as too many were asked for: {title}")),
+                Effect::Progress(format!("rejected, as too many were asked for: {title}")),
                 Effect::Reply(protocol::chosen(id, rejected)),
             ];
         }
         let option = choose(&permission.options, self.allow.contains(&kind));
         self.decided += 1;
         self.has_acted = true;
-        let decided = Decided {
+        let decided = PermissionDecision {
             title,
             kind: kind.name().to_owned(),
             decision: option
                 .map_or("cancelled", |option| &*option.kind)
                 .to_owned(),
         };
-        let told = format!("{} ({}): {}", decided.title, decided.kind, decided.decision);
+        let text = format!("{} ({}): {}", decided.title, decided.kind, decided.decision);
         let reply = protocol::chosen(id, option.map(|option| &*option.option_id));
         vec![
-            Effect::Tell(told),
+            Effect::Progress(text),
             Effect::Decided(self.decided, decided, reply),
         ]
     }
 }
 
 fn garbled(error: &serde_json::Error) -> String {
-    format!("sent an update that is not of the protocol: {error}")
+    format!("sent an invalid update: {error}")
 }
 
 fn is_over(status: &str) -> bool {
     matches!(status, "completed" | "failed")
 }
 
-/// The option that allows or rejects a call, for once where there is one.
+/// The option that allows or rejects a call, preferably for this call only.
 fn choose(options: &[Choice], is_allowed: bool) -> Option<&Choice> {
     let find = |kind: &str| options.iter().find(|option| option.kind == kind);
     let allows = || find("allow_once").or_else(|| find("allow_always"));
@@ -268,7 +268,7 @@ fn choose(options: &[Choice], is_allowed: bool) -> Option<&Choice> {
     }
 }
 
-/// How far a plan is.
+/// The progress of a plan.
 fn plan(entries: &[PlanEntry]) -> String {
     let done = |entry: &&PlanEntry| entry.status == "completed";
     let done = entries.iter().filter(done).count();

@@ -1,4 +1,5 @@
-//! A git worktree of its own for a coding agent: made before it works, removed if it changed nothing.
+//! A separate git worktree for a coding agent: created before its work, removed if it changed
+//! nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,39 +10,39 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use unisono_context::RunId;
 use unisono_session::agent::Command;
-use unisono_session::run::Cause;
+use unisono_session::run::RunCause;
 
 use crate::agent::Failure;
 use crate::process::{self, Job};
 
-/// How long git may take; a large worktree is written meanwhile.
-const GIT: Duration = Duration::from_secs(300);
-/// The most that git may say, in bytes.
-const OUTPUT: usize = 16 * 1024 * 1024;
-/// Worktrees are in this directory of the repository's own.
+/// The timeout of git, which may write a large worktree.
+const GIT_TIMEOUT: Duration = Duration::from_secs(300);
+/// The maximum output of git, in bytes.
+const GIT_OUTPUT_MAX: usize = 16 * 1024 * 1024;
+/// The directory of the worktrees, inside the repository's git directory.
 const DIRECTORY: &str = "unisono";
-/// How many digits of a run's id its branch has.
-const SHORT: usize = 12;
+/// The number of digits of a run's id in its branch name.
+const BRANCH_ID_DIGITS: usize = 12;
 
-/// A worktree, and what it was made from.
+/// A worktree and its origin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Worktree {
-    /// The repository's own directory.
+    /// The repository's git directory.
     repository: PathBuf,
-    /// Where it is.
+    /// Its path.
     path: PathBuf,
     /// Its branch.
     branch: String,
-    /// The commit that it begins with.
+    /// The commit of its branch at the beginning.
     base: String,
 }
 
 impl Worktree {
-    /// A worktree for a try of a run, not made yet, and the directory in it that is to `cwd` what
-    /// it is to the repository.
+    /// Plans a worktree for a try of a run, and returns the directory in it that corresponds to
+    /// `cwd` in the repository.
     ///
     /// # Errors
-    /// `cwd` is in no repository, or that has no commit.
+    /// `cwd` is not in a repository, or the repository has no commit.
     pub(super) async fn plan(
         cwd: &Path,
         run: RunId,
@@ -52,7 +53,7 @@ impl Worktree {
                 "`worktree = true` needs a git repository with a commit, and {} is in none: {why}",
                 cwd.display()
             );
-            Failure::new(Cause::BadInput, reason)
+            Failure::new(RunCause::BadInput, reason)
         };
         let arguments = [
             "rev-parse",
@@ -60,8 +61,8 @@ impl Worktree {
             "--git-common-dir",
             "--show-prefix",
         ];
-        let said = git(cwd, &arguments).await.map_err(wrong)?;
-        let mut lines = said.lines();
+        let output = git(cwd, &arguments).await.map_err(wrong)?;
+        let mut lines = output.lines();
         let repository = PathBuf::from(lines.next().unwrap_or_default());
         let below = lines.next().unwrap_or_default();
         let base = git(cwd, &["rev-parse", "--verify", "HEAD^{commit}"]);
@@ -72,7 +73,7 @@ impl Worktree {
         };
         let id = run.to_string();
         let digits: String = id.chars().filter(|digit| *digit != '-').collect();
-        let short = &digits[digits.len().saturating_sub(SHORT)..];
+        let short = &digits[digits.len().saturating_sub(BRANCH_ID_DIGITS)..];
         let path = repository.join(DIRECTORY).join(format!("{id}{more}"));
         let directory = path.join(below);
         let worktree = Worktree {
@@ -84,21 +85,21 @@ impl Worktree {
         Ok((worktree, directory))
     }
 
-    /// Makes it.
+    /// Creates it.
     ///
     /// # Errors
-    /// Git fails.
+    /// Git failed.
     pub(super) async fn make(&self) -> Result<(), Failure> {
         let path = self.path.to_string_lossy();
         let arguments = ["worktree", "add", "-b", &self.branch, &path, &self.base];
         let made = git(&self.repository, &arguments).await;
         made.map(drop).map_err(|why| {
             let reason = format!("no git worktree can be made at {path}: {why}");
-            Failure::new(Cause::BadInput, reason)
+            Failure::new(RunCause::BadInput, reason)
         })
     }
 
-    /// Removes it if nothing changed in it; else says where it is.
+    /// Removes it if it is unchanged; otherwise returns a text with its path.
     pub(super) async fn close(&self) -> Option<String> {
         if !self.path.exists() {
             return None;
@@ -114,9 +115,9 @@ impl Worktree {
             Ok(None) => {}
             Ok(Some(1)) => return kept("1 changed file"),
             Ok(Some(files)) => return kept(&format!("{files} changed files")),
-            Err(why) => return kept(&format!("what changed in it is not known ({why})")),
+            Err(why) => return kept(&format!("its changes are unknown ({why})")),
         }
-        // Git does not remove one that has changes after all.
+        // Git does not remove a worktree with changes.
         if let Err(why) = git(&self.repository, &["worktree", "remove", &path]).await {
             return match self.path.exists() {
                 true => kept(&format!("git cannot remove it ({why})")),
@@ -131,7 +132,7 @@ impl Worktree {
         None
     }
 
-    /// How many files are not as they were; none where there is no new commit either.
+    /// The number of changed files; none if there is no change and no new commit.
     async fn changes(&self) -> Result<Option<usize>, String> {
         let head = git(&self.path, &["rev-parse", "HEAD"]).await?;
         let changed = git(&self.path, &["diff", "--name-only", "-z", &self.base]).await?;
@@ -144,7 +145,7 @@ impl Worktree {
     }
 }
 
-/// What git says in that directory, or why it fails.
+/// Runs git in this directory and returns its output, or the reason of its failure.
 async fn git(directory: &Path, arguments: &[&str]) -> Result<String, String> {
     let command = Command {
         program: "git".into(),
@@ -159,10 +160,11 @@ async fn git(directory: &Path, arguments: &[&str]) -> Result<String, String> {
     let job = Job {
         command: &command,
         input: [Bytes::new(), Bytes::new()],
-        max_output: OUTPUT,
+        max_output: GIT_OUTPUT_MAX,
     };
-    let finished = timeout(GIT, process::run(job)).await;
-    let finished = finished.map_err(|_| format!("git did not end within {} s", GIT.as_secs()))?;
+    let finished = timeout(GIT_TIMEOUT, process::run(job)).await;
+    let finished =
+        finished.map_err(|_| format!("git did not end within {} s", GIT_TIMEOUT.as_secs()))?;
     let finished = finished.map_err(|error| error.to_string())?;
     match finished.status.success() {
         true => Ok(String::from_utf8_lossy(&finished.stdout).into_owned()),

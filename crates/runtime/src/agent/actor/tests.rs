@@ -1,16 +1,16 @@
-//! Tests of agents that are actors.
+//! Agents that are actors.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ractor::ActorProcessingErr;
 use tokio::sync::mpsc;
-use unisono_session::agent::Kind;
+use unisono_session::agent::AgentKind;
 
 use super::*;
 use crate::Extensions;
 use crate::agent::fixture::Attempt;
 
-/// Numbers the tasks it was given since it was started, and says when it is gone.
+/// Numbers its tasks since its start, and reports its end.
 struct Counter {
     gone: mpsc::UnboundedSender<u32>,
 }
@@ -37,7 +37,7 @@ impl Actor for Counter {
         match &*job.task().text {
             "panic" => panic!("told to panic"),
             "drop" => drop(job),
-            "fail" => job.end(Err(Failure::new(Cause::BadInput, "told to fail"))),
+            "fail" => job.end(Err(Failure::new(RunCause::BadInput, "told to fail"))),
             "stop" => {
                 myself.stop(None);
                 job.end(Ok(Answer::text("stopping")));
@@ -63,7 +63,7 @@ fn task(text: &str) -> Task {
     }
 }
 
-/// The kind with that actor; `lives` numbers those that were started.
+/// The kind of this actor; `lives` numbers the started actors.
 fn kinds(gone: mpsc::UnboundedSender<u32>, lives: u32) -> Extensions {
     let lives = AtomicU32::new(lives);
     Extensions::default().actor("counts", move || {
@@ -73,14 +73,14 @@ fn kinds(gone: mpsc::UnboundedSender<u32>, lives: u32) -> Extensions {
 }
 
 async fn ask(kinds: &Extensions, text: &str) -> Result<String, Failure> {
-    let attempt = Attempt::new(Kind::Custom("counts".into()), &["hello"]);
+    let attempt = Attempt::new(AgentKind::Custom("counts".into()), &["hello"]);
     let agent = kinds.kind("counts").unwrap();
     let answer = agent.run_boxed(task(text), attempt.ctx()).await;
     answer.map(|answer| answer.text.to_string())
 }
 
 #[tokio::test]
-async fn one_actor_has_all_tasks_of_its_kind_and_is_started_again_when_it_is_lost() {
+async fn one_actor_gets_all_tasks_of_its_kind_and_is_restarted_when_lost() {
     let (gone, mut is_gone) = mpsc::unbounded_channel();
     let kinds = kinds(gone, 1);
     assert_eq!(kinds.kinds().collect::<Vec<_>>(), ["counts"]);
@@ -91,11 +91,14 @@ async fn one_actor_has_all_tasks_of_its_kind_and_is_started_again_when_it_is_los
         "told to fail".into()
     );
     let dropped = ask(&kinds, "drop").await.unwrap_err();
-    assert_eq!(dropped.cause, Cause::Panic);
+    assert_eq!(dropped.cause, RunCause::Panic);
     assert!(dropped.reason.contains("kind `counts`"), "{dropped}");
     assert_eq!(ask(&kinds, "c").await.unwrap(), "105 of risks");
 
-    assert_eq!(ask(&kinds, "panic").await.unwrap_err().cause, Cause::Panic);
+    assert_eq!(
+        ask(&kinds, "panic").await.unwrap_err().cause,
+        RunCause::Panic
+    );
     assert_eq!(ask(&kinds, "d").await.unwrap(), "201 of risks");
     assert_eq!(ask(&kinds, "stop").await.unwrap(), "stopping");
     assert_eq!(is_gone.recv().await, Some(202));
@@ -105,7 +108,7 @@ async fn one_actor_has_all_tasks_of_its_kind_and_is_started_again_when_it_is_los
 }
 
 #[tokio::test]
-async fn an_actor_that_cannot_be_started_says_why_and_the_next_task_tries_again() {
+async fn an_actor_that_cannot_be_started_reports_why_and_the_next_task_retries() {
     let (gone, _) = mpsc::unbounded_channel();
     let kinds = kinds(gone, 9);
     let failure = ask(&kinds, "a").await.unwrap_err();

@@ -1,18 +1,18 @@
-//! Tests of program agents, with real programs.
+//! Program agents, with real programs.
 
 use std::time::Duration;
 
-use unisono_session::agent::{ContextMode, Kind, PrefixMode};
+use unisono_session::agent::{AgentKind, ContextMode, PrefixMode};
 
 use super::*;
 use crate::agent::fixture::{Attempt, sh, task};
 
-/// Far more than any of these programs takes; a wait this long is a failure.
+/// Much longer than any program takes; a wait of this time is a failure.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn attempt(command: &Command) -> Attempt {
     Attempt::new(
-        Kind::Command(command.clone()),
+        AgentKind::Command(command.clone()),
         &["where is the \"key\"?", "under\nthe mat"],
     )
 }
@@ -35,7 +35,7 @@ async fn a_program_reads_one_json_document() {
         (ContextMode::Snapshot, PrefixMode::Own),
         (ContextMode::TaskOnly, PrefixMode::Shared),
     ] {
-        // The answer is plain text: a JSON document would be taken for an answer object.
+        // The answer is plain text: a JSON document would be parsed as an answer object.
         let script = "echo got; cat";
         let mut attempt = attempt(&sh(script));
         (attempt.definition.context, attempt.definition.prefix) = (context, prefix);
@@ -76,7 +76,7 @@ async fn answers_are_text_or_json() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_shown() {
+async fn an_invalid_answer_is_shown() {
     for (script, says) in [
         ("true", "its output is empty"),
         (
@@ -108,29 +108,29 @@ async fn what_is_no_answer_is_shown() {
         ),
     ] {
         let failure = run(script).await.unwrap_err();
-        assert_eq!(failure.cause, Cause::BadOutput, "{script}");
+        assert_eq!(failure.cause, RunCause::BadOutput, "{script}");
         let expected = format!("`sh` gave no answer: {says}");
         assert!(failure.reason.starts_with(&expected), "{script}: {failure}");
     }
 }
 
 #[tokio::test]
-async fn a_failing_program_says_how_it_ended() {
+async fn a_failing_program_reports_its_end() {
     let failure = run("echo no such table >&2; echo half an answer; exit 3")
         .await
         .unwrap_err();
-    assert_eq!(failure.cause, Cause::Exit);
+    assert_eq!(failure.cause, RunCause::Exit);
     let said = "`sh` ended with exit status: 3; its standard error ends: no such table";
     assert_eq!(&*failure.reason, said);
     let failure = run("kill -9 $$").await.unwrap_err();
-    assert_eq!(failure.cause, Cause::Exit);
+    assert_eq!(failure.cause, RunCause::Exit);
     assert_eq!(&*failure.reason, "`sh` ended with signal: 9 (SIGKILL)");
 }
 
 #[tokio::test]
-async fn a_flood_names_the_cap() {
+async fn excessive_output_names_the_cap() {
     let failure = run("yes").await.unwrap_err();
-    assert_eq!(failure.cause, Cause::BadOutput);
+    assert_eq!(failure.cause, RunCause::BadOutput);
     assert!(
         failure.reason.contains("more than 4194304 bytes"),
         "{failure}"
@@ -142,7 +142,7 @@ async fn a_missing_program_is_not_retried() {
     let mut command = sh("");
     command.program = "no-such-program".into();
     let failure = run_in(&attempt(&command), command).await.unwrap_err();
-    assert_eq!(failure.cause, Cause::Spawn);
+    assert_eq!(failure.cause, RunCause::Spawn);
     assert!(!failure.cause.is_retryable());
     assert!(failure.reason.contains("`no-such-program`"), "{failure}");
 }
@@ -155,6 +155,6 @@ async fn bytes_other_than_the_recorded_ones_are_never_sent() {
     let mut attempt = attempt(&command);
     attempt.tamper = true;
     let failure = run_in(&attempt, command).await.unwrap_err();
-    assert_eq!(failure.cause, Cause::SnapshotMismatch);
+    assert_eq!(failure.cause, RunCause::SnapshotMismatch);
     assert!(!file.exists());
 }

@@ -1,16 +1,16 @@
-//! Tests of agents behind an address, with a real server on loopback.
+//! Agents behind an address, with a real server on loopback.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 use unisono_fake_provider::{Act, At, Ending, Endless, FakeProvider, Script, Stage};
-use unisono_session::agent::Kind;
+use unisono_session::agent::AgentKind;
 
 use super::*;
 use crate::agent::fixture::{Attempt, task};
 
-/// Far more than any of these takes; a wait this long is a failure.
+/// Much longer than any test takes; a wait of this time is a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn serving(script: impl Into<Script>) -> FakeProvider {
@@ -20,7 +20,7 @@ async fn serving(script: impl Into<Script>) -> FakeProvider {
 fn http(server: &FakeProvider, headers: &[(&str, &str)]) -> Http {
     let headers = headers.iter();
     Http {
-        // A path that the server knows, as a provider's; here it is an agent's.
+        // A path that the server knows as a provider's; here it is an agent's.
         url: format!("{}/v1/chat/completions?tenant=a%20b", server.url()).into(),
         headers: headers
             .map(|(n, v)| ((*n).into(), (*v).into()))
@@ -29,7 +29,7 @@ fn http(server: &FakeProvider, headers: &[(&str, &str)]) -> Http {
 }
 
 async fn ask(http: Http, timeout_ms: u64) -> Result<Answer, Failure> {
-    let mut attempt = Attempt::new(Kind::Http(http.clone()), &["where is it?", "there"]);
+    let mut attempt = Attempt::new(AgentKind::Http(http.clone()), &["where is it?", "there"]);
     attempt.definition.timeout_ms = timeout_ms;
     let agent = HttpAgent::new(http);
     let asked = agent.run(task(), attempt.ctx());
@@ -40,7 +40,7 @@ async fn ask(http: Http, timeout_ms: u64) -> Result<Answer, Failure> {
 }
 
 #[tokio::test]
-async fn a_server_is_sent_the_document_that_a_program_reads() {
+async fn a_server_gets_the_document_of_program_agents() {
     let server = serving(Script::always(Act::json(
         200,
         r#"{"text":"here","partial":"no map"}"#,
@@ -50,7 +50,7 @@ async fn a_server_is_sent_the_document_that_a_program_reads() {
         &server,
         &[("X-Tenant", "north $$"), ("Accept-Language", "de")],
     );
-    let attempt = Attempt::new(Kind::Http(kind.clone()), &["where is it?", "there"]);
+    let attempt = Attempt::new(AgentKind::Http(kind.clone()), &["where is it?", "there"]);
     let answer = HttpAgent::new(kind.clone())
         .run(task(), attempt.ctx())
         .await
@@ -130,8 +130,8 @@ async fn what_is_no_answer_says_why() {
     for (act, expected) in table {
         let shown = format!("{act:?}");
         let server = serving(Script::always(act)).await;
-        let told = ask(http(&server, &[]), 60_000).await;
-        match (told, expected) {
+        let result = ask(http(&server, &[]), 60_000).await;
+        match (result, expected) {
             (Ok(_), None) => {}
             (Err(failure), Some((code, words))) => {
                 assert_eq!(failure.cause.code(), code, "{failure}");
@@ -139,14 +139,14 @@ async fn what_is_no_answer_says_why() {
                 assert!(failure.reason.starts_with(&server.url()), "{failure}");
                 assert!(!failure.reason.contains("secret=1"), "{failure}");
             }
-            (told, expected) => panic!("{told:?} instead of {expected:?}: {shown}"),
+            (result, expected) => panic!("{result:?} instead of {expected:?}: {shown}"),
         }
         assert_eq!(server.request_count(), 1, "{shown}");
     }
 }
 
 #[tokio::test]
-async fn a_server_that_fails_is_asked_once_an_attempt() {
+async fn a_failing_server_is_called_once_per_attempt() {
     let refused = Act::json(503, r#"{"error":"later"}"#).header("retry-after", "7");
     let table = [
         (refused, Some(7_000), "HTTP 503"),
@@ -165,9 +165,9 @@ async fn a_server_that_fails_is_asked_once_an_attempt() {
     }
 }
 
-/// What a header took from the environment, in a server's answer.
+/// A value that a header took from the environment, in a server's response.
 #[tokio::test]
-async fn what_a_server_repeats_of_a_secret_is_taken_out() {
+async fn secrets_in_a_servers_response_are_redacted() {
     let secret = std::env::var("PATH").unwrap();
     let said = secret.clone();
     let echo = move |status| {
@@ -176,21 +176,21 @@ async fn what_a_server_repeats_of_a_secret_is_taken_out() {
     };
     for status in [200, 401] {
         let server = serving(Script::always(echo(status))).await;
-        let told = ask(http(&server, &[("X-Path", "p ${PATH} q")]), 60_000).await;
+        let result = ask(http(&server, &[("X-Path", "p ${PATH} q")]), 60_000).await;
         let sent = server.requests();
         let sent = sent[0].header("x-path").unwrap();
         assert_eq!(sent, format!("p {secret} q"));
-        let told = match told {
+        let result = match result {
             Ok(answer) => answer.text.to_string(),
             Err(failure) => failure.to_string(),
         };
-        assert!(told.contains("[redacted]"), "{told}");
-        assert!(!told.contains(&secret), "{told}");
+        assert!(result.contains("[redacted]"), "{result}");
+        assert!(!result.contains(&secret), "{result}");
     }
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_is_given_up() {
+async fn a_hanging_server_times_out() {
     for at in [At::Head, At::Body(3)] {
         let hanging = Act::document(200, "text/plain", "never").end_at(at, Ending::Silence);
         let server = serving(Script::always(hanging)).await;
@@ -217,7 +217,7 @@ async fn a_cancelled_attempt_closes_its_connection() {
 
 #[test]
 fn values_of_headers_come_from_the_environment() {
-    let attempt = Attempt::new(Kind::Llm, &["hello"]);
+    let attempt = Attempt::new(AgentKind::Llm, &["hello"]);
     let ctx = attempt.ctx();
     let http = |value: &str| Http {
         url: "https://agents.test/risks".into(),
@@ -234,7 +234,7 @@ fn values_of_headers_come_from_the_environment() {
         ("a\nb", "characters that a header cannot contain"),
     ] {
         let failure = super::server(ctx.assignment(), &http(value), look).unwrap_err();
-        assert_eq!(failure.cause, Cause::BadInput);
+        assert_eq!(failure.cause, RunCause::BadInput);
         assert!(failure.reason.contains(expected), "{failure}");
     }
 }

@@ -1,5 +1,5 @@
-//! A summary of a run's first rounds, for the step that replaces them: quotes, so that it needs no
-//! model and the same rounds give the same text.
+//! A summary of a run's first rounds, for the step that replaces them. It consists of quotes, so it
+//! needs no model and the same rounds give the same text.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use unisono_context::{Ordinal, Part, Role, Timestamp, Tokens};
 use unisono_model::extractive::{self, Passage, SummaryInput, SummaryLayout};
 use unisono_model::tokenizer::Tokenizer;
 use unisono_session::run::tail::{summary, summary_note};
-use unisono_session::run::{Cause, Step};
+use unisono_session::run::{RunCause, Step};
 
 use crate::agent::{Ctx, Failure};
 
-/// Steps have no day.
+/// Steps have no date.
 const NO_DAY: Timestamp = Timestamp(0);
-/// Tokens that a note and a summary may have more when joined.
+/// The maximum number of additional tokens when a note and a summary are joined.
 const JOINT: u64 = 8;
 
-/// The step that stands for the first `replaced` ones, at most `cap` as it is shown.
+/// The step that replaces the first `replaced` steps, at most `cap` tokens in the prompt.
 ///
 /// # Errors
-/// The counts of the model's tokens cannot be had.
+/// The model's tokens cannot be counted.
 pub(super) async fn step(
     steps: &[Arc<Step>],
     replaced: usize,
@@ -32,21 +32,21 @@ pub(super) async fn step(
     let work = tokio::task::spawn_blocking(move || {
         let tokenizer = Tokenizer::load(limits.encoding).map_err(|error| error.to_string())?;
         let count = |text: &str| tokenizer.count(text).at_most.0;
-        Ok::<_, String>(condensed(&steps, &task, cap, &count))
+        Ok::<_, String>(quotes(&steps, &task, cap, &count))
     });
     let text = work
         .await
         .unwrap_or_else(|_| Err("the extractive summariser panicked".into()));
-    let text = text.map_err(|reason| Failure::new(Cause::Panic, reason))?;
+    let text = text.map_err(|reason| Failure::new(RunCause::Panic, reason))?;
     Ok(Step::Summarised {
         replaced: u32::try_from(replaced).unwrap_or(u32::MAX),
         text: text.into(),
     })
 }
 
-/// Quotes from the steps and from an earlier summary among them. The model is shown at most `cap`
-/// tokens of them.
-fn condensed(
+/// Quotes from the steps and from an earlier summary among them, at most `cap` tokens in the
+/// prompt.
+fn quotes(
     steps: &[Arc<Step>],
     task: &str,
     cap: Tokens,
@@ -78,7 +78,7 @@ fn condensed(
     }
 }
 
-/// What each step said, under the number of its reply; nothing of steps beside the exchange.
+/// The texts of each step, under the number of its reply; none for steps outside the exchange.
 fn numbered(steps: &[Arc<Step>]) -> impl Iterator<Item = Option<(Ordinal, Role, Vec<Part>)>> {
     let mut number = Ordinal(0);
     steps.iter().map(move |step| match &**step {
@@ -89,8 +89,8 @@ fn numbered(steps: &[Arc<Step>]) -> impl Iterator<Item = Option<(Ordinal, Role, 
                 name: call.name.clone(),
                 arguments: call.arguments.clone(),
             });
-            let said = std::iter::once(Part::Text(reply.text.clone())).chain(calls);
-            Some((number, Role::Assistant, said.collect()))
+            let parts = std::iter::once(Part::Text(reply.text.clone())).chain(calls);
+            Some((number, Role::Assistant, parts.collect()))
         }
         Step::Tools(results) => {
             let results = results.iter().map(|result| Part::ToolResult {

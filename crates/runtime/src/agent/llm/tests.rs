@@ -1,4 +1,4 @@
-//! Tests of the model-driven agent.
+//! The model-driven agent.
 
 mod budget;
 mod fallback;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use unisono_model::language::scripted::{Act, Scripted};
 use unisono_model::language::{Class, Completion, Exchange, LanguageModel, Models, Request};
-use unisono_session::agent::{ContextMode, Kind};
+use unisono_session::agent::{AgentKind, ContextMode};
 use unisono_session::machine::{CallEnd, DelegateCall};
 use unisono_session::run::{FallbackUsed, ToolCall, Usage};
 
@@ -18,7 +18,7 @@ use crate::agent::fixture::{Attempt, definition, task};
 
 fn attempt() -> Attempt {
     Attempt::new(
-        Kind::Llm,
+        AgentKind::Llm,
         &["where is the key?", "under the mat", "and the spare?"],
     )
 }
@@ -112,14 +112,14 @@ async fn tools_are_called_and_every_round_is_journaled() {
 }
 
 #[tokio::test]
-async fn an_attempt_goes_on_after_its_last_recorded_step() {
+async fn an_attempt_continues_after_its_last_recorded_step() {
     let mut attempt = attempt();
     let script = [
         spent(Act::call(&[("recall", r#"{"n":2}"#)]), 100, 5),
         Act::Fail("gone".into()),
     ];
     let failure = run(&attempt, &Scripted::new(script)).await.unwrap_err();
-    assert_eq!(failure.cause, Cause::Model);
+    assert_eq!(failure.cause, RunCause::Model);
 
     let recorded = attempt.session.steps();
     for kept in 1..=recorded.len() {
@@ -152,7 +152,7 @@ async fn a_model_that_never_stops_is_stopped() {
     attempt.definition.max_model_calls = 3;
     let model = Scripted::by(|_| Act::call(&[("recall", r#"{"n":1}"#)]));
     let failure = run(&attempt, &model).await.unwrap_err();
-    assert_eq!(failure.cause, Cause::BadOutput, "it has said nothing");
+    assert_eq!(failure.cause, RunCause::BadOutput, "it has said nothing");
     let requests = model.requests();
     let asked: Vec<Option<&str>> = requests.iter().map(|r| r.wrap_up.as_deref()).collect();
     let last = "this is the last of 3 model calls";
@@ -164,7 +164,7 @@ async fn bytes_other_than_the_recorded_ones_are_never_sent() {
     let (mut attempt, model) = (attempt(), Scripted::new([Act::say("none")]));
     attempt.tamper = true;
     let failure = run(&attempt, &model).await.unwrap_err();
-    assert_eq!(failure.cause, Cause::SnapshotMismatch);
+    assert_eq!(failure.cause, RunCause::SnapshotMismatch);
     assert!(model.requests().is_empty());
 }
 
@@ -173,22 +173,22 @@ async fn an_unknown_model_is_named() {
     let mut attempt = attempt();
     attempt.definition.model = "openai/gpt-9".into();
     let failure = run(&attempt, &Scripted::new([])).await.unwrap_err();
-    assert_eq!(failure.cause, Cause::BadInput);
+    assert_eq!(failure.cause, RunCause::BadInput);
     let said = "no client for model `openai/gpt-9`; this program can use: \
                 extractive, test/scripted";
     assert_eq!(&*failure.reason, said);
 }
 
 #[tokio::test]
-async fn a_reply_that_says_nothing_is_no_answer() {
+async fn an_empty_reply_is_not_an_answer() {
     let failure = run(&attempt(), &Scripted::new([Act::say(" \n")]))
         .await
         .unwrap_err();
-    assert_eq!(failure.cause, Cause::BadOutput);
+    assert_eq!(failure.cause, RunCause::BadOutput);
 }
 
 #[tokio::test]
-async fn an_empty_reply_is_an_answer_where_it_ends_as_whoever_asked_wants() {
+async fn an_empty_reply_is_an_answer_if_the_clients_options_caused_it() {
     let empty = |stop| {
         Act::Reply(Reply {
             stop,
@@ -200,7 +200,7 @@ async fn an_empty_reply_is_an_answer_where_it_ends_as_whoever_asked_wants() {
         (Act::say("\nEND"), vec!["\n".into()], None, Some(false)),
         (empty(Stop::Complete), vec!["\n".into()], None, Some(false)),
         (empty(Stop::CutOff), vec![], own_limit, Some(true)),
-        // What is not of their making is no answer.
+        // An empty reply for another reason is not an answer.
         (empty(Stop::CutOff), vec![], Some(Tokens(5_000)), None),
         (empty(Stop::CutOff), vec![], None, None),
         (empty(Stop::Complete), vec![], own_limit, None),
@@ -232,7 +232,7 @@ async fn a_reply_that_was_cut_off_is_partial() {
     assert_eq!(answer.partial.as_deref(), Some(why));
 }
 
-/// A server with one lane: each of its requests waits for those before it.
+/// A server with one lane: each request waits for the earlier ones.
 #[derive(Clone, Default)]
 struct OneLane(Arc<tokio::sync::Mutex<()>>);
 
@@ -251,11 +251,11 @@ impl LanguageModel for OneLane {
 }
 
 #[tokio::test(start_paused = true)]
-async fn time_in_which_a_request_waits_for_those_before_it_does_not_count() {
+async fn time_spent_waiting_for_earlier_requests_does_not_count() {
     let model = OneLane::default();
     let mut runs = tokio::task::JoinSet::new();
     for _ in 0..4 {
-        // Each has a limit of its own.
+        // Each attempt has its own limit.
         let mut attempt = attempt();
         attempt.models = Models::default().with("test/scripted", model.clone());
         runs.spawn(async move {
@@ -269,7 +269,7 @@ async fn time_in_which_a_request_waits_for_those_before_it_does_not_count() {
 }
 
 #[tokio::test]
-async fn a_reply_that_was_cut_off_in_a_call_goes_on_without_it() {
+async fn a_reply_cut_off_in_a_call_continues_without_that_call() {
     let calls = Act::call(&[("recall", r#"{"n":2}"#), ("recall", "{}")]);
     let Act::Reply(reply) = calls else {
         panic!("a reply");
@@ -281,15 +281,19 @@ async fn a_reply_that_was_cut_off_in_a_call_goes_on_without_it() {
     let (attempt, model) = (attempt(), Scripted::new([cut, Act::say("under the mat")]));
     let answer = run(&attempt, &model).await.unwrap();
     assert_eq!((&*answer.text, answer.partial), ("under the mat", None));
-    let Exchange::Results(told) = &model.requests()[1].exchange[1] else {
+    let Exchange::Results(results) = &model.requests()[1].exchange[1] else {
         panic!("results");
     };
-    assert_eq!(&*told[0].content, "#2 assistant:\nunder the mat");
-    assert!(told[1].content.starts_with("[not made: your reply reached"));
+    assert_eq!(&*results[0].content, "#2 assistant:\nunder the mat");
+    assert!(
+        results[1]
+            .content
+            .starts_with("[not made: your reply reached")
+    );
 }
 
 #[tokio::test]
-async fn a_model_that_declines_fails_the_run_with_what_it_said() {
+async fn a_refusal_of_the_model_fails_the_run_with_its_text() {
     let table = [
         (
             "I cannot help with that.",
@@ -305,13 +309,16 @@ async fn a_model_that_declines_fails_the_run_with_what_it_said() {
         });
         let attempt = attempt();
         let failure = run(&attempt, &Scripted::new([declined])).await.unwrap_err();
-        assert_eq!((failure.cause, &*failure.reason), (Cause::Refused, reason));
+        assert_eq!(
+            (failure.cause, &*failure.reason),
+            (RunCause::Refused, reason)
+        );
         assert!(attempt.session.steps().is_empty());
     }
 }
 
 #[tokio::test]
-async fn what_keeps_a_provider_from_answering_decides_about_another_attempt() {
+async fn the_provider_error_decides_about_another_attempt() {
     let table = [
         (Class::Transport, "provider_unavailable"),
         (Class::Unauthorised, "provider_rejected"),
@@ -326,7 +333,7 @@ async fn what_keeps_a_provider_from_answering_decides_about_another_attempt() {
 }
 
 #[tokio::test]
-async fn a_request_says_what_the_definition_has() {
+async fn a_request_has_the_options_of_the_definition() {
     let (mut attempt, model) = (attempt(), Scripted::new([Act::say("{}")]));
     attempt.definition.output_schema = Some(r#"{"type":"object"}"#.into());
     attempt.definition.temperature_milli = Some(200);
@@ -349,7 +356,7 @@ fn lead() -> Attempt {
     attempt.colleagues = ["costs", "dates"]
         .into_iter()
         .map(|id| {
-            let mut colleague = definition(Kind::Llm);
+            let mut colleague = definition(AgentKind::Llm);
             colleague.id = id.into();
             colleague.description = format!("knows {id}").into();
             Arc::new(colleague)
@@ -359,22 +366,22 @@ fn lead() -> Attempt {
 }
 
 #[tokio::test]
-async fn a_lead_is_told_of_its_colleagues_and_nobody_else_is() {
+async fn only_a_lead_knows_its_colleagues() {
     let asked = async |attempt: &Attempt| {
         let model = Scripted::new([Act::say("done")]);
         run(attempt, &model).await.unwrap();
         let request = model.requests().remove(0);
         let colleagues = request.colleagues.iter();
-        let told = colleagues.map(|c| format!("{}: {}", c.agent, c.description));
-        (told.collect::<Vec<_>>(), request.allowed.to_vec())
+        let listed = colleagues.map(|c| format!("{}: {}", c.agent, c.description));
+        (listed.collect::<Vec<_>>(), request.allowed.to_vec())
     };
     let names = |names: &[&str]| names.iter().map(|n| Arc::from(*n)).collect::<Vec<_>>();
     let mut lead = lead();
-    let told = vec![
+    let listed = vec![
         "costs: knows costs".to_owned(),
         "dates: knows dates".to_owned(),
     ];
-    assert_eq!(asked(&lead).await, (told, names(&["delegate", "recall"])));
+    assert_eq!(asked(&lead).await, (listed, names(&["delegate", "recall"])));
     let colleagues = std::mem::take(&mut lead.colleagues);
     assert_eq!(asked(&lead).await, (vec![], names(&["recall"])));
     lead.colleagues = colleagues;
@@ -383,7 +390,7 @@ async fn a_lead_is_told_of_its_colleagues_and_nobody_else_is() {
 }
 
 #[tokio::test]
-async fn the_tasks_of_one_reply_are_handed_in_together() {
+async fn the_tasks_of_one_reply_form_one_round() {
     let first = Act::call(&[
         ("delegate", r#"{"agent":"costs","task":"add them up"}"#),
         ("recall", r#"{"n":2}"#),
@@ -415,7 +422,7 @@ async fn the_tasks_of_one_reply_are_handed_in_together() {
         panic!("results, not {:?}", steps[1]);
     };
     let results = results.iter();
-    let told: Vec<_> = results
+    let contents: Vec<_> = results
         .map(|r| (&*r.call_id, &*r.content, r.is_error))
         .collect();
     let unfit =
@@ -427,7 +434,7 @@ async fn the_tasks_of_one_reply_are_handed_in_together() {
         ("call_3", "[refused: there is no agent `nobody`]", true),
         ("call_4", "dates did: sort them", false),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(contents, expected);
     let progress = lead.session.progress();
     for said in [
         "waiting for 3 agents",
@@ -439,7 +446,7 @@ async fn the_tasks_of_one_reply_are_handed_in_together() {
 }
 
 #[tokio::test]
-async fn an_agent_that_may_not_delegate_is_told_so() {
+async fn an_agent_that_may_not_delegate_gets_an_error() {
     let call = Act::call(&[("delegate", r#"{"agent":"costs","task":"add them up"}"#)]);
     let (attempt, model) = (attempt(), Scripted::new([call, Act::say("done")]));
     run(&attempt, &model).await.unwrap();
@@ -452,9 +459,9 @@ async fn an_agent_that_may_not_delegate_is_told_so() {
 }
 
 #[tokio::test]
-async fn an_author_delegates_in_rounds_of_their_own() {
+async fn an_authors_code_delegates_in_its_own_rounds() {
     let mut attempt = lead();
-    attempt.definition.kind = Kind::Custom("planner".into());
+    attempt.definition.kind = AgentKind::Custom("planner".into());
     let ctx = attempt.ctx();
     let tasks = [("costs", "add them up"), ("nobody", "rest")];
     let results = ctx.delegate(&tasks).await.unwrap();
@@ -475,15 +482,15 @@ async fn an_author_delegates_in_rounds_of_their_own() {
 
     attempt.definition.tools.clear();
     let failure = attempt.ctx().delegate(&tasks).await.unwrap_err();
-    assert_eq!(failure.cause, Cause::BadInput);
+    assert_eq!(failure.cause, RunCause::BadInput);
 }
 
 #[tokio::test]
-async fn no_step_is_taken_that_was_not_journaled() {
+async fn a_step_that_is_not_journaled_fails_the_attempt() {
     let attempt = attempt();
     attempt
         .session
-        .refuse(Failure::new(Cause::Panic, "the session is gone"));
+        .refuse(Failure::new(RunCause::Panic, "the session is gone"));
     let model = Scripted::by(|_| Act::call(&[("recall", r#"{"n":1}"#)]));
     let failure = run(&attempt, &model).await.unwrap_err();
     assert_eq!(&*failure.reason, "the session is gone");
@@ -517,7 +524,7 @@ async fn an_author_asks_the_model_and_calls_tools_on_the_same_prompt() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_to_have_a_shape_has_it_or_is_no_answer() {
+async fn a_structured_answer_must_fit_its_schema() {
     let schema =
         r#"{"type":"object","properties":{"late":{"type":"integer"}},"required":["late"]}"#;
     let mut attempt = attempt();
@@ -545,14 +552,14 @@ async fn an_answer_that_is_to_have_a_shape_has_it_or_is_no_answer() {
                     format!("the answer of model test/scripted does not fit its schema: {fault}");
                 assert_eq!(
                     (failure.cause, &*failure.reason),
-                    (Cause::BadOutput, &*says)
+                    (RunCause::BadOutput, &*says)
                 );
                 assert!(failure.cause.is_retryable());
             }
             (found, _) => panic!("{said}: {found:?}"),
         }
     }
-    // What was cut off is an answer in part, and says so.
+    // A reply that was cut off is a partial answer, with the reason.
     let cut = match Act::say("{\"late\":") {
         Act::Reply(reply) => Act::Reply(Reply {
             stop: Stop::CutOff,

@@ -1,4 +1,4 @@
-//! Inputs that arrive while summaries are written and agents work, in the order of their arrival.
+//! Inputs that arrive while summaries are written and agents work, in order of arrival.
 
 use super::*;
 
@@ -44,7 +44,7 @@ async fn inputs_that_arrive_meanwhile_come_next_in_their_order() {
         let mut events = stage.handle.events(0).await.unwrap();
         let mut expected = Vec::new();
         for n in 0..TURNS {
-            // Wait for some of what is going on, so that inputs arrive anywhere in it.
+            // Waits for some of the current work, so that inputs arrive at any point of it.
             for _ in 0..rng.below(14) {
                 let next = tokio::time::timeout(Duration::from_millis(20), events.next()).await;
                 if next.is_err() {
@@ -88,7 +88,7 @@ async fn inputs_that_arrive_meanwhile_come_next_in_their_order() {
             inputs.eq(expected.iter().map(|(_, text)| text)),
             "seed {seed}"
         );
-        // Each is answered before the next one.
+        // Each input is answered before the next one.
         let mut open = false;
         for text in &said {
             if text.starts_with("Input ") {

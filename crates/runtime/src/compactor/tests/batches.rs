@@ -1,4 +1,4 @@
-//! Topics that are due in one turn are asked for together, and by themselves where that fails.
+//! Topics that are due in one turn are requested together, and separately if that fails.
 
 use unisono_context::checkpoint::Tier;
 
@@ -7,12 +7,12 @@ use super::*;
 
 const ONE: &str = "Parts are delivered day by day.";
 
-/// How many topics the request asks for.
+/// The number of topics in the request.
 fn topics(request: &Request) -> usize {
     request.task.matches("\n## Topic ").count().max(1)
 }
 
-/// Summaries under their headings; one without where one topic is asked for.
+/// Summaries below their headings; a single one without a heading.
 fn paragraphs(request: &Request, text: impl Fn(usize) -> String) -> Act {
     let all = topics(request);
     if all == 1 {
@@ -26,7 +26,7 @@ fn headed(number: usize) -> String {
     format!("## Topic {number}\nParts of topic {number} are delivered.")
 }
 
-/// A turn with several topics due: how many topics each request asked for, and what was made.
+/// A turn with several due topics: the number of topics of each request, and the checkpoints.
 async fn made(model: &Scripted, window: u64) -> (Vec<usize>, Vec<std::sync::Arc<Checkpoint>>) {
     let stage = Stage::within(&[model], 60, window, PATIENCE).await;
     let turn = tiered(&stage);

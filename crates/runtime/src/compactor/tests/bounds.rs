@@ -1,4 +1,4 @@
-//! How long the compaction of a turn takes, and whom a summariser's place is given to.
+//! The duration of a turn's compaction, and the next user of a released permit.
 
 use unisono_context::policy::Tiers;
 use unisono_model::language::Fallback;
@@ -7,7 +7,7 @@ use super::*;
 
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// Each tenth of the conversation's messages begins a topic.
+/// Every tenth message of the conversation begins a topic.
 pub(super) fn tiered(stage: &Stage) -> NewTurn {
     let id = MessageId::from_u128(clock::new_id());
     NewTurn {
@@ -70,7 +70,7 @@ async fn the_next_turn_has_a_deadline_of_its_own() {
 async fn a_person_who_wants_it_tried_again_is_told_when_the_time_is_over() {
     let hangs = Scripted::by(|_| Act::Hang);
     let stage = Stage::within(&[&hangs], 60, 16_000, DEADLINE).await;
-    let outcome = stage.compact_by(None, Unwritten::Retry).await;
+    let outcome = stage.compact_by(None, SummaryFallback::Retry).await;
     let Outcome::Failed { reason, .. } = outcome else {
         panic!("it did not fail");
     };

@@ -1,4 +1,4 @@
-//! A model writes anew, on a later turn, what was quoted in its place.
+//! A model regenerates a summary of quotes in a later turn.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ async fn quotes_in_place_of_a_summary_are_written_anew_on_a_later_turn() {
     let mut stage = Stage::with(&[&model], 60).await;
     stage.answer("what is due?").await;
     down.store(false, Ordering::SeqCst);
-    // Room for a longer text than the quotes are.
+    // Headroom for a text longer than the quotes.
     stage.policy.trigger = Some(Trigger::Tokens(Tokens(4_000)));
     stage.answer("and now?").await;
     let made = stage.checkpoints().await;
@@ -31,7 +31,7 @@ async fn quotes_in_place_of_a_summary_are_written_anew_on_a_later_turn() {
     assert_eq!(made[1].covers, made[0].covers);
     let requests = model.requests();
     assert_eq!(requests.len(), 2);
-    // It reads what the first one was given, and not the quotes.
+    // It reads the input of the first summary, not the quotes.
     let same = conversation_in(&requests[0]) == conversation_in(&requests[1]);
     assert!(same && !requests[1].task.contains("<earlier_summary>\n<#"));
     stage.answer("and then?").await;

@@ -1,5 +1,5 @@
-//! What a person wishes about the summary they ask for: who writes it, and what is done where
-//! nobody does.
+//! A person's options for a requested summary: the summariser, and the action if no model writes
+//! it.
 
 use super::*;
 
@@ -15,7 +15,9 @@ fn good() -> Scripted {
 async fn the_one_who_was_chosen_writes_and_nobody_else() {
     let (first, second) = (good(), good());
     let stage = Stage::with(&[&first, &second], 60).await;
-    let outcome = stage.compact_by(Some("test/b"), Unwritten::Leave).await;
+    let outcome = stage
+        .compact_by(Some("test/b"), SummaryFallback::Leave)
+        .await;
     assert!(matches!(outcome, Outcome::Compacted { .. }), "{outcome}");
     assert_eq!((first.requests().len(), second.requests().len()), (0, 1));
     assert_eq!(&*stage.checkpoints().await[0].model, "test/b");
@@ -26,7 +28,9 @@ async fn the_one_who_was_chosen_writes_and_nobody_else() {
 async fn quotes_that_were_chosen_ask_nobody_and_are_as_they_should_be() {
     let model = good();
     let stage = Stage::with(&[&model], 60).await;
-    stage.compact_by(Some("extractive"), Unwritten::Leave).await;
+    stage
+        .compact_by(Some("extractive"), SummaryFallback::Leave)
+        .await;
     assert!(model.requests().is_empty());
     let made = stage.checkpoints().await.remove(0);
     assert_eq!((&*made.model, made.degraded), ("extractive", false));
@@ -37,7 +41,7 @@ async fn quotes_that_were_chosen_ask_nobody_and_are_as_they_should_be() {
 async fn quotes_are_taken_where_that_was_wished_and_a_model_writes_them_anew_later() {
     let model = broken();
     let stage = Stage::with(&[&model], 60).await;
-    let outcome = stage.compact_by(None, Unwritten::Extractive).await;
+    let outcome = stage.compact_by(None, SummaryFallback::Extractive).await;
     assert!(matches!(outcome, Outcome::Compacted { .. }), "{outcome}");
     let made = stage.checkpoints().await.remove(0);
     let how = (made.kind, &*made.model, made.degraded);
@@ -51,7 +55,7 @@ async fn quotes_are_taken_where_that_was_wished_and_a_model_writes_them_anew_lat
 async fn they_are_asked_again_three_times_in_all_and_then_it_is_left() {
     let model = broken();
     let stage = Stage::with(&[&model], 60).await;
-    let outcome = stage.compact_by(None, Unwritten::Retry).await;
+    let outcome = stage.compact_by(None, SummaryFallback::Retry).await;
     assert!(outcome.is_unwritten(), "{outcome}");
     assert_eq!(model.requests().len(), 9);
     assert_eq!(stage.failures().await, 3);
@@ -67,7 +71,7 @@ async fn asked_again_it_may_be_written() {
         replied(if before < 3 { "no summary" } else { GOOD }, Stop::Complete)
     });
     let stage = Stage::with(&[&model], 60).await;
-    let outcome = stage.compact_by(None, Unwritten::Retry).await;
+    let outcome = stage.compact_by(None, SummaryFallback::Retry).await;
     assert!(matches!(outcome, Outcome::Compacted { .. }), "{outcome}");
     let made = stage.checkpoints().await.remove(0);
     assert_eq!((text_of(&made), made.degraded), (GOOD, false));
@@ -85,7 +89,7 @@ async fn a_try_waits_until_its_provider_may_be_asked_again() {
         }
     });
     let stage = Stage::with(&[&model], 60).await;
-    let outcome = stage.compact_by(None, Unwritten::Retry).await;
+    let outcome = stage.compact_by(None, SummaryFallback::Retry).await;
     assert!(matches!(outcome, Outcome::Compacted { .. }), "{outcome}");
     // The milliseconds are rounded down: the second try may come a moment early.
     assert!(model.requests().len() <= 3, "{}", model.requests().len());
@@ -97,10 +101,10 @@ async fn a_provider_that_is_away_for_longer_than_there_is_time_is_asked_once() {
     let retry_after_ms = 3_600_000;
     let model = Scripted::by(move |_| Act::FailAs(Class::CircuitOpen { retry_after_ms }));
     let stage = Stage::with(&[&model], 60).await;
-    let outcome = stage.compact_by(None, Unwritten::Retry).await;
+    let outcome = stage.compact_by(None, SummaryFallback::Retry).await;
     assert!(outcome.is_unwritten(), "{outcome}");
-    let told = outcome.to_string();
-    assert!(told.contains("not asked again"), "{told}");
+    let text = outcome.to_string();
+    assert!(text.contains("not asked again"), "{text}");
     assert_eq!((model.requests().len(), stage.failures().await), (1, 1));
     stage.runtime.shutdown().await;
 }

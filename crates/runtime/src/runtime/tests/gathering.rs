@@ -1,20 +1,20 @@
-//! Which decisions go to the disk together.
+//! Decisions that are written to the disk together.
 
 use super::*;
 use crate::load::Observer;
 
 const DELEGATES: usize = 8;
 
-/// What was committed, group by group.
+/// The committed groups of facts.
 type Groups = mpsc::UnboundedReceiver<Vec<Fact>>;
 
-/// A runtime whose commits are told.
+/// A runtime whose commits are observed.
 async fn watched(agent: &Gated) -> (Runtime, Groups) {
-    let (tell, groups) = mpsc::unbounded_channel();
+    let (sender, groups) = mpsc::unbounded_channel();
     let observer = Observer::new(move |_, events| {
         let facts = events.iter().map(|event| event.fact.clone());
-        // The test may have seen enough.
-        let _ = tell.send(facts.collect());
+        // The test may have ended.
+        let _ = sender.send(facts.collect());
     });
     let options = Options {
         observer,
@@ -23,7 +23,7 @@ async fn watched(agent: &Gated) -> (Runtime, Groups) {
     (start(agent, options).await, groups)
 }
 
-/// A turn whose agents are all at work.
+/// A turn whose agents are all active.
 async fn at_work(runtime: &Runtime, agent: &Gated) -> (Handle, TurnId) {
     let handle = runtime.create(conversation(4)).await.unwrap();
     let turn = turn(&gated(), DELEGATES);
@@ -42,7 +42,7 @@ fn ends(facts: &[Fact]) -> usize {
     ends.count()
 }
 
-/// The next group in which a run ended.
+/// The next group with the end of a run.
 async fn next_ends(groups: &mut Groups) -> Vec<Fact> {
     loop {
         let group = tokio::time::timeout(PATIENCE, groups.recv()).await;
@@ -54,11 +54,11 @@ async fn next_ends(groups: &mut Groups) -> Vec<Fact> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delegates_that_end_together_are_one_commit_with_what_follows() {
+async fn delegates_that_end_together_are_one_commit_with_the_consequences() {
     let agent = Gated::new();
     let (runtime, mut groups) = watched(&agent).await;
     let (handle, id) = at_work(&runtime, &agent).await;
-    agent.let_go();
+    agent.release();
     assert_eq!(ended(&handle, id).await, Outcome::Answered);
     let group = next_ends(&mut groups).await;
     assert_eq!(ends(&group), DELEGATES);
@@ -70,7 +70,7 @@ async fn delegates_that_end_together_are_one_commit_with_what_follows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_ends_is_on_disk_soon_though_the_others_work_on() {
+async fn an_end_is_on_disk_soon_while_others_continue() {
     let agent = Gated::new();
     let (runtime, mut groups) = watched(&agent).await;
     let (handle, id) = at_work(&runtime, &agent).await;
@@ -81,13 +81,13 @@ async fn one_that_ends_is_on_disk_soon_though_the_others_work_on() {
         let soon = Duration::from_millis(10);
         assert!(before.elapsed() <= soon, "{:?}", before.elapsed());
     }
-    agent.let_go();
+    agent.release();
     assert_eq!(ended(&handle, id).await, Outcome::Answered);
     runtime.shutdown().await;
 }
 
-/// Lets one agent end. No time passes while there is something to do, so its end is decided then,
-/// and held back still.
+/// Releases one agent. No time passes while there is work, so its end is decided then, and still
+/// held back.
 async fn ends_one(agent: &Gated) {
     agent.concurrency.add_permits(1);
     for _ in 0..1_000 {
@@ -95,7 +95,7 @@ async fn ends_one(agent: &Gated) {
     }
 }
 
-/// What the journal has after that event.
+/// The journal after this event.
 async fn after(journal: &Journal, id: SessionId, seq: u64) -> Vec<Fact> {
     let events = journal.read(id, seq + 1, 10).await.unwrap();
     let facts = events.into_iter().map(|(_, event)| event.fact);
@@ -103,7 +103,7 @@ async fn after(journal: &Journal, id: SessionId, seq: u64) -> Vec<Fact> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_has_just_ended_is_on_disk_when_the_tree_has_stopped() {
+async fn an_end_is_on_disk_after_the_tree_has_stopped() {
     let agent = Gated::new();
     let runtime = start(&agent, Options::default()).await;
     let (handle, _) = at_work(&runtime, &agent).await;
@@ -117,7 +117,7 @@ async fn one_that_has_just_ended_is_on_disk_when_the_tree_has_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_seen_of_a_session_is_on_disk() {
+async fn an_inspected_state_is_on_disk() {
     let agent = Gated::new();
     let runtime = start(&agent, Options::default()).await;
     let (handle, _) = at_work(&runtime, &agent).await;
@@ -127,6 +127,6 @@ async fn what_is_seen_of_a_session_is_on_disk() {
     assert_eq!(seen, decided + 1);
     let facts = after(runtime.journal(), handle.id(), decided).await;
     assert_eq!((facts.len(), ends(&facts)), (1, 1), "{facts:?}");
-    agent.let_go();
+    agent.release();
     runtime.shutdown().await;
 }

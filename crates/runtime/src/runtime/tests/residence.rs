@@ -1,11 +1,11 @@
-//! Sessions in memory are bounded, those that are deleted leave, and followers keep none there.
+//! Sessions in memory are limited, deleted ones leave, and followers keep none in memory.
 
 use super::*;
-use crate::Bounds;
+use crate::ResidenceBounds;
 
 fn bounded(sessions: usize, bytes: u64) -> Options {
     Options {
-        resident: Bounds { sessions, bytes },
+        resident: ResidenceBounds { sessions, bytes },
         ..Options::default()
     }
 }
@@ -16,7 +16,7 @@ async fn left(handle: &Handle) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_session_that_was_used_least_recently_leaves_where_there_are_too_many() {
+async fn the_least_recently_used_session_leaves_if_there_are_too_many() {
     let agent = Gated::new();
     let runtime = start(&agent, bounded(2, u64::MAX)).await;
     let working = runtime.create(conversation(4)).await.unwrap();
@@ -35,21 +35,21 @@ async fn the_session_that_was_used_least_recently_leaves_where_there_are_too_man
             () = last.left_memory() => panic!("it was used last"),
         }
     }
-    // Each is as it was when it is asked for again.
+    // Each is unchanged when it is opened again.
     let messages = idle[0].inspect(|state| state.tree().len()).await.unwrap();
     assert_eq!(messages, 4);
-    agent.let_go();
+    agent.release();
     assert_eq!(ended(&working, turn.id).await, Outcome::Answered);
     runtime.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_leave_where_they_hold_too_many_bytes() {
+async fn sessions_leave_if_they_are_too_large_together() {
     let runtime = start(&Gated::new(), bounded(1_000, 100_000)).await;
     let first = runtime.create(conversation(40)).await.unwrap();
     let second = runtime.create(conversation(40)).await.unwrap();
     left(&first).await;
-    // One that is too large by itself can be worked with.
+    // A session that exceeds the limit by itself can be used.
     let large = runtime.create(conversation(400)).await.unwrap();
     left(&second).await;
     let messages = large.inspect(|state| state.tree().len()).await.unwrap();
@@ -58,7 +58,7 @@ async fn sessions_leave_where_they_hold_too_many_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_session_leaves_at_once_and_its_followers_are_told() {
+async fn a_deleted_session_leaves_at_once_and_its_followers_are_notified() {
     let runtime = start(&Gated::new(), Options::default()).await;
     let handle = runtime.create(conversation(4)).await.unwrap();
     let mut events = handle.events(0).await.unwrap();
@@ -73,9 +73,9 @@ async fn a_deleted_session_leaves_at_once_and_its_followers_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_follows_hears_of_a_session_that_left_and_came_back_without_keeping_it() {
+async fn a_follower_survives_unloading_without_preventing_it() {
     let agent = Gated::new();
-    agent.let_go();
+    agent.release();
     let runtime = start(&agent, bounded(1, u64::MAX)).await;
     let handle = runtime.create(conversation(4)).await.unwrap();
     let known = handle.inspect(|state| state.events()).await.unwrap();
@@ -94,7 +94,7 @@ async fn who_follows_hears_of_a_session_that_left_and_came_back_without_keeping_
             break;
         }
     }
-    // Somebody who comes late reads the same from the journal.
+    // A late follower reads the same from the journal.
     let mut late = handle.events(known).await.unwrap();
     for seq in known + 1..=next {
         assert_eq!(late.next().await.unwrap().unwrap().0, seq);

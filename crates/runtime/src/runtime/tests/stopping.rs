@@ -1,4 +1,4 @@
-//! A tree that is stopped in mid-turn.
+//! A tree that is stopped during a turn.
 
 use unisono_context::AgentId;
 
@@ -7,18 +7,18 @@ use super::*;
 const SESSIONS: usize = 24;
 const DELEGATES: usize = 16;
 
-/// Whether something was journaled of a run that only its own end would say.
-fn tells_of_an_end(fact: &Fact) -> bool {
+/// Whether the fact can only follow from the end of a run.
+fn is_end_of_run(fact: &Fact) -> bool {
     matches!(fact, Fact::RunEnded { .. } | Fact::RunRetried { .. })
 }
 
-/// Sessions, pools and workers are stopped one after the other: what an attempt of a stopped pool
-/// ends with must not reach a session that is still there.
+/// Sessions, pools and workers are stopped one after the other: the ends of a stopped pool's
+/// attempts must not reach a session that is still live.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_run_is_said_to_have_failed_because_the_tree_was_stopped() {
+async fn no_run_fails_because_the_tree_is_stopped() {
     let agent = Gated::new();
     let runtime = start(&agent, Options::default()).await;
-    // A pool for each.
+    // One pool per session.
     let lasting = |n: usize| {
         Arc::new(Definition {
             id: AgentId::new(format!("gated-{n}")),
@@ -52,7 +52,7 @@ async fn no_run_is_said_to_have_failed_because_the_tree_was_stopped() {
     for id in sessions {
         let events = journal.read(id, 1, 1_000).await.unwrap();
         let mut facts = events.into_iter().map(|(_, event)| event.fact);
-        let told = facts.find(tells_of_an_end);
-        assert!(told.is_none(), "{told:?}");
+        let end = facts.find(is_end_of_run);
+        assert!(end.is_none(), "{end:?}");
     }
 }

@@ -1,12 +1,12 @@
-//! Workers that are given one attempt after the other.
+//! Workers with several attempts, one after the other.
 
 use unisono_context::AgentId;
 use unisono_session::machine::DelegateCall;
 
 use super::*;
 
-/// Its first attempt leaves work behind that goes on when it is told to, and lends the place of
-/// the attempt. Later ones are those of a gated agent.
+/// Its first attempt leaves work behind that continues later and yields the permit of the attempt.
+/// Later attempts are those of a gated agent.
 #[derive(Clone)]
 struct Leaver {
     gated: Gated,
@@ -30,7 +30,7 @@ impl Agent for Leaver {
             };
             tokio::select! {
                 biased;
-                _ = ctx.hand_out(1, vec![call]) => {}
+                _ = ctx.delegate_round(1, vec![call]) => {}
                 () = std::future::ready(()) => {}
             }
             client_options.send(()).unwrap();
@@ -40,7 +40,7 @@ impl Agent for Leaver {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_left_of_an_attempt_does_not_lend_the_place_of_the_next() {
+async fn remains_of_an_attempt_do_not_yield_the_permit_of_the_next() {
     let (client_options, mut was_lent) = mpsc::unbounded_channel();
     let agent = Leaver {
         gated: Gated::new(),
@@ -85,14 +85,14 @@ async fn what_is_left_of_an_attempt_does_not_lend_the_place_of_the_next() {
     let waits = tokio::time::timeout(PATIENCE, waits).await;
     waits.expect("the third waits for the place of the second");
     assert_eq!(agent.gated.started.load(Ordering::SeqCst), 1);
-    agent.gated.let_go();
+    agent.gated.release();
     for (handle, turn) in turns {
         assert_eq!(ended(&handle, turn).await, Outcome::Answered);
     }
     runtime.shutdown().await;
 }
 
-/// Panics the first time, with a worker that has carried out another attempt before.
+/// Panics the first time, on a worker that has carried out another attempt before.
 #[derive(Clone, Default)]
 struct Fragile(Arc<AtomicU32>);
 
@@ -104,7 +104,7 @@ impl Agent for Fragile {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_panicked_is_given_nothing_more() {
+async fn a_worker_that_panicked_gets_no_further_attempt() {
     let agent = Fragile::default();
     let runtime = Runtime::start(
         Journal::new(Arc::new(Memory::new())),

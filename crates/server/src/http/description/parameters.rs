@@ -1,6 +1,6 @@
 //! What parameters may be, by their names: a name means the same at every route.
 
-use unisono_session::trace::Status;
+use unisono_session::trace::RunStatus;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::schema::{SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{Content, Object, ObjectBuilder, RefOr, Schema};
@@ -38,7 +38,7 @@ pub(super) fn describe(parameter: &mut Parameter) {
         "number" | "message" => schema.pattern = Some(NUMBER_OR_ID.to_owned()),
         "snapshot" => schema.pattern = Some(DIGEST.to_owned()),
         "state" => {
-            let names = Status::ALL.map(|status| status.name().into());
+            let names = RunStatus::ALL.map(|status| status.name().into());
             schema.enum_values = Some(names.to_vec());
         }
         "format" => {

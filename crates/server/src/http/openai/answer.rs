@@ -116,7 +116,7 @@ impl<S: Shape> Answer<S> {
             }
             match self.stream.next().await {
                 Some(Next::Recorded(_, event)) => self.recorded(&event.fact).await,
-                Some(Next::Said(Progress::Piece { run, text })) if Some(run) == self.lead => {
+                Some(Next::Said(Progress::TextDelta { run, text })) if Some(run) == self.lead => {
                     self.piece(&text);
                 }
                 Some(Next::Said(_) | Next::Agents(_)) => {}

@@ -1,4 +1,4 @@
-//! What is left out of an exchange, and when a run must come to its end.
+//! The masked results of an exchange, and the end of a run.
 
 use proptest::prelude::*;
 
@@ -26,15 +26,15 @@ fn shown_as(tail: &Tail) -> String {
         .map(|m| format!("{}.{}", m.step, m.result));
     let masked = masked.collect::<Vec<_>>().join(" ");
     match tail.call {
-        Call::Normal => format!("{masked} call"),
-        Call::Summarise { replaced, cap } => format!("{masked} {replaced} steps to {cap}"),
-        Call::WrapUp => format!("{masked} wrap up"),
-        Call::Overflow { needed } => format!("{masked} overflow {needed}"),
+        ModelCallKind::Normal => format!("{masked} call"),
+        ModelCallKind::Summarise { replaced, cap } => format!("{masked} {replaced} steps to {cap}"),
+        ModelCallKind::WrapUp => format!("{masked} wrap up"),
+        ModelCallKind::Overflow { needed } => format!("{masked} overflow {needed}"),
     }
 }
 
 #[test]
-fn old_results_leave_before_the_model_must_answer_and_before_nothing_fits() {
+fn old_results_are_masked_before_the_last_call_and_before_an_overflow() {
     let table: Vec<(&str, Vec<Weight>, &str)> = vec![
         ("nothing yet", vec![], " call"),
         ("just fits", vec![reply(100), results(&[700])], " call"),
@@ -95,10 +95,13 @@ fn old_results_leave_before_the_model_must_answer_and_before_nothing_fits() {
         ),
     ];
     for (name, weights, expected) in table {
-        assert_eq!(shown_as(&tail(&weights, ROOM)), expected, "{name}");
+        assert_eq!(shown_as(&plan_tail(&weights, ROOM)), expected, "{name}");
     }
     let large = vec![reply(u64::MAX), results(&[u64::MAX])];
-    assert_eq!(tail(&large, Headroom::UNBOUNDED).call, Call::Normal);
+    assert_eq!(
+        plan_tail(&large, Headroom::UNBOUNDED).call,
+        ModelCallKind::Normal
+    );
 }
 
 fn summary(replaced: usize, tokens: u64) -> Weight {
@@ -109,7 +112,7 @@ fn summary(replaced: usize, tokens: u64) -> Weight {
 }
 
 #[test]
-fn the_oldest_rounds_are_summarised_where_notes_make_too_little_room() {
+fn the_oldest_rounds_are_summarised_if_masks_are_not_enough() {
     let room = Headroom {
         tokens: Tokens(4_000),
         ..ROOM
@@ -174,7 +177,7 @@ fn the_oldest_rounds_are_summarised_where_notes_make_too_little_room() {
         ),
     ];
     for (name, weights, expected) in table {
-        assert_eq!(shown_as(&tail(&weights, room)), expected, "{name}");
+        assert_eq!(shown_as(&plan_tail(&weights, room)), expected, "{name}");
     }
 }
 
@@ -197,7 +200,10 @@ fn a_step_is_counted_as_it_is_sent() {
         ..said
     });
     assert_eq!(countable(&verbatim), ["[1]"]);
-    assert_eq!(Weight::of(&verbatim, &[Tokens(5)], Tokens(3)), reply(8));
+    assert_eq!(
+        Weight::of_step(&verbatim, &[Tokens(5)], Tokens(3)),
+        reply(8)
+    );
 
     let result = |content: &str| ToolResult {
         call_id: "1".into(),
@@ -207,14 +213,14 @@ fn a_step_is_counted_as_it_is_sent() {
     let both = [result("one"), result("two")];
     let step = Step::Tools(both.to_vec());
     assert_eq!(countable(&step), ["one", "two"]);
-    let weight = Weight::of(&step, &[Tokens(5), Tokens(7)], Tokens(3));
+    let weight = Weight::of_step(&step, &[Tokens(5), Tokens(7)], Tokens(3));
     assert_eq!(weight, results(&[8, 10]));
     let named = Step::Named {
         name: "look".into(),
         result: "1".into(),
     };
     assert_eq!(countable(&named), [""; 0]);
-    assert_eq!(Weight::of(&named, &[], Tokens(3)), Weight::Nothing);
+    assert_eq!(Weight::of_step(&named, &[], Tokens(3)), Weight::Nothing);
 
     let masked = Masked {
         step: 4,
@@ -222,7 +228,7 @@ fn a_step_is_counted_as_it_is_sent() {
         tokens: Tokens(1_234),
     };
     let texts = |step| {
-        shown(step, &both, &[masked])
+        shown_results(step, &both, &[masked])
             .into_iter()
             .map(|r| r.content.to_string())
             .collect::<Vec<_>>()
@@ -234,7 +240,7 @@ fn a_step_is_counted_as_it_is_sent() {
     assert_eq!(texts(5), ["one", "two"]);
 }
 
-/// What the exchange costs with those results left out.
+/// The size of the exchange with these results masked.
 fn cost(weights: &[Weight], masked: &[Masked], note: Tokens) -> Tokens {
     let mut total = Tokens::ZERO;
     for (step, weight) in weights.iter().enumerate() {
@@ -252,7 +258,7 @@ fn cost(weights: &[Weight], masked: &[Masked], note: Tokens) -> Tokens {
     total
 }
 
-/// The same of what stands beside a summary.
+/// The same for the part beside a summary.
 fn cost_beside(weights: &[Weight], masked: &[Masked], note: Tokens) -> Tokens {
     let summaries = weights.iter().rev();
     let newest = summaries.filter_map(|weight| match weight {
@@ -265,7 +271,7 @@ fn cost_beside(weights: &[Weight], masked: &[Masked], note: Tokens) -> Tokens {
     tokens + cost(&stands, masked, note)
 }
 
-/// The results that may leave, oldest first.
+/// The maskable results, oldest first.
 fn maskable(weights: &[Weight], note: Tokens) -> Vec<Masked> {
     let is_results = |weight: &&Weight| matches!(weight, Weight::Results(_));
     let rounds = weights.iter().filter(is_results).count();
@@ -298,7 +304,7 @@ fn exchange() -> impl Strategy<Value = Vec<Weight>> {
 
 proptest! {
     #[test]
-    fn what_is_shown_fits_and_no_more_is_left_out_than_must(
+    fn the_exchange_fits_and_nothing_is_masked_unnecessarily(
         weights in exchange(),
         tokens in 0..2_500u64,
         longest in 0..400u64,
@@ -311,24 +317,24 @@ proptest! {
         let mut before: Vec<Masked> = Vec::new();
         for at in calls {
             let weights = &weights[..at];
-            let Tail { masked, call } = tail(weights, room);
+            let Tail { masked, call } = plan_tail(weights, room);
             let all = maskable(weights, room.note);
             prop_assert_eq!(&masked[..], &all[..masked.len()], "oldest first, the newest never");
             prop_assert_eq!(&masked[..before.len()], &before[..], "what has left stays out");
 
             let needs = |masked: &[Masked], reply: Tokens| cost(weights, masked, room.note) + reply;
             let reply = match call {
-                Call::Normal => room.reply,
-                Call::Summarise { .. } => {
+                ModelCallKind::Normal => room.reply,
+                ModelCallKind::Summarise { .. } => {
                     prop_assert!(needs(&all, room.reply) > room.tokens, "it could go on");
                     prop_assert_eq!(&masked, &before);
                     continue;
                 }
-                Call::WrapUp => {
+                ModelCallKind::WrapUp => {
                     prop_assert!(needs(&all, room.reply) > room.tokens, "it could go on");
                     Tokens::ZERO
                 }
-                Call::Overflow { needed } => {
+                ModelCallKind::Overflow { needed } => {
                     prop_assert_eq!(needed, needs(&all, Tokens::ZERO));
                     prop_assert!(needed > room.tokens, "it could answer");
                     prop_assert_eq!(&masked, &before);
@@ -345,7 +351,7 @@ proptest! {
     }
 
     #[test]
-    fn a_summary_makes_room_and_the_newest_round_stays(
+    fn a_summary_frees_tokens_and_keeps_the_newest_round(
         rounds in prop::collection::vec((0..900u64, 0..1_500u64), 1..40),
         tokens in 2_048..12_000u64,
         longest in 0..2_000u64,
@@ -358,14 +364,14 @@ proptest! {
             weights.extend([reply(said), results(&[result])]);
             let mut summaries = 0;
             let decided = loop {
-                let decided = tail(&weights, room);
-                let Call::Summarise { replaced, cap } = decided.call else {
+                let decided = plan_tail(&weights, room);
+                let ModelCallKind::Summarise { replaced, cap } = decided.call else {
                     break decided;
                 };
                 let standing = cost_beside(&weights, &decided.masked, room.note);
                 prop_assert!(0 < replaced && replaced <= newest, "{replaced} of {newest}");
                 weights.push(summary(replaced, cap.0 * part / 100));
-                // Results that had left stay out.
+                // Masked results stay masked.
                 let left = decided.masked.iter().filter(|masked| masked.step >= replaced);
                 let left: Vec<Masked> = left.copied().collect();
                 let less = cost_beside(&weights, &left, room.note);
@@ -375,8 +381,8 @@ proptest! {
             };
             let needed = cost_beside(&weights, &decided.masked, room.note);
             match decided.call {
-                Call::Normal => prop_assert!(needed + room.reply <= room.tokens),
-                Call::WrapUp => prop_assert!(needed <= room.tokens),
+                ModelCallKind::Normal => prop_assert!(needed + room.reply <= room.tokens),
+                ModelCallKind::WrapUp => prop_assert!(needed <= room.tokens),
                 _ => break,
             }
         }
@@ -384,16 +390,16 @@ proptest! {
 }
 
 #[test]
-fn what_a_provider_refused_is_sent_again_with_less() {
-    let refused = |input, exchange, output, calls| Refused {
+fn a_rejected_request_is_sent_again_smaller() {
+    let refused = |input, exchange, output, calls| RefusedRequest {
         input: Tokens(input),
         exchange: Tokens(exchange),
         output: Tokens(output),
         calls,
     };
-    // A request, the limit, the room there was; the room there is then, and the longest reply.
+    // A request, the limit, the headroom before; the headroom after, and the maximum reply.
     let rows = [
-        // A window of 8k that was taken for 128k: the reply has what is left.
+        // A window of 8k that was assumed to be 128k: the reply gets the rest.
         (
             refused(700, 0, 8_192, false),
             Some(8_192),
@@ -415,7 +421,7 @@ fn what_a_provider_refused_is_sent_again_with_less() {
             5_869,
             Some(1_623),
         ),
-        // The input alone is too large: what was said and answered gives way.
+        // The input alone is too large: the exchange shrinks.
         (
             refused(9_000, 4_000, 8_192, true),
             Some(8_192),
@@ -437,7 +443,7 @@ fn what_a_provider_refused_is_sent_again_with_less() {
             144,
             Some(48),
         ),
-        // By the counts it fits: they are too low.
+        // It fits according to the counts: they are too low.
         (
             refused(5_000, 2_000, 1_000, true),
             Some(8_192),
@@ -452,14 +458,14 @@ fn what_a_provider_refused_is_sent_again_with_less() {
             900,
             Some(250),
         ),
-        // Nothing is known but that it is too large.
+        // Only the rejection is known.
         (refused(5_000, 2_000, 1_000, true), None, 9_000, 1_500, None),
         (refused(5_000, 2_000, 1_000, true), None, 900, 900, None),
         (refused(5_000, 0, 1_000, true), None, 900, 0, None),
     ];
     for (request, limit, room, expected, output) in rows {
-        let narrower = request.narrower(limit.map(Tokens), Tokens(room));
-        let expected = Narrower {
+        let narrower = request.narrowed_limits(limit.map(Tokens), Tokens(room));
+        let expected = NarrowedLimits {
             room: Tokens(expected),
             output: output.map(Tokens),
         };

@@ -1,22 +1,22 @@
-//! What a context must be when it is frozen, compacted or given back.
+//! Invariants of a context that is frozen, compacted or reverted.
 
 use super::*;
 
-/// The sorted ordinals of some ranges, with what is in several of them as often.
+/// The sorted ordinals of some ranges; an ordinal in several ranges occurs several times.
 pub(super) fn ordinals(spans: &[Span]) -> Vec<u32> {
     let mut all: Vec<u32> = spans.iter().flat_map(|s| s.first.0..=s.last.0).collect();
     all.sort_unstable();
     all
 }
 
-/// What was written anew stands for the same messages and keeps the context within the target.
+/// A regenerated summary replaces the same messages and keeps the context within the target.
 pub(super) fn repaired(state: &State, turn: TurnId, made: &Checkpoint) {
     let old = state.checkpoints().rewritten_by(made).unwrap();
     assert!(old.degraded && !made.degraded && old.cutoff == made.cutoff);
     let turn = state.turn(turn).unwrap();
     let head = state.tree().head(&turn.accepted.branch).unwrap();
     let view = state.view(head, true).unwrap();
-    for budget in state.kept_budgets(turn, &view).unwrap().iter() {
+    for budget in state.required_budgets(turn, &view).unwrap().iter() {
         let context = view.effective(budget).unwrap();
         assert!(context.tokens <= turn.accepted.policy.target_amount(budget));
         assert!(context.at_most <= budget.usable);
@@ -31,7 +31,7 @@ pub(super) fn no_run_is_open(state: &State, turn: TurnId) {
     assert_eq!(active.accepted.id, turn.accepted.id);
 }
 
-/// A task is given only within the limits, by a run that is at work, to none of those above it.
+/// A task is delegated only within the limits, by an active run, and to none of its ancestors.
 pub(super) fn may_be_given_to(state: &State, run: &OpenedRun, parent: RunId) {
     let turn = state.turn(run.turn).unwrap();
     let limits = turn.accepted.delegation;
@@ -59,30 +59,31 @@ pub(super) fn may_be_given_to(state: &State, run: &OpenedRun, parent: RunId) {
     assert!(named, "an available agent");
 }
 
-/// C5: what is frozen is within what the lead can use; the others are given what fits them.
+/// C5: a frozen context is within the usable tokens of the lead, and of all other agents that get
+/// it.
 pub(super) fn fits(state: &State, turn: TurnId) {
     let turn = state.turn(turn).unwrap();
     let head = state.tree().head(&turn.accepted.branch).unwrap();
     let view = state.view(head, true).unwrap();
-    // What the lead is told besides fits as well.
+    // The lead's texts beside the context fit as well.
     let lead = state.least_budget(turn).unwrap();
     for budget in lead.iter() {
         assert!(view.effective(budget).unwrap().at_most <= budget.usable);
     }
 }
 
-/// C11: what is reverted fits, and is left alone.
+/// C11: a reverted context fits, and is not compacted again.
 pub(super) fn reverted_fits(state: &State, turn: TurnId) {
     let turn = state.turn(turn).unwrap();
     let head = state.tree().head(&turn.accepted.branch).unwrap();
     let view = state.view(head, false).unwrap();
-    let budgets = state.kept_budgets(turn, &view).unwrap();
+    let budgets = state.required_budgets(turn, &view).unwrap();
     for budget in budgets.iter() {
         assert!(view.effective(budget).unwrap().at_most <= budget.usable);
     }
 }
 
-/// C8: what is pinned is frozen as it was said.
+/// C8: pinned messages are frozen verbatim.
 pub(super) fn shows_pins(state: &State, turn: TurnId) {
     let turn = state.turn(turn).unwrap();
     let Phase::Frozen { manifest, .. } = &turn.phase else {

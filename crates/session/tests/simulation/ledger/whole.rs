@@ -1,9 +1,9 @@
-//! What must hold of a whole journal, and of a session beside the fold of its journal.
+//! Invariants of a complete journal, and of a session compared with the fold of its journal.
 
 use super::*;
 
-/// Live state and fold of the journal agree on all that changes from input to input.
-pub fn same_work(live: &State, folded: &State) {
+/// The live state and the fold of the journal agree on everything that changes between inputs.
+pub fn same_open_work(live: &State, folded: &State) {
     assert_eq!(live.events(), folded.events());
     assert!(live.open_turns().eq(folded.open_turns()));
     for turn in live.open_turns() {
@@ -16,7 +16,7 @@ pub fn same_work(live: &State, folded: &State) {
     assert_eq!(live.tree().len(), folded.tree().len());
 }
 
-/// Whoever works on a task works for somebody.
+/// Every open run has an open parent.
 pub fn no_orphans(state: &State) {
     for turn in state.open_turns() {
         for run in state.runs_of(turn).filter(|run| run.is_open()) {
@@ -27,9 +27,9 @@ pub fn no_orphans(state: &State) {
     }
 }
 
-/// The two agree on everything.
+/// Both agree on everything.
 pub fn same(live: &State, folded: &State) {
-    same_work(live, folded);
+    same_open_work(live, folded);
     assert_eq!(live.id(), folded.id());
     assert_eq!(live.title(), folded.title());
     assert_eq!(live.system(), folded.system());
@@ -61,7 +61,7 @@ pub fn same(live: &State, folded: &State) {
     assert_eq!(retired(live), retired(folded));
 }
 
-/// What must hold of a whole journal, once nothing is left to do.
+/// Invariants of a complete journal, after all work has ended.
 pub fn complete(events: &[Event], state: &State) {
     let mut accepted: BTreeMap<Arc<str>, Vec<TurnId>> = BTreeMap::new();
     let mut started: BTreeMap<Arc<str>, Vec<TurnId>> = BTreeMap::new();
@@ -93,7 +93,7 @@ pub fn complete(events: &[Event], state: &State) {
             }
             Fact::CameLate { run, late, .. } => {
                 assert!(cancelled.contains(run), "late is what was cancelled before");
-                if matches!(late, Late::Answer { .. }) {
+                if matches!(late, LateOutput::Answer { .. }) {
                     assert!(late_answers.insert(*run), "an answer comes late once");
                 }
             }
@@ -103,7 +103,7 @@ pub fn complete(events: &[Event], state: &State) {
                 assert!(first, "results are recorded once");
             }
             Fact::RunStepped { run, step } => {
-                // Replies and results alternate, so that each is known by its number.
+                // Replies and results alternate, so their number identifies each.
                 let name = match &**step {
                     Step::Named { name, .. } => name.clone(),
                     Step::Model(reply) => reply.text.clone(),
@@ -111,7 +111,8 @@ pub fn complete(events: &[Event], state: &State) {
                         let replies = replies.get(run).copied().unwrap_or_default();
                         format!("results {replies}").into()
                     }
-                    // Each attempt writes the provider's cache anew; no provider refuses here.
+                    // Each attempt writes the provider's cache again; no provider rejects a request
+                    // here.
                     Step::Narrowed { .. } | Step::Summarised { .. } | Step::Spent(_) => continue,
                 };
                 if let Step::Model(_) = &**step {
@@ -126,7 +127,7 @@ pub fn complete(events: &[Event], state: &State) {
     assert!(open.is_empty(), "every run ends in a recorded state");
     for turn in branches.keys() {
         assert!(
-            state.ended(*turn).is_some(),
+            state.ended_turn(*turn).is_some(),
             "every accepted turn ends: {:?}",
             phase(state)
         );
@@ -139,10 +140,10 @@ pub fn complete(events: &[Event], state: &State) {
         );
     }
     assert_eq!(state.open_turns().count(), 0);
-    branch::tells_of_every_delegation(events, state);
+    branch::contains_every_delegation(events, state);
 }
 
-/// How far a turn is, for a message.
+/// The progress of all turns, for an error message.
 pub fn phase(state: &State) -> Vec<String> {
     let turns = state.open_turns();
     turns
@@ -155,14 +156,14 @@ pub fn phase(state: &State) -> Vec<String> {
         .collect()
 }
 
-/// Whether a run was ended because its time was up, whoever worked on it.
+/// Whether a run was ended because its time was up.
 fn is_out_of_time(ending: &Ending) -> bool {
     match ending {
         Ending::Finished { partial, .. } => {
             let partial = partial.as_deref().unwrap_or_default();
             partial.starts_with(EXCEEDED)
         }
-        Ending::Failed { cause, .. } => *cause == Cause::Budget,
+        Ending::Failed { cause, .. } => *cause == RunCause::Budget,
         Ending::Cancelled => false,
     }
 }

@@ -1,4 +1,4 @@
-//! Carrying out what a session asks for, each time with an answer that may come late or never.
+//! Carries out the effects of a session, each with an answer that may come late or never.
 
 use super::*;
 
@@ -40,7 +40,8 @@ impl World {
                     .push(Task::Answer(Input::Rendered { turn, prefixes }));
             }
             Effect::Dispatch(assignment) => {
-                self.ledger.dispatches(&assignment, durable, &self.folded);
+                self.ledger
+                    .run_dispatched(&assignment, durable, &self.folded);
                 let bounded = self.machine.state().is_bounded(assignment.run);
                 let agent = Agent::new(*assignment, bounded, &mut self.rng, trouble);
                 self.tasks.push(if agent.hangs() {
@@ -50,7 +51,7 @@ impl World {
                 });
             }
             Effect::CallTool(job) => {
-                self.ledger.calls(&job, durable, &self.folded);
+                self.ledger.call_dispatched(&job, durable, &self.folded);
                 self.tasks.push(Task::Tool(*job));
             }
             Effect::AskHook(job) => {
@@ -61,7 +62,7 @@ impl World {
                         ..HookReply::default()
                     }),
                     20..40 => Ok(HookReply {
-                        pin: vec![PinnedBy::Number(Ordinal(1))],
+                        pin: vec![MessageReference::Number(Ordinal(1))],
                         instructions: Some("Keep the dates.".into()),
                         ..HookReply::default()
                     }),
@@ -71,9 +72,9 @@ impl World {
                 self.tasks
                     .push(Task::Answer(Input::HookAnswered { place, reply }));
             }
-            // Its answer is on its way: it comes too late.
+            // Its answer is in transit and comes too late.
             Effect::CancelHook(_) => {}
-            // Some calls are not stopped any more.
+            // Some calls can no longer be stopped.
             Effect::CancelCall(place) => {
                 let late = self.rng.percent(50);
                 self.tasks.retain(|task| match task {
@@ -87,7 +88,7 @@ impl World {
         }
     }
 
-    /// Some workers stop at once; some answers are on their way already.
+    /// Some workers stop at once; some answers are already in transit.
     fn cancel_run(&mut self, run: RunId) {
         self.ledger.cancels(run);
         let late = self.rng.percent(50);

@@ -28,11 +28,11 @@ use unisono_context::{
 };
 use unisono_session::agent::{self, Definition};
 use unisono_session::event::{
-    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, ImportNotes, Late,
-    OpenedRun, Outcome, RequestKey, RunRole, Unwritten, Work, Writing,
+    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, ImportNotes,
+    LateOutput, OpenedRun, Outcome, RequestKey, RunRole, SummaryFallback, SummaryOptions, Work,
 };
 use unisono_session::run::{
-    self, Cause, Ending, FallbackUsed, Reply, Stop, ToolCall, ToolResult, Usage,
+    self, Ending, FallbackUsed, Reply, RunCause, Stop, ToolCall, ToolResult, Usage,
 };
 
 mod budgets;

@@ -24,11 +24,11 @@ use unisono_context::{
 };
 use unisono_session::agent::{self, Definition};
 use unisono_session::event::{
-    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, ImportNotes, Late,
-    OpenedRun, Outcome, RequestKey, RunRole, Unwritten, Work, Writing,
+    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, ImportNotes,
+    LateOutput, OpenedRun, Outcome, RequestKey, RunRole, SummaryFallback, SummaryOptions, Work,
 };
 use unisono_session::run::{
-    self, Cause, Ending, FallbackUsed, Reply, Stop, ToolCall, ToolResult, Usage,
+    self, Ending, FallbackUsed, Reply, RunCause, Stop, ToolCall, ToolResult, Usage,
 };
 
 mod budgets;
@@ -226,19 +226,22 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
                 messages: vec![MESSAGE],
             },
         ),
-        ("defined_llm", defined(agent::Kind::Llm)),
-        ("defined_command", defined(agent::Kind::Command(command()))),
+        ("defined_llm", defined(agent::AgentKind::Llm)),
+        (
+            "defined_command",
+            defined(agent::AgentKind::Command(command())),
+        ),
         (
             "defined_command_passing",
-            defined(agent::Kind::Command(agent::Command {
+            defined(agent::AgentKind::Command(agent::Command {
                 env_pass: vec!["GITHUB_TOKEN".into()],
                 ..command()
             })),
         ),
-        ("defined_http", defined(agent::Kind::Http(http()))),
+        ("defined_http", defined(agent::AgentKind::Http(http()))),
         (
             "defined_a2a",
-            defined(agent::Kind::A2a(agent::A2a {
+            defined(agent::AgentKind::A2a(agent::A2a {
                 url: http().url,
                 headers: http().headers,
                 card_digest: Some("5056db06".into()),
@@ -247,7 +250,7 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
         ),
         (
             "defined_acp",
-            defined(agent::Kind::Acp(agent::Acp {
+            defined(agent::AgentKind::Acp(agent::Acp {
                 command: command(),
                 worktree: true,
                 allow: vec![agent::ToolKind::Read, agent::ToolKind::Execute],
@@ -257,7 +260,7 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
         ("defined_pipeline", pipeline()),
         (
             "defined_custom",
-            defined(agent::Kind::Custom("echo".into())),
+            defined(agent::AgentKind::Custom("echo".into())),
         ),
     ]
 }
@@ -268,7 +271,7 @@ fn pipeline() -> Fact {
         agent: AgentId::new(agent),
         task: task.map(Into::into),
     };
-    let Fact::Defined { definition } = defined(agent::Kind::Pipeline) else {
+    let Fact::Defined { definition } = defined(agent::AgentKind::Pipeline) else {
         unreachable!("that is what it makes");
     };
     let definition = agent::Definition {
@@ -281,8 +284,8 @@ fn pipeline() -> Fact {
     }
 }
 
-fn told(instructions: &str) -> Writing {
-    Writing::with_instructions(Some(instructions))
+fn told(instructions: &str) -> SummaryOptions {
+    SummaryOptions::with_instructions(Some(instructions))
 }
 
 fn turn_facts() -> Vec<(&'static str, Fact)> {
@@ -312,7 +315,7 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
     };
     let compact_plainly = Work::Compact {
         keep: None,
-        writing: Writing::default(),
+        writing: SummaryOptions::default(),
     };
     let dropping = Policy {
         trigger: Some(Trigger::OfWindow(Ppm(950_000))),
@@ -340,7 +343,7 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
     };
     let compact_again = Work::Compact {
         keep: None,
-        writing: Writing::default(),
+        writing: SummaryOptions::default(),
     };
     let ended = |outcome| Fact::TurnEnded {
         turn: TURN,
@@ -375,7 +378,7 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
             accepted(
                 Work::Compact {
                     keep: None,
-                    writing: Writing {
+                    writing: SummaryOptions {
                         summariser: Some("openai/gpt-4o-mini".into()),
                         ..told("Keep the names.")
                     },
@@ -388,9 +391,9 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
             accepted(
                 Work::Regenerate {
                     checkpoint: CHECKPOINT,
-                    writing: Writing {
-                        unwritten: Unwritten::Extractive,
-                        ..Writing::default()
+                    writing: SummaryOptions {
+                        unwritten: SummaryFallback::Extractive,
+                        ..SummaryOptions::default()
                     },
                 },
                 shares,

@@ -59,7 +59,7 @@ struct Changed {
 
 impl Changed {
     fn of(state: &State, turn: TurnId, newest: Option<u32>, branch: &str, work: &Work) -> Changed {
-        let outcome = state.ended(turn).map(|ended| ended.outcome.clone());
+        let outcome = state.ended_turn(turn).map(|ended| ended.outcome.clone());
         let mut all = state.checkpoints().iter();
         let made = newest.and_then(|number| all.find(|made| made.number == number));
         let preview = made.and_then(|made| match &made.body {

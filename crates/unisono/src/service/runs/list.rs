@@ -5,7 +5,7 @@ use unisono_api::turn::Turn;
 use unisono_api::{Code, Page};
 use unisono_context::{RunId, TurnId};
 use unisono_session::State;
-use unisono_session::trace::Status;
+use unisono_session::trace::RunStatus;
 
 use super::super::{cursor, id, no_cursor};
 use crate::Local;
@@ -40,14 +40,14 @@ pub(super) async fn runs(local: &Local, query: &RunQuery) -> Result<Page<ListedR
 /// The conditions on requested runs.
 struct Wanted {
     agent: Option<String>,
-    state: Option<Status>,
+    state: Option<RunStatus>,
 }
 
 impl Wanted {
     fn new(query: &RunQuery) -> Result<Wanted, Error> {
         let named = |name: &str| {
-            Status::named(name).ok_or_else(|| {
-                let all = Status::ALL.map(Status::name).join(", ");
+            RunStatus::from_name(name).ok_or_else(|| {
+                let all = RunStatus::ALL.map(RunStatus::name).join(", ");
                 let detail = format!("{name:?} is no state of a run: they are {all}");
                 Error::new(Code::InvalidRequest, detail)
             })
@@ -72,7 +72,7 @@ impl Wanted {
 
     /// Whether only runs of open turns can satisfy them.
     fn is_open(&self) -> bool {
-        self.state.is_some_and(Status::is_open)
+        self.state.is_some_and(RunStatus::is_open)
     }
 
     /// The runs of turns that satisfy them.

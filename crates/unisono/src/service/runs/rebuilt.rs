@@ -7,7 +7,7 @@ use unisono_api::run::{
 };
 use unisono_api::turn::ErrorInfo;
 use unisono_context::{RunId, SessionId, TurnId};
-use unisono_runtime::replay::{self, Rebuilt, Requests, Sent};
+use unisono_runtime::replay::{self, Rebuilt, RebuiltRequest, Requests};
 use unisono_session::Replay as Journaled;
 use unisono_session::event::Outcome;
 
@@ -143,7 +143,7 @@ fn cause(cause: &causes::Cause) -> Cause {
     }
 }
 
-fn sent_request(at: usize, sent: &Sent, with_bytes: bool) -> SentRequest {
+fn sent_request(at: usize, sent: &RebuiltRequest, with_bytes: bool) -> SentRequest {
     let [head, tail] = &sent.body;
     let text = |bytes: &[u8]| with_bytes.then(|| String::from_utf8_lossy(bytes).into_owned());
     SentRequest {
@@ -152,7 +152,7 @@ fn sent_request(at: usize, sent: &Sent, with_bytes: bool) -> SentRequest {
         head_bytes: head.len() as u64,
         bytes: (head.len() + tail.len()) as u64,
         digest: sent.digest.to_string(),
-        stand_in_prefix: sent.stand_in_prefix.map(|prefix| prefix.to_string()),
+        stand_in_prefix: sent.fallback_prefix.map(|prefix| prefix.to_string()),
         after_steps: sent.known as u64,
         masked: sent.masked as u64,
         wrap_up: sent.wrap_up.as_ref().map(ToString::to_string),
@@ -162,7 +162,7 @@ fn sent_request(at: usize, sent: &Sent, with_bytes: bool) -> SentRequest {
     }
 }
 
-fn body(at: usize, sent: &Sent) -> RequestBody {
+fn body(at: usize, sent: &RebuiltRequest) -> RequestBody {
     let [head, tail] = &sent.body;
     RequestBody {
         number: at as u64 + 1,
@@ -180,7 +180,7 @@ fn checks(rebuilt: &Rebuilt, only: Option<RunId>) -> Vec<Check> {
         run: check.run.map(|run| run.to_string()),
         recorded: check.recorded.clone(),
         rebuilt: check.rebuilt.clone(),
-        holds: check.holds(),
+        holds: check.is_equal(),
     });
     checks.collect()
 }

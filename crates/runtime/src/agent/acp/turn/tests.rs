@@ -1,4 +1,4 @@
-//! Tests of what follows from an agent's messages.
+//! Effects of an agent's messages.
 
 use serde_json::json;
 
@@ -40,7 +40,7 @@ fn asks(call: Value, options: &[&str]) -> Message {
 }
 
 #[test]
-fn the_answer_is_what_is_said_after_the_last_call() {
+fn the_answer_is_the_text_after_the_last_call() {
     let rows: [(Vec<Message>, &str); 5] = [
         (vec![], ""),
         (vec![said("It is "), said("there.")], "It is there."),
@@ -93,12 +93,12 @@ fn a_call_is_journaled_once_when_it_has_ended() {
         .unwrap();
     assert_eq!(
         begun,
-        [Effect::Tell("Read a.rs (read): pending".to_owned())]
+        [Effect::Progress("Read a.rs (read): pending".to_owned())]
     );
     assert!(turn.has_acted());
     let ended =
         json!({"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed"});
-    let called = Called {
+    let called = EndedCall {
         title: "Read a.rs".to_owned(),
         kind: "read".to_owned(),
         status: "completed".to_owned(),
@@ -111,7 +111,7 @@ fn a_call_is_journaled_once_when_it_has_ended() {
     let odd = turn
         .take(call("2", json!({"kind": "dance", "status": "failed"})))
         .unwrap();
-    let called = Called {
+    let called = EndedCall {
         title: "a tool".to_owned(),
         kind: "other".to_owned(),
         status: "failed".to_owned(),
@@ -120,7 +120,7 @@ fn a_call_is_journaled_once_when_it_has_ended() {
 }
 
 #[test]
-fn a_permission_is_decided_by_what_is_allowed() {
+fn allowed_kinds_decide_a_permission() {
     let all = ["allow_always", "allow_once", "reject_once", "reject_always"];
     let rows: [(&str, &[&str], &str); 8] = [
         ("read", &all, "allow_once"),
@@ -150,7 +150,7 @@ fn a_permission_is_decided_by_what_is_allowed() {
 }
 
 #[test]
-fn a_permission_for_a_call_that_is_known_has_its_kind() {
+fn a_permission_for_a_known_call_has_its_kind() {
     let mut turn = turn(&[ToolKind::Execute]);
     turn.take(call("1", json!({"title": "make", "kind": "execute"})))
         .unwrap();
@@ -217,7 +217,7 @@ fn calls_and_decisions_are_bounded() {
 }
 
 #[test]
-fn other_requests_are_refused_and_what_is_garbled_says_so() {
+fn other_requests_are_refused_and_invalid_ones_are_errors() {
     let mut turn = turn(&[]);
     let request =
         json!({"id": "a", "method": "fs/read_text_file", "params": {"path": "/etc/passwd"}});
@@ -238,8 +238,8 @@ fn other_requests_are_refused_and_what_is_garbled_says_so() {
             .is_empty()
     );
     let wrong = turn.take(update(json!({"sessionUpdate": "agent_message_chunk"})));
-    assert!(wrong.unwrap_err().contains("not of the protocol"));
-    // What is only shown may be garbled.
+    assert!(wrong.unwrap_err().contains("sent an invalid update"));
+    // An invalid update that is only shown is ignored.
     let plan = turn.take(update(json!({"sessionUpdate": "plan", "entries": null})));
     assert!(plan.unwrap().is_empty());
     let long = call(&"x".repeat(2_000), json!({"status": "completed"}));
@@ -248,15 +248,18 @@ fn other_requests_are_refused_and_what_is_garbled_says_so() {
 }
 
 #[test]
-fn a_plan_says_how_far_it_is() {
+fn a_plan_reports_its_progress() {
     let entry = |content: &str, status: &str| json!({"content": content, "status": status, "priority": "medium"});
     let entries = [
         entry("look", "completed"),
         entry("mend", "in_progress"),
         entry("test", "pending"),
     ];
-    let told = turn(&[])
+    let effects = turn(&[])
         .take(update(json!({"sessionUpdate": "plan", "entries": entries})))
         .unwrap();
-    assert_eq!(told, [Effect::Tell("plan, 1 of 3 done: mend".to_owned())]);
+    assert_eq!(
+        effects,
+        [Effect::Progress("plan, 1 of 3 done: mend".to_owned())]
+    );
 }

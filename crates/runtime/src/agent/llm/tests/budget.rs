@@ -1,12 +1,12 @@
-//! Calls that are reserved first: what they may take, how they are settled, and the last one.
+//! Reserved calls: their maximum use, their settlement, and the last call.
 
 use super::*;
 
 const SPENT: &str = "budget_exceeded: the turn's budget of 100 tokens has 7 left";
-/// The same, beside its cause.
+/// The same, without its cause.
 const SHORT: &str = "the turn's budget of 100 tokens has 7 left";
 
-/// An attempt whose calls are reserved first, answered so.
+/// An attempt with reserved calls and these answers to the reservations.
 fn bounded(answers: impl IntoIterator<Item = Result<Option<Arc<str>>, Failure>>) -> Attempt {
     let mut attempt = attempt();
     attempt.bounded = true;
@@ -15,14 +15,14 @@ fn bounded(answers: impl IntoIterator<Item = Result<Option<Arc<str>>, Failure>>)
 }
 
 #[tokio::test]
-async fn a_bounded_call_is_asked_for_at_its_worst_and_settled_by_its_step() {
+async fn a_limited_call_is_reserved_at_its_worst_case_and_settled_by_its_step() {
     let attempt = bounded([Ok(None), Ok(None)]);
     let model = Scripted::new([Act::call(&[("recall", r#"{"n":2}"#)]), Act::say("done")]);
     run(&attempt, &model).await.unwrap();
     let (asked, settled) = attempt.session.calls();
     let numbers: Vec<u32> = asked.iter().map(|ask| ask.call).collect();
     assert_eq!(numbers, [1, 2]);
-    // A token a byte: persona, task and the longest output at least.
+    // One token per byte: persona, task and the longest output at least.
     assert!(asked[0].tokens > Tokens(4_096 + 40), "{asked:?}");
     let (last, _) = asked[0].last.unwrap();
     assert!(
@@ -61,12 +61,12 @@ async fn the_last_call_of_a_budget_runs_no_tools_and_is_partial() {
 }
 
 #[tokio::test]
-async fn without_even_a_last_call_what_was_said_is_the_result() {
-    let refused = || Err(Failure::new(Cause::Budget, SHORT));
+async fn the_last_text_is_the_result_if_no_call_is_affordable() {
+    let refused = || Err(Failure::new(RunCause::Budget, SHORT));
     let attempt = bounded([refused()]);
     let model = Scripted::new([]);
     let failure = run(&attempt, &model).await.unwrap_err();
-    assert_eq!((failure.cause, &*failure.reason), (Cause::Budget, SHORT));
+    assert_eq!((failure.cause, &*failure.reason), (RunCause::Budget, SHORT));
     assert_eq!(model.requests().len(), 0);
 
     let mut attempt = bounded([refused()]);
@@ -93,7 +93,7 @@ async fn without_even_a_last_call_what_was_said_is_the_result() {
 }
 
 #[tokio::test]
-async fn a_call_that_fails_is_settled_by_what_the_provider_did_with_it() {
+async fn a_failed_call_is_settled_by_the_providers_error() {
     for (class, end) in [
         (Class::Unauthorised, CallEnd::Unsent),
         (Class::IncompleteStream, CallEnd::Lost),
@@ -106,7 +106,7 @@ async fn a_call_that_fails_is_settled_by_what_the_provider_did_with_it() {
 }
 
 #[tokio::test]
-async fn what_is_paid_for_before_a_reply_is_a_step_at_once_whatever_comes_of_it() {
+async fn a_prepaid_cost_is_a_step_at_once() {
     let wasted = Usage::free(Tokens(900), Tokens(1));
     let before = |fallback: Option<&str>, then| {
         let fallback = fallback.map(Arc::from);
@@ -126,11 +126,11 @@ async fn what_is_paid_for_before_a_reply_is_a_step_at_once_whatever_comes_of_it(
         run(&attempt, &before(fallback, then)).await.unwrap_err();
         assert_eq!(*attempt.session.steps()[0], by(fallback));
         assert_eq!(attempt.session.prepaid(), [Some(1)]);
-        // What was reserved for it is charged with the step; the request itself cost nothing.
+        // Its reservation is charged with the step; the request itself cost nothing.
         assert_eq!(attempt.session.calls().1, [(1, CallEnd::Unsent)]);
     }
 
-    // One that is given up meanwhile.
+    // A call that is dropped.
     let attempt = bounded([Ok(None)]);
     let model = before(None, Act::Hang);
     let given_up = async {
@@ -145,7 +145,7 @@ async fn what_is_paid_for_before_a_reply_is_a_step_at_once_whatever_comes_of_it(
     assert_eq!(*attempt.session.steps()[0], by(None));
     assert_eq!(attempt.session.calls().1, [(1, CallEnd::Lost)]);
 
-    // The next attempt asks as if nothing had been: what its replies used is its own.
+    // The next attempt starts afresh: the usage of its replies is its own.
     let mut again = super::tests::attempt();
     again.steps = attempt.session.steps();
     let mut ctx = again.clone();
@@ -154,9 +154,9 @@ async fn what_is_paid_for_before_a_reply_is_a_step_at_once_whatever_comes_of_it(
         Scripted::new([Act::Prepaid(wasted, None, Box::new(Act::say("none")))]),
     );
     let ctx = ctx.ctx();
-    assert_eq!(ctx.besides(), wasted);
+    assert_eq!(ctx.auxiliary_usage(), wasted);
     let answer = LlmAgent.run(task(), ctx.clone()).await.unwrap();
     assert_eq!(answer.usage, Usage::NONE);
-    assert_eq!(ctx.besides(), wasted + wasted);
+    assert_eq!(ctx.auxiliary_usage(), wasted + wasted);
     assert_eq!(again.session.prepaid(), [None]);
 }

@@ -1,4 +1,4 @@
-//! The last reply of a model that stood in: a step, from which an attempt after a crash ends the run.
+//! The last reply of a fallback: a step, from which an attempt after a crash ends the run.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn instead(act: Act) -> Act {
     }
 }
 
-/// What the run ends with, and with what a later attempt does that is asked no model.
+/// The ending of the run, and the ending of a later attempt that calls no model.
 async fn twice(mut attempt: Attempt, model: &Scripted) -> [Answer; 2] {
     let first = run(&attempt, model).await.unwrap();
     attempt.steps = attempt.session.steps();
@@ -24,7 +24,7 @@ async fn twice(mut attempt: Attempt, model: &Scripted) -> [Answer; 2] {
 }
 
 #[tokio::test]
-async fn it_is_a_step_and_the_end_follows_from_it() {
+async fn a_fallback_reply_is_a_step_that_determines_the_ending() {
     let calls = spent(Act::call(&[("recall", r#"{"n":2}"#)]), 50, 3);
     let attempt = attempt();
     let session = attempt.session.clone();
@@ -59,15 +59,15 @@ async fn the_last_call_of_a_budget_stays_the_last() {
 }
 
 #[tokio::test]
-async fn one_that_is_no_answer_is_paid_for_by_name_and_asked_for_again() {
+async fn a_rejected_fallback_reply_is_charged_by_model_and_retried() {
     let declined = Act::Reply(Reply {
         text: "I cannot help with that.".into(),
         stop: Stop::Refused,
         ..Reply::default()
     });
     for (act, cause) in [
-        (Act::say(" "), Cause::BadOutput),
-        (declined, Cause::Refused),
+        (Act::say(" "), RunCause::BadOutput),
+        (declined, RunCause::Refused),
     ] {
         let mut attempt = attempt();
         attempt.bounded = true;
@@ -81,7 +81,7 @@ async fn one_that_is_no_answer_is_paid_for_by_name_and_asked_for_again() {
         });
         let steps = attempt.session.steps();
         assert_eq!(steps, [Arc::new(spent)]);
-        // It is charged with the step; what else was reserved for it is free.
+        // It is charged with the step; the rest of its reservation is released.
         assert_eq!(attempt.session.prepaid(), [Some(1)]);
         assert_eq!(attempt.session.calls().1, [(1, CallEnd::Unsent)]);
 

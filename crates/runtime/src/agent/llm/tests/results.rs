@@ -1,15 +1,14 @@
-//! What an agent is shown of results that others hand it, where its room is narrow, and an answer
-//! that says nothing. A token is a byte.
+//! Results of other agents in a narrow headroom, and empty answers. One token per byte.
 
 use unisono_context::AgentId;
 use unisono_model::prompt::DelegateOutcome;
-use unisono_session::assignment::Delivered;
-use unisono_session::run::{Ending, Usage, handed};
+use unisono_session::assignment::DelegateResult;
+use unisono_session::run::{Ending, Usage, excerpts};
 
 use super::*;
 
-fn delivered(n: usize, text: &str) -> Delivered {
-    Delivered {
+fn delivered(n: usize, text: &str) -> DelegateResult {
+    DelegateResult {
         name: format!("delegate_{n}").into(),
         agent: AgentId::new(format!("d{n}")),
         task: "list the risks".into(),
@@ -23,9 +22,9 @@ fn delivered(n: usize, text: &str) -> Delivered {
     }
 }
 
-/// A lead whose room is so narrow, and that was handed these texts.
+/// A lead with this headroom and these results.
 fn lead(room: u64, texts: &[&str]) -> Attempt {
-    let mut attempt = Attempt::new(Kind::Llm, &["what was said"]);
+    let mut attempt = Attempt::new(AgentKind::Llm, &["what was said"]);
     attempt.definition.limits.max_output = Tokens(100);
     attempt.room = Tokens(room);
     let results = (1..).zip(texts).map(|(n, text)| delivered(n, text));
@@ -34,7 +33,7 @@ fn lead(room: u64, texts: &[&str]) -> Attempt {
 }
 
 #[tokio::test]
-async fn a_lead_answers_whatever_its_delegates_bring() {
+async fn a_lead_answers_with_results_of_any_size() {
     let long = "found ".repeat(150);
     let texts = ["short", &long, &long, &long];
     for room in [700, 1_000, 1_500, 2_500, 3_500] {
@@ -60,7 +59,7 @@ async fn a_lead_answers_whatever_its_delegates_bring() {
             first.contains(r#"read_message {"result":"delegate_2","skip":"#),
             "{first}"
         );
-        // Another attempt is sent the same.
+        // Another attempt sends the same.
         let again = Scripted::new([Act::say("joined")]);
         run(&attempt, &again).await.unwrap();
         assert_eq!(again.requests()[0].results, request.results);
@@ -76,7 +75,7 @@ async fn a_lead_answers_whatever_its_delegates_bring() {
 }
 
 #[tokio::test]
-async fn one_that_may_not_read_on_is_told_that_the_rest_is_left_out() {
+async fn an_agent_without_the_reading_tool_sees_that_the_rest_is_omitted() {
     let mut attempt = lead(700, &["found ".repeat(300).as_str()]);
     attempt.definition.tools = vec!["recall".into()];
     let model = Scripted::new([Act::say("joined")]);
@@ -86,7 +85,7 @@ async fn one_that_may_not_read_on_is_told_that_the_rest_is_left_out() {
 }
 
 #[tokio::test]
-async fn what_a_round_of_tasks_brings_fits_beside_the_context() {
+async fn the_results_of_a_round_fit_beside_the_context() {
     let mut attempt = lead(3_000, &[]);
     attempt.definition.tools = ["delegate", "read_message"].map(Into::into).to_vec();
     attempt.colleagues = vec![Arc::new(attempt.definition.clone())];
@@ -109,7 +108,7 @@ async fn what_a_round_of_tasks_brings_fits_beside_the_context() {
         let (shown, whole) = (&results[at].content, format!("risks did: {task}"));
         assert!(shown.len() < whole.len(), "{shown}");
         assert!(shown.contains(name), "{shown}");
-        assert!(handed::is_shown(&whole, name, shown));
+        assert!(excerpts::is_excerpt(&whole, name, shown));
     }
 }
 
@@ -137,12 +136,12 @@ async fn the_rest_of_a_result_is_read() {
 
 #[tokio::test]
 async fn an_empty_answer_is_a_failure_and_no_step() {
-    // There is room for a last call only, and the model calls a tool in spite of it.
+    // There is headroom for a last call only, and the model calls a tool nevertheless.
     let attempt = lead(120, &[]);
     let model = Scripted::new([Act::call(&[("recall", r#"{"n":1}"#)])]);
     let failure = run(&attempt, &model).await.unwrap_err();
     assert!(model.requests()[0].wrap_up.is_some());
-    assert_eq!(failure.cause, Cause::BadOutput);
+    assert_eq!(failure.cause, RunCause::BadOutput);
     assert!(
         failure.reason.contains("replied with nothing"),
         "{}",
@@ -151,7 +150,7 @@ async fn an_empty_answer_is_a_failure_and_no_step() {
     assert!(failure.cause.is_retryable());
     let steps = attempt.session.steps();
     assert!(steps.iter().all(|step| step.reply().is_none()), "{steps:?}");
-    // One that says something is taken for what it is.
+    // A reply with a text is used.
     let said = match Act::call(&[("recall", r#"{"n":1}"#)]) {
         Act::Reply(reply) => Act::Reply(Reply {
             text: "so far".into(),

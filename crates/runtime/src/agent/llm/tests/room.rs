@@ -1,17 +1,17 @@
-//! What of its exchange an agent is shown, where its room is narrow.
+//! The exchange of an agent in a narrow headroom.
 
 use super::*;
 
 /// An agent whose model replies in 100 tokens, on a conversation of one message of a thousand
-/// characters. A token is a byte; its assignment has 77.
+/// characters. One token per byte; its assignment has 77.
 fn narrow(room: u64) -> Attempt {
-    let mut attempt = Attempt::new(Kind::Llm, &[&"x".repeat(1_000)]);
+    let mut attempt = Attempt::new(AgentKind::Llm, &[&"x".repeat(1_000)]);
     attempt.definition.limits.max_output = Tokens(100);
     attempt.room = Tokens(room);
     attempt
 }
 
-/// Reads the message so many times, then answers.
+/// Reads the message this number of times, then answers.
 fn reads(times: usize) -> Scripted {
     Scripted::by(move |request| match request.exchange.len() {
         moves if moves < 2 * times => Act::call(&[("recall", r#"{"n":1}"#)]),
@@ -19,7 +19,7 @@ fn reads(times: usize) -> Scripted {
     })
 }
 
-/// The results a model was shown, each by its beginning.
+/// The results in a request, each by its beginning.
 fn shown(request: &Request) -> Vec<String> {
     let results = request.exchange.iter().filter_map(|said| match said {
         Exchange::Results(results) => Some(&results[0].content),
@@ -32,7 +32,7 @@ fn shown(request: &Request) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn old_results_leave_a_request_that_would_not_fit() {
+async fn old_results_are_masked_in_a_request_that_does_not_fit() {
     let (attempt, model) = (narrow(3_000), reads(3));
     let answer = run(&attempt, &model).await.unwrap();
     assert_eq!((&*answer.text, answer.partial), ("done", None));
@@ -51,7 +51,7 @@ async fn old_results_leave_a_request_that_would_not_fit() {
 }
 
 #[tokio::test]
-async fn a_model_with_no_room_left_is_asked_for_its_answer() {
+async fn a_model_without_headroom_is_asked_for_its_answer() {
     let (attempt, model) = (narrow(1_150), reads(1));
     run(&attempt, &model).await.unwrap();
     let why = "there is no room left for what tools would answer";
@@ -61,15 +61,18 @@ async fn a_model_with_no_room_left_is_asked_for_its_answer() {
 
     let model = reads(5);
     let failure = run(&attempt, &model).await.unwrap_err();
-    assert_eq!(failure.cause, Cause::BadOutput, "it has said nothing");
+    assert_eq!(failure.cause, RunCause::BadOutput, "it has said nothing");
     assert_eq!(model.requests().len(), 2, "this attempt does not ask again");
 }
 
 #[tokio::test]
-async fn an_exchange_that_does_not_fit_ends_the_run_with_what_was_said() {
+async fn an_exchange_that_does_not_fit_ends_the_run_with_the_last_text() {
     let failure = run(&narrow(1_000), &reads(1)).await.unwrap_err();
     let says = "its exchange needs 1031 tokens, there is room for 923";
-    assert_eq!((failure.cause, &*failure.reason), (Cause::Overflow, says));
+    assert_eq!(
+        (failure.cause, &*failure.reason),
+        (RunCause::Overflow, says)
+    );
 
     let talking = Scripted::by(|_| match Act::call(&[("recall", r#"{"n":1}"#)]) {
         Act::Reply(reply) => Act::Reply(Reply {
@@ -92,12 +95,15 @@ async fn a_task_that_does_not_fit_is_not_sent() {
     let failure = run(&narrow(50), &model).await.unwrap_err();
     let says = "its task and what it was handed need 77 tokens; \
                 the context leaves 50 of the 128000 of model test/scripted";
-    assert_eq!((failure.cause, &*failure.reason), (Cause::Overflow, says));
+    assert_eq!(
+        (failure.cause, &*failure.reason),
+        (RunCause::Overflow, says)
+    );
     assert!(model.requests().is_empty());
 }
 
 #[tokio::test]
-async fn a_provider_with_less_room_than_was_counted_is_sent_less_once() {
+async fn a_rejected_request_is_sent_once_more_with_less() {
     let strict = |most: usize| {
         Scripted::by(move |request| {
             let bytes = request.exchange.iter().map(|said| match said {
@@ -117,7 +123,7 @@ async fn a_provider_with_less_room_than_was_counted_is_sent_less_once() {
     assert_eq!(requests.len(), 4);
     assert_eq!(shown(&requests[2]).len(), 2);
     assert!(shown(&requests[3])[0].starts_with("[tool result: 1013 tokens"));
-    // What was found is a step: another attempt sends less at once, and whoever looks back too.
+    // The new headroom is a step: another attempt and a replay send less at once.
     let mut steps = attempt.session.steps();
     let narrowed = |step: &Arc<Step>| matches!(**step, Step::Narrowed { .. });
     let at = steps.iter().position(narrowed).unwrap();
@@ -135,13 +141,16 @@ async fn a_provider_with_less_room_than_was_counted_is_sent_less_once() {
     let failure = run(&attempt, &model).await.unwrap_err();
     assert_eq!(model.requests().len(), 2, "the same is not sent again");
     let says = "model scripted: context overflow; \
-                its window was taken for 128000 tokens";
-    assert_eq!((failure.cause, &*failure.reason), (Cause::Overflow, says));
+                its window was assumed to have 128000 tokens";
+    assert_eq!(
+        (failure.cause, &*failure.reason),
+        (RunCause::Overflow, says)
+    );
 }
 
 #[tokio::test]
-async fn a_provider_with_a_smaller_window_is_asked_for_a_shorter_reply_once() {
-    // A window of 8,192 tokens that was taken for 128,000.
+async fn a_smaller_window_leads_to_one_request_with_a_shorter_reply() {
+    // A window of 8,192 tokens that was assumed to be 128,000.
     let limit = Some(Tokens(8_192));
     let strict = |most: u64| {
         Scripted::by(move |request| match request.max_output.0 {
@@ -165,7 +174,7 @@ async fn a_provider_with_a_smaller_window_is_asked_for_a_shorter_reply_once() {
         "{asked:?}"
     );
     assert_eq!(requests[1].wrap_up, None);
-    // Another attempt asks for no more.
+    // Another attempt asks for the same maximum reply.
     let mut again = attempt.clone();
     again.session = Default::default();
     again.steps = attempt.session.steps();
@@ -176,19 +185,19 @@ async fn a_provider_with_a_smaller_window_is_asked_for_a_shorter_reply_once() {
     attempt.session = Default::default();
     let model = strict(10);
     let failure = run(&attempt, &model).await.unwrap_err();
-    assert_eq!(failure.cause, Cause::Overflow);
+    assert_eq!(failure.cause, RunCause::Overflow);
     assert_eq!(model.requests().len(), 2, "once");
 }
 
 #[tokio::test]
-async fn a_long_run_goes_on_with_a_summary_of_its_oldest_rounds() {
+async fn a_long_run_continues_with_a_summary_of_its_oldest_rounds() {
     let long = |steps: &[Arc<Step>]| {
         let mut attempt = narrow(8_000);
         attempt.definition.max_model_calls = 99;
         attempt.steps = steps.to_vec();
         attempt
     };
-    // Each of 60 rounds says 300 bytes, and reads a thousand.
+    // Each of 60 rounds has 300 bytes of text, and reads a thousand.
     let talking = |said: usize| {
         let round = std::sync::atomic::AtomicUsize::new(said);
         Scripted::by(move |_| {

@@ -181,13 +181,13 @@ pub(super) fn definition() -> impl Strategy<Value = Definition> {
         contract,
     });
     let kind = prop_oneof![
-        coding.prop_map(agent::Kind::Acp),
-        remote.prop_map(agent::Kind::A2a),
-        Just(agent::Kind::Llm),
-        command.prop_map(agent::Kind::Command),
-        text().prop_map(agent::Kind::Custom),
-        http.prop_map(agent::Kind::Http),
-        Just(agent::Kind::Pipeline),
+        coding.prop_map(agent::AgentKind::Acp),
+        remote.prop_map(agent::AgentKind::A2a),
+        Just(agent::AgentKind::Llm),
+        command.prop_map(agent::AgentKind::Command),
+        text().prop_map(agent::AgentKind::Custom),
+        http.prop_map(agent::AgentKind::Http),
+        Just(agent::AgentKind::Pipeline),
     ];
     let limits = (tokens(), tokens(), encoding(), tokens()).prop_map(
         |(window, max_output, encoding, per_message)| Limits {
@@ -245,11 +245,11 @@ pub(super) fn definition() -> impl Strategy<Value = Definition> {
         )
 }
 
-fn writing() -> impl Strategy<Value = Writing> {
+fn writing() -> impl Strategy<Value = SummaryOptions> {
     let summariser = option::of(text());
-    let unwritten = select(&Unwritten::ALL[..]);
+    let unwritten = select(&SummaryFallback::ALL[..]);
     (option::of(text()), summariser, unwritten).prop_map(|(instructions, summariser, unwritten)| {
-        Writing {
+        SummaryOptions {
             instructions,
             summariser,
             unwritten,

@@ -115,16 +115,16 @@ fn reply() -> impl Strategy<Value = Reply> {
     })
 }
 
-pub(super) fn late() -> impl Strategy<Value = Late> {
+pub(super) fn late() -> impl Strategy<Value = LateOutput> {
     let answer = (text(), option::of(text()), usage());
     prop_oneof![
-        reply().prop_map(Late::Reply),
-        answer.prop_map(|(text, partial, usage)| Late::Answer {
+        reply().prop_map(LateOutput::Reply),
+        answer.prop_map(|(text, partial, usage)| LateOutput::Answer {
             text,
             partial,
             usage,
         }),
-        spent().prop_map(Late::Spent),
+        spent().prop_map(LateOutput::Spent),
     ]
 }
 
@@ -146,13 +146,15 @@ pub(super) fn ending() -> impl Strategy<Value = Ending> {
                     duration_ms,
                 }
             ),
-        (select(&Cause::ALL[..]), text(), any::<u64>()).prop_map(|(cause, reason, duration_ms)| {
-            Ending::Failed {
-                cause,
-                reason,
-                duration_ms,
+        (select(&RunCause::ALL[..]), text(), any::<u64>()).prop_map(
+            |(cause, reason, duration_ms)| {
+                Ending::Failed {
+                    cause,
+                    reason,
+                    duration_ms,
+                }
             }
-        }),
+        ),
         Just(Ending::Cancelled),
     ]
 }

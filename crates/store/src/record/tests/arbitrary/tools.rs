@@ -1,8 +1,10 @@
 //! Rules about tools, and calls of them.
 
 use unisono_session::event::{HookAnswer, HookPlace, HookPoint};
-use unisono_session::run::calls::{Approval, CallPlace, Decision, Output, PlannedCall};
-use unisono_session::tool::{ApprovalRule, Contract, HookEvent, HookRule, Rules, Unanswered};
+use unisono_session::run::calls::{Approval, CallDecision, CallOutput, CallPlace, PlannedCall};
+use unisono_session::tool::{
+    ApprovalRule, Contract, HookEvent, HookFailurePolicy, HookRule, ToolRules,
+};
 
 use super::*;
 
@@ -10,7 +12,7 @@ fn contract() -> impl Strategy<Value = Contract> {
     select(&Contract::ALL[..])
 }
 
-fn rules() -> impl Strategy<Value = Rules> {
+fn rules() -> impl Strategy<Value = ToolRules> {
     let approval = (option::of(agent_id()), text(), list((text(), text())));
     let approval = approval.prop_map(|(agent, tool, arguments)| ApprovalRule {
         agent,
@@ -24,17 +26,19 @@ fn rules() -> impl Strategy<Value = Rules> {
         timeout,
         list(hook()),
     )
-        .prop_map(|(contracts, approvals, approval_timeout_ms, hooks)| Rules {
-            contracts,
-            approvals,
-            approval_timeout_ms,
-            hooks,
-        })
+        .prop_map(
+            |(contracts, approvals, approval_timeout_ms, hooks)| ToolRules {
+                contracts,
+                approvals,
+                approval_timeout_ms,
+                hooks,
+            },
+        )
 }
 
 fn hook() -> impl Strategy<Value = HookRule> {
     let events = list(select(&HookEvent::ALL[..]));
-    let on_failure = select(&[Unanswered::Ignore, Unanswered::Deny][..]);
+    let on_failure = select(&[HookFailurePolicy::Ignore, HookFailurePolicy::Deny][..]);
     (text(), events, list(text()), on_failure).prop_map(|(name, events, tools, on_failure)| {
         HookRule {
             name,
@@ -96,20 +100,20 @@ fn planned() -> impl Strategy<Value = PlannedCall> {
         )
 }
 
-fn decision() -> impl Strategy<Value = Decision> {
+fn decision() -> impl Strategy<Value = CallDecision> {
     prop_oneof![
-        Just(Decision::Approved),
-        option::of(text()).prop_map(|reason| Decision::Denied { reason }),
-        Just(Decision::Expired),
-        text().prop_map(|text| Decision::Done { text }),
-        Just(Decision::Repeat),
-        text().prop_map(|text| Decision::Failed { text }),
+        Just(CallDecision::Approved),
+        option::of(text()).prop_map(|reason| CallDecision::Denied { reason }),
+        Just(CallDecision::Expired),
+        text().prop_map(|text| CallDecision::Done { text }),
+        Just(CallDecision::Repeat),
+        text().prop_map(|text| CallDecision::Failed { text }),
     ]
 }
 
 pub(super) fn tool_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
     let output =
-        (text(), any::<bool>()).prop_map(|(content, is_error)| Output { content, is_error });
+        (text(), any::<bool>()).prop_map(|(content, is_error)| CallOutput { content, is_error });
     vec![
         (
             "ToolRulesSet",

@@ -8,10 +8,10 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
     let part = |part, writing| accepted(Work::CompactPart { part, writing }, policy());
     let message = Ordinal(7);
     let over = Some(Tokens(2_000));
-    let insisting = Writing {
+    let insisting = SummaryOptions {
         summariser: Some("openai/gpt-4o-mini".into()),
-        unwritten: Unwritten::Retry,
-        ..Writing::default()
+        unwritten: SummaryFallback::Retry,
+        ..SummaryOptions::default()
     };
     vec![
         (
@@ -24,7 +24,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         ),
         (
             "turn_accepted_compact_large",
-            part(ContextPart::Large { over }, Writing::default()),
+            part(ContextPart::Large { over }, SummaryOptions::default()),
         ),
     ]
 }

@@ -52,7 +52,7 @@ pub(super) fn http() -> agent::Http {
     }
 }
 
-pub(super) fn defined(kind: agent::Kind) -> Fact {
+pub(super) fn defined(kind: agent::AgentKind) -> Fact {
     Fact::Defined {
         definition: Arc::new(Definition {
             id: AgentId::new("scout"),

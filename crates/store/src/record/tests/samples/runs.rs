@@ -98,7 +98,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         duration_ms: 4_321,
     };
     let failed = Ending::Failed {
-        cause: Cause::BadOutput,
+        cause: RunCause::BadOutput,
         reason: "no JSON".into(),
         duration_ms: 10,
     };
@@ -107,12 +107,12 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         attempt: 2,
         late,
     };
-    let late_reply = late(Late::Reply(Reply {
+    let late_reply = late(LateOutput::Reply(Reply {
         text: "I had begun.".into(),
         usage: USAGE,
         ..Reply::default()
     }));
-    let late_answer = late(Late::Answer {
+    let late_answer = late(LateOutput::Answer {
         text: "All was well.".into(),
         partial: Some("stopped".into()),
         usage: USAGE,
@@ -156,8 +156,8 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         ("run_ended_failed", ended(failed)),
         ("run_ended_cancelled", ended(Ending::Cancelled)),
         ("came_late_reply", late_reply),
-        ("came_late_stood_in", late(Late::Reply(stood_in))),
+        ("came_late_stood_in", late(LateOutput::Reply(stood_in))),
         ("came_late_answer", late_answer),
-        ("came_late_spent", late(Late::Spent(spent(None)))),
+        ("came_late_spent", late(LateOutput::Spent(spent(None)))),
     ]
 }

@@ -1,8 +1,10 @@
 //! Rules about tools, and calls of them.
 
 use unisono_session::event::{HookAnswer, HookPlace, HookPoint};
-use unisono_session::run::calls::{Approval, CallPlace, Decision, Output, PlannedCall};
-use unisono_session::tool::{ApprovalRule, Contract, HookEvent, HookRule, Rules, Unanswered};
+use unisono_session::run::calls::{Approval, CallDecision, CallOutput, CallPlace, PlannedCall};
+use unisono_session::tool::{
+    ApprovalRule, Contract, HookEvent, HookFailurePolicy, HookRule, ToolRules,
+};
 
 use super::*;
 
@@ -18,7 +20,7 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
         ("files__put", Contract::Idempotent),
         ("mail__send", Contract::AtMostOnce),
     ];
-    let rules = Rules {
+    let rules = ToolRules {
         contracts: contracts
             .map(|(name, contract)| (name.into(), contract))
             .into(),
@@ -30,12 +32,12 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
         approval_timeout_ms: Some(3_600_000),
         hooks: Vec::new(),
     };
-    let hooked = Rules {
+    let hooked = ToolRules {
         hooks: vec![HookRule {
             name: "guard".into(),
             events: HookEvent::ALL.to_vec(),
             tools: vec!["files__*".into()],
-            on_failure: Unanswered::Deny,
+            on_failure: HookFailurePolicy::Deny,
         }],
         ..rules.clone()
     };
@@ -85,7 +87,7 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
     };
     let ended = Fact::ToolEnded {
         call: CALL,
-        output: Output {
+        output: CallOutput {
             content: "no such file".into(),
             is_error: true,
         },
@@ -94,13 +96,13 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
         call: CALL,
         decision,
     };
-    let denied = Decision::Denied {
+    let denied = CallDecision::Denied {
         reason: Some("not there".into()),
     };
-    let done = Decision::Done {
+    let done = CallDecision::Done {
         text: "it was sent".into(),
     };
-    let failed = Decision::Failed {
+    let failed = CallDecision::Failed {
         text: "it bounced".into(),
     };
     vec![
@@ -139,11 +141,11 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
         ("tool_ended", ended),
         ("tools_answered", Fact::ToolsAnswered { run: RUN, round: 2 }),
         ("tool_in_doubt", Fact::ToolInDoubt { call: CALL }),
-        ("tool_decided_approved", decided(Decision::Approved)),
+        ("tool_decided_approved", decided(CallDecision::Approved)),
         ("tool_decided_denied", decided(denied)),
-        ("tool_decided_expired", decided(Decision::Expired)),
+        ("tool_decided_expired", decided(CallDecision::Expired)),
         ("tool_decided_done", decided(done)),
-        ("tool_decided_repeat", decided(Decision::Repeat)),
+        ("tool_decided_repeat", decided(CallDecision::Repeat)),
         ("tool_decided_failed", decided(failed)),
     ]
 }

@@ -1,9 +1,9 @@
-//! What an agent is shown of the results that others hand it, so that they fit beside the context.
+//! Limits the results of other agents in a prompt, so that they fit beside the context.
 //!
-//! Together they have a bound. Each result has the same share of it; what a short one does not
-//! need is the longer ones'. Of a result that is longer than its share the beginning is shown, and
-//! a note says how the rest is read. Counting is somebody else's: [`Fit`] says which texts it wants
-//! counted until it is done, so that the same cut is made again from the same results.
+//! All results together have a limit. Each result has the same share; the unused part of a short
+//! one goes to the longer ones. A result that exceeds its share is cut after its beginning, with a
+//! note about how to read the rest. [`ResultFit`] does not count itself: it returns the texts to
+//! count until it is done, so that the same results always give the same cut.
 
 use std::sync::Arc;
 
@@ -16,45 +16,45 @@ use crate::state::State;
 
 use super::Run;
 
-/// A text is tried at this many lengths before only the note is left of it.
+/// The maximum number of lengths that are tried before only the note remains.
 const TRIES: u32 = 12;
 
-/// What begins the note about what a result lacks.
+/// The beginning of the note about missing parts of a result.
 const INCOMPLETE: &str = "\n\n[incomplete: ";
 
 /// One result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// What came back.
+pub struct ResultText {
+    /// Its text.
     pub text: Arc<str>,
-    /// What is said behind it however much of it is shown.
-    pub end: Arc<str>,
-    /// Tokens of what is around it.
-    pub around: Tokens,
-    /// How the rest is read; none: it cannot be by this agent.
+    /// The text after it, which is always shown.
+    pub suffix: Arc<str>,
+    /// Tokens of the text around it.
+    pub overhead: Tokens,
+    /// The name under which the rest is read; none: this agent cannot read it.
     pub name: Option<Arc<str>>,
 }
 
-impl Piece {
-    /// What a call came back with: what is said at its end about what is missing stays.
-    pub fn of_result(content: &str, around: Tokens, name: Option<Arc<str>>) -> Piece {
+impl ResultText {
+    /// The result of a call. The note about missing parts at its end is always shown.
+    pub fn of_result(content: &str, around: Tokens, name: Option<Arc<str>>) -> ResultText {
         let end = content.rfind(INCOMPLETE).filter(|_| content.ends_with(']'));
         let (text, end) = content.split_at(end.unwrap_or(content.len()));
-        Piece {
+        ResultText {
             text: text.into(),
-            end: end.into(),
-            around,
+            suffix: end.into(),
+            overhead: around,
             name,
         }
     }
 
-    /// Its first characters.
+    /// The first characters.
     pub fn head(&self, chars: usize) -> &str {
         let end = self.text.char_indices().nth(chars);
         &self.text[..end.map_or(self.text.len(), |(at, _)| at)]
     }
 
-    /// What is said about the rest behind its first characters.
+    /// The note after the first `chars` characters.
     pub fn note(&self, chars: usize) -> String {
         let total = self.text.chars().count();
         match &self.name {
@@ -65,90 +65,94 @@ impl Piece {
         }
     }
 
-    /// The text with so many of its characters; none: all.
-    pub fn shown(&self, chars: Option<usize>) -> String {
+    /// The text with this number of its characters; none: all.
+    pub fn excerpt(&self, chars: Option<usize>) -> String {
         match chars {
-            None => format!("{}{}", self.text, self.end),
-            Some(chars) => format!("{}\n{}{}", self.head(chars), self.note(chars), self.end),
+            None => format!("{}{}", self.text, self.suffix),
+            Some(chars) => format!("{}\n{}{}", self.head(chars), self.note(chars), self.suffix),
         }
     }
 
-    /// Whether a text is what some cut of it shows.
-    pub fn is_shown_by(&self, text: &str) -> bool {
-        if *text == self.shown(None) {
+    /// Whether the text is an excerpt of the result.
+    pub fn has_excerpt(&self, text: &str) -> bool {
+        if *text == self.excerpt(None) {
             return true;
         }
         let marks = text.match_indices("\n[characters 0 to ").map(|(at, _)| at);
         let mut cuts = marks.map(|at| text[..at].chars().count());
-        cuts.any(|chars| *text == self.shown(Some(chars)))
+        cuts.any(|chars| *text == self.excerpt(Some(chars)))
     }
 }
 
-/// Fits results into a bound.
+/// Fits results into a limit.
 #[derive(Debug)]
-pub struct Fit<'p> {
-    pieces: &'p [Piece],
+pub struct ResultFit<'p> {
+    pieces: &'p [ResultText],
     total: Tokens,
-    cuts: Vec<Cut>,
+    cuts: Vec<CutState>,
 }
 
-/// How one result stands.
+/// The state of one result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cut {
-    /// It is to be counted.
+enum CutState {
+    /// It must be counted.
     Uncounted,
-    /// It is whole.
+    /// It is complete.
     Whole,
-    /// So many characters of it may fit its share.
+    /// This number of characters may fit its share.
     Tried {
         chars: usize,
         share: Tokens,
         tries: u32,
     },
-    /// So many are shown.
+    /// This number of characters is shown.
     Done(usize),
 }
 
-impl<'p> Fit<'p> {
-    /// Fits these results into so many tokens.
-    pub fn new(pieces: &'p [Piece], total: Tokens) -> Fit<'p> {
+impl<'p> ResultFit<'p> {
+    /// Fits these results into `total` tokens.
+    pub fn new(pieces: &'p [ResultText], total: Tokens) -> ResultFit<'p> {
         let (bytes, around) = pieces
             .iter()
             .fold((0, Tokens::ZERO), |(bytes, around), piece| {
                 (
-                    bytes + piece.text.len() + piece.end.len(),
-                    around + piece.around,
+                    bytes + piece.text.len() + piece.suffix.len(),
+                    around + piece.overhead,
                 )
             });
-        // A text never has more tokens than bytes.
-        let whole = Tokens(bytes as u64) + around <= total;
-        let first = if whole { Cut::Whole } else { Cut::Uncounted };
-        Fit {
+        // A text has at most as many tokens as bytes.
+        let is_complete = Tokens(bytes as u64) + around <= total;
+        let first = if is_complete {
+            CutState::Whole
+        } else {
+            CutState::Uncounted
+        };
+        ResultFit {
             pieces,
             total,
             cuts: vec![first; pieces.len()],
         }
     }
 
-    /// The texts that are to be counted next, in order; none: it is done.
+    /// The texts to count next, in order; none: it is done.
     pub fn texts(&self) -> Vec<String> {
         let each = self.pieces.iter().zip(&self.cuts);
         let texts = each.filter_map(|(piece, cut)| match cut {
-            Cut::Uncounted => Some(piece.shown(None)),
-            Cut::Tried { chars, .. } => Some(piece.shown(Some(*chars))),
-            Cut::Whole | Cut::Done(_) => None,
+            CutState::Uncounted => Some(piece.excerpt(None)),
+            CutState::Tried { chars, .. } => Some(piece.excerpt(Some(*chars))),
+            CutState::Whole | CutState::Done(_) => None,
         });
         texts.collect()
     }
 
-    /// Takes what they have, each at most.
+    /// Takes the upper bounds of their tokens.
     pub fn counted(&mut self, counts: &[Tokens]) {
-        if self.cuts.first() == Some(&Cut::Uncounted) {
+        if self.cuts.first() == Some(&CutState::Uncounted) {
             return self.share_out(counts);
         }
         let mut counts = counts.iter().copied();
         for (cut, piece) in self.cuts.iter_mut().zip(self.pieces) {
-            let Cut::Tried {
+            let CutState::Tried {
                 chars,
                 share,
                 tries,
@@ -156,17 +160,17 @@ impl<'p> Fit<'p> {
             else {
                 continue;
             };
-            let count = counts.next().unwrap_or(share) + piece.around;
+            let count = counts.next().unwrap_or(share) + piece.overhead;
             *cut = if count <= share || chars == 0 {
-                Cut::Done(chars)
+                CutState::Done(chars)
             } else if tries >= TRIES {
-                Cut::Done(0)
+                CutState::Done(0)
             } else {
-                // As if each character had the same tokens, and a twentieth less.
-                let room = share.minus(piece.around).0 as usize;
-                let counted = count.minus(piece.around).0.max(1) as usize;
+                // Assumes the same tokens per character, and takes a twentieth less.
+                let room = share.minus(piece.overhead).0 as usize;
+                let counted = count.minus(piece.overhead).0.max(1) as usize;
                 let fewer = chars.saturating_mul(room) / counted;
-                Cut::Tried {
+                CutState::Tried {
                     chars: (fewer - fewer / 20).min(chars - 1),
                     share,
                     tries: tries + 1,
@@ -176,20 +180,20 @@ impl<'p> Fit<'p> {
     }
 
     fn share_out(&mut self, counts: &[Tokens]) {
-        let cost = |(at, piece): (usize, &Piece)| {
-            counts.get(at).copied().unwrap_or_default() + piece.around
+        let cost = |(at, piece): (usize, &ResultText)| {
+            counts.get(at).copied().unwrap_or_default() + piece.overhead
         };
         let costs: Vec<Tokens> = self.pieces.iter().enumerate().map(cost).collect();
         let shares = shares(&costs, self.total);
         let each = self.cuts.iter_mut().zip(self.pieces);
         for ((cut, piece), (cost, share)) in each.zip(costs.into_iter().zip(shares)) {
             *cut = if cost <= share {
-                Cut::Whole
+                CutState::Whole
             } else {
                 let total = piece.text.chars().count();
-                let room = share.minus(piece.around).0 as usize;
+                let room = share.minus(piece.overhead).0 as usize;
                 let chars = total.saturating_mul(room) / cost.0.max(1) as usize;
-                Cut::Tried {
+                CutState::Tried {
                     chars: chars.min(total.saturating_sub(1)),
                     share,
                     tries: 1,
@@ -198,17 +202,17 @@ impl<'p> Fit<'p> {
         }
     }
 
-    /// How many characters are shown of each; none: all.
-    pub fn shown(&self) -> Vec<Option<usize>> {
+    /// The number of characters of each result that are shown; none: all.
+    pub fn shown_chars(&self) -> Vec<Option<usize>> {
         let each = self.cuts.iter().map(|cut| match cut {
-            Cut::Whole | Cut::Uncounted => None,
-            Cut::Done(chars) | Cut::Tried { chars, .. } => Some(*chars),
+            CutState::Whole | CutState::Uncounted => None,
+            CutState::Done(chars) | CutState::Tried { chars, .. } => Some(*chars),
         });
         each.collect()
     }
 }
 
-/// What each may have of a total: the same, but what one does not need is the others'.
+/// Divides a total equally; the unused part of a share goes to the others.
 pub fn shares(costs: &[Tokens], total: Tokens) -> Vec<Tokens> {
     let mut order: Vec<usize> = (0..costs.len()).collect();
     order.sort_by_key(|at| costs[*at]);
@@ -222,21 +226,20 @@ pub fn shares(costs: &[Tokens], total: Tokens) -> Vec<Tokens> {
     shares
 }
 
-/// What results may have of the room that is left for them, given what was reserved: half of it
-/// where that is more.
-pub fn bound(left: Tokens, reserved: Tokens) -> Tokens {
+/// The limit of all results: half of the remaining headroom, or the reserved part if that is more.
+pub fn results_bound(left: Tokens, reserved: Tokens) -> Tokens {
     left.min(reserved.max(Tokens(left.0 / 2)))
 }
 
 impl State {
-    /// The whole of a result that a run was handed, by the name that the note on it has: of an
-    /// agent of its turn's fan-out, or of one it gave a task to.
-    pub fn handed(&self, run: RunId, name: &str) -> Option<Arc<str>> {
+    /// The complete result with this name, of a delegate of the run's turn or of a task that the
+    /// run delegated.
+    pub fn result_by_name(&self, run: RunId, name: &str) -> Option<Arc<str>> {
         let run = self.runs.get(&run)?;
         let numbers = name.strip_prefix("delegate_")?.split('_');
         let numbers: Option<Vec<u32>> = numbers.map(|number| number.parse().ok()).collect();
         let from = match numbers?[..] {
-            [number] => self.before(run, number.checked_sub(1)?)?,
+            [number] => self.preceding_run(run, number.checked_sub(1)?)?,
             [round, number] => {
                 let round = run.round(round)?;
                 let index = usize::try_from(number.checked_sub(1)?).ok()?;
@@ -249,31 +252,32 @@ impl State {
         Some(assignment::result_text(Some(from)).0)
     }
 
-    /// The run of the fan-out in that place, where the run is handed what came of it.
-    fn before(&self, run: &Run, index: u32) -> Option<&Run> {
+    /// The run of the fan-out at this index, if the run gets its result.
+    fn preceding_run(&self, run: &Run, index: u32) -> Option<&Run> {
         let turn = self.turns.get(&run.turn)?;
-        let is_handed = match run.role {
+        let gets_results = match run.role {
             RunRole::Lead => true,
-            RunRole::Delegate { index: own } => turn.in_order() && index < own,
+            RunRole::Delegate { index: own } => turn.is_pipeline() && index < own,
             RunRole::Child { .. } => false,
         };
         let at = usize::try_from(index).ok()?;
-        self.runs.get(turn.fan_out.get(at).filter(|_| is_handed)?)
+        self.runs
+            .get(turn.fan_out.get(at).filter(|_| gets_results)?)
     }
 }
 
-/// Whether a text that an agent was handed is what came back under that name, or a cut of it.
-pub fn is_shown(whole: &str, name: &str, shown: &str) -> bool {
-    let named = Piece::of_result(whole, Tokens::ZERO, Some(name.into()));
-    let nameless = Piece {
+/// Whether `shown` is the complete result of this name, or an excerpt of it.
+pub fn is_excerpt(full_text: &str, name: &str, shown: &str) -> bool {
+    let named = ResultText::of_result(full_text, Tokens::ZERO, Some(name.into()));
+    let nameless = ResultText {
         name: None,
         ..named.clone()
     };
-    named.is_shown_by(shown) || nameless.is_shown_by(shown)
+    named.has_excerpt(shown) || nameless.has_excerpt(shown)
 }
 
-/// What an ending says, and what is said behind it.
-pub fn said(ending: &Ending) -> (Arc<str>, Arc<str>) {
+/// The text of an ending, and the text after it.
+pub fn ending_text(ending: &Ending) -> (Arc<str>, Arc<str>) {
     match ending {
         Ending::Finished {
             text,
@@ -291,31 +295,31 @@ pub fn said(ending: &Ending) -> (Arc<str>, Arc<str>) {
 
 #[cfg(test)]
 mod tests {
-    //! Who has how much, and that what is shown fits.
+    //! The shares of results, and that the excerpts fit.
 
     use super::*;
 
-    fn piece(text: &str) -> Piece {
-        Piece {
+    fn piece(text: &str) -> ResultText {
+        ResultText {
             text: text.into(),
-            end: "".into(),
-            around: Tokens(2),
+            suffix: "".into(),
+            overhead: Tokens(2),
             name: Some("delegate_1".into()),
         }
     }
 
-    /// A token for each three bytes; more where the text begins with digits.
+    /// One token per three bytes; more if the text begins with digits.
     fn count(text: &str) -> Tokens {
         let dense = text.bytes().take_while(u8::is_ascii_digit).count() as u64;
         Tokens(dense + (text.len() as u64 - dense).div_ceil(3))
     }
 
-    fn fit(pieces: &[Piece], total: u64) -> Vec<Option<usize>> {
-        let mut fit = Fit::new(pieces, Tokens(total));
+    fn fit(pieces: &[ResultText], total: u64) -> Vec<Option<usize>> {
+        let mut fit = ResultFit::new(pieces, Tokens(total));
         for _ in 0..100 {
             let texts = fit.texts();
             if texts.is_empty() {
-                return fit.shown();
+                return fit.shown_chars();
             }
             let counts: Vec<Tokens> = texts.iter().map(|text| count(text)).collect();
             fit.counted(&counts);
@@ -324,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_does_not_need_is_the_others() {
+    fn unused_shares_go_to_the_other_results() {
         let rows: [(&[u64], u64, &[u64]); 6] = [
             (&[10, 10], 30, &[10, 10]),
             (&[10, 90, 90], 100, &[10, 45, 45]),
@@ -341,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_what_is_left_or_what_was_reserved() {
+    fn the_limit_of_results_is_half_the_rest_or_the_reserve() {
         let rows = [
             (1_000, 100, 500),
             (1_000, 700, 700),
@@ -349,7 +353,10 @@ mod tests {
             (0, 0, 0),
         ];
         for (left, reserved, expected) in rows {
-            assert_eq!(bound(Tokens(left), Tokens(reserved)), Tokens(expected));
+            assert_eq!(
+                results_bound(Tokens(left), Tokens(reserved)),
+                Tokens(expected)
+            );
         }
     }
 
@@ -367,30 +374,30 @@ mod tests {
             let shown = fit(&long, total);
             assert_eq!(shown[0], None);
             let texts = long.iter().zip(&shown).map(|(piece, cut)| {
-                let text = piece.shown(*cut);
-                assert!(piece.is_shown_by(&text));
-                assert!(!piece.is_shown_by(&format!("{text}.")));
-                count(&text) + piece.around
+                let text = piece.excerpt(*cut);
+                assert!(piece.has_excerpt(&text));
+                assert!(!piece.has_excerpt(&format!("{text}.")));
+                count(&text) + piece.overhead
             });
             let used: Tokens = texts.sum();
             assert!(used <= Tokens(total), "{used} of {total}");
             assert!(used.0 * 2 > total, "{used} of {total}: {shown:?}");
         }
-        // Where not even the notes fit, nothing else is shown.
+        // If not even the notes fit, only they are shown.
         assert_eq!(fit(&long[1..], 10), [Some(0); 3]);
     }
 
     #[test]
-    fn a_cut_says_how_it_goes_on() {
-        let cut = Piece {
-            end: "\n\n[incomplete: no room]".into(),
+    fn a_cut_result_says_how_to_read_the_rest() {
+        let cut = ResultText {
+            suffix: "\n\n[incomplete: no room]".into(),
             ..piece("äöü and more")
         };
         assert_eq!(
-            cut.shown(Some(2)),
+            cut.excerpt(Some(2)),
             "äö\n[characters 0 to 2 of 12; read_message {\"result\":\"delegate_1\",\"skip\":2} reads on]\n\n[incomplete: no room]"
         );
-        let unread = Piece { name: None, ..cut };
+        let unread = ResultText { name: None, ..cut };
         assert_eq!(
             unread.note(2),
             "[characters 0 to 2 of 12; the rest is left out]"

@@ -1,5 +1,5 @@
-//! A session whose store takes no writes: what is on disk is shown, nothing is changed, and its open
-//! turns go on when there is room on the disk again.
+//! A session whose store is read-only: its state on disk can be inspected, nothing is changed, and
+//! its open turns continue when the disk has space again.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::runtime::Error;
 
 use super::{Msg, Phase, State};
 
-/// After this it is tried again whether there is room, where turns are open. A request tries at once.
-const TRY_AFTER: Duration = Duration::from_secs(5);
+/// The interval of checks for free space, if turns are open. A request checks at once.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Whether the store may work later.
 fn is_ephemeral(why: &Error) -> bool {
@@ -19,13 +19,13 @@ fn is_ephemeral(why: &Error) -> bool {
 }
 
 /// A session as it is on disk.
-pub(crate) struct Shown {
+pub(crate) struct ReadOnlySession {
     pub(super) machine: Machine,
-    /// Why it is not live.
+    /// The reason why it is not live.
     pub(super) why: Error,
 }
 
-impl Shown {
+impl ReadOnlySession {
     pub(super) fn state(&self) -> &SessionState {
         self.machine.state()
     }
@@ -35,26 +35,26 @@ impl Shown {
     }
 
     /// Whether it may become live in this process.
-    fn may_go_on(&self) -> bool {
+    fn can_become_live(&self) -> bool {
         is_ephemeral(&self.why)
     }
 
-    /// Whether it is kept for turns that are to go on.
+    /// Whether it stays in memory for turns that will continue.
     pub(super) fn is_kept(&self) -> bool {
-        self.may_go_on() && self.has_work()
+        self.can_become_live() && self.has_work()
     }
 }
 
-/// Whether a store that failed so can still be read.
+/// Whether a store with this failure can still be read.
 pub(super) fn can_be_read(error: &unisono_store::Error) -> bool {
     error.is_ephemeral() || matches!(error, unisono_store::Error::ReadOnly { .. })
 }
 
 impl State {
-    /// Tries whether the session can be live again.
-    pub(super) async fn try_again(&mut self, myself: &ActorRef<Msg>) {
+    /// Tries to make the session live again.
+    pub(super) async fn retry_load(&mut self, myself: &ActorRef<Msg>) {
         let may_go_on = match &self.phase {
-            Phase::Shown(shown) => shown.may_go_on(),
+            Phase::ReadOnly(shown) => shown.can_become_live(),
             Phase::Broken(why) => is_ephemeral(why),
             _ => false,
         };
@@ -63,10 +63,10 @@ impl State {
         }
     }
 
-    /// Has it tried again later, where turns wait for it.
-    pub(super) fn schedule_try(&self, myself: &ActorRef<Msg>) {
+    /// Schedules another try, if turns wait for it.
+    pub(super) fn schedule_retry(&self, myself: &ActorRef<Msg>) {
         let is_tried = match &self.phase {
-            Phase::Shown(shown) => shown.is_kept(),
+            Phase::ReadOnly(shown) => shown.is_kept(),
             Phase::Broken(why) => is_ephemeral(why),
             _ => false,
         };
@@ -75,9 +75,9 @@ impl State {
         }
         let myself = myself.clone();
         tokio::spawn(async move {
-            tokio::time::sleep(TRY_AFTER).await;
-            // Gone already: whoever opens it again tries.
-            let _ = myself.send_message(Msg::TryAgain);
+            tokio::time::sleep(RETRY_AFTER).await;
+            // Already gone: the next opening tries.
+            let _ = myself.send_message(Msg::RetryLoad);
         });
     }
 }

@@ -1,4 +1,4 @@
-//! The topics that a compaction summarises after the one under way.
+//! Topics that later compaction steps of the turn will summarise.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use crate::event::Work;
 use crate::state::State;
 use crate::turn::Turn;
 
-/// The most topics of one request, besides the one that is due.
+/// The maximum number of topics in one request, in addition to the topic that is due.
 const TOPICS_AHEAD: usize = 7;
 
-/// A topic that a later step of the turn summarises.
+/// A topic that a later step of the turn will summarise.
 #[derive(Clone, Debug)]
-pub struct Topic {
-    /// What that step will be about.
+pub struct UpcomingTopic {
+    /// The range and the limits of that step.
     pub due: Ahead,
     /// Its messages, oldest first.
     pub messages: Vec<Arc<Message>>,
 }
 
 impl State {
-    /// The topics that the steps after this one are sure to summarise.
-    pub(crate) fn ahead(&self, turn: &Turn, plan: &Plan) -> Vec<Topic> {
+    /// The topics that the steps after this one will certainly summarise.
+    pub(crate) fn upcoming_topics(&self, turn: &Turn, plan: &Plan) -> Vec<UpcomingTopic> {
         if !matches!(turn.accepted.work, Work::Answer { .. }) {
             return Vec::new();
         }
@@ -36,7 +36,7 @@ impl State {
             let spans = due.cover.fresh.iter();
             let nodes = spans.flat_map(|span| self.tree.range(head, span.first..=span.last));
             let messages = nodes.map(|node| node.message.clone()).collect();
-            Topic { due, messages }
+            UpcomingTopic { due, messages }
         });
         topics.collect()
     }

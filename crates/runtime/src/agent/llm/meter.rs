@@ -1,6 +1,6 @@
-//! What a run's own exchange weighs beside the frozen context, counted only as far as it may
-//! matter: a text never has more tokens than bytes, so an exchange whose bytes fit is not
-//! counted at all. Each step is counted once in an attempt.
+//! The size of a run's exchange beside the frozen context. It is counted only if necessary: a text
+//! has at most as many tokens as bytes, so an exchange whose bytes fit is not counted. Each step is
+//! counted once per attempt.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,28 +9,28 @@ use unisono_context::Tokens;
 use unisono_model::language::Request;
 use unisono_session::assignment::RunAssignment;
 use unisono_session::reserve::{self, Role};
-use unisono_session::run::handed::bound;
-use unisono_session::run::tail::{self, Headroom, Masked, Narrower, Refused, Weight};
-use unisono_session::run::{self, Bounds, Cause, Step};
+use unisono_session::run::excerpts::results_bound;
+use unisono_session::run::tail::{self, Headroom, Masked, NarrowedLimits, RefusedRequest, Weight};
+use unisono_session::run::{self, RunBounds, RunCause, Step};
 
-use super::handed;
+use super::results;
 use crate::agent::{Ctx, Failure};
 
-/// Weighs the steps of one attempt.
-pub(super) struct Scales {
-    /// Persona, task and results: what stands before the exchange.
+/// Measures the steps of one attempt.
+pub(super) struct ExchangeMeter {
+    /// Persona, task and results: the texts before the exchange.
     assignment: String,
     messages: u64,
-    /// Set once the exchange is so long that its tokens decide.
+    /// Set once the exchange is so long that its tokens matter.
     room: Option<Headroom>,
     weights: Vec<Weight>,
 }
 
-impl Scales {
-    /// Scales for the exchange that follows a first request.
-    pub(super) fn new(first: &Request) -> Scales {
+impl ExchangeMeter {
+    /// A meter for the exchange after a first request.
+    pub(super) fn new(first: &Request) -> ExchangeMeter {
         let (assignment, messages) = assignment(first);
-        Scales {
+        ExchangeMeter {
             assignment,
             messages,
             room: None,
@@ -38,11 +38,15 @@ impl Scales {
         }
     }
 
-    /// Weighs what was not weighed before.
+    /// Measures the new steps.
     ///
     /// # Errors
     /// The assignment alone does not fit.
-    pub(super) async fn weigh(&mut self, steps: &[Arc<Step>], ctx: &Ctx) -> Result<(), Failure> {
+    pub(super) async fn measure_steps(
+        &mut self,
+        steps: &[Arc<Step>],
+        ctx: &Ctx,
+    ) -> Result<(), Failure> {
         if self.room.is_none() && (is_narrowed(steps) || !self.fits_by_bytes(steps, ctx)) {
             self.measure(ctx).await?;
         }
@@ -52,25 +56,25 @@ impl Scales {
         Ok(())
     }
 
-    /// The weights of the steps, or of none while their bytes fit.
+    /// The weights of the steps; empty while their bytes fit.
     pub(super) fn weights(&self) -> &[Weight] {
         &self.weights
     }
 
-    /// What the run must keep.
-    pub(super) fn bounds(&self, max_model_calls: u32) -> Bounds {
-        Bounds {
+    /// The limits of the run.
+    pub(super) fn bounds(&self, max_model_calls: u32) -> RunBounds {
+        RunBounds {
             max_model_calls,
             room: self.room.unwrap_or(Headroom::UNBOUNDED),
         }
     }
 
-    /// What results of tasks that the run gave to others may have together, beside those of other
-    /// tools; none where their bytes fit.
+    /// The limit of all results of delegated tasks, beside the results of other tools; none if
+    /// their bytes fit.
     ///
     /// # Errors
     /// The assignment alone does not fit.
-    pub(super) async fn left_for_results(
+    pub(super) async fn results_limit(
         &mut self,
         steps: &[Arc<Step>],
         (tasks, others): (&[String], Vec<String>),
@@ -82,23 +86,23 @@ impl Scales {
         let handed = Tokens(bytes(tasks)) + limits.per_message.times(tasks.len() as u64);
         let more = Tokens(bytes(tasks) + bytes(&others)) + around;
         let is_free = self.room.is_none() && self.fits_with(steps, more, ctx);
-        if is_free && handed <= ctx.assignment().handed {
+        if is_free && handed <= ctx.assignment().results_reserve {
             return Ok(None);
         }
         if self.room.is_none() {
             self.measure(ctx).await?;
         }
         self.count(steps, ctx).await;
-        let room = run::narrowed(steps, self.room.unwrap_or(Headroom::UNBOUNDED));
+        let room = run::narrowed_headroom(steps, self.room.unwrap_or(Headroom::UNBOUNDED));
         let others: Tokens = ctx.count(others).await.into_iter().sum();
         let others = others + limits.per_message.times((count - tasks.len()) as u64);
         let left = room
             .tokens
-            .minus(tail::least(&self.weights, room.note) + others);
-        Ok(Some(bound(left, ctx.assignment().handed)))
+            .minus(tail::minimum_tokens(&self.weights, room.note) + others);
+        Ok(Some(results_bound(left, ctx.assignment().results_reserve)))
     }
 
-    /// The step that says what the run may have from now on, where the provider found a request too large.
+    /// The step with the new limits of the run, after the provider rejected a request as too large.
     ///
     /// # Errors
     /// The assignment alone does not fit.
@@ -113,34 +117,34 @@ impl Scales {
             self.measure(ctx).await?;
         }
         self.count(steps, ctx).await;
-        let refused = Refused {
+        let refused = RefusedRequest {
             input: ctx.input_at_most(request).await,
             exchange: self.sent(masked),
             output: request.max_output,
             calls: request.wrap_up.is_none() && !request.allowed.is_empty(),
         };
         let room = self.room.unwrap_or(Headroom::UNBOUNDED).tokens;
-        let limit = limit.map(|limit| ctx.counted_here(limit));
-        let Narrower { room, output } = refused.narrower(limit, room);
+        let limit = limit.map(|limit| ctx.to_local_tokens(limit));
+        let NarrowedLimits { room, output } = refused.narrowed_limits(limit, room);
         Ok(Step::Narrowed { room, output })
     }
 
     fn sent(&self, masked: &[Masked]) -> Tokens {
-        let each = tail::standing(&self.weights).map(|weight| match weight {
+        let each = tail::active_weights(&self.weights).map(|weight| match weight {
             Weight::Reply(tokens) | Weight::Summary { tokens, .. } => *tokens,
             Weight::Results(results) => results.iter().copied().sum(),
             Weight::Nothing => Tokens::ZERO,
         });
         let out: Tokens = masked.iter().map(|masked| masked.tokens).sum();
-        let whole: Tokens = each.sum();
-        whole.minus(out)
+        let total: Tokens = each.sum();
+        total.minus(out)
     }
 
     fn fits_by_bytes(&self, steps: &[Arc<Step>], ctx: &Ctx) -> bool {
         self.fits_with(steps, Tokens::ZERO, ctx)
     }
 
-    /// The same with so much more.
+    /// The same with `more` additional tokens.
     fn fits_with(&self, steps: &[Arc<Step>], more: Tokens, ctx: &Ctx) -> bool {
         let limits = ctx.definition().limits;
         let texts = steps.iter().flat_map(|step| tail::countable(step));
@@ -148,15 +152,15 @@ impl Scales {
             (bytes + text.len() as u64, n + 1)
         });
         let around = limits.per_message.times(self.messages + count);
-        Tokens(bytes) + around + more + limits.max_output <= ctx.assignment().room
+        Tokens(bytes) + around + more + limits.max_output <= ctx.assignment().headroom
     }
 
-    /// Finds the room that the assignment leaves.
+    /// Determines the headroom that the assignment leaves.
     async fn measure(&mut self, ctx: &Ctx) -> Result<(), Failure> {
         let counted = ctx.count(vec![self.assignment.clone()]).await;
         let needed = counted.into_iter().sum::<Tokens>();
-        let room = room(ctx.assignment(), self.messages, needed);
-        self.room = Some(room.map_err(|reason| Failure::new(Cause::Overflow, reason))?);
+        let room = headroom(ctx.assignment(), self.messages, needed);
+        self.room = Some(room.map_err(|reason| Failure::new(RunCause::Overflow, reason))?);
         Ok(())
     }
 
@@ -164,24 +168,25 @@ impl Scales {
         let per_message = ctx.definition().limits.per_message;
         for step in steps.iter().skip(self.weights.len()) {
             let texts = ctx.count(tail::countable(step)).await;
-            self.weights.push(Weight::of(step, &texts, per_message));
+            self.weights
+                .push(Weight::of_step(step, &texts, per_message));
         }
     }
 }
 
-/// Whether something of the run's exchange had to leave before: then its tokens decide.
+/// Whether a part of the exchange was removed before: then its tokens matter.
 fn is_narrowed(steps: &[Arc<Step>]) -> bool {
     let mut steps = steps.iter();
     steps.any(|step| matches!(**step, Step::Narrowed { .. } | Step::Summarised { .. }))
 }
 
-/// The room that an assignment of so many tokens leaves, or why it does not fit.
-pub(crate) fn room(
+/// The headroom that an assignment of this size leaves; an error if it does not fit.
+pub(crate) fn headroom(
     of: &RunAssignment,
     messages: u64,
     assignment: Tokens,
 ) -> Result<Headroom, String> {
-    let (limits, room) = (of.definition.limits, of.room);
+    let (limits, room) = (of.definition.limits, of.headroom);
     let needed = assignment + limits.per_message.times(messages);
     if needed > room {
         let (window, model) = (limits.window, &of.definition.model);
@@ -194,8 +199,8 @@ pub(crate) fn room(
     Ok(Headroom::new(room, limits.max_output, limits.per_message))
 }
 
-/// What an agent is told besides the context and its own exchange, the schema of its answer
-/// included, and as how many messages.
+/// The text beside the context and the exchange, including the schema of the answer, and its number
+/// of messages.
 pub(crate) fn assignment(request: &Request) -> (String, u64) {
     let persona = &request.persona;
     let allowed: Vec<&str> = request.allowed.iter().map(|name| &**name).collect();
@@ -213,7 +218,7 @@ pub(crate) fn assignment(request: &Request) -> (String, u64) {
         let _ = write!(out, "\n{}", request.task);
     }
     for delegated in request.results.iter() {
-        let _ = write!(out, "\n{}", handed::whole(delegated));
+        let _ = write!(out, "\n{}", results::full_text(delegated));
     }
     if let Some(summary) = &request.summary {
         let _ = write!(out, "\n{summary}");

@@ -1,7 +1,7 @@
-//! What a model is shown of results that others hand its agent: what fits beside the context.
+//! The results of other agents in a model's prompt, limited to the headroom beside the context.
 //!
-//! What is cut follows from the results, the definition and the room that the context leaves, so
-//! that the same request is made again.
+//! The cut depends only on the results, the definition and the headroom, so that the same request
+//! can be built again.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use unisono_model::language::Request;
 use unisono_model::prompt::{DelegateOutcome, DelegateResult, Prefix};
 use unisono_session::assignment::{self, RunAssignment};
 use unisono_session::run::Step;
-use unisono_session::run::handed::{Fit, Piece, bound};
+use unisono_session::run::excerpts::{ResultFit, ResultText, results_bound};
 use unisono_session::tool;
 
-use super::scales::{self, Scales};
+use super::meter::{self, ExchangeMeter};
 use crate::agent::{Ctx, Failure, request};
-use crate::tools::{Called, READ_MESSAGE};
+use crate::tools::{CallOutcome, READ_MESSAGE};
 
-/// The first request of a run with as much of its results as fits. `count` counts texts as the
-/// definition's model does, each at most.
+/// The first request of a run with as much of its results as fits. `count` returns upper bounds of
+/// tokens for the definition's model.
 ///
 /// # Errors
-/// Its role and task alone do not fit, with the numbers.
-pub(crate) async fn first<F, C>(
+/// Role and task alone do not fit; the reason contains the numbers.
+pub(crate) async fn first_request<F, C>(
     assignment: &RunAssignment,
     prefix: Prefix,
     count: F,
@@ -39,25 +39,30 @@ where
     let names = assignment.results.iter().map(|result| &result.name);
     let pieces = first.results.iter().zip(names);
     let pieces = pieces.map(|(result, name)| piece(result, name, assignment));
-    let pieces: Vec<Piece> = pieces.collect();
+    let pieces: Vec<ResultText> = pieces.collect();
     let alone = Request {
         results: Arc::from([]),
         ..first.clone()
     };
-    let (role, messages) = scales::assignment(&alone);
+    let (role, messages) = meter::assignment(&alone);
     let bytes = |text: &str| Tokens(text.len() as u64);
-    let whole: Tokens = pieces
+    let size: Tokens = pieces
         .iter()
-        .map(|piece| bytes(&piece.shown(None)) + piece.around)
+        .map(|piece| bytes(&piece.excerpt(None)) + piece.overhead)
         .sum();
     let limits = assignment.definition.limits;
-    let all = bytes(&role) + limits.per_message.times(messages) + whole;
-    if whole <= assignment.handed && all <= assignment.room {
+    let all = bytes(&role) + limits.per_message.times(messages) + size;
+    if size <= assignment.results_reserve && all <= assignment.headroom {
         return Ok(first);
     }
     let needed = count(vec![role]).await.into_iter().sum();
-    let left = scales::room(assignment, messages, needed)?.tokens;
-    let cuts = fitted(&pieces, bound(left, assignment.handed), count).await;
+    let left = meter::headroom(assignment, messages, needed)?.tokens;
+    let cuts = fitted(
+        &pieces,
+        results_bound(left, assignment.results_reserve),
+        count,
+    )
+    .await;
     let results = first.results.iter().zip(pieces.iter().zip(cuts));
     let results = results.map(|(result, (piece, cut))| match cut {
         None => result.clone(),
@@ -73,24 +78,24 @@ where
     })
 }
 
-async fn fitted<F, C>(pieces: &[Piece], total: Tokens, count: F) -> Vec<Option<usize>>
+async fn fitted<F, C>(pieces: &[ResultText], total: Tokens, count: F) -> Vec<Option<usize>>
 where
     F: Fn(Vec<String>) -> C,
     C: Future<Output = Vec<Tokens>>,
 {
-    let mut fit = Fit::new(pieces, total);
+    let mut fit = ResultFit::new(pieces, total);
     loop {
         let texts = fit.texts();
         if texts.is_empty() {
-            return fit.shown();
+            return fit.shown_chars();
         }
         let counts = count(texts).await;
         fit.counted(&counts);
     }
 }
 
-/// What a model is told of a result, as it is counted.
-pub(super) fn whole(delegated: &DelegateResult) -> String {
+/// The text of a result, as it is counted.
+pub(super) fn full_text(delegated: &DelegateResult) -> String {
     let (text, end) = describe(delegated);
     format!("{text}{end}")
 }
@@ -110,13 +115,13 @@ fn describe(delegated: &DelegateResult) -> (Arc<str>, String) {
     (text.clone(), end)
 }
 
-fn piece(delegated: &DelegateResult, name: &Arc<str>, assignment: &RunAssignment) -> Piece {
+fn piece(delegated: &DelegateResult, name: &Arc<str>, assignment: &RunAssignment) -> ResultText {
     let (text, end) = describe(delegated);
-    Piece {
+    ResultText {
         text,
-        end: end.into(),
-        around: assignment.definition.limits.per_message,
-        name: Some(name.clone()).filter(|_| may_read(assignment)),
+        suffix: end.into(),
+        overhead: assignment.definition.limits.per_message,
+        name: Some(name.clone()).filter(|_| can_read_results(assignment)),
     }
 }
 
@@ -132,33 +137,31 @@ fn beginning(outcome: &DelegateOutcome, head: &str) -> DelegateOutcome {
 }
 
 /// Whether its model may call the tool that reads results.
-fn may_read(assignment: &RunAssignment) -> bool {
-    let mut told = assignment.tools.iter();
-    told.any(|tool| *tool.name == *READ_MESSAGE)
+fn can_read_results(assignment: &RunAssignment) -> bool {
+    let mut tools = assignment.tools.iter();
+    tools.any(|tool| *tool.name == *READ_MESSAGE)
         && tool::allows(&assignment.definition.tools, READ_MESSAGE)
 }
 
-/// What calls came back with, with as much as fits of what other agents brought.
+/// The results of calls, with as much of other agents' results as fits.
 ///
 /// # Errors
 /// The assignment alone does not fit.
 pub(super) async fn results(
-    called: Vec<Called>,
+    called: Vec<CallOutcome>,
     (steps, round): (&[Arc<Step>], u32),
-    scales: &mut Scales,
+    scales: &mut ExchangeMeter,
     ctx: &Ctx,
 ) -> Result<Step, Failure> {
-    let of_tasks = |called: &&Called| called.task.is_some();
-    let text = |called: &Called| called.result.content.to_string();
+    let of_tasks = |called: &&CallOutcome| called.task.is_some();
+    let text = |called: &CallOutcome| called.result.content.to_string();
     let tasks: Vec<String> = called.iter().filter(of_tasks).map(text).collect();
     if tasks.is_empty() {
         return Ok(step(called));
     }
     let others = called.iter().filter(|called| called.task.is_none());
     let others: Vec<String> = others.map(text).collect();
-    let left = scales
-        .left_for_results(steps, (&tasks, others), ctx)
-        .await?;
+    let left = scales.results_limit(steps, (&tasks, others), ctx).await?;
     let Some(left) = left else {
         return Ok(step(called));
     };
@@ -166,11 +169,18 @@ pub(super) async fn results(
     let indices = called.iter().filter_map(|called| called.task);
     let pieces = tasks.iter().zip(indices).map(|(text, index)| {
         let name = assignment::round_call_id(round, index).into();
-        Piece::of_result(text, around, Some(name).filter(|_| may_read(assignment)))
+        ResultText::of_result(
+            text,
+            around,
+            Some(name).filter(|_| can_read_results(assignment)),
+        )
     });
-    let pieces: Vec<Piece> = pieces.collect();
+    let pieces: Vec<ResultText> = pieces.collect();
     let cuts = fitted(&pieces, left, |texts| ctx.count(texts)).await;
-    let mut shown = pieces.iter().zip(cuts).map(|(piece, cut)| piece.shown(cut));
+    let mut shown = pieces
+        .iter()
+        .zip(cuts)
+        .map(|(piece, cut)| piece.excerpt(cut));
     let mut called = called;
     for one in called.iter_mut().filter(|called| called.task.is_some()) {
         if let Some(text) = shown.next() {
@@ -180,6 +190,6 @@ pub(super) async fn results(
     Ok(step(called))
 }
 
-fn step(called: Vec<Called>) -> Step {
+fn step(called: Vec<CallOutcome>) -> Step {
     Step::Tools(called.into_iter().map(|called| called.result).collect())
 }
