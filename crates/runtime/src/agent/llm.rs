@@ -40,51 +40,52 @@ impl Agent for LlmAgent {
         let mut narrowed: Option<OversizedRequest> = None;
         loop {
             scales.measure_steps(&steps, &ctx).await?;
-            let step = match run::next_action(&steps, scales.weights(), scales.bounds(max_model_calls)) {
-                NextAction::Done { text, .. } if text.trim().is_empty() => {
-                    return Err(empty_reply_failure(&ctx));
-                }
-                NextAction::Done { text, partial } => {
-                    let usage = reply_usage(&steps);
-                    return Ok(Answer {
-                        text,
-                        partial,
-                        usage,
-                        ..Answer::default()
-                    });
-                }
-                NextAction::CallModel { masked, wrap_up } => {
-                    let call = ModelRequest {
-                        first: &first,
-                        steps: &steps,
-                        masked,
-                        wrap_up,
-                    };
-                    match call.make(&mut narrowed, &mut scales, &ctx).await? {
-                        ReplyOutcome::Stepped(step) => step,
-                        ReplyOutcome::Ended { step, ended } => {
-                            if let Some(step) = step {
-                                record_step(&mut steps, step, &ctx).await?;
+            let step =
+                match run::next_action(&steps, scales.weights(), scales.bounds(max_model_calls)) {
+                    NextAction::Done { text, .. } if text.trim().is_empty() => {
+                        return Err(empty_reply_failure(&ctx));
+                    }
+                    NextAction::Done { text, partial } => {
+                        let usage = reply_usage(&steps);
+                        return Ok(Answer {
+                            text,
+                            partial,
+                            usage,
+                            ..Answer::default()
+                        });
+                    }
+                    NextAction::CallModel { masked, wrap_up } => {
+                        let call = ModelRequest {
+                            first: &first,
+                            steps: &steps,
+                            masked,
+                            wrap_up,
+                        };
+                        match call.make(&mut narrowed, &mut scales, &ctx).await? {
+                            ReplyOutcome::Stepped(step) => step,
+                            ReplyOutcome::Ended { step, ended } => {
+                                if let Some(step) = step {
+                                    record_step(&mut steps, step, &ctx).await?;
+                                }
+                                return ended;
                             }
-                            return ended;
                         }
                     }
-                }
-                NextAction::Overflow { reason } => {
-                    return match narrowed {
-                        Some(refused) => overflow_answer(&steps, refused.error, &ctx),
-                        None => Err(Failure::new(RunCause::Overflow, reason)),
-                    };
-                }
-                // In a separate function, so that a run without summaries does not allocate for
-                // them.
-                NextAction::Summarise { replaced, cap } => {
-                    Box::pin(summary::step(&steps, replaced, cap, &ctx)).await?
-                }
-                NextAction::CallTools(reply) => {
-                    Box::pin(call_tools(&reply, &steps, &mut scales, &ctx)).await?
-                }
-            };
+                    NextAction::Overflow { reason } => {
+                        return match narrowed {
+                            Some(refused) => overflow_answer(&steps, refused.error, &ctx),
+                            None => Err(Failure::new(RunCause::Overflow, reason)),
+                        };
+                    }
+                    // In a separate function, so that a run without summaries does not allocate for
+                    // them.
+                    NextAction::Summarise { replaced, cap } => {
+                        Box::pin(summary::step(&steps, replaced, cap, &ctx)).await?
+                    }
+                    NextAction::CallTools(reply) => {
+                        Box::pin(call_tools(&reply, &steps, &mut scales, &ctx)).await?
+                    }
+                };
             record_step(&mut steps, step, &ctx).await?;
         }
     }
