@@ -1,6 +1,8 @@
 //! `unisono doctor`: which providers can be asked, what a daemon has around it, every record of the
 //! store checked, and the search index made right.
 
+mod group;
+
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -36,7 +38,7 @@ providers [{provider, usable, lacks, address, key (where it came from)}],
 catalogue {generated, stale_days (null: it is fresh), models [{model, problem, help}]}: when the
 table of models was made, and what is to be known of those that can be asked,
 deployment [{what, good, says}]: the daemon's token and address, room on the disk, and whether servers
-of tools and of traces can be reached. While a daemon has the store
+of tools and of traces, and the daemons on the same database, can be reached. While a daemon has the store
 its records are not checked, only whether the daemon is ready: store, daemon {url, pid, lacks}, losses,
 providers, catalogue, deployment.";
 
@@ -141,14 +143,16 @@ fn database(app: &App, setup: &Setup, args: &Args) -> Result<()> {
             Place::Process(opened) => opened,
         };
         let checkup = unisono_store::check(opened.journal.engine().as_ref()).await?;
+        let daemons = group::of_journal(&opened.journal).await?;
         opened.journal.close().await?;
-        Ok(Ok(checkup))
+        Ok(Ok((checkup, daemons)))
     })?;
-    let checkup = match checked {
-        Ok(checkup) => checkup,
+    let (checkup, daemons) = match checked {
+        Ok(checked) => checked,
         Err(client) => return held(app, setup, &client),
     };
-    let around = app.wait_for(around(setup, false))?;
+    let mut around = app.wait_for(around(setup, false))?;
+    around.extend(app.wait_for(group::reach(daemons))?);
     if app.out.json {
         let mut report = report(setup, &store, &checkup, &[], &around);
         report["catalogue"] = known_of_models(setup);
@@ -233,10 +237,15 @@ fn look(app: &App, setup: &Setup, error: StoreError) -> Result<()> {
 
 /// What can be said of a store that a daemon has open.
 fn held(app: &App, setup: &Setup, client: &Client) -> Result<()> {
-    let (ready, losses) =
-        app.wait_for(async { Ok((client.ready().await?, all_losses(client).await?)) })?;
+    let (ready, losses, daemons) = app.wait_for(async {
+        let (ready, losses) = (client.ready().await?, all_losses(client).await?);
+        // A database that is away is told by `ready`.
+        let daemons = group::of_daemon(client).await.unwrap_or_default();
+        Ok((ready, losses, daemons))
+    })?;
     let pid = Running::of(&setup.loaded.config.store.path).map(|running| running.pid);
-    let around = app.wait_for(around(setup, true))?;
+    let mut around = app.wait_for(around(setup, true))?;
+    around.extend(app.wait_for(group::reach(daemons))?);
     let works = around.iter().all(|check| check.found.is_ok());
     let store = app::named(&setup.loaded.config.store);
     if app.out.json {
