@@ -35,6 +35,7 @@ mod report;
 pub mod retry;
 mod secrets;
 mod served;
+pub mod share;
 mod surrogates;
 mod transport;
 
@@ -55,11 +56,11 @@ use crate::provider::{self, Settings};
 use admission::{Admission, Admitted};
 use attempt::{Answer, Failed};
 pub use callback::{Callback, Undelivered};
-pub use limits::Share;
 pub use post::Post;
 use progress::ReplyProgress;
 use retry::Decision;
 use secrets::Secrets;
+pub use share::Share;
 
 pub use transport::{Connections, plain};
 
@@ -151,7 +152,7 @@ impl Client {
         Client::sharing(settings, Share::default())
     }
 
-    /// The same, with limits that are shared with other programs.
+    /// The same, with limits and cool-downs that are shared with other programs.
     ///
     /// # Errors
     /// As [`Client::new`].

@@ -42,6 +42,7 @@ use unisono_context::Digest;
 use callbacks::Callbacks;
 use card::Able;
 use error::{Error, Kind};
+pub(crate) use send::begun;
 
 /// Where the team is asked.
 const BASE: &str = "/a2a";

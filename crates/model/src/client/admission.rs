@@ -1,5 +1,6 @@
 //! The queue of requests to a provider: the shell around [`Gate`].
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::gate::{Ask, Gate, Sent, Step};
 use super::headers::ResponseHeaders;
-use super::limits::{Share, Ticket};
+use super::limits::Ticket;
+use super::share::{Held, Share};
 use crate::dialect::Failure;
 use crate::language::Class;
 use crate::provider::Settings;
@@ -23,7 +25,10 @@ pub(super) struct Admission {
     slots: Option<Semaphore>,
     queue: Duration,
     start: Instant,
+    provider: Arc<str>,
     share: Share,
+    /// The news of other programs that the gate knows.
+    told: AtomicU64,
 }
 
 /// A request that may be sent. Dropped without a report it counts as given up.
@@ -55,7 +60,9 @@ impl Admission {
                 .map(|most| Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
             queue: settings.limits.queue,
             start: Instant::now(),
+            provider: settings.name.clone(),
             share,
+            told: AtomicU64::new(0),
         }
     }
 
@@ -83,6 +90,7 @@ impl Admission {
                 ticket: place.ticket,
                 patience: queue.saturating_sub(arrived.elapsed()),
             };
+            self.take_told();
             let draw = fastrand::f64();
             let programs = self.share.programs();
             let step = self.locked(|gate, now| {
@@ -130,6 +138,20 @@ impl Admission {
         }
     }
 
+    /// Takes what other programs were told meanwhile.
+    fn take_told(&self) {
+        let seen = self.told.load(Ordering::Relaxed);
+        let Some((told, holds)) = self.share.told(&self.provider, seen) else {
+            return;
+        };
+        self.locked(|gate, now| {
+            for (model, wait) in &holds {
+                gate.hold(now, model.as_ref(), *wait);
+            }
+        });
+        self.told.store(told, Ordering::Relaxed);
+    }
+
     /// Takes what the headers of an answer say of the provider's limits.
     pub(super) fn learn(&self, told: &ResponseHeaders) {
         self.locked(|gate, now| gate.learn(now, told));
@@ -156,14 +178,18 @@ impl Admitted<'_> {
 
     /// The attempt has failed. `reached`: a connection to the provider was made.
     pub(super) fn failed(mut self, failure: &Failure, reached: bool) {
-        self.end(|gate, now, sent| gate.failed(now, sent, failure, reached));
+        let held = self.end(|gate, now, sent| gate.failed(now, sent, failure, reached));
+        for (model, wait) in held.into_iter().flatten() {
+            let provider = self.admission.provider.clone();
+            self.admission.share.hold(Held { provider, model }, wait);
+        }
     }
 
-    fn end(&mut self, report: impl FnOnce(&mut Gate, Duration, &Sent)) {
-        if let Some(sent) = self.sent.take() {
-            self.admission.locked(|gate, now| report(gate, now, &sent));
-            self.admission.freed.notify_waiters();
-        }
+    fn end<T>(&mut self, report: impl FnOnce(&mut Gate, Duration, &Sent) -> T) -> Option<T> {
+        let sent = self.sent.take()?;
+        let told = self.admission.locked(|gate, now| report(gate, now, &sent));
+        self.admission.freed.notify_waiters();
+        Some(told)
     }
 }
 

@@ -12,8 +12,6 @@
 //! Times are durations since a fixed start.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// What a provider is sent at most.
@@ -52,30 +50,6 @@ pub struct Meter {
     under_way: u64,
     /// By how many programs the limits are shared.
     programs: u32,
-}
-
-/// By how many programs a provider's limits are shared, this one included: each takes an equal part.
-/// Clones share the number.
-#[derive(Clone, Debug)]
-pub struct Share(Arc<AtomicU32>);
-
-impl Default for Share {
-    fn default() -> Share {
-        Share(Arc::new(AtomicU32::new(1)))
-    }
-}
-
-impl Share {
-    /// From now on they are shared by so many programs.
-    pub fn set(&self, programs: u32) {
-        self.0.store(programs.max(1), Ordering::Relaxed);
-    }
-
-    /// The number of programs, at least 1.
-    #[must_use]
-    pub fn programs(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// A place in the line.

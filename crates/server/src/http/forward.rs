@@ -258,7 +258,12 @@ async fn session_of(
         let detail = format!("the body cannot be read: {error}");
         ApiError::new(Code::TooLarge, detail)
     })?;
-    let session = session_said(&bytes);
+    let session = match session_said(&bytes) {
+        None if crate::a2a::is_under(parts.uri.path()) => {
+            crate::a2a::begun(&shared.local, parts.uri.path(), &bytes).await?
+        }
+        said => said,
+    };
     Ok((session, Request::from_parts(parts, Body::from(bytes))))
 }
 

@@ -12,20 +12,20 @@ const A: SessionId = SessionId::from_u128(0xA);
 /// After this a program is gone, where a test waits for that: its beats come through on a busy machine.
 const SOON: Duration = Duration::from_secs(5);
 /// No test waits for it: a program that is to be gone looks as if it had not beaten for longer.
-const LATE: Duration = Duration::from_secs(600);
+pub(crate) const LATE: Duration = Duration::from_secs(600);
 
 /// A program that uses that schema.
-async fn member(schema: &str, takeover_after: Duration) -> Postgres {
+pub(crate) async fn member(schema: &str, takeover_after: Duration) -> Postgres {
     let url = Server::shared().unwrap().url(schema);
     let options = Options::new(&url, None).unwrap().member(takeover_after);
     Postgres::open(options).await.unwrap()
 }
 
-fn cluster(engine: &Postgres) -> &dyn Cluster {
+pub(crate) fn cluster(engine: &Postgres) -> &dyn Cluster {
     engine.cluster().unwrap()
 }
 
-fn append(epoch: u64, expected_seq: u64) -> Append {
+pub(crate) fn append(epoch: u64, expected_seq: u64) -> Append {
     Append {
         session: A,
         epoch,
@@ -35,7 +35,7 @@ fn append(epoch: u64, expected_seq: u64) -> Append {
 }
 
 /// Waits until what is known at a beat is so.
-async fn beat(engine: &Postgres, is_so: impl Fn(&Beat) -> bool) {
+pub(crate) async fn beat(engine: &Postgres, is_so: impl Fn(&Beat) -> bool) {
     let mut beats = cluster(engine).beats();
     let so = tokio::time::timeout(Duration::from_secs(30), beats.wait_for(|beat| is_so(beat)));
     let _beat = so.await.unwrap().unwrap();
@@ -58,7 +58,7 @@ async fn stop_beating(schema: &str, engine: &Postgres) {
     .await;
 }
 
-async fn own_id(engine: &Postgres) -> String {
+pub(crate) async fn own_id(engine: &Postgres) -> String {
     let members = cluster(engine).members().await.unwrap();
     let own = members.iter().find(|(member, _)| member.is_self);
     own.unwrap().0.id.to_string()
@@ -305,7 +305,7 @@ async fn tables_of_the_version_before_are_changed_and_keep_what_they_have() {
     sql(
         Server::shared().unwrap(),
         "earlier",
-        "DROP TABLE unisono_members; ALTER TABLE unisono_sessions DROP COLUMN owner; \
+        "DROP TABLE unisono_members, unisono_holds, unisono_callbacks, unisono_begun; ALTER TABLE unisono_sessions DROP COLUMN owner; \
          UPDATE unisono_schema SET version = 1",
     )
     .await;
