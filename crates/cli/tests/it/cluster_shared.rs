@@ -369,3 +369,87 @@ fn callbacks_of_a_daemon_that_dies_are_told_by_who_takes_over() {
     }
     other.stop();
 }
+
+/// Takes encrypted connections in front of a daemon, as a proxy does, with a certificate of an authority
+/// that no machine knows.
+fn encrypt(listener: std::net::TcpListener, daemon: &Daemon) {
+    use rustls::pki_types::PrivatePkcs8KeyDer;
+
+    let certificate = include_bytes!("../../../model/tests/client/loopback/leaf.der").to_vec();
+    let key = include_bytes!("../../../model/tests/client/loopback/key.der").to_vec();
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![certificate.into()],
+            PrivatePkcs8KeyDer::from(key).into(),
+        )
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+    let address = daemon.address.clone();
+    std::thread::spawn(move || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().build().unwrap().block_on(async {
+            listener.set_nonblocking(true).unwrap();
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            while let Ok((client, _)) = listener.accept().await {
+                let (acceptor, address) = (acceptor.clone(), address.clone());
+                tokio::spawn(async move {
+                    // A client that trusts nobody breaks off.
+                    if let Ok(mut client) = acceptor.accept(client).await {
+                        let mut daemon = tokio::net::TcpStream::connect(address).await.unwrap();
+                        let _ = tokio::io::copy_bidirectional(&mut client, &mut daemon).await;
+                    }
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn daemons_reach_each_other_by_tls_with_an_authority_of_their_own() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let places = [
+        machine(&server, TOKEN, &format!("address = {url:?}\n")),
+        machine(&server, TOKEN, ""),
+        machine(&server, TOKEN, ""),
+    ];
+    let owner = daemon(&places[0]);
+    encrypt(listener, &owner);
+    let with_file = |place: &crate::support::Place, file: &str| {
+        let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
+        command.env("SSL_CERT_FILE", file);
+        Daemon::of(place, command)
+    };
+    let authority = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../model/tests/client/loopback/authority.pem"
+    );
+    let trusting = with_file(&places[1], authority);
+    let other = daemon(&places[2]);
+    members(&owner, |all| all.len() == 3);
+    let id = session(&owner, "The migration is on Friday.");
+    let task = json!({"task": "When is it?", "lead": "facts", "agents": []});
+    let turns = format!("/v1/sessions/{id}/turns");
+    let turn = trusting.post(&turns, &task).expect(200).json();
+    assert!(
+        turn["answer"].as_str().unwrap().contains("Friday"),
+        "{turn}"
+    );
+    // One that does not know the authority sends nothing there, and says why.
+    let problem = other.post(&turns, &task).expect(503);
+    let problem = problem.problem("unavailable");
+    assert!(
+        problem.contains(&url) && problem.contains("certificate"),
+        "{problem}"
+    );
+    for daemon in [owner, trusting, other] {
+        daemon.stop();
+    }
+}

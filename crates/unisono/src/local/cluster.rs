@@ -237,20 +237,25 @@ impl Local {
         let ids = idle.iter().map(|info| info.session.into());
         self.runtime()?.settle_budget(ids.collect()).await;
         cluster.release(idle).await?;
-        let mut able = Vec::new();
-        for info in working {
+        let adopting = working.into_iter().map(|info| async move {
             let session = info.session.into();
             match self.lacks(session).await {
                 Some(lacks) => {
                     tracing::warn!(%session, lacks, "open turns are left to another daemon");
                     cluster.decline(info).await?;
+                    Ok(0)
                 }
-                None => able.push(session),
+                None => {
+                    self.open_taken(session).await;
+                    Ok(1)
+                }
             }
-        }
-        let count = able.len();
-        self.open_all(able).await;
-        Ok(count)
+        });
+        let adopted: Vec<Result<usize, Error>> = stream::iter(adopting)
+            .buffer_unordered(OPENED_AT_A_TIME)
+            .collect()
+            .await;
+        adopted.into_iter().sum()
     }
 
     /// Those that may have open turns. One whose events cannot be read is among them: opening it says
@@ -327,21 +332,21 @@ impl Local {
 
     /// Opens sessions, so that their open turns go on. One that cannot be opened is logged.
     pub async fn open_all(&self, sessions: Vec<SessionId>) {
-        let opening = stream::iter(sessions).map(|session| async move {
-            match self.open(session).await {
-                Err(Error::Runtime(error)) if error.is_owned_elsewhere() => {
-                    tracing::debug!(%session, %error, "another program works on a session");
-                }
-                Err(error) => {
-                    tracing::error!(%session, %error, "a session cannot be opened");
-                }
-                Ok(_) => {}
-            }
-        });
-        opening
-            .buffer_unordered(OPENED_AT_A_TIME)
-            .collect::<()>()
+        stream::iter(sessions)
+            .for_each_concurrent(OPENED_AT_A_TIME, |session| self.open_taken(session))
             .await;
+    }
+
+    async fn open_taken(&self, session: SessionId) {
+        match self.open(session).await {
+            Err(Error::Runtime(error)) if error.is_owned_elsewhere() => {
+                tracing::debug!(%session, %error, "another program works on a session");
+            }
+            Err(error) => {
+                tracing::error!(%session, %error, "a session cannot be opened");
+            }
+            Ok(_) => {}
+        }
     }
 
     /// Hands all of its sessions over: those that work are waited for as long as `patience` lasts,
