@@ -3,6 +3,7 @@
 //! killed go on. The daemons are the program, built in the same profile beside this one (`cargo build`
 //! before); provider, clients and database are on the same cores.
 #![allow(
+    clippy::panic,
     clippy::unwrap_used,
     reason = "a measurement ends where it cannot go on"
 )]

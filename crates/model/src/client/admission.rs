@@ -141,7 +141,7 @@ impl Admission {
     /// Takes what other programs were told meanwhile.
     fn take_told(&self) {
         let seen = self.told.load(Ordering::Relaxed);
-        let Some((told, holds)) = self.share.told(&self.provider, seen) else {
+        let Some((told, holds)) = self.share.news_of(&self.provider, seen) else {
             return;
         };
         self.locked(|gate, now| {

@@ -15,6 +15,7 @@ use super::cooldown::CoolDown;
 use super::headers::ResponseHeaders;
 use super::limits::{Limits, Meter, Ticket, Wait};
 use super::retry;
+use super::share::Hold;
 use crate::dialect::Failure;
 use crate::language::Class;
 
@@ -145,15 +146,15 @@ impl Gate {
     }
 
     /// An attempt has failed. `reached`: a connection to the provider was made. Answers what is left
-    /// alone from now on because the provider said so, and for how long: the provider (none), or the
-    /// model. What the network between has failed is no news for other programs, which have another one.
+    /// alone from now on because the provider said so. What the network in between did is no news for
+    /// other programs, which have another one.
     pub fn failed(
         &mut self,
         now: Duration,
         sent: &Sent,
         failure: &Failure,
         reached: bool,
-    ) -> Vec<(Option<Arc<str>>, Duration)> {
+    ) -> Vec<Hold> {
         let class = failure.class;
         self.meter.ended(sent.taken, None);
         self.breakers

@@ -57,6 +57,9 @@ pub struct Held {
     pub model: Option<Arc<str>>,
 }
 
+/// A model of a provider, or all of them (none), and how much longer it is left alone.
+pub type Hold = (Option<Arc<str>>, Duration);
+
 impl Share {
     /// From now on the limits are shared by so many programs, this one included: each takes an equal
     /// part.
@@ -123,11 +126,7 @@ impl Share {
     }
 
     /// What other programs were told of a provider, and the number of their news; none: that is `seen`.
-    pub(super) fn told(
-        &self,
-        provider: &str,
-        seen: u64,
-    ) -> Option<(u64, Vec<(Option<Arc<str>>, Duration)>)> {
+    pub(super) fn news_of(&self, provider: &str, seen: u64) -> Option<(u64, Vec<Hold>)> {
         let told = self.0.told.load(Ordering::Acquire);
         if told == seen {
             return None;
@@ -163,21 +162,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_others_were_told_is_news_once_and_for_its_provider() {
         let share = Share::default();
-        assert_eq!(share.told("a", 0), None);
+        assert_eq!(share.news_of("a", 0), None);
         let said = || [(held("a", None), s(10)), (held("b", Some("m")), s(5))];
         share.take(said());
-        assert_eq!(share.told("a", 0), Some((1, vec![(None, s(10))])));
-        assert_eq!(share.told("b", 0).unwrap().1, [(Some("m".into()), s(5))]);
-        assert_eq!(share.told("c", 0), Some((1, Vec::new())));
-        assert_eq!(share.told("a", 1), None);
+        assert_eq!(share.news_of("a", 0), Some((1, vec![(None, s(10))])));
+        assert_eq!(share.news_of("b", 0).unwrap().1, [(Some("m".into()), s(5))]);
+        assert_eq!(share.news_of("c", 0), Some((1, Vec::new())));
+        assert_eq!(share.news_of("a", 1), None);
         // Said again at the next beat: the same, whatever the clocks make of it.
         tokio::time::advance(s(1)).await;
         share.take([(held("a", None), Duration::from_millis(9_050))]);
-        assert_eq!(share.told("a", 1), None);
+        assert_eq!(share.news_of("a", 1), None);
         share.take([(held("a", None), s(20))]);
-        assert_eq!(share.told("a", 1), Some((2, vec![(None, s(20))])));
+        assert_eq!(share.news_of("a", 1), Some((2, vec![(None, s(20))])));
         tokio::time::advance(s(20)).await;
-        assert_eq!(share.told("a", 0), Some((2, Vec::new())));
+        assert_eq!(share.news_of("a", 0), Some((2, Vec::new())));
     }
 
     #[tokio::test(start_paused = true)]
@@ -200,7 +199,7 @@ mod tests {
         assert_eq!(share.next().await.len(), HOLDS_MAX);
         let many = (0..2 * HOLDS_MAX).map(|n| (held("a", Some(&n.to_string())), s(9)));
         share.take(many);
-        assert_eq!(share.told("a", 0).unwrap().1.len(), HOLDS_MAX);
+        assert_eq!(share.news_of("a", 0).unwrap().1.len(), HOLDS_MAX);
         // What is over by the time that it would be told is not told.
         share.hold(held("b", None), s(1));
         tokio::time::advance(s(2)).await;

@@ -27,7 +27,7 @@ async fn a_document_is_replaced_only_as_it_was_read() {
     let Some(engines) = two("documents").await else {
         return;
     };
-    let [one, other] = engines.each_ref().map(|engine| cluster(engine));
+    let [one, other] = engines.each_ref().map(cluster);
     assert_eq!(one.document("d").await.unwrap(), None);
     let put = async |by: &dyn Cluster, text: &str, before| {
         by.put_document("d", text.to_owned(), before).await.unwrap()
@@ -75,7 +75,7 @@ async fn what_one_program_is_told_to_leave_alone_the_others_learn_at_their_beats
     let Some(engines) = two("holds").await else {
         return;
     };
-    let [one, other] = engines.each_ref().map(|engine| cluster(engine));
+    let [one, other] = engines.each_ref().map(cluster);
     let both = vec![hold(None, 500), hold(Some("m"), 300), hold(None, 100)];
     one.hold(both).await.unwrap();
     let learnt = |provider: u64, model: u64| {
@@ -111,7 +111,7 @@ async fn a_program_that_is_short_of_budget_is_heard_by_the_others() {
     let Some(engines) = two("short").await else {
         return;
     };
-    let [one, _] = engines.each_ref().map(|engine| cluster(engine));
+    let [one, _] = engines.each_ref().map(cluster);
     one.want_budget(true);
     beat(&engines[1], |beat| beat.is_budget_wanted).await;
     assert!(!one.beats().borrow().is_budget_wanted);
@@ -125,7 +125,7 @@ async fn callbacks_stay_with_their_session_whoever_works_on_it() {
     let Some(engines) = two("callbacks").await else {
         return;
     };
-    let [one, other] = engines.each_ref().map(|engine| cluster(engine));
+    let [one, other] = engines.each_ref().map(cluster);
     let put = async |name: &str, text: &str| {
         let kept = one.put_callback(A, name.to_owned(), text.to_owned());
         kept.await.unwrap();
@@ -167,7 +167,7 @@ async fn one_cause_begins_one_session() {
     let Some(engines) = two("begun").await else {
         return;
     };
-    let [one, other] = engines.each_ref().map(|engine| cluster(engine));
+    let [one, other] = engines.each_ref().map(cluster);
     for cause in 0..20 {
         assert_eq!(one.begun(cause, None).await.unwrap(), None);
         let [a, b] = [0xA, 0xB].map(SessionId::from_u128);
@@ -186,7 +186,7 @@ async fn a_program_that_is_let_in_again_while_it_hands_over_is_let_in() {
     let Some(engines) = two("let_in").await else {
         return;
     };
-    let [one, other] = engines.each_ref().map(|engine| cluster(engine));
+    let [one, other] = engines.each_ref().map(cluster);
     let id: uuid::Uuid = own_id(&engines[0]).await.parse().unwrap();
     assert!(other.drain(id, true).await.unwrap());
     beat(&engines[0], |beat| beat.is_draining).await;
@@ -208,7 +208,7 @@ async fn of_two_groups_that_begin_at_the_same_time_one_gives_way() {
         let Some(engines) = two(&format!("groups_{round}")).await else {
             return;
         };
-        let [one, other] = engines.each_ref().map(|engine| cluster(engine));
+        let [one, other] = engines.each_ref().map(cluster);
         let announcement = |token: u8| Announcement {
             address: Some("http://127.0.0.1:1".to_owned()),
             token: Some(vec![token]),

@@ -13,7 +13,7 @@ use super::{Callbacks, Kept, Name};
 
 impl Callbacks {
     /// Puts all on disk.
-    async fn write(&self) -> Result<(), Error> {
+    pub(super) async fn write(&self) -> Result<(), Error> {
         let _one = self.writing.lock().await;
         let all: Vec<Kept> = self.kept(|all| all.values().map(|(kept, _)| kept.clone()).collect());
         let file = self.file.clone();
@@ -28,7 +28,7 @@ impl Callbacks {
     }
 
     /// Those of the file.
-    fn read(&self) -> Vec<Kept> {
+    pub(super) fn read(&self) -> Vec<Kept> {
         let text = match fs::read_to_string(&self.file) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
