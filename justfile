@@ -39,6 +39,7 @@ example:
 # All benchmarks, as the rows that benches/README.md quotes; `just bench --bench turn` for one.
 bench *args:
     @benches/machine.sh
+    @cargo build --release --quiet -p unisono-cli --bin unisono
     @bash -o pipefail -c "cargo bench -p unisono-benches {{args}} | grep --line-buffered '^[#|>]'"
 
 # From a fresh clone of HEAD to the first answer, in the same form.

@@ -178,10 +178,10 @@ fn heavy_dependencies_stay_in_their_crate() {
     let product: BTreeSet<&str> = ARROWS.iter().map(|(name, _)| *name).collect();
     for (crate_name, dependencies) in dependencies() {
         for (confined, home) in CONFINED {
-            // The other side of MCP is the server's; a daemon's client speaks HTTP as well; the page
-            // is routes of a server; a database is spoken to in TLS.
+            // The other side of MCP is the server's, and daemons reach each other in TLS; a daemon's
+            // client speaks HTTP as well; the page is routes of a server; a database is spoken to in TLS.
             let elsewhere_too = match crate_name.as_str() {
-                "unisono-server" => *confined == "rmcp",
+                "unisono-server" => matches!(*confined, "rmcp" | "rustls"),
                 "unisono-client" => matches!(*confined, "reqwest" | "rustls"),
                 "unisono-web" => *confined == "axum",
                 "unisono-store" => *confined == "rustls",

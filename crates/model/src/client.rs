@@ -35,6 +35,7 @@ mod report;
 pub mod retry;
 mod secrets;
 mod served;
+pub mod share;
 mod surrogates;
 mod transport;
 
@@ -55,11 +56,11 @@ use crate::provider::{self, Settings};
 use admission::{Admission, Admitted};
 use attempt::{AttemptError, CallOutput};
 pub use callback::{Callback, DeliveryError};
-pub use limits::LimitShare;
 pub use post::HttpEndpoint;
 use progress::ReplyProgress;
 use retry::RetryDecision;
 use secrets::Secrets;
+pub use share::Share;
 
 pub use transport::{Connections, connections_to};
 
@@ -151,7 +152,7 @@ impl Client {
         Client::with_share(settings, LimitShare::default())
     }
 
-    /// Like [`Client::new`], with limits that are shared with other programs.
+    /// Like [`Client::new`], with limits and cool-downs that are shared with other programs.
     ///
     /// # Errors
     /// As [`Client::new`].

@@ -7,6 +7,9 @@
 //! back what sessions held in an earlier process, according to their journals; if it is restarted
 //! while sessions are live, they are asked. At most one request of each session waits.
 
+mod others;
+mod settle;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
@@ -18,18 +21,17 @@ use tokio::sync::oneshot;
 use unisono_context::SessionId;
 use unisono_session::budget::broker::DaemonBudget;
 use unisono_session::budget::{Amount, Broker, Grant, SessionUse, Shortage};
-use unisono_session::{Event, State as SessionState};
 use unisono_store::{Grants, Journal};
 
 use crate::address::ActorAddress;
 use crate::clock;
+use others::Others;
+use settle::{session_use, settle};
 
 /// The maximum wait of a request for grants of other sessions.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// The maximum number of decisions about one grant, if other programs get grants meanwhile.
 const DECISIONS_MAX: u32 = 64;
-/// Events read per page.
-const PAGE: usize = 4_096;
 
 /// Messages to the budget broker.
 pub(crate) enum Msg {
@@ -43,6 +45,8 @@ pub(crate) enum Msg {
     Settle(Vec<SessionId>, oneshot::Sender<()>),
     /// A request has waited too long.
     TooLong { session: SessionId, number: u64 },
+    /// The other programs on the store were heard of. `is_wanted`: one of them is short.
+    Beat { is_wanted: bool },
 }
 
 type Reply = oneshot::Sender<Result<Amount, BudgetRefusal>>;
@@ -154,6 +158,7 @@ pub(crate) struct State {
     waiting: Vec<(Request, Reply)>,
     /// Sessions with grants that may be returned, and how to ask for them.
     holders: HashMap<SessionId, (Recall, HolderState)>,
+    others: Others,
 }
 
 /// The state of a session with a grant.
@@ -286,7 +291,7 @@ impl State {
                     // The session may have ended.
                     let _ = reply.send(answer);
                 }
-                Err(short) if request.spending || self.may_come_back(&request) => {
+                Err(short) if request.spending || self.waits_for_others(&request) => {
                     tracing::debug!(session = %request.session, %short, "waits for others");
                     // At its old position, so that the order stays.
                     self.waiting.insert(begun.unwrap_or(0), (request, reply));
@@ -295,6 +300,25 @@ impl State {
                 Err(short) => self.refuse(&request, reply, short.to_string().into()),
             }
         }
+        self.others.satisfied(&self.journal);
+    }
+
+    /// Decides again about what waits, and asks for what another program needs.
+    async fn on_beat(&mut self, is_wanted: bool) {
+        if is_wanted {
+            self.recall(None);
+        }
+        if !self.waiting.is_empty() {
+            self.serve().await;
+        }
+    }
+
+    /// Whether sessions here, or those of other programs, hold what they may give back.
+    fn waits_for_others(&mut self, request: &Request) -> bool {
+        let comes_back = self.may_come_back(request);
+        // Both at once: who is here may need longer.
+        let last = self.grants.last();
+        self.others.may_give_back(&self.journal, last) || comes_back
     }
 
     /// Refuses a request. The run makes its last call with its kept amount, if it has one.
@@ -329,15 +353,20 @@ impl State {
     /// Whether other sessions hold amounts that they may return; sessions in an unknown state are
     /// asked.
     fn may_come_back(&mut self, request: &Request) -> bool {
+        self.recall(Some(request.session));
+        let mut holders = self.holders.keys();
+        holders.any(|session| *session != request.session)
+    }
+
+    /// Asks the sessions, but one, to give back what they do not use.
+    fn recall(&mut self, but: Option<SessionId>) {
         self.holders.retain(|session, (recall, known)| {
-            if *session != request.session && *known == HolderState::Nothing {
+            if Some(*session) != but && *known == HolderState::Nothing {
                 *known = HolderState::Asked;
                 return (recall.0)();
             }
             true
         });
-        let mut holders = self.holders.keys();
-        holders.any(|session| *session != request.session)
     }
 
     /// Grants a request if the budget suffices.
@@ -390,53 +419,16 @@ impl State {
     }
 }
 
-/// Takes back grants of sessions according to their journals, unless another program owns the
-/// sessions.
-async fn settle(
-    journal: &Journal,
-    rules: &DaemonBudget,
-    broker: &Broker,
-) -> Result<Vec<Grant>, unisono_store::Error> {
-    let mut lowered = Vec::new();
-    for session in broker.holders() {
-        if let Some(cluster) = journal.cluster()
-            && cluster.owner(session.into()).await?.is_some()
-        {
-            continue;
-        }
-        lowered.extend(match session_use(journal, session).await? {
-            Some(session_use) => broker.lower(rules, session, session_use, clock::now()),
-            // Deleted, or its journal does not fold.
-            None => broker.close(rules, session, clock::now()),
-        });
-    }
-    Ok(lowered)
-}
-
-/// The usage of a session according to its journal; none if it has no readable journal.
-async fn session_use(
-    journal: &Journal,
-    session: SessionId,
-) -> Result<Option<SessionUse>, unisono_store::Error> {
-    let (mut state, mut next) = (SessionState::default(), 1);
-    loop {
-        let page = journal.read(session, next, PAGE).await?;
-        let Some((last, _)) = page.last() else { break };
-        next = last + 1;
-        let folds = |(_, event): &(u64, Event)| state.apply(event).is_ok();
-        if !page.iter().all(folds) {
-            return Ok(None);
-        }
-    }
-    Ok((next > 1).then(|| state.session_use()))
-}
-
 impl Actor for BudgetBroker {
     type Msg = Msg;
     type State = State;
     type Arguments = Args;
 
-    async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Msg>,
+        args: Args,
+    ) -> Result<State, ActorProcessingErr> {
         let Args {
             journal,
             rules,
@@ -457,6 +449,7 @@ impl Actor for BudgetBroker {
                 Err(error) => return Err(error.into()),
             }
         }
+        let others = Others::follow(&journal, myself);
         Ok(State {
             journal,
             rules,
@@ -464,6 +457,7 @@ impl Actor for BudgetBroker {
             broker,
             waiting: Vec::new(),
             holders: HashMap::new(),
+            others,
         })
     }
 
@@ -483,6 +477,7 @@ impl Actor for BudgetBroker {
                 let _ = reply.send(());
             }
             Msg::TooLong { session, number } => state.on_too_long(session, number).await,
+            Msg::Beat { is_wanted } => state.on_beat(is_wanted).await,
         }
         Ok(())
     }

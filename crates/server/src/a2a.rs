@@ -42,6 +42,7 @@ use unisono_context::Digest;
 use callbacks::Callbacks;
 use card::Capabilities;
 use error::{Error, Kind};
+pub(crate) use send::begun;
 
 /// The address of the team.
 const BASE: &str = "/a2a";

@@ -66,6 +66,25 @@ pub async fn check(setup: &Setup, runs: bool) -> Vec<Check> {
     checks
 }
 
+/// Whether this machine reaches the daemons of the group, given by their names and addresses: they pass
+/// requests on to each other.
+pub async fn reach(daemons: impl IntoIterator<Item = (String, String)>) -> Vec<Check> {
+    let checks = daemons.into_iter().map(|(name, address)| async move {
+        let found = match reached(&address).await {
+            Ok(says) => Ok(says),
+            Err(why) => Err(format!(
+                "{why}; requests to this machine for its sessions get 503: set its `cluster.address` to \
+                 an address that this machine reaches"
+            )),
+        };
+        Check {
+            what: format!("daemon {name}"),
+            found,
+        }
+    });
+    futures_util::future::join_all(checks).await
+}
+
 fn token(path: &Path) -> Result<String, String> {
     let shown = path.display();
     match token::check(path) {

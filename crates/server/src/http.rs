@@ -278,8 +278,7 @@ impl Server {
     /// the runtime gave up, if it did.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Option<Arc<str>> {
         let shared = &self.shared;
-        let mut upkeep = upkeep::begin(shared, self.reached.clone());
-        upkeep.push(tokio::spawn(self.door.clone().resume_callbacks()));
+        let upkeep = upkeep::begin(shared, &self.door, self.reached.clone());
         self.answer_beside(upkeep, stop).await
     }
 

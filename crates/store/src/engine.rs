@@ -12,7 +12,7 @@ use std::pin::Pin;
 
 use uuid::Uuid;
 
-pub use cluster::{Announcement, Beat, Cluster, Member};
+pub use cluster::{Announcement, Beat, Cluster, Document, Hold, Member};
 
 use crate::error::Result;
 

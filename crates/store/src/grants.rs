@@ -92,6 +92,12 @@ impl Grants {
         Ok(())
     }
 
+    /// The number of the newest entry that is known.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
     /// Writes grants; they are on disk when it returns.
     ///
     /// # Errors

@@ -43,7 +43,8 @@ pub use disk::{
 };
 pub use engine::{
     Announcement, Answer, Append, Beat, Checkpoint, Claim, Cluster, DELETED_USAGE, Deletion,
-    Engine, Event, Health, MAX_PAYLOAD_BYTES, Member, SessionId, SessionInfo, Space, Vacuumed,
+    Document, Engine, Event, Health, Hold, MAX_PAYLOAD_BYTES, Member, SessionId, SessionInfo,
+    Space, Vacuumed,
 };
 pub use error::{Error, Fault, Record, Result, is_full};
 pub use grants::Grants;

@@ -148,13 +148,37 @@ impl Tasks {
         if let Some(known) = found(local, end).await? {
             return Ok((local.open(known).await?, false));
         }
+        let new = SessionId::from_u128(timed(now_ms()) | TIMED | end);
+        // Another program may have been asked at the same time.
+        let session = match local.cluster() {
+            Some(cluster) => {
+                let first = cluster.begun(end, Some(new.into())).await?;
+                first.map_or(new, Into::into)
+            }
+            None => new,
+        };
+        if session != new && local.journal().exists(session).await? {
+            return Ok((local.open(session).await?, false));
+        }
         let import = Import {
-            session: Some(SessionId::from_u128(timed(now_ms()) | TIMED | end)),
+            session: Some(session),
             title: title.into(),
             labels: [(A2A_CHANNEL.0.into(), A2A_CHANNEL.1.into())].into(),
             ..Import::default()
         };
         Ok((local.import(import).await?, true))
+    }
+
+    /// The session that a message has begun at any program on the store; none: nobody else uses the
+    /// store, or it is not known.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn begun(local: &Local, message: Digest) -> Result<Option<SessionId>, Error> {
+        match local.cluster() {
+            Some(cluster) => Ok(cluster.begun(end(message), None).await?.map(Into::into)),
+            None => Ok(None),
+        }
     }
 
     /// A part of the tasks, the one that changed last first, and how many there are.

@@ -1,6 +1,8 @@
 //! `unisono doctor`: which providers can be asked, what a daemon has around it, every record of the
 //! store checked, and the search index made right.
 
+mod group;
+
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -35,7 +37,7 @@ without an index,
 providers [{provider, usable, lacks, address, key (its origin)}],
 catalogue {generated, stale_days (null: it is fresh), models [{model, problem, help}]}: the date
 of the catalogue and notes on available models, deployment [{what, good, says}]: the daemon's
-token and address, free disk space, and whether tool servers and the receiver of traces can be
+token and address, free disk space, and whether tool servers and the receiver of traces, and the daemons on the same database, can be
 reached. While a daemon has the store open, its records are not checked, only its readiness:
 store, daemon {url, pid, lacks}, losses, providers, catalogue, deployment.";
 
@@ -140,14 +142,16 @@ fn database(app: &App, setup: &Setup, args: &Args) -> Result<()> {
             Place::Process(opened) => opened,
         };
         let checkup = unisono_store::check(opened.journal.engine().as_ref()).await?;
+        let daemons = group::of_journal(&opened.journal).await?;
         opened.journal.close().await?;
-        Ok(Ok(checkup))
+        Ok(Ok((checkup, daemons)))
     })?;
-    let checkup = match checked {
-        Ok(checkup) => checkup,
+    let (checkup, daemons) = match checked {
+        Ok(checked) => checked,
         Err(client) => return held(app, setup, &client),
     };
-    let around = app.wait_for(around(setup, false))?;
+    let mut around = app.wait_for(around(setup, false))?;
+    around.extend(app.wait_for(group::reach(daemons))?);
     if app.out.json {
         let mut report = report(setup, &store, &checkup, &[], &around);
         report["catalogue"] = known_of_models(setup);
@@ -232,10 +236,15 @@ fn look(app: &App, setup: &Setup, error: StoreError) -> Result<()> {
 
 /// What can be said of a store that a daemon has open.
 fn held(app: &App, setup: &Setup, client: &Client) -> Result<()> {
-    let (ready, losses) =
-        app.wait_for(async { Ok((client.ready().await?, all_losses(client).await?)) })?;
+    let (ready, losses, daemons) = app.wait_for(async {
+        let (ready, losses) = (client.ready().await?, all_losses(client).await?);
+        // A database that is away is told by `ready`.
+        let daemons = group::of_daemon(client).await.unwrap_or_default();
+        Ok((ready, losses, daemons))
+    })?;
     let pid = Running::of(&setup.loaded.config.store.path).map(|running| running.pid);
-    let around = app.wait_for(around(setup, true))?;
+    let mut around = app.wait_for(around(setup, true))?;
+    around.extend(app.wait_for(group::reach(daemons))?);
     let works = around.iter().all(|check| check.found.is_ok());
     let store = app::named(&setup.loaded.config.store);
     if app.out.json {

@@ -1,5 +1,5 @@
 //! The crash harness of a cluster: three daemons on one database, of which any may be killed, stopped
-//! for longer than its lease, drained, or cut off; and the database may crash. Clients ask whichever
+//! for longer than its lease, drained, cut off, or set to a wrong time; and the database may crash. Clients ask whichever
 //! answers. What was acknowledged is there, each turn has ended once, what a client saw finished is not
 //! done again, and no call is made twice that must not be.
 //!
@@ -15,6 +15,7 @@
 )]
 
 mod client;
+mod clocks;
 mod history;
 mod nodes;
 mod proxy;

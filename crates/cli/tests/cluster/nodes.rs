@@ -17,6 +17,7 @@ use unisono_test_postgres::Server;
 
 use crate::PATIENCE;
 use crate::client::{People, script};
+use crate::clocks;
 use crate::proxy::Proxy;
 use crate::support::{Place, send_signal};
 
@@ -24,6 +25,8 @@ use crate::support::{Place, send_signal};
 const LEASE: Duration = Duration::from_secs(1);
 const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 const NODES: usize = 3;
+/// How wrong clocks are, in seconds: by more than any lease.
+const SKEWS: [i64; 4] = [-86_400, -3_600, 3_600, 86_400];
 
 /// What happens in a round.
 #[derive(Clone, Debug)]
@@ -60,6 +63,12 @@ pub(crate) enum Fault {
         times: u64,
         every: u64,
     },
+    /// SIGKILL; it is started again on a machine whose clock is wrong by so much, and goes on with that.
+    Skew {
+        node: usize,
+        after: Duration,
+        seconds: i64,
+    },
 }
 
 impl Fault {
@@ -68,7 +77,7 @@ impl Fault {
         let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03);
         let node = (random.next() % NODES as u64) as usize;
         let after = Duration::from_millis(random.next() % 400);
-        match seed % 8 {
+        match seed % 9 {
             0 => Fault::Nothing,
             1 => Fault::Kill {
                 node,
@@ -84,6 +93,11 @@ impl Fault {
             4 => Fault::Stop { node, after },
             5 => Fault::Drain { node, after },
             6 => Fault::Crash { after },
+            7 => Fault::Skew {
+                node,
+                after,
+                seconds: SKEWS[(random.next() % SKEWS.len() as u64) as usize],
+            },
             _ => Fault::Cut {
                 node,
                 times: 1 + random.next() % 5,
@@ -112,6 +126,8 @@ struct Node {
     url: String,
     child: Option<Child>,
     client: Client,
+    /// How wrong its clock is, in seconds.
+    skew: i64,
 }
 
 /// All of them.
@@ -167,6 +183,16 @@ impl Cluster {
                 if late {
                     tokio::time::sleep(2 * LEASE).await;
                 }
+                self.nodes[node].start()?;
+            }
+            Fault::Skew {
+                node,
+                after,
+                seconds,
+            } => {
+                tokio::time::sleep(after).await;
+                self.nodes[node].end("KILL")?;
+                self.nodes[node].skew = seconds;
                 self.nodes[node].start()?;
             }
             Fault::Sleep { node, after } => {
@@ -283,6 +309,11 @@ impl Node {
         let bind = self.url.trim_start_matches("http://").to_owned();
         let mut command = self.place.command(&["serve", "--bind", &bind, "--json"]);
         command.env("TEST_KEY", "sk-test-77d0c1e2a9b4");
+        if self.skew != 0
+            && let Some(library) = clocks::library()
+        {
+            clocks::skew(&mut command, library, self.skew);
+        }
         let log = fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -391,6 +422,7 @@ fn node(server: &Server, provider: &FakeProvider) -> Node {
         client: Client::new(url.clone(), TOKEN).unwrap(),
         url,
         child: None,
+        skew: 0,
     }
 }
 

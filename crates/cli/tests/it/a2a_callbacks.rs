@@ -13,22 +13,22 @@ use crate::a2a::{Client, says, scripted, with_key};
 use crate::support::PATIENCE;
 
 /// What a receiver was told: its headers and its body.
-struct Told {
+pub(crate) struct Told {
     headers: Vec<(String, String)>,
     body: String,
 }
 
 impl Told {
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut named = self.headers.iter().filter(|(known, _)| known == name);
         named.next().map(|(_, value)| value.as_str())
     }
 
-    fn task(&self) -> Value {
+    pub(crate) fn task(&self) -> Value {
         serde_json::from_str::<Value>(&self.body).unwrap()["task"].take()
     }
 
-    fn state(&self) -> String {
+    pub(crate) fn state(&self) -> String {
         self.task()["status"]["state"].as_str().unwrap().to_owned()
     }
 }
@@ -59,13 +59,13 @@ fn read(reader: &mut BufReader<TcpStream>) -> Option<Told> {
 }
 
 /// A server that takes what it is told, after it has refused it with these statuses.
-struct Receiving {
-    url: String,
+pub(crate) struct Receiving {
+    pub(crate) url: String,
     told: Receiver<Told>,
 }
 
 impl Receiving {
-    fn start(refusals: &'static [u16]) -> Receiving {
+    pub(crate) fn start(refusals: &'static [u16]) -> Receiving {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/hook?of=me", listener.local_addr().unwrap());
         let (send, told) = mpsc::channel();
@@ -91,7 +91,7 @@ impl Receiving {
     }
 
     #[track_caller]
-    fn next(&self) -> Told {
+    pub(crate) fn next(&self) -> Told {
         self.told.recv_timeout(PATIENCE).unwrap()
     }
 }

@@ -12,11 +12,11 @@ use crate::http::{Daemon, Events, head, send_to};
 use crate::support::{Place, finish};
 
 /// A wait for another daemon ends after this at the latest.
-const PATIENCE: Duration = Duration::from_secs(60);
-const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 /// The place of a daemon: with the token of the others, and with more settings.
-fn machine(server: &Server, token: &str, more: &str) -> Place {
+pub(crate) fn machine(server: &Server, token: &str, more: &str) -> Place {
     let url = server.url("public");
     let place = Place::with_config(&format!(
         "[store]\nurl = {url:?}\n[cluster]\ntakeover_after = \"2s\"\n{more}"
@@ -28,7 +28,7 @@ fn machine(server: &Server, token: &str, more: &str) -> Place {
 }
 
 /// A model whose answers wait for a gate.
-fn held_model(gate: &Gate) -> (FakeProvider, String) {
+pub(crate) fn held_model(gate: &Gate) -> (FakeProvider, String) {
     let script = Script::always(Act::from(Answer::text("All is well.")).hold(gate));
     let provider = FakeProvider::builder().script(script).start_on_thread();
     let settings = format!(
@@ -39,19 +39,19 @@ fn held_model(gate: &Gate) -> (FakeProvider, String) {
     (provider, settings)
 }
 
-fn daemon(place: &Place) -> Daemon {
+pub(crate) fn daemon(place: &Place) -> Daemon {
     let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
     command.env("TEST_KEY", "sk-test");
     Daemon::of(place, command)
 }
 
 /// SIGKILL; it is gone when this returns.
-fn kill(daemon: Daemon) {
+pub(crate) fn kill(daemon: Daemon) {
     daemon.going.signal("KILL");
     assert_eq!(daemon.going.finish().code, None);
 }
 
-fn session(daemon: &Daemon, text: &str) -> String {
+pub(crate) fn session(daemon: &Daemon, text: &str) -> String {
     let messages = json!([{"role": "user", "content": text}]);
     let made = daemon.post(
         "/v1/sessions",
@@ -64,7 +64,7 @@ fn session(daemon: &Daemon, text: &str) -> String {
 }
 
 /// Hands a turn in and does not wait for it. Its path.
-fn begin(daemon: &Daemon, session: &str) -> String {
+pub(crate) fn begin(daemon: &Daemon, session: &str) -> String {
     let turns = format!("/v1/sessions/{session}/turns");
     let task = json!({"task": "Well?", "lead": "facts", "agents": [], "wait": false});
     let turn = daemon.post(&turns, &task).expect(202).json();
@@ -72,7 +72,7 @@ fn begin(daemon: &Daemon, session: &str) -> String {
 }
 
 /// Waits until a turn has ended, whichever daemon answers.
-fn ended(daemon: &Daemon, turn: &str) -> Value {
+pub(crate) fn ended(daemon: &Daemon, turn: &str) -> Value {
     let until = Instant::now() + PATIENCE;
     loop {
         let reply = daemon.get(turn);
@@ -88,7 +88,7 @@ fn ended(daemon: &Daemon, turn: &str) -> Value {
 }
 
 /// Waits until the members of the cluster are so.
-fn members(daemon: &Daemon, is_so: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+pub(crate) fn members(daemon: &Daemon, is_so: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let until = Instant::now() + PATIENCE;
     loop {
         let all = daemon.get("/v1/cluster").expect(200).json();
@@ -641,6 +641,20 @@ fn what_keeps_daemons_apart_is_said() {
         problem.contains("http://127.0.0.1:1") && problem.contains("cluster.address"),
         "{problem}"
     );
+    // Doctor says so on each machine, with or without a daemon.
+    for place in [&places[0], &places[1]] {
+        let checked = place.call(&["doctor", "--json"]).expect(1).json();
+        let daemons = checked["deployment"].as_array().unwrap().iter();
+        let daemons = daemons.filter(|one| one["what"].as_str().unwrap().starts_with("daemon "));
+        let (good, bad): (Vec<_>, Vec<_>) = daemons.partition(|one| one["good"] == true);
+        assert_eq!((good.len(), bad.len()), (1, 1), "{checked}");
+        let says = bad[0]["says"].as_str().unwrap();
+        assert!(
+            says.contains("http://127.0.0.1:1 cannot be reached")
+                && says.contains("cluster.address"),
+            "{says}"
+        );
+    }
     // Other agents.
     let differs = "[agents.extra]\ndescription = \"More\"\nkind = \"extractive\"\n";
     let differs = machine(&server, TOKEN, differs);

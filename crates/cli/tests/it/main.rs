@@ -25,6 +25,7 @@ mod cancelling;
 mod chat;
 mod choosing;
 mod cluster;
+mod cluster_shared;
 mod compacting;
 mod completion;
 mod continuing;

@@ -1,5 +1,6 @@
 //! The queue of requests to a provider: the shell around [`Gate`].
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::gate::{AdmissionRequest, Gate, SentRequest, Step};
 use super::headers::ResponseHeaders;
-use super::limits::{LimitShare, Ticket};
+use super::limits::Ticket;
+use super::share::{Held, Share};
 use crate::dialect::Failure;
 use crate::language::Class;
 use crate::provider::Settings;
@@ -23,7 +25,10 @@ pub(super) struct Admission {
     permits: Option<Semaphore>,
     queue_timeout: Duration,
     start: Instant,
+    provider: Arc<str>,
     share: LimitShare,
+    /// The news of other programs that the gate knows.
+    told: AtomicU64,
 }
 
 /// A request that may be sent. If it is dropped without a report, it counts as abandoned.
@@ -55,7 +60,9 @@ impl Admission {
                 .map(|most| Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
             queue_timeout: settings.limits.queue,
             start: Instant::now(),
+            provider: settings.name.clone(),
             share,
+            told: AtomicU64::new(0),
         }
     }
 
@@ -82,6 +89,7 @@ impl Admission {
                 ticket: place.ticket,
                 patience: queue.saturating_sub(arrived.elapsed()),
             };
+            self.take_told();
             let draw = fastrand::f64();
             let programs = self.share.programs();
             let step = self.with_gate(|gate, now| {
@@ -129,7 +137,21 @@ impl Admission {
         }
     }
 
-    /// Learns the provider's limits from the headers of a response.
+    /// Learns other programs were told meanwhile.
+    fn take_told(&self) {
+        let seen = self.told.load(Ordering::Relaxed);
+        let Some((told, holds)) = self.share.news_of(&self.provider, seen) else {
+            return;
+        };
+        self.locked(|gate, now| {
+            for (model, wait) in &holds {
+                gate.hold(now, model.as_ref(), *wait);
+            }
+        });
+        self.told.store(told, Ordering::Relaxed);
+    }
+
+    /// Takes what the provider's limits from the headers of a response.
     pub(super) fn learn(&self, response_headers: &ResponseHeaders) {
         self.with_gate(|gate, now| gate.learn(now, response_headers));
     }
@@ -156,15 +178,19 @@ impl Admitted<'_> {
 
     /// The attempt failed. `reached`: a connection to the provider was made.
     pub(super) fn failed(mut self, failure: &Failure, reached: bool) {
-        self.end(|gate, now, sent| gate.failed(now, sent, failure, reached));
+        let held = self.end(|gate, now, sent| gate.failed(now, sent, failure, reached));
+        for (model, wait) in held.into_iter().flatten() {
+            let provider = self.admission.provider.clone();
+            self.admission.share.hold(Held { provider, model }, wait);
+        }
     }
 
-    fn end(&mut self, report: impl FnOnce(&mut Gate, Duration, &SentRequest)) {
-        if let Some(sent) = self.sent.take() {
-            self.admission
+    fn end<T>(&mut self, report: impl FnOnce(&mut Gate, Duration, &SentRequest) -> T) -> Option<T> {
+        let sent = self.sent.take()?;
+        let told = self.admission
                 .with_gate(|gate, now| report(gate, now, &sent));
-            self.admission.released.notify_waiters();
-        }
+        self.admission.released.notify_waiters();
+        Some(told)
     }
 }
 

@@ -125,6 +125,20 @@ impl Breaker {
         };
     }
 
+    /// Another program has left it alone for so much longer: this one does, too, as long as its own
+    /// policy says at most.
+    pub fn hold(&mut self, now: Duration, wait: Duration) {
+        let until = now.saturating_add(wait.min(self.policy.cool_down));
+        let is_longer = match self.state {
+            State::Closed(_) => true,
+            State::Open(known) => known < until,
+            State::Probing(_) => false,
+        };
+        if self.policy.failures > 0 && is_longer {
+            self.state = State::Open(until);
+        }
+    }
+
     fn failed(&self, now: Duration, failures: u32) -> State {
         match self.policy.failures {
             most if most > 0 && failures >= most => self.opened(now),

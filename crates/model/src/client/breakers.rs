@@ -133,6 +133,24 @@ impl Breakers {
         self.report(now, model, passes, own);
     }
 
+    /// Another program has left a model alone for so much longer.
+    pub fn hold(&mut self, now: Duration, model: &Arc<str>, wait: Duration) {
+        let watched = self.watch(now, model);
+        watched.breaker.hold(now, wait);
+        let class = Class::Unavailable {
+            retry_after_ms: None,
+        };
+        watched
+            .last
+            .get_or_insert_with(|| Failure::new(class, "errors that another daemon met"));
+    }
+
+    /// How much longer a model is left alone; none: it is not, or a request tries whether it is back.
+    pub fn left_alone(&self, now: Duration, model: &Arc<str>) -> Option<Duration> {
+        let refused = self.models.get(model)?.breaker.check(now).err()?;
+        Some(refused.left).filter(|left| !left.is_zero())
+    }
+
     fn report(&mut self, now: Duration, model: &Arc<str>, passes: Passes, verdict: Verdict) {
         if let Some(tracked) = self.models.get_mut(model) {
             tracked.report(now, passes.model, verdict);

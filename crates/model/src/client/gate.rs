@@ -15,6 +15,7 @@ use super::cooldown::CoolDown;
 use super::headers::ResponseHeaders;
 use super::limits::{Limits, RateLimiter, Ticket, Wait};
 use super::retry;
+use super::share::Hold;
 use crate::dialect::Failure;
 use crate::language::Class;
 
@@ -138,18 +139,43 @@ impl Gate {
         self.breakers.answered(now, &sent.model, sent.passes);
     }
 
-    /// An attempt failed. `reached`: a connection to the provider was made.
-    pub fn failed(&mut self, now: Duration, sent: &SentRequest, failure: &Failure, reached: bool) {
+    /// Another program was told to leave the provider alone for so much longer, or has found that one
+    /// of its models fails.
+    pub fn hold(&mut self, now: Duration, model: Option<&Arc<str>>, wait: Duration) {
+        match model {
+            Some(model) => self.breakers.hold(now, model, wait),
+            None => self.cool_down.hold(now, wait.min(self.longest_hold)),
+        }
+    }
+
+    /// An attempt failed. `reached`: a connection to the provider was made. Answers what is left
+    /// alone from now on because the provider said so. What the network in between did is no news for
+    /// other programs, which have another one.
+    pub fn failed(
+        &mut self,
+        now: Duration,
+        sent: &SentRequest,
+        failure: &Failure,
+        reached: bool,
+    ) -> Vec<Hold> {
         let class = failure.class;
         self.rate_limiter.settle(sent.taken, None);
         self.breakers
             .failed(now, &sent.model, sent.passes, failure, reached);
+        let mut held = Vec::new();
+        if matches!(class, Class::Unavailable { .. })
+            && let Some(left) = self.breakers.left_alone(now, &sent.model)
+        {
+            held.push((Some(sent.model.clone()), left));
+        }
         let hold = match (class, retry::retry_after(class)) {
             (_, Some(asked)) => asked.min(self.longest_hold),
             (Class::RateLimited { .. }, None) => self.shortest_hold,
-            _ => return,
+            _ => return held,
         };
         self.cool_down.hold(now, hold);
+        held.push((None, hold));
+        held
     }
 
     /// An attempt was abandoned before its end.

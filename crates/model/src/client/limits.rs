@@ -12,8 +12,6 @@
 //! Times are durations since a fixed start.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// The limits of requests to a provider.
@@ -52,30 +50,6 @@ pub struct RateLimiter {
     in_flight: u64,
     /// The number of programs that share the limits.
     programs: u32,
-}
-
-/// The number of programs that share a provider's limits, this one included: each takes an equal
-/// part. Clones share the number.
-#[derive(Clone, Debug)]
-pub struct LimitShare(Arc<AtomicU32>);
-
-impl Default for LimitShare {
-    fn default() -> LimitShare {
-        LimitShare(Arc::new(AtomicU32::new(1)))
-    }
-}
-
-impl LimitShare {
-    /// Sets the number of programs.
-    pub fn set(&self, programs: u32) {
-        self.0.store(programs.max(1), Ordering::Relaxed);
-    }
-
-    /// The number of programs, at least 1.
-    #[must_use]
-    pub fn programs(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// A place in the queue.

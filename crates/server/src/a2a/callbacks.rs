@@ -1,13 +1,15 @@
 //! Callbacks (push notifications): addresses that receive the states of a task.
 //!
 //! Each change of a task's state is told with the whole task, so that what comes twice or is missed
-//! does no harm. Which addresses are told is kept in a file of the store's directory until the task
-//! has ended; after a start they are told of the state as it is then.
+//! does no harm. Which addresses are told is kept until the task has ended: in a file of the store's
+//! directory, or in the database that several daemons share, where whoever takes a session over goes on
+//! to tell them. After a start they are told of the state as it is then.
+
+mod keeping;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::{fs, io};
 
 use a2a::{ListTaskPushNotificationConfigsResponse, TaskPushNotificationConfig};
 use axum::http::HeaderValue;
@@ -15,7 +17,6 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use unisono::Callback;
-use unisono::replace::replace;
 use unisono::tasks::TaskId;
 use unisono_context::digest::Hasher;
 
@@ -139,41 +140,6 @@ impl Callbacks {
             }
         });
     }
-
-    /// Puts all on disk.
-    async fn write(&self) -> Result<(), Error> {
-        let _one = self.writing.lock().await;
-        let all: Vec<Kept> = self.kept(|all| all.values().map(|(kept, _)| kept.clone()).collect());
-        let file = self.file.clone();
-        let written = tokio::task::spawn_blocking(move || {
-            let text = serde_json::to_string(&all).map_err(io::Error::other)?;
-            replace(&file, &text)
-        });
-        let written = written
-            .await
-            .map_err(io::Error::other)
-            .and_then(|done| done);
-        written.map_err(|error| {
-            let message = format!("the callback cannot be kept: {error}");
-            Error::new(Kind::Unavailable, message)
-        })
-    }
-
-    /// Those of the file.
-    fn read(&self) -> Vec<Kept> {
-        let text = match fs::read_to_string(&self.file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
-            Err(error) => {
-                tracing::warn!(%error, "callbacks of open tasks are not known");
-                return Vec::new();
-            }
-        };
-        serde_json::from_str(&text).unwrap_or_else(|error| {
-            tracing::warn!(%error, file = %self.file.display(), "callbacks cannot be read");
-            Vec::new()
-        })
-    }
 }
 
 /// A callback for a client, without its secrets.
@@ -243,7 +209,7 @@ impl Door {
         );
         let shown = shown(&kept);
         let stop = callbacks.keep(&name, kept.clone())?;
-        if let Err(error) = callbacks.write().await {
+        if let Err(error) = self.write_callback(callbacks, &name, &kept).await {
             callbacks.forget(&name, Some(&kept));
             return Err(error);
         }
@@ -270,7 +236,7 @@ impl Door {
             }
             if let Some(callbacks) = &door.callbacks {
                 callbacks.forget(&name, Some(&kept));
-                if let Err(error) = callbacks.write().await {
+                if let Err(error) = door.erase_callback(callbacks, &name, &kept).await {
                     tracing::warn!(%error, "a callback of a task that has ended is left");
                 }
             }
@@ -314,16 +280,18 @@ impl Door {
     pub(super) async fn delete_callback(&self, task: &str, id: &str) -> Result<(), Error> {
         let callbacks = self.callbacks()?;
         let look = self.look_for(task).await?;
-        callbacks.forget(&(look.id, id.to_owned()), None);
-        callbacks.write().await
+        let name = (look.id, id.to_owned());
+        let known = callbacks.kept(|all| all.get(&name).map(|(kept, _)| kept.clone()));
+        let Some(kept) = known else {
+            return Ok(());
+        };
+        callbacks.forget(&name, Some(&kept));
+        self.erase_callback(callbacks, &name, &kept).await
     }
 
-    /// Goes on to tell the callbacks that an earlier process had.
-    pub(crate) async fn resume_callbacks(self: Arc<Door>) {
-        let Ok(callbacks) = self.callbacks() else {
-            return;
-        };
-        for kept in callbacks.read() {
+    /// Goes on to tell the callbacks that an earlier process had, or another daemon.
+    fn resume(self: &Arc<Door>, callbacks: &Callbacks, all: Vec<Kept>) {
+        for kept in all {
             let task: Option<TaskId> = kept.config.task_id.parse().ok();
             let (Some(task), Some(id)) = (task, kept.config.id.clone()) else {
                 continue;
@@ -373,6 +341,8 @@ fn secret() -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use serde_json::{Value, json};
 
     use super::*;

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use a2a::{Message, SendMessageConfiguration, SendMessageRequest, TaskPushNotificationConfig};
+use serde::Deserialize;
+use unisono::Local;
 use unisono::follow::Follower;
 use unisono::short;
-use unisono::tasks::TaskId;
+use unisono::tasks::{TaskId, Tasks};
 use unisono_api::service::{Sessions as _, Turns};
 use unisono_api::turn::{NewTurn, TurnRequest};
 use unisono_context::digest::Hasher;
@@ -13,7 +15,7 @@ use unisono_context::{Digest, SessionId};
 
 use super::error::{Error, Kind};
 use super::operations::{check_tenant, ended, history, no_context, set};
-use super::{Door, card, message};
+use super::{AGENTS, Door, card, message};
 
 /// Characters of a session's title.
 const TITLE_CHARS: usize = 80;
@@ -182,6 +184,49 @@ impl Door {
     }
 }
 
+/// The session that a first message to an address has begun, at this daemon or another one, as far as a
+/// body says which message it is.
+pub(crate) async fn begun(
+    local: &Local,
+    path: &str,
+    body: &[u8],
+) -> Result<Option<SessionId>, unisono::Error> {
+    match first_message(path, body) {
+        Some(message) => Tasks::begun(local, message).await,
+        None => Ok(None),
+    }
+}
+
+/// What stands for a message that begins a session; none: it does not.
+fn first_message(path: &str, body: &[u8]) -> Option<Digest> {
+    #[derive(Deserialize)]
+    struct Body {
+        message: Option<Named>,
+        params: Option<Params>,
+    }
+    #[derive(Deserialize)]
+    struct Params {
+        message: Option<Named>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Named {
+        message_id: String,
+        context_id: Option<String>,
+        task_id: Option<String>,
+    }
+    // What cannot be read is refused where it is looked at.
+    let body: Body = serde_json::from_slice(body).ok()?;
+    let within = body.params.and_then(|params| params.message);
+    let message = body.message.or(within)?;
+    let is_first = set(&message.context_id).is_none() && set(&message.task_id).is_none();
+    let agent = path
+        .strip_prefix(AGENTS)
+        .and_then(|below| below.strip_prefix('/'))
+        .and_then(|below| below.split('/').next());
+    is_first.then(|| key(agent, &message.message_id))
+}
+
 fn check_configuration(configuration: &SendMessageConfiguration) -> Result<(), Error> {
     history(configuration.history_length)?;
     let modes = configuration.accepted_output_modes.iter().flatten();
@@ -206,4 +251,31 @@ fn key(agent: Option<&str>, message: &str, text: &str) -> Digest {
         .bytes(message.as_bytes())
         .bytes(text.as_bytes());
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_message_is_known_by_its_id_and_its_agent() {
+        let rpc = br#"{"method":"SendMessage","params":{"message":{"messageId":"m"}}}"#;
+        let rest = br#"{"message":{"messageId":"m","contextId":""}}"#;
+        assert_eq!(first_message("/a2a", rpc), Some(key(None, "m")));
+        assert_eq!(
+            first_message("/a2a/message:send", rest),
+            Some(key(None, "m"))
+        );
+        let lead = Some(key(Some("lead"), "m"));
+        assert_eq!(first_message("/a2a/agents/lead", rpc), lead);
+        assert_eq!(first_message("/a2a/agents/lead/message:send", rest), lead);
+        for other in [
+            &br#"{"message":{"messageId":"m","contextId":"c"}}"#[..],
+            br#"{"params":{"message":{"messageId":"m","taskId":"t"}}}"#,
+            br#"{"params":{"id":"t"}}"#,
+            b"{",
+        ] {
+            assert_eq!(first_message("/a2a", other), None);
+        }
+    }
 }

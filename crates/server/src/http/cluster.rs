@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use unisono::Local;
 use unisono_api::cluster::{ClusterMember, Drain};
 use unisono_api::service::Cluster as _;
 use unisono_api::{Page, PageQuery};
@@ -20,6 +19,7 @@ use super::Shared;
 use super::extract::{self, Path, Query};
 use super::login;
 use super::problem::ApiError;
+use crate::a2a::Door;
 
 /// Sessions that are looked after at a time.
 const AT_A_TIME: usize = 64;
@@ -80,15 +80,21 @@ pub(super) fn host(address: &str) -> Option<String> {
     Some(address.host()?.to_ascii_lowercase())
 }
 
+/// Follows the other programs, and tells them what providers told this one. Never ends.
+pub(super) async fn follow(shared: Arc<Shared>, door: Arc<Door>, address: String) {
+    let local = shared.local.clone();
+    tokio::join!(follow_beats(shared, door, address), local.tell_holds());
+}
+
 /// Takes over what programs leave that are gone, and hands its own sessions over when it is drained.
-/// Never ends.
-pub(super) async fn follow(shared: Arc<Shared>, address: String) {
+async fn follow_beats(shared: Arc<Shared>, door: Arc<Door>, address: String) {
     let local = &shared.local;
     let Some(mut beats) = local.beats() else {
         return;
     };
     let mut reloads = local.reloads();
-    let (mut has_handed_over, mut has_taken, mut documents) = (false, true, 0);
+    let (mut has_handed_over, mut has_taken) = (false, true);
+    let (mut documents, mut lapses) = (0, 0);
     loop {
         tokio::select! {
             // Whoever would tell is gone: so is the store.
@@ -99,16 +105,25 @@ pub(super) async fn follow(shared: Arc<Shared>, address: String) {
             }
         }
         let beat = beats.borrow_and_update().clone();
-        local.share_limits(beat.alive);
+        local.share_limits(&beat);
         if beat.documents != documents && take_documents(&shared).await {
             documents = beat.documents;
         }
-        if beat.is_draining && !has_handed_over {
-            hand_over(local).await;
+        if beat.lapses > std::mem::replace(&mut lapses, beat.lapses) {
+            // Its sessions may be others', who tell their callbacks then.
+            door.leave_callbacks();
+            door.clone().resume_callbacks(None).await;
         }
-        has_handed_over = beat.is_draining;
+        if beat.is_draining && !has_handed_over {
+            has_handed_over = hand_over(&shared).await;
+            if has_handed_over {
+                door.leave_callbacks();
+            }
+        }
+        // Let in again, it may be drained once more.
+        has_handed_over &= beat.is_draining;
         if (beat.has_gone || !has_taken) && !beat.is_draining {
-            has_taken = take_over(&shared, has_taken).await;
+            has_taken = take_over(&shared, &door, has_taken).await;
         }
     }
 }
@@ -129,22 +144,32 @@ async fn announce(shared: &Shared, address: &str) {
     }
 }
 
-async fn hand_over(local: &Local) {
+/// Answers false where it is let in again meanwhile, or is to try again.
+async fn hand_over(shared: &Shared) -> bool {
+    let local = &shared.local;
     tracing::info!("this daemon is drained: it hands its sessions over");
     let patience = local.setup().loaded.config.server.drain_seconds;
-    if let Err(error) = local.hand_over(Duration::from_secs(patience)).await {
-        tracing::error!(%error, "the sessions are not handed over");
+    match local.hand_over(Duration::from_secs(patience)).await {
+        Ok(true) => true,
+        Ok(false) => {
+            tracing::info!("this daemon is let in again, and keeps its sessions");
+            false
+        }
+        Err(error) => {
+            tracing::error!(%error, "the sessions are not handed over yet");
+            false
+        }
     }
 }
 
 /// Takes over what there is. Answers whether all that it took is looked after: what is not is taken
 /// up again.
-async fn take_over(shared: &Shared, is_clean: bool) -> bool {
+async fn take_over(shared: &Shared, door: &Arc<Door>, is_clean: bool) -> bool {
     let taken = async {
         shared.local.roll_back_imports().await?;
         if !is_clean {
             for part in shared.local.taken_and_left().await?.chunks(AT_A_TIME) {
-                look_after(shared, part.to_vec()).await?;
+                look_after(shared, door, part.to_vec()).await?;
             }
         }
         loop {
@@ -152,7 +177,7 @@ async fn take_over(shared: &Shared, is_clean: bool) -> bool {
             if taken.is_empty() {
                 return Ok::<(), unisono::Error>(());
             }
-            look_after(shared, taken).await?;
+            look_after(shared, door, taken).await?;
         }
     };
     match taken.await {
@@ -165,11 +190,16 @@ async fn take_over(shared: &Shared, is_clean: bool) -> bool {
 }
 
 /// Goes on with sessions that were taken over.
-async fn look_after(shared: &Shared, taken: Vec<SessionInfo>) -> Result<(), unisono::Error> {
+async fn look_after(
+    shared: &Shared,
+    door: &Arc<Door>,
+    taken: Vec<SessionInfo>,
+) -> Result<(), unisono::Error> {
     let local = &shared.local;
     let count = taken.len();
     shared.taken_over.fetch_add(count as u64, Ordering::Relaxed);
     let ids: Vec<SessionId> = taken.iter().map(|info| info.session.into()).collect();
+    door.clone().resume_callbacks(Some(ids.clone())).await;
     let kept = shared.ephemeral_sessions.without(local, ids.clone()).await;
     let kept = kept.unwrap_or_else(|error| {
         tracing::warn!(%error, "sessions for one request are left until the next start");

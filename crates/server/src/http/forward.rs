@@ -8,8 +8,9 @@
 //! Path, query, body and answer go on as streams. A request is passed on once: the daemon that gets it
 //! answers. Where the owner cannot be reached, what only reads is answered from the journal.
 
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+mod connections;
+
+use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -19,9 +20,6 @@ use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt as _;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use serde::Deserialize;
 use unisono_api::Code;
 use unisono_context::{CallId, SessionId};
@@ -32,11 +30,6 @@ use super::{Shared, guard, mcp, openai, token};
 
 /// The header of a request that was passed on.
 const FORWARDED: HeaderName = HeaderName::from_static("unisono-forwarded");
-/// How long another daemon may take to accept a connection.
-const CONNECT_WITHIN: Duration = Duration::from_secs(3);
-/// A connection on which nothing comes is looked at this often, and given up after so many looks.
-const KEEPALIVE: Duration = Duration::from_secs(5);
-const KEEPALIVE_RETRIES: u32 = 3;
 /// Headers that are of one connection or of one daemon.
 const LEFT_OUT: [HeaderName; 9] = [
     header::CONNECTION,
@@ -49,23 +42,6 @@ const LEFT_OUT: [HeaderName; 9] = [
     header::COOKIE,
     header::AUTHORIZATION,
 ];
-
-/// Speaks with other daemons.
-type Forwarder = Client<HttpConnector, Body>;
-
-fn forwarder() -> &'static Forwarder {
-    static FORWARDER: OnceLock<Forwarder> = OnceLock::new();
-    FORWARDER.get_or_init(|| {
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(CONNECT_WITHIN));
-        connector.set_nodelay(true);
-        // A machine that is gone says nothing.
-        connector.set_keepalive(Some(KEEPALIVE));
-        connector.set_keepalive_interval(Some(KEEPALIVE));
-        connector.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
-        Client::builder(TokioExecutor::new()).build(connector)
-    })
-}
 
 /// Passes a request on, or has it answered here.
 pub(super) async fn forward(
@@ -145,8 +121,8 @@ async fn pass(
     copy = copy.uri(uri_at(address, &parts.uri)?);
     let mut asked = copy.body(body).map_err(|error| failed(&owner, &error))?;
     *asked.headers_mut() = headers(shared, &parts)?;
-    match forwarder().request(asked).await {
-        Ok(answer) => Ok(Passed::On(answered(shared, answer.map(Body::new)))),
+    match connections::send(asked).await {
+        Ok(answer) => Ok(Passed::On(answered(shared, answer))),
         // A request that only reads has no body that could be lost.
         Err(error) if reads => {
             let owner = &owner.name;
@@ -159,8 +135,8 @@ async fn pass(
 
 fn failed(owner: &Member, error: &dyn std::error::Error) -> ApiError {
     let address = owner.announced.address.as_deref().unwrap_or_default();
-    let source = error.source().map(|source| format!(": {source}"));
-    let source = source.unwrap_or_default();
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    let source = causes.fold(String::new(), |told, cause| format!("{told}: {cause}"));
     let detail = format!(
         "{} works on the session, and does not answer at {address} ({error}{source}); try again in a \
          moment, and see that the daemons reach each other (`cluster.address`)",
@@ -258,7 +234,12 @@ async fn session_of(
         let detail = format!("the body cannot be read: {error}");
         ApiError::new(Code::TooLarge, detail)
     })?;
-    let session = session_said(&bytes);
+    let session = match session_said(&bytes) {
+        None if crate::a2a::is_under(parts.uri.path()) => {
+            crate::a2a::begun(&shared.local, parts.uri.path(), &bytes).await?
+        }
+        said => said,
+    };
     Ok((session, Request::from_parts(parts, Body::from(bytes))))
 }
 

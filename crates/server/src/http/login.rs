@@ -30,6 +30,8 @@ const BROWSERS: usize = 64;
 
 /// How long a browser is known, in milliseconds: 30 days.
 const KNOWN_MS: i64 = 30 * 24 * 60 * 60 * 1_000;
+/// How often what is shared is read and replaced again because another daemon was faster.
+const SHARED_AT_MOST: usize = 16;
 /// The file in the store's directory that browsers are kept in.
 const FILE: &str = "browsers";
 
@@ -83,11 +85,34 @@ impl Logins {
         }
     }
 
-    /// The code of a new link.
-    pub(super) fn link(&self) -> io::Result<String> {
-        let code = random()?;
-        self.known(|known| keep(&mut known.links, digest(&code)));
-        Ok(code)
+    /// Lets a browser in that comes with that code, once.
+    fn link(&self, code: &str) {
+        let link = digest(code);
+        self.known(|known| {
+            if !known.links.contains(&link) {
+                keep(&mut known.links, link);
+            }
+        });
+    }
+
+    /// Forgets a browser that came by a link: another daemon let one in before.
+    fn forget(&self, secret: &str) {
+        let secret = self.digest(secret);
+        self.known(|known| {
+            known.browsers.retain(|browser| browser.secret != secret);
+            self.write(&known.browsers);
+        });
+    }
+
+    /// Whether a browser with that secret was let in.
+    fn has(&self, secret: &str) -> bool {
+        let secret = self.digest(secret);
+        self.known(|known| {
+            known
+                .browsers
+                .iter()
+                .any(|browser| browser.secret == secret)
+        })
     }
 
     /// Uses a link up; the secret of the browser that came by it, if it was one.
@@ -203,38 +228,88 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
 /// A link by which one browser can come in, once, at that host.
 pub(super) async fn new_link(shared: &Shared, host: &str) -> std::io::Result<String> {
     let _sharing = shared.logins.sharing.lock().await;
-    read_shared(shared).await;
-    let code = shared.logins.link()?;
-    share(shared).await;
+    let code = random()?;
+    for _ in 0..SHARED_AT_MOST {
+        let before = read_shared(shared).await;
+        shared.logins.link(&code);
+        // A link that the others do not know works here, while the database does not answer.
+        let Some(before) = before else { break };
+        if share(shared, before).await != Some(false) {
+            break;
+        }
+    }
     Ok(format!("http://{host}{PATH}?code={code}"))
 }
 
 /// Learns who was let in by other daemons on the same database.
 pub(super) async fn take(shared: &Shared) -> bool {
     let _sharing = shared.logins.sharing.lock().await;
-    read_shared(shared).await
+    read_shared(shared).await.is_some()
 }
 
-async fn read_shared(shared: &Shared) -> bool {
-    let taken = match shared.local.shared_text(FILE).await {
-        Ok(Some(text)) => {
+/// Answers the version of what is shared, 0 where nothing is; none: it cannot be read.
+async fn read_shared(shared: &Shared) -> Option<u64> {
+    let version = match shared.local.shared_text(FILE).await {
+        Ok(Some(document)) => {
             let logins = shared.logins.clone();
             // It is written to disk.
-            off_thread(move || logins.take(&text)).await.is_ok()
+            let taken = off_thread(move || logins.take(&document.text)).await;
+            taken.is_ok().then_some(document.version)
         }
-        Ok(None) => true,
-        Err(_) => false,
+        Ok(None) => Some(0),
+        Err(_) => None,
     };
-    if !taken {
+    if version.is_none() {
         tracing::warn!("who was let in by other daemons is not known");
     }
-    taken
+    version
 }
 
-async fn share(shared: &Shared) {
-    if let Err(error) = shared.local.share_text(FILE, shared.logins.text()).await {
+/// Replaces what is shared. Answers false where it has another version by now; none: it failed.
+async fn share(shared: &Shared, before: u64) -> Option<bool> {
+    let text = shared.logins.text();
+    let put = shared.local.share_text(FILE, text, before).await;
+    put.inspect_err(|error| {
         tracing::warn!(%error, "other daemons do not know whom this one lets in");
+    })
+    .ok()
+}
+
+/// Uses a link up; the secret of the browser that came by it, if it was one. Of daemons that are asked
+/// at the same time the one lets the browser in that replaces what all of them have read.
+async fn let_in(shared: &Shared, code: &str) -> Result<Option<String>, ApiError> {
+    let failed = || {
+        let detail = "the link cannot be checked while the database does not answer: open it again";
+        ApiError::new(Code::Unavailable, detail)
+    };
+    let mut secret: Option<String> = None;
+    for _ in 0..SHARED_AT_MOST {
+        let before = read_shared(shared).await.ok_or_else(failed)?;
+        // The answer was lost, and not what it was about.
+        if secret
+            .as_deref()
+            .is_some_and(|secret| shared.logins.has(secret))
+        {
+            return Ok(secret);
+        }
+        let entering = {
+            let (logins, code) = (shared.logins.clone(), code.to_owned());
+            // It is written to disk.
+            off_thread(move || logins.enter(&code, clock::now()))
+        };
+        let Some(entered) = entering.await.ok().and_then(Result::ok).flatten() else {
+            return Ok(None);
+        };
+        match share(shared, before).await {
+            Some(true) => return Ok(Some(entered)),
+            shared_by_now => {
+                shared.logins.forget(&entered);
+                shared_by_now.ok_or_else(failed)?;
+                secret = Some(entered);
+            }
+        }
     }
+    Err(failed())
 }
 
 /// Creates a link with which one browser can log in once.
@@ -267,16 +342,10 @@ pub(super) async fn enter(
     Query(LinkQuery { code }): Query<LinkQuery>,
 ) -> Response {
     let _sharing = shared.logins.sharing.lock().await;
-    read_shared(&shared).await;
-    let entering = {
-        let logins = shared.logins.clone();
-        // It is written to disk.
-        off_thread(move || logins.enter(&code, clock::now()))
+    let entered = match let_in(&shared, &code).await {
+        Ok(entered) => entered,
+        Err(error) => return error.into_response(),
     };
-    let entered = entering.await.ok().and_then(Result::ok).flatten();
-    if entered.is_some() {
-        share(&shared).await;
-    }
     let cookie = entered.and_then(|secret| {
         let text = format!("{COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict");
         HeaderValue::from_str(&text).ok()
@@ -304,7 +373,8 @@ mod tests {
         let [one, other] = places
             .each_ref()
             .map(|place| Logins::open(place.path(), &token));
-        let (code, now) = (one.link().unwrap(), Timestamp(1_000));
+        let (code, now) = (random().unwrap(), Timestamp(1_000));
+        one.link(&code);
         other.take(&one.text());
         let secret = other.enter(&code, now).unwrap().unwrap();
         one.take(&other.text());
@@ -321,7 +391,8 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let token = Token::open(&place.path().join("token")).unwrap();
         let logins = Logins::open(place.path(), &token);
-        let (code, now) = (logins.link().unwrap(), Timestamp(1_000));
+        let (code, now) = (random().unwrap(), Timestamp(1_000));
+        logins.link(&code);
         assert_eq!(logins.enter("x", now).unwrap(), None);
         let secret = logins.enter(&code, now).unwrap().unwrap();
         assert_eq!(logins.enter(&code, now).unwrap(), None);

@@ -8,12 +8,18 @@ use tokio::task::JoinHandle;
 use unisono::{automation, retention, vacuum};
 
 use super::{Shared, cluster};
+use crate::a2a::Door;
 
 /// Begins all of it; none of it ends by itself. Other daemons reach this one at `reached`.
-pub(super) fn begin(shared: &Arc<Shared>, reached: String) -> Vec<JoinHandle<()>> {
+pub(super) fn begin(
+    shared: &Arc<Shared>,
+    door: &Arc<Door>,
+    reached: String,
+) -> Vec<JoinHandle<()>> {
     vec![
         tokio::spawn(resume(shared.clone())),
-        tokio::spawn(cluster::follow(shared.clone(), reached)),
+        tokio::spawn(door.clone().resume_callbacks(None)),
+        tokio::spawn(cluster::follow(shared.clone(), door.clone(), reached)),
         tokio::spawn(follow_agents(shared.clone())),
         tokio::spawn(prune(shared.clone())),
         tokio::spawn(follow_schedules(shared.clone())),

@@ -70,6 +70,31 @@ pub struct Beat {
     pub is_draining: bool,
     /// Live members whose agent definitions differ from its own.
     pub differing: Vec<String>,
+    /// Whether another live member waits for budget: what is granted here and not used is to be given
+    /// back.
+    pub is_budget_wanted: bool,
+    /// How long other members were told to leave providers and models alone, as of this beat.
+    pub holds: Vec<Hold>,
+}
+
+/// A provider or a model of it that is left alone for a while.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hold {
+    /// The provider's name in the settings.
+    pub provider: String,
+    /// The model, as its provider knows it; none: all of them.
+    pub model: Option<String>,
+    /// How much longer.
+    pub wait: Duration,
+}
+
+/// A text that all members share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// The text.
+    pub text: String,
+    /// Grows with each change, from 1.
+    pub version: u64,
 }
 
 /// The group of programs that share one store.
@@ -104,10 +129,33 @@ pub trait Cluster: Send + Sync {
     fn owned(&self) -> Answer<'_, Vec<SessionInfo>>;
 
     /// Returns a text that all members share, such as the settings that were changed at run time.
-    fn document(&self, name: &'static str) -> Answer<'_, Option<String>>;
+    fn document(&self, name: &'static str) -> Answer<'_, Option<Document>>;
 
-    /// Replaces a shared text. The last write wins.
-    fn put_document(&self, name: &'static str, text: String) -> Answer<'_, ()>;
+    /// Replaces such a text if it still has the version `before`, or is still not there where that is 0.
+    /// Answers whether it did. Where an answer was lost it may say no though it did: then the text is there.
+    fn put_document(&self, name: &'static str, text: String, before: u64) -> Answer<'_, bool>;
+
+    /// The session that a cause has begun within a day, such as the message of a client. With a session:
+    /// the one that was named first for it, by whichever program.
+    fn begun(&self, cause: u128, session: Option<SessionId>) -> Answer<'_, Option<SessionId>>;
+
+    /// Tells the others to leave providers and models alone. The longer hold stays.
+    fn hold(&self, holds: Vec<Hold>) -> Answer<'_, ()>;
+
+    /// Tells the others whether budget is wanted that they hold and do not use. They learn it at their
+    /// next beats.
+    fn want_budget(&self, is_wanted: bool);
+
+    /// Keeps a callback of a session's task, in place of one of the same name, for whoever works on the
+    /// session. A session that is not there has none.
+    fn put_callback(&self, session: SessionId, name: String, text: String) -> Answer<'_, ()>;
+
+    /// Forgets such a callback if it still has that text.
+    fn forget_callback(&self, session: SessionId, name: String, text: String) -> Answer<'_, ()>;
+
+    /// The callbacks of these sessions; without any named, those of sessions that this program owns or
+    /// that nobody does, 4,096 at most.
+    fn callbacks(&self, sessions: Option<Vec<SessionId>>) -> Answer<'_, Vec<(SessionId, String)>>;
 
     /// Claims at most `limit` sessions of members that are gone. Each session is claimed by one
     /// program only.

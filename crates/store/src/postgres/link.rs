@@ -190,9 +190,11 @@ pub(super) async fn connect(options: &Options) -> Result<Client> {
     };
     let client = connected.map_err(|error| not_connected(&error))?;
     check::server(&client).await?;
-    // New tables have no statistics; rows must be found by their keys nevertheless.
-    let by_keys = client.batch_execute("SET enable_seqscan = off").await;
-    by_keys.map_err(failed("prepare a connection"))?;
+    // New tables have no statistics; rows must be found by their keys nevertheless. Where a
+    // table has to be read whole, that is taken to be so expensive that the statement would be compiled
+    // first, which takes a hundred times as long as the few rows.
+    let prepared = client.batch_execute("SET enable_seqscan = off; SET jit = off");
+    prepared.await.map_err(failed("prepare a connection"))?;
     Ok(client)
 }
 

@@ -6,11 +6,13 @@
 
 mod beat;
 mod id_file;
+mod joining;
+mod shared;
 mod statements;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,15 +24,16 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use beat::{Known, Own, next};
-use id_file::{FILE, known_id, write_id};
+use id_file::{FILE, known_id};
 use statements::{
-    BEAT, DECLINE, DOCUMENT, DRAIN, FORGET_GONE, LEAVE, MEMBERS, OWNED, OWNER, PUT_DOCUMENT,
-    RELEASE, TAKE_OVER, WAITS,
+    BEAT, DECLINE, FORGET_GONE, LEAVE, MEMBERS, OWNED, OWNER, RELEASE, TAKE_OVER, WAITS,
 };
 
 use super::link::Link;
 use super::{info, unsigned};
-use crate::engine::{Announcement, Answer, Beat, Cluster, Member, SessionId, SessionInfo};
+use crate::engine::{
+    Announcement, Answer, Beat, Cluster, Document, Hold, Member, SessionId, SessionInfo,
+};
 use crate::error::{Error, Result};
 
 /// Number of beats within the time after which a member counts as gone.
@@ -62,6 +65,8 @@ pub(super) struct Membership {
     /// The time at which the last successful beat began.
     seen: Mutex<Instant>,
     at_once: Notify,
+    /// Whether it waits for budget that others hold.
+    is_short: AtomicBool,
     beating: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -99,6 +104,7 @@ impl Membership {
             fenced: AtomicU64::new(0),
             seen: Mutex::new(Instant::now()),
             at_once: Notify::new(),
+            is_short: AtomicBool::new(false),
             beating: Mutex::default(),
         });
         membership.beat().await?;
@@ -199,7 +205,8 @@ impl Membership {
         };
         let announced = lock(&self.announced).clone();
         let version = env!("CARGO_PKG_VERSION");
-        let parameters: [&(dyn ToSql + Sync); 9] = [
+        let is_short = self.is_short.load(Ordering::Relaxed);
+        let parameters: [&(dyn ToSql + Sync); 10] = [
             &id,
             &self.instance,
             &self.name,
@@ -209,10 +216,16 @@ impl Membership {
             &announced.agents,
             &drains,
             &NOBODY,
+            &is_short,
         ];
         let begun = Instant::now();
         let rows = self.link.read(BEAT, &parameters).await?;
-        let members: Vec<Known> = rows.iter().map(|row| self.known(row, id)).collect();
+        let known = |row| Known {
+            is_short: Row::get(row, 12),
+            ..self.known(row, id)
+        };
+        let members: Vec<Known> = rows.iter().map(known).collect();
+        let holds = rows.first().map(shared::holds).unwrap_or_default();
         let documents = rows.first().map(|row| unsigned(row, 10));
         let some_wait = rows.first().is_some_and(|row| row.get(11));
         // If the answer to an earlier beat was lost, the row does not show that this one is late.
@@ -229,6 +242,7 @@ impl Membership {
             is_late,
             documents,
             some_wait,
+            holds: &holds,
         };
         self.learnt(id, &members, own);
         Ok(())
@@ -266,6 +280,7 @@ impl Membership {
         let member: Uuid = row.get(0);
         Known {
             instance: row.get(9),
+            is_short: false,
             member: Member {
                 id: member,
                 name: row.get(1),
@@ -289,29 +304,6 @@ impl Membership {
         let id = self.id();
         let owner = rows.first().map(|row| self.known(row, id).member);
         Ok(owner.filter(|owner| owner.is_alive && !owner.is_self))
-    }
-
-    async fn announced(&self, announcement: Announcement) -> Result<()> {
-        for (member, _) in self.all().await? {
-            let token = &member.announced.token;
-            if member.is_alive && !member.is_self && token.is_some() && *token != announcement.token
-            {
-                return Err(Error::Database {
-                    reason: format!(
-                        "{} uses it with another token: programs on one database pass requests on \
-                         to each other, so all of them need the same `server.token_file`",
-                        member.name
-                    ),
-                });
-            }
-        }
-        if lock(&self.announced).agents != announcement.agents {
-            // Its agent definitions have changed: it may be able to work on the sessions that it
-            // declined.
-            lock(&self.mine).declined.clear();
-        }
-        *lock(&self.announced) = announcement;
-        self.beat().await
     }
 
     async fn all(&self) -> Result<Vec<(Member, u64)>> {
@@ -364,33 +356,6 @@ impl Membership {
         if !declined.is_empty() && mine.declined.len() < KNOWN_MAX {
             mine.declined.insert(session.session);
         }
-        Ok(())
-    }
-
-    async fn drained(&self, member: Uuid, drains: bool) -> Result<bool> {
-        let parameters: [&(dyn ToSql + Sync); 3] = [&member, &drains, &self.lease_ms()];
-        let found = self.link.read(DRAIN, &parameters).await?;
-        self.at_once.notify_one();
-        Ok(!found.is_empty())
-    }
-
-    async fn handed_over(&self) -> Result<()> {
-        let new = Uuid::now_v7();
-        if let Some(directory) = &self.directory {
-            write_id(directory, new)?;
-        }
-        let old = {
-            let mut mine = lock(&self.mine);
-            mine.sessions.clear();
-            mine.is_draining = true;
-            std::mem::replace(&mut mine.id, new)
-        };
-        // The next beat is the first under the new id.
-        self.beats.send_modify(|beat| beat.count = 0);
-        // In this order, so that the session is never without an owner.
-        self.beat().await?;
-        let parameters: [&(dyn ToSql + Sync); 2] = [&old, &self.instance];
-        self.link.read(LEAVE, &parameters).await?;
         Ok(())
     }
 }
@@ -447,19 +412,38 @@ impl Cluster for Membership {
         })
     }
 
-    fn document(&self, name: &'static str) -> Answer<'_, Option<String>> {
-        Box::pin(async move {
-            let rows = self.link.read(DOCUMENT, &[&name]).await?;
-            Ok(rows.first().map(|row| row.get(0)))
-        })
+    fn document(&self, name: &'static str) -> Answer<'_, Option<Document>> {
+        Box::pin(self.read_document(name))
     }
 
-    fn put_document(&self, name: &'static str, text: String) -> Answer<'_, ()> {
-        Box::pin(async move {
-            self.link.read(PUT_DOCUMENT, &[&name, &text]).await?;
+    fn put_document(&self, name: &'static str, text: String, before: u64) -> Answer<'_, bool> {
+        Box::pin(self.replace_document(name, text, before))
+    }
+
+    fn begun(&self, cause: u128, session: Option<SessionId>) -> Answer<'_, Option<SessionId>> {
+        Box::pin(self.first_session(cause, session))
+    }
+
+    fn hold(&self, holds: Vec<Hold>) -> Answer<'_, ()> {
+        Box::pin(self.held(holds))
+    }
+
+    fn want_budget(&self, is_wanted: bool) {
+        if self.is_short.swap(is_wanted, Ordering::Relaxed) != is_wanted {
             self.at_once.notify_one();
-            Ok(())
-        })
+        }
+    }
+
+    fn put_callback(&self, session: SessionId, name: String, text: String) -> Answer<'_, ()> {
+        Box::pin(self.keep_callback(session, name, text))
+    }
+
+    fn forget_callback(&self, session: SessionId, name: String, text: String) -> Answer<'_, ()> {
+        Box::pin(self.drop_callback(session, name, text))
+    }
+
+    fn callbacks(&self, sessions: Option<Vec<SessionId>>) -> Answer<'_, Vec<(SessionId, String)>> {
+        Box::pin(self.kept_callbacks(sessions))
     }
 
     fn take_over(&self, limit: usize) -> Answer<'_, Vec<SessionInfo>> {

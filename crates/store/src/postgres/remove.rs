@@ -32,6 +32,7 @@ pub(super) async fn session(transaction: &Transaction<'_>, deletion: &Deletion) 
     let gone = [
         "DELETE FROM unisono_events WHERE session = $1".to_owned(),
         "DELETE FROM unisono_checkpoints WHERE session = $1".to_owned(),
+        "DELETE FROM unisono_callbacks WHERE session = $1".to_owned(),
         format!(
             "UPDATE unisono_sessions SET deleted = true, epoch = epoch + 1, last_seq = 0, \
              payload_bytes = 0, owner = NULL, updated_unix_ms = {NOW} WHERE session = $1"

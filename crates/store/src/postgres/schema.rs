@@ -11,7 +11,7 @@ use super::trouble::{Failed, failed};
 use crate::error::{Error, Result};
 
 /// The version of the tables below.
-const VERSION: i32 = 2;
+const VERSION: i32 = 3;
 
 /// The advisory lock held while the tables are checked and created, so that one program does so at
 /// a time.
@@ -70,8 +70,27 @@ CREATE TABLE IF NOT EXISTS unisono_documents (
     text text NOT NULL,
     version bigint NOT NULL
 );
+ALTER TABLE unisono_members ADD COLUMN IF NOT EXISTS short boolean NOT NULL DEFAULT false;
+CREATE TABLE IF NOT EXISTS unisono_holds (
+    provider text NOT NULL,
+    model text NOT NULL,
+    member uuid NOT NULL,
+    until_unix_ms bigint NOT NULL,
+    PRIMARY KEY (provider, model)
+);
+CREATE TABLE IF NOT EXISTS unisono_callbacks (
+    session uuid NOT NULL,
+    name text NOT NULL,
+    text text NOT NULL,
+    PRIMARY KEY (session, name)
+);
+CREATE TABLE IF NOT EXISTS unisono_begun (
+    cause uuid PRIMARY KEY,
+    session uuid NOT NULL,
+    unix_ms bigint NOT NULL
+);
 DELETE FROM unisono_schema;
-INSERT INTO unisono_schema (version) VALUES (2);
+INSERT INTO unisono_schema (version) VALUES (3);
 ";
 
 /// Creates the tables if they do not exist; migrates those of an earlier version.

@@ -23,4 +23,6 @@ mod online;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod power_cut;
+#[cfg(feature = "postgres")]
+mod sharing;
 mod shim;

@@ -15,20 +15,20 @@ const A: SessionId = SessionId::from_u128(0xA);
 const SOON: Duration = Duration::from_secs(5);
 /// Lease time in other tests, which do not wait for it: a program is made to look as if it had not
 /// sent a beat for longer.
-const LATE: Duration = Duration::from_secs(600);
+pub(crate) const LATE: Duration = Duration::from_secs(600);
 
 /// Creates a program that uses that schema.
-async fn member(schema: &str, takeover_after: Duration) -> Postgres {
+pub(crate) async fn member(schema: &str, takeover_after: Duration) -> Postgres {
     let url = Server::shared().unwrap().url(schema);
     let options = Options::new(&url, None).unwrap().member(takeover_after);
     Postgres::open(options).await.unwrap()
 }
 
-fn cluster(engine: &Postgres) -> &dyn Cluster {
+pub(crate) fn cluster(engine: &Postgres) -> &dyn Cluster {
     engine.cluster().unwrap()
 }
 
-fn append(epoch: u64, expected_seq: u64) -> Append {
+pub(crate) fn append(epoch: u64, expected_seq: u64) -> Append {
     Append {
         session: A,
         epoch,
@@ -38,7 +38,7 @@ fn append(epoch: u64, expected_seq: u64) -> Append {
 }
 
 /// Waits until the state at a beat satisfies the condition.
-async fn beat(engine: &Postgres, is_so: impl Fn(&Beat) -> bool) {
+pub(crate) async fn beat(engine: &Postgres, is_so: impl Fn(&Beat) -> bool) {
     let mut beats = cluster(engine).beats();
     let so = tokio::time::timeout(Duration::from_secs(30), beats.wait_for(|beat| is_so(beat)));
     let _beat = so.await.unwrap().unwrap();
@@ -61,7 +61,7 @@ async fn stop_beating(schema: &str, engine: &Postgres) {
     .await;
 }
 
-async fn own_id(engine: &Postgres) -> String {
+pub(crate) async fn own_id(engine: &Postgres) -> String {
     let members = cluster(engine).members().await.unwrap();
     let own = members.iter().find(|(member, _)| member.is_self);
     own.unwrap().0.id.to_string()
@@ -309,7 +309,7 @@ async fn tables_of_the_version_before_are_changed_and_keep_what_they_have() {
     sql(
         Server::shared().unwrap(),
         "earlier",
-        "DROP TABLE unisono_members; ALTER TABLE unisono_sessions DROP COLUMN owner; \
+        "DROP TABLE unisono_members, unisono_holds, unisono_callbacks, unisono_begun; ALTER TABLE unisono_sessions DROP COLUMN owner; \
          UPDATE unisono_schema SET version = 1",
     )
     .await;

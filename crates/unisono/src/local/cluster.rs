@@ -6,9 +6,10 @@ use futures_util::stream::{self, StreamExt as _};
 use tokio::sync::watch;
 use unisono_context::SessionId;
 use unisono_context::digest::Hasher;
+use unisono_model::client::share::Held;
 use unisono_session::State;
 use unisono_session::agent::AgentKind;
-use unisono_store::{Announcement, Beat, Cluster, Member, SessionInfo};
+use unisono_store::{Announcement, Beat, Cluster, Document, Hold, Member, SessionInfo};
 
 use super::Local;
 use crate::error::Error;
@@ -20,6 +21,8 @@ const TAKEN_AT_A_TIME: usize = 64;
 const OPENED_AT_A_TIME: usize = 16;
 /// How often a program that hands its sessions over looks whether their turns have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often other programs are told what is left alone, at most.
+const TELL_EVERY: Duration = Duration::from_millis(100);
 
 impl Local {
     /// The group of programs on the store, where several may use it.
@@ -89,31 +92,122 @@ impl Local {
             .find(takes_work))
     }
 
-    /// Takes its part of the providers' limits among so many programs.
-    pub fn share_limits(&self, programs: usize) {
-        self.share.set(u32::try_from(programs).unwrap_or(u32::MAX));
+    /// Takes its part of the providers' limits among the live programs, and leaves alone what others
+    /// were told to.
+    pub fn share_limits(&self, beat: &Beat) {
+        self.share
+            .set(u32::try_from(beat.alive).unwrap_or(u32::MAX));
+        let holds = beat.holds.iter().map(|hold| {
+            let held = Held {
+                provider: hold.provider.as_str().into(),
+                model: hold.model.as_deref().map(Into::into),
+            };
+            (held, hold.wait)
+        });
+        self.share.take(holds);
+    }
+
+    /// Tells the other programs what providers told this one to leave alone. Never ends.
+    pub async fn tell_holds(&self) {
+        let Some(cluster) = self.cluster() else {
+            return;
+        };
+        loop {
+            let holds = self.share.next().await.into_iter();
+            let holds = holds.map(|(held, wait)| Hold {
+                provider: held.provider.to_string(),
+                model: held.model.map(|model| model.to_string()),
+                wait,
+            });
+            if let Err(error) = cluster.hold(holds.collect()).await {
+                tracing::debug!(%error, "the other daemons are not told to leave a provider alone");
+            }
+            // What comes meanwhile is told together.
+            tokio::time::sleep(TELL_EVERY).await;
+        }
     }
 
     /// A text that all programs on the database share; none: there is none, or no database.
     ///
     /// # Errors
     /// The database does not answer.
-    pub async fn shared_text(&self, name: &'static str) -> Result<Option<String>, Error> {
+    pub async fn shared_text(&self, name: &'static str) -> Result<Option<Document>, Error> {
         match self.cluster() {
             Some(cluster) => Ok(cluster.document(name).await?),
             None => Ok(None),
         }
     }
 
-    /// Replaces such a text.
+    /// Replaces such a text if it still has the version `before` (0: it was not there). Answers whether
+    /// it did, or nobody else uses the store.
     ///
     /// # Errors
     /// The database does not answer.
-    pub async fn share_text(&self, name: &'static str, text: String) -> Result<(), Error> {
+    pub async fn share_text(
+        &self,
+        name: &'static str,
+        text: String,
+        before: u64,
+    ) -> Result<bool, Error> {
         match self.cluster() {
-            Some(cluster) => Ok(cluster.put_document(name, text).await?),
+            Some(cluster) => Ok(cluster.put_document(name, text, before).await?),
+            None => Ok(true),
+        }
+    }
+
+    /// Whether several programs may use the store.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.cluster().is_some()
+    }
+
+    /// Keeps a callback of a session's task for whichever program works on the session.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn keep_callback(
+        &self,
+        session: SessionId,
+        name: String,
+        text: String,
+    ) -> Result<(), Error> {
+        match self.cluster() {
+            Some(cluster) => Ok(cluster.put_callback(session.into(), name, text).await?),
             None => Ok(()),
         }
+    }
+
+    /// Forgets such a callback if it still has that text.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn forget_callback(
+        &self,
+        session: SessionId,
+        name: String,
+        text: String,
+    ) -> Result<(), Error> {
+        match self.cluster() {
+            Some(cluster) => Ok(cluster.forget_callback(session.into(), name, text).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// The texts of the callbacks of these sessions; without any named, those of all sessions that this
+    /// program or nobody owns.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn kept_callbacks(
+        &self,
+        sessions: Option<Vec<SessionId>>,
+    ) -> Result<Vec<String>, Error> {
+        let Some(cluster) = self.cluster() else {
+            return Ok(Vec::new());
+        };
+        let sessions = sessions.map(|all| all.into_iter().map(Into::into).collect());
+        let kept = cluster.callbacks(sessions).await?;
+        Ok(kept.into_iter().map(|(_, text)| text).collect())
     }
 
     /// Claims some of the sessions of programs that are gone; each goes to one program. None: there
@@ -143,20 +237,25 @@ impl Local {
         let ids = idle.iter().map(|info| info.session.into());
         self.runtime()?.settle_budget(ids.collect()).await;
         cluster.release(idle).await?;
-        let mut able = Vec::new();
-        for info in working {
+        let adopting = working.into_iter().map(|info| async move {
             let session = info.session.into();
             match self.lacks(session).await {
                 Some(lacks) => {
                     tracing::warn!(%session, lacks, "open turns are left to another daemon");
                     cluster.decline(info).await?;
+                    Ok(0)
                 }
-                None => able.push(session),
+                None => {
+                    self.open_taken(session).await;
+                    Ok(1)
+                }
             }
-        }
-        let count = able.len();
-        self.open_all(able).await;
-        Ok(count)
+        });
+        let adopted: Vec<Result<usize, Error>> = stream::iter(adopting)
+            .buffer_unordered(OPENED_AT_A_TIME)
+            .collect()
+            .await;
+        adopted.into_iter().sum()
     }
 
     /// Those that may have open turns. One whose events cannot be read is among them: opening it says
@@ -233,31 +332,31 @@ impl Local {
 
     /// Opens sessions, so that their open turns go on. One that cannot be opened is logged.
     pub async fn open_all(&self, sessions: Vec<SessionId>) {
-        let opening = stream::iter(sessions).map(|session| async move {
-            match self.open(session).await {
-                Err(Error::Runtime(error)) if error.is_owned_elsewhere() => {
-                    tracing::debug!(%session, %error, "another program works on a session");
-                }
-                Err(error) => {
-                    tracing::error!(%session, %error, "a session cannot be opened");
-                }
-                Ok(_) => {}
-            }
-        });
-        opening
-            .buffer_unordered(OPENED_AT_A_TIME)
-            .collect::<()>()
+        stream::iter(sessions)
+            .for_each_concurrent(OPENED_AT_A_TIME, |session| self.open_taken(session))
             .await;
     }
 
+    async fn open_taken(&self, session: SessionId) {
+        match self.open(session).await {
+            Err(Error::Runtime(error)) if error.is_owned_elsewhere() => {
+                tracing::debug!(%session, %error, "another program works on a session");
+            }
+            Err(error) => {
+                tracing::error!(%session, %error, "a session cannot be opened");
+            }
+            Ok(_) => {}
+        }
+    }
+
     /// Hands all of its sessions over: those that work are waited for as long as `patience` lasts,
-    /// and go on elsewhere then.
+    /// and go on elsewhere then. Answers false, and keeps them, if it is let in again meanwhile.
     ///
     /// # Errors
     /// The database does not answer.
-    pub async fn hand_over(&self, patience: Duration) -> Result<(), Error> {
+    pub async fn hand_over(&self, patience: Duration) -> Result<bool, Error> {
         let Some(cluster) = self.cluster() else {
-            return Ok(());
+            return Ok(false);
         };
         let runtime = self.runtime()?;
         let ended = async {
@@ -265,10 +364,17 @@ impl Local {
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         };
-        // What has not ended goes on elsewhere.
-        let _ = tokio::time::timeout(patience, ended).await;
+        let mut beats = cluster.beats();
+        tokio::select! {
+            // What has not ended goes on elsewhere.
+            _ = tokio::time::timeout(patience, ended) => {}
+            let_in = beats.wait_for(|beat| !beat.is_draining) => if let_in.is_ok() {
+                return Ok(false);
+            }
+        }
         runtime.hand_over_sessions().await;
-        Ok(cluster.hand_over().await?)
+        cluster.hand_over().await?;
+        Ok(true)
     }
 }
 

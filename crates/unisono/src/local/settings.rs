@@ -83,14 +83,27 @@ impl Local {
         changes: BTreeMap<String, Option<toml::Value>>,
     ) -> Result<(), NotChanged> {
         let _one_at_a_time = self.reloading.lock().await;
-        self.take_newer().await?;
-        let before = self.setup();
-        let (setup, text) = off_thread(move || with_changes(&before, &changes)).await?;
-        if let Some(cluster) = self.cluster() {
-            let put = cluster.put_document(SHARED, text.clone());
-            put.await.map_err(unisono_runtime::Error::from)?;
+        for _ in 0..CHANGED_AT_MOST {
+            let version = self.take_newer().await?;
+            let (before, changes) = (self.setup(), changes.clone());
+            let (setup, text) = off_thread(move || with_changes(&before, &changes)).await?;
+            if self.share_settings(&text, version).await? {
+                return self.use_stored(setup, text).await;
+            }
+            // Another program was faster: its changes are kept, and these made to them.
         }
-        self.use_stored(setup, text).await
+        let busy = "other daemons change settings all the time: try again";
+        Err(NotChanged::Store(io::Error::other(busy)))
+    }
+
+    /// Has the other programs use that text of settings; answers false where what is shared is another
+    /// version by now.
+    async fn share_settings(&self, text: &str, before: u64) -> Result<bool, NotChanged> {
+        let Some(cluster) = self.cluster() else {
+            return Ok(true);
+        };
+        let put = cluster.put_document(SHARED, text.to_owned(), before);
+        Ok(put.await.map_err(unisono_runtime::Error::from)?)
     }
 
     /// Uses the settings that another program on the same database has changed.
@@ -100,20 +113,23 @@ impl Local {
     /// cannot be written.
     pub async fn take_shared_settings(&self) -> Result<(), NotChanged> {
         let _one_at_a_time = self.reloading.lock().await;
-        self.take_newer().await
+        self.take_newer().await.map(drop)
     }
 
-    async fn take_newer(&self) -> Result<(), NotChanged> {
+    /// Answers the version of what is shared; 0: nothing is.
+    async fn take_newer(&self) -> Result<u64, NotChanged> {
         let Some(cluster) = self.cluster() else {
-            return Ok(());
+            return Ok(0);
         };
         let shared = cluster.document(SHARED).await;
-        let before = self.setup();
-        let sources = before.loaded.sources();
-        let text = match shared.map_err(unisono_runtime::Error::from)? {
-            Some(text) if sources.stored.as_ref() != Some(&text) => text,
-            _ => return Ok(()),
+        let Some(shared) = shared.map_err(unisono_runtime::Error::from)? else {
+            return Ok(0);
         };
+        let (text, before) = (shared.text, self.setup());
+        let sources = before.loaded.sources();
+        if sources.stored.as_ref() == Some(&text) {
+            return Ok(shared.version);
+        }
         let stored = Some(text.clone());
         let sources = Sources {
             stored,
@@ -121,7 +137,8 @@ impl Local {
         };
         let setup = off_thread(move || Setup::load(sources)).await;
         self.use_stored(setup.map_err(NotChanged::Wrong)?, text)
-            .await
+            .await?;
+        Ok(shared.version)
     }
 
     async fn use_stored(&self, setup: Setup, text: String) -> Result<(), NotChanged> {
@@ -136,6 +153,8 @@ impl Local {
 
 /// The text that programs on one database share.
 const SHARED: &str = "settings";
+/// How often a change is made again because other programs changed something meanwhile.
+const CHANGED_AT_MOST: usize = 16;
 
 /// The changes that set these dotted keys of a session, or remove them if there is no value. A
 /// removal succeeds even if other settings are wrong.

@@ -215,3 +215,29 @@ fn a_cancelled_probe_makes_the_next_request_the_probe() {
         );
     });
 }
+
+#[test]
+fn what_one_program_is_told_holds_back_the_others() {
+    timed(async {
+        let shares = [Share::default(), Share::default()];
+        let of = |share: &Share| {
+            let settings =
+                Settings::new("mine", Kind::Compatible, Some("http://127.0.0.1:9"), None).unwrap();
+            share.set(2);
+            Admission::new(&settings, share.clone())
+        };
+        let [one, other] = shares.each_ref().map(of);
+        let limited = Class::RateLimited {
+            retry_after_ms: Some(20_000),
+        };
+        let sent = one.admit(&M, 1, Duration::MAX).await.unwrap();
+        sent.failed(&failure(limited), true);
+        shares[1].take(shares[0].next().await);
+        let start = Instant::now();
+        other.admit(&M, 1, Duration::MAX).await.unwrap();
+        assert!(start.elapsed() >= Duration::from_secs(20));
+        // What it was told by the other program it does not tell on.
+        let telling = timeout(Duration::from_secs(60), shares[1].next()).await;
+        assert!(telling.is_err(), "{telling:?}");
+    });
+}

@@ -369,3 +369,67 @@ fn reported_limits_and_used_tokens_are_counted() {
     gate.learn(ms(20_000), &headers);
     queued(gate.step(ms(20_000), &request(), 0.0), ms(30_000));
 }
+
+#[test]
+fn what_the_provider_said_is_told_to_others_and_what_the_network_did_is_not() {
+    let unavailable = |retry_after_ms| Class::Unavailable { retry_after_ms };
+    let limited = |retry_after_ms| Class::RateLimited { retry_after_ms };
+    let provider = |wait| vec![(None, ms(wait))];
+    let model = |wait| vec![(Some(Arc::from("m")), ms(wait))];
+    let shortest = retry::Policy::default().base.as_millis() as u64;
+    let rows = [
+        // the second failure in a row, and what others are told of it
+        (limited(Some(7_000)), true, provider(7_000)),
+        (limited(None), true, provider(shortest)),
+        (unavailable(None), true, model(10_000)),
+        (
+            unavailable(Some(3_000)),
+            true,
+            [model(10_000), provider(3_000)].concat(),
+        ),
+        (Class::Transport, true, Vec::new()),
+        (Class::Transport, false, Vec::new()),
+        (Class::Unauthorised, true, Vec::new()),
+        (Class::BadRequest, true, Vec::new()),
+    ];
+    for (class, reached, told) in rows {
+        let mut gate = gate(Limits::default());
+        for round in 0..2 {
+            let held = gate.failed(ms(0), &sent(Passes::ORDINARY, 10), &failure(class), reached);
+            if round == 1 {
+                assert_eq!(held, told, "{class:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_others_were_told_is_kept_to_and_then_tried() {
+    let mut gate = gate(Limits::default());
+    gate.hold(ms(0), None, ms(4_000));
+    assert_eq!(gate.step(ms(0), &ask(), 0.0), Step::Wait(ms(4_000)));
+    assert_eq!(gate.step(ms(4_000), &ask(), 0.0), GO);
+    // A model is left alone as long as this program's own policy says at most.
+    let model: Arc<str> = "m".into();
+    gate.hold(ms(5_000), Some(&model), ms(99_000));
+    let Step::Refused(refused) = gate.step(ms(5_000), &ask(), 0.0) else {
+        panic!("it is asked");
+    };
+    assert_eq!(
+        refused.class,
+        Class::CircuitOpen {
+            retry_after_ms: 10_000
+        }
+    );
+    assert!(refused.reason.contains("another daemon"), "{refused:?}");
+    let other = Ask {
+        model: "other".into(),
+        ..ask()
+    };
+    assert_eq!(gate.step(ms(5_000), &other, 0.0), GO);
+    assert_eq!(gate.step(ms(15_000), &ask(), 0.0), Step::Go(probe(1)));
+    // While it is tried, what others were told changes nothing.
+    gate.hold(ms(15_000), Some(&model), ms(9_000));
+    gate.succeeded(ms(15_001), &sent(probe(1), 10), None);
+    assert_eq!(gate.step(ms(15_002), &ask(), 0.0), GO);
+}

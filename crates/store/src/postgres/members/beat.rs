@@ -2,12 +2,14 @@
 
 use uuid::Uuid;
 
-use crate::engine::{Announcement, Beat, Member};
+use crate::engine::{Announcement, Beat, Hold, Member};
 
 /// The row of a member.
 pub(super) struct Known {
     pub(super) instance: Uuid,
     pub(super) member: Member,
+    /// Whether it waits for budget that others may not need.
+    pub(super) is_short: bool,
 }
 
 /// A program's own data at a beat.
@@ -22,6 +24,8 @@ pub(super) struct Own<'a> {
     pub(super) documents: Option<u64>,
     /// Whether sessions wait for a member that can work on them.
     pub(super) some_wait: bool,
+    /// How long other members were told to leave providers and models alone.
+    pub(super) holds: &'a [Hold],
 }
 
 /// Computes the state after a beat from the rows before it. Without I/O.
@@ -33,6 +37,7 @@ pub(super) fn next(before: &Beat, members: &[Known], of: Own<'_>) -> Beat {
         is_late,
         documents,
         some_wait,
+        holds,
     } = of;
     let own = members.iter().find(|known| known.member.is_self);
     let own = own.filter(|own| own.instance == instance);
@@ -57,6 +62,8 @@ pub(super) fn next(before: &Beat, members: &[Known], of: Own<'_>) -> Beat {
             .filter(differs)
             .map(|known| known.member.name.clone())
             .collect(),
+        is_budget_wanted: alive().any(|known| known.is_short),
+        holds: holds.to_vec(),
         ..Beat::default()
     }
 }
@@ -75,6 +82,7 @@ mod tests {
             is_late: false,
             documents: None,
             some_wait: false,
+            holds: &[],
         }
     }
 
@@ -92,6 +100,7 @@ mod tests {
                 is_draining: false,
                 is_self: n == 1,
             },
+            is_short: false,
         };
         change(&mut known);
         known
@@ -133,6 +142,22 @@ mod tests {
             ..own(&announced)
         };
         assert_eq!(next(&started, &[plain(1, 9)], late).lapses, 1);
+    }
+
+    #[test]
+    fn budget_is_wanted_while_another_live_member_is_short_of_it() {
+        let short = |n, age| known(n, age, |one| one.is_short = true);
+        let rows = [
+            (vec![known(1, 0, |_| ()), known(2, 0, |_| ())], false),
+            // Its own want is not another's.
+            (vec![short(1, 0), known(2, 0, |_| ())], false),
+            (vec![known(1, 0, |_| ()), short(2, 9_999)], true),
+            (vec![known(1, 0, |_| ()), short(2, 10_000)], false),
+        ];
+        for (members, is_wanted) in rows {
+            let beat = next(&Beat::default(), &members, own(&Announcement::default()));
+            assert_eq!(beat.is_budget_wanted, is_wanted);
+        }
     }
 
     #[test]

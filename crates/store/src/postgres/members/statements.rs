@@ -6,29 +6,40 @@ macro_rules! now {
     };
 }
 
-/// Renews a member's row. Returns all rows as they were before.
+/// Renews a member's row. Returns all rows as they were before, and for how long other members were told
+/// to leave providers and models alone.
 pub(super) const BEAT: &str = concat!(
     "WITH beat AS (
     INSERT INTO unisono_members AS me (member, instance, name, version, address, token, agents,
-        draining, joined_unix_ms, beat_unix_ms)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, ",
+        draining, short, joined_unix_ms, beat_unix_ms)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $10, ",
     now!(),
     ", ",
     now!(),
     ") ON CONFLICT (member) DO UPDATE SET
         instance = excluded.instance, name = excluded.name, version = excluded.version,
         address = excluded.address, token = excluded.token, agents = excluded.agents,
+        short = excluded.short,
         draining = CASE WHEN me.instance = excluded.instance THEN me.draining
                         ELSE excluded.draining END,
         joined_unix_ms = CASE WHEN me.instance = excluded.instance THEN me.joined_unix_ms
                               ELSE excluded.joined_unix_ms END,
         beat_unix_ms = excluded.beat_unix_ms
+), held AS MATERIALIZED (
+    SELECT provider, model, until_unix_ms - ",
+    now!(),
+    " AS remaining FROM unisono_holds
+    WHERE member <> $1 AND until_unix_ms > ",
+    now!(),
+    " ORDER BY until_unix_ms DESC LIMIT 256
 )
 SELECT member, name, version, address, token, agents, joined_unix_ms, ",
     now!(),
     " - beat_unix_ms, draining, instance,
     (SELECT coalesce(sum(version), 0)::bigint FROM unisono_documents),
-    EXISTS (SELECT FROM unisono_sessions WHERE owner = $9) FROM unisono_members"
+    EXISTS (SELECT FROM unisono_sessions WHERE owner = $9), short,
+    (SELECT array_agg(provider) FROM held), (SELECT array_agg(model) FROM held),
+    (SELECT array_agg(remaining) FROM held) FROM unisono_members"
 );
 
 /// All members, and the number of sessions that each owns.
@@ -68,12 +79,54 @@ FROM taken WHERE known.session = taken.session
 RETURNING known.session, last_seq, epoch, payload_bytes, created_unix_ms, updated_unix_ms"
 );
 
-pub(super) const DOCUMENT: &str = "SELECT text FROM unisono_documents WHERE name = $1";
+pub(super) const DOCUMENT: &str = "SELECT text, version FROM unisono_documents WHERE name = $1";
 
+/// Replaces a document that is as it was read: of version $3, or not there where that is 0.
 pub(super) const PUT_DOCUMENT: &str = "\
 INSERT INTO unisono_documents AS known VALUES ($1, $2, 1)
 ON CONFLICT (name) DO UPDATE SET text = excluded.text, version = known.version + 1
-WHERE known.text <> excluded.text RETURNING version";
+WHERE known.version = $3 RETURNING version";
+
+/// The longer hold stays. Those that are over are forgotten; in the order of their keys, so that two
+/// members do not wait for each other.
+pub(super) const HOLD: &str = concat!(
+    "WITH past AS (
+    DELETE FROM unisono_holds AS known USING (
+        SELECT provider, model FROM unisono_holds WHERE until_unix_ms <= ",
+    now!(),
+    " AND (provider, model) NOT IN (SELECT * FROM unnest($2::text[], $3::text[]))
+        FOR UPDATE SKIP LOCKED
+    ) AS gone WHERE known.provider = gone.provider AND known.model = gone.model
+)
+INSERT INTO unisono_holds AS known (provider, model, member, until_unix_ms)
+SELECT provider, model, $1, ",
+    now!(),
+    " + wait FROM unnest($2::text[], $3::text[], $4::bigint[]) AS asked (provider, model, wait)
+ORDER BY provider, model
+ON CONFLICT (provider, model) DO UPDATE
+SET member = excluded.member, until_unix_ms = excluded.until_unix_ms
+WHERE known.until_unix_ms < excluded.until_unix_ms RETURNING provider"
+);
+
+/// Nothing is kept of a session that is not there.
+pub(super) const PUT_CALLBACK: &str = "\
+INSERT INTO unisono_callbacks (session, name, text)
+SELECT session, $2, $3 FROM unisono_sessions WHERE session = $1 AND NOT deleted
+ON CONFLICT (session, name) DO UPDATE SET text = excluded.text RETURNING name";
+
+/// Only if it is still that one.
+pub(super) const FORGET_CALLBACK: &str = "\
+DELETE FROM unisono_callbacks WHERE session = $1 AND name = $2 AND text = $3 RETURNING name";
+
+pub(super) const CALLBACKS: &str = "\
+SELECT session, text FROM unisono_callbacks WHERE session = ANY($1) ORDER BY session, name";
+
+/// Those of sessions that a member owns, or that nobody does: they are idle, and their last state may
+/// not have been told.
+pub(super) const OWN_CALLBACKS: &str = "\
+SELECT kept.session, kept.text FROM unisono_callbacks AS kept
+JOIN unisono_sessions AS known ON known.session = kept.session
+WHERE known.owner = $1 OR known.owner IS NULL ORDER BY kept.session, kept.name LIMIT 4096";
 
 pub(super) const OWNED: &str = "\
 SELECT session, last_seq, epoch, payload_bytes, created_unix_ms, updated_unix_ms
@@ -109,3 +162,42 @@ WITH owned AS (SELECT EXISTS (SELECT FROM unisono_sessions WHERE owner = $1) AS 
 )
 UPDATE unisono_members SET beat_unix_ms = 0
 FROM owned WHERE member = $1 AND instance = $2 AND owned.some RETURNING member";
+
+/// The session of a cause that is the first to name one, for a day; of two at the same time, one is.
+pub(super) const BEGIN_ONCE: &str = concat!(
+    "WITH past AS (
+    DELETE FROM unisono_begun WHERE cause IN (
+        SELECT cause FROM unisono_begun WHERE cause <> $1 AND unix_ms < ",
+    now!(),
+    " - 86400000 LIMIT 100 FOR UPDATE SKIP LOCKED)
+)
+INSERT INTO unisono_begun AS known (cause, session, unix_ms) VALUES ($1, $2, ",
+    now!(),
+    ") ON CONFLICT (cause) DO UPDATE SET session = CASE
+        WHEN known.unix_ms < excluded.unix_ms - 86400000 THEN excluded.session ELSE known.session END,
+    unix_ms = CASE
+        WHEN known.unix_ms < excluded.unix_ms - 86400000 THEN excluded.unix_ms ELSE known.unix_ms END
+RETURNING session"
+);
+
+pub(super) const BEGUN: &str = concat!(
+    "SELECT session FROM unisono_begun WHERE cause = $1 AND unix_ms >= ",
+    now!(),
+    " - 86400000"
+);
+
+/// Leaves all of a member's sessions to the others, and joins under another id ($3) in the same moment: a
+/// request to let it in again concerns the one or the other.
+pub(super) const HAND_OVER: &str = concat!(
+    "WITH old AS (
+    UPDATE unisono_members SET beat_unix_ms = 0 WHERE member = $1 AND instance = $2
+    RETURNING name, version, address, token, agents, draining, joined_unix_ms
+)
+INSERT INTO unisono_members (member, instance, name, version, address, token, agents, draining,
+    joined_unix_ms, beat_unix_ms)
+SELECT $3, $2, name, version, address, token, agents, draining, joined_unix_ms, ",
+    now!(),
+    " FROM old
+ON CONFLICT (member) DO UPDATE SET draining = excluded.draining, beat_unix_ms = excluded.beat_unix_ms
+RETURNING draining"
+);

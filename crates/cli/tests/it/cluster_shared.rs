@@ -1,0 +1,455 @@
+//! What several daemons on one database share: what providers told one of them, budget, settings, links,
+//! tasks of A2A and their callbacks.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use unisono_fake_provider::{
+    Act, Answer, FakeProvider, Gate, Recorded, Refusal, RetryAfter, Script, Usage, block_on,
+};
+use unisono_test_postgres::Server;
+
+use crate::a2a::{Client, says};
+use crate::a2a_callbacks::Receiving;
+use crate::cluster::{
+    PATIENCE, TOKEN, begin, daemon, ended, held_model, kill, machine, members, session,
+};
+use crate::http::{Daemon, Reply, head, send_to};
+
+/// A provider by that script, and the settings for it.
+fn provider(script: Script, more: &str) -> (FakeProvider, String) {
+    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let settings = format!(
+        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
+         queue_timeout = \"1ms\"\n[agent_defaults]\nretries = 0\n\
+         [models]\ndefault = \"openai/gpt-4o-mini\"\n{more}",
+        provider.url()
+    );
+    (provider, settings)
+}
+
+/// A turn of a new session, to its end.
+fn turn(daemon: &Daemon, session: &str) -> Value {
+    let task = json!({"task": "Well?", "lead": "facts", "agents": []});
+    let turns = format!("/v1/sessions/{session}/turns");
+    daemon.post(&turns, &task).expect(200).json()
+}
+
+/// Until a turn there fails for that reason; those before it are answered.
+fn until_refused(daemon: &Daemon, provider: &FakeProvider, why: &str) {
+    let (id, until) = (session(daemon, "A talk."), Instant::now() + PATIENCE);
+    loop {
+        let before = provider.request_count();
+        let turn = turn(daemon, &id);
+        if turn["state"] != "answered" {
+            let text = turn.to_string();
+            assert!(text.contains(why), "{text}");
+            assert_eq!(provider.request_count(), before, "nothing was sent");
+            return;
+        }
+        assert!(Instant::now() < until, "it is never told");
+    }
+}
+
+/// Refuses the first so many requests, and answers all others.
+fn refusing(first: usize, refusal: fn() -> Act) -> Script {
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    Script::by(move |_: &Recorded| {
+        match count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < first {
+            true => refusal(),
+            false => Answer::text("All is well.").into(),
+        }
+    })
+}
+
+#[test]
+fn a_provider_that_tells_one_daemon_to_wait_is_left_alone_by_all() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let limited = || {
+        let refusal = Refusal::RateLimited { seconds: None };
+        Act::refuse(refusal).retry_after(RetryAfter::Seconds(50))
+    };
+    let (provider, settings) = provider(refusing(1, limited), "");
+    let places = [0; 3].map(|_| machine(&server, TOKEN, &settings));
+    let daemons = places.each_ref().map(daemon);
+    members(&daemons[0], |all| all.len() == 3);
+    let told = turn(&daemons[0], &session(&daemons[0], "A talk."));
+    assert_ne!(told["state"], "answered", "{told}");
+    for daemon in &daemons {
+        until_refused(daemon, &provider, "asked to be left alone");
+    }
+    // One that is started now learns it as well.
+    let later = machine(&server, TOKEN, &settings);
+    let later = daemon(&later);
+    until_refused(&later, &provider, "asked to be left alone");
+    later.stop();
+    daemons.into_iter().for_each(Daemon::stop);
+}
+
+#[test]
+fn a_model_that_fails_at_one_daemon_is_left_alone_by_all() {
+    // As many as a model may fail in a row.
+    const FAILURES: usize = 5;
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let overloaded = || Act::refuse(Refusal::Overloaded);
+    let (provider, settings) = provider(refusing(FAILURES, overloaded), "");
+    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
+    let [one, other] = places.each_ref().map(daemon);
+    members(&one, |all| all.len() == 2);
+    for _ in 0..FAILURES {
+        let failed = turn(&one, &session(&one, "A talk."));
+        assert_ne!(failed["state"], "answered", "{failed}");
+    }
+    until_refused(&other, &provider, "failed too often");
+    one.stop();
+    other.stop();
+}
+
+#[test]
+fn budget_that_one_daemon_holds_and_does_not_use_is_had_by_another() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let used = Usage {
+        input: 1_000,
+        output: 7,
+        ..Usage::default()
+    };
+    let script = Script::always(Answer::text("All is well.").usage(used));
+    // A call reserves about 18,000 tokens, so that two of them are too much.
+    let (_provider, settings) = provider(script, "[budget.daemon]\nmax_tokens = 30_000\n");
+    let places = [0; 3].map(|_| machine(&server, TOKEN, &settings));
+    let daemons = places.each_ref().map(daemon);
+    members(&daemons[0], |all| all.len() == 3);
+    for daemon in daemons.iter().cycle().take(6) {
+        let turn = turn(daemon, &session(daemon, "A talk."));
+        assert_eq!(turn["state"], "answered", "{turn}");
+    }
+    daemons.into_iter().for_each(Daemon::stop);
+}
+
+/// The value of a setting there.
+fn setting(daemon: &Daemon, key: &str) -> Value {
+    let all = daemon.get("/v1/settings").expect(200).json();
+    let all = all.as_array().unwrap().clone();
+    let found = all.into_iter().find(|one| one["key"] == key);
+    found.map_or(Value::Null, |one| one["value"].clone())
+}
+
+#[test]
+fn settings_that_are_changed_at_the_same_time_are_all_kept() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let places = [0; 3].map(|_| machine(&server, TOKEN, ""));
+    let daemons = places.each_ref().map(daemon);
+    let keys = [
+        "compaction.trigger_tokens",
+        "compaction.deadline_seconds",
+        "compaction.summariser_retries",
+    ];
+    for round in 1..=8 {
+        std::thread::scope(|scope| {
+            for (daemon, key) in daemons.iter().zip(keys) {
+                let changes = json!({"changes": {key: 10 * round}});
+                let address = daemon.address.clone();
+                scope.spawn(move || ask(&address, "PATCH", "/v1/settings", &changes).expect(200));
+            }
+        });
+        for daemon in &daemons {
+            let until = Instant::now() + PATIENCE;
+            let wanted = (10 * round).to_string();
+            while keys.iter().any(|key| setting(daemon, key) != *wanted) {
+                let found = keys.map(|key| setting(daemon, key));
+                assert!(Instant::now() < until, "{found:?} in round {round}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+    daemons.into_iter().for_each(Daemon::stop);
+}
+
+/// Asks a daemon beside others: more than one at a time are asked.
+fn ask(address: &str, method: &str, path: &str, body: &Value) -> Reply {
+    let (token, body) = (format!("Bearer {TOKEN}"), body.to_string());
+    let headers = [
+        ("Host", address),
+        ("Authorization", &token),
+        ("Content-Type", "application/json"),
+        ("A2A-Version", "1.0"),
+    ];
+    send_to(
+        address,
+        &head(method, path, &headers, body.len()),
+        body.as_bytes(),
+    )
+}
+
+/// A browser that opens a page there.
+fn open(address: &str, path: &str) -> Reply {
+    send_to(address, &head("GET", path, &[("Host", address)], 0), b"")
+}
+
+#[test]
+fn a_link_that_is_opened_at_two_daemons_at_the_same_time_lets_one_browser_in() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let places = [0; 2].map(|_| machine(&server, TOKEN, ""));
+    let daemons = places.each_ref().map(daemon);
+    members(&daemons[0], |all| all.len() == 2);
+    for _ in 0..8 {
+        let link = daemons[0].request("POST", "/v1/login-links", None);
+        let link = link.expect(201).json();
+        let (_, code) = link["url"].as_str().unwrap().split_once("/login").unwrap();
+        let path = format!("/login{code}");
+        let statuses: Vec<u16> = std::thread::scope(|scope| {
+            let opened = daemons.iter().cycle().take(6).map(|daemon| {
+                let (address, path) = (daemon.address.clone(), path.clone());
+                scope.spawn(move || open(&address, &path).status)
+            });
+            let opened: Vec<_> = opened.collect();
+            opened.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        let entered = statuses.iter().filter(|status| **status == 303).count();
+        assert_eq!(entered, 1, "{statuses:?}");
+    }
+    daemons.into_iter().for_each(Daemon::stop);
+}
+
+#[test]
+fn a_daemon_that_is_let_in_again_while_it_drains_keeps_its_turns() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let gate = Gate::new();
+    let (provider, settings) = held_model(&gate);
+    let settings = format!("{settings}[server]\ndrain_seconds = 600\n");
+    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
+    let [one, other] = places.each_ref().map(daemon);
+    let id = session(&one, "A talk.");
+    let turn = begin(&one, &id);
+    block_on(provider.wait_for(1));
+    let all = members(&other, |all| all.len() == 2);
+    let member = all.iter().find(|one| one["self"] == false).unwrap()["member"].clone();
+    let path = format!("/v1/cluster/{}", member.as_str().unwrap());
+    for _ in 0..3 {
+        other.post(&path, &json!({"drain": true})).expect(200);
+        // It knows: it takes nothing new, and waits for the turn.
+        let draining = "\nunisono_cluster_draining 1\n";
+        let until = Instant::now() + PATIENCE;
+        while !one.get("/metrics").expect(200).text().contains(draining) {
+            assert!(Instant::now() < until, "it does not drain");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        other.post(&path, &json!({"drain": false})).expect(200);
+        let until = Instant::now() + PATIENCE;
+        while one.get("/metrics").expect(200).text().contains(draining) {
+            assert!(Instant::now() < until, "it is not let in");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    let new = session(&one, "A new talk.");
+    gate.open();
+    assert_eq!(ended(&other, &turn)["answer"], "All is well.");
+    assert_eq!(provider.request_count(), 1, "it went on where it was");
+    let all = members(&one, |all| all.len() == 2);
+    let own = all.iter().find(|one| one["self"] == true).unwrap();
+    let seen = (&own["sessions"], &own["state"], &own["member"]);
+    assert_eq!(seen, (&json!(2), &json!("alive"), &member));
+    one.get(&format!("/v1/sessions/{new}")).expect(200);
+    // Drained to the end, it hands over, and is let in as another member.
+    other.post(&path, &json!({"drain": true})).expect(200);
+    let drained = members(&other, |all| {
+        all.len() == 2
+            && all
+                .iter()
+                .any(|one| one["state"] == "draining" && one["member"] != member)
+    });
+    let own = drained.iter().find(|one| one["self"] == false).unwrap();
+    let path = format!("/v1/cluster/{}", own["member"].as_str().unwrap());
+    other.post(&path, &json!({"drain": false})).expect(200);
+    members(&one, |all| all.iter().all(|one| one["state"] == "alive"));
+    one.stop();
+    other.stop();
+}
+
+#[test]
+fn a_first_message_of_a2a_is_one_task_whichever_daemon_gets_it_again() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let (provider, settings) =
+        provider(Script::always(Answer::text("Yes.")), "[turn]\nagents = []\n");
+    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
+    let daemons = places.each_ref().map(daemon);
+    members(&daemons[0], |all| all.len() == 2);
+    let how = json!({"returnImmediately": true});
+    for round in 0..6 {
+        let sent = json!({"message": says(&format!("m{round}"), "Well?"), "configuration": how});
+        let tasks: Vec<Value> = std::thread::scope(|scope| {
+            let asked = daemons.iter().cycle().take(4).map(|daemon| {
+                let (address, sent) = (daemon.address.clone(), &sent);
+                scope.spawn(move || {
+                    let call =
+                        json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": sent});
+                    let until = Instant::now() + PATIENCE;
+                    loop {
+                        let reply = ask(&address, "POST", "/a2a", &call);
+                        let status = reply.status;
+                        let answer = reply.json();
+                        if status == 200 && answer.get("error").is_none() {
+                            return answer["result"]["task"]["id"].clone();
+                        }
+                        // Another daemon begins it just now.
+                        assert_eq!(status, 503, "{answer}");
+                        assert!(Instant::now() < until, "{answer}");
+                        std::thread::sleep(Duration::from_millis(20));
+                    }
+                })
+            });
+            let asked: Vec<_> = asked.collect();
+            asked.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        assert!(tasks.iter().all(|task| *task == tasks[0]), "{tasks:?}");
+        // Later, at each of them.
+        for daemon in &daemons {
+            let again = Client::of(daemon).rpc("SendMessage", &sent);
+            assert_eq!(again["task"]["id"], tasks[0]);
+        }
+    }
+    let listed = daemons[1].get("/v1/sessions?limit=50").expect(200).json();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 6, "{listed}");
+    block_on(provider.wait_for(6));
+    daemons.into_iter().for_each(Daemon::stop);
+}
+
+#[test]
+fn callbacks_of_a_daemon_that_dies_are_told_by_who_takes_over() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let gate = Gate::new();
+    let acts = [
+        Act::from(Answer::text("Lost.")).hold(&gate),
+        Act::answer(Answer::text("The answer.")),
+    ];
+    let more = "[turn]\nagents = []\n[server]\ncallback_hosts = [\"127.0.0.1\"]\n";
+    let (provider, settings) = provider(Script::sequence(acts), more);
+    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
+    let [one, other] = places.each_ref().map(daemon);
+    members(&one, |all| all.len() == 2);
+    let receiving = Receiving::start(&[]);
+    let sent = json!({"message": says("m1", "When?"), "configuration": {
+        "returnImmediately": true,
+        "taskPushNotificationConfig": {"url": receiving.url, "token": "mine"}}});
+    let task = Client::of(&one).rpc("SendMessage", &sent)["task"].clone();
+    block_on(provider.wait_for(1));
+    receiving.next();
+    kill(one);
+    loop {
+        let told = receiving.next();
+        if told.state() == "TASK_STATE_COMPLETED" {
+            assert_eq!(told.task()["id"], task["id"]);
+            assert_eq!(told.header("x-a2a-notification-token"), Some("mine"));
+            break;
+        }
+    }
+    gate.open();
+    // What is over is forgotten.
+    let of_task = json!({"taskId": task["id"]});
+    let until = Instant::now() + PATIENCE;
+    let team = Client::of(&other);
+    while team.rpc("ListTaskPushNotificationConfigs", &of_task)["configs"].is_array() {
+        assert!(Instant::now() < until);
+    }
+    other.stop();
+}
+
+/// Takes encrypted connections in front of a daemon, as a proxy does, with a certificate of an authority
+/// that no machine knows.
+fn encrypt(listener: std::net::TcpListener, daemon: &Daemon) {
+    use rustls::pki_types::PrivatePkcs8KeyDer;
+
+    let certificate = include_bytes!("../../../model/tests/client/loopback/leaf.der").to_vec();
+    let key = include_bytes!("../../../model/tests/client/loopback/key.der").to_vec();
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![certificate.into()],
+            PrivatePkcs8KeyDer::from(key).into(),
+        )
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+    let address = daemon.address.clone();
+    std::thread::spawn(move || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().build().unwrap().block_on(async {
+            listener.set_nonblocking(true).unwrap();
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            while let Ok((client, _)) = listener.accept().await {
+                let (acceptor, address) = (acceptor.clone(), address.clone());
+                tokio::spawn(async move {
+                    // A client that trusts nobody breaks off.
+                    if let Ok(mut client) = acceptor.accept(client).await {
+                        let mut daemon = tokio::net::TcpStream::connect(address).await.unwrap();
+                        let _ = tokio::io::copy_bidirectional(&mut client, &mut daemon).await;
+                    }
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn daemons_reach_each_other_by_tls_with_an_authority_of_their_own() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let places = [
+        machine(&server, TOKEN, &format!("address = {url:?}\n")),
+        machine(&server, TOKEN, ""),
+        machine(&server, TOKEN, ""),
+    ];
+    let owner = daemon(&places[0]);
+    encrypt(listener, &owner);
+    let with_file = |place: &crate::support::Place, file: &str| {
+        let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
+        command.env("SSL_CERT_FILE", file);
+        Daemon::of(place, command)
+    };
+    let authority = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../model/tests/client/loopback/authority.pem"
+    );
+    let trusting = with_file(&places[1], authority);
+    let other = daemon(&places[2]);
+    members(&owner, |all| all.len() == 3);
+    let id = session(&owner, "The migration is on Friday.");
+    let task = json!({"task": "When is it?", "lead": "facts", "agents": []});
+    let turns = format!("/v1/sessions/{id}/turns");
+    let turn = trusting.post(&turns, &task).expect(200).json();
+    assert!(
+        turn["answer"].as_str().unwrap().contains("Friday"),
+        "{turn}"
+    );
+    // One that does not know the authority sends nothing there, and says why.
+    let problem = other.post(&turns, &task).expect(503);
+    let problem = problem.problem("unavailable");
+    assert!(
+        problem.contains(&url) && problem.contains("certificate"),
+        "{problem}"
+    );
+    for daemon in [owner, trusting, other] {
+        daemon.stop();
+    }
+}

@@ -1,0 +1,84 @@
+//! Connections to other daemons, with TLS where an address asks for it.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::uri::Scheme;
+use axum::response::Response;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use rustls::ClientConfig;
+use rustls::crypto::ring;
+use rustls_platform_verifier::BuilderVerifierExt as _;
+
+/// How long another daemon may take to accept a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+/// A connection on which nothing comes is looked at this often, and given up after so many looks.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+const KEEPALIVE_RETRIES: u32 = 3;
+
+/// Why a request did not reach another daemon.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error(transparent)]
+    Sent(#[from] hyper_util::client::legacy::Error),
+    #[error(
+        "TLS cannot be used: {0}; install the system's CA certificates (package ca-certificates), or \
+         name a file in SSL_CERT_FILE"
+    )]
+    Tls(String),
+}
+
+/// Sends a request to the daemon of its address. Certificates are checked as this machine checks them,
+/// with the file of SSL_CERT_FILE where that is set.
+pub(super) async fn send(request: Request) -> Result<Response, Error> {
+    let answer = match request.uri().scheme() == Some(&Scheme::HTTPS) {
+        false => plain().request(request).await?,
+        true => {
+            let encrypted = encrypted().as_ref();
+            let encrypted = encrypted.map_err(|error| Error::Tls(error.to_string()))?;
+            encrypted.request(request).await?
+        }
+    };
+    Ok(answer.map(Body::new))
+}
+
+fn plain() -> &'static Client<HttpConnector, Body> {
+    static PLAIN: OnceLock<Client<HttpConnector, Body>> = OnceLock::new();
+    PLAIN.get_or_init(|| Client::builder(TokioExecutor::new()).build(connector()))
+}
+
+/// The client of encrypted connections; or why there is none.
+type Encrypted = Result<Client<HttpsConnector<HttpConnector>, Body>, rustls::Error>;
+
+fn encrypted() -> &'static Encrypted {
+    static ENCRYPTED: OnceLock<Encrypted> = OnceLock::new();
+    ENCRYPTED.get_or_init(|| {
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let builder = builder.with_safe_default_protocol_versions()?;
+        let config = builder.with_platform_verifier()?.with_no_client_auth();
+        let mut connector = connector();
+        connector.enforce_http(false);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(config)
+            .https_only()
+            .enable_http1()
+            .wrap_connector(connector);
+        Ok(Client::builder(TokioExecutor::new()).build(connector))
+    })
+}
+
+fn connector() -> HttpConnector {
+    let mut connector = HttpConnector::new();
+    connector.set_connect_timeout(Some(CONNECT_WITHIN));
+    connector.set_nodelay(true);
+    // A machine that is gone says nothing.
+    connector.set_keepalive(Some(KEEPALIVE));
+    connector.set_keepalive_interval(Some(KEEPALIVE));
+    connector.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+    connector
+}

@@ -1,0 +1,87 @@
+//! How a program joins the others, and how it leaves its sessions to them.
+
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::id_file::write_id;
+use super::statements::{DRAIN, HAND_OVER};
+use super::{Membership, lock};
+use crate::engine::{Announcement, Member};
+use crate::error::{Error, Result};
+
+impl Membership {
+    pub(super) async fn announced(&self, announcement: Announcement) -> Result<()> {
+        self.check_token(&announcement, |_| true).await?;
+        if lock(&self.announced).agents != announcement.agents {
+            // Its agents are others now: it may work on what it left to others.
+            lock(&self.mine).declined.clear();
+        }
+        *lock(&self.announced) = announcement.clone();
+        self.beat().await?;
+        // Two that begin at the same time see each other now: the one that joined later gives way.
+        let joined = |member: &Member| (member.joined_unix_ms, member.id);
+        let all = self.all().await?;
+        let own = all.iter().find(|(member, _)| member.is_self);
+        let Some(own) = own.map(|(member, _)| joined(member)) else {
+            return Ok(());
+        };
+        let refused = self.check_token(&announcement, |other| joined(other) < own);
+        if let Err(error) = refused.await {
+            *lock(&self.announced) = Announcement::default();
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Refuses to announce a token that is another one than that of such a live member.
+    async fn check_token(
+        &self,
+        announcement: &Announcement,
+        counts: impl Fn(&Member) -> bool,
+    ) -> Result<()> {
+        for (member, _) in self.all().await? {
+            let token = &member.announced.token;
+            let is_other = member.is_alive && !member.is_self && token.is_some();
+            if is_other && *token != announcement.token && counts(&member) {
+                return Err(Error::Database {
+                    reason: format!(
+                        "{} uses it with another token: programs on one database pass requests on \
+                         to each other, so all of them need the same `server.token_file`; another \
+                         group needs a database or a schema of its own",
+                        member.name
+                    ),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn drained(&self, member: Uuid, drains: bool) -> Result<bool> {
+        let parameters: [&(dyn ToSql + Sync); 3] = [&member, &drains, &self.lease_ms()];
+        let found = self.link.read(DRAIN, &parameters).await?;
+        self.at_once.notify_one();
+        Ok(!found.is_empty())
+    }
+
+    pub(super) async fn handed_over(&self) -> Result<()> {
+        let new = Uuid::now_v7();
+        if let Some(directory) = &self.directory {
+            write_id(directory, new)?;
+        }
+        let old = {
+            let mut mine = lock(&self.mine);
+            mine.sessions.clear();
+            mine.is_draining = true;
+            std::mem::replace(&mut mine.id, new)
+        };
+        // Its first beat under the new id.
+        self.beats.send_modify(|beat| beat.count = 0);
+        let parameters: [&(dyn ToSql + Sync); 3] = [&old, &self.instance, &new];
+        let joined = self.link.read(HAND_OVER, &parameters).await?;
+        // Where it was let in again meanwhile, its old row said so last.
+        if let Some(joined) = joined.first() {
+            lock(&self.mine).is_draining = joined.get(0);
+        }
+        self.beat().await
+    }
+}

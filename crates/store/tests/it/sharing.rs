@@ -1,0 +1,233 @@
+//! What several programs on one database share besides sessions: documents, holds, callbacks, budget.
+
+use std::time::Duration;
+
+use unisono_store::postgres::Postgres;
+use unisono_store::{Announcement, Cluster, Deletion, Engine, Error, Hold, SessionId};
+
+use crate::members::{LATE, append, beat, cluster, member, own_id};
+use crate::postgres::store;
+
+const A: SessionId = SessionId::from_u128(0xA);
+
+/// Two programs in a new schema; none where PostgreSQL is not installed.
+async fn two(schema: &str) -> Option<[Postgres; 2]> {
+    store(schema).await?.close().await.unwrap();
+    Some([member(schema, LATE).await, member(schema, LATE).await])
+}
+
+async fn close(engines: [Postgres; 2]) {
+    for engine in engines {
+        engine.close().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_is_replaced_only_as_it_was_read() {
+    let Some(engines) = two("documents").await else {
+        return;
+    };
+    let [one, other] = engines.each_ref().map(cluster);
+    assert_eq!(one.document("d").await.unwrap(), None);
+    let put = async |by: &dyn Cluster, text: &str, before| {
+        by.put_document("d", text.to_owned(), before).await.unwrap()
+    };
+    let (by_one, by_other) = tokio::join!(put(one, "of one", 0), put(other, "of other", 0));
+    assert!(by_one != by_other, "one of both was there first");
+    let read = other.document("d").await.unwrap().unwrap();
+    assert_eq!(read.version, 1);
+    assert_eq!(read.text == "of one", by_one);
+    assert!(!put(one, "late", 0).await && !put(one, "early", 2).await);
+    assert!(put(one, "next", 1).await && !put(other, "next", 1).await);
+    let read = other.document("d").await.unwrap().unwrap();
+    assert_eq!((read.text.as_str(), read.version), ("next", 2));
+    // Many at once: each one's addition is there.
+    let add = async |by: &dyn Cluster, word: String| {
+        loop {
+            let read = by.document("d").await.unwrap().unwrap();
+            let text = format!("{} {word}", read.text);
+            if by.put_document("d", text, read.version).await.unwrap() {
+                return;
+            }
+        }
+    };
+    let adding = (0..10).map(|n| async move {
+        tokio::join!(add(one, format!("a{n}")), add(other, format!("b{n}")));
+    });
+    for adding in adding {
+        adding.await;
+    }
+    let text = one.document("d").await.unwrap().unwrap().text;
+    assert_eq!(text.split(' ').count(), 21, "{text}");
+    close(engines).await;
+}
+
+fn hold(model: Option<&str>, seconds: u64) -> Hold {
+    Hold {
+        provider: "openai".to_owned(),
+        model: model.map(str::to_owned),
+        wait: Duration::from_secs(seconds),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_program_is_told_to_leave_alone_the_others_learn_at_their_beats() {
+    let Some(engines) = two("holds").await else {
+        return;
+    };
+    let [one, other] = engines.each_ref().map(cluster);
+    let both = vec![hold(None, 500), hold(Some("m"), 300), hold(None, 100)];
+    one.hold(both).await.unwrap();
+    let learnt = |provider: u64, model: u64| {
+        move |beat: &unisono_store::Beat| {
+            let wait = |model: Option<&str>| {
+                let mut all = beat.holds.iter();
+                let found = all.find(|hold| hold.model.as_deref() == model);
+                found.map_or(0, |hold| hold.wait.as_secs())
+            };
+            let near = |wait: u64, said: u64| wait <= said && wait + 100 > said;
+            beat.holds.len() == 2 && near(wait(None), provider) && near(wait(Some("m")), model)
+        }
+    };
+    beat(&engines[1], learnt(500, 300)).await;
+    // The longer one stays, whoever says it.
+    other.hold(vec![hold(None, 50)]).await.unwrap();
+    one.hold(vec![hold(Some("m"), 900)]).await.unwrap();
+    beat(&engines[1], learnt(500, 900)).await;
+    // Its own it knows, and that of the others it learns.
+    let own = one.beats().borrow().holds.clone();
+    assert_eq!(own, []);
+    other.hold(vec![hold(None, 900)]).await.unwrap();
+    beat(&engines[0], |beat| beat.holds.len() == 1).await;
+    // Over at once: it is nobody's.
+    one.hold(vec![hold(Some("past"), 0)]).await.unwrap();
+    beat(&engines[1], |beat| beat.holds.len() == 1).await;
+    one.hold(Vec::new()).await.unwrap();
+    close(engines).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_is_short_of_budget_is_heard_by_the_others() {
+    let Some(engines) = two("short").await else {
+        return;
+    };
+    let [one, _] = engines.each_ref().map(cluster);
+    one.want_budget(true);
+    beat(&engines[1], |beat| beat.is_budget_wanted).await;
+    assert!(!one.beats().borrow().is_budget_wanted);
+    one.want_budget(false);
+    beat(&engines[1], |beat| !beat.is_budget_wanted).await;
+    close(engines).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callbacks_stay_with_their_session_whoever_works_on_it() {
+    let Some(engines) = two("callbacks").await else {
+        return;
+    };
+    let [one, other] = engines.each_ref().map(cluster);
+    let put = async |name: &str, text: &str| {
+        let kept = one.put_callback(A, name.to_owned(), text.to_owned());
+        kept.await.unwrap();
+    };
+    put("x", "of no session").await;
+    assert_eq!(other.callbacks(Some(vec![A])).await.unwrap(), []);
+    let claim = engines[0].claim(A).await.unwrap();
+    engines[0].append(append(claim.epoch, 0)).await.unwrap();
+    put("a", "1").await;
+    put("b", "2").await;
+    put("a", "3").await;
+    let all = [(A, "3".to_owned()), (A, "2".to_owned())];
+    assert_eq!(other.callbacks(Some(vec![A])).await.unwrap(), all);
+    assert_eq!(one.callbacks(None).await.unwrap(), all);
+    assert_eq!(other.callbacks(None).await.unwrap(), []);
+    let forget = async |name: &str, text: &str| {
+        let forgotten = other.forget_callback(A, name.to_owned(), text.to_owned());
+        forgotten.await.unwrap();
+    };
+    forget("a", "1").await;
+    forget("b", "2").await;
+    assert_eq!(one.callbacks(None).await.unwrap(), all[..1]);
+    // An idle session is nobody's: whoever starts looks after its callbacks.
+    let known = engines[0].session(A).await.unwrap().unwrap();
+    one.release(vec![known]).await.unwrap();
+    assert_eq!(other.callbacks(None).await.unwrap(), all[..1]);
+    let deletion = Deletion {
+        session: A,
+        expected_seq: None,
+        deleted_usage: None,
+    };
+    assert!(engines[1].delete_session(deletion).await.unwrap());
+    assert_eq!(other.callbacks(Some(vec![A])).await.unwrap(), []);
+    close(engines).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_cause_begins_one_session() {
+    let Some(engines) = two("begun").await else {
+        return;
+    };
+    let [one, other] = engines.each_ref().map(cluster);
+    for cause in 0..20 {
+        assert_eq!(one.begun(cause, None).await.unwrap(), None);
+        let [a, b] = [0xA, 0xB].map(SessionId::from_u128);
+        let (by_one, by_other) =
+            tokio::join!(one.begun(cause, Some(a)), other.begun(cause, Some(b)));
+        let first = by_one.unwrap();
+        assert_eq!(first, by_other.unwrap());
+        assert!(first == Some(a) || first == Some(b));
+        assert_eq!(other.begun(cause, None).await.unwrap(), first);
+    }
+    close(engines).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_is_let_in_again_while_it_hands_over_is_let_in() {
+    let Some(engines) = two("let_in").await else {
+        return;
+    };
+    let [one, other] = engines.each_ref().map(cluster);
+    let id: uuid::Uuid = own_id(&engines[0]).await.parse().unwrap();
+    assert!(other.drain(id, true).await.unwrap());
+    beat(&engines[0], |beat| beat.is_draining).await;
+    // It does not know yet.
+    assert!(other.drain(id, false).await.unwrap());
+    one.hand_over().await.unwrap();
+    engines[0].claim(A).await.unwrap();
+    beat(&engines[0], |beat| !beat.is_draining && beat.alive == 2).await;
+    assert!(
+        !other.drain(id, true).await.unwrap(),
+        "it is another one now"
+    );
+    close(engines).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_groups_that_begin_at_the_same_time_one_gives_way() {
+    for round in 0..5 {
+        let Some(engines) = two(&format!("groups_{round}")).await else {
+            return;
+        };
+        let [one, other] = engines.each_ref().map(cluster);
+        let announcement = |token: u8| Announcement {
+            address: Some("http://127.0.0.1:1".to_owned()),
+            token: Some(vec![token]),
+            ..Announcement::default()
+        };
+        let both = tokio::join!(
+            one.announce(announcement(1)),
+            other.announce(announcement(2))
+        );
+        let refused = match both {
+            (Err(refused), Ok(())) | (Ok(()), Err(refused)) => refused,
+            both => panic!("{both:?}"),
+        };
+        assert!(matches!(refused, Error::Database { .. }));
+        let text = refused.to_string();
+        assert!(
+            text.contains("another token") && text.contains("schema of its own"),
+            "{text}"
+        );
+        close(engines).await;
+    }
+}
