@@ -19,7 +19,7 @@ use unisono_model::prompt::Prefix;
 use unisono_session::agent::Kind;
 use unisono_session::assignment::RunAssignment;
 use unisono_session::machine::AttemptEnd;
-use unisono_session::run::Cause;
+use unisono_session::run::{Cause, Pace};
 
 use crate::agent::a2a::A2aAgent;
 use crate::agent::acp::AcpAgent;
@@ -28,6 +28,7 @@ use crate::agent::http::HttpAgent;
 use crate::agent::llm::LlmAgent;
 use crate::agent::pipeline::PipelineAgent;
 use crate::agent::{Answer, AnyAgent, Ctx, Failure, Task, Waiting};
+use crate::clock;
 use crate::concurrency::RunPermits;
 use crate::limit::Limit;
 use crate::pool::{self, Place};
@@ -120,6 +121,7 @@ async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
     if cancelled.run_until_cancelled(entered).await.is_none() {
         return ended(Err(Failure::new(Cause::Timeout, "cancelled")));
     }
+    let began = clock::now();
     let (time, watchdog) = (Limit::new(), Watchdog::new());
     let ctx = Ctx::new(
         attempt.assignment,
@@ -158,10 +160,17 @@ async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
     drop((permits.yield_permits(), attempt.own.yield_permits()));
     // An agent says what its replies used.
     let besides = known.besides();
-    ended(result.map(|answer| Answer {
+    let mut end = ended(result.map(|answer| Answer {
         usage: answer.usage + besides,
         ..answer
-    }))
+    }));
+    if let AttemptEnd::Finished { pace, .. } = &mut end {
+        *pace = Pace {
+            began: Some(began),
+            first_token: known.first_token(),
+        };
+    }
+    end
 }
 
 /// Done when an agent makes no progress. A program and a server say nothing while they work: only
@@ -202,6 +211,7 @@ fn ended(result: Result<Answer, Failure>) -> AttemptEnd {
             calls,
             partial,
             usage,
+            pace: Pace::default(),
         },
         Err(Failure {
             cause,

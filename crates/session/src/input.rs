@@ -20,7 +20,7 @@ use crate::event::{
     Calibration, DelegationLimits, HookPlace, HookReply, ImportNotes, RequestKey, Work,
 };
 use crate::run::calls::{CallPlace, Decision, Output};
-use crate::run::{Cause, Spent, Step, ToolCall, Usage};
+use crate::run::{Cause, Pace, Spent, Step, ToolCall, Usage};
 use crate::state::{CallCap, Settings};
 use crate::tool::Rules;
 
@@ -436,6 +436,8 @@ pub enum AttemptEnd {
         partial: Option<Arc<str>>,
         /// What it used.
         usage: Usage,
+        /// When it began to work and to speak.
+        pace: Pace,
     },
     /// Without one.
     Failed {

@@ -234,6 +234,8 @@ pub enum Ending {
         usage: Usage,
         /// How long it took, all attempts.
         duration_ms: u64,
+        /// When the attempt that brought it began to work and to speak.
+        pace: Pace,
     },
     /// Without one.
     Failed {
@@ -246,6 +248,17 @@ pub enum Ending {
     },
     /// Its turn, or the run that gave it its task, ended before it did.
     Cancelled,
+}
+
+/// When an attempt got its place and began to work, and when its model began to speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// When its agent began: until then it waited for a place among the active runs. None: it was
+    /// not recorded.
+    pub began: Option<Timestamp>,
+    /// When the first piece of text of its first reply came. None: its model does not stream, or
+    /// said nothing.
+    pub first_token: Option<Timestamp>,
 }
 
 /// A run and what is known of it.

@@ -2,6 +2,8 @@
 //! events, for people who look back. A live session keeps only what is open.
 
 mod answered;
+mod happened;
+mod timeline;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +18,8 @@ use crate::event::{AcceptedTurn, DelegatedCall, Event, Fact, Late, OpenedRun, Ou
 use crate::run::{Ending, Step, Usage};
 
 pub use answered::AnsweredCalls;
+pub use happened::Happened;
+pub use timeline::{RunTimes, Stretch, StretchKind, run_times};
 
 /// When something was recorded, and as which event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +138,8 @@ pub struct RunTrace {
     pub steps: Vec<(Moment, Arc<Step>)>,
     /// Its later attempts: which, and why the one before failed.
     pub retries: Vec<(Moment, u32, Arc<str>)>,
+    /// What happened beside its steps, oldest first.
+    pub happened: Vec<(Moment, Happened)>,
     /// How it ended.
     pub ended: Option<(Moment, Arc<Ending>)>,
     /// What came of it after it was cancelled.
@@ -271,6 +277,11 @@ impl Trace {
         {
             run.steps.push((now, Arc::new(Step::Tools(results))));
         }
+        for (run, what) in Happened::all(&event.fact) {
+            if let Some(run) = self.runs.get_mut(&run) {
+                run.happened.push((now, what));
+            }
+        }
         match &event.fact {
             Fact::Defined { definition } => {
                 let digest = definition.digest();
@@ -344,6 +355,7 @@ impl Trace {
                     stage: self.stage(run),
                     steps: Vec::new(),
                     retries: Vec::new(),
+                    happened: Vec::new(),
                     ended: None,
                     late: Vec::new(),
                     waits_for: 0,

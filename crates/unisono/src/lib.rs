@@ -55,6 +55,7 @@ mod starts;
 pub mod tasks;
 #[cfg(feature = "log")]
 pub mod telemetry;
+mod timeline;
 pub mod turn_view;
 pub mod vacuum;
 pub mod values;

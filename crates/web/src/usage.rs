@@ -26,7 +26,7 @@ pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Query(of): Query<UsageQuery>,
 ) -> Result<Response, Trouble> {
-    let used = service.usage(of.session.as_deref()).await?;
+    let used = service.usage(&of).await?;
     let by_session = match of.session {
         None => Some(service.session_usage(&first()).await?),
         Some(_) => None,

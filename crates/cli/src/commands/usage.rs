@@ -1,6 +1,6 @@
 //! `unisono usage`: what model calls used, by agent and model.
 
-use unisono_api::usage::{Amounts, Row, Usage};
+use unisono_api::usage::{Amounts, Row, Usage, UsageBy, UsageGroup, UsageQuery};
 
 use crate::app::App;
 use crate::problem::Result;
@@ -13,8 +13,11 @@ Tokens in include those read from the provider's prompt cache (CACHED) and writt
 row and the total go by their sums; of one run, `unisono runs show` says it.
 `?` is an unknown cost, which is not free. (summaries) are what was asked of the writers of
 summaries, taken or not; JOBS are those that were taken. Earlier versions kept only their cost.
+With --by, the sums of days, agents, models or sessions; what deleted sessions used is in the total
+alone where that is by day or by session.
 JSON: {rows: [{agent (null: summaries), model, jobs, input_tokens, output_tokens,
-cache_expected_tokens, cache_read_tokens, cache_write_tokens, cache_missed, cost_usd}], total,
+cache_expected_tokens, cache_read_tokens, cache_write_tokens, cache_missed, cost_usd}], groups
+(absent without --by) [{key, title (of a session), jobs, uncached_tokens, input_tokens, ...}], total,
 deleted (absent: none, or one session was asked for) {sessions, jobs, input_tokens, ...}: what of
 it sessions used that were deleted, budgets (absent: none is set) [{level, resource, cap, spent,
 reserved, left}]: those of [budget.daemon], in dollars, tokens or seconds}.";
@@ -24,6 +27,18 @@ reserved, left}]: those of [budget.daemon], in dollars, tokens or seconds}.";
 pub(crate) struct Args {
     /// Only this session
     session: Option<String>,
+
+    /// Group it: by day, agent, model or session
+    #[arg(long, value_name = "GROUP", value_parser = ["day", "agent", "model", "session"])]
+    by: Option<String>,
+
+    /// From this day on, in UTC
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    from: Option<String>,
+
+    /// Up to this day, in UTC
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    to: Option<String>,
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
@@ -33,7 +48,14 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         Some(name) => Some(find_session(&*service, name).await?.session),
         None => None,
     };
-    let used = service.usage(session.as_deref()).await?;
+    let by = |name: &str| UsageBy::ALL.into_iter().find(|by| by.name() == name);
+    let query = UsageQuery {
+        session,
+        by: args.by.as_deref().and_then(by),
+        from: args.from,
+        to: args.to,
+    };
+    let used = service.usage(&query).await?;
     service.close().await;
     if app.out.json {
         app.out.json(&used);
@@ -42,7 +64,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if used.rows.is_empty() {
         app.out.say("no model was asked yet");
     } else {
-        app.out.data(table(&used));
+        match query.by {
+            Some(by) => app.out.data(grouped(by, &used)),
+            None => app.out.data(table(&used)),
+        }
     }
     let budgets = used.budgets.iter();
     budgets.for_each(|budget| app.out.data(show::budget_line(budget)));
@@ -60,6 +85,29 @@ fn table(used: &Usage) -> String {
         "AGENT", "MODEL", "JOBS", "IN", "OUT", "EXPECTED", "CACHED", "WRITTEN", "COST",
     ];
     show::table(&header, &[2, 3, 4, 5, 6, 7, 8], rows)
+}
+
+/// The groups, each with its jobs; what is of deleted sessions is in the sum alone.
+fn grouped(by: UsageBy, used: &Usage) -> String {
+    let name = |group: &UsageGroup| {
+        let key = group.key.as_deref().unwrap_or("(summaries)");
+        let title = group.title.as_deref();
+        title.map_or_else(|| key.to_owned(), |title| format!("{key} {title}"))
+    };
+    let rows = used.groups.iter().map(|group| {
+        let mut row = vec![name(group), show::number(group.jobs)];
+        row.extend(cells(&group.amounts));
+        row
+    });
+    let mut rows: Vec<Vec<String>> = rows.collect();
+    let mut all = vec!["all".to_owned(), String::new()];
+    all.extend(cells(&used.total));
+    rows.push(all);
+    let by = by.name().to_uppercase();
+    let header = [
+        &*by, "JOBS", "IN", "OUT", "EXPECTED", "CACHED", "WRITTEN", "COST",
+    ];
+    show::table(&header, &[1, 2, 3, 4, 5, 6, 7], rows)
 }
 
 fn row(of: &Row) -> Vec<String> {

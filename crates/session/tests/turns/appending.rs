@@ -239,6 +239,7 @@ fn what_a_run_ended_with_has_what_its_provider_reported() {
             output: Tokens(output),
             ..Usage::default()
         },
+        pace: unisono_session::run::Pace::default(),
     };
     let briefs = shell.dispatched();
     shell.end(&briefs[0], end(100, 10));

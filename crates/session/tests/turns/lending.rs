@@ -70,6 +70,7 @@ fn left(text: &str) -> Shell {
         ],
         partial: None,
         usage: Usage::default(),
+        pace: unisono_session::run::Pace::default(),
     };
     shell.end(&lead, end);
     shell
@@ -120,6 +121,7 @@ fn a_run_keeps_no_calls_that_nobody_lent() {
         calls: vec![call("a", "weather")],
         partial: None,
         usage: Usage::default(),
+        pace: unisono_session::run::Pace::default(),
     };
     shell.end(&lead, end);
     let ended = shell.facts("run_ended");

@@ -12,7 +12,7 @@ use unisono_session::event::{
     Writing,
 };
 use unisono_session::run::calls::{Approval, CallPlace, Decision, Output, PlannedCall};
-use unisono_session::run::{Cause, Ending, Spent, Step};
+use unisono_session::run::{Cause, Ending, Pace, Spent, Step};
 use unisono_session::tool::{ApprovalRule, Contract, HookEvent, HookRule, Rules, Unanswered};
 use unisono_session::usage::{Asker, Deleted, Ledger, Used};
 
@@ -136,8 +136,9 @@ layout! {
     }
     struct Spent { usage; fallback }
     enum Late { 0 Reply(reply), 1 Answer { text, partial, usage }, 2 Spent(spent) }
+    struct Pace { ; began, first_token }
     enum Ending {
-        0 Finished { text, partial, usage, duration_ms; calls },
+        0 Finished { text, partial, usage, duration_ms; calls, pace },
         1 Failed { cause, reason, duration_ms },
         2 Cancelled,
     }

@@ -3,6 +3,7 @@
 
 mod foreseen;
 mod next_turn;
+mod turn;
 
 use std::collections::BTreeSet;
 
@@ -26,6 +27,7 @@ use crate::short;
 use foreseen::Outlook;
 pub use next_turn::NextTurn;
 use next_turn::decide_topics;
+pub use turn::turn;
 use unisono_config::agents;
 use unisono_config::setup::Setup;
 use unisono_config::summarisers::{self, Unaskable};

@@ -4,7 +4,7 @@
 use unisono_context::AgentId;
 use unisono_model::prompt::Outcome;
 use unisono_session::assignment::Delivered;
-use unisono_session::run::{Ending, Usage, handed};
+use unisono_session::run::{Ending, Pace, Usage, handed};
 
 use super::*;
 
@@ -19,6 +19,7 @@ fn delivered(n: usize, text: &str) -> Delivered {
             partial: None,
             usage: Usage::default(),
             duration_ms: 1,
+            pace: Pace::default(),
         }),
     }
 }
