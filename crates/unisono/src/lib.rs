@@ -36,6 +36,7 @@ mod decisions;
 mod error;
 pub mod evaluation;
 pub mod follow;
+mod health;
 pub mod history;
 pub mod labels;
 pub mod local;

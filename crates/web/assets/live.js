@@ -25,6 +25,8 @@ const shownOf = (run) => document.querySelectorAll(`[data-run="${CSS.escape(run)
 
 // What is streamed of a run is more than the daemon renders while it goes on.
 const keeps = (old, fresh) => {
+  // What a task would use is asked for by this page alone.
+  if (old.id === "estimate" && fresh.id === "estimate") return fresh.childElementCount === 0;
   const run = old.dataset.run;
   return run !== undefined && run === fresh.dataset.run && streamed.has(run) && fresh.textContent === "";
 };
@@ -45,6 +47,7 @@ const address = () => document.querySelector("[data-at]")?.dataset.at ?? locatio
 const MESSAGES = 300;
 const numberOf = (node) => (node?.matches?.("article.message[id^='m']") ? Number(node.id.slice(1)) : NaN);
 const stays = (old, fresh) => {
+  if (old.id === "named") return true;
   const first = numberOf([...fresh.children].find((child) => numberOf(child) >= 0));
   return numberOf(old) < first && old.parentElement.childElementCount < MESSAGES;
 };
@@ -172,7 +175,10 @@ document.addEventListener("submit", async (event) => {
     const fresh = page.getElementById("live");
     if (!fresh) throw new Error(`no page: ${reply.status}`);
     composer.removeAttribute("data-keep");
-    if (reply.ok) form.reset();
+    if (reply.ok) {
+      form.reset();
+      document.getElementById("estimate")?.replaceChildren();
+    }
     render(fresh);
     if (reply.ok) said.textContent = "The task was taken.";
     else document.getElementById("task")?.focus();

@@ -126,6 +126,7 @@ impl Place {
                     a href=(self.at("/history")) { "Full history" }
                     a href=(self.at("/tree")) { "Branch tree" }
                     a href={ "/usage?session=" (about.session) } { "Usage" }
+                    a href={ "/sessions/" (about.session) "/export" } { "Export" }
                     a href=(self.at("/settings")) { "Settings" }
                 }
                 }

@@ -167,6 +167,14 @@ impl Shown {
             section class="scroller" role="region" aria-label="Conversation" tabindex="0" {
                 div class="messages" {
                     h2 { "Conversation" }
+                    @if place.length > 0 {
+                        form method="get" action={ "/sessions/" (place.about.session) "/history" } role="search" class="search within" {
+                            input type="hidden" name="branch" value=(place.branch);
+                            label for="within" class="hidden" { "Search this conversation" }
+                            input id="within" name="q" type="search" placeholder="Search this conversation";
+                            button class="small plain" { "Search" }
+                        }
+                    }
                     @if shown_first > 1 {
                         p class="links" { a href=(place.at(&format!("/history?from={earlier}"))) { "Earlier messages" }
                             a class="narrow" href="#newest" { "To the newest" } }
