@@ -93,7 +93,7 @@ pub const ARCHIVED: [&str; 3] = [
 pub struct HealthCheck {
     /// What was looked at.
     pub what: String,
-    /// Its condition: `good`, `notice` or `bad`.
+    /// Its condition: `good`, `off` (not set up), `notice` or `bad`.
     pub condition: String,
     /// How it is; otherwise what is wrong and what to do.
     pub says: String,

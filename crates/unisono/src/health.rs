@@ -50,6 +50,7 @@ pub(crate) async fn checks(local: &Local) -> Vec<HealthCheck> {
 
 const GOOD: &str = "good";
 const NOTICE: &str = "notice";
+const OFF: &str = "off";
 const BAD: &str = "bad";
 
 fn check(what: &str, condition: &str, says: String) -> HealthCheck {
@@ -67,7 +68,7 @@ fn providers(setup: &Setup) -> Vec<HealthCheck> {
         let what = format!("provider {name}");
         match &access.settings {
             Ok(settings) => check(&what, GOOD, format!("usable at {}", settings.address)),
-            Err(lacks) => check(&what, NOTICE, format!("not usable: {lacks}")),
+            Err(lacks) => check(&what, OFF, format!("not usable: {lacks}")),
         }
     });
     checks.collect()

@@ -14,7 +14,7 @@ use unisono_api::service::Service;
 use unisono_api::session::main_branch;
 
 use crate::extract::{Path, Query};
-use crate::layout::wide;
+use crate::layout::layout;
 use crate::lists;
 use crate::message::rest;
 use crate::parts::{bounded, many, number};
@@ -23,7 +23,7 @@ use crate::place::Place;
 use crate::trouble::Trouble;
 
 /// Messages of the original that are shown at a time.
-const MESSAGES: u32 = 50;
+const MESSAGES: u32 = 20;
 /// Bytes of a message that are compared.
 const MOST: usize = 16 * 1024;
 /// A sentence is kept in part where so much of its words is in the summary, in percent.
@@ -65,14 +65,14 @@ pub(crate) async fn show(
                 @for (message, sentences) in &marked { (original(message, sentences)) }
                 (ways(&place, &number, (first, from, last)))
             }
-            section aria-label="After" {
+            section aria-label="After" tabindex="0" {
                 h3 { "After: what stands for them" }
                 pre class="text card" { (detail.block) }
             }
         }
         p { a href=(place.at(&format!("/checkpoints/{number}"))) { "Back to the checkpoint" } }
     });
-    Ok(wide(
+    Ok(layout(
         &format!("checkpoint {number}, before and after"),
         &body,
     ))

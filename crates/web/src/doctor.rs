@@ -34,6 +34,7 @@ fn table(all: &[HealthCheck]) -> Markup {
     let order = |check: &&HealthCheck| match check.condition.as_str() {
         "bad" => 0,
         "notice" => 1,
+        "off" => 3,
         _ => 2,
     };
     let mut sorted: Vec<&HealthCheck> = all.iter().collect();
@@ -46,6 +47,7 @@ fn table(all: &[HealthCheck]) -> Markup {
                 td { @match check.condition.as_str() {
                     "bad" => span class="state failed" { "to mend" },
                     "notice" => span class="state waiting" { "notice" },
+                    "off" => span class="quiet" { "not set up" },
                     _ => span class="state done" { "good" },
                 } }
                 td { (check.says) }

@@ -50,7 +50,7 @@ fn dollars(cost: Option<f64>) -> String {
 fn told(all: &TurnEstimate) -> Markup {
     html! {
         p { @if all.approximate { "About " } (number(all.input_tokens)) " tokens in, " (dollars(all.input_cost_usd))
-            "; with the longest replies " (dollars(all.max_cost_usd)) "." }
+            @if all.max_cost_usd != all.input_cost_usd { "; with the longest replies " (dollars(all.max_cost_usd)) } "." }
         @if !all.steps.is_empty() {
             p class="warn" { "The context is compacted first: " (number(all.context_tokens)) " → at most "
                 (number(all.context_tokens_after)) " tokens." }

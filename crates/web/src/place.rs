@@ -120,6 +120,14 @@ impl Place {
                         a href=(self.at("/tree")) { "all " (about.branches.count) " branches" }
                     }
                 }
+                @if self.length > 0 {
+                    form method="get" action={ "/sessions/" (about.session) "/history" } role="search" aria-label="In this conversation" class="within" {
+                        input type="hidden" name="branch" value=(self.branch);
+                        label for="within" class="hidden" { "Find in this conversation" }
+                        input id="within" name="q" type="search" placeholder="Find in this conversation";
+                        button class="small plain" { "Find" }
+                    }
+                }
                 nav aria-label="Session" class="links" {
                     a href=(self.at("")) { "Conversation" }
                     a href=(self.at("/context")) { "Context" }

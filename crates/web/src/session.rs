@@ -146,12 +146,14 @@ impl Shown {
                     (self.conversation(place))
                     (composer::form(place, &self.configured.lead, &self.agents, draft))
                 }
-                div class="beside-talk" role="region" aria-label="Turns, checkpoints, topics" tabindex="0" {
-                    (self.turns(place))
-                    (self.checkpoints(place))
-                    (sealing(place, &self.topics))
-                    @if !place.about.budgets.is_empty() {
-                        section { h2 { "Budgets" } (budgets(&place.about.budgets)) }
+                div class="beside-talk" {
+                    div class="pane" role="region" aria-label="Turns" tabindex="0" { (self.turns(place)) }
+                    div class="pane rest" role="region" aria-label="Checkpoints, topics, budgets" tabindex="0" {
+                        (self.checkpoints(place))
+                        (sealing(place, &self.topics))
+                        @if !place.about.budgets.is_empty() {
+                            section { h2 { "Budgets" } (budgets(&place.about.budgets)) }
+                        }
                     }
                 }
             }
@@ -167,14 +169,6 @@ impl Shown {
             section class="scroller" role="region" aria-label="Conversation" tabindex="0" {
                 div class="messages" {
                     h2 { "Conversation" }
-                    @if place.length > 0 {
-                        form method="get" action={ "/sessions/" (place.about.session) "/history" } role="search" class="search within" {
-                            input type="hidden" name="branch" value=(place.branch);
-                            label for="within" class="hidden" { "Search this conversation" }
-                            input id="within" name="q" type="search" placeholder="Search this conversation";
-                            button class="small plain" { "Search" }
-                        }
-                    }
                     @if shown_first > 1 {
                         p class="links" { a href=(place.at(&format!("/history?from={earlier}"))) { "Earlier messages" }
                             a class="narrow" href="#newest" { "To the newest" } }

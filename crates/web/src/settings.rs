@@ -125,6 +125,9 @@ pub(crate) async fn show_own(
 
 impl Forms<'_> {
     fn table(&self, about: &str, settings: &[&Setting]) -> Markup {
+        if settings.is_empty() {
+            return html! { p class="quiet" { "None." } };
+        }
         html! {
             div class="scroll" tabindex="0" role="group" aria-label=(about) { table {
                 thead { tr { th scope="col" { "Key" } th scope="col" { "Value" } th scope="col" { "From" } } }

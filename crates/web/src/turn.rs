@@ -53,7 +53,7 @@ pub(crate) async fn show(
         }
         @if !times.runs.is_empty() {
             section { h2 { "When who worked" } (timeline(&times, turn.snapshot_agents)) }
-            section { h2 { "Who was given what" } (fan::graph(turn)) }
+            @if turn.runs.len() > 1 { section { h2 { "Who was given what" } (fan::graph(turn)) } }
         }
         p { a href=(place.at("")) { "Back to the conversation" } }
     });

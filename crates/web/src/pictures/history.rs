@@ -23,6 +23,7 @@ pub(crate) fn columns(sizes: &[ContextSize], place: &Place) -> Markup {
                 ul class="legend quiet" {
                     li { span class="swatch checkpoint" {} "checkpoints" }
                     li { span class="swatch user" {} "messages" }
+                    @if sizes.iter().any(|size| size.summary_tokens.is_none()) { li { span class="swatch short" {} "after a compaction on request" } }
                     @if changes { li { span class="swatch before" {} "before a compaction" } }
                     li { "up to " (number(most)) " tokens, " (sizes.len()) " turns, the oldest on the left" }
                 }
@@ -48,7 +49,7 @@ fn drawn(sizes: &[ContextSize], most: u64, turn: &dyn Fn(&ContextSize) -> String
                         rect class="before" x=(attribute(x)) y=(attribute(HEIGHT - high(before))) width=(attribute(width))
                             height=(attribute(high(before))) {}
                     } }
-                    rect class="user" x=(attribute(x)) y=(attribute(HEIGHT - all)) width=(attribute(width)) height=(attribute(all - summaries)) {
+                    rect class=(if size.summary_tokens.is_some() { "user" } else { "short" }) x=(attribute(x)) y=(attribute(HEIGHT - all)) width=(attribute(width)) height=(attribute(all - summaries)) {
                         title { (number(size.tokens.unwrap_or(0))) " tokens" } }
                     rect class="checkpoint" x=(attribute(x)) y=(attribute(HEIGHT - summaries)) width=(attribute(width)) height=(attribute(summaries)) {}
                     @if size.changed { rect class="frozen" x=(attribute(x)) y="121" width=(attribute(width)) height="3" {} }
