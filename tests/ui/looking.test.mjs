@@ -247,7 +247,7 @@ test("where it is off no file of an agent is changed", async () => {
 });
 
 test("without scripts a file is imported, with its bad lines said, and exported again", async () => {
-  const place = await new Place().serve();
+  const place = await new Place("[server]\nimport_messages = 5\n").serve();
   try {
     const page = await enter(browser, place, { javaScriptEnabled: false, acceptDownloads: true });
     await page.getByText("There is no conversation yet").waitFor();
@@ -272,6 +272,10 @@ test("without scripts a file is imported, with its bad lines said, and exported 
     assert.ok(readFileSync(path, "utf8").includes("One <b>"));
     // What was exported comes in again.
     await page.goto(`${place.address}/import`);
+    const many = Array.from({ length: 6 }, () => line("user", "x")).join("\n");
+    await page.getByLabel("File", { exact: true }).setInputFiles({ name: "many.jsonl", mimeType: "application/json", buffer: Buffer.from(many) });
+    await page.getByRole("button", { name: "Import" }).click();
+    await page.locator("#refused", { hasText: "import_messages" }).waitFor();
     await page.getByLabel("File", { exact: true }).setInputFiles({ name: "again.jsonl", mimeType: "application/json", buffer: Buffer.from("") });
     await page.getByRole("button", { name: "Import" }).click();
     await page.locator("#refused").waitFor();
@@ -389,6 +393,41 @@ test("a wrong address leads on, and settings are found by what they mean", async
     // Programs are answered as programs.
     const reply = await fetch(`${place.address}/v1/nothing`, { headers: { Authorization: `Bearer ${place.token}`, Accept: "text/html" } });
     assert.equal(reply.headers.get("content-type"), "application/problem+json");
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("names, texts and files that mean harm are only text, and bounded, wherever they are shown", async () => {
+  const place = new Place();
+  const attack = "<script>window.hacked=1</script><img src=x onerror='window.hacked=1'>[x](javascript:window.hacked=1) \u202egnp.exe";
+  mkdirSync(join(place.path, "agents"));
+  const quoted = JSON.stringify(attack);
+  writeFileSync(join(place.path, "agents/odd.md"), `---\ndescription: ${quoted}\nkind: extractive\ntags: [${quoted}]\n---\n\n${attack}\n${"x".repeat(150_000)}\n`);
+  await place.serve();
+  try {
+    const line = "word ".repeat(220_000);
+    const messages = [{ role: "user", content: attack }, { role: "assistant", content: line }, { role: "user", content: `${attack}. Dropped?` }, { role: "assistant", content: "Yes." }];
+    const { session } = await place.ask("POST", "/v1/sessions", { title: attack.slice(0, 60), messages });
+    await place.ask("POST", `/v1/sessions/${session}/compactions`, { keep_messages: 1 });
+    const page = await enter(browser, place);
+    for (const path of ["/agents", "/agents/odd", "/agents/odd/edit", "/doctor", "/usage?by=session", `/sessions/${session}`, `/sessions/${session}/checkpoints/1/compare`, `/sessions/${session}/context`, `/${attack}`]) {
+      const reply = await page.goto(place.address + (path.startsWith("/<") ? `/${encodeURIComponent(attack)}` : path));
+      const size = (await reply.body()).length;
+      assert.ok(size < 400_000, `${path} has ${size} bytes`);
+      assert.equal(await page.evaluate(() => window.hacked), undefined, path);
+      assert.equal(await page.locator("main img, main iframe, main [onerror], main script:not([src])").count(), 0, path);
+      const bad = await page.evaluate(() => document.documentElement.outerHTML.includes("\u202e"));
+      assert.equal(bad, false, path);
+      const links = await page.locator("main a[href]").evaluateAll((all) => all.map((one) => new URL(one.getAttribute("href"), location.href).protocol));
+      assert.ok(links.every((scheme) => ["http:", "https:", "mailto:"].includes(scheme)), String(links));
+    }
+    await page.goto(`${place.address}/sessions/${session}`);
+    await page.keyboard.press("Control+k");
+    await page.getByRole("option", { name: /^Session: / }).first().waitFor();
+    assert.equal(await page.evaluate(() => window.hacked), undefined);
+    assert.equal(await page.locator("dialog img, dialog script").count(), 0);
     await page.context().close();
   } finally {
     await place.stop();

@@ -16,12 +16,20 @@ use crate::layout::layout;
 use crate::parts::many;
 use crate::trouble::Trouble;
 
-/// The formats that are recognised.
-const FORMATS: [(&str, &str); 4] = [
+/// The formats that are recognised, and what they are.
+const FORMATS: [(&str, &str); 12] = [
     ("", "recognise it"),
-    ("unisono", "unisono's own, or lines of JSON"),
-    ("openai", "messages as OpenAI has them"),
+    ("unisono", "an export of unisono"),
+    ("openai", "messages of OpenAI"),
+    ("anthropic", "messages of Anthropic"),
     ("sharegpt", "ShareGPT"),
+    ("chatgpt", "an export of ChatGPT"),
+    ("claude", "an export of Claude"),
+    ("claude-code", "a session of Claude Code"),
+    ("codex", "a session of Codex"),
+    ("gemini-cli", "a session of Gemini CLI"),
+    ("slack", "a channel of Slack"),
+    ("text", "a text that says who speaks"),
 ];
 
 /// A conversation to begin with.
@@ -113,6 +121,7 @@ pub(crate) async fn import(
         pick: some(&sent.pick),
         skip_bad: sent.skip_bad,
         copy: false,
+        bounded: true,
         content: Content::Bytes(std::mem::take(&mut sent.content)),
     };
     match service.import_file(file).await {
@@ -157,6 +166,7 @@ pub(crate) async fn example(State(service): State<Arc<dyn Service>>) -> Result<R
         pick: None,
         skip_bad: false,
         copy: true,
+        bounded: false,
         content: Content::Bytes(EXAMPLE.as_bytes().to_vec()),
     };
     let made = service.import_file(file).await?;
