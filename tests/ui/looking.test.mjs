@@ -428,6 +428,7 @@ test("names, texts and files that mean harm are only text, and bounded, wherever
     await page.getByRole("option", { name: /^Session: / }).first().waitFor();
     assert.equal(await page.evaluate(() => window.hacked), undefined);
     assert.equal(await page.locator("dialog img, dialog script").count(), 0);
+    assert.equal(await page.evaluate(() => document.documentElement.outerHTML.includes("\u202e")), false);
     await page.context().close();
   } finally {
     await place.stop();

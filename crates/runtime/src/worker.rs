@@ -15,6 +15,7 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
+use unisono_context::Timestamp;
 use unisono_model::prompt::Prefix;
 use unisono_session::agent::Kind;
 use unisono_session::assignment::RunAssignment;
@@ -158,7 +159,11 @@ async fn carry_out(attempt: Attempt, place: Place, env: &Env) -> AttemptEnd {
     };
     // What the agent left running elsewhere keeps no place.
     drop((permits.yield_permits(), attempt.own.yield_permits()));
-    // An agent says what its replies used.
+    answered(result, &known, began)
+}
+
+/// The end of an attempt whose agent began then. An agent says what its replies used.
+fn answered(result: Result<Answer, Failure>, known: &Ctx, began: Timestamp) -> AttemptEnd {
     let besides = known.besides();
     let mut end = ended(result.map(|answer| Answer {
         usage: answer.usage + besides,

@@ -1,6 +1,8 @@
 // Keys for everything that is asked for often, a palette of places and actions, and what a task is
 // expected to use before it is sent. The page works without this.
 
+import { harmless } from "./harmless.js";
+
 const KEYS = [
   ["?", "This list"],
   ["Ctrl K, ⌘ K", "Go to a session, an agent or a page"],
@@ -64,7 +66,7 @@ async function found() {
   };
   const [sessions, agents] = await Promise.all([read("/v1/sessions?by_change=true&limit=100"), read("/v1/agents")]);
   return [
-    ...(sessions.items ?? []).map(({ session, title }) => [`Session: ${title}`, `/sessions/${session}`]),
+    ...(sessions.items ?? []).map(({ session, title }) => [`Session: ${harmless(title)}`, `/sessions/${session}`]),
     ...agents.map(({ agent }) => [`Agent: ${agent}`, `/agents/${encodeURIComponent(agent)}`]),
   ];
 }

@@ -1,5 +1,6 @@
 // Live updates. The page works without this: what it shows is rendered by the daemon.
 
+import { harmless } from "./harmless.js";
 import { morph, openFor } from "./morph.js";
 
 // Events that come together are one update: the first waits so long for the others, in milliseconds.
@@ -16,10 +17,6 @@ const live = () => document.getElementById("live");
 
 // What was streamed of runs that have not ended, by run: not in the page the daemon renders.
 const streamed = new Map();
-
-// Without what steers or reorders what is shown: as the daemon renders a text.
-const harmless = (text) =>
-  text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 
 const shownOf = (run) => document.querySelectorAll(`[data-run="${CSS.escape(run)}"]`);
 

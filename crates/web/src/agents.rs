@@ -101,7 +101,7 @@ async fn whole(
         h1 { a href="/agents" { "Agents" } " / " (detail.agent.agent) }
         (about(detail, jobs, &amounts))
         (attempting(detail, refused))
-        (told(detail))
+        (instructions(detail))
         @if !detail.calls.is_empty() { (tools(&detail.calls)) }
         section {
             h2 { "Newest runs" }
@@ -160,7 +160,7 @@ fn attempting(detail: &AgentDetail, refused: Option<(&str, &str)>) -> Markup {
     }
 }
 
-fn told(detail: &AgentDetail) -> Markup {
+fn instructions(detail: &AgentDetail) -> Markup {
     let (shown, left) = bounded(&detail.instructions, MOST);
     html! {
         details class="summary" {

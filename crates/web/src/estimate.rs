@@ -24,7 +24,7 @@ pub(crate) async fn show(
     let draft = Draft::read(fields);
     let place = Place::of(&*service, &id, &draft.branch).await?;
     let found = match service.estimate_turn(&id, &draft.turn()).await {
-        Ok(estimate) => told(&estimate),
+        Ok(estimate) => sentence(&estimate),
         Err(service::Error::Problem(problem)) => html! { p class="trouble" { (problem.detail) } },
         Err(error) => return Err(error.into()),
     };
@@ -47,7 +47,7 @@ fn dollars(cost: Option<f64>) -> String {
 }
 
 /// An estimate in one sentence, and each request in a table.
-fn told(all: &TurnEstimate) -> Markup {
+fn sentence(all: &TurnEstimate) -> Markup {
     html! {
         p { @if all.approximate { "About " } (number(all.input_tokens)) " tokens in, " (dollars(all.input_cost_usd))
             @if all.max_cost_usd != all.input_cost_usd { "; with the longest replies " (dollars(all.max_cost_usd)) } "." }

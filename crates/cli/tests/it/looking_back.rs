@@ -59,7 +59,7 @@ fn usage_is_told_by_day_agent_model_and_session_cached_against_not() {
     );
     place
         .call(&["usage", "--from", "soon"])
-        .expect(1)
+        .expect(2)
         .says(&["\"soon\" is no day", "2026-03-06"]);
 
     // What deleted sessions used has no day.

@@ -309,7 +309,7 @@ mod tests {
         }
     }
 
-    fn told(times: &RunTimes) -> Vec<(&'static str, i64, Option<i64>, u32)> {
+    fn listed(times: &RunTimes) -> Vec<(&'static str, i64, Option<i64>, u32)> {
         let each = times.stretches.iter();
         each.map(|one| {
             (
@@ -350,7 +350,7 @@ mod tests {
             ("tool", 600, Some(700), 1),
             ("model", 700, Some(1_000), 1),
         ];
-        assert_eq!(told(&times), expected);
+        assert_eq!(listed(&times), expected);
         assert_eq!(times.pace.first_token, Some(Timestamp(180)));
         assert_eq!(times.stretches[2].tool.as_deref(), Some("mail"));
     }
@@ -368,7 +368,7 @@ mod tests {
             ("person", 200, None, 1),
             ("delegates", 200, None, 1),
         ];
-        assert_eq!(told(&run_times(&run)), expected);
+        assert_eq!(listed(&run_times(&run)), expected);
     }
 
     #[test]
@@ -384,7 +384,7 @@ mod tests {
             ("queue", 600, Some(620), 2),
             ("model", 620, Some(1_000), 2),
         ];
-        assert_eq!(told(&run_times(&run)), expected);
+        assert_eq!(listed(&run_times(&run)), expected);
     }
 
     #[test]
@@ -405,6 +405,6 @@ mod tests {
             ("tool", 200, Some(400), 1),
             ("person", 400, Some(500), 1),
         ];
-        assert_eq!(told(&run_times(&run)), expected);
+        assert_eq!(listed(&run_times(&run)), expected);
     }
 }
