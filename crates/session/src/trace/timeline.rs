@@ -101,6 +101,9 @@ enum Mark<'r> {
     Other(&'r Happened),
 }
 
+/// The tool of a call, what goes on with it, and since when; none: nothing does.
+type OpenCall = (Arc<str>, Option<(StretchKind, Timestamp)>);
+
 struct Fold {
     /// The end of the run; none: it goes on.
     end: Option<Timestamp>,
@@ -111,8 +114,8 @@ struct Fold {
     /// Since when it waits for others.
     delegates: Option<Timestamp>,
     attempt: u32,
-    /// Each open call: its tool, what goes on, and since when.
-    calls: BTreeMap<CallPlace, (Arc<str>, Option<(StretchKind, Timestamp)>)>,
+    /// The calls so far.
+    calls: BTreeMap<CallPlace, OpenCall>,
     stretches: Vec<Stretch>,
 }
 
