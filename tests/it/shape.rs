@@ -17,7 +17,6 @@ const LONG: &[(&str, &str, usize)] = &[
     ("interchange/src/agents/crew.rs", "stage", 63),
     ("runtime/src/compactor/summarise.rs", "by_models", 79),
     ("runtime/src/replay.rs", "one", 66),
-    ("runtime/src/worker.rs", "carry_out", 63),
     ("server/src/http/metrics.rs", "counted", 80),
     ("server/src/http/openai.rs", "prepare", 70),
     ("server/src/mcp/tools.rs", "specs", 92),

@@ -379,7 +379,7 @@ test("by keyboard alone everything on a session's page is reached", async () => 
       if (at === "" || (stops > 10 && at === "To the content")) break;
       reached.add(at);
     }
-    for (const one of ["Conversation", "task", "agent-facts", "Ask lead", "Compact …", "Turns, checkpoints, topics", "Copy"]) {
+    for (const one of ["Conversation", "task", "agent-facts", "Ask lead", "Compact …", "Turns", "Checkpoints, topics, budgets", "Copy"]) {
       assert.ok(reached.has(one), `${one} is not among ${[...reached].join(", ")}`);
     }
     await page.context().close();

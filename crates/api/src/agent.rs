@@ -28,6 +28,93 @@ pub struct Agent {
     pub role: Option<String>,
 }
 
+/// An agent with its definition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct AgentDetail {
+    /// The agent.
+    #[serde(flatten)]
+    pub agent: Agent,
+    /// Whether its model can be asked; true for programs and servers, which are not asked here.
+    pub usable: bool,
+    /// What is missing for that.
+    pub lacks: Option<String>,
+    /// What it is told before its task.
+    pub instructions: String,
+    /// Its skills, whose texts follow the instructions.
+    pub skills: Vec<String>,
+    /// Agents that always work before it.
+    pub delegates: Vec<String>,
+    /// Agents that work before it, one after the other.
+    pub pipeline: Vec<String>,
+    /// What is known of the tools that it may call.
+    pub calls: Vec<AgentTool>,
+    /// Input and output tokens of its model together.
+    pub window_tokens: u64,
+    /// Maximum model calls of one run.
+    pub max_turns: u32,
+    /// Maximum milliseconds of one attempt.
+    pub timeout_ms: u64,
+    /// Attempts after the first.
+    pub retries: u32,
+    /// Digest of its definition.
+    pub digest: String,
+    /// The file that defines it; null: it is built in, or defined by settings or the program.
+    pub file: Option<AgentFile>,
+}
+
+/// A tool that an agent may call, or a pattern of several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct AgentTool {
+    /// The name or the pattern, as in the definition.
+    pub name: String,
+    /// The tool server; null: it is built in, or of the program.
+    pub server: Option<String>,
+    /// The contracts that the settings give its calls, as `tool: contract`; others are what the
+    /// server says.
+    pub contracts: Vec<String>,
+    /// The rules by which its calls wait for a person.
+    pub approvals: Vec<String>,
+}
+
+/// The file that defines an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct AgentFile {
+    /// Its path.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+    /// The digest of the text, which a change names.
+    pub digest: String,
+    /// Whether it can be changed by a request (`web.edit_agents`).
+    pub editable: bool,
+}
+
+/// A new text for the file of an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewAgentFile {
+    /// The text; at most 256 KiB.
+    pub text: String,
+    /// The digest of the text that was read and changed.
+    pub digest: String,
+}
+
+/// The outcome of a check of a new text, before it is saved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct AgentCheck {
+    /// Whether it could be saved.
+    pub valid: bool,
+    /// Errors and warnings.
+    pub problems: Vec<String>,
+    /// Whether the file has changed since it was read.
+    pub outdated: bool,
+}
+
 /// The outcome of a reload of the agent definitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]

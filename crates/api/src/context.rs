@@ -244,3 +244,34 @@ pub struct Snapshot {
     /// Verbatim messages.
     pub messages: Vec<Entry>,
 }
+
+/// The size of the context at one turn of a branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct ContextSize {
+    /// The turn.
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub turn: String,
+    /// The state of the turn.
+    pub state: String,
+    /// When its context was frozen, or changed on request.
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub at: String,
+    /// The encoding of the counts: that of the lead's model.
+    pub encoding: String,
+    /// Tokens of the frozen summaries and messages, or of the context after a compaction on
+    /// request; null: something is not counted.
+    pub tokens: Option<u64>,
+    /// The part of the summaries; null: it was a compaction on request, or is not counted.
+    pub summary_tokens: Option<u64>,
+    /// Number of verbatim messages; null: it was a compaction on request.
+    pub messages: Option<u32>,
+    /// The window of the lead's model.
+    pub window_tokens: u64,
+    /// Whether the turn made the context smaller, or reverted a checkpoint.
+    pub changed: bool,
+    /// Tokens before that; null: nothing changed.
+    pub tokens_before: Option<u64>,
+    /// The checkpoints that the turn made, by number.
+    pub checkpoints: Vec<u32>,
+}

@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 //!
 //! Conversations are in [`session`] and [`message`]; tasks and their outcomes in [`turn`],
-//! [`delegation`] and [`run`]; the model's context in [`context`], [`compaction`], [`topic`] and
+//! [`delegation`], [`run`] and [`timeline`]; the model's context in [`context`], [`compaction`], [`topic`] and
 //! [`pin`]. [`search`] finds messages. [`event`] has the events of sessions, [`turn_event`] the
 //! live updates of a turn, [`approval`] tool calls that wait for a person, [`agent`] the agents,
 //! [`cluster`] the programs on one database, [`usage`] tokens and costs, [`settings`] the settings, [`page`] the pages of lists. [`problem`]
@@ -33,6 +33,7 @@ pub mod session;
 pub mod settings;
 pub mod short;
 pub mod store;
+pub mod timeline;
 pub mod topic;
 pub mod turn;
 pub mod turn_event;

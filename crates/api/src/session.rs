@@ -194,6 +194,9 @@ pub struct ImportFile {
     pub skip_bad: bool,
     /// Whether it becomes a new session although it names an existing one.
     pub copy: bool,
+    /// Whether it may have at most `server.import_messages` messages; a daemon asks that of every
+    /// file.
+    pub bounded: bool,
     /// The contents of the file.
     pub content: Content,
 }

@@ -13,6 +13,9 @@ pub struct Setting {
     pub key: String,
     /// Its value, as TOML.
     pub value: String,
+    /// What it means, as the comments of the defaults say; absent: they say nothing of it alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
     /// Its origin: `defaults`, a file, `session`, a variable, a flag.
     pub origin: String,
     /// The line in that file, from 1.

@@ -105,6 +105,68 @@ pub struct UsageQuery {
     /// The session; none: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// How it is grouped in addition; absent: it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<UsageBy>,
+    /// The first day in UTC, as `2026-03-06`; absent: from the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The last day in UTC, included; absent: up to now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+}
+
+/// How usage is grouped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum UsageBy {
+    /// By agent; summaries are one group.
+    Agent,
+    /// By model.
+    Model,
+    /// By session.
+    Session,
+    /// By day, in UTC.
+    Day,
+}
+
+impl UsageBy {
+    /// All of them.
+    pub const ALL: [UsageBy; 4] = [
+        UsageBy::Day,
+        UsageBy::Agent,
+        UsageBy::Model,
+        UsageBy::Session,
+    ];
+
+    /// The word in requests.
+    pub const fn name(self) -> &'static str {
+        match self {
+            UsageBy::Agent => "agent",
+            UsageBy::Model => "model",
+            UsageBy::Session => "session",
+            UsageBy::Day => "day",
+        }
+    }
+}
+
+/// The usage of an agent, a model, a session or a day.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct UsageGroup {
+    /// The agent, the model, the session's id, or the day as `2026-03-06`; null: summaries.
+    pub key: Option<String>,
+    /// The title, of a session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Number of runs and summaries; one of several days counts on its first.
+    pub jobs: u64,
+    /// Input tokens that were not read from the prompt cache.
+    pub uncached_tokens: u64,
+    /// Their usage.
+    #[serde(flatten)]
+    pub amounts: Amounts,
 }
 
 /// The usage of one or all sessions.
@@ -113,14 +175,29 @@ pub struct UsageQuery {
 pub struct Usage {
     /// By agent and model.
     pub rows: Vec<Row>,
+    /// The groups that were requested: days from the oldest to the newest, others with the largest
+    /// usage first; at most 500. The usage of deleted sessions is in none of the groups by session
+    /// or by day.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<UsageGroup>,
+    /// Number of groups that are left out: the oldest days, or those with the smallest usage.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub groups_left_out: u64,
     /// The total.
     pub total: Amounts,
-    /// The part of deleted sessions; absent if there are none, or one session was requested.
+    /// The part of deleted sessions, whose days are unknown; absent if there are none, or a session
+    /// or days were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Deleted>,
     /// The state of the daemon's budgets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budgets: Vec<Budget>,
+}
+
+/// Whether nothing is left out.
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde calls it with a reference
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The state of one budget: in dollars, tokens or seconds.

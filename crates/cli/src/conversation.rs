@@ -245,6 +245,7 @@ impl Taken<'_> {
             pick: None,
             skip_bad: self.skip_bad,
             copy: self.copy,
+            bounded: false,
             content: match held {
                 Spooled::Memory(memory) => Content::Bytes(memory.into_inner()),
                 Spooled::File(file) => Content::File(file),

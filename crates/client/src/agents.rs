@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use reqwest::Method;
-use unisono_api::agent::{Agent, AgentQuery, Model, Reload};
+use unisono_api::agent::{Agent, AgentCheck, AgentDetail, AgentQuery, Model, NewAgentFile, Reload};
 use unisono_api::service::{Agents, Result};
 
 use crate::Client;
@@ -18,6 +18,20 @@ impl Agents for Client {
             .await
     }
 
+    async fn agent(&self, agent: &str) -> Result<AgentDetail> {
+        self.json(self.request(Method::GET, &of(agent))).await
+    }
+
+    async fn check_agent(&self, agent: &str, new: &NewAgentFile) -> Result<AgentCheck> {
+        let path = format!("{}/check", of(agent));
+        self.json(self.post(&path, new)).await
+    }
+
+    async fn save_agent(&self, agent: &str, new: &NewAgentFile) -> Result<Reload> {
+        let request = self.request(Method::PUT, &of(agent));
+        self.json(request.json(new)).await
+    }
+
     async fn reload_agents(&self) -> Result<Reload> {
         self.json(self.request(Method::POST, "/v1/agents/reload"))
             .await
@@ -26,4 +40,14 @@ impl Agents for Client {
     async fn models(&self) -> Result<Vec<Model>> {
         self.json(self.request(Method::GET, "/v1/models")).await
     }
+}
+
+/// The address of an agent. A name that no agent can have is that of none.
+fn of(agent: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let name: String = agent
+        .chars()
+        .map(|c| if plain(c) { c } else { '_' })
+        .collect();
+    format!("/v1/agents/{name}")
 }

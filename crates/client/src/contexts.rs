@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use reqwest::Method;
-use unisono_api::context::{Context, ContextQuery, Snapshot};
+use unisono_api::Page;
+use unisono_api::context::{Context, ContextQuery, ContextSize, Snapshot};
 use unisono_api::pin::Pins;
 use unisono_api::service::{Contexts, Result};
 use unisono_api::session::BranchPageQuery;
@@ -18,6 +19,16 @@ impl Contexts for Client {
         };
         let path = format!("/v1/sessions/{session}/context");
         self.json(self.request(Method::GET, &path).query(&query))
+            .await
+    }
+
+    async fn context_history(
+        &self,
+        session: &str,
+        query: &BranchPageQuery,
+    ) -> Result<Page<ContextSize>> {
+        let path = format!("/v1/sessions/{session}/context/history");
+        self.json(self.request(Method::GET, &path).query(query))
             .await
     }
 

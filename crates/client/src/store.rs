@@ -9,7 +9,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use reqwest::{Method, Response};
 use unisono_api::service::{Result, Store};
-use unisono_api::store::{ARCHIVED, Acknowledged, Archived, Loss, LossQuery, Vacuumed};
+use unisono_api::store::{
+    ARCHIVED, Acknowledged, Archived, HealthCheck, Loss, LossQuery, Vacuumed,
+};
 use unisono_api::{Code, Page};
 
 use crate::{Client, Error};
@@ -28,6 +30,10 @@ impl Store for Client {
     async fn acknowledge_losses(&self) -> Result<Acknowledged> {
         let request = self.request(Method::POST, "/v1/losses/acknowledge");
         self.json(request).await
+    }
+
+    async fn health(&self) -> Result<Vec<HealthCheck>> {
+        self.json(self.request(Method::GET, "/v1/health")).await
     }
 
     async fn archive(&self, file: &Path) -> Result<Archived> {

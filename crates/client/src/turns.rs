@@ -5,7 +5,8 @@ use futures_util::stream;
 use reqwest::{Method, header};
 use unisono_api::service::{Result, TurnUpdates, Turns};
 use unisono_api::session::EndedTurn;
-use unisono_api::turn::{Turn, TurnRequest};
+use unisono_api::timeline::Timeline;
+use unisono_api::turn::{Turn, NewTurn, Turn, TurnEstimate};
 use unisono_api::turn_event::{TurnEvent, TurnUpdate};
 use unisono_api::{Page, PageQuery};
 
@@ -26,6 +27,15 @@ impl Turns for Client {
         self.json(request).await
     }
 
+    async fn estimate_turn(&self, session: &str, new: &NewTurn) -> Result<TurnEstimate> {
+        let new = NewTurn {
+            settings: self.with_flags(&new.settings),
+            ..new.clone()
+        };
+        let path = format!("/v1/sessions/{session}/turns/estimate");
+        self.json(self.post(&path, &new)).await
+    }
+
     async fn turns(&self, session: &str, query: &PageQuery) -> Result<Page<Turn>> {
         let path = format!("/v1/sessions/{session}/turns");
         self.json(self.request(Method::GET, &path).query(query))
@@ -40,6 +50,11 @@ impl Turns for Client {
 
     async fn turn(&self, session: &str, turn: &str) -> Result<Turn> {
         let path = format!("/v1/sessions/{session}/turns/{turn}");
+        self.json(self.request(Method::GET, &path)).await
+    }
+
+    async fn timeline(&self, session: &str, turn: &str) -> Result<Timeline> {
+        let path = format!("/v1/sessions/{session}/turns/{turn}/timeline");
         self.json(self.request(Method::GET, &path)).await
     }
 

@@ -10,12 +10,9 @@ use crate::Client;
 
 #[async_trait]
 impl Usage for Client {
-    async fn usage(&self, session: Option<&str>) -> Result<Used> {
-        let query = UsageQuery {
-            session: session.map(str::to_owned),
-        };
+    async fn usage(&self, query: &UsageQuery) -> Result<Used> {
         let request = self.request(Method::GET, "/v1/usage");
-        self.json(request.query(&query)).await
+        self.json(request.query(query)).await
     }
 
     async fn session_usage(&self, query: &PageQuery) -> Result<Page<SessionUsage>> {

@@ -190,6 +190,19 @@ impl Roster {
         self.agents.get(id)?.max_cost
     }
 
+    /// The file that defines an agent; none: it is built in, or defined by settings or the program.
+    /// Reads directories: not for an async thread.
+    pub fn file_of(loaded: &Loaded, id: &AgentId) -> Option<std::path::PathBuf> {
+        files::of_agent(loaded, id.as_str())
+    }
+
+    /// The names of the skills that an agent's definition has.
+    pub fn skills_of(&self, id: &AgentId) -> Vec<String> {
+        let source = self.sources.iter().find(|source| source.id == *id);
+        let skills = source.into_iter().flat_map(|source| source.texts("skills"));
+        skills.map(|item| item.text.to_owned()).collect()
+    }
+
     /// The skills of all agents.
     pub fn skills(&self) -> &Arc<Skills> {
         &self.skills

@@ -43,8 +43,8 @@ pub use own::{MODEL_OVERRIDE, NotOwn, Own, OwnChanges, is_settable, own, settabl
 pub use program::Program;
 pub use providers::{Api, Provider};
 pub use sections::{
-    AgentDefaults, Attachments, Cluster, Delegation, Log, LogFormat, Models, Runtime, SearchIndex,
-    Server, Store, Telemetry, TimeText, Turn, Vacuum,
+    AgentDefaults, Attachments, Cluster, Delegation, EditAgents, Log, LogFormat, Models, Runtime,
+    Runtime, SearchIndex, Server, Store, Telemetry, TimeText, Turn, Vacuum, Web,
 };
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
@@ -110,6 +110,8 @@ pub struct Config {
     pub log: Log,
     /// The receiver of traces.
     pub telemetry: Telemetry,
+    /// The web page.
+    pub web: Web,
 }
 
 /// The loaded configuration, with the origins of all values.
@@ -161,6 +163,22 @@ impl Loaded {
     /// Its sources.
     pub fn sources(&self) -> &Sources {
         &self.sources
+    }
+
+    /// The same with a text that a file of an agent is to have.
+    pub(crate) fn with_draft(&self, path: PathBuf, text: String) -> Loaded {
+        let mut loaded = self.clone();
+        loaded.sources.drafts.insert(path, text);
+        loaded
+    }
+
+    /// Whether files of agents can be changed by requests.
+    pub fn edits_agents(&self) -> bool {
+        match self.config.web.edit_agents {
+            EditAgents::On => true,
+            EditAgents::Off => false,
+            EditAgents::Auto => self.config.server.bind.ip().is_loopback(),
+        }
     }
 
     /// The position of the setting at a path of keys.

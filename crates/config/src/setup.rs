@@ -1,5 +1,7 @@
 //! The starting point of a program: configuration and agents, read and checked together.
 
+use std::path::PathBuf;
+
 use crate::agents::Roster;
 use crate::diagnostic::Diagnostics;
 use crate::project;
@@ -40,6 +42,16 @@ impl Setup {
     pub fn with_agents_of_now(&self) -> Result<Setup, Diagnostics> {
         let (loaded, found) = self.loaded.with_agents_of_now();
         Setup::checked(loaded, found)
+    }
+
+    /// The same with a text that a file of an agent is to have, checked as by
+    /// [`Setup::with_agents_of_now`]. Nothing is written.
+    ///
+    /// # Errors
+    /// There are errors that a person must correct; the list says what, where, and how.
+    pub fn with_agent_draft(&self, file: PathBuf, text: String) -> Result<Setup, Diagnostics> {
+        let (loaded, found) = self.loaded.with_agents_of_now();
+        Setup::checked(loaded.with_draft(file, text), found)
     }
 
     /// The same setup with the settings of a session, and with settings above all others, checked

@@ -4,12 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::alteration::Form;
+use crate::alteration::{Alterations, Form};
 use crate::checkpoint::{Checkpoint, Checkpoints, Span};
 use crate::digest::{Digest, Hasher};
 use crate::ids::{CheckpointId, MessageId, Ordinal};
 use crate::message::Message;
-use crate::tokens::{Count, Counts, Encoding};
+use crate::tokens::{Count, Counts, Encoding, Tokens};
 use crate::tree::Tree;
 use crate::view::View;
 
@@ -71,6 +71,51 @@ pub struct Manifest {
     pub altered: Vec<(Ordinal, Form)>,
     /// Digest of system text and tools.
     pub preamble: Digest,
+}
+
+/// The tokens of a frozen context, told by its manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ManifestTokens {
+    /// Of its summaries.
+    pub summaries: Count,
+    /// Of its messages, each in its form.
+    pub messages: Count,
+    /// Number of its messages.
+    pub verbatim: u32,
+}
+
+impl Manifest {
+    /// Its tokens in an encoding, with the overhead of each message and summary; none while
+    /// something is not counted, or is not in the session. The cost depends on the number of its
+    /// ranges, checkpoints and shortened messages.
+    pub fn tokens(
+        &self,
+        tree: &Tree,
+        checkpoints: &Checkpoints,
+        alterations: &Alterations,
+        (encoding, overhead): (Encoding, Tokens),
+    ) -> Option<ManifestTokens> {
+        let mut summaries = Count::exact(overhead.times(self.checkpoints.len() as u64).0);
+        for id in &self.checkpoints {
+            summaries += checkpoints.get(*id)?.counts.get(encoding)?;
+        }
+        let (mut messages, mut verbatim) = (Count::default(), 0);
+        for span in &self.spans {
+            messages += tree.cost(self.head, span.first..=span.last, encoding)?;
+            verbatim += span.len();
+        }
+        for (ordinal, form) in &self.altered {
+            let node = tree.at(self.head, *ordinal)?;
+            let mut made = alterations.ever(*ordinal, node.message.id);
+            let made = made.find(|made| made.form == *form)?;
+            messages = messages.minus(node.counts.get(encoding)?) + made.counts.get(encoding)?;
+        }
+        Some(ManifestTokens {
+            summaries,
+            messages: messages + Count::exact(overhead.times(u64::from(verbatim)).0),
+            verbatim,
+        })
+    }
 }
 
 /// Why a snapshot could not be rebuilt from its manifest.

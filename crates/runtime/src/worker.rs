@@ -16,11 +16,12 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
+use unisono_context::Timestamp;
 use unisono_model::prompt::Prefix;
 use unisono_session::agent::AgentKind;
 use unisono_session::assignment::RunAssignment;
 use unisono_session::machine::AttemptEnd;
-use unisono_session::run::RunCause;
+use unisono_session::run::{Cause, Pace};
 
 use crate::agent::a2a::A2aAgent;
 use crate::agent::acp::AcpAgent;
@@ -29,6 +30,7 @@ use crate::agent::http::HttpAgent;
 use crate::agent::llm::LlmAgent;
 use crate::agent::pipeline::PipelineAgent;
 use crate::agent::{Answer, AnyAgent, Ctx, Failure, Task, Waiting};
+use crate::clock;
 use crate::concurrency::RunPermits;
 use crate::limit::Limit;
 use crate::pool::{self, PoolPermit};
@@ -121,6 +123,7 @@ async fn carry_out(attempt: Attempt, place: PoolPermit, env: &Env) -> AttemptEnd
     if cancelled.run_until_cancelled(entered).await.is_none() {
         return ended(Err(Failure::new(RunCause::Timeout, "cancelled")));
     }
+    let began = clock::now();
     let (time, watchdog) = (Limit::new(), Watchdog::new());
     let ctx = Ctx::new(
         attempt.assignment,
@@ -160,12 +163,23 @@ async fn carry_out(attempt: Attempt, place: PoolPermit, env: &Env) -> AttemptEnd
         permits.yield_permits(),
         attempt.turn_permits.yield_permits(),
     ));
-    // An agent reports the usage of its replies.
+    answered(result, &known, began)
+}
+
+/// The end of an attempt whose agent began then. An agent reports the usage of its replies.
+fn answered(result: Result<Answer, Failure>, known: &Ctx, began: Timestamp) -> AttemptEnd {
     let besides = known.auxiliary_usage();
-    ended(result.map(|answer| Answer {
+    let mut end = ended(result.map(|answer| Answer {
         usage: answer.usage + besides,
         ..answer
-    }))
+    }));
+    if let AttemptEnd::Finished { pace, .. } = &mut end {
+        *pace = Pace {
+            began: Some(began),
+            first_token: known.first_token(),
+        };
+    }
+    end
 }
 
 /// Completes when an agent makes no progress. Programs and servers report none while they work:
@@ -208,6 +222,7 @@ fn ended(result: Result<Answer, Failure>) -> AttemptEnd {
             calls,
             partial,
             usage,
+            pace: Pace::default(),
         },
         Err(Failure {
             cause,

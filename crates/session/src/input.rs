@@ -20,7 +20,7 @@ use crate::event::{
     Calibration, DelegationLimits, HookPlace, HookReply, ImportNotes, RequestKey, Work,
 };
 use crate::run::calls::{CallDecision, CallOutput, CallPlace};
-use crate::run::{RunCause, Spent, Step, ToolCall, Usage};
+use crate::run::{RunCause, Pace, Spent, Step, ToolCall, Usage};
 use crate::state::{CallCap, Settings};
 use crate::tool::ToolRules;
 
@@ -438,6 +438,8 @@ pub enum AttemptEnd {
         partial: Option<Arc<str>>,
         /// Its usage.
         usage: Usage,
+        /// When it began to work and to speak.
+        pace: Pace,
     },
     /// Without a result.
     Failed {

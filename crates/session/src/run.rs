@@ -238,6 +238,8 @@ pub enum Ending {
         usage: Usage,
         /// The duration of all attempts, in milliseconds.
         duration_ms: u64,
+        /// When the attempt that brought it began to work and to speak.
+        pace: Pace,
     },
     /// Without a result.
     Failed {
@@ -250,6 +252,17 @@ pub enum Ending {
     },
     /// Its turn or its parent run ended before it.
     Cancelled,
+}
+
+/// When an attempt got its place and began to work, and when its model began to speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// When its agent began: until then it waited for a place among the active runs. None: it was
+    /// not recorded.
+    pub began: Option<Timestamp>,
+    /// When the first piece of text of its first reply came. None: its model does not stream, or
+    /// said nothing.
+    pub first_token: Option<Timestamp>,
 }
 
 /// A run and its state.

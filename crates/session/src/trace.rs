@@ -2,6 +2,8 @@
 //! display. A live session keeps only open turns.
 
 mod answered;
+mod happened;
+mod timeline;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,6 +20,8 @@ use crate::event::{
 use crate::run::{Ending, Step, Usage};
 
 pub use answered::AnsweredCalls;
+pub use happened::Happened;
+pub use timeline::{RunTimes, Stretch, StretchKind, run_times};
 
 /// The time and the number of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +140,9 @@ pub struct RunTrace {
     pub steps: Vec<(Moment, Arc<Step>)>,
     /// Its later attempts: the number, and the reason of the previous failure.
     pub retries: Vec<(Moment, u32, Arc<str>)>,
-    /// Its ending.
+    /// What happened beside its steps, oldest first.
+    pub happened: Vec<(Moment, Happened)>,
+    /// How ending.
     pub ended: Option<(Moment, Arc<Ending>)>,
     /// Its output after it was cancelled.
     pub late: Vec<(Moment, LateOutput)>,
@@ -275,6 +281,11 @@ impl Trace {
         {
             run.steps.push((now, Arc::new(Step::Tools(results))));
         }
+        for (run, what) in Happened::all(&event.fact) {
+            if let Some(run) = self.runs.get_mut(&run) {
+                run.happened.push((now, what));
+            }
+        }
         match &event.fact {
             Fact::Defined { definition } => {
                 let digest = definition.digest();
@@ -348,6 +359,7 @@ impl Trace {
                     stage: self.stage(run),
                     steps: Vec::new(),
                     retries: Vec::new(),
+                    happened: Vec::new(),
                     ended: None,
                     late: Vec::new(),
                     waits_for: 0,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unisono_context::call::Usage;
 use unisono_context::checkpoint::{Checkpoint, Writer};
 use unisono_context::cost::Cost;
-use unisono_context::{AgentId, Digest, RunId, TurnId};
+use unisono_context::{AgentId, Digest, RunId, Timestamp, TurnId};
 
 use crate::event::{Event, Fact, LateOutput};
 use crate::run::Ending;
@@ -37,6 +37,21 @@ pub struct Ledger {
     /// Turns whose summarisers reported their usage, reply by reply.
     reported_turns: BTreeSet<TurnId>,
     used: BTreeMap<(UsageSource, Arc<str>), UsageEntry>,
+    /// The same by day.
+    by_day: BTreeMap<Day, BTreeMap<(Asker, Arc<str>), Used>>,
+    /// The day of the newest event.
+    day: Day,
+}
+
+/// A day in UTC: days since 1970-01-01.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Day(pub i64);
+
+impl Day {
+    /// The day of an instant.
+    pub const fn of(at: Timestamp) -> Day {
+        Day(at.0.div_euclid(86_400_000))
+    }
 }
 
 /// A run that is open, or was cancelled.
@@ -83,6 +98,7 @@ impl FromIterator<(UsageSource, Arc<str>, UsageEntry)> for Ledger {
 impl Ledger {
     /// Takes the next event of a session.
     pub fn take(&mut self, event: &Event) {
+        self.day = Day::of(event.at);
         match &event.fact {
             Fact::Defined { definition } => {
                 let model = definition.model.clone();
@@ -120,8 +136,7 @@ impl Ledger {
             },
             Fact::SummariserUsed { turn, model, usage } => {
                 self.reported_turns.insert(*turn);
-                let used = self.summaries(model.clone());
-                used.usage = used.usage + *usage;
+                self.note(Asker::Summaries, model.clone(), 0, *usage);
             }
             Fact::Compacted { turn, checkpoint } => self.summary(*turn, checkpoint),
             Fact::TurnEnded { turn, .. } => {
@@ -133,14 +148,37 @@ impl Ledger {
 
     /// Adds the usage of another session.
     pub fn add(&mut self, other: &Ledger) {
-        for (of, used) in &other.used {
-            let sum = self.used.entry(of.clone()).or_default();
-            sum.jobs += used.jobs;
-            sum.usage = sum.usage + used.usage;
+        add(&mut self.used, &other.used);
+        for (day, used) in &other.by_day {
+            add(self.by_day.entry(*day).or_default(), used);
         }
     }
 
-    /// The usage by source and model.
+    /// What was used on days from `from` to `to`, both included.
+    #[must_use]
+    pub fn between(&self, from: Option<Day>, to: Option<Day>) -> Ledger {
+        let mut part = Ledger::default();
+        let first = from.unwrap_or(Day(i64::MIN));
+        let last = to.unwrap_or(Day(i64::MAX));
+        if first > last {
+            return part;
+        }
+        for (day, used) in self.by_day.range(first..=last) {
+            part.by_day.insert(*day, used.clone());
+            add(&mut part.used, used);
+        }
+        part
+    }
+
+    /// What was used on each day, the oldest first. What was told without its day is missing: that
+    /// of deleted sessions.
+    pub fn days(&self) -> impl DoubleEndedIterator<Item = (Day, Used)> {
+        self.by_day
+            .iter()
+            .map(|(day, used)| (*day, sum(used.values())))
+    }
+
+    /// Who usage by source and model.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = (&UsageSource, &str, &UsageEntry)> {
         let all = self.used.iter();
         all.map(|((asker, model), used)| (asker, &**model, used))
@@ -177,15 +215,15 @@ impl Ledger {
             run.asked.push(model.clone());
         }
         let asker = UsageSource::Agent(run.agent.clone());
-        let used = self.used.entry((asker, model)).or_default();
-        used.jobs += u64::from(first);
-        used.usage = used.usage + usage;
+        self.note(asker, model, u64::from(first), usage);
     }
 
-    fn summaries(&mut self, model: Arc<str>) -> &mut UsageEntry {
-        self.used
-            .entry((UsageSource::Summaries, model))
-            .or_default()
+    /// Adds what was used on the day of the newest event.
+    fn note(&mut self, asker: Asker, model: Arc<str>, jobs: u64, usage: Usage) {
+        let used = [((asker, model), UsageEntry { jobs, usage })].into();
+        add(&mut self.used, &used);
+        add(self.by_day.entry(self.day)
+            .or_default(), &used);
     }
 
     fn summary(&mut self, turn: Option<TurnId>, checkpoint: &Checkpoint) {
@@ -193,21 +231,36 @@ impl Ledger {
             return;
         }
         let is_reported = turn.is_some_and(|turn| self.reported_turns.contains(&turn));
-        let used = self.summaries(checkpoint.model.clone());
-        used.jobs += 1;
         // An earlier version of this program recorded only the cost of a summary.
-        if !is_reported {
-            let cost = checkpoint.cost_micros.map(Cost::from_micro_dollars);
-            used.usage = used.usage
-                + Usage {
-                    cost,
-                    ..Usage::NONE
-                };
-        }
+        let cost = checkpoint.cost_micros.map(Cost::from_micro_dollars);
+        let usage = match told {
+            true => Usage::NONE,
+            false => Usage {
+                cost,
+                ..Usage::NONE
+            },
+        };
+        self.note(Asker::Summaries, checkpoint.model.clone(), 1, usage);
     }
 }
 
-/// The difference of a sum and a part of it.
+/// Adds what others used.
+fn add(all: &mut BTreeMap<(Asker, Arc<str>), Used>, more: &BTreeMap<(Asker, Arc<str>), Used>) {
+    for (of, used) in more {
+        let entry = all.entry(of.clone()).or_default();
+        *entry = sum([&*entry, used].into_iter());
+    }
+}
+
+/// The sum of uses.
+fn sum<'u>(all: impl Iterator<Item = &'u Used>) -> Used {
+    all.fold(Used::default(), |sum, used| Used {
+        jobs: sum.jobs + used.jobs,
+        usage: sum.usage + used.usage,
+    })
+}
+
+/// What difference of a sum and a part of it.
 fn subtract(all: Usage, part: Usage) -> Usage {
     Usage {
         input: all.input.minus(part.input),
@@ -283,6 +336,7 @@ mod tests {
                 partial: None,
                 usage,
                 duration_ms: 1,
+                pace: crate::run::Pace::default(),
             }),
         })
     }
@@ -348,6 +402,50 @@ mod tests {
             ledger.take(&event);
         }
         assert_eq!(ledger.total(), used(130, 15, 8));
+    }
+
+    #[test]
+    fn what_was_used_is_known_by_day_and_a_run_over_midnight_counts_once() {
+        const DAY: i64 = 86_400_000;
+        let at = |at: i64, event: Event| Event {
+            at: Timestamp(at),
+            ..event
+        };
+        let mut ledger = Ledger::default();
+        for event in [
+            at(-1, opened(1, "risks")),
+            at(-1, stepped(1, None, used(100, 10, 5))),
+            at(0, finished(1, used(150, 20, 9))),
+            at(2 * DAY, opened(2, "facts")),
+            at(2 * DAY, finished(2, used(7, 1, 0))),
+        ] {
+            ledger.take(&event);
+        }
+        let told = |ledger: &Ledger| -> Vec<(i64, u64, Usage)> {
+            let days = ledger.days();
+            days.map(|(day, used)| (day.0, used.jobs, used.usage))
+                .collect()
+        };
+        let days = [
+            (-1, 1, used(100, 10, 5)),
+            (0, 0, used(50, 10, 4)),
+            (2, 1, used(7, 1, 0)),
+        ];
+        assert_eq!(told(&ledger), days);
+        let part = ledger.between(Some(Day(0)), Some(Day(1)));
+        assert_eq!(
+            (told(&part), part.total()),
+            (days[1..2].to_vec(), used(50, 10, 4))
+        );
+        assert_eq!(ledger.between(Some(Day(0)), None).total(), used(57, 11, 4));
+        assert_eq!(
+            ledger.between(Some(Day(3)), Some(Day(1))).total(),
+            Usage::NONE
+        );
+        let mut all = Ledger::default();
+        all.add(&ledger);
+        all.add(&ledger);
+        assert_eq!(told(&all)[0], (-1, 2, used(200, 20, 10)));
     }
 
     #[test]

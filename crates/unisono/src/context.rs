@@ -5,6 +5,7 @@
 pub mod estimate;
 pub mod pins;
 pub mod sections;
+pub mod sizes;
 pub mod topics;
 mod usable;
 

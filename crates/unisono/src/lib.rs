@@ -36,6 +36,7 @@ mod decisions;
 mod error;
 pub mod evaluation;
 pub mod follow;
+mod health;
 pub mod history;
 pub mod labels;
 pub mod local;
@@ -55,6 +56,7 @@ mod starts;
 pub mod tasks;
 #[cfg(feature = "log")]
 pub mod telemetry;
+mod timeline;
 pub mod turn_view;
 pub mod vacuum;
 pub mod values;

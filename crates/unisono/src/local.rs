@@ -83,6 +83,8 @@ pub struct Local {
     extensions: Extensions,
     /// Held during a reload of agents.
     reloading: Mutex<()>,
+    /// Held while the file of an agent is compared and replaced.
+    editing: Mutex<()>,
     reloads: watch::Sender<Option<Arc<Reload>>>,
     journal: Journal,
     /// The runtime; none if sessions are only read.
@@ -145,6 +147,7 @@ impl Local {
             deadline,
             extensions,
             reloading: Mutex::default(),
+            editing: Mutex::default(),
             reloads: watch::Sender::new(None),
             journal: opened.journal,
             runtime: None,

@@ -1,5 +1,6 @@
 // Live updates. The page works without this: what it shows is rendered by the daemon.
 
+import { harmless } from "./harmless.js";
 import { morph, openFor } from "./morph.js";
 
 // Events that come together are one update: the first waits so long for the others, in milliseconds.
@@ -17,14 +18,12 @@ const live = () => document.getElementById("live");
 // What was streamed of runs that have not ended, by run: not in the page the daemon renders.
 const streamed = new Map();
 
-// Without what steers or reorders what is shown: as the daemon renders a text.
-const harmless = (text) =>
-  text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
-
 const shownOf = (run) => document.querySelectorAll(`[data-run="${CSS.escape(run)}"]`);
 
 // What is streamed of a run is more than the daemon renders while it goes on.
 const keeps = (old, fresh) => {
+  // What a task would use is asked for by this page alone.
+  if (old.id === "estimate" && fresh.id === "estimate") return fresh.childElementCount === 0;
   const run = old.dataset.run;
   return run !== undefined && run === fresh.dataset.run && streamed.has(run) && fresh.textContent === "";
 };
@@ -45,6 +44,7 @@ const address = () => document.querySelector("[data-at]")?.dataset.at ?? locatio
 const MESSAGES = 300;
 const numberOf = (node) => (node?.matches?.("article.message[id^='m']") ? Number(node.id.slice(1)) : NaN);
 const stays = (old, fresh) => {
+  if (old.id === "named") return true;
   const first = numberOf([...fresh.children].find((child) => numberOf(child) >= 0));
   return numberOf(old) < first && old.parentElement.childElementCount < MESSAGES;
 };
@@ -172,7 +172,10 @@ document.addEventListener("submit", async (event) => {
     const fresh = page.getElementById("live");
     if (!fresh) throw new Error(`no page: ${reply.status}`);
     composer.removeAttribute("data-keep");
-    if (reply.ok) form.reset();
+    if (reply.ok) {
+      form.reset();
+      document.getElementById("estimate")?.replaceChildren();
+    }
     render(fresh);
     if (reply.ok) said.textContent = "The task was taken.";
     else document.getElementById("task")?.focus();

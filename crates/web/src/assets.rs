@@ -14,7 +14,7 @@ const START: &str = "/static/";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Name, type and content of each.
-const FILES: [(&str, &str, &str); 5] = [
+const FILES: [(&str, &str, &str); 8] = [
     (
         "page.css",
         "text/css; charset=utf-8",
@@ -22,6 +22,9 @@ const FILES: [(&str, &str, &str); 5] = [
     ),
     ("live.js", SCRIPT, include_str!("../assets/live.js")),
     ("morph.js", SCRIPT, include_str!("../assets/morph.js")),
+    ("harmless.js", SCRIPT, include_str!("../assets/harmless.js")),
+    ("keys.js", SCRIPT, include_str!("../assets/keys.js")),
+    ("drop.js", SCRIPT, include_str!("../assets/drop.js")),
     ("dialog.js", SCRIPT, include_str!("../assets/dialog.js")),
     (
         "icon.svg",

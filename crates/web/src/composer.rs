@@ -118,7 +118,12 @@ pub(crate) fn form(place: &Place, lead: &str, agents: &[Agent], draft: &Draft) -
                     }
                     (more(lead, &others, draft))
                 }
-                button class="ask" { "Ask " (lead) }
+                div class="send" {
+                    // First in order: the Enter key takes the first button.
+                    button class="ask" { "Ask " (lead) }
+                    button class="small plain" id="estimating" formaction={ "/sessions/" (place.about.session) "/estimate" } { "Estimate" }
+                    div id="estimate" aria-live="polite" {}
+                }
             }
         }
     }

@@ -58,6 +58,7 @@ mod tests {
         Setting {
             key: key.to_owned(),
             value: value.to_owned(),
+            about: None,
             origin: "defaults".to_owned(),
             line: None,
             column: None,

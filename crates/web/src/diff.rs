@@ -3,6 +3,8 @@
 //! A request is mostly one line of JSON: a line here also ends after `\n` in a text, and after a
 //! member of an object. Nothing begins or ends within a word, and what is left out is counted.
 
+mod words;
+
 use std::time::Duration;
 
 use maud::{Markup, html};
@@ -44,19 +46,41 @@ struct Difference {
     uncompared: usize,
 }
 
-/// The difference of two texts, as a table of lines. `own` and `theirs` name them.
+/// The difference of what two agents were sent. `own` and `theirs` name them.
 pub(crate) fn show((own, a): (&str, &str), (theirs, b): (&str, &str)) -> Markup {
-    let difference = compare(a, b);
-    let named = |sign: &str, of: &str| html! { span class="hidden" { "only " (of) ": " } span class="sign" aria-hidden="true" { (sign) } };
     html! {
         p class="quiet" { span class="sign" { "−" } " only " (own) " was sent it, "
             span class="sign" { "+" } " only " (theirs) " was" }
+        (table((own, a), (theirs, b)))
+    }
+}
+
+/// The difference of two texts. `own` and `theirs` name them.
+pub(crate) fn texts((own, a): (&str, &str), (theirs, b): (&str, &str)) -> Markup {
+    html! {
+        p class="quiet" { span class="sign" { "−" } " only in " (own) ", "
+            span class="sign" { "+" } " only in " (theirs) }
+        (table((own, a), (theirs, b)))
+    }
+}
+
+/// A difference as a list of lines, with the words in which two lines that follow each other differ
+/// marked.
+fn table((own, a): (&str, &str), (theirs, b): (&str, &str)) -> Markup {
+    let difference = compare(a, b);
+    let named = |sign: &str, of: &str| html! { span class="hidden" { "only " (of) ": " } span class="sign" aria-hidden="true" { (sign) } };
+    let beside = partners(&difference.rows);
+    let line = |at: usize, text: &str| match beside[at].map(|other| &difference.rows[other]) {
+        Some(Row::Own(other) | Row::Theirs(other)) => words::marked(text, other),
+        _ => cut(text),
+    };
+    html! {
         ul class="diff" {
-            @for row in &difference.rows {
+            @for (at, row) in difference.rows.iter().enumerate() {
                 @match row {
                     Row::Same(line) => li { span class="sign" aria-hidden="true" { " " } span { (cut(line)) } },
-                    Row::Own(line) => li class="own" { (named("−", own)) del { (cut(line)) } },
-                    Row::Theirs(line) => li class="theirs" { (named("+", theirs)) ins { (cut(line)) } },
+                    Row::Own(text) => li class="own" { (named("−", own)) del { (line(at, text)) } },
+                    Row::Theirs(text) => li class="theirs" { (named("+", theirs)) ins { (line(at, text)) } },
                     Row::Skipped { lines, bytes } => li class="skipped quiet" {
                         "… " (many(*lines as u64, "line")) ", " (many(*bytes as u64, "byte")) ", the same in both" },
                 }
@@ -67,6 +91,29 @@ pub(crate) fn show((own, a): (&str, &str), (theirs, b): (&str, &str)) -> Markup 
             p class="warn" { "The last " (number(difference.uncompared as u64)) " bytes of the two were not compared." }
         }
     }
+}
+
+/// The line that took the place of each: the lines before a change and those after it in their order.
+fn partners(rows: &[Row]) -> Vec<Option<usize>> {
+    let mut found = vec![None; rows.len()];
+    let mut at = 0;
+    while at < rows.len() {
+        let own = rows[at..]
+            .iter()
+            .take_while(|row| matches!(row, Row::Own(_)))
+            .count();
+        let after = &rows[at + own..];
+        let theirs = after
+            .iter()
+            .take_while(|row| matches!(row, Row::Theirs(_)))
+            .count();
+        for pair in 0..own.min(theirs) {
+            found[at + pair] = Some(at + own + pair);
+            found[at + own + pair] = Some(at + pair);
+        }
+        at += (own + theirs).max(1);
+    }
+    found
 }
 
 /// A line that is shown; a long one up to a word's end, with what was cut.

@@ -61,7 +61,7 @@ pub(crate) async fn show(
         let found = service.search(Some(&id), &sought).await?;
         results(&found, &which.q)
     };
-    let body = place.page(&html! {
+    let body = place.page_of_search(&html! {
         section {
             h2 { "Full history" }
             p class="quiet" { "Compaction never alters what was said. What is marked "

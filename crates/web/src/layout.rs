@@ -35,15 +35,17 @@ fn page(title: &str, body: &Markup, class: &str) -> Response {
                 link rel="stylesheet" href=(href("page.css"));
                 script type="module" src=(href("live.js")) {}
                 script type="module" src=(href("dialog.js")) {}
+                script type="module" src=(href("keys.js")) {}
             }
             body {
                 a class="skip" href="#main" { "To the content" }
                 header class="top" {
                     a class="brand" href="/" { "unisono" }
                     nav aria-label="Main" {
-                        a href="/" { "Sessions" } a href="/approvals" { "Approvals" }
-                        a href="/schedules" { "Schedules" }
+                        a href="/" { "Sessions" } a href="/agents" { "Agents" }
+                        a href="/approvals" { "Approvals" } a href="/schedules" { "Schedules" }
                         a href="/usage" { "Usage" } a href="/settings" { "Settings" }
+                        a href="/doctor" { "Doctor" }
                     }
                     p id="link" class="link" role="status" {}
                 }

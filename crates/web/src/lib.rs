@@ -9,16 +9,22 @@
 //! The page knows nothing but the [`Service`] and its types. Whoever mounts [`router`] decides who may
 //! see it, and shows [`refused`] to everybody else.
 
+mod agents;
 mod approvals;
 mod assets;
 mod changes;
+mod cluster;
 mod compact;
+mod compare;
 mod composer;
 mod compress;
 mod configured;
 mod diff;
+mod doctor;
+mod estimate;
 mod extract;
 mod history;
+mod importing;
 mod layout;
 mod list;
 mod lists;
@@ -47,7 +53,7 @@ use axum::routing::{get, post};
 use unisono_api::Service;
 
 pub use assets::is_asset;
-pub use trouble::{problem, refused};
+pub use trouble::{problem, refused, unknown};
 
 /// The page over a service, as routes of a server.
 pub fn router<S: Clone + Send + Sync + 'static>(service: Arc<dyn Service>) -> Router<S> {
@@ -59,7 +65,20 @@ pub fn router<S: Clone + Send + Sync + 'static>(service: Arc<dyn Service>) -> Ro
 /// Whether a page is shown at that address, and not something for programs.
 pub fn is_page(path: &str) -> bool {
     let below = |start| path.starts_with(start);
-    ["/", "/approvals", "/schedules", "/usage", "/settings"].contains(&path)
+    let pages = [
+        "/",
+        "/agents",
+        "/approvals",
+        "/cluster",
+        "/doctor",
+        "/examples",
+        "/import",
+        "/schedules",
+        "/settings",
+        "/usage",
+    ];
+    pages.contains(&path)
+        || below("/agents/")
         || below("/sessions/")
         || below("/approvals/")
         || below("/schedules/")
@@ -89,6 +108,11 @@ fn routes() -> Router<Arc<dyn Service>> {
             get(compact::confirm).post(compact::compact),
         )
         .merge(parts_of_sessions())
+        .merge(agents())
+        .route("/import", get(importing::show).post(importing::import))
+        .route("/examples", post(importing::example))
+        .route("/doctor", get(doctor::show))
+        .route("/cluster", get(cluster::show))
         .route("/approvals", get(approvals::show))
         .route("/approvals/{call}", post(approvals::decide))
         .route("/schedules", get(schedules::show))
@@ -98,6 +122,14 @@ fn routes() -> Router<Arc<dyn Service>> {
         .route("/static/{version}/{file}", get(assets::show))
 }
 
+fn agents() -> Router<Arc<dyn Service>> {
+    Router::new()
+        .route("/agents", get(agents::list))
+        .route("/agents/{agent}", get(agents::show))
+        .route("/agents/{agent}/try", post(agents::attempt))
+        .route("/agents/{agent}/edit", get(agents::edit).post(agents::save))
+}
+
 fn parts_of_sessions() -> Router<Arc<dyn Service>> {
     let checkpoint = |rest: &str| format!("/sessions/{{session}}/checkpoints/{{number}}{rest}");
     Router::new()
@@ -105,6 +137,9 @@ fn parts_of_sessions() -> Router<Arc<dyn Service>> {
         .route(&checkpoint(""), get(summaries::show))
         .route(&checkpoint("/edit"), post(summaries::edit))
         .route(&checkpoint("/regenerate"), post(summaries::regenerate))
+        .route(&checkpoint("/compare"), get(compare::show))
+        .route("/sessions/{session}/estimate", post(estimate::show))
+        .route("/sessions/{session}/export", get(importing::export))
         .route(
             &checkpoint("/revert"),
             get(summaries::undo).post(summaries::revert),

@@ -59,6 +59,7 @@ pub(crate) async fn show(
         h1 { "Sessions" }
         @if !shown.any && label.is_empty() { (nothing()) } @else {
             (searching("")) (narrowing(label))
+            p class="links" { a href="/import" { "Import a conversation" } a href="#new" { "New conversation" } }
             @if shown.sessions.is_empty() { (none_here(label, shown.any)) } @else { (table(&shown)) }
         }
         @if shown.more {
@@ -191,8 +192,19 @@ fn results(found: &SearchResults, q: &str) -> Markup {
 fn nothing() -> Markup {
     html! {
         section class="card" {
-            p { "There is no conversation yet. Start one below, or bring one along:" }
-            pre { "unisono import talk.jsonl" }
+            h2 { "Begin here" }
+            p { "There is no conversation yet." }
+            ol class="steps" {
+                li {
+                    form method="post" action="/examples" {
+                        p { "Start from an example: a conversation of 160 messages about a migration." }
+                        button class="small" { "Start from the example" }
+                    }
+                }
+                li { "Ask its agents something. Without a provider's key they answer with quotes, offline and free; "
+                    a href="/doctor" { "Doctor" } " says what is missing for a model." }
+                li { a href="/import" { "Import a conversation of your own" } ", or start a new one below." }
+            }
         }
     }
 }
@@ -225,7 +237,7 @@ fn table(shown: &Shown) -> Markup {
 
 fn form() -> Markup {
     html! {
-        section class="card" {
+        section class="card" id="new" {
             h2 { "New conversation" }
             form method="post" action="/" {
                 label for="title" { "Title" }

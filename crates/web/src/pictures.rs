@@ -7,6 +7,7 @@
 pub(crate) mod bars;
 pub(crate) mod context;
 pub(crate) mod fan;
+pub(crate) mod history;
 pub(crate) mod timeline;
 pub(crate) mod tree;
 
@@ -14,7 +15,7 @@ pub(crate) mod tree;
 const WIDTH: f64 = 1000.0;
 
 /// A length of a drawing, of a part of a whole.
-fn scaled(part: f64, whole: f64) -> f64 {
+pub(crate) fn scaled(part: f64, whole: f64) -> f64 {
     match whole > 0.0 {
         true => (part / whole * WIDTH).clamp(0.0, WIDTH),
         false => 0.0,
@@ -22,7 +23,7 @@ fn scaled(part: f64, whole: f64) -> f64 {
 }
 
 /// A length as an attribute: to a hundredth, which no screen shows.
-fn attribute(length: f64) -> String {
+pub(crate) fn attribute(length: f64) -> String {
     let text = format!("{length:.2}");
     let short = text.trim_end_matches('0').trim_end_matches('.');
     short.to_owned()

@@ -99,6 +99,15 @@ impl Place {
 
     /// A page about the session: what is brought up to date while it is looked at.
     pub(crate) fn page(&self, body: &Markup) -> Markup {
+        self.frame(body, self.length > 0)
+    }
+
+    /// A page about the session that has a field of its own to search it.
+    pub(crate) fn page_of_search(&self, body: &Markup) -> Markup {
+        self.frame(body, false)
+    }
+
+    fn frame(&self, body: &Markup, searched: bool) -> Markup {
         let about = &self.about;
         html! {
             div id="live" data-session=(about.session) data-after=(about.events) {
@@ -120,12 +129,21 @@ impl Place {
                         a href=(self.at("/tree")) { "all " (about.branches.count) " branches" }
                     }
                 }
+                @if searched {
+                    form method="get" action={ "/sessions/" (about.session) "/history" } role="search" aria-label="In this conversation" class="within" {
+                        input type="hidden" name="branch" value=(self.branch);
+                        label for="within" class="hidden" { "Find in this conversation" }
+                        input id="within" name="q" type="search" placeholder="Find in this conversation";
+                        button class="small plain" { "Find" }
+                    }
+                }
                 nav aria-label="Session" class="links" {
                     a href=(self.at("")) { "Conversation" }
                     a href=(self.at("/context")) { "Context" }
                     a href=(self.at("/history")) { "Full history" }
                     a href=(self.at("/tree")) { "Branch tree" }
                     a href={ "/usage?session=" (about.session) } { "Usage" }
+                    a href={ "/sessions/" (about.session) "/export" } { "Export" }
                     a href=(self.at("/settings")) { "Settings" }
                 }
                 }

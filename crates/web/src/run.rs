@@ -197,7 +197,7 @@ fn siblings(why: &Why, beside: Option<&Beside>, turn: &Turn) -> Markup {
                         aria-current=[(against == Some(&run.run)).then_some("true")] { (run.agent) }
                 }
             }
-            @if let Some(beside) = beside { (difference(why, beside)) }
+            @if let Some(beside) = beside { (difference(why, beside)) (answers(why, beside, turn)) }
             @else { p class="quiet" { "One of the two was sent nothing." } }
         }
     }
@@ -222,6 +222,22 @@ fn difference(why: &Why, beside: &Beside) -> Markup {
         }
         @if !against.differs.is_empty() {
             p class="quiet" { "Their definitions differ in " (against.differs.join(", ")) "." }
+        }
+    }
+}
+
+/// What the answers of the two have not in common.
+fn answers(why: &Why, beside: &Beside, turn: &Turn) -> Markup {
+    let text_of = |id: &str| {
+        let run = turn.runs.iter().find(|run| run.run == id);
+        run.and_then(|run| run.text.as_deref())
+    };
+    let (own, theirs) = (text_of(&why.run.run), text_of(&beside.against.run));
+    html! {
+        @if let Some((own, theirs)) = own.zip(theirs) {
+            h3 { "Their answers" }
+            @if own == theirs { p class="quiet" { "Both said the same." } }
+            @else { (diff::texts((&why.run.agent, own), (&beside.against.agent, theirs))) }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `/sessions/{session}/context`: what a model sees, by section.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -13,12 +14,16 @@ use unisono_api::short;
 
 use crate::extract::{Path, Query};
 use crate::layout::layout;
+use crate::lists::first_of_branch;
 use crate::message::rest;
 use crate::parts::{bounded, digest, many, number};
 use crate::pictures::context::{Places, bar};
+use crate::pictures::history::columns;
 use crate::place::Place;
 use crate::trouble::Trouble;
 
+/// Turns whose sizes are drawn: the newest.
+const TURNS: Option<NonZeroUsize> = NonZeroUsize::new(100);
 /// Messages that are shown at a time.
 const MESSAGES: usize = 50;
 /// Bytes of a text that are shown.
@@ -41,6 +46,15 @@ pub(crate) async fn show(
 ) -> Result<Response, Trouble> {
     let place = Place::of(&*service, &id, &which.branch).await?;
     let context = place.context(&*service).await?;
+    let sizes = match place.length {
+        0 => Vec::new(),
+        _ => {
+            service
+                .context_history(&id, &first_of_branch(&which.branch, TURNS))
+                .await?
+                .items
+        }
+    };
     let body = place.page(&html! {
         h2 { "What the model sees" }
         @match &context {
@@ -52,6 +66,7 @@ pub(crate) async fn show(
                     checkpoint: Box::new(|number| place.at(&format!("/checkpoints/{number}"))),
                 }))
                 p { "Snapshot " (digest(&context.snapshot)) ", counted with " (context.encoding) }
+                @if !sizes.is_empty() { section { h2 { "Over the turns" } (columns(&sizes, &place)) } }
                 (Seen {
                     system: &context.system,
                     tools: &context.tools,

@@ -146,12 +146,14 @@ impl Shown {
                     (self.conversation(place))
                     (composer::form(place, &self.configured.lead, &self.agents, draft))
                 }
-                div class="beside-talk" role="region" aria-label="Turns, checkpoints, topics" tabindex="0" {
-                    (self.turns(place))
-                    (self.checkpoints(place))
-                    (sealing(place, &self.topics))
-                    @if !place.about.budgets.is_empty() {
-                        section { h2 { "Budgets" } (budgets(&place.about.budgets)) }
+                div class="beside-talk" {
+                    div class="pane" role="region" aria-label="Turns" tabindex="0" { (self.turns(place)) }
+                    div class="pane rest" role="region" aria-label="Checkpoints, topics, budgets" tabindex="0" {
+                        (self.checkpoints(place))
+                        (sealing(place, &self.topics))
+                        @if !place.about.budgets.is_empty() {
+                            section { h2 { "Budgets" } (budgets(&place.about.budgets)) }
+                        }
                     }
                 }
             }

@@ -37,12 +37,25 @@ const OF_ALL: Forms<'static> = Forms {
 };
 
 /// All settings.
-pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, Trouble> {
+pub(crate) async fn show(
+    State(service): State<Arc<dyn Service>>,
+    Query(sought): Query<Sought>,
+) -> Result<Response, Trouble> {
     let (all, keys) = (service.settings().await?, service.setting_keys().await?);
-    let (open, fixed): (Vec<_>, Vec<_>) = all.iter().partition(|setting| setting.changeable);
+    let found = all.iter().filter(|setting| sought.finds(setting));
+    let (open, fixed): (Vec<_>, Vec<_>) = found.partition(|setting| setting.changeable);
     let body = html! {
         h1 { "Settings" }
         p class="quiet" { "Each with where it was written; " code { "unisono config show" } " tells the same." }
+        form method="get" action="/settings" role="search" class="search" {
+            label for="q" { "Search keys, values and meanings" }
+            input id="q" name="q" type="search" value=(sought.q);
+            button { "Search" }
+        }
+        @if !sought.q.trim().is_empty() {
+            p role="status" { ((open.len() + fixed.len()).to_string()) " of " (all.len().to_string()) " settings. "
+                a href="/settings" { "Show all" } }
+        }
         section {
             h2 { "For turns that begin later" }
             (OF_ALL.table("Settings for turns that begin later", &open))
@@ -77,6 +90,7 @@ pub(crate) async fn show_own(
             let own = place.about.settings.iter().map(|(key, value)| Setting {
                 key: key.clone(),
                 value: value.clone(),
+                about: None,
                 origin: forms.own.to_owned(),
                 line: None,
                 column: None,
@@ -111,12 +125,16 @@ pub(crate) async fn show_own(
 
 impl Forms<'_> {
     fn table(&self, about: &str, settings: &[&Setting]) -> Markup {
+        if settings.is_empty() {
+            return html! { p class="quiet" { "None." } };
+        }
         html! {
             div class="scroll" tabindex="0" role="group" aria-label=(about) { table {
                 thead { tr { th scope="col" { "Key" } th scope="col" { "Value" } th scope="col" { "From" } } }
                 tbody { @for setting in settings { tr {
-                    th scope="row" { code { (setting.key) } }
+                    th scope="row" id={ "key-" (setting.key) } { code { (setting.key) } }
                     td { code { (setting.value) }
+                        @if let Some(about) = &setting.about { p class="quiet" { (about) } }
                         @if setting.changeable { (self.change(setting)) } }
                     td class="quiet" { (setting.place()) }
                 } } }
@@ -148,6 +166,7 @@ impl Forms<'_> {
         html! {
             details class="fork" {
                 summary aria-label={ "Change " (key) } { "Change" }
+                p class="quiet" { "Counts for turns that begin from then on; open ones keep what they began with." }
                 form method="post" action=(self.action) {
                     input type="hidden" name="key" value=(key);
                     label for=(key) { "Value, as in a settings file" }
@@ -182,6 +201,27 @@ fn of_one(action: &str, keys: &[String]) -> Markup {
                 button class="small" { "Save" }
             }
         }
+    }
+}
+
+/// Words that settings are searched for.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Sought {
+    #[serde(default)]
+    q: String,
+}
+
+impl Sought {
+    /// Whether all words are in a setting.
+    fn finds(&self, setting: &Setting) -> bool {
+        let about = setting.about.as_deref().unwrap_or("");
+        let text = format!(
+            "{} {} {about} {}",
+            setting.key, setting.value, setting.origin
+        );
+        let text = text.to_lowercase();
+        let mut words = self.q.split_whitespace();
+        words.all(|word| text.contains(&word.to_lowercase()))
     }
 }
 
@@ -235,5 +275,32 @@ fn changes(key: String, value: Option<String>) -> Changes {
     let value = value.map(|value| serde_json::to_value(value).unwrap_or(Value::Null));
     Changes {
         changes: [(key, value)].into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_found_by_words_of_key_value_and_meaning() {
+        let setting = Setting {
+            key: "run.lead".to_owned(),
+            value: "\"lead\"".to_owned(),
+            about: Some("The agent that answers.".to_owned()),
+            origin: "defaults".to_owned(),
+            line: None,
+            column: None,
+            changeable: true,
+        };
+        for (q, found) in [
+            ("", true),
+            ("LEAD answers", true),
+            ("run. defaults", true),
+            ("budget", false),
+        ] {
+            let q = q.to_owned();
+            assert_eq!(Sought { q }.finds(&setting), found);
+        }
     }
 }

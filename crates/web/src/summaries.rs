@@ -37,6 +37,7 @@ pub(crate) fn cards(place: &Place, all: &[Checkpoint]) -> Markup {
                 }
                 p class="links" {
                     a data-dialog href=(at(checkpoint, "")) { @if checkpoint.active { "View, edit …" } @else { "View …" } }
+                    a href=(at(checkpoint, "/compare")) { "Before and after" }
                     @if checkpoint.active { a data-dialog href=(at(checkpoint, "/revert")) { "Undo …" } }
                 }
             }
@@ -187,7 +188,8 @@ fn whole(place: &Place, detail: &CheckpointDetail) -> Markup {
                 details { summary { (many(detail.key_facts.len() as u64, "key fact")) }
                     ul { @for fact in &detail.key_facts { li { (fact.text) " " span class="quiet" { "#" (fact.ordinal) } } } } }
             }
-            p { a href=(place.at(&format!("/history?from={}", checkpoint.first))) { "The messages it stands for" } }
+            p class="links" { a href=(place.at(&format!("/history?from={}", checkpoint.first))) { "The messages it stands for" }
+                a href=(place.at(&format!("/checkpoints/{number}/compare"))) { "What was kept and dropped" } }
             @if let Some(effect) = &detail.revert { (changes(place, checkpoint, effect)) }
             @else { (why_inactive(detail)) }
         }

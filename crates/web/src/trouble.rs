@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::html;
-use unisono_api::{Code, Problem, service};
+use unisono_api::{Code, Problem, service, short};
 
 use crate::layout::layout;
 
@@ -50,6 +50,59 @@ pub fn problem(problem: &Problem) -> Response {
     (status, layout(&problem.title, &body)).into_response()
 }
 
+/// Pages that a person may have meant, with what they are.
+const PAGES: [(&str, &str); 9] = [
+    ("/", "Sessions"),
+    ("/agents", "Agents"),
+    ("/approvals", "Approvals"),
+    ("/schedules", "Schedules"),
+    ("/usage", "Usage"),
+    ("/settings", "Settings"),
+    ("/import", "Import a conversation"),
+    ("/doctor", "Doctor"),
+    ("/cluster", "Cluster"),
+];
+
+/// The page of an address where nothing is: what may have been meant, and all there is.
+pub fn unknown(path: &str) -> Response {
+    let near = PAGES.iter().skip(1).find(|(page, _)| {
+        let first = path.trim_matches('/').split('/').next().unwrap_or("");
+        is_near(&first.to_lowercase(), page.trim_start_matches('/'))
+    });
+    let body = html! {
+        section class="card" {
+            h1 { "Nothing is here" }
+            p { "There is no page at " code { (short::line(path, 200)) } "." }
+            @if let Some((page, says)) = near { p { "Did you mean " a href=(page) { (says) } "?" } }
+            p { "All pages:" }
+            ul { @for (page, says) in PAGES { li { a href=(page) { (says) } } } }
+            form method="get" action="/" role="search" class="search" {
+                label for="q" { "Search all that was said" }
+                input id="q" name="q" type="search";
+                button { "Search" }
+            }
+        }
+    };
+    (StatusCode::NOT_FOUND, layout("nothing is here", &body)).into_response()
+}
+
+/// Whether a word is another one with at most two letters changed, added or left out.
+fn is_near(word: &str, other: &str) -> bool {
+    let (word, other): (Vec<char>, Vec<char>) =
+        (word.chars().take(40).collect(), other.chars().collect());
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, a) in word.iter().enumerate() {
+        let mut before = row[0];
+        row[0] = at + 1;
+        for (place, b) in other.iter().enumerate() {
+            let changed = before + usize::from(a != b);
+            before = row[place + 1];
+            row[place + 1] = changed.min(before + 1).min(row[place] + 1);
+        }
+    }
+    row[other.len()] <= 2
+}
+
 /// The page for a browser that is not logged in.
 pub fn refused(why: &str) -> Response {
     let body = html! {
@@ -61,4 +114,22 @@ pub fn refused(why: &str) -> Response {
         }
     };
     (StatusCode::UNAUTHORIZED, layout("not logged in", &body)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_typo_is_near_what_was_meant() {
+        for (word, other, near) in [
+            ("agnets", "agents", true),
+            ("setings", "settings", true),
+            ("usage", "usage", true),
+            ("", "agents", false),
+            ("sessions", "doctor", false),
+        ] {
+            assert_eq!(is_near(word, other), near, "{word} {other}");
+        }
+    }
 }

@@ -7,8 +7,7 @@ use axum::response::{Redirect, Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use unisono_api::compaction::Compaction;
-use unisono_api::run::RunDetail;
-use unisono_api::service::{self, Service};
+use unisono_api::service::Service;
 use unisono_api::short;
 use unisono_api::turn::{Run, Turn};
 
@@ -27,8 +26,6 @@ use crate::{approvals, markdown, message, summaries};
 const DEEPEST: usize = 4;
 /// Calls that are shown of those that wait.
 const CALLS: usize = 10;
-/// Runs whose steps are on the timeline.
-const LANES: usize = 24;
 
 /// One turn.
 pub(crate) async fn show(
@@ -40,7 +37,7 @@ pub(crate) async fn show(
     let place = Place::within(&*service, about, &found.turn.branch).await?;
     let notifies = Configured::read(&*service, &id).await?.notifies;
     let waits = Waits::read(&*service, &id).await?.in_turn(&turn);
-    let runs = details(&*service, &found.turn).await?;
+    let times = service.timeline(&id, &turn).await?;
     let title = title(&found.turn);
     let turn = &found.turn;
     let here = format!("/sessions/{id}/turns/{}", turn.turn);
@@ -54,23 +51,13 @@ pub(crate) async fn show(
         @if let Some(answer) = answer(turn) {
             section { h2 { "Answer" } div class="card" { (message::text(answer, &place, true, None)) } }
         }
-        @if !runs.is_empty() {
-            section { h2 { "When who worked" } (timeline(turn, &runs, waits.calls(), Timestamp::now()))
-                @if turn.runs.len() > LANES { p class="quiet" { (many((turn.runs.len() - LANES) as u64, "more run")) " not drawn." } } }
-            section { h2 { "Who was given what" } (fan::graph(turn)) }
+        @if !times.runs.is_empty() {
+            section { h2 { "When who worked" } (timeline(&times, turn.snapshot_agents)) }
+            @if turn.runs.len() > 1 { section { h2 { "Who was given what" } (fan::graph(turn)) } }
         }
         p { a href=(place.at("")) { "Back to the conversation" } }
     });
     Ok(layout(&title, &body))
-}
-
-/// The steps of a turn's first runs.
-async fn details(service: &dyn Service, turn: &Turn) -> service::Result<Vec<RunDetail>> {
-    let mut all = Vec::new();
-    for run in turn.runs.iter().take(LANES) {
-        all.push(service.run(&turn.session, &run.run).await?);
-    }
-    Ok(all)
 }
 
 fn title(turn: &Turn) -> String {

@@ -1,4 +1,4 @@
-//! `/usage`: what model calls used, by agent, model and session.
+//! `/usage`: what model calls used, by day, agent, model and session.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -6,30 +6,61 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
+use serde::Deserialize;
 use unisono_api::service::Service;
 use unisono_api::short;
 use unisono_api::turn::Turn;
-use unisono_api::usage::{Amounts, Deleted, SessionUsage, Usage, UsageQuery};
+use unisono_api::usage::{Amounts, Deleted, SessionUsage, Usage, UsageBy, UsageGroup, UsageQuery};
 use unisono_api::{Page, PageQuery};
 
 use crate::extract::Query;
 use crate::layout::layout;
-use crate::parts::{cached, dollars, many, number};
+use crate::parts::{cached, dollars, encoded, many, number};
 use crate::pictures::bars::{self, Used};
 use crate::trouble::Trouble;
 
 /// Sessions that are shown: those that used most.
 const SESSIONS: usize = 50;
 
+/// What is shown: a form sends empty fields as well.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Which {
+    session: Option<String>,
+    by: Option<UsageBy>,
+    #[serde(default)]
+    from: String,
+    #[serde(default)]
+    to: String,
+}
+
+impl Which {
+    fn query(&self) -> UsageQuery {
+        let some = |text: &str| (!text.trim().is_empty()).then(|| text.trim().to_owned());
+        UsageQuery {
+            session: self.session.clone(),
+            by: Some(self.by.unwrap_or(UsageBy::Day)),
+            from: some(&self.from),
+            to: some(&self.to),
+        }
+    }
+
+    /// Whether only some days are shown.
+    fn is_part(&self) -> bool {
+        let query = self.query();
+        query.from.is_some() || query.to.is_some()
+    }
+}
+
 /// What was used.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
-    Query(of): Query<UsageQuery>,
+    Query(of): Query<Which>,
 ) -> Result<Response, Trouble> {
-    let used = service.usage(of.session.as_deref()).await?;
-    let by_session = match of.session {
-        None => Some(service.session_usage(&first()).await?),
-        Some(_) => None,
+    let query = of.query();
+    let used = service.usage(&query).await?;
+    let by_session = match of.session.is_none() && !of.is_part() {
+        true => Some(service.session_usage(&first()).await?),
+        false => None,
     };
     let turns = match &of.session {
         Some(session) => service.turns(session, &first()).await?.items,
@@ -41,13 +72,85 @@ pub(crate) async fn show(
             p { a href={ "/sessions/" (session) } { "Of this session" } " · " a href="/usage" { "of all sessions" } }
         }
         @if !used.budgets.is_empty() { section { h2 { "Budgets" } (bars::budgets(&used.budgets)) } }
-        @if used.rows.is_empty() { p class="quiet" { "No model was asked yet." } }
-        @else { (over_time(&turns)) (models(&used)) (agents(&used)) }
+        (choice(&of))
+        @if used.rows.is_empty() {
+            p class="quiet" role="status" { @if of.is_part() { "No model was asked on these days." } @else { "No model was asked yet." } }
+        } @else { (grouped(&of, &used)) (over_time(&turns)) (models(&used)) (agents(&used)) }
         @if let Some(all) = by_session.filter(|all| !all.items.is_empty() || used.deleted.is_some()) {
             (sessions(&all, used.deleted.as_ref()))
         }
     };
     Ok(layout("Usage", &body))
+}
+
+/// The form that chooses groups and days.
+fn choice(of: &Which) -> Markup {
+    let by = of.by.unwrap_or(UsageBy::Day);
+    html! {
+        form method="get" action="/usage" class="card choice" {
+            @if let Some(session) = &of.session { input type="hidden" name="session" value=(session); }
+            label for="by" { "By" }
+            select id="by" name="by" { @for one in UsageBy::ALL {
+                option value=(one.name()) selected[one == by] { (one.name()) }
+            } }
+            label for="from" { "From (UTC)" }
+            input id="from" name="from" type="date" value=(of.from);
+            label for="to" { "To" }
+            input id="to" name="to" type="date" value=(of.to);
+            button class="small" { "Show" }
+        }
+    }
+}
+
+/// The groups that were chosen, as bars and as a table.
+fn grouped(of: &Which, used: &Usage) -> Markup {
+    let by = of.by.unwrap_or(UsageBy::Day);
+    let named = |group: &UsageGroup| {
+        let key = group.key.as_deref().unwrap_or("checkpoints");
+        group.title.as_deref().unwrap_or(key).to_owned()
+    };
+    let to = |group: &UsageGroup| {
+        let key = group.key.as_deref()?;
+        match by {
+            UsageBy::Session => Some(format!("/sessions/{key}")),
+            UsageBy::Agent => Some(format!("/agents/{}", encoded(key))),
+            UsageBy::Day => Some(format!("/usage?by=session&from={key}&to={key}")),
+            UsageBy::Model => None,
+        }
+    };
+    let bars: Vec<Used<'_>> = used
+        .groups
+        .iter()
+        .map(|group| Used {
+            name: short::line(&named(group), 40),
+            to: to(group),
+            amounts: &group.amounts,
+        })
+        .collect();
+    html! {
+        section {
+            h2 { "By " (by.name()) }
+            (bars::usage(&bars))
+            details id="groups-table" { summary { "As a table" }
+                div class="scroll" tabindex="0" role="group" aria-label={ "Usage by " (by.name()) } { table {
+                    thead { tr { th scope="col" { (by.name()) } th scope="col" class="number" { "Jobs" }
+                        th scope="col" class="number" { "In" } th scope="col" class="number" { "Cached" }
+                        th scope="col" class="number" { "Not cached" }
+                        th scope="col" class="number" { "Out" } th scope="col" class="number" { "Cost" } } }
+                    tbody { @for group in &used.groups { tr {
+                        th scope="row" { (named(group)) }
+                        td class="number" { (number(group.jobs)) }
+                        td class="number" { (number(group.amounts.input_tokens)) }
+                        (cached(&group.amounts))
+                        td class="number" { (number(group.uncached_tokens)) }
+                        td class="number" { (number(group.amounts.output_tokens)) }
+                        td class="number" { (dollars(group.amounts.cost_usd)) }
+                    } } }
+                } }
+            }
+            @if used.groups_left_out > 0 { p class="quiet" { (many(used.groups_left_out, "more group")) " not shown." } }
+        }
+    }
 }
 
 fn first() -> PageQuery {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::agent::{Agent, AgentQuery, Model, Reload};
+use crate::agent::{Agent, AgentCheck, AgentDetail, AgentQuery, Model, NewAgentFile, Reload};
 
 /// Agents and models.
 #[async_trait]
@@ -13,6 +13,25 @@ pub trait Agents {
     /// # Errors
     /// `refused`: a named agent is unknown, or a setting is wrong; `not_found`: the session.
     async fn agents(&self, query: &AgentQuery) -> Result<Vec<Agent>>;
+
+    /// An agent with its definition.
+    ///
+    /// # Errors
+    /// `not_found`.
+    async fn agent(&self, agent: &str) -> Result<AgentDetail>;
+
+    /// Checks a new text for the file of an agent, with all other definitions. Nothing is written.
+    ///
+    /// # Errors
+    /// `not_found`: there is no such agent, or no file defines it; `too_large`.
+    async fn check_agent(&self, agent: &str, new: &NewAgentFile) -> Result<AgentCheck>;
+
+    /// Replaces the file of an agent, for turns that begin later.
+    ///
+    /// # Errors
+    /// As `check_agent`; `forbidden`: files of agents cannot be changed; `conflict`: the file has
+    /// changed since it was read; `refused`: the text is wrong.
+    async fn save_agent(&self, agent: &str, new: &NewAgentFile) -> Result<Reload>;
 
     /// Reads the definitions of all agents again, for turns that begin later; all or none.
     ///

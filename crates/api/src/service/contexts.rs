@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::context::{Context, ContextQuery, Snapshot};
+use crate::Page;
+use crate::context::{Context, ContextQuery, ContextSize, Snapshot};
 use crate::pin::Pins;
 use crate::session::BranchPageQuery;
 
@@ -15,6 +16,17 @@ pub trait Contexts {
     /// # Errors
     /// `not_found`: the session or its branch; `refused`: an agent or a setting is wrong.
     async fn context(&self, session: &str, query: &ContextQuery) -> Result<Context>;
+
+    /// The size of the context at each turn of a branch that froze or changed it, the newest first.
+    /// A page may have fewer items than requested and still a next page.
+    ///
+    /// # Errors
+    /// `not_found`: the session or its branch.
+    async fn context_history(
+        &self,
+        session: &str,
+        query: &BranchPageQuery,
+    ) -> Result<Page<ContextSize>>;
 
     /// A frozen context, rebuilt from the journal and checked against its id.
     ///

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::Result;
 use crate::Page;
-use crate::store::{Acknowledged, Archived, Loss, LossQuery, Vacuumed};
+use crate::store::{Acknowledged, Archived, HealthCheck, Loss, LossQuery, Vacuumed};
 
 /// The store itself.
 #[async_trait]
@@ -29,6 +29,10 @@ pub trait Store {
     /// # Errors
     /// `failed`: the store cannot be written.
     async fn acknowledge_losses(&self) -> Result<Acknowledged>;
+
+    /// The condition of providers, models, settings, tool servers and of the store, as far as it is
+    /// known without reading every record.
+    async fn health(&self) -> Result<Vec<HealthCheck>>;
 
     /// Writes all sessions with their journals to a new file, for a store of this version or a
     /// later one.

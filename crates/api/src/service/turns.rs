@@ -7,7 +7,8 @@ use futures_core::Stream;
 
 use super::Result;
 use crate::session::EndedTurn;
-use crate::turn::{Turn, TurnRequest};
+use crate::timeline::Timeline;
+use crate::turn::{Turn, NewTurn, Turn, TurnEstimate};
 use crate::turn_event::TurnUpdate;
 use crate::{Page, PageQuery};
 
@@ -23,6 +24,12 @@ pub trait Turns {
     /// # Errors
     /// `not_found`; `refused`: an agent or a setting is wrong; `busy`: too many turns wait.
     async fn begin(&self, session: &str, asked: &TurnRequest, key: Option<&str>) -> Result<Turn>;
+
+    /// The tokens and the cost that a task is expected to use. Nothing is started.
+    ///
+    /// # Errors
+    /// `not_found`: the session or its branch; `refused`: an agent or a setting is wrong.
+    async fn estimate_turn(&self, session: &str, new: &NewTurn) -> Result<TurnEstimate>;
 
     /// The turns of a session, the newest first.
     ///
@@ -41,6 +48,12 @@ pub trait Turns {
     /// # Errors
     /// `not_found`.
     async fn turn(&self, session: &str, turn: &str) -> Result<Turn>;
+
+    /// The instants of a turn and of its runs.
+    ///
+    /// # Errors
+    /// `not_found`.
+    async fn timeline(&self, session: &str, turn: &str) -> Result<Timeline>;
 
     /// Follows a turn up to its end, in whatever process works on it. `after` is the number of an
     /// update: the later updates are returned, each once; `Some(0)` returns all. Without it, the

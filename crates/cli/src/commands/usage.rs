@@ -1,6 +1,6 @@
 //! `unisono usage`: the usage of model calls, by agent and model.
 
-use unisono_api::usage::{Amounts, Row, Usage};
+use unisono_api::usage::{Amounts, Row, Usage, UsageBy, UsageGroup, UsageQuery};
 
 use crate::app::App;
 use crate::problem::Result;
@@ -12,8 +12,11 @@ Input tokens include those read from the provider's prompt cache (CACHED) and wr
 (WRITTEN). EXPECTED: tokens expected in the cache; if fewer than half of them were read, the cache
 missed. Rows and total use sums; `unisono runs show` has single runs. `?` is an unknown cost, not
 zero. (summaries): calls of summarisers, used or not; JOBS counts the summaries that were used.
+With --by, the sums of days, agents, models or sessions; what deleted sessions used is in the total
+alone where that is by day or by session.
 JSON: {rows: [{agent (null: summaries), model, jobs, input_tokens, output_tokens,
-cache_expected_tokens, cache_read_tokens, cache_write_tokens, cache_missed, cost_usd}], total,
+cache_expected_tokens, cache_read_tokens, cache_write_tokens, cache_missed, cost_usd}], groups
+(absent without --by) [{key, title (of a session), jobs, uncached_tokens, input_tokens, ...}], total,
 deleted (absent: none, or with SESSION) {sessions, jobs, input_tokens, ...}: the part used by
 deleted sessions, budgets (absent: none is set) [{level, resource, cap, spent, reserved, left}]:
 of [budget.daemon], in dollars, tokens or seconds}.";
@@ -23,6 +26,18 @@ of [budget.daemon], in dollars, tokens or seconds}.";
 pub(crate) struct Args {
     /// Only this session
     session: Option<String>,
+
+    /// Group it: by day, agent, model or session
+    #[arg(long, value_name = "GROUP", value_parser = ["day", "agent", "model", "session"])]
+    by: Option<String>,
+
+    /// From this day on, in UTC
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    from: Option<String>,
+
+    /// Up to this day, in UTC
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    to: Option<String>,
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
@@ -32,7 +47,14 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         Some(name) => Some(find_session(&*service, name).await?.session),
         None => None,
     };
-    let used = service.usage(session.as_deref()).await?;
+    let by = |name: &str| UsageBy::ALL.into_iter().find(|by| by.name() == name);
+    let query = UsageQuery {
+        session,
+        by: args.by.as_deref().and_then(by),
+        from: args.from,
+        to: args.to,
+    };
+    let used = service.usage(&query).await?;
     service.close().await;
     if app.out.json {
         app.out.json(&used);
@@ -41,7 +63,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if used.rows.is_empty() {
         app.out.message("no model was asked yet");
     } else {
-        app.out.data(table(&used));
+        match query.by {
+            Some(by) => app.out.data(grouped(by, &used)),
+            None => app.out.data(table(&used)),
+        }
     }
     let budgets = used.budgets.iter();
     budgets.for_each(|budget| app.out.data(show::budget_line(budget)));
@@ -59,6 +84,29 @@ fn table(used: &Usage) -> String {
         "AGENT", "MODEL", "JOBS", "IN", "OUT", "EXPECTED", "CACHED", "WRITTEN", "COST",
     ];
     show::table(&header, &[2, 3, 4, 5, 6, 7, 8], rows)
+}
+
+/// The groups, each with its jobs; what is of deleted sessions is in the sum alone.
+fn grouped(by: UsageBy, used: &Usage) -> String {
+    let name = |group: &UsageGroup| {
+        let key = group.key.as_deref().unwrap_or("(summaries)");
+        let title = group.title.as_deref();
+        title.map_or_else(|| key.to_owned(), |title| format!("{key} {title}"))
+    };
+    let rows = used.groups.iter().map(|group| {
+        let mut row = vec![name(group), show::number(group.jobs)];
+        row.extend(cells(&group.amounts));
+        row
+    });
+    let mut rows: Vec<Vec<String>> = rows.collect();
+    let mut all = vec!["all".to_owned(), String::new()];
+    all.extend(cells(&used.total));
+    rows.push(all);
+    let by = by.name().to_uppercase();
+    let header = [
+        &*by, "JOBS", "IN", "OUT", "EXPECTED", "CACHED", "WRITTEN", "COST",
+    ];
+    show::table(&header, &[1, 2, 3, 4, 5, 6, 7], rows)
 }
 
 fn row(of: &Row) -> Vec<String> {

@@ -10,8 +10,9 @@ use crate::support::PATIENCE;
 use crate::tools::{Scene, program};
 
 /// Lists that are as long as the configuration makes them.
-const CONFIGURED: [&str; 4] = [
+const CONFIGURED: [&str; 5] = [
     "/v1/agents",
+    "/v1/health",
     "/v1/models",
     "/v1/settings",
     "/v1/sessions/{session}/settings",

@@ -52,6 +52,7 @@ mod keeping;
 mod lending;
 mod limits;
 mod lists;
+mod looking_back;
 mod markdown;
 mod mcp;
 mod mcp_looking;

@@ -172,7 +172,8 @@ fn directory(
     let working = &loaded.sources().directory;
     for path in definition_files(&base.join("agents"), working, found) {
         let shown = paths::shown(&path, working);
-        let text = match std::fs::read_to_string(&path) {
+        let draft = loaded.sources().drafts.get(&path).cloned();
+        let text = match draft.map_or_else(|| std::fs::read_to_string(&path), Ok) {
             Ok(text) => text,
             Err(error) => {
                 let problem = format!("the agent's file cannot be read: {error}");
@@ -206,6 +207,13 @@ pub(super) fn of_agents(loaded: &Loaded) -> Vec<PathBuf> {
         .flatten()
         .flat_map(|base| definition_files(&base.join("agents"), &sources.directory, &mut untold));
     files.collect()
+}
+
+/// The file that defines an agent; none: it is built in, or defined by settings or the program.
+pub(super) fn of_agent(loaded: &Loaded, id: &str) -> Option<PathBuf> {
+    let named = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == id);
+    // The project's own come last, and count.
+    of_agents(loaded).into_iter().rfind(named)
 }
 
 /// The `.md` and `.toml` files of a directory, by name. No directory, no files.

@@ -29,6 +29,7 @@ pub(crate) const ALL: &[Key] = &[
     key("cluster", Kind::Section(CLUSTER)),
     key("log", Kind::Section(LOG)),
     key("telemetry", Kind::Section(TELEMETRY)),
+    key("web", Kind::Section(WEB)),
 ];
 
 const STORE: &[Key] = &[
@@ -247,6 +248,8 @@ const LOG: &[Key] = &[
 ];
 
 const TELEMETRY: &[Key] = &[key("otlp_endpoint", Kind::AnyText)];
+
+const WEB: &[Key] = &[key("edit_agents", Kind::Choice(&["auto", "on", "off"]))];
 
 /// The presets' names, as [`unisono_context::policy::Preset`] has them.
 const PRESETS: &[&str] = &[

@@ -251,6 +251,26 @@ pub struct Telemetry {
     pub otlp_endpoint: String,
 }
 
+/// The web page.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Web {
+    /// Whether files of agents can be changed by requests.
+    pub edit_agents: EditAgents,
+}
+
+/// Whether files of agents can be changed by requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EditAgents {
+    /// If the daemon listens on this machine only.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+    /// Never.
+    Off,
+}
+
 /// The form of log messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]

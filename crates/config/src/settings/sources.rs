@@ -1,5 +1,6 @@
 //! The sources of settings.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -66,6 +67,8 @@ pub struct Sources {
     pub stored: Option<String>,
     /// The program's extensions in Rust.
     pub program: Program,
+    /// Texts that files of agents are to have, by path: read instead of what is in them.
+    pub drafts: BTreeMap<PathBuf, String>,
 }
 
 /// Access to environment variables that may hold API keys. Its debug output shows none of them.
@@ -127,6 +130,7 @@ impl Sources {
             overrides: Vec::new(),
             stored: None,
             program: Program::default(),
+            drafts: BTreeMap::new(),
         }
     }
 

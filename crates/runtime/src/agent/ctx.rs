@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use unisono_context::{AgentId, RunId, Snapshot, Tokens};
+use unisono_context::{AgentId, RunId, Snapshot, Timestamp, Tokens};
 use unisono_model::language::{
     self, LanguageModel, Listener, Models, Reply, Request, complete_up_to_stop,
 };
@@ -22,6 +22,7 @@ use unisono_session::run::{RunCause, Spent, Step, ToolCall, ToolResult};
 use super::spending::AuxiliaryUsage;
 use super::waiting::Waiting;
 use super::{Failure, failure, llm, request};
+use crate::clock;
 use crate::limit::Pause;
 use crate::reservation::{self, ReservedCall};
 use crate::session_port::Port;
@@ -68,6 +69,8 @@ struct Inner {
     /// The number of rounds that the author's code delegated in this attempt.
     rounds: AtomicU32,
     besides: AuxiliaryUsage,
+    /// When the first piece of a reply came.
+    first_token: OnceLock<Timestamp>,
     /// Names of the steps that this attempt has begun.
     begun: Mutex<BTreeSet<Arc<str>>>,
 }
@@ -100,6 +103,7 @@ impl Ctx {
             models,
             waiting,
             rounds: AtomicU32::new(0),
+            first_token: OnceLock::new(),
             begun: Mutex::default(),
         };
         Ctx {
@@ -148,6 +152,11 @@ impl Ctx {
     pub fn progress(&self, text: impl Into<Arc<str>>) {
         self.inner.waiting.watchdog.renew();
         self.inner.port.progress(self.run(), text.into());
+    }
+
+    /// When the first piece of a reply came in this attempt, if one did.
+    pub(crate) fn first_token(&self) -> Option<Timestamp> {
+        self.inner.first_token.get().copied()
     }
 
     /// Whether its session is still active; otherwise the program ends, and the next process
@@ -211,6 +220,7 @@ impl Ctx {
     fn listener(&self) -> Listener {
         let (ctx, seen) = (self.clone(), AtomicUsize::new(0));
         let listener = Listener::new(move |piece| {
+            ctx.inner.first_token.get_or_init(clock::now);
             ctx.inner.port.text_delta(ctx.run(), piece);
             let before = seen.fetch_add(piece.len(), Ordering::Relaxed);
             let after = before + piece.len();

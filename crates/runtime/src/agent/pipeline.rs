@@ -74,6 +74,7 @@ mod tests {
             partial: partial.map(Into::into),
             usage: Usage::default(),
             duration_ms: 1,
+            pace: unisono_session::run::Pace::default(),
         }
     }
 

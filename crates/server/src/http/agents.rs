@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use unisono_api::agent::{Agent, AgentQuery, Model, Reload};
+use unisono_api::agent::{Agent, AgentCheck, AgentDetail, AgentQuery, Model, NewAgentFile, Reload};
 use unisono_api::service::Agents;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Shared;
-use super::extract::Query;
+use super::extract::{self, Path, Query};
 use super::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -18,6 +18,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(agents))
         .routes(routes!(reload))
         .routes(routes!(models))
+        .routes(routes!(show, save))
+        .routes(routes!(check))
 }
 
 /// All agents, each with its role in the described turn.
@@ -30,6 +32,50 @@ async fn agents(
     Query(query): Query<AgentQuery>,
 ) -> Result<Json<Vec<Agent>>, ApiError> {
     Ok(Json(shared.local.agents(&query).await?))
+}
+
+/// An agent with its definition and its file.
+#[utoipa::path(
+    get, path = "/v1/agents/{agent}", tag = "agents",
+    params(("agent" = String, Path, description = "The agent's name")),
+    responses((status = 200, description = "The agent", body = AgentDetail))
+)]
+async fn show(
+    State(shared): State<Arc<Shared>>,
+    Path(agent): Path<String>,
+) -> Result<Json<AgentDetail>, ApiError> {
+    Ok(Json(shared.local.agent(&agent).await?))
+}
+
+/// Checks a new text for the file of an agent, with all other definitions. Nothing is written.
+#[utoipa::path(
+    post, path = "/v1/agents/{agent}/check", tag = "agents",
+    params(("agent" = String, Path, description = "The agent's name")),
+    request_body = NewAgentFile,
+    responses((status = 200, description = "What is wrong with it", body = AgentCheck))
+)]
+async fn check(
+    State(shared): State<Arc<Shared>>,
+    Path(agent): Path<String>,
+    extract::Json(new): extract::Json<NewAgentFile>,
+) -> Result<Json<AgentCheck>, ApiError> {
+    Ok(Json(shared.local.check_agent(&agent, &new).await?))
+}
+
+/// Replaces the file of an agent, for turns that begin later. A text that is wrong, or that was made
+/// from another one than the file has by now, is refused.
+#[utoipa::path(
+    put, path = "/v1/agents/{agent}", tag = "agents",
+    params(("agent" = String, Path, description = "The agent's name")),
+    request_body = NewAgentFile,
+    responses((status = 200, description = "What is different", body = Reload))
+)]
+async fn save(
+    State(shared): State<Arc<Shared>>,
+    Path(agent): Path<String>,
+    extract::Json(new): extract::Json<NewAgentFile>,
+) -> Result<Json<Reload>, ApiError> {
+    Ok(Json(shared.local.save_agent(&agent, &new).await?))
 }
 
 /// Reads the definitions of all agents again. They apply to turns that begin later; if one is

@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use futures_util::StreamExt;
 use serde::Deserialize;
 use unisono_api::Code;
+use unisono_api::service::Sessions as _;
 use unisono_api::session::{Content, ImportFile, Imported};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -73,11 +74,11 @@ async fn import(
         pick,
         skip_bad,
         copy,
+        bounded: true,
         content,
     };
-    let most = shared.local.setup().loaded.config.server.import_messages;
-    let made = shared.local.keep_file(file, usize::try_from(most).ok());
-    Ok((StatusCode::CREATED, Json(made.await?)))
+    let made = shared.local.import_file(file).await?;
+    Ok((StatusCode::CREATED, Json(made)))
 }
 
 /// A body, which is not held in memory where it is large.

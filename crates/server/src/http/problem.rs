@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 
 use axum::Json;
-use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use unisono_api::{Code, Problem, service};
 use unisono_runtime::Error as RuntimeError;
@@ -115,8 +115,17 @@ impl IntoResponse for ApiError {
 }
 
 /// The answer at an address where nothing is.
-pub(super) async fn not_found(uri: Uri) -> Response {
+pub(super) async fn not_found(uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path();
+    let accepts = headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok());
+    let programs = ["/v1", openai::BASE, "/mcp"];
+    let is_browser = accepts.is_some_and(|accept| accept.contains("text/html"));
+    let is_program = a2a::is_under(path) || programs.iter().any(|start| path.starts_with(start));
+    if is_browser && !is_program {
+        return unisono_web::unknown(path);
+    }
     let detail = format!("nothing is at {path}; /v1/openapi.json lists all addresses");
     shaped(&uri, ApiError::new(Code::NotFound, detail))
 }

@@ -10,7 +10,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use futures_util::stream;
 use unisono_api::service::Store;
-use unisono_api::store::{ARCHIVED, Acknowledged, Archived, Loss, LossQuery, Vacuumed};
+use unisono_api::store::{
+    ARCHIVED, Acknowledged, Archived, HealthCheck, Loss, LossQuery, Vacuumed,
+};
 use unisono_api::{Code, Page};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -25,6 +27,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(losses))
         .routes(routes!(acknowledge))
         .routes(routes!(archive))
+        .routes(routes!(health))
 }
 
 /// Frees the disk space of deleted and outdated data, and returns when that is done: none of it is
@@ -48,6 +51,16 @@ async fn losses(
     Query(query): Query<LossQuery>,
 ) -> Result<Json<Page<Loss>>, ApiError> {
     Ok(Json(Store::losses(&*shared.local, &query).await?))
+}
+
+/// The condition of providers, models, settings, tool servers and of the store, as far as it is known
+/// without reading every record.
+#[utoipa::path(
+    get, path = "/v1/health", tag = "about", operation_id = "health_checks",
+    responses((status = 200, description = "What was looked at", body = Vec<HealthCheck>))
+)]
+async fn health(State(shared): State<Arc<Shared>>) -> Result<Json<Vec<HealthCheck>>, ApiError> {
+    Ok(Json(shared.local.health().await?))
 }
 
 /// Acknowledges the losses of repairs of the store: sessions no longer report them.

@@ -10,7 +10,8 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use unisono_api::service::Turns as _;
 use unisono_api::session::EndedTurn;
-use unisono_api::turn::{NewTurn, Turn};
+use unisono_api::timeline::Timeline;
+use unisono_api::turn::{NewTurn, Turn, TurnEstimate};
 use unisono_api::{Code, Page, PageQuery};
 use unisono_context::TurnId;
 use unisono_runtime::Handle;
@@ -31,7 +32,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
         .routes(routes!(create, list))
         .routes(routes!(ended))
+        .routes(routes!(estimate))
         .routes(routes!(show))
+        .routes(routes!(timeline))
         .routes(routes!(cancel))
 }
 
@@ -208,6 +211,35 @@ async fn show(
     Path((id, turn)): Path<(String, String)>,
 ) -> Result<Json<Turn>, ApiError> {
     Ok(Json(shared.local.turn(&id, &turn).await?))
+}
+
+/// The tokens and the cost that a task is expected to use. Nothing is started.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/turns/estimate", tag = "turns",
+    params(("session" = String, Path, description = "The session's id")),
+    request_body = NewTurn,
+    responses((status = 200, description = "The estimate", body = TurnEstimate))
+)]
+async fn estimate(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    extract::Json(new): extract::Json<NewTurn>,
+) -> Result<Json<TurnEstimate>, ApiError> {
+    Ok(Json(shared.local.estimate_turn(&id, &new).await?))
+}
+
+/// The instants of a turn and of its runs.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/turns/{turn}/timeline", tag = "turns",
+    params(("session" = String, Path, description = "The session's id"),
+           ("turn" = String, Path, description = "The turn's id")),
+    responses((status = 200, description = "The instants", body = Timeline))
+)]
+async fn timeline(
+    State(shared): State<Arc<Shared>>,
+    Path((id, turn)): Path<(String, String)>,
+) -> Result<Json<Timeline>, ApiError> {
+    Ok(Json(shared.local.timeline(&id, &turn).await?))
 }
 
 /// Cancels a turn and all its runs.

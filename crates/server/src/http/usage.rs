@@ -20,7 +20,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(sessions))
 }
 
-/// The usage of model calls, by agent and model.
+/// The usage of model calls, of all or some days, by agent and model, and grouped as requested.
 #[utoipa::path(
     get, path = "/v1/usage", tag = "usage", params(UsageQuery),
     responses((status = 200, description = "What was used", body = Usage))
@@ -29,7 +29,7 @@ async fn show(
     State(shared): State<Arc<Shared>>,
     Query(of): Query<UsageQuery>,
 ) -> Result<Json<Usage>, ApiError> {
-    Ok(Json(shared.local.usage(of.session.as_deref()).await?))
+    Ok(Json(shared.local.usage(&of).await?))
 }
 
 /// The sessions with their usage, the largest usage first; sessions without usage are omitted.

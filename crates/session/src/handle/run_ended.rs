@@ -39,6 +39,7 @@ pub(super) fn handle(
             mut calls,
             partial,
             usage,
+            pace,
         } => {
             calls.retain(|call| is_client_tool(recorder, run, &call.name));
             let ending = Ending::Finished {
@@ -47,6 +48,7 @@ pub(super) fn handle(
                 partial,
                 usage,
                 duration_ms,
+                pace,
             };
             let ending = Arc::new(ending);
             recorder.record(Fact::RunEnded { run: id, ending })?;

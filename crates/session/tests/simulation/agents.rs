@@ -273,6 +273,7 @@ impl Agent {
                 calls: Vec::new(),
                 partial: matches!(temper, Behaviour::FinishInPart).then(|| "stopped".into()),
                 usage: used_tokens(self.used + self.usage_of_call().input.0),
+                pace: unisono_session::run::Pace::default(),
             },
         };
         let (run, attempt) = (self.assignment.run, self.assignment.attempt);

@@ -117,6 +117,7 @@ fn a_reply_releases_the_rest_and_the_ending_charges_nothing_twice() {
         calls: Vec::new(),
         partial: None,
         usage: used(300 + 500 + 40),
+        pace: unisono_session::run::Pace::default(),
     };
     shell.feed(Input::RunEnded { run, attempt, end }).unwrap();
     assert_eq!(account(&shell), (amount(840), Amount::ZERO));

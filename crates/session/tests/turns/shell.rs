@@ -111,6 +111,7 @@ impl Shell {
             calls: Vec::new(),
             partial: None,
             usage: Usage::default(),
+            pace: unisono_session::run::Pace::default(),
         };
         self.end(assignment, end);
     }

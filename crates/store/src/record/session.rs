@@ -13,7 +13,7 @@ use unisono_session::event::{
     SummaryOptions, Work,
 };
 use unisono_session::run::calls::{Approval, CallDecision, CallOutput, CallPlace, PlannedCall};
-use unisono_session::run::{Ending, RunCause, Spent, Step};
+use unisono_session::run::{Ending, RunCause, Pace, Spent, Step};
 use unisono_session::tool::{
     ApprovalRule, Contract, HookEvent, HookFailurePolicy, HookRule, ToolRules,
 };
@@ -139,8 +139,9 @@ layout! {
     }
     struct Spent { usage; fallback }
     enum LateOutput { 0 Reply(reply), 1 Answer { text, partial, usage }, 2 Spent(spent) }
+    struct Pace { ; began, first_token }
     enum Ending {
-        0 Finished { text, partial, usage, duration_ms; calls },
+        0 Finished { text, partial, usage, duration_ms; calls, pace },
         1 Failed { cause, reason, duration_ms },
         2 Cancelled,
     }

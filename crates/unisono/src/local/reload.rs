@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{MutexGuard, watch};
 use unisono_context::AgentId;
 use unisono_runtime::Handle;
 use unisono_session::State;
@@ -55,6 +55,11 @@ impl Local {
             self.reloads.send_replace(Some(Arc::new(outcome.clone())));
         }
         outcome
+    }
+
+    /// Whoever holds this may replace the file of an agent.
+    pub(crate) async fn editing(&self) -> MutexGuard<'_, ()> {
+        self.editing.lock().await
     }
 
     /// Logs the agents of open turns whose definitions have changed.

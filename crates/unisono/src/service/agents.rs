@@ -1,11 +1,15 @@
 //! Agents and models.
 
+mod detail;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use unisono_api::Code;
-use unisono_api::agent::{Agent, AgentQuery, Calibration, Model, Reload};
+use unisono_api::agent::{
+    Agent, AgentCheck, AgentDetail, AgentQuery, Calibration, Model, NewAgentFile, Reload,
+};
 use unisono_api::service::{self, Agents};
 use unisono_api::turn::Settings;
 use unisono_config::setup::Setup;
@@ -19,7 +23,7 @@ use crate::Local;
 use crate::agents;
 use crate::ask::Ask;
 use crate::error::Error;
-use crate::local;
+use crate::local::{self, off_thread};
 use crate::models::notices;
 
 #[async_trait]
@@ -35,6 +39,20 @@ impl Agents for Local {
             None => self.setup_with(Arc::default(), ask.settings()).await?,
         };
         Ok(agents::list(&setup, &ask).map_err(Error::from)?)
+    }
+
+    async fn agent(&self, agent: &str) -> service::Result<AgentDetail> {
+        let (setup, name) = (self.setup(), agent.to_owned());
+        let found = off_thread(move || detail::of(&setup, &name)).await;
+        found.ok_or_else(|| service::Error::not_found("agent", agent))
+    }
+
+    async fn check_agent(&self, agent: &str, new: &NewAgentFile) -> service::Result<AgentCheck> {
+        Ok(detail::check(self, agent, new).await?)
+    }
+
+    async fn save_agent(&self, agent: &str, new: &NewAgentFile) -> service::Result<Reload> {
+        Ok(detail::save(self, agent, new).await?)
     }
 
     async fn reload_agents(&self) -> service::Result<Reload> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use unisono_api::context::{Context, ContextQuery, Snapshot};
+use unisono_api::context::{Context, ContextQuery, ContextSize, Snapshot};
 use unisono_api::pin::{Pin, Pins};
 use unisono_api::service::{Contexts, Result as Answer};
 use unisono_api::session::BranchPageQuery;
@@ -16,7 +16,7 @@ use super::messages::{placed, unknown_branch};
 use super::{cursor, id};
 use crate::Local;
 use crate::ask::Ask;
-use crate::context::{self, Shown, pins, sections, tip};
+use crate::context::{self, Shown, pins, sections, sizes, tip};
 use crate::error::Error;
 use crate::history;
 use crate::local::off_thread;
@@ -30,6 +30,27 @@ impl Contexts for Local {
         let who = (query.lead.as_deref(), query.agents.as_deref());
         let ask = asked_of(who, &query.settings)?.branch(query.branch.as_str());
         Ok(seen(self, &session, &ask, query.exact).await?)
+    }
+
+    async fn context_history(
+        &self,
+        session: &str,
+        query: &BranchPageQuery,
+    ) -> Answer<Page<ContextSize>> {
+        let session = self.view(id("session", session)?).await?;
+        let before: Option<u64> = cursor(query.cursor.as_deref())?;
+        let on = query.branch.clone();
+        let known = move |state: &State| tip(state, &on).is_some();
+        if !session.inspect(known).await.map_err(Error::from)? {
+            return Err(unknown_branch(&query.branch).into());
+        }
+        let wanted = (&*query.branch, before, Page::<()>::size(query.limit));
+        let page = sizes::page(self.journal(), &session, wanted).await;
+        let (items, next) = page.map_err(Error::from)?;
+        Ok(Page {
+            items,
+            next: next.map(|event| event.to_string()),
+        })
     }
 
     async fn snapshot(&self, session: &str, snapshot: &str) -> Answer<Snapshot> {

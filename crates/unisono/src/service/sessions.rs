@@ -85,7 +85,11 @@ impl Sessions for Local {
     }
 
     async fn import_file(&self, file: ImportFile) -> service::Result<Imported> {
-        Ok(self.keep_file(file, None).await?)
+        let most = self.setup().loaded.config.server.import_messages;
+        let most = file
+            .bounded
+            .then(|| usize::try_from(most).unwrap_or(usize::MAX));
+        Ok(self.keep_file(file, most).await?)
     }
 
     async fn export(&self, session: &str, query: &ExportQuery) -> service::Result<String> {

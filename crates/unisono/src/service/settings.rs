@@ -1,6 +1,7 @@
 //! Settings in requests.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -10,7 +11,7 @@ use unisono_api::settings::{Changes, Setting, SettingKeys};
 use unisono_api::turn::Settings;
 use unisono_config::settings::own::{DEFAULT_MODEL, MODEL_OVERRIDE, is_of_request};
 use unisono_config::settings::{
-    Override, Own, changeable, is_changeable, is_settable, scoped, settable,
+    DEFAULTS, Override, Own, changeable, is_changeable, is_settable, scoped, settable,
 };
 use unisono_config::setup::Setup;
 use unisono_session::Input;
@@ -80,6 +81,7 @@ pub fn settings(setup: &Setup) -> Vec<Setting> {
 fn to_api(setup: &Setup, changeable: fn(&str) -> bool) -> Vec<Setting> {
     let each = setup.loaded.show().into_iter().map(|setting| Setting {
         changeable: changeable(&setting.key),
+        about: about(&setting.key).map(str::to_owned),
         origin: setting.place.origin.to_string(),
         line: setting.place.at.map(|(line, _)| line),
         column: setting.place.at.map(|(_, column)| column),
@@ -87,6 +89,34 @@ fn to_api(setup: &Setup, changeable: fn(&str) -> bool) -> Vec<Setting> {
         value: setting.value,
     });
     each.collect()
+}
+
+/// What the comments of the defaults say of a key.
+fn about(key: &str) -> Option<&'static str> {
+    static ABOUT: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| comments(DEFAULTS));
+    ABOUT.get(key).map(String::as_str)
+}
+
+/// The comments before each key of a settings file, by dotted key; a comment before several keys is
+/// that of the first.
+fn comments(text: &str) -> BTreeMap<String, String> {
+    let (mut all, mut section, mut said) = (BTreeMap::new(), String::new(), String::new());
+    for line in text.lines() {
+        if let Some(comment) = line.strip_prefix('#') {
+            said.push_str(comment.trim());
+            said.push(' ');
+        } else if let Some(named) = line.strip_prefix('[') {
+            section = named.trim_end_matches(']').to_owned();
+            said.clear();
+        } else {
+            let key = line.split_once('=').map(|(key, _)| key.trim());
+            if let Some(key) = key.filter(|key| !key.is_empty() && !said.is_empty()) {
+                all.insert(format!("{section}.{key}"), said.trim().to_owned());
+            }
+            said.clear();
+        }
+    }
+    all
 }
 
 /// Sets dotted keys for a session, or removes them if there is no value. They apply to turns that
@@ -172,4 +202,20 @@ pub fn no_value(key: &str) -> Error {
         "`{key}`: a value is a text, a number, true or false, or a list of texts without commas"
     );
     Error::new(Code::Refused, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_meaning_of_a_setting_is_the_comment_before_it() {
+        let all = comments("# Top.\n\n[run]\n# Who answers.\n# One.\nlead = \"a\"\nagents = []\n");
+        assert_eq!(
+            all,
+            [("run.lead".to_owned(), "Who answers. One.".to_owned())].into()
+        );
+        assert!(about("run.lead").is_some_and(|text| text.len() > 10));
+        assert_eq!(about("no.key"), None);
+    }
 }

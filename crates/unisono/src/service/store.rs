@@ -9,13 +9,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use unisono_api::Page;
 use unisono_api::service::{Result, Store};
-use unisono_api::store::{Acknowledged, Archived, Loss, LossQuery, LostEvents, Vacuumed};
+use unisono_api::store::{
+    Acknowledged, Archived, HealthCheck, Loss, LossQuery, LostEvents, Vacuumed,
+};
 use unisono_store::archive;
 use uuid::Uuid;
 
 use super::cursor;
 use crate::Local;
 use crate::error::Error;
+use crate::health;
 use crate::values;
 
 #[async_trait]
@@ -55,6 +58,10 @@ impl Store for Local {
         Ok(Acknowledged {
             losses: losses.map_err(Error::from)? as u64,
         })
+    }
+
+    async fn health(&self) -> Result<Vec<HealthCheck>> {
+        Ok(health::checks(self).await)
     }
 
     async fn archive(&self, file: &Path) -> Result<Archived> {

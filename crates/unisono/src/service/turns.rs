@@ -4,19 +4,23 @@ use async_trait::async_trait;
 use futures_util::stream;
 use unisono_api::service::{self, TurnUpdates, Turns};
 use unisono_api::session::EndedTurn;
-use unisono_api::turn::{Turn, TurnRequest};
+use unisono_api::timeline::Timeline;
+use unisono_api::turn::{Turn, NewTurn, Turn, TurnEstimate};
 use unisono_api::turn_event::TurnUpdate;
 use unisono_api::{Code, Page, PageQuery};
 use unisono_context::{RunId, TurnId};
 use unisono_session::{Input, State};
 
+use super::messages::unknown_branch;
 use super::sessions::ended_turn;
 use super::{asked, cursor, id};
+use crate::context::{estimate, tip};
 use crate::error::Error;
 use crate::follow::Follower;
 use crate::history::{self, Lookup};
+use crate::local::off_thread;
 use crate::view::{Inspect, View};
-use crate::{Local, append, turn_view};
+use crate::{Local, append, timeline, turn_view};
 
 #[async_trait]
 impl Turns for Local {
@@ -34,6 +38,24 @@ impl Turns for Local {
         let key = key.map_err(|error| Error::new(Code::InvalidRequest, error.to_string()))?;
         let turn = Local::begin(self, &session, &ask.keyed(key)).await?;
         Ok(self.turn_of(&session, turn).await?)
+    }
+
+    async fn estimate_turn(&self, session: &str, new: &NewTurn) -> service::Result<TurnEstimate> {
+        let session = self.view(id("session", session)?).await?;
+        let ask = asked::task(new)?;
+        let setup = self.setup_for(&session, &ask).await?;
+        let mut state = session.inspect(Clone::clone).await.map_err(Error::from)?;
+        if tip(&state, ask.on_branch()).is_none() {
+            return Err(unknown_branch(ask.on_branch()).into());
+        }
+        let (learnt, task) = (self.calibrations().clone(), new.task.clone());
+        let work = move || estimate::turn(&setup, &learnt, (&ask, &task), &mut state);
+        let estimate = off_thread(work).await.map_err(Error::from)?;
+        Ok(TurnEstimate {
+            session: session.id().to_string(),
+            branch: new.branch.clone(),
+            ..estimate
+        })
     }
 
     async fn turns(&self, session: &str, query: &PageQuery) -> service::Result<Page<Turn>> {
@@ -67,6 +89,15 @@ impl Turns for Local {
     async fn turn(&self, session: &str, turn: &str) -> service::Result<Turn> {
         let session = self.view(id("session", session)?).await?;
         Ok(self.turn_of(&session, id("turn", turn)?).await?)
+    }
+
+    async fn timeline(&self, session: &str, turn: &str) -> service::Result<Timeline> {
+        let session = self.view(id("session", session)?).await?;
+        let turn: TurnId = id("turn", turn)?;
+        let found = history::turn(self.journal(), &session, Lookup::Turn(turn)).await;
+        let found = found.map_err(Error::from)?;
+        let found = found.and_then(|trace| timeline::of(&trace, session.id(), turn));
+        found.ok_or_else(|| service::Error::not_found("turn", turn))
     }
 
     async fn follow(

@@ -1,15 +1,20 @@
 //! The usage of model calls.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
 use async_trait::async_trait;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use unisono_api::service::{self, Usage};
-use unisono_api::usage::{Deleted, Row, SessionUsage, Usage as All};
-use unisono_api::{Page, PageQuery};
-use unisono_context::SessionId;
-use unisono_session::usage::{DeletedUsage, UsageSource};
+use unisono_api::usage::{
+    Deleted, Row, SessionUsage, Usage as All, UsageBy, UsageGroup, UsageQuery,
+};
+use unisono_api::{Code, Page, PageQuery};
+use unisono_context::{SessionId, Timestamp};
+use unisono_session::usage::{DeletedUsage, Day, Deleted, Ledger, Used};
 
 use super::{cursor, id};
 use crate::Local;
@@ -18,10 +23,13 @@ use crate::history;
 use crate::history::usage::Fold;
 use crate::values;
 
+/// Groups of one answer.
+const GROUPS: usize = 500;
+
 #[async_trait]
 impl Usage for Local {
-    async fn usage(&self, session: Option<&str>) -> service::Result<All> {
-        Ok(self.used(session).await?)
+    async fn usage(&self, query: &UsageQuery) -> service::Result<All> {
+        Ok(self.used(query).await?)
     }
 
     async fn session_usage(&self, query: &PageQuery) -> service::Result<Page<SessionUsage>> {
@@ -67,10 +75,11 @@ impl FromStr for Place {
 
 impl Local {
     /// The usage of one or all sessions.
-    async fn used(&self, session: Option<&str>) -> Result<All, Error> {
+    async fn used(&self, query: &UsageQuery) -> Result<All, Error> {
         let journal = self.journal();
         let mut gone = DeletedUsage::default();
-        let folds = match session {
+        let days = (day(query.from.as_deref())?, day(query.to.as_deref())?);
+        let mut folds = match query.session.as_deref() {
             Some(text) => {
                 let session: SessionId = id("session", text)?;
                 let fold = self.usage_folds().one(journal, session).await?;
@@ -80,10 +89,17 @@ impl Local {
             None => {
                 // Read first: a session that is deleted meanwhile is missed once rather than
                 // counted twice.
-                gone = journal.deleted().await?;
+                if days == (None, None) {
+                    gone = journal.deleted().await?;
+                }
                 self.usage_folds().all(journal).await?
             }
         };
+        if days != (None, None) {
+            for (_, fold) in &mut folds {
+                fold.ledger = fold.ledger.between(days.0, days.1);
+            }
+        }
         let mut ledger = gone.ledger.clone();
         folds.iter().for_each(|(_, fold)| ledger.add(&fold.ledger));
         let rows = ledger.entries().map(|(asker, model, used)| Row {
@@ -96,9 +112,15 @@ impl Local {
             amounts: values::amounts(&used.usage),
         });
         let rows = rows.collect();
+        let (groups, groups_left_out) = match query.by {
+            Some(by) => groups(by, &folds, &ledger),
+            None => (Vec::new(), 0),
+        };
         let budgets = history::daemon_budgets(journal, &self.setup().loaded.config.budget).await?;
         Ok(All {
             rows,
+            groups,
+            groups_left_out,
             total: values::amounts(&ledger.total()),
             deleted: (gone.sessions > 0).then(|| Deleted {
                 sessions: gone.sessions,
@@ -108,6 +130,90 @@ impl Local {
             budgets: budgets.iter().map(values::budget).collect(),
         })
     }
+}
+
+/// A day as it is written, in UTC.
+fn day(text: Option<&str>) -> Result<Option<Day>, Error> {
+    let read = |text: &str| {
+        let wrong = |_| {
+            let detail = format!("{text:?} is no day: write it as 2026-03-06, in UTC");
+            Error::new(Code::InvalidRequest, detail)
+        };
+        let date: Date = text.parse().map_err(wrong)?;
+        let start = date.to_zoned(TimeZone::UTC).map_err(wrong)?;
+        Ok(Day::of(Timestamp(start.timestamp().as_millisecond())))
+    };
+    text.map(read).transpose()
+}
+
+/// Usage by agent, model, session or day, and the number of groups that are left out.
+fn groups(by: UsageBy, folds: &[(SessionId, Fold)], all: &Ledger) -> (Vec<UsageGroup>, u64) {
+    let mut groups: Vec<UsageGroup> = match by {
+        UsageBy::Day => {
+            let days = all.days();
+            days.map(|(day, used)| group(Some(date_of(day)), &used))
+                .collect()
+        }
+        UsageBy::Session => {
+            let used = folds
+                .iter()
+                .filter(|(_, fold)| fold.ledger.used().len() > 0);
+            let groups = used.map(|(session, fold)| {
+                let used = Used {
+                    jobs: fold.ledger.jobs(),
+                    usage: fold.ledger.total(),
+                };
+                UsageGroup {
+                    title: Some(fold.title.clone()),
+                    ..group(Some(session.to_string()), &used)
+                }
+            });
+            groups.collect()
+        }
+        UsageBy::Agent | UsageBy::Model => {
+            let mut sums: BTreeMap<Option<String>, Used> = BTreeMap::new();
+            for (asker, model, used) in all.used() {
+                let key = match (by, asker) {
+                    (UsageBy::Model, _) => Some(model.to_owned()),
+                    (_, Asker::Agent(agent)) => Some(agent.to_string()),
+                    (_, Asker::Summaries) => None,
+                };
+                let sum = sums.entry(key).or_default();
+                sum.jobs += used.jobs;
+                sum.usage = sum.usage + used.usage;
+            }
+            let groups = sums.into_iter();
+            groups.map(|(key, used)| group(key, &used)).collect()
+        }
+    };
+    let left_out = groups.len().saturating_sub(GROUPS);
+    if by == UsageBy::Day {
+        groups.drain(..left_out);
+    } else {
+        let size = |group: &UsageGroup| group.amounts.input_tokens + group.amounts.output_tokens;
+        groups.sort_by_key(|group| Reverse(size(group)));
+        groups.truncate(GROUPS);
+    }
+    (groups, left_out as u64)
+}
+
+fn group(key: Option<String>, used: &Used) -> UsageGroup {
+    let amounts = values::amounts(&used.usage);
+    UsageGroup {
+        key,
+        title: None,
+        jobs: used.jobs,
+        uncached_tokens: amounts
+            .input_tokens
+            .saturating_sub(amounts.cache_read_tokens),
+        amounts,
+    }
+}
+
+/// A day as `2026-03-06`.
+fn date_of(day: Day) -> String {
+    let instant = values::instant(Timestamp(day.0.saturating_mul(86_400_000)));
+    instant.get(..10).unwrap_or(&instant).to_owned()
 }
 
 /// The usage of a session, if it has any.

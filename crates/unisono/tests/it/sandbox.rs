@@ -35,6 +35,7 @@ impl Sandbox {
                 kinds: ["echo".to_owned()].into(),
                 ..Program::default()
             },
+            ..Sources::default()
         };
         Sandbox { root, sources }
     }

@@ -2,9 +2,7 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
-use unisono_api::approval::Approval;
-use unisono_api::run::{Done, RunDetail, RunStep};
-use unisono_api::turn::Turn;
+use unisono_api::timeline::{Span, Timeline};
 
 use super::{attribute, scaled};
 use crate::parts::{length, many};
@@ -12,10 +10,11 @@ use crate::parts::{length, many};
 /// A stretch of a lane, in milliseconds from the turn's beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stretch {
-    /// `queued`, `preparing`, `model`, `tools` or `waiting`.
     kind: &'static str,
     from: u64,
     to: u64,
+    /// What is worked with or waited for, in the words of the table.
+    says: String,
 }
 
 /// A lane.
@@ -23,36 +22,42 @@ struct Stretch {
 struct Lane {
     name: String,
     stretches: Vec<Stretch>,
+    /// When its model began to speak.
+    first: Option<u64>,
 }
 
 /// What stretches are, for people.
-const KINDS: [(&str, &str); 6] = [
-    ("queued", "queued"),
-    ("preparing", "compacting, freezing"),
+const KINDS: [(&str, &str); 9] = [
+    ("queue", "queued"),
+    ("preparation", "counting, freezing"),
+    ("compaction", "compacting"),
     ("model", "the agent and its model"),
-    ("tools", "tools, or a person who decided"),
-    ("you", "waits for you"),
-    ("waiting", "waits for those it gave tasks to"),
+    ("tool", "tools"),
+    ("person", "waits for you, or a person who decided"),
+    ("delegates", "waits for those it gave tasks to"),
+    ("retry", "pause before another attempt"),
+    ("other", "other"),
 ];
 
-/// A turn with its runs, as far as they have come by `now`.
-pub(crate) fn timeline(
-    turn: &Turn,
-    runs: &[RunDetail],
-    calls: &[Approval],
-    now: Timestamp,
-) -> Markup {
-    let Some(began) = instant(&turn.accepted) else {
+/// The instants of a turn, of which so many agents were given one snapshot.
+pub(crate) fn timeline(times: &Timeline, agents: u32) -> Markup {
+    let Some(began) = instant(&times.accepted) else {
         return html! {};
     };
+    let end = times.ended.as_deref().and_then(instant);
     let clock = Clock {
         began,
-        end: turn.ended.as_deref().and_then(instant).unwrap_or(now),
+        end: end.or_else(|| instant(&times.now)).unwrap_or(began),
     };
     let whole = clock.since(clock.end).max(1);
-    let lanes = lanes(turn, runs, calls, &clock);
-    let frozen = turn.frozen.as_deref().and_then(instant);
+    let lanes = lanes(times, &clock);
+    let frozen = times.frozen.as_deref().and_then(instant);
     let frozen = frozen.map(|at| scaled(clock.since(at) as f64, whole as f64));
+    let shown = |kind: &str| {
+        lanes
+            .iter()
+            .any(|lane| lane.stretches.iter().any(|one| one.kind == kind))
+    };
     html! {
         div class="timeline" {
             ol class="lanes" {
@@ -63,14 +68,12 @@ pub(crate) fn timeline(
                 } }
             }
             ul class="legend quiet" {
-                @for (kind, says) in KINDS {
-                    @if lanes.iter().any(|lane| lane.stretches.iter().any(|stretch| stretch.kind == kind)) {
-                        li { span class={ "swatch " (kind) } {} (says) }
-                    }
-                }
-                @if frozen.is_some() { li { span class="swatch frozen" {} "the snapshot, for " (many(turn.snapshot_agents.into(), "agent")) } }
+                @for (kind, says) in KINDS { @if shown(kind) { li { span class={ "swatch " (kind) } {} (says) } } }
+                @if lanes.iter().any(|lane| lane.first.is_some()) { li { span class="swatch first" {} "first words" } }
+                @if frozen.is_some() { li { span class="swatch frozen" {} "the snapshot, for " (many(agents.into(), "agent")) } }
                 li { "in all " (length(whole)) }
             }
+            @if times.runs_left_out > 0 { p class="quiet" { (many(times.runs_left_out, "more run")) " not drawn." } }
             (table(&lanes))
         }
     }
@@ -84,8 +87,11 @@ fn drawn(lane: &Lane, whole: u64, frozen: Option<f64>) -> Markup {
                 @let from = scaled(stretch.from as f64, whole as f64);
                 @let to = scaled(stretch.to as f64, whole as f64);
                 rect class=(stretch.kind) x=(attribute(from)) y="3" width=(attribute((to - from).max(3.0))) height="14" {
-                    title { (named(stretch.kind)) ", " (length(stretch.to - stretch.from)) }
+                    title { (stretch.says) ", " (length(stretch.to - stretch.from)) }
                 }
+            }
+            @if let Some(first) = lane.first {
+                rect class="first" x=(attribute(scaled(first as f64, whole as f64))) y="1" width="3" height="18" { title { "first words" } }
             }
             @if let Some(x) = frozen { rect class="frozen" x=(attribute(x)) y="0" width="2" height="20" {} }
         }
@@ -94,30 +100,30 @@ fn drawn(lane: &Lane, whole: u64, frozen: Option<f64>) -> Markup {
 
 fn table(lanes: &[Lane]) -> Markup {
     html! {
-        details { summary { "As a table" }
+        details id="times-table" { summary { "As a table" }
             div class="scroll" tabindex="0" role="group" aria-label="Times of the turn" { table {
                 thead { tr { th scope="col" { "Who" } th scope="col" { "What" }
                     th scope="col" class="number" { "From" } th scope="col" class="number" { "For" } } }
-                tbody { @for lane in lanes { @for stretch in &lane.stretches { tr {
-                    td { (lane.name) } td { (named(stretch.kind)) }
-                    td class="number" { (length(stretch.from)) }
-                    td class="number" { (length(stretch.to - stretch.from)) }
-                } } } }
+                tbody { @for lane in lanes {
+                    @for stretch in &lane.stretches { tr {
+                        td { (lane.name) } td { (stretch.says) }
+                        td class="number" { (length(stretch.from)) }
+                        td class="number" { (length(stretch.to - stretch.from)) }
+                    } }
+                    @if let Some(first) = lane.first { tr {
+                        td { (lane.name) } td { "first words" }
+                        td class="number" { (length(first)) } td class="number" { "–" }
+                    } }
+                } }
             } }
         }
     }
 }
 
-fn named(kind: &str) -> &'static str {
-    let found = KINDS.iter().find(|(name, _)| *name == kind);
-    found.map_or("", |(_, says)| says)
-}
-
 fn spent(lane: &Lane) -> u64 {
-    lane.stretches
-        .iter()
-        .map(|stretch| stretch.to - stretch.from)
-        .sum()
+    let ends = lane.stretches.iter().map(|one| one.to).max().unwrap_or(0);
+    let begins = lane.stretches.iter().map(|one| one.from).min().unwrap_or(0);
+    ends - begins.min(ends)
 }
 
 struct Clock {
@@ -131,13 +137,26 @@ impl Clock {
         u64::try_from(ms).unwrap_or(0)
     }
 
-    /// An instant of the turn in milliseconds; the end where there is none.
-    fn place(&self, at: Option<&str>) -> u64 {
-        self.since(at.and_then(instant).unwrap_or(self.end))
-    }
-
-    fn stretch(&self, kind: &'static str, from: u64, to: u64) -> Option<Stretch> {
-        (to > from).then_some(Stretch { kind, from, to })
+    /// A span of the turn; what goes on reaches to the end. None: it takes no time.
+    fn stretch(&self, span: &Span) -> Option<Stretch> {
+        let end = self.since(self.end);
+        let from = self.since(instant(&span.from)?).min(end);
+        let to = span.to.as_deref().and_then(instant);
+        let to = to.map_or(end, |to| self.since(to)).min(end);
+        let known = KINDS.iter().find(|(kind, _)| *kind == span.kind);
+        let (kind, says) = known.unwrap_or(&KINDS[KINDS.len() - 1]);
+        let says = match (&span.tool, span.to.is_none() && span.kind == "person") {
+            (Some(tool), true) => format!("{tool} waits for you"),
+            (Some(tool), false) if span.kind == "person" => format!("{tool} waited for a person"),
+            (Some(tool), false) => format!("tool {tool}"),
+            (None, _) => (*says).to_owned(),
+        };
+        (to > from).then_some(Stretch {
+            kind,
+            from,
+            to,
+            says,
+        })
     }
 }
 
@@ -145,94 +164,58 @@ fn instant(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
 
-fn lanes(turn: &Turn, runs: &[RunDetail], calls: &[Approval], clock: &Clock) -> Vec<Lane> {
-    let started = clock.place(turn.started.as_deref());
-    let ready = clock.place(turn.frozen.as_deref());
-    let before = [
-        clock.stretch("queued", 0, started),
-        clock.stretch("preparing", started, ready),
-    ];
-    let before: Vec<Stretch> = before.into_iter().flatten().collect();
+fn lanes(times: &Timeline, clock: &Clock) -> Vec<Lane> {
+    let stretches = |spans: &[Span]| -> Vec<Stretch> {
+        let all = spans.iter();
+        all.filter_map(|span| clock.stretch(span)).collect()
+    };
     let mut lanes = Vec::new();
+    let before = stretches(&times.spans);
     if !before.is_empty() {
         lanes.push(Lane {
             name: "before".to_owned(),
             stretches: before,
+            first: None,
         });
     }
-    lanes.extend(runs.iter().map(|run| {
-        let call = calls.iter().find(|call| call.run == run.run.run);
-        lane(run, call, clock)
+    lanes.extend(times.runs.iter().map(|run| {
+        Lane {
+            name: run.agent.clone(),
+            stretches: stretches(&run.spans),
+            first: run
+                .first_token
+                .as_deref()
+                .and_then(instant)
+                .map(|at| clock.since(at)),
+        }
     }));
     lanes
-}
-
-fn lane(detail: &RunDetail, waits: Option<&Approval>, clock: &Clock) -> Lane {
-    let run = &detail.run;
-    let mut from = clock.place(Some(&run.opened));
-    let end = clock.place(run.ended.as_deref());
-    let mut stretches = Vec::new();
-    let mut next = "model";
-    for step in &detail.steps {
-        let to = clock.place(Some(&step.at)).min(end);
-        stretches.extend(clock.stretch(next, from, to));
-        (from, next) = (to.max(from), follows(step));
-    }
-    let rest = if run.state == "waiting" {
-        "waiting"
-    } else {
-        next
-    };
-    if let Some(call) = waits {
-        let asked = clock.place(Some(&call.asked)).clamp(from, end);
-        stretches.extend(clock.stretch(rest, from, asked));
-        stretches.extend(clock.stretch("you", asked, end));
-    } else {
-        stretches.extend(clock.stretch(rest, from, end));
-    }
-    Lane {
-        name: run.agent.clone(),
-        stretches,
-    }
-}
-
-/// What goes on after a step.
-fn follows(step: &RunStep) -> &'static str {
-    match &step.done {
-        Done::Model { calls, .. } if calls.iter().any(|call| call.name == "delegate") => "waiting",
-        Done::Model { calls, .. } if !calls.is_empty() => "tools",
-        _ => "model",
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn at(ms: u64) -> String {
         format!("2026-03-06T10:00:{:02}.{:03}Z", ms / 1_000, ms % 1_000)
     }
 
-    fn turn(ended: Option<u64>) -> Turn {
-        serde_json::from_value(json!({
-            "session": "s", "turn": "t", "branch": "main", "task": "x", "state": "working",
-            "error": null, "answer": null, "snapshot": null, "snapshot_agents": 2,
-            "checkpoints": [], "runs": [], "cost_usd": null, "accepted": at(0),
-            "started": at(100), "frozen": at(300), "ended": ended.map(at),
-        }))
-        .unwrap()
+    fn span(kind: &str, from: u64, to: Option<u64>, tool: Option<&str>) -> Value {
+        json!({"kind": kind, "from": at(from), "to": to.map(at), "tool": tool})
     }
 
-    fn run(state: &str, ended: Option<u64>, steps: serde_json::Value) -> RunDetail {
+    fn times(ended: Option<u64>, spans: &[Value]) -> Timeline {
         serde_json::from_value(json!({
-            "session": "s", "turn": "t", "run": "r", "agent": "<b>", "model": null,
-            "role": "lead", "stage": null, "parent": null, "task": null, "state": state,
-            "attempt": 1, "snapshot": null, "prefix": "", "text": null, "error": null,
-            "usage": {"input_tokens": 0, "output_tokens": 0, "cache_expected_tokens": 0,
-                      "cache_read_tokens": 0, "cache_write_tokens": 0, "cost_usd": null},
-            "opened": at(300), "ended": ended.map(at), "duration_ms": null,
-            "definition": "", "steps": steps, "attempts": [],
+            "session": "s", "turn": "t", "state": "working", "accepted": at(0), "started": at(100),
+            "frozen": at(300), "ended": ended.map(at), "now": at(1_000),
+            "spans": [span("queue", 0, Some(100), None), span("preparation", 100, Some(300), None)],
+            "runs": [{
+                "run": "r", "agent": "<b>", "role": "lead", "parent": null, "state": "running",
+                "opened": at(300), "began": null, "first_token": at(400), "ended": null,
+                "spans": spans, "spans_left_out": 0,
+            }],
+            "runs_left_out": 2,
         }))
         .unwrap()
     }
@@ -245,84 +228,45 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_its_model_then_its_tools_then_its_model() {
-        let model = |ms, calls| {
-            json!({"event": 1, "at": at(ms), "kind": "model", "text": "", "calls": calls,
-            "fallback": null, "input_tokens": 1, "output_tokens": 1, "cost_usd": null})
-        };
-        let call = json!([{"id": "c", "name": "mail", "arguments": "{}"}]);
-        let tools = json!({"event": 2, "at": at(2_000), "kind": "tools", "results": []});
-        let steps = json!([model(500, call), tools, model(2_500, json!([]))]);
-        let lane = lane(&run("done", Some(2_500), steps), None, &clock(3_000));
-        let found: Vec<_> = lane
-            .stretches
-            .iter()
-            .map(|s| (s.kind, s.from, s.to))
+    fn what_goes_on_reaches_to_now_and_says_what_it_waits_for() {
+        let spans = [
+            span("model", 300, Some(700), None),
+            span("person", 700, None, Some("mail")),
+        ];
+        let lanes = lanes(&times(None, &spans), &clock(1_000));
+        let found = lanes.iter().flat_map(|lane| &lane.stretches);
+        let found: Vec<_> = found
+            .map(|one| (one.kind, one.from, one.to, one.says.as_str()))
             .collect();
         assert_eq!(
             found,
             [
-                ("model", 300, 500),
-                ("tools", 500, 2_000),
-                ("model", 2_000, 2_500)
+                ("queue", 0, 100, "queued"),
+                ("preparation", 100, 300, "counting, freezing"),
+                ("model", 300, 700, "the agent and its model"),
+                ("person", 700, 1_000, "mail waits for you"),
             ]
         );
+        assert_eq!((lanes[1].first, spent(&lanes[1])), (Some(400), 700));
     }
 
     #[test]
-    fn what_goes_on_reaches_to_now_and_what_came_before_has_a_lane() {
-        let runs = [
-            run("running", None, json!([])),
-            run("waiting", None, json!([])),
+    fn a_clock_that_went_back_draws_nothing_beyond_the_edges_and_names_are_text() {
+        let spans = [
+            span("model", 300, Some(100), None),
+            span("new kind", 50, None, None),
         ];
-        let lanes = lanes(&turn(None), &runs, &[], &clock(1_000));
-        let found = lanes.iter().flat_map(|lane| &lane.stretches);
-        let found: Vec<_> = found.map(|s| (s.kind, s.from, s.to)).collect();
-        assert_eq!(
-            found,
-            [
-                ("queued", 0, 100),
-                ("preparing", 100, 300),
-                ("model", 300, 1_000),
-                ("waiting", 300, 1_000)
-            ]
-        );
-    }
-
-    #[test]
-    fn a_call_that_waits_for_a_person_is_told_from_when_it_was_asked_for() {
-        let call: Approval = serde_json::from_value(json!({
-            "call": "c", "waits_for": "approval", "session": "s", "turn": "t", "run": "r",
-            "agent": "a", "tool": "mail", "arguments": {}, "contract": "at_most_once",
-            "rule": null, "asked": at(700), "until": null,
-        }))
-        .unwrap();
-        let lane = lane(&run("running", None, json!([])), Some(&call), &clock(1_000));
-        let found = lane.stretches.iter().map(|s| (s.kind, s.from, s.to));
-        assert_eq!(
-            found.collect::<Vec<_>>(),
-            [("model", 300, 700), ("you", 700, 1_000)]
-        );
-    }
-
-    #[test]
-    fn a_clock_that_went_back_draws_nothing_beyond_the_edges() {
-        let shown = timeline(
-            &turn(Some(200)),
-            &[run("done", Some(100), json!([]))],
-            &[],
-            instant(&at(9)).unwrap(),
-        );
-        let shown = shown.into_string();
+        let shown = timeline(&times(Some(200), &spans), 1).into_string();
         assert!(
             !shown.contains("x=\"-") && !shown.contains("<b>"),
             "{shown}"
         );
-        let mut odd = turn(None);
-        odd.accepted = "never".to_owned();
-        assert_eq!(
-            timeline(&odd, &[], &[], Timestamp::UNIX_EPOCH).into_string(),
-            ""
+        assert!(
+            shown.contains("2 more runs not drawn") && shown.contains("class=\"other\""),
+            "{shown}"
         );
+        let mut odd = times(None, &[]);
+        odd.accepted = "never".to_owned();
+        assert_eq!(timeline(&odd, 1).into_string(), "");
     }
 }

@@ -42,6 +42,17 @@ impl NextTurn {
         let unknown = || Error::Branch(branch.to_owned());
         let head = state.tree().head(branch).ok_or_else(unknown)?;
         let by = Ask::new("").branch(branch).measured_by(setup, learnt)?;
+        NextTurn::measured(setup, by, head, state)
+    }
+
+    /// For the branch that ends in `head` and a measured team.
+    pub(super) fn measured(
+        setup: &Setup,
+        by: Measure,
+        head: MessageId,
+        state: &mut State,
+    ) -> Result<NextTurn, Error> {
+        let unknown = || Error::Branch(head.to_string());
         let measured = measure(state, Some(head), &by)?;
         let mut state = state.clone();
         let view = state.view(head, false).ok_or_else(unknown)?;

@@ -22,7 +22,7 @@ impl Local {
     ///
     /// # Errors
     /// The file cannot be read, it is refused, or the store fails.
-    pub async fn keep_file(
+    pub(super) async fn keep_file(
         &self,
         file: ImportFile,
         most: Option<usize>,

@@ -3,7 +3,7 @@
 use unisono_context::AgentId;
 use unisono_model::prompt::DelegateOutcome;
 use unisono_session::assignment::DelegateResult;
-use unisono_session::run::{Ending, Usage, excerpts};
+use unisono_session::run::{Ending, Pace, Usage, excerpts};
 
 use super::*;
 
@@ -18,6 +18,7 @@ fn delivered(n: usize, text: &str) -> DelegateResult {
             partial: None,
             usage: Usage::default(),
             duration_ms: 1,
+            pace: Pace::default(),
         }),
     }
 }

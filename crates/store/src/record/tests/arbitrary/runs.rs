@@ -128,6 +128,11 @@ pub(super) fn late() -> impl Strategy<Value = LateOutput> {
     ]
 }
 
+fn pace() -> impl Strategy<Value = run::Pace> {
+    let instant = || option::of(any::<i64>().prop_map(Timestamp));
+    (instant(), instant()).prop_map(|(began, first_token)| run::Pace { began, first_token })
+}
+
 pub(super) fn ending() -> impl Strategy<Value = Ending> {
     prop_oneof![
         (
@@ -135,17 +140,18 @@ pub(super) fn ending() -> impl Strategy<Value = Ending> {
             list(call()),
             option::of(text()),
             usage(),
-            any::<u64>()
+            (any::<u64>(), pace())
         )
-            .prop_map(
-                |(text, calls, partial, usage, duration_ms)| Ending::Finished {
+            .prop_map(|(text, calls, partial, usage, (duration_ms, pace))| {
+                Ending::Finished {
                     text,
                     calls,
                     partial,
                     usage,
                     duration_ms,
+                    pace,
                 }
-            ),
+            }),
         (select(&RunCause::ALL[..]), text(), any::<u64>()).prop_map(
             |(cause, reason, duration_ms)| {
                 Ending::Failed {

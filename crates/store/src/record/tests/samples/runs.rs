@@ -89,6 +89,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         partial: Some("stopped after 8 model calls".into()),
         usage: USAGE,
         duration_ms: 4_321,
+        pace: run::Pace::default(),
     };
     let handed_over = Ending::Finished {
         text: "".into(),
@@ -96,6 +97,18 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         partial: None,
         usage: USAGE,
         duration_ms: 4_321,
+        pace: run::Pace::default(),
+    };
+    let paced = Ending::Finished {
+        text: "All is well.".into(),
+        calls: Vec::new(),
+        partial: None,
+        usage: USAGE,
+        duration_ms: 4_321,
+        pace: run::Pace {
+            began: Some(Timestamp(1_735_689_600_250)),
+            first_token: Some(Timestamp(1_735_689_601_750)),
+        },
     };
     let failed = Ending::Failed {
         cause: RunCause::BadOutput,
@@ -153,6 +166,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         ("run_retried", retried),
         ("run_ended_finished", ended(finished)),
         ("run_ended_handed_over", ended(handed_over)),
+        ("run_ended_paced", ended(paced)),
         ("run_ended_failed", ended(failed)),
         ("run_ended_cancelled", ended(Ending::Cancelled)),
         ("came_late_reply", late_reply),

@@ -1,0 +1,96 @@
+//! When the parts of a turn happened.
+
+use serde::{Deserialize, Serialize};
+
+/// The instants of a turn and of its runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct Timeline {
+    /// Its session.
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub session: String,
+    /// The turn.
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub turn: String,
+    /// Its state, as in the turn.
+    pub state: String,
+    /// When it was accepted.
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub accepted: String,
+    /// When its input was appended; null: it waits for an earlier turn of its branch.
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub started: Option<String>,
+    /// When its context was frozen.
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub frozen: Option<String>,
+    /// When it ended.
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub ended: Option<String>,
+    /// When this was read: what has no end goes on until then.
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub now: String,
+    /// What happened before its agents worked: `queue`, `preparation`, and within it `compaction`,
+    /// one for each step.
+    pub spans: Vec<Span>,
+    /// Its runs, in the order in which they were opened; at most 200.
+    pub runs: Vec<RunTimes>,
+    /// Number of runs that are left out.
+    pub runs_left_out: u64,
+}
+
+/// The instants of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct RunTimes {
+    /// The run.
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub run: String,
+    /// Its agent.
+    pub agent: String,
+    /// `lead`, `delegate` or `child`.
+    pub role: String,
+    /// The run that gave it its task; null: none did.
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub parent: Option<String>,
+    /// Its state, as in the turn.
+    pub state: String,
+    /// When it was opened.
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub opened: String,
+    /// When the attempt that brought its result got its place and began; null: it has no result,
+    /// or an earlier version recorded it.
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub began: Option<String>,
+    /// When the first piece of text of that attempt came; null as above, and if its model does not
+    /// stream.
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub first_token: Option<String>,
+    /// When it ended.
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub ended: Option<String>,
+    /// What went on, by beginning: `queue`, `model`, `tool`, `person`, `delegates`, `retry`. Calls
+    /// of one reply may overlap. At most 500.
+    pub spans: Vec<Span>,
+    /// Number of spans that are left out.
+    pub spans_left_out: u64,
+}
+
+/// A stretch of time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct Span {
+    /// What goes on.
+    pub kind: String,
+    /// Its beginning.
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub from: String,
+    /// Its end; null: it goes on.
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub to: Option<String>,
+    /// The tool, for `tool` and `person`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The attempt of the run, from 1; absent outside runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+}

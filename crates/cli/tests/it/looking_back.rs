@@ -1,0 +1,191 @@
+//! What the journal tells of turns that have ended: when their parts happened, how large their context
+//! was, what was used on which day; and what a task would use.
+
+use serde_json::{Value, json};
+use unisono_fake_provider::{Answer, FakeProvider, Script, Usage};
+
+use crate::http::Daemon;
+use crate::support::{Place, example};
+
+fn place() -> (Place, FakeProvider) {
+    let used = Usage {
+        input: 12_000,
+        output: 7,
+        cache_read: 9_000,
+        ..Usage::default()
+    };
+    let provider = FakeProvider::builder()
+        .script(Script::always(Answer::text("Well.").usage(used)))
+        .start_on_thread();
+    let place = Place::with_config(&format!(
+        "[models]\ndefault = \"anthropic/claude-sonnet-4-5\"\n\
+         [providers.anthropic]\nbase_url = \"{}\"\napi_key_file = \"key\"\n\
+         [compaction]\nsummarisers = [\"extractive\"]\n",
+        provider.url()
+    ));
+    place.write("key", "sk-test-4c1f9a77e2d04b61");
+    (place, provider)
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value}"))
+}
+
+#[test]
+fn usage_is_told_by_day_agent_model_and_session_cached_against_not() {
+    let (place, _provider) = place();
+    place.json(&["run", &example(), "--agents", "risks,facts"]);
+    let total = place.json(&["usage"])["total"].clone();
+    for by in ["day", "agent", "model", "session"] {
+        let told = place.json(&["usage", "--by", by]);
+        let groups = told["groups"].as_array().unwrap();
+        assert_eq!(groups.len(), if by == "agent" { 3 } else { 1 }, "{told:#}");
+        let sum = |key: &str| groups.iter().map(|group| number(&group[key])).sum::<u64>();
+        assert_eq!(sum("input_tokens"), number(&total["input_tokens"]), "{by}");
+        let uncached = number(&total["input_tokens"]) - number(&total["cache_read_tokens"]);
+        assert_eq!(sum("uncached_tokens"), uncached, "{by}");
+        assert_eq!((sum("jobs"), uncached), (3, 9_000), "{by}");
+        let table = place.call(&["usage", "--by", by]).expect(0).stdout;
+        assert!(table.starts_with(&by.to_uppercase()), "{table}");
+    }
+    let today = place.json(&["usage", "--by", "day"])["groups"][0]["key"].clone();
+    let today = today.as_str().unwrap();
+    let since = place.json(&["usage", "--from", today, "--to", today]);
+    assert_eq!(since["total"], total);
+    let never = place.json(&["usage", "--by", "day", "--to", "2001-01-01"]);
+    assert_eq!(
+        (&never["rows"], &never["groups"]),
+        (&json!([]), &Value::Null)
+    );
+    place
+        .call(&["usage", "--from", "soon"])
+        .expect(2)
+        .says(&["\"soon\" is no day", "2026-03-06"]);
+
+    // What deleted sessions used has no day.
+    let daemon = Daemon::start(&place);
+    let listed = daemon.get("/v1/sessions").expect(200).json();
+    let id = listed["items"][0]["session"].as_str().unwrap();
+    daemon
+        .request("DELETE", &format!("/v1/sessions/{id}"), None)
+        .expect(204);
+    let gone = daemon.get("/v1/usage?by=day").expect(200).json();
+    assert_eq!(gone["total"], total);
+    assert_eq!(gone["groups"], Value::Null, "{gone}");
+    let by_agent = daemon.get("/v1/usage?by=agent").expect(200).json();
+    assert_eq!(by_agent["groups"].as_array().unwrap().len(), 3);
+    daemon
+        .get("/v1/usage?from=2026-02-30")
+        .expect(400)
+        .problem("invalid_request");
+    daemon.stop();
+}
+
+#[test]
+fn a_contexts_size_is_that_of_its_snapshot_and_a_timeline_is_in_order() {
+    let (place, _provider) = place();
+    let report = place.json(&["run", &example(), "--agents", "risks,facts"]);
+    let session = report["session"].as_str().unwrap();
+    let daemon = Daemon::start(&place);
+    let at = |rest: &str| format!("/v1/sessions/{session}{rest}");
+    let compacted = daemon.post(&at("/compactions"), &json!({"keep_messages": 20}));
+    compacted.expect(200);
+    let asked = daemon.post(&at("/turns"), &json!({"task": "And now?", "agents": []}));
+    let asked = asked.expect(200).json();
+
+    let history = daemon.get(&at("/context/history")).expect(200).json();
+    let sizes = history["items"].as_array().unwrap();
+    assert_eq!(sizes.len(), 3, "{history:#}");
+    for size in [&sizes[0], &sizes[2]] {
+        let turn = size["turn"].as_str().unwrap();
+        let turn = daemon
+            .get(&at(&format!("/turns/{turn}")))
+            .expect(200)
+            .json();
+        let snapshot = turn["snapshot"].as_str().unwrap();
+        let frozen = daemon.get(&at(&format!("/snapshots/{snapshot}")));
+        let frozen = frozen.expect(200).json();
+        let sum = |key: &str| -> u64 {
+            let parts = frozen[key].as_array().unwrap().iter();
+            parts.map(|part| number(&part["tokens"])).sum()
+        };
+        assert_eq!(number(&size["summary_tokens"]), sum("summaries"));
+        let tokens = sum("summaries") + sum("messages");
+        assert_eq!(number(&size["tokens"]), tokens, "{size}");
+        let messages = frozen["messages"].as_array().unwrap().len() as u64;
+        assert_eq!(number(&size["messages"]), messages);
+    }
+    assert_eq!(sizes[1]["changed"], true);
+    assert!(sizes[1]["tokens"].as_u64() < sizes[1]["tokens_before"].as_u64());
+    daemon
+        .get(&at("/context/history?branch=other"))
+        .expect(404)
+        .problem("not_found");
+    daemon
+        .get(&at("/context/history?cursor=x"))
+        .expect(400)
+        .problem("invalid_request");
+
+    let turn = asked["turn"].as_str().unwrap();
+    let times = daemon.get(&at(&format!("/turns/{turn}/timeline")));
+    let times = times.expect(200).json();
+    let run = &times["runs"][0];
+    let instants = [
+        &times["accepted"],
+        &times["started"],
+        &times["frozen"],
+        &run["opened"],
+        &run["began"],
+        &run["first_token"],
+        &run["ended"],
+        &times["ended"],
+        &times["now"],
+    ];
+    let instants: Vec<&str> = instants.iter().map(|at| at.as_str().unwrap()).collect();
+    assert!(instants.is_sorted(), "{times:#}");
+    let spans = run["spans"].as_array().unwrap();
+    assert!(spans.iter().all(|span| span["to"].is_string()), "{run:#}");
+    daemon.stop();
+}
+
+#[test]
+fn an_estimate_is_near_what_is_counted_and_starts_nothing() {
+    let (place, _provider) = place();
+    let imported = place.json(&["import", &example()]);
+    let session = imported["session"].as_str().unwrap();
+    let daemon = Daemon::start(&place);
+    let at = |rest: &str| format!("/v1/sessions/{session}{rest}");
+    let new = json!({"task": "What could go wrong?", "agents": ["risks", "facts=List the dates."]});
+    let told = daemon.post(&at("/turns/estimate"), &new).expect(200).json();
+    let runs = told["runs"].as_array().unwrap();
+    let agents: Vec<&str> = runs
+        .iter()
+        .map(|run| run["agent"].as_str().unwrap())
+        .collect();
+    assert_eq!(agents, ["risks", "facts", "lead"]);
+    let context = number(&told["context_tokens_after"]);
+    for run in runs {
+        assert!(number(&run["input_tokens"]) > context, "{told:#}");
+        assert!(run["max_cost_usd"].as_f64() > run["input_cost_usd"].as_f64());
+    }
+    assert_eq!(number(&runs[0]["shared_tokens"]), 0);
+    assert!(number(&runs[1]["shared_tokens"]) >= context);
+    assert_eq!(told["problem"], Value::Null);
+    assert_eq!(
+        daemon.get(&at("/turns")).expect(200).json()["items"],
+        json!([])
+    );
+    let wrong = json!({"task": "x", "agents": ["nobody"]});
+    daemon.post(&at("/turns/estimate"), &wrong).expect(422);
+    let elsewhere = json!({"task": "x", "branch": "other"});
+    daemon.post(&at("/turns/estimate"), &elsewhere).expect(404);
+    // Nothing was said yet.
+    let empty = daemon.post("/v1/sessions", &json!({})).expect(201).json();
+    let empty = empty["session"].as_str().unwrap();
+    let first = daemon.post(
+        &format!("/v1/sessions/{empty}/turns/estimate"),
+        &json!({"task": "Hi"}),
+    );
+    assert_eq!(number(&first.expect(200).json()["context_tokens"]), 0);
+    daemon.stop();
+}

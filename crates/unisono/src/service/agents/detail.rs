@@ -1,0 +1,214 @@
+//! One agent with its definition, and changes of the file that defines it.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use unisono_api::Code;
+use unisono_api::agent::{
+    Agent, AgentCheck, AgentDetail, AgentFile, AgentTool, NewAgentFile, Reload,
+};
+use unisono_config::agents::Roster;
+use unisono_config::setup::Setup;
+use unisono_context::Digest;
+use unisono_runtime::mcp;
+use unisono_session::agent::Kind;
+use unisono_session::tool::allows;
+
+use super::reload_to_api;
+use crate::Local;
+use crate::error::Error;
+use crate::local::off_thread;
+
+/// Bytes of a definition.
+const MOST: usize = 256 * 1024;
+
+/// An agent; none: there is no such agent. Reads its file.
+pub(super) fn of(setup: &Setup, name: &str) -> Option<AgentDetail> {
+    let found = setup
+        .roster
+        .iter()
+        .find(|agent| agent.definition.id.as_str() == name)?;
+    let definition = &found.definition;
+    let entry = setup.loaded.catalogue.get(None, &definition.model).ok();
+    let lacks = match definition.kind {
+        Kind::Llm => entry.and_then(|entry| setup.loaded.providers.lacks(&entry.model.provider)),
+        _ => None,
+    };
+    let names = |ids: &[unisono_context::AgentId]| ids.iter().map(ToString::to_string).collect();
+    let stages = definition
+        .pipeline
+        .iter()
+        .map(|stage| stage.agent.to_string());
+    let file = Roster::file_of(&setup.loaded, &definition.id);
+    let file = file.and_then(|path| {
+        let text = std::fs::read_to_string(&path).ok()?;
+        Some(AgentFile {
+            path: path.display().to_string(),
+            digest: digest(&text),
+            editable: setup.loaded.edits_agents(),
+            text,
+        })
+    });
+    Some(AgentDetail {
+        agent: Agent {
+            agent: definition.id.to_string(),
+            description: definition.description.to_string(),
+            kind: definition.kind.name().to_owned(),
+            model: definition.model.to_string(),
+            tools: definition.tools.iter().map(ToString::to_string).collect(),
+            tags: definition.tags.iter().map(ToString::to_string).collect(),
+            origin: found.origin.to_string(),
+            role: None,
+        },
+        usable: lacks.is_none(),
+        lacks,
+        instructions: definition.instructions.to_string(),
+        skills: setup.roster.skills_of(&definition.id),
+        delegates: names(&definition.delegates),
+        pipeline: stages.collect(),
+        calls: definition
+            .tools
+            .iter()
+            .map(|tool| described(setup, tool, &definition.id))
+            .collect(),
+        window_tokens: definition.limits.window.0,
+        max_turns: definition.max_turns,
+        timeout_ms: definition.timeout_ms,
+        retries: definition.retries,
+        digest: definition.digest().to_string(),
+        file,
+    })
+}
+
+fn digest(text: &str) -> String {
+    Digest::of_bytes(text.as_bytes()).to_string()
+}
+
+/// What the settings say of a tool, or of a pattern of tools.
+fn described(setup: &Setup, tool: &Arc<str>, agent: &unisono_context::AgentId) -> AgentTool {
+    let server = mcp::server_of(tool.trim_start_matches('!'));
+    let known = setup.loaded.tools.servers.iter();
+    let known = known.filter(|known| Some(&*known.name) == server);
+    let contracts = known.flat_map(|known| &known.contracts);
+    let contracts = contracts.map(|(tool, contract)| format!("{tool}: {}", contract.name()));
+    let own = setup.roster.approvals(agent).iter();
+    let rules = setup.loaded.tools.approvals.iter().chain(own);
+    let pattern = [tool.clone()];
+    let concerns = rules.filter(|rule| {
+        let other = [rule.tool.clone()];
+        allows(&pattern, &rule.tool) || allows(&other, tool)
+    });
+    AgentTool {
+        name: tool.to_string(),
+        server: server.map(str::to_owned),
+        contracts: contracts.collect(),
+        approvals: concerns.map(|rule| rule.tool.to_string()).collect(),
+    }
+}
+
+/// The file of an agent, and what it has now.
+async fn read(setup: &Arc<Setup>, agent: &str) -> Result<(PathBuf, String), Error> {
+    let definition = setup.roster.get(agent);
+    let definition = definition.map_err(|_| Error::not_found("agent", agent))?;
+    let (setup, id) = (setup.clone(), definition.id.clone());
+    let file = off_thread(move || {
+        let path = Roster::file_of(&setup.loaded, &id)?;
+        let text = std::fs::read_to_string(&path).ok()?;
+        Some((path, text))
+    });
+    file.await.ok_or_else(|| {
+        let detail = format!(
+            "no file defines agent {agent:?}: it is built in, or defined by settings or the program; \
+             a file agents/{agent}.md of the project takes its place"
+        );
+        Error::new(Code::NotFound, detail)
+    })
+}
+
+/// Replaces a file, which keeps its rights and is replaced where it is a link to: it has the old or
+/// the new text, also after a crash.
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let file = file.canonicalize()?;
+    let directory = file.parent().unwrap_or(Path::new("."));
+    let hidden = tempfile::Builder::new()
+        .prefix(".")
+        .suffix(".new")
+        .tempfile_in(directory);
+    let mut new = hidden?;
+    new.write_all(text.as_bytes())?;
+    new.as_file()
+        .set_permissions(file.metadata()?.permissions())?;
+    new.as_file().sync_all()?;
+    new.persist(&file).map_err(|error| error.error)?;
+    File::open(directory)?.sync_all()
+}
+
+/// Checks a new text with all other definitions.
+pub(super) async fn check(
+    local: &Local,
+    agent: &str,
+    new: &NewAgentFile,
+) -> Result<AgentCheck, Error> {
+    if new.text.len() > MOST {
+        let detail = format!(
+            "the definition has {} bytes: at most {MOST}",
+            new.text.len()
+        );
+        return Err(Error::new(Code::TooLarge, detail));
+    }
+    let setup = local.setup();
+    let (path, text) = read(&setup, agent).await?;
+    let (draft, named) = (new.text.clone(), agent.to_owned());
+    let checked = off_thread(move || {
+        let checked = setup.with_agent_draft(path, draft);
+        checked.map(|checked| (checked.roster.get(&named).is_ok(), checked.warnings))
+    });
+    let (valid, problems) = match checked.await {
+        Ok((is_there, warnings)) => (is_there, warnings),
+        Err(found) => (false, found),
+    };
+    Ok(AgentCheck {
+        valid,
+        problems: problems.iter().map(ToString::to_string).collect(),
+        outdated: digest(&text) != new.digest,
+    })
+}
+
+/// Replaces the file of an agent.
+pub(super) async fn save(local: &Local, agent: &str, new: &NewAgentFile) -> Result<Reload, Error> {
+    if !local.setup().loaded.edits_agents() {
+        let detail = "files of agents cannot be changed by requests: `web.edit_agents` is off, or \
+                      other machines reach this daemon";
+        return Err(Error::new(Code::Forbidden, detail));
+    }
+    // Others that save wait: the file is compared and replaced by one after the other.
+    let one_at_a_time = local.editing().await;
+    let checked = check(local, agent, new).await?;
+    if checked.outdated {
+        let detail = format!(
+            "the file of agent {agent:?} has changed since it was read: read it again, and make the \
+             change in what it has now"
+        );
+        return Err(Error::new(Code::Conflict, detail));
+    }
+    if !checked.valid {
+        return Err(Error::new(Code::Refused, checked.problems.join("\n")));
+    }
+    let (path, _) = read(&local.setup(), agent).await?;
+    let text = new.text.clone();
+    let written = off_thread(move || replace(&path, &text)).await;
+    written.map_err(|error| {
+        Error::new(
+            Code::Failed,
+            format!("the file of agent {agent:?} cannot be written: {error}"),
+        )
+    })?;
+    let reload = reload_to_api(&local.reload_agents().await);
+    drop(one_at_a_time);
+    match reload.taken {
+        true => Ok(reload),
+        false => Err(Error::new(Code::Refused, reload.problems.join("\n"))),
+    }
+}

@@ -1,0 +1,264 @@
+// Keys for everything that is asked for often, a palette of places and actions, and what a task is
+// expected to use before it is sent. The page works without this.
+
+import { harmless } from "./harmless.js";
+
+const KEYS = [
+  ["?", "This list"],
+  ["Ctrl K, ⌘ K", "Go to a session, an agent or a page"],
+  ["/", "Search"],
+  ["c", "Write a task"],
+  ["Ctrl Enter", "Send the task"],
+  ["g s", "Sessions"], ["g a", "Agents"], ["g u", "Usage"], ["g w", "Calls that wait"], ["g t", "Settings"],
+  ["@", "In a task: choose an agent"],
+  ["Esc", "Close"],
+];
+
+const PAGES = [
+  ["Sessions", "/"], ["Agents", "/agents"], ["Approvals: calls that wait", "/approvals"], ["Schedules", "/schedules"],
+  ["Usage", "/usage"], ["Usage by day", "/usage?by=day"], ["Settings", "/settings"], ["Doctor", "/doctor"], ["Cluster", "/cluster"],
+  ["Import a conversation", "/import"], ["New conversation", "/#new"],
+];
+
+const make = (tag, attributes = {}, ...children) => {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+};
+
+function dialog(className, label) {
+  document.querySelector("dialog.palette, dialog.keys")?.close();
+  const box = make("dialog", { class: className, "aria-label": label });
+  box.addEventListener("close", () => box.remove());
+  box.addEventListener("click", (event) => { if (event.target === box) box.close(); });
+  document.body.append(box);
+  return box;
+}
+
+function keys() {
+  const box = dialog("keys", "Keys");
+  const list = make("dl", { class: "facts" });
+  for (const [key, says] of KEYS) list.append(make("dt", {}, make("kbd", {}, key)), make("dd", {}, says));
+  const close = make("button", { type: "button", class: "close", "aria-label": "Close" }, "×");
+  close.addEventListener("click", () => box.close());
+  box.append(close, make("h2", {}, "Keys"), list);
+  box.showModal();
+}
+
+// Actions of the page that is open: its links and buttons that have a name of their own.
+function actions() {
+  const { session } = document.getElementById("live")?.dataset ?? {};
+  if (!session) return [];
+  const within = [...document.querySelectorAll("nav[aria-label='Session'] a, .beside-talk a.button")];
+  const links = within.map((link) => [`This session: ${link.textContent.trim()}`, link.getAttribute("href")]);
+  return links.concat([["This session: write a task", "#task"], ["This session: to the newest message", "#newest"]]);
+}
+
+async function found() {
+  const read = async (path) => {
+    try {
+      const reply = await fetch(path, { headers: { Accept: "application/json" } });
+      return reply.ok ? reply.json() : [];
+    } catch {
+      return [];
+    }
+  };
+  const [sessions, agents] = await Promise.all([read("/v1/sessions?by_change=true&limit=100"), read("/v1/agents")]);
+  return [
+    ...(sessions.items ?? []).map(({ session, title }) => [`Session: ${harmless(title)}`, `/sessions/${session}`]),
+    ...agents.map(({ agent }) => [`Agent: ${agent}`, `/agents/${encodeURIComponent(agent)}`]),
+  ];
+}
+
+// All letters in their order; those at beginnings of words count more.
+function score(text, sought) {
+  const low = text.toLowerCase();
+  const whole = low.indexOf(sought);
+  if (whole >= 0) return 1_000 - whole - low.length / 100;
+  let at = -1;
+  let sum = 0;
+  for (const letter of sought) {
+    at = low.indexOf(letter, at + 1);
+    if (at < 0) return -1;
+    sum += at === 0 || low[at - 1] === " " ? 10 : 1;
+  }
+  return sum;
+}
+
+const SHOWN = 12;
+
+function palette() {
+  const box = dialog("palette", "Go to");
+  const field = make("input", {
+    type: "text", role: "combobox", "aria-label": "Go to a session, an agent or a page", "aria-expanded": "true",
+    "aria-controls": "places", "aria-autocomplete": "list", autocomplete: "off", placeholder: "Go to …",
+  });
+  const list = make("ul", { id: "places", role: "listbox", "aria-label": "Places" });
+  box.append(field, list);
+  let all = [...actions(), ...PAGES];
+  let shown = [];
+  let at = 0;
+  const go = (place) => {
+    if (!place) return;
+    box.close();
+    if (place[1] === "#task") document.getElementById("task")?.focus();
+    else location.assign(place[1]);
+  };
+  const draw = () => {
+    list.replaceChildren(...shown.map(([says], place) => {
+      const item = make("li", { role: "option", id: `place-${place}`, "aria-selected": String(place === at) }, says);
+      item.addEventListener("click", () => go(shown[place]));
+      return item;
+    }));
+    if (shown.length > 0) field.setAttribute("aria-activedescendant", `place-${at}`);
+    else field.removeAttribute("aria-activedescendant");
+    list.children[at]?.scrollIntoView({ block: "nearest" });
+  };
+  const seek = () => {
+    const sought = field.value.trim().toLowerCase();
+    const scored = all.map((place) => [score(place[0], sought), place]);
+    const matching = scored.filter(([points]) => sought === "" || points >= 0);
+    if (sought !== "") matching.sort((a, b) => b[0] - a[0]);
+    shown = matching.slice(0, SHOWN).map(([, place]) => place);
+    if (sought !== "") shown.push([`Search all that was said: ${field.value.trim()}`, `/?q=${encodeURIComponent(field.value.trim())}`]);
+    at = 0;
+    draw();
+  };
+  field.addEventListener("input", seek);
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      at = (at + (event.key === "ArrowDown" ? 1 : -1) + shown.length) % Math.max(1, shown.length);
+      draw();
+    } else if (event.key === "Enter") {
+      event.preventDefault();
+      go(shown[at]);
+    }
+  });
+  seek();
+  box.showModal();
+  found().then((more) => {
+    all = [...all, ...more];
+    if (box.isConnected) seek();
+  });
+}
+
+const writes = (node) => node?.matches?.("input, textarea, select, [contenteditable]");
+const GO = { s: "/", a: "/agents", u: "/usage", w: "/approvals", t: "/settings" };
+let going = 0;
+
+document.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") {
+    event.preventDefault();
+    palette();
+    return;
+  }
+  const plain = !(event.ctrlKey || event.metaKey || event.altKey);
+  if (!plain || writes(event.target) || document.querySelector("dialog[open]")) return;
+  if (event.timeStamp - going < 1_500 && GO[event.key]) {
+    going = 0;
+    location.assign(GO[event.key]);
+  } else if (event.key === "?") {
+    event.preventDefault();
+    keys();
+  } else if (event.key === "g") {
+    going = event.timeStamp;
+  } else if (event.key === "/") {
+    const field = document.getElementById("within") ?? document.getElementById("q");
+    if (!field) return;
+    event.preventDefault();
+    field.focus();
+  } else if (event.key === "c") {
+    const field = document.getElementById("task") ?? document.getElementById("title");
+    if (!field) return;
+    event.preventDefault();
+    field.focus();
+  }
+});
+
+// An agent that is named with @ in a task is chosen: what is written after it is completed.
+const chips = () => [...document.querySelectorAll(".chips input[name='agent']")];
+
+function suggest(field) {
+  const before = field.value.slice(0, field.selectionStart);
+  const begun = /(?:^|\s)@([\w-]*)$/.exec(before);
+  const names = begun ? chips().filter((chip) => chip.value.startsWith(begun[1])) : [];
+  let list = document.getElementById("named");
+  if (names.length === 0) {
+    list?.remove();
+    return;
+  }
+  if (!list) {
+    list = make("div", { id: "named", class: "chips", role: "group", "aria-label": "Agents with that name" });
+    field.after(list);
+  }
+  list.replaceChildren(...names.slice(0, 8).map((chip) => {
+    const choose = make("button", { type: "button", class: "small plain" }, chip.value);
+    choose.addEventListener("click", () => take(field, chip));
+    return choose;
+  }));
+}
+
+function take(field, chip) {
+  const start = field.value.slice(0, field.selectionStart).replace(/@[\w-]*$/, "");
+  field.value = start + field.value.slice(field.selectionStart);
+  field.setSelectionRange(start.length, start.length);
+  chip.checked = true;
+  document.getElementById("named")?.remove();
+  field.focus();
+  chip.dispatchEvent(new Event("change", { bubbles: true }));
+}
+
+document.addEventListener("keydown", (event) => {
+  const list = document.getElementById("named");
+  if (!list || event.target.id !== "task") return;
+  if (event.key === "Tab" && !event.shiftKey) {
+    event.preventDefault();
+    list.querySelector("button").click();
+  } else if (event.key === "Escape") {
+    list.remove();
+  }
+});
+
+// What a task is expected to use is said once no key was pressed for a while.
+const IDLE = 700;
+let timer;
+let asked = 0;
+
+async function estimate(form) {
+  const shown = document.getElementById("estimate");
+  if (!shown) return;
+  const own = ++asked;
+  if (form.elements.task.value.trim() === "") {
+    shown.replaceChildren();
+    return;
+  }
+  try {
+    const body = new URLSearchParams(new FormData(form));
+    const reply = await fetch(document.getElementById("estimating").formAction, { method: "POST", body, headers: { Accept: "text/html" } });
+    const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+    const fresh = page.getElementById("estimate");
+    if (own === asked && reply.ok && fresh) shown.replaceChildren(...fresh.childNodes);
+  } catch {
+    // The daemon is not there: the page says so elsewhere.
+  }
+}
+
+document.addEventListener("input", (event) => {
+  const form = event.target.form;
+  if (event.target.id === "task") suggest(event.target);
+  if (!form?.closest("#composer")) return;
+  clearTimeout(timer);
+  timer = setTimeout(() => estimate(form), IDLE);
+});
+document.addEventListener("change", (event) => {
+  const form = event.target.form;
+  if (form?.closest("#composer")) estimate(form);
+});
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("#estimating");
+  if (!button) return;
+  event.preventDefault();
+  estimate(button.form);
+});

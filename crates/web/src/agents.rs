@@ -1,0 +1,414 @@
+//! `/agents`: who can be asked, what each is told and may call, what it did and cost; and changes of
+//! its file.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+use unisono_api::agent::{Agent, AgentDetail, AgentFile, AgentQuery, AgentTool, NewAgentFile};
+use unisono_api::run::{ListedRun, RunQuery};
+use unisono_api::service::{self, Service};
+use unisono_api::session::NewSession;
+use unisono_api::turn::{Asked, NewTurn};
+use unisono_api::usage::{Amounts, UsageQuery};
+use unisono_api::{Code, Problem, short};
+
+use crate::diff;
+use crate::extract::{Form, Path};
+use crate::layout::layout;
+use crate::parts::{bounded, cost, digest, dollars, encoded, length, many, number, when};
+use crate::trouble::Trouble;
+
+/// Runs that are shown of an agent: the newest.
+const RUNS: Option<NonZeroUsize> = NonZeroUsize::new(10);
+/// Bytes of its instructions that are shown.
+const MOST: usize = 64 * 1024;
+
+/// All agents.
+pub(crate) async fn list(State(service): State<Arc<dyn Service>>) -> Result<Response, Trouble> {
+    let all = service.agents(&AgentQuery::default()).await?;
+    let models = service.models().await?;
+    let usable = |agent: &Agent| {
+        let model = models.iter().find(|model| model.model == agent.model);
+        model.is_none_or(|model| model.usable)
+    };
+    let used = service.usage(&UsageQuery::default()).await?;
+    let cost_of = |agent: &Agent| {
+        let own = used.rows.iter();
+        let own = own.filter(|row| row.agent.as_deref() == Some(&agent.agent));
+        let jobs: u64 = own.clone().map(|row| row.jobs).sum();
+        (jobs, Amounts::together(own.map(|row| &row.amounts)))
+    };
+    let body = html! {
+        h1 { "Agents" }
+        div class="scroll" tabindex="0" role="group" aria-label="Agents" { table {
+            thead { tr { th scope="col" { "Agent" } th scope="col" { "Purpose" } th scope="col" { "Model" }
+                th scope="col" class="number" { "Runs" } th scope="col" class="number" { "Cost" } } }
+            tbody { @for agent in &all {
+                @let (jobs, amounts) = cost_of(agent);
+                tr {
+                    th scope="row" { a href={ "/agents/" (encoded(&agent.agent)) } { (agent.agent) } " "
+                        @if let Some(role) = &agent.role { span class="tag" { (role) } } }
+                    td { (short::line(&agent.description, 160)) }
+                    td { @if is_model(&agent.kind) { (agent.model) " " } @else { (agent.kind) " " }
+                        @if is_model(&agent.kind) && !usable(agent) { span class="state failed" { "cannot be asked" } } }
+                    td class="number" { (number(jobs)) }
+                    td class="number" { @if jobs > 0 { (dollars(amounts.cost_usd)) } @else { "–" } }
+                }
+            } }
+        } }
+        p class="quiet" { "A file agents/NAME.md of the project defines another one; "
+            code { "unisono agents import" } " takes those of other programs." }
+    };
+    Ok(layout("Agents", &body))
+}
+
+fn is_model(kind: &str) -> bool {
+    matches!(kind, "llm" | "extractive")
+}
+
+/// One agent.
+pub(crate) async fn show(
+    State(service): State<Arc<dyn Service>>,
+    Path(name): Path<String>,
+) -> Result<Response, Trouble> {
+    let detail = service.agent(&name).await?;
+    let body = whole(&*service, &detail, None).await?;
+    Ok(layout(&name, &body))
+}
+
+async fn whole(
+    service: &dyn Service,
+    detail: &AgentDetail,
+    refused: Option<(&str, &str)>,
+) -> service::Result<Markup> {
+    let query = RunQuery {
+        agent: Some(detail.agent.agent.clone()),
+        limit: RUNS,
+        ..RunQuery::default()
+    };
+    let runs = service.runs(&query).await?;
+    let used = service.usage(&UsageQuery::default()).await?;
+    let rows = used.rows.iter();
+    let rows = rows.filter(|row| row.agent.as_deref() == Some(&detail.agent.agent));
+    let jobs: u64 = rows.clone().map(|row| row.jobs).sum();
+    let amounts = Amounts::together(rows.map(|row| &row.amounts));
+    Ok(html! {
+        h1 { a href="/agents" { "Agents" } " / " (detail.agent.agent) }
+        (about(detail, jobs, &amounts))
+        (attempting(detail, refused))
+        (instructions(detail))
+        @if !detail.calls.is_empty() { (tools(&detail.calls)) }
+        section {
+            h2 { "Newest runs" }
+            @if runs.items.is_empty() { p class="quiet" { "It was not asked yet." } }
+            @else { (ran(&runs.items)) }
+        }
+        @if let Some(file) = &detail.file { (defined(detail, file)) }
+        @else { p class="quiet" { "No file of its own defines it (" (detail.agent.origin) "): a file agents/"
+            (detail.agent.agent) ".md of the project takes its place." } }
+    })
+}
+
+fn about(detail: &AgentDetail, jobs: u64, used: &Amounts) -> Markup {
+    let agent = &detail.agent;
+    html! {
+        section class="card" {
+            p { (agent.description) }
+            dl class="facts" {
+                dt { "Kind" } dd { (agent.kind) }
+                @if is_model(&agent.kind) {
+                    dt { "Model" } dd { (agent.model) ", window " (number(detail.window_tokens)) " "
+                        @if detail.usable { span class="state done" { "can be asked" } }
+                        @else { span class="state failed" { "cannot be asked" } } }
+                }
+                @if let Some(lacks) = &detail.lacks { dt { "Missing" } dd { (lacks) } }
+                @if !agent.tags.is_empty() { dt { "Tags" } dd { (agent.tags.join(", ")) } }
+                @if !detail.skills.is_empty() { dt { "Skills" } dd { (detail.skills.join(", ")) } }
+                @if !detail.delegates.is_empty() { dt { "Works after" } dd { (detail.delegates.join(", ")) } }
+                @if !detail.pipeline.is_empty() { dt { "Pipeline" } dd { (detail.pipeline.join(", then ")) } }
+                dt { "Limits" } dd { (many(detail.max_turns.into(), "model call")) ", " (length(detail.timeout_ms))
+                    ", " @match detail.retries { 1 => "1 retry", n => { (n) " retries" } } }
+                dt { "Used" } dd { (many(jobs, "run")) @if jobs > 0 { ", " (number(used.input_tokens)) " tokens in, "
+                    (number(used.output_tokens)) " out, " (dollars(used.cost_usd)) } }
+                dt { "Defined in" } dd { (agent.origin) }
+                dt { "Definition" } dd { (digest(&detail.digest)) }
+            }
+        }
+    }
+}
+
+/// The form that tries an agent, with the task that was refused.
+fn attempting(detail: &AgentDetail, refused: Option<(&str, &str)>) -> Markup {
+    let name = &detail.agent.agent;
+    let (task, why) = refused.unzip();
+    html! {
+        section class="card" {
+            h2 { "Try it" }
+            form method="post" action={ "/agents/" (encoded(name)) "/try" } {
+                label for="task" { "Task, in a new session of its own" }
+                textarea id="task" name="task" rows="2" required aria-invalid=[why.map(|_| "true")]
+                    aria-describedby=[why.map(|_| "refused")] { "\n" (task.unwrap_or("")) }
+                @if let Some(why) = why { p class="trouble" id="refused" role="alert" { (why) } }
+                button { "Ask " (name) }
+            }
+        }
+    }
+}
+
+fn instructions(detail: &AgentDetail) -> Markup {
+    let (shown, left) = bounded(&detail.instructions, MOST);
+    html! {
+        details class="summary" {
+            summary { "What it is told" }
+            pre class="text" { (shown) }
+            @if left > 0 { p class="warn" { "… " (many(left as u64, "more byte")) } }
+        }
+    }
+}
+
+fn tools(calls: &[AgentTool]) -> Markup {
+    html! {
+        section {
+            h2 { "Tools" }
+            div class="scroll" tabindex="0" role="group" aria-label="Tools" { table {
+                thead { tr { th scope="col" { "Tool" } th scope="col" { "Of" } th scope="col" { "Contract" }
+                    th scope="col" { "Waits for a person" } } }
+                tbody { @for tool in calls { tr {
+                    th scope="row" { code { (tool.name) } }
+                    td { @match &tool.server { Some(server) => { "server " (server) }, None => "built in" } }
+                    td { @match (&tool.server, tool.contracts.is_empty()) {
+                        (_, false) => (tool.contracts.join(", ")),
+                        (Some(_), true) => "as the server says",
+                        (None, true) => "–",
+                    } }
+                    td { @if tool.approvals.is_empty() { "no" } @else { (tool.approvals.join(", ")) } }
+                } } }
+            } }
+        }
+    }
+}
+
+fn ran(runs: &[ListedRun]) -> Markup {
+    html! {
+        div class="scroll" tabindex="0" role="group" aria-label="Newest runs" { table {
+            thead { tr { th scope="col" { "Opened" } th scope="col" { "State" } th scope="col" { "Task" }
+                th scope="col" class="number" { "In" } th scope="col" class="number" { "Out" }
+                th scope="col" class="number" { "Cost" } th scope="col" class="number" { "Time" } } }
+            tbody { @for listed in runs {
+                @let run = &listed.run;
+                tr {
+                    td { a href={ "/sessions/" (listed.session) "/runs/" (run.run) } { (when(&run.opened)) } }
+                    td { span class={ "state " (run.state) } { (run.state) } }
+                    td { (short::line(run.task.as_deref().unwrap_or("the turn's"), 60)) }
+                    td class="number" { (number(run.usage.input_tokens)) }
+                    td class="number" { (number(run.usage.output_tokens)) }
+                    td class="number" { (cost(run)) }
+                    td class="number" { @match run.duration_ms { Some(ms) => (length(ms)), None => "–" } }
+                }
+            } }
+        } }
+    }
+}
+
+fn defined(detail: &AgentDetail, file: &AgentFile) -> Markup {
+    html! {
+        section {
+            h2 { "Its file" }
+            p { code { (file.path) } }
+            details { summary { "The text" } pre { (bounded(&file.text, MOST).0) } }
+            @if file.editable {
+                p { a class="button" href={ "/agents/" (encoded(&detail.agent.agent)) "/edit" } { "Edit …" } }
+            } @else {
+                p class="quiet" { "It cannot be changed here: " code { "web.edit_agents" } " is off, or other machines reach this daemon." }
+            }
+        }
+    }
+}
+
+/// A task to try.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Attempt {
+    task: String,
+}
+
+/// Asks an agent alone, in a session of its own. A refused task is shown again, with the reason.
+pub(crate) async fn attempt(
+    State(service): State<Arc<dyn Service>>,
+    Path(name): Path<String>,
+    Form(attempt): Form<Attempt>,
+) -> Result<Response, Trouble> {
+    let detail = service.agent(&name).await?;
+    let new = NewSession {
+        title: Some(format!("Trying {name}")),
+        labels: [("scratch".to_owned(), name.clone())].into(),
+        ..NewSession::default()
+    };
+    let session = service.create_session(new).await?.session;
+    let turn = NewTurn {
+        lead: Some(name.clone()),
+        agents: Some(Vec::new()),
+        ..NewTurn::new(attempt.task.trim())
+    };
+    match service.begin(&session, &Asked::Task(turn), None).await {
+        Ok(_) => Ok(Redirect::to(&format!("/sessions/{session}")).into_response()),
+        Err(service::Error::Problem(problem)) => {
+            service.delete_session(&session, false).await?;
+            let refused = (attempt.task.as_str(), problem.detail.as_str());
+            let body = whole(&*service, &detail, Some(refused)).await?;
+            Ok((status(&problem), layout(&name, &body)).into_response())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn status(problem: &Problem) -> StatusCode {
+    StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST)
+}
+
+/// The form for the file of an agent.
+pub(crate) async fn edit(
+    State(service): State<Arc<dyn Service>>,
+    Path(name): Path<String>,
+) -> Result<Response, Trouble> {
+    let (detail, file) = editable(&*service, &name).await?;
+    let draft = Draft {
+        text: file.text.clone(),
+        digest: file.digest.clone(),
+        ..Draft::default()
+    };
+    Ok(layout(&name, &editing(&detail, &file, &draft, &html! {})))
+}
+
+/// An agent with its file, which may be changed.
+async fn editable(service: &dyn Service, name: &str) -> Result<(AgentDetail, AgentFile), Trouble> {
+    let mut detail = service.agent(name).await?;
+    let none = || Problem::new(Code::NotFound, format!("no file defines agent {name:?}"));
+    let file = detail.file.take().ok_or_else(none)?;
+    if !file.editable {
+        let why = "`web.edit_agents` is off, or other machines reach this daemon";
+        return Err(Problem::new(Code::Forbidden, why).into());
+    }
+    Ok((detail, file))
+}
+
+/// A text for the file, and what is to be done with it.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Draft {
+    text: String,
+    /// The digest of the text that it was made from.
+    digest: String,
+    /// The text that was looked at before, whose difference was shown.
+    #[serde(default)]
+    seen: String,
+}
+
+fn editing(detail: &AgentDetail, file: &AgentFile, draft: &Draft, found: &Markup) -> Markup {
+    let name = &detail.agent.agent;
+    html! {
+        h1 { a href={ "/agents/" (encoded(name)) } { (name) } " / its file" }
+        (found)
+        form class="card" method="post" action={ "/agents/" (encoded(name)) "/edit" } {
+            input type="hidden" name="digest" value=(draft.digest);
+            input type="hidden" name="seen" value=(draft.seen);
+            label for="text" { code { (file.path) } }
+            textarea id="text" name="text" rows="24" spellcheck="false" required { "\n" (draft.text) }
+            @if draft.seen.is_empty() {
+                button { "Check and show the difference" }
+            } @else {
+                button { "Save what is shown above" }
+            }
+        }
+        p { a href={ "/agents/" (encoded(name)) } { "Leave it as it is" } }
+    }
+}
+
+/// Checks a text and shows its difference; saves it once it was shown.
+pub(crate) async fn save(
+    State(service): State<Arc<dyn Service>>,
+    Path(name): Path<String>,
+    Form(mut draft): Form<Draft>,
+) -> Result<Response, Trouble> {
+    draft.text = draft.text.replace("\r\n", "\n");
+    let (detail, file) = editable(&*service, &name).await?;
+    let new = NewAgentFile {
+        text: draft.text.clone(),
+        digest: draft.digest.clone(),
+    };
+    let checked = service.check_agent(&name, &new).await?;
+    let confirmed = draft.seen == mark(&draft.text, &draft.digest);
+    if checked.valid && !checked.outdated && confirmed {
+        match service.save_agent(&name, &new).await {
+            Ok(_) => {
+                return Ok(Redirect::to(&format!("/agents/{}", encoded(&name))).into_response());
+            }
+            // Somebody was faster: what is there now is compared below.
+            Err(service::Error::Problem(problem)) if problem.code == Code::Conflict => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let current = service.agent(&name).await?.file.unwrap_or(file);
+    let outdated = current.digest != draft.digest;
+    let found = html! {
+        section class="card" aria-live="polite" {
+            @if outdated {
+                p class="trouble" role="alert" { "The file was changed by somebody else since you began. This is how your text \
+                    differs from what it has now: what you save replaces theirs." }
+            }
+            @if !checked.valid { p class="trouble" role="alert" { "It cannot be saved:" } }
+            @if !checked.problems.is_empty() { ul { @for problem in &checked.problems { li { (problem) } } } }
+            @if checked.valid && checked.problems.is_empty() { p { "Nothing is wrong with it." } }
+            h2 { "The difference" }
+            @if current.text == draft.text { p class="quiet" { "There is none." } }
+            @else { (diff::texts(("the file", &current.text), ("your text", &draft.text))) }
+        }
+    };
+    draft.digest = current.digest.clone();
+    draft.seen = match checked.valid && current.text != draft.text {
+        true => mark(&draft.text, &draft.digest),
+        false => String::new(),
+    };
+    let page = layout(&name, &editing(&detail, &current, &draft, &found));
+    let status = match (outdated, checked.valid) {
+        (true, _) => StatusCode::CONFLICT,
+        (false, false) => StatusCode::UNPROCESSABLE_ENTITY,
+        (false, true) => StatusCode::OK,
+    };
+    Ok((status, page).into_response())
+}
+
+/// What tells that a text was shown with its difference from a file.
+fn mark(text: &str, digest: &str) -> String {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    (text, digest).hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_was_not_shown_is_not_saved() {
+        assert_eq!(mark("a", "d"), mark("a", "d"));
+        assert_ne!(mark("a", "d"), mark("b", "d"));
+        assert_ne!(mark("a", "d"), mark("a", "e"));
+    }
+
+    #[test]
+    fn names_and_tools_of_an_agent_are_only_text() {
+        let tool = AgentTool {
+            name: "<b>".to_owned(),
+            server: Some("<i>".to_owned()),
+            contracts: Vec::new(),
+            approvals: vec!["<u>".to_owned()],
+        };
+        let shown = tools(&[tool]).into_string();
+        assert!(!shown.contains("<b>") && !shown.contains("<i>") && !shown.contains("<u>"));
+    }
+}

@@ -1,0 +1,105 @@
+//! `/cluster`: the programs that use a database together, and who owns how many sessions.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use maud::{Markup, html};
+use unisono_api::cluster::ClusterMember;
+use unisono_api::service::Service;
+use unisono_api::{Page, PageQuery};
+
+use crate::layout::layout;
+use crate::lists;
+use crate::parts::{length, many, number, when};
+use crate::pictures::{attribute, scaled};
+use crate::trouble::Trouble;
+
+/// How often the list is brought up to date while it is looked at, in seconds.
+const EVERY: u32 = 5;
+
+/// All programs.
+pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, Trouble> {
+    let query = PageQuery {
+        cursor: None,
+        limit: lists::PART,
+    };
+    let all = service.members(&query).await?;
+    let body = html! { div id="live" data-every=(EVERY) {
+        h1 { "Cluster" }
+        @if all.items.is_empty() {
+            p class="quiet" { "The store is a directory, which this daemon uses alone. Several daemons share a \
+                PostgreSQL database: " code { "store.url" } "." }
+        } @else { (owners(&all.items)) (table(&all)) }
+    } };
+    Ok(layout("Cluster", &body))
+}
+
+/// Who owns how many sessions, as bars.
+fn owners(all: &[ClusterMember]) -> Markup {
+    let whole: u64 = all.iter().map(|member| member.sessions).sum();
+    html! {
+        section {
+            h2 { "Who owns what" }
+            p class="quiet" { (many(whole, "session")) " of " (many(all.len() as u64, "program")) }
+            ol class="lanes owners" { @for member in all { li {
+                span class="name" { (member.name) @if member.is_self { " " span class="tag" { "this one" } } }
+                svg viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true" focusable="false" {
+                    rect class="room" x="0" y="3" width="1000" height="14" {}
+                    rect class={ "spent" @if member.state.name() == "gone" { " over" } } x="0" y="3" height="14"
+                        width=(attribute(scaled(member.sessions as f64, whole as f64))) {}
+                }
+                span class="number quiet" { (number(member.sessions)) }
+            } } }
+        }
+    }
+}
+
+fn table(all: &Page<ClusterMember>) -> Markup {
+    html! {
+        div class="scroll" tabindex="0" role="group" aria-label="Programs" { table {
+            thead { tr { th scope="col" { "Program" } th scope="col" { "State" } th scope="col" class="number" { "Sessions" }
+                th scope="col" { "Address" } th scope="col" { "Version" } th scope="col" { "Joined (UTC)" }
+                th scope="col" class="number" { "Last sign of life" } th scope="col" { "Agents" } } }
+            tbody { @for member in &all.items { tr {
+                th scope="row" { (member.name) }
+                td { span class={ "state " @match member.state.name() { "alive" => "done", "gone" => "failed", _ => "waiting" } }
+                    { (member.state.name()) } }
+                td class="number" { (number(member.sessions)) }
+                td { (member.address.as_deref().unwrap_or("not a daemon")) }
+                td { (member.version) }
+                td { (when(&member.joined)) }
+                td class="number" { (length(member.last_seen_ms)) " ago" }
+                td { @match member.same_agents { Some(true) => "the same", Some(false) => "others than here", None => "–" } }
+            } } }
+        } }
+        @if all.next.is_some() { p class="quiet" { "There are more." } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_program_has_a_bar_of_its_share() {
+        let member = |name: &str, sessions: u64| -> ClusterMember {
+            serde_json::from_value(json!({
+                "member": "m", "name": name, "version": "1", "address": null, "state": "alive",
+                "self": name == "a", "sessions": sessions, "joined": "2026-03-06T10:00:00Z",
+                "last_seen_ms": 5, "same_agents": null,
+            }))
+            .unwrap()
+        };
+        let all = [member("a", 3), member("<b>", 1)];
+        let shown = owners(&all).into_string();
+        assert!(
+            shown.contains("width=\"750\"") && shown.contains("width=\"250\""),
+            "{shown}"
+        );
+        assert!(!shown.contains("<b>"));
+        let none = owners(&[member("a", 0)]).into_string();
+        assert!(none.contains("width=\"0\""), "{none}");
+    }
+}

@@ -1,0 +1,252 @@
+//! `/sessions/{session}/checkpoints/{number}/compare`: what a compaction kept and what it dropped, marked
+//! in the original.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use maud::{Markup, html};
+use serde::Deserialize;
+use unisono_api::compaction::CheckpointDetail;
+use unisono_api::message::Message;
+use unisono_api::service::Service;
+use unisono_api::session::main_branch;
+
+use crate::extract::{Path, Query};
+use crate::layout::layout;
+use crate::lists;
+use crate::message::rest;
+use crate::parts::{bounded, many, number};
+use crate::pictures::{attribute, scaled};
+use crate::place::Place;
+use crate::trouble::Trouble;
+
+/// Messages of the original that are shown at a time.
+const MESSAGES: u32 = 20;
+/// Bytes of a message that are compared.
+const MOST: usize = 16 * 1024;
+/// A sentence is kept in part where so much of its words is in the summary, in percent.
+const PART: usize = 60;
+/// Words shorter than this say little alone.
+const SHORT: usize = 4;
+
+/// Which part of the original.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Which {
+    #[serde(default = "main_branch")]
+    branch: String,
+    from: Option<u32>,
+}
+
+/// Before and after of a checkpoint.
+pub(crate) async fn show(
+    State(service): State<Arc<dyn Service>>,
+    Path((id, number)): Path<(String, String)>,
+    Query(which): Query<Which>,
+) -> Result<Response, Trouble> {
+    let place = Place::of(&*service, &id, &which.branch).await?;
+    let detail = service.checkpoint(&id, &number, &which.branch).await?;
+    let (first, last) = (detail.checkpoint.first, detail.checkpoint.last);
+    let from = which.from.unwrap_or(first).clamp(first, last);
+    let many = MESSAGES.min(last - from + 1);
+    let messages = lists::messages(&*service, &place, from, many).await?;
+    let summary = Summary::new(&detail.block);
+    let marked: Vec<(&Message, Vec<(Fate, &str)>)> = messages
+        .iter()
+        .map(|message| (message, summary.marks(message_text(message))))
+        .collect();
+    let body = place.page(&html! {
+        h2 { "Checkpoint " (number) ": before and after" }
+        (counted(&detail, &marked))
+        div class="beside" {
+            section aria-label="Before" {
+                h3 { "Before: #" (first) "–#" (last) }
+                @for (message, sentences) in &marked { (original(message, sentences)) }
+                (ways(&place, &number, (first, from, last)))
+            }
+            section aria-label="After" tabindex="0" {
+                h3 { "After: what stands for them" }
+                pre class="text card" { (detail.block) }
+            }
+        }
+        p { a href=(place.at(&format!("/checkpoints/{number}"))) { "Back to the checkpoint" } }
+    });
+    Ok(layout(
+        &format!("checkpoint {number}, before and after"),
+        &body,
+    ))
+}
+
+fn message_text(message: &Message) -> &str {
+    message.parts.iter().find_map(said).unwrap_or("")
+}
+
+fn said(part: &unisono_api::message::Part) -> Option<&str> {
+    use unisono_api::message::Part;
+    match part {
+        Part::Text { text } => Some(text),
+        Part::ToolResult { content, .. } => Some(content),
+        Part::ToolCall { arguments, .. } => Some(arguments),
+        Part::Attachment { .. } => None,
+    }
+}
+
+/// How much is kept, of what is shown.
+fn counted(detail: &CheckpointDetail, marked: &[(&Message, Vec<(Fate, &str)>)]) -> Markup {
+    let checkpoint = &detail.checkpoint;
+    let all = marked.iter().flat_map(|(_, sentences)| sentences);
+    let of = |fate: Fate| all.clone().filter(|(own, _)| *own == fate).count() as u64;
+    let (kept, part, dropped) = (of(Fate::Kept), of(Fate::Part), of(Fate::Dropped));
+    let bar = |tokens: u64| attribute(scaled(tokens as f64, checkpoint.tokens_before as f64));
+    html! {
+        ol class="lanes" {
+            @for (name, class, tokens) in [("before", "user", checkpoint.tokens_before), ("after", "checkpoint", checkpoint.tokens_after)] { li {
+                span class="name" { (name) }
+                svg viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true" focusable="false" {
+                    rect class="room" x="0" y="3" width="1000" height="14" {}
+                    rect class=(class) x="0" y="3" width=(bar(tokens)) height="14" {}
+                }
+                span class="number quiet" { (number(tokens)) " tokens" }
+            } }
+        }
+        p { "Of the sentences below " ins class="kept" { (many(kept, "sentence")) " word by word" } ", "
+            span class="part" { (number(part)) " in part" } ", "
+            del class="dropped" { (number(dropped)) " dropped" } ". "
+            span class="quiet" { "A sentence counts as kept in part where most of its longer words are in the summary." } }
+    }
+}
+
+fn original(message: &Message, sentences: &[(Fate, &str)]) -> Markup {
+    let left = message_text(message).len().saturating_sub(MOST);
+    html! {
+        article class={ "message " (message.role) } id={ "m" (message.ordinal) } {
+            header class="quiet" { "#" (message.ordinal) " " strong { (message.author.as_deref().unwrap_or(&message.role)) } }
+            p class="marked" { @for (fate, text) in sentences { @match fate {
+                Fate::Kept => ins class="kept" { (text) },
+                Fate::Part => span class="part" { (text) },
+                Fate::Dropped => del class="dropped" { (text) },
+                Fate::Blank => (text),
+            } } }
+            (rest(left, None))
+        }
+    }
+}
+
+fn ways(place: &Place, number: &str, (first, from, last): (u32, u32, u32)) -> Markup {
+    let to = |at: u32| place.at(&format!("/checkpoints/{number}/compare?from={at}"));
+    html! {
+        p class="links" {
+            @if from > first { a href=(to(from.saturating_sub(MESSAGES).max(first))) { "Earlier messages" } }
+            @if from + MESSAGES <= last { a href=(to(from + MESSAGES)) { "Later messages" } }
+        }
+    }
+}
+
+/// What became of a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Kept,
+    Part,
+    Dropped,
+    /// It has no words.
+    Blank,
+}
+
+/// The text that stands for messages, as it is compared with.
+struct Summary {
+    /// Its words in order, each between spaces.
+    text: String,
+    words: HashSet<String>,
+}
+
+/// The words of a text, without what surrounds them.
+fn words(text: &str) -> impl Iterator<Item = String> {
+    let all = text.split(|c: char| !c.is_alphanumeric());
+    all.filter(|word| !word.is_empty()).map(str::to_lowercase)
+}
+
+impl Summary {
+    fn new(text: &str) -> Summary {
+        let all: Vec<String> = words(text).collect();
+        Summary {
+            text: format!(" {} ", all.join(" ")),
+            words: all.into_iter().collect(),
+        }
+    }
+
+    /// The sentences of a text, each with what became of it. Together they are the text.
+    fn marks<'t>(&self, text: &'t str) -> Vec<(Fate, &'t str)> {
+        let (shown, _) = bounded(text, MOST);
+        let sentences = sentences(shown).into_iter();
+        sentences
+            .map(|sentence| (self.fate(sentence), sentence))
+            .collect()
+    }
+
+    fn fate(&self, sentence: &str) -> Fate {
+        let own: Vec<String> = words(sentence).collect();
+        if own.is_empty() {
+            return Fate::Blank;
+        }
+        if self.text.contains(&format!(" {} ", own.join(" "))) {
+            return Fate::Kept;
+        }
+        let long =
+            |word: &&String| word.chars().count() >= SHORT || word.chars().any(char::is_numeric);
+        let long: Vec<&String> = own.iter().filter(long).collect();
+        let found = long
+            .iter()
+            .filter(|word| self.words.contains(**word))
+            .count();
+        match !long.is_empty() && found * 100 >= long.len() * PART {
+            true => Fate::Part,
+            false => Fate::Dropped,
+        }
+    }
+}
+
+/// A text in sentences: each ends after `.`, `!`, `?` and a space, or after a line.
+fn sentences(text: &str) -> Vec<&str> {
+    let (mut all, mut from, mut ended) = (Vec::new(), 0, false);
+    for (at, c) in text.char_indices() {
+        let end = at + c.len_utf8();
+        if c == '\n' || (ended && c.is_whitespace()) {
+            all.push(&text[from..end]);
+            from = end;
+        }
+        ended = matches!(c, '.' | '!' | '?' | '。');
+    }
+    if from < text.len() {
+        all.push(&text[from..]);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sentences_are_kept_kept_in_part_or_dropped() {
+        let summary = Summary::new(
+            "[summary of 1–4]\nThe move is on Friday. Orders 4711 are late, Bern waits.",
+        );
+        let text = "The move is on  Friday! The late orders 4711 wait. What about lunch? ...\n";
+        let found = summary.marks(text);
+        let fates: Vec<Fate> = found.iter().map(|(fate, _)| *fate).collect();
+        assert_eq!(fates, [Fate::Kept, Fate::Part, Fate::Dropped, Fate::Blank]);
+        let all: String = found.iter().map(|(_, sentence)| *sentence).collect();
+        assert_eq!(all, text);
+        // A part of a word is none.
+        assert_eq!(summary.fate("Frid"), Fate::Dropped);
+    }
+
+    proptest! {
+        #[test]
+        fn sentences_together_are_the_text(text in "(?s).{0,200}") {
+            prop_assert_eq!(sentences(&text).concat(), text);
+        }
+    }
+}

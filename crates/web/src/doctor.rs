@@ -1,0 +1,80 @@
+//! `/doctor`: the condition of the daemon and of what it needs around it.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use maud::{Markup, html};
+use unisono_api::service::Service;
+use unisono_api::store::HealthCheck;
+
+use crate::layout::layout;
+use crate::parts::many;
+use crate::trouble::Trouble;
+
+/// What is looked at.
+pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, Trouble> {
+    let all = service.health().await?;
+    let bad = all.iter().filter(|check| check.condition == "bad").count();
+    let body = html! {
+        h1 { "Doctor" }
+        p role="status" {
+            @if bad == 0 { span class="state done" { "Nothing is wrong." } }
+            @else { span class="state failed" { (many(bad as u64, "thing")) " to mend." } }
+        }
+        (table(&all))
+        p class="quiet" { "Nothing was changed. " code { "unisono doctor" } " reads every record of the store as well, \
+            once no daemon uses it." }
+        p class="links" { a href="/cluster" { "Daemons on the same database" } a href="/settings" { "Settings" } }
+    };
+    Ok(layout("Doctor", &body))
+}
+
+fn table(all: &[HealthCheck]) -> Markup {
+    let order = |check: &&HealthCheck| match check.condition.as_str() {
+        "bad" => 0,
+        "notice" => 1,
+        "off" => 3,
+        _ => 2,
+    };
+    let mut sorted: Vec<&HealthCheck> = all.iter().collect();
+    sorted.sort_by_key(order);
+    html! {
+        div class="scroll" tabindex="0" role="group" aria-label="What was looked at" { table {
+            thead { tr { th scope="col" { "What" } th scope="col" { "Condition" } th scope="col" { "How it is" } } }
+            tbody { @for check in sorted { tr {
+                th scope="row" { (check.what) }
+                td { @match check.condition.as_str() {
+                    "bad" => span class="state failed" { "to mend" },
+                    "notice" => span class="state waiting" { "notice" },
+                    "off" => span class="quiet" { "not set up" },
+                    _ => span class="state done" { "good" },
+                } }
+                td { (check.says) }
+            } } }
+        } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_mend_comes_first() {
+        let check = |what: &str, condition: &str| HealthCheck {
+            what: what.to_owned(),
+            condition: condition.to_owned(),
+            says: "<b>".to_owned(),
+        };
+        let shown = table(&[
+            check("one", "good"),
+            check("two", "notice"),
+            check("three", "bad"),
+        ]);
+        let shown = shown.into_string();
+        let at = |word: &str| shown.find(word).unwrap();
+        assert!(at("three") < at("two") && at("two") < at("one"), "{shown}");
+        assert!(!shown.contains("<b>"));
+    }
+}

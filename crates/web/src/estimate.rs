@@ -1,0 +1,88 @@
+//! `/sessions/{session}/estimate`: what the task in the form is expected to use.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use maud::{Markup, html};
+use unisono_api::service::{self, Service};
+use unisono_api::turn::{RunEstimate, TurnEstimate};
+
+use crate::composer::Draft;
+use crate::extract::{Form, Path};
+use crate::layout::layout;
+use crate::parts::{many, number};
+use crate::place::Place;
+use crate::trouble::Trouble;
+
+/// The estimate for a form that is not sent yet.
+pub(crate) async fn show(
+    State(service): State<Arc<dyn Service>>,
+    Path(id): Path<String>,
+    Form(fields): Form<Vec<(String, String)>>,
+) -> Result<Response, Trouble> {
+    let draft = Draft::read(fields);
+    let place = Place::of(&*service, &id, &draft.branch).await?;
+    let found = match service.estimate_turn(&id, &draft.turn()).await {
+        Ok(estimate) => sentence(&estimate),
+        Err(service::Error::Problem(problem)) => html! { p class="trouble" { (problem.detail) } },
+        Err(error) => return Err(error.into()),
+    };
+    let body = place.page(&html! {
+        section class="card" {
+            h2 { "Before it is sent" }
+            div id="estimate" { (found) }
+            p class="quiet" { "Nothing was sent. Go back to the form: what you wrote is in it." }
+        }
+    });
+    Ok(layout("Estimate", &body))
+}
+
+fn dollars(cost: Option<f64>) -> String {
+    match cost {
+        None => "an unknown price".to_owned(),
+        Some(0.0) => "no cost".to_owned(),
+        Some(cost) => format!("${cost:.4}"),
+    }
+}
+
+/// An estimate in one sentence, and each request in a table.
+fn sentence(all: &TurnEstimate) -> Markup {
+    html! {
+        p { @if all.approximate { "About " } (number(all.input_tokens)) " tokens in, " (dollars(all.input_cost_usd))
+            @if all.max_cost_usd != all.input_cost_usd { "; with the longest replies " (dollars(all.max_cost_usd)) } "." }
+        @if !all.steps.is_empty() {
+            p class="warn" { "The context is compacted first: " (number(all.context_tokens)) " → at most "
+                (number(all.context_tokens_after)) " tokens." }
+        }
+        @if let Some(problem) = &all.problem { p class="trouble" { "It would fail: " (problem) } }
+        details { summary { (many(all.runs.len() as u64, "request")) } (table(&all.runs)) }
+    }
+}
+
+fn table(runs: &[RunEstimate]) -> Markup {
+    html! {
+        div class="scroll" tabindex="0" role="group" aria-label="Expected requests" { table {
+            thead { tr { th scope="col" { "Agent" } th scope="col" { "Model" } th scope="col" class="number" { "In" }
+                th scope="col" class="number" { "Of these shared" } th scope="col" class="number" { "Out, at most" }
+                th scope="col" class="number" { "Cost, at most" } } }
+            tbody { @for run in runs { tr {
+                th scope="row" { (run.agent) } td { (run.model.as_deref().unwrap_or("not known")) }
+                td class="number" { (number(run.input_tokens)) } td class="number" { (number(run.shared_tokens)) }
+                td class="number" { (number(run.max_output_tokens)) } td class="number" { (dollars(run.max_cost_usd)) }
+            } } }
+        } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_price_is_not_free() {
+        assert_eq!(dollars(None), "an unknown price");
+        assert_eq!(dollars(Some(0.0)), "no cost");
+        assert_eq!(dollars(Some(0.01234)), "$0.0123");
+    }
+}

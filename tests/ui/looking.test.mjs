@@ -1,0 +1,476 @@
+// Pictures, agents, coming in and keys, in a real browser: with scripts and without, by keyboard, narrow,
+// in forced colours, and with names and texts that mean harm.
+
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createRequire } from "node:module";
+import { after, before, test } from "node:test";
+import { browser as launch, enter, shot } from "./browser.mjs";
+import { Place, example } from "./place.mjs";
+import { model, settings } from "./tools.mjs";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const day = () => new Date().toISOString().slice(0, 10);
+
+let browser;
+
+before(async () => {
+  browser = await launch();
+});
+
+after(() => browser?.close());
+
+// A place with an agent in a file of its own, and a session that was asked something.
+async function asked(config = "") {
+  const place = new Place(config);
+  mkdirSync(join(place.path, "agents"));
+  writeFileSync(
+    join(place.path, "agents/poet.md"),
+    "---\ndescription: Writes <b>verse</b>\nkind: extractive\nskills: []\ntags: [words]\n---\n\nYou write <i>verse</i>.\n",
+  );
+  await place.serve();
+  const imported = place.session = (await importing(place)).session;
+  await place.ask("POST", `/v1/sessions/${imported}/turns`, { task: "What could still go wrong?", agents: ["risks", "facts"] });
+  await place.ask("POST", `/v1/sessions/${imported}/compactions`, { keep_messages: 10 });
+  await place.ask("POST", `/v1/sessions/${imported}/turns`, { task: "And who decides?", agents: ["decisions"] });
+  return place;
+}
+
+async function importing(place) {
+  const headers = { Authorization: `Bearer ${place.token}`, "Content-Type": "application/octet-stream" };
+  const reply = await fetch(`${place.address}/v1/imports?name=example.jsonl`, { method: "POST", headers, body: readFileSync(example) });
+  assert.equal(reply.status, 201, await reply.clone().text());
+  return reply.json();
+}
+
+async function faults(page, name) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"] }));
+  const told = violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => node.html).join(" | ")}`);
+  assert.deepEqual(told, [], name);
+}
+
+const paths = (session) => [
+  "/", "/agents", "/agents/poet", "/agents/poet/edit", "/agents/risks", "/usage", "/usage?by=agent", "/usage?by=model", "/usage?by=session",
+  `/usage?by=day&from=${day()}&to=${day()}`, "/settings", "/settings?q=budget", "/doctor", "/cluster", "/import", "/nothing-here",
+  `/sessions/${session}`, `/sessions/${session}/context`, `/sessions/${session}/checkpoints/1/compare`, `/usage?session=${session}`,
+];
+
+test("every page is free of faults that are known, in each form it is looked at", async () => {
+  const place = await asked();
+  try {
+    for (const [form, options] of Object.entries({
+      light: {}, dark: { colorScheme: "dark" }, forced: { forcedColors: "active" },
+      phone: { viewport: { width: 390, height: 844 } }, "without scripts": { javaScriptEnabled: false },
+    })) {
+      const page = await enter(browser, place, options);
+      for (const path of paths(place.session)) {
+        const reply = await page.goto(place.address + path);
+        assert.equal(reply.status(), path === "/nothing-here" ? 404 : 200, `${path} ${await reply.text().then((text) => text.slice(-800))}`);
+        if (options.javaScriptEnabled !== false) {
+          if (form === "light" || form === "phone") await faults(page, `${form} ${path}`);
+          const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+          assert.ok(wide <= 0, `${path} is ${wide} px too wide in ${form}`);
+        }
+        await shot(page, `${form}${path.replaceAll(place.session, "s").replaceAll(/[^a-z0-9]+/gi, "-")}`);
+      }
+      const own = page.faults.filter((fault) => !fault.includes("404"));
+      assert.deepEqual(own, [], form);
+      await page.context().close();
+    }
+  } finally {
+    await place.stop();
+  }
+});
+
+test("pictures say what their tables say", async () => {
+  const place = await asked();
+  try {
+    const { session } = place;
+    const history = await place.ask("GET", `/v1/sessions/${session}/context/history`);
+    assert.equal(history.items.length, 3, JSON.stringify(history));
+    const [newest, compacted, oldest] = history.items;
+    assert.equal(compacted.state, "compacted");
+    assert.ok(compacted.changed && compacted.tokens < compacted.tokens_before && compacted.checkpoints.length === 1);
+    assert.ok(newest.tokens < oldest.tokens && newest.summary_tokens > 0 && oldest.summary_tokens === 0);
+    const parts = await place.ask("GET", `/v1/sessions/${session}/context/history?limit=1`);
+    const rest = await place.ask("GET", `/v1/sessions/${session}/context/history?limit=500&cursor=${parts.next}`);
+    assert.deepEqual([...parts.items, ...rest.items], history.items);
+
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}/context`);
+    assert.deepEqual(await page.locator(".columns rect.user, .columns rect.short").count(), 3);
+    const changes = history.items.filter(({ changed }) => changed);
+    assert.equal(await page.locator(".columns rect.frozen").count(), changes.length);
+    await page.locator("#history-table summary").click();
+    assert.equal(await page.locator("#history-table tbody tr").count(), 3);
+
+    const usage = await place.ask("GET", `/v1/usage?by=day&from=${day()}`);
+    assert.deepEqual(usage.groups.map(({ key }) => key), [day()]);
+    assert.equal(usage.groups[0].input_tokens, usage.total.input_tokens);
+    for (const by of ["agent", "model", "session"]) {
+      const { groups, total } = await place.ask("GET", `/v1/usage?by=${by}`);
+      assert.equal(groups.reduce((sum, group) => sum + group.input_tokens, 0), total.input_tokens, by);
+    }
+    assert.deepEqual((await place.ask("GET", "/v1/usage?by=day&from=2001-01-01&to=2001-12-31")).rows, []);
+    for (const wrong of ["from=yesterday", "to=2026-13-01", "by=week"]) {
+      await assert.rejects(place.ask("GET", `/v1/usage?${wrong}`), /400/, wrong);
+    }
+    await page.goto(`${place.address}/usage`);
+    await page.getByRole("link", { name: day() }).first().click();
+    await page.getByRole("heading", { name: "By session" }).waitFor();
+
+    await page.goto(`${place.address}/sessions/${session}/checkpoints/1/compare`);
+    const kept = await page.locator("article ins.kept").count();
+    const dropped = await page.locator("article del.dropped").count();
+    assert.ok(kept > 0 && dropped > 0, `${kept} kept, ${dropped} dropped`);
+    // The original is as it was written.
+    const shown = await page.locator("#m1 .marked").textContent();
+    const { items } = await place.ask("GET", `/v1/sessions/${session}/messages?limit=1`);
+    assert.equal(shown, items[0].parts[0].text);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("a turn's timeline has its queue, first words, tools and the person who decided", async () => {
+  const answers = await model();
+  const place = await new Place(settings(answers.address)).serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Letters", messages: [{ role: "user", content: "We move." }] });
+    const estimate = await place.ask("POST", `/v1/sessions/${session}/turns/estimate`, { task: "Tell them." });
+    assert.equal(estimate.runs.length, 1);
+    assert.ok(estimate.input_tokens > 10 && estimate.input_cost_usd > 0 && estimate.max_cost_usd > estimate.input_cost_usd, JSON.stringify(estimate));
+    assert.equal((await place.ask("GET", `/v1/sessions/${session}`)).open_turns?.length ?? 0, 0);
+    const { turn } = await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "Tell them.", wait: false });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}/turns/${turn}`);
+    await page.getByRole("button", { name: "Approve" }).first().waitFor();
+    let times = await place.ask("GET", `/v1/sessions/${session}/turns/${turn}/timeline`);
+    const open = times.runs[0].spans.filter(({ to }) => to === null);
+    assert.deepEqual(open.map(({ kind, tool }) => [kind, tool]), [["person", "mail__send"]]);
+    await page.getByRole("button", { name: "Approve" }).first().click();
+    await page.locator(".turn .state.answered").waitFor();
+    times = await place.ask("GET", `/v1/sessions/${session}/turns/${turn}/timeline`);
+    const [run] = times.runs;
+    const kinds = run.spans.map(({ kind }) => kind).filter((kind) => kind !== "queue");
+    assert.deepEqual(kinds.filter((kind, at) => kind !== kinds[at - 1]), ["model", "person", "tool", "model"], JSON.stringify(run));
+    const instants = [times.accepted, times.started, times.frozen, run.opened, run.began, run.first_token, run.ended].map(Date.parse);
+    assert.deepEqual(instants, instants.toSorted((a, b) => a - b), JSON.stringify(times));
+    await page.goto(`${place.address}/sessions/${session}/turns/${turn}`);
+    assert.equal(await page.locator(".timeline rect.person").count(), 1);
+    assert.equal(await page.locator(".timeline rect.first").count(), 1);
+    await page.locator("#times-table summary").click();
+    await page.locator("#times-table").getByText("mail__send waited for a person").waitFor();
+    await shot(page, "timeline");
+    await assert.rejects(place.ask("GET", `/v1/sessions/${session}/turns/${session}/timeline`), /404/);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await place.stop();
+    await answers.close();
+  }
+});
+
+test("an agent is looked at, tried, and changed with a check and a difference", async () => {
+  const place = await asked();
+  try {
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/agents`);
+    await page.getByRole("link", { name: "poet" }).click();
+    await page.getByText("Writes <b>verse</b>", { exact: true }).waitFor();
+    assert.equal(await page.locator("main b, main i").count(), 0);
+    await page.getByLabel("Task").fill("When is the move?");
+    await page.getByRole("button", { name: "Ask poet" }).click();
+    await page.getByRole("heading", { name: "Trying poet" }).waitFor();
+    await page.locator(".turn .state").first().waitFor();
+
+    await page.goto(`${place.address}/agents/poet/edit`);
+    const other = await enter(browser, place);
+    await other.goto(`${place.address}/agents/poet/edit`);
+    const text = page.locator("#text");
+    const before = await text.inputValue();
+    await text.fill(before.replace("skills: []", "skils: []"));
+    await page.getByRole("button", { name: "Check" }).click();
+    await page.getByText(/skils/).first().waitFor();
+    // What is wrong is not saved.
+    await text.fill(before.replace("kind: extractive", "kind: extractiv"));
+    await page.getByRole("button", { name: /Check|Save/ }).click();
+    await page.getByText("It cannot be saved").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Save what is shown above" }).count(), 0);
+    await text.fill(before.replace("<i>verse</i>", "short verse"));
+    await page.getByRole("button", { name: "Check" }).click();
+    await page.locator(".diff mark").first().waitFor();
+    await shot(page, "agent-difference");
+    await page.getByRole("button", { name: "Save what is shown above" }).click();
+    await page.getByRole("heading", { name: "poet" }).waitFor();
+    const saved = readFileSync(join(place.path, "agents/poet.md"), "utf8");
+    assert.ok(saved.includes("short verse"), saved);
+
+    // The second one is refused, with the difference.
+    await other.locator("#text").fill(before.replace("<i>verse</i>", "long verse"));
+    await other.getByRole("button", { name: "Check" }).click();
+    await other.getByText("changed by somebody else").waitFor();
+    await other.locator(".diff .own", { hasText: "short verse" }).waitFor();
+    assert.ok(!readFileSync(join(place.path, "agents/poet.md"), "utf8").includes("long verse"));
+    const detail = await place.ask("GET", "/v1/agents/poet");
+    const stale = { text: detail.file.text, digest: "0".repeat(64) };
+    await assert.rejects(place.ask("PUT", "/v1/agents/poet", stale), /409/);
+    await assert.rejects(place.ask("PUT", "/v1/agents/risks", stale), /404/);
+    await assert.rejects(place.ask("GET", "/v1/agents/..%2F..%2Fetc"), /40[04]/);
+    const bad = { text: "---\nkind: extractiv\n---\n", digest: detail.file.digest };
+    await assert.rejects(place.ask("PUT", "/v1/agents/poet", bad), /422|400/);
+    await other.context().close();
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("where it is off no file of an agent is changed", async () => {
+  const place = await asked('[web]\nedit_agents = "off"\n');
+  try {
+    const { file } = await place.ask("GET", "/v1/agents/poet");
+    assert.equal(file.editable, false);
+    await assert.rejects(place.ask("PUT", "/v1/agents/poet", { text: file.text, digest: file.digest }), /403/);
+    const page = await enter(browser, place);
+    assert.equal((await page.goto(`${place.address}/agents/poet/edit`)).status(), 403);
+    await page.goto(`${place.address}/agents/poet`);
+    assert.equal(await page.getByRole("link", { name: "Edit …" }).count(), 0);
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("without scripts a file is imported, with its bad lines said, and exported again", async () => {
+  const place = await new Place("[server]\nimport_messages = 5\n").serve();
+  try {
+    const page = await enter(browser, place, { javaScriptEnabled: false, acceptDownloads: true });
+    await page.getByText("There is no conversation yet").waitFor();
+    await page.getByRole("link", { name: "Import a conversation of your own" }).click();
+    const line = (role, content) => JSON.stringify({ role, content });
+    const bad = [line("user", "One <b>"), "no json at all", line("assistant", "Two")].join("\n");
+    const file = { name: "talk <i>.jsonl", mimeType: "application/json", buffer: Buffer.from(bad) };
+    await page.getByLabel("File", { exact: true }).setInputFiles(file);
+    await page.getByRole("button", { name: "Import" }).click();
+    await page.locator("#refused", { hasText: "2" }).waitFor();
+    assert.equal(await page.locator("main i").count(), 0);
+    await shot(page, "import-refused");
+    await page.getByLabel("File", { exact: true }).setInputFiles(file);
+    await page.getByLabel("Leave bad lines out").check();
+    await page.getByRole("button", { name: "Import" }).click();
+    await page.getByText("1 bad message or line left out").waitFor();
+    await page.getByRole("link", { name: "To the conversation" }).click();
+    await page.getByText("One <b>").waitFor();
+    const download = page.waitForEvent("download");
+    await page.getByRole("link", { name: "Export" }).click();
+    const path = await (await download).path();
+    assert.ok(readFileSync(path, "utf8").includes("One <b>"));
+    // What was exported comes in again.
+    await page.goto(`${place.address}/import`);
+    const many = Array.from({ length: 6 }, () => line("user", "x")).join("\n");
+    await page.getByLabel("File", { exact: true }).setInputFiles({ name: "many.jsonl", mimeType: "application/json", buffer: Buffer.from(many) });
+    await page.getByRole("button", { name: "Import" }).click();
+    await page.locator("#refused", { hasText: "import_messages" }).waitFor();
+    await page.getByLabel("File", { exact: true }).setInputFiles({ name: "again.jsonl", mimeType: "application/json", buffer: Buffer.from("") });
+    await page.getByRole("button", { name: "Import" }).click();
+    await page.locator("#refused").waitFor();
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("a file that is dropped on the page is imported", async () => {
+  const place = await new Place().serve();
+  try {
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/import`);
+    const data = await page.evaluateHandle((text) => {
+      const all = new DataTransfer();
+      all.items.add(new File([text], "dropped.jsonl", { type: "application/json" }));
+      return all;
+    }, readFileSync(example, "utf8"));
+    await page.dispatchEvent("main", "drop", { dataTransfer: data });
+    await page.getByRole("heading", { name: "Conversation" }).waitFor();
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("from nothing to a first answer, offline", async () => {
+  const place = await new Place().serve();
+  try {
+    const page = await enter(browser, place);
+    await shot(page, "first-run");
+    await page.getByRole("button", { name: "Start from the example" }).click();
+    await page.getByLabel("Task").fill("What could still go wrong?");
+    await page.getByRole("button", { name: "Ask lead" }).click();
+    await page.locator(".turn .state.answered").waitFor();
+    await page.goto(`${place.address}/doctor`);
+    await page.getByText("default model").waitFor();
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("keys: a list, a palette, an agent that is named, and an estimate before a task is sent", async () => {
+  const place = await asked();
+  try {
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${place.session}`);
+    await page.keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keys" }).waitFor();
+    await faults(page, "the list of keys");
+    await shot(page, "keys", false);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Control+k");
+    const palette = page.getByRole("dialog", { name: "Go to" });
+    await palette.getByRole("option", { name: "Agent: poet" }).or(palette.getByRole("option").first()).first().waitFor();
+    await page.keyboard.type("poet");
+    await palette.getByRole("option", { name: "Agent: poet", selected: true }).waitFor();
+    await faults(page, "the palette");
+    await shot(page, "palette", false);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "poet" }).waitFor();
+    await page.goBack();
+    await page.keyboard.press("/");
+    assert.equal(await page.evaluate(() => document.activeElement.id), "within");
+    await page.keyboard.type("Friday");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/history.*q=Friday/);
+    await page.locator("mark").first().waitFor();
+    await page.goto(`${place.address}/sessions/${place.session}`);
+    await page.keyboard.press("c");
+    assert.equal(await page.evaluate(() => document.activeElement.id), "task");
+    await page.keyboard.type("Which risks? @ris");
+    await page.getByRole("group", { name: "Agents with that name" }).getByRole("button", { name: "risks" }).waitFor();
+    await page.keyboard.press("Tab");
+    assert.equal(await page.getByLabel("Task").inputValue(), "Which risks? ");
+    assert.equal(await page.getByRole("checkbox", { name: "risks" }).isChecked(), true);
+    await page.locator("#estimate", { hasText: "tokens in" }).waitFor();
+    await faults(page, "with an estimate");
+    await shot(page, "estimate");
+    // In a field a letter is a letter.
+    await page.keyboard.type("g?");
+    assert.equal(await page.getByRole("dialog").count(), 0);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+
+    const plain = await enter(browser, place, { javaScriptEnabled: false });
+    await plain.goto(`${place.address}/sessions/${place.session}`);
+    await plain.getByLabel("Task").fill("What now?");
+    await plain.getByRole("button", { name: "Estimate" }).click();
+    await plain.locator("#estimate", { hasText: "tokens in" }).waitFor();
+    await plain.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("a wrong address leads on, and settings are found by what they mean", async () => {
+  const place = await new Place().serve();
+  try {
+    const page = await enter(browser, place);
+    assert.equal((await page.goto(`${place.address}/agnets/`)).status(), 404);
+    await page.getByText("Did you mean").getByRole("link", { name: "Agents" }).click();
+    await page.getByRole("heading", { name: "Agents" }).waitFor();
+    await page.goto(`${place.address}/sessions/0192f0c1-0000-7000-8000-000000000000`);
+    await page.getByRole("link", { name: "Back to the sessions" }).waitFor();
+    await page.goto(`${place.address}/settings`);
+    await page.getByLabel("Search keys").fill("calls one reply");
+    await page.keyboard.press("Enter");
+    await page.getByRole("status").filter({ hasText: "settings" }).waitFor();
+    await page.locator("[id='key-run.calls_per_reply']").waitFor();
+    assert.equal(await page.locator("[id='key-server.bind']").count(), 0);
+    // Programs are answered as programs.
+    const reply = await fetch(`${place.address}/v1/nothing`, { headers: { Authorization: `Bearer ${place.token}`, Accept: "text/html" } });
+    assert.equal(reply.headers.get("content-type"), "application/problem+json");
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("names, texts and files that mean harm are only text, and bounded, wherever they are shown", async () => {
+  const place = new Place();
+  const attack = "<script>window.hacked=1</script><img src=x onerror='window.hacked=1'>[x](javascript:window.hacked=1) \u202egnp.exe";
+  mkdirSync(join(place.path, "agents"));
+  const quoted = JSON.stringify(attack);
+  writeFileSync(join(place.path, "agents/odd.md"), `---\ndescription: ${quoted}\nkind: extractive\ntags: [${quoted}]\n---\n\n${attack}\n${"x".repeat(150_000)}\n`);
+  await place.serve();
+  try {
+    const line = "word ".repeat(220_000);
+    const messages = [{ role: "user", content: attack }, { role: "assistant", content: line }, { role: "user", content: `${attack}. Dropped?` }, { role: "assistant", content: "Yes." }];
+    const { session } = await place.ask("POST", "/v1/sessions", { title: attack.slice(0, 60), messages });
+    await place.ask("POST", `/v1/sessions/${session}/compactions`, { keep_messages: 1 });
+    const page = await enter(browser, place);
+    for (const path of ["/agents", "/agents/odd", "/agents/odd/edit", "/doctor", "/usage?by=session", `/sessions/${session}`, `/sessions/${session}/checkpoints/1/compare`, `/sessions/${session}/context`, `/${attack}`]) {
+      const reply = await page.goto(place.address + (path.startsWith("/<") ? `/${encodeURIComponent(attack)}` : path));
+      const size = (await reply.body()).length;
+      assert.ok(size < 400_000, `${path} has ${size} bytes`);
+      assert.equal(await page.evaluate(() => window.hacked), undefined, path);
+      assert.equal(await page.locator("main img, main iframe, main [onerror], main script:not([src])").count(), 0, path);
+      const bad = await page.evaluate(() => document.documentElement.outerHTML.includes("\u202e"));
+      assert.equal(bad, false, path);
+      const links = await page.locator("main a[href]").evaluateAll((all) => all.map((one) => new URL(one.getAttribute("href"), location.href).protocol));
+      assert.ok(links.every((scheme) => ["http:", "https:", "mailto:"].includes(scheme)), String(links));
+    }
+    await page.goto(`${place.address}/sessions/${session}`);
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("session: <");
+    await page.getByRole("option", { name: /^Session: / }).first().waitFor();
+    assert.equal(await page.evaluate(() => window.hacked), undefined);
+    assert.equal(await page.locator("dialog img, dialog script").count(), 0);
+    assert.equal(await page.evaluate(() => document.documentElement.outerHTML.includes("\u202e")), false);
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("a session of 10,000 messages is small on every page, and a live turn costs little and moves nothing", async () => {
+  const place = await new Place().serve();
+  try {
+    const messages = Array.from({ length: 10_000 }, (_, at) => ({
+      role: at % 2 ? "assistant" : "user", content: `${at + 1}: The move is on **Friday**. ${"Nothing else is known. ".repeat(9)}`,
+    }));
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Long", messages });
+    const page = await enter(browser, place);
+    for (const path of ["", "/history", "/context", "/tree", "/settings"]) {
+      const reply = await page.goto(`${place.address}/sessions/${session}${path}`);
+      const bytes = Number(reply.headers()["content-length"]);
+      assert.ok(bytes > 0 && bytes <= 60 * 1024, `${path} is ${bytes} bytes`);
+    }
+    const client = await page.context().newCDPSession(page);
+    await client.send("Network.enable");
+    let transferred = 0;
+    client.on("Network.loadingFinished", ({ encodedDataLength }) => { transferred += encodedDataLength; });
+    await page.goto(`${place.address}/sessions/${session}`);
+    await page.waitForLoadState("networkidle").catch(() => {});
+    await page.evaluate(() => {
+      window.shift = 0;
+      new PerformanceObserver((list) => {
+        for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shift += entry.value;
+      }).observe({ type: "layout-shift", buffered: true });
+    });
+    transferred = 0;
+    await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "When is the move?", agents: ["facts", "risks"], wait: false });
+    await page.locator(".turn .state.answered").waitFor();
+    assert.ok(transferred > 0 && transferred <= 100 * 1024, `a live turn took ${transferred} bytes`);
+    const shift = await page.evaluate(() => window.shift);
+    assert.ok(shift <= 0.02, `the layout shifted by ${shift}`);
+    if (process.env.UNISONO_SHOTS) console.log(`live turn: ${transferred} bytes, layout shift ${shift}`);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
