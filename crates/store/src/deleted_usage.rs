@@ -5,9 +5,12 @@
 //! twice or not at all, whenever the process dies. [`Journal`] shows the journal to nobody. When it
 //! has grown, its sum takes its place: it stays short however many sessions come and go.
 
-use unisono_context::SessionId;
+use std::collections::BTreeSet;
+
+use unisono_context::{Digest, SessionId};
 use unisono_session::usage::{Deleted, Ledger};
 
+use crate::blobs;
 use crate::engine::{self, DELETED_USAGE, Deletion};
 use crate::error::{Error, Fault, Record, Result};
 use crate::journal::Journal;
@@ -24,18 +27,18 @@ const TRIES: usize = 8;
 pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool> {
     let engine = journal.engine();
     let id = engine::SessionId::from(session);
-    let (mut ledger, mut read) = (Ledger::default(), 0);
+    let (mut told, mut read) = (Told::default(), 0);
     let mut tries = 0..TRIES;
     loop {
         let Some(info) = engine.session(id).await? else {
             return Ok(false);
         };
-        follow(journal, session, &mut ledger, &mut read).await?;
+        follow(journal, session, &mut told, &mut read).await?;
         let deleted = Deleted {
             sessions: 1,
-            ledger: ledger.clone(),
+            ledger: told.ledger.clone(),
         };
-        let used = ledger.used().len() > 0;
+        let used = told.ledger.used().len() > 0;
         let deletion = Deletion {
             session: id,
             // What cannot be read is not read on either.
@@ -47,13 +50,25 @@ pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool
             Err(Error::Conflict { .. }) if tries.next().is_some() => {
                 engine.claim(id).await?;
             }
-            Ok(true) if used => {
-                sum_up(journal).await;
+            Ok(true) => {
+                journal.forget_blobs(id, told.contents).await;
+                if used {
+                    sum_up(journal).await;
+                }
                 return Ok(true);
             }
             deleted => return deleted,
         }
     }
+}
+
+/// What is told of a session that is deleted.
+#[derive(Default)]
+struct Told {
+    /// What it used.
+    ledger: Ledger,
+    /// The contents that its messages name.
+    contents: BTreeSet<Digest>,
 }
 
 /// What all deleted sessions used.
@@ -81,7 +96,7 @@ pub(crate) fn merged(mut entries: Vec<Vec<u8>>) -> Result<Option<Vec<u8>>> {
 async fn follow(
     journal: &Journal,
     session: SessionId,
-    ledger: &mut Ledger,
+    told: &mut Told,
     read: &mut u64,
 ) -> Result<()> {
     loop {
@@ -96,7 +111,10 @@ async fn follow(
             return Ok(());
         };
         *read = *last;
-        page.iter().for_each(|(_, event)| ledger.take(event));
+        for (_, event) in &page {
+            told.contents.extend(blobs::named(&event.fact));
+            told.ledger.take(event);
+        }
     }
 }
 

@@ -54,6 +54,12 @@ pub enum Error {
         /// Where that one is reached, if anywhere.
         address: Option<String>,
     },
+    /// The id is not for sessions.
+    #[error("session {session} cannot exist: ids from ffffff00-0000-… on are the store's own")]
+    ReservedId {
+        /// The id.
+        session: SessionId,
+    },
     /// The session's open turns need what the programs that looked at it lack.
     #[error(
         "session {session} waits for a program that has all that its open turns need: an agent kind, a \

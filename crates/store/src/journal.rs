@@ -9,17 +9,21 @@ use unisono_session::Event;
 use unisono_session::usage::Deleted;
 use uuid::Uuid;
 
+use crate::blobs::Loaded;
+use crate::deleted_usage;
 use crate::engine::Cluster;
 use crate::engine::{
-    self, Append, Claim, DELETED_USAGE, Engine, Health, SESSIONS_PAGE, SessionInfo, Space, Vacuumed,
+    self, Append, Claim, Engine, Health, SESSIONS_PAGE, SessionInfo, Space, Vacuumed,
 };
 use crate::error::{Error, Record, Result};
-use crate::imports::{self, Imports};
+use crate::imports::Imports;
 use crate::record::{self, OpenTurns};
-use crate::{deleted_usage, grants};
 
 /// The first events of a session that are more than this are stored in parts of about this size.
 const PART_BYTES: usize = 2 << 20;
+
+/// The ids from this one on are those of journals of the store's own; no session has one.
+pub(crate) const FIRST_OWN: engine::SessionId = engine::SessionId::from_u128(0xff_ffff << 104);
 
 /// The events of all sessions, durable as the engine below makes them.
 ///
@@ -30,6 +34,7 @@ pub struct Journal {
     /// Held by who sums up what is left of deleted sessions.
     summing: Arc<Mutex<()>>,
     imports: Arc<Imports>,
+    loaded: Arc<Loaded>,
 }
 
 impl fmt::Debug for Journal {
@@ -47,12 +52,18 @@ impl Journal {
             engine,
             summing: Arc::default(),
             imports: Arc::default(),
+            loaded: Arc::default(),
         }
     }
 
     /// The right to sum up, unless somebody has it.
     pub(crate) fn summing(&self) -> Option<MutexGuard<'_, ()>> {
         self.summing.try_lock().ok()
+    }
+
+    /// The contents of attachments that are in use.
+    pub(crate) fn loaded(&self) -> &Loaded {
+        &self.loaded
     }
 
     /// The engine below: for archives, and for what is not an event.
@@ -63,9 +74,12 @@ impl Journal {
     /// Takes the session, which need not exist yet: all earlier claims are fenced from now on.
     ///
     /// # Errors
-    /// The store takes no writes, or failed.
+    /// The id is one of the store's own, the store takes no writes, or failed.
     pub async fn claim(&self, session: SessionId) -> Result<Claim> {
         let session = session.into();
+        if !is_of_a_session(session) {
+            return Err(Error::ReservedId { session });
+        }
         self.imports.settled(&self.engine, session).await?;
         self.engine.claim(session).await
     }
@@ -211,9 +225,14 @@ impl Journal {
         while sessions.len() < limit {
             let page = self.engine.sessions(after, limit - sessions.len()).await?;
             let Some(last) = page.last() else { break };
+            // All that follows is the store's own.
+            let is_end = !is_of_a_session(last.session);
             after = Some(last.session);
             let seen = page.into_iter().filter(|known| self.is_seen(known.session));
             sessions.extend(seen);
+            if is_end {
+                break;
+            }
         }
         Ok(sessions)
     }
@@ -228,7 +247,8 @@ impl Journal {
         before: Option<SessionId>,
         limit: usize,
     ) -> Result<Vec<SessionInfo>> {
-        let mut before = before.map(Into::into);
+        let before = before.map_or(FIRST_OWN, Into::into);
+        let mut before = Some(before.min(FIRST_OWN));
         let mut sessions = Vec::new();
         while sessions.len() < limit {
             let room = limit - sessions.len();
@@ -359,8 +379,7 @@ impl From<engine::SessionId> for SessionId {
 
 /// Whether a journal is a session's, and not the store's own.
 pub(crate) fn is_of_a_session(journal: engine::SessionId) -> bool {
-    let own = [grants::ID, DELETED_USAGE, imports::ID, engine::STARTS];
-    !own.contains(&journal)
+    journal < FIRST_OWN
 }
 
 /// What the last event of a session says of its open turns.

@@ -16,6 +16,7 @@
 
 mod admit;
 pub mod archive;
+mod blobs;
 mod check;
 mod codec;
 mod deleted_usage;
@@ -34,6 +35,7 @@ mod record;
 mod row;
 pub mod starts;
 
+pub use blobs::{MAX_BLOB_BYTES, Stored};
 pub use check::check;
 pub use disk::{
     Checkup, DegradedDisk, Disk, Finding, Loss, Losses, Lost, Opened, ReadOnlyDisk, Salvage,

@@ -33,11 +33,12 @@ use crate::admit;
 use crate::disk::Lock;
 use crate::engine::Cluster;
 use crate::engine::{
-    Answer, Append, Checkpoint, Claim, DELETED_USAGE, Deletion, Engine, Event, Health, STARTS,
-    SessionId, SessionInfo, Space, Vacuumed,
+    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, SessionId, SessionInfo,
+    Space, Vacuumed,
 };
 use crate::error::{Error, Result};
-use crate::{grants, imports, private};
+use crate::journal::is_of_a_session;
+use crate::private;
 use batch::checksum;
 use link::{Away, Link};
 use members::Membership;
@@ -181,7 +182,7 @@ impl Postgres {
         let Some(membership) = self
             .membership
             .as_ref()
-            .filter(|_| !is_of_the_store(session))
+            .filter(|_| is_of_a_session(session))
         else {
             let claim = self.claim_for(session, None, 0).await?;
             return claim.ok_or_else(|| self.unreachable("it does not answer"));
@@ -339,11 +340,6 @@ impl Postgres {
         *self.directory.lock().await = None;
         Ok(())
     }
-}
-
-/// Whether a journal is the store's own: all members write to it, kept apart by its epochs alone.
-fn is_of_the_store(journal: SessionId) -> bool {
-    [DELETED_USAGE, grants::ID, imports::ID, STARTS].contains(&journal)
 }
 
 /// Makes a directory that is its owner's alone, and takes it.

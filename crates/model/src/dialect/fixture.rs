@@ -85,6 +85,7 @@ pub(super) fn everything(seed: u64) -> Chat {
         filename: "plan.pdf".into(),
         mime: "application/pdf".into(),
         size_bytes: 81_234,
+        content: None,
     };
     Chat::new(seed)
         .tool(
@@ -245,6 +246,7 @@ pub(super) fn chat(said: &[Said]) -> Chat {
                     filename: (&**text).into(),
                     mime: "text/plain".into(),
                     size_bytes: 1,
+                    content: None,
                 };
                 (vec![attached], 0, 0)
             }

@@ -63,11 +63,13 @@ fn count(args: &Args, myself: &ActorRef<Msg>, request: CountRequest) {
             texts: others,
         } = request;
         let ids: Vec<MessageId> = messages.iter().map(|message| message.id).collect();
+        let beside: Vec<Count> = messages.iter().map(|m| m.tokens_beside_text()).collect();
         let mut texts: Vec<String> = messages.iter().map(|m| m.countable_text()).collect();
         let (names, others): (Vec<Digest>, Vec<String>) = others.into_iter().unzip();
         texts.extend(others);
         let mut counts = count_surely(&tokenizer, texts, encoding).await;
         let counted = counts.split_off(ids.len().min(counts.len()));
+        let counts = counts.into_iter().zip(beside).map(|(text, beside)| text + beside);
         let messages = ids.into_iter().zip(counts).collect();
         feed(
             &myself,

@@ -67,7 +67,7 @@ fn part() -> impl Strategy<Value = Part> {
         2 => (text(), text(), any::<bool>())
             .prop_map(|(call_id, content, is_error)| Part::ToolResult { call_id, content, is_error }),
         1 => (text(), text(), any::<u64>())
-            .prop_map(|(filename, mime, size_bytes)| Part::Attachment { filename, mime, size_bytes }),
+            .prop_map(|(filename, mime, size_bytes)| Part::Attachment { filename, mime, size_bytes, content: None }),
     ]
 }
 

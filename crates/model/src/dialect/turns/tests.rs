@@ -258,6 +258,7 @@ fn masked_and_cut_messages_stand_as_they_are_shown() {
         filename: "plan.pdf".into(),
         mime: "application/pdf".into(),
         size_bytes: 81_234,
+        content: None,
     };
     let chat = Chat::new(1)
         .add(Role::User, None, vec![Part::text("see"), attached])

@@ -133,9 +133,11 @@ impl Outlook<'_> {
             let parts = altered_parts(&node.message, form);
             let texts: Vec<_> = parts.iter().map(|part| part.countable_text()).collect();
             let text = texts.join("\n");
+            let beside: Count = parts.iter().map(Part::tokens_beside_text).sum();
             let mut counts = Counts::default();
             for budget in self.budgets.iter() {
-                counts.set(budget.encoding, tokenizer(budget.encoding)?.count(&text));
+                let count = tokenizer(budget.encoding)?.count(&text);
+                counts.set(budget.encoding, count + beside);
             }
             made.push(Alteration {
                 message,

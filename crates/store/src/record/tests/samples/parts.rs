@@ -24,6 +24,7 @@ pub(super) fn message() -> NewMessage {
                 filename: "a.png".into(),
                 mime: "image/png".into(),
                 size_bytes: 70_000,
+                content: None,
             },
         ],
         author: Some(AgentId::new("scout")),
