@@ -13,6 +13,8 @@ use unisono_context::attachment::{Content, Extent};
 pub const MAX_EDGE: u32 = 8_000;
 /// The largest attachment where nothing else is set, in bytes.
 pub const MAX_BYTES: usize = 20 << 20;
+/// The largest attachment that any setting allows, in bytes.
+pub const LARGEST: usize = 48 << 20;
 /// A page of a document whose pages cannot be counted has about so many bytes.
 const PAGE_BYTES: usize = 50_000;
 /// Where the mark of a document is looked for, from its beginning and from its end, in bytes.
@@ -75,6 +77,25 @@ impl Kind {
         }
         let head = bytes.get(..MARK_WITHIN).unwrap_or(bytes);
         find(head, b"%PDF-").map(|_| Kind::Pdf)
+    }
+}
+
+/// Which attachments a model takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Accepts {
+    /// Images.
+    pub images: bool,
+    /// Documents: PDF.
+    pub documents: bool,
+}
+
+impl Accepts {
+    /// Whether it takes a content of that extent.
+    pub const fn takes(self, extent: Extent) -> bool {
+        match extent {
+            Extent::Pixels { .. } => self.images,
+            Extent::Pages(_) => self.documents,
+        }
     }
 }
 
@@ -168,10 +189,7 @@ pub fn check(bytes: Arc<[u8]>, said: Option<&str>, most: usize) -> Result<(Kind,
     if !(1..=MAX_EDGE).contains(&width) || !(1..=MAX_EDGE).contains(&height) {
         return Err(Error::Pixels { width, height });
     }
-    Ok((
-        kind,
-        Content::new(bytes, Extent::Pixels { width, height }),
-    ))
+    Ok((kind, Content::new(bytes, Extent::Pixels { width, height })))
 }
 
 /// What the blocks of an image say.

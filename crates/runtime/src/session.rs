@@ -36,7 +36,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::DropGuard;
 use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
-use unisono_model::prompt::Prefix;
 use unisono_session::budget::Amount;
 use unisono_session::event::HookPlace;
 use unisono_session::run::calls::CallPlace;
@@ -54,6 +53,7 @@ use crate::supervisor;
 use crate::tokenizer;
 
 use commit::Loaded;
+use render::Rendered;
 use shown::Shown;
 
 pub use elsewhere::Reach;
@@ -91,10 +91,10 @@ pub(crate) enum Msg {
     Recall,
     /// Take what came of an effect.
     Feed(Input),
-    /// The shared prompts of a turn, by definition digest.
+    /// The shared prompts of a turn, by definition digest, or why there is none.
     Rendered {
         turn: TurnId,
-        prefixes: HashMap<Digest, Prefix>,
+        prefixes: HashMap<Digest, Rendered>,
     },
     /// What is pending has waited long enough.
     Flush,
@@ -187,7 +187,7 @@ pub(crate) struct Live {
     rounds: rounds::Rounds,
     budget_queue: budget_queue::BudgetQueue,
     concurrency_limits: ConcurrencyLimits,
-    prefixes: HashMap<(TurnId, Digest), Prefix>,
+    prefixes: HashMap<(TurnId, Digest), Rendered>,
     /// Cancels what it guards when the run is no longer wanted, or the session dies.
     runs: HashMap<RunId, DropGuard>,
     /// Cancels a call of a tool in the same way.
@@ -294,11 +294,11 @@ impl State {
         &mut self,
         myself: &ActorRef<Msg>,
         turn: TurnId,
-        prefixes: HashMap<Digest, Prefix>,
+        prefixes: HashMap<Digest, Rendered>,
     ) {
         let digests = prefixes
             .iter()
-            .map(|(agent, prefix)| (*agent, prefix.digest()))
+            .filter_map(|(agent, prefix)| Some((*agent, prefix.as_ref().ok()?.digest())))
             .collect();
         if let Phase::Live(live) = &mut self.phase {
             let keyed = prefixes

@@ -17,6 +17,7 @@ pub mod agent;
 pub mod ahead;
 pub mod append;
 pub mod assignment;
+mod attached;
 pub mod budget;
 mod delegation;
 pub mod event;

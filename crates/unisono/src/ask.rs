@@ -51,6 +51,8 @@ pub struct Ask {
     settings: Vec<Override>,
     tools: Vec<ToolSpec>,
     client_options: ClientOptions,
+    /// All parts of the task, if it is more than a text.
+    said: Option<Vec<Part>>,
     /// Results of client tools before the task.
     brought: Vec<Part>,
     /// Messages to append before it.
@@ -74,6 +76,30 @@ impl Ask {
     /// Asks for an answer.
     pub fn new(task: impl Into<String>) -> Ask {
         Ask::of(What::Task(task.into()))
+    }
+
+    /// Asks for an answer to parts: texts and attachments.
+    pub fn saying(parts: Vec<Part>) -> Ask {
+        let texts = parts.iter().map(|part| part.countable_text().into_owned());
+        let texts: Vec<String> = texts.collect();
+        Ask {
+            said: Some(parts),
+            ..Ask::new(texts.join("\n"))
+        }
+    }
+
+    /// Adds attachments behind the task.
+    #[must_use]
+    pub fn attaching(self, attachments: Vec<Part>) -> Ask {
+        let said = match (self.said, &self.work) {
+            (Some(said), _) => said,
+            (None, What::Task(task)) if !task.trim().is_empty() => vec![Part::text(task.as_str())],
+            (None, _) => Vec::new(),
+        };
+        Ask {
+            said: Some(said.into_iter().chain(attachments).collect()),
+            ..self
+        }
     }
 
     /// Continues an agent that called client tools. `results` are the results of these calls, each
@@ -191,6 +217,7 @@ impl Ask {
             settings: Vec::new(),
             tools: Vec::new(),
             client_options: ClientOptions::default(),
+            said: None,
             brought: Vec::new(),
             preceding: None,
             bounds: Bounds::default(),
@@ -384,7 +411,8 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
     };
     let work = match &ask.work {
         What::Task(task) => {
-            let said = std::iter::once(Part::text(task.as_str()));
+            let said = ask.said.clone();
+            let said = said.unwrap_or_else(|| vec![Part::text(task.as_str())]);
             answer(
                 Role::User,
                 ask.brought.iter().cloned().chain(said).collect(),

@@ -185,6 +185,8 @@ pub(crate) fn runtime_code(error: &RuntimeError) -> Code {
         RuntimeError::UnknownSession(_) => Code::NotFound,
         RuntimeError::Busy(_) | RuntimeError::Overloaded { .. } => Code::Busy,
         RuntimeError::Unavailable(_) => Code::Unavailable,
+        RuntimeError::TooMuchAttached { .. } => Code::TooLarge,
+        RuntimeError::NoContent(_) => Code::NotFound,
         RuntimeError::Store(error) => store_code(error),
         RuntimeError::Unpurged(error) => search_code(error),
         RuntimeError::Broken { .. } => Code::Failed,
@@ -217,6 +219,8 @@ fn store_code(error: &unisono_store::Error) -> Code {
         | unisono_store::Error::Waiting { .. }
         | unisono_store::Error::Draining { .. }
         | unisono_store::Error::Fenced { .. } => Code::Unavailable,
+        unisono_store::Error::ReservedId { .. } => Code::Refused,
+        unisono_store::Error::TooLarge { .. } => Code::TooLarge,
         error if error.is_disk_full() => Code::DiskFull,
         _ => Code::Failed,
     }

@@ -11,6 +11,7 @@
 
 mod approvals;
 mod assets;
+mod blob;
 mod changes;
 mod compact;
 mod composer;
@@ -61,6 +62,7 @@ pub fn is_page(path: &str) -> bool {
     let below = |start| path.starts_with(start);
     ["/", "/approvals", "/schedules", "/usage", "/settings"].contains(&path)
         || below("/sessions/")
+        || below("/blobs/")
         || below("/approvals/")
         || below("/schedules/")
 }
@@ -95,6 +97,7 @@ fn routes() -> Router<Arc<dyn Service>> {
         .route("/schedules/{schedule}", post(schedules::order))
         .route("/usage", get(usage::show))
         .route("/settings", get(settings::show).post(settings::save))
+        .route("/blobs/{digest}", get(blob::show))
         .route("/static/{version}/{file}", get(assets::show))
 }
 

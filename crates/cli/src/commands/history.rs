@@ -183,6 +183,7 @@ fn said(message: &Message) -> String {
             filename,
             mime,
             size_bytes,
+            ..
         } => format!("[{filename}, {mime}, {}]", show::size(*size_bytes)),
     });
     parts.collect::<Vec<_>>().join("\n")

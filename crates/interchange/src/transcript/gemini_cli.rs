@@ -9,7 +9,7 @@ use unisono_context::Role;
 use unisono_context::message::Part;
 
 use super::anthropic::runs;
-use super::attachment::{attachment, base64_bytes, of_url};
+use super::attachment::{in_base64, of_url};
 use super::draft::{Draft, Drafted, Parent, Pending};
 use super::fields;
 use super::json::{Object, Value};
@@ -158,12 +158,13 @@ fn part<'t>(part: &Object<'t>) -> Result<'t, std::result::Result<Part, String>> 
     if let Some(data) = part.get("inlineData") {
         let data = data.object()?;
         let mime = data.opt_text("mimeType")?.unwrap_or_default();
-        let bytes = base64_bytes(&data.opt_text("data")?.unwrap_or_default());
-        return Ok(Ok(attachment("file", &mime, bytes)));
+        let bytes = data.opt_text("data")?.unwrap_or_default();
+        let read = in_base64("file", &mime, &bytes);
+        return read.map(Ok).map_err(|why| data.wrong(why));
     }
     if let Some(file) = part.get("fileData") {
         let uri = file.object()?.text("fileUri")?;
-        return Ok(Ok(of_url(&uri, "file")));
+        return of_url(&uri, "file").map(Ok).map_err(|why| part.wrong(why));
     }
     let kind = part.fields().next().map_or("", |(key, _)| key);
     Ok(Err(format!("{kind:?} part")))

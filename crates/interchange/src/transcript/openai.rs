@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use unisono_context::Role;
 use unisono_context::message::Part;
 
-use super::attachment::{attachment, base64_bytes, data_url, of_url};
+use super::attachment::{attachment, base64_bytes, data_url, in_base64, of_url};
 use super::draft::{Draft, Drafted};
 use super::fields;
 use super::json::{Object, Value};
@@ -152,7 +152,7 @@ fn image<'t>(object: &Object<'t>) -> Result<'t, Part> {
         true => image.text()?,
         false => image.object()?.text("url")?,
     };
-    Ok(of_url(&url, "image"))
+    of_url(&url, "image").map_err(|why| image.wrong(why))
 }
 
 fn audio<'t>(object: &Object<'t>) -> Result<'t, Part> {
@@ -168,7 +168,7 @@ fn file<'t>(object: &Object<'t>) -> Result<'t, Part> {
     let file = object.need("file")?.object()?;
     let filename = file.opt_text("filename")?.or(file.opt_text("file_id")?);
     let data = file.opt_text("file_data")?.unwrap_or_default();
-    let (mime, bytes) =
-        data_url(&data).unwrap_or(("application/octet-stream", base64_bytes(&data)));
-    Ok(attachment(&filename.unwrap_or("file".into()), mime, bytes))
+    let (mime, bytes) = data_url(&data).unwrap_or(("application/octet-stream", &data));
+    let read = in_base64(&filename.unwrap_or("file".into()), mime, bytes);
+    read.map_err(|why| file.wrong(why))
 }

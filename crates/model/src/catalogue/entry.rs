@@ -8,6 +8,7 @@ use unisono_context::{Encoding, Ppm, Tokens};
 
 use super::{EXTRACTIVE, LongPrompt, Prices};
 use crate::dialect::{Dialect, label};
+use crate::media::Accepts;
 
 /// A model as people write it: `provider/model`, or `extractive`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,6 +75,8 @@ pub struct Entry {
     /// Whether it takes an output schema; else it is given a tool to answer with, in dialects where
     /// that is needed.
     pub structured: bool,
+    /// The attachments it takes.
+    pub accepts: Accepts,
     /// Its dialect, where it is not the one its provider speaks otherwise.
     pub dialect: Option<Dialect>,
     /// Default compaction trigger as a share of the window, where the policy asks for one.

@@ -185,6 +185,10 @@ pub(super) struct Model {
     pub(super) reasoning: Option<bool>,
     pub(super) think_opened: Option<bool>,
     pub(super) structured: Option<bool>,
+    /// Whether it takes images.
+    pub(super) images: Option<bool>,
+    /// Whether it takes documents.
+    pub(super) documents: Option<bool>,
     #[serde(deserialize_with = "dialect")]
     pub(super) dialect: Option<Dialect>,
     #[serde(deserialize_with = "share")]
@@ -220,6 +224,8 @@ impl Model {
         take(&mut self.reasoning, over.reasoning);
         take(&mut self.think_opened, over.think_opened);
         take(&mut self.structured, over.structured);
+        take(&mut self.images, over.images);
+        take(&mut self.documents, over.documents);
         take(&mut self.dialect, over.dialect);
         take(&mut self.trigger, over.trigger);
         take(&mut self.retention, over.retention);

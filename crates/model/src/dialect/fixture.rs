@@ -1,5 +1,6 @@
 //! For tests: recorded streams, conversations of every kind, requests about them.
 
+use crate::media::Accepts;
 use proptest::prelude::*;
 use unisono_context::alteration::Form;
 use unisono_context::call::{Reply, ToolCall, ToolResult};
@@ -185,6 +186,7 @@ pub(super) fn head(dialect: Dialect, request: &Request) -> String {
         shared: request.shared(),
         breakpoints: true,
         structured: true,
+        accepts: Accepts::default(),
     };
     String::from_utf8(dialect.head(&head)).unwrap()
 }

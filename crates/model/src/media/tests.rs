@@ -8,7 +8,12 @@ fn chunk(name: &[u8; 4], data: &[u8]) -> Vec<u8> {
 }
 
 fn png_of(width: u32, height: u32, more: &[u8]) -> Vec<u8> {
-    let header = [&width.to_be_bytes()[..], &height.to_be_bytes(), &[8, 6, 0, 0, 0]].concat();
+    let header = [
+        &width.to_be_bytes()[..],
+        &height.to_be_bytes(),
+        &[8, 6, 0, 0, 0],
+    ]
+    .concat();
     [
         &b"\x89PNG\r\n\x1a\n"[..],
         &chunk(b"IHDR", &header),
@@ -20,7 +25,12 @@ fn png_of(width: u32, height: u32, more: &[u8]) -> Vec<u8> {
 }
 
 fn jpeg_of(width: u16, height: u16) -> Vec<u8> {
-    let frame = [&[0, 11, 8][..], &height.to_be_bytes(), &width.to_be_bytes(), &[1, 1, 0x11, 0]];
+    let frame = [
+        &[0, 11, 8][..],
+        &height.to_be_bytes(),
+        &width.to_be_bytes(),
+        &[1, 1, 0x11, 0],
+    ];
     [
         &b"\xff\xd8\xff\xe0\x00\x04ab\xff\xff\xc2"[..],
         &frame.concat(),
@@ -38,7 +48,15 @@ fn gif_of(images: usize) -> Vec<u8> {
 fn webp_of(name: &[u8; 4], body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len()).unwrap();
     let all = (length + 12).to_le_bytes();
-    [&b"RIFF"[..], &all, b"WEBP", name, &length.to_le_bytes(), body].concat()
+    [
+        &b"RIFF"[..],
+        &all,
+        b"WEBP",
+        name,
+        &length.to_le_bytes(),
+        body,
+    ]
+    .concat()
 }
 
 fn pdf(body: &str) -> Vec<u8> {
@@ -58,7 +76,11 @@ fn whole_files_are_taken_with_their_extent() {
         (png_of(640, 480, b""), Kind::Png, size(640, 480)),
         (png_of(1, 8_000, b""), Kind::Png, size(1, 8_000)),
         (jpeg_of(4_000, 3_000), Kind::Jpeg, size(4_000, 3_000)),
-        ([jpeg_of(4, 3), b"more".to_vec()].concat(), Kind::Jpeg, size(4, 3)),
+        (
+            [jpeg_of(4, 3), b"more".to_vec()].concat(),
+            Kind::Jpeg,
+            size(4, 3),
+        ),
         (gif_of(1), Kind::Gif, size(32, 16)),
         (
             webp_of(b"VP8X", &[0, 0, 0, 0, 9, 0, 0, 19, 0, 0]),
@@ -82,7 +104,12 @@ fn whole_files_are_taken_with_their_extent() {
         ),
         (pdf(&"x".repeat(200_000)), Kind::Pdf, Extent::Pages(4)),
     ] {
-        for said in [None, Some(kind.mime()), Some("application/octet-stream"), Some("image/*")] {
+        for said in [
+            None,
+            Some(kind.mime()),
+            Some("application/octet-stream"),
+            Some("image/*"),
+        ] {
             assert_eq!(checked(&bytes, said), Ok((kind, extent)), "{said:?}");
         }
     }
@@ -91,7 +118,12 @@ fn whole_files_are_taken_with_their_extent() {
 
 #[test]
 fn a_file_that_is_cut_short_anywhere_is_refused() {
-    for bytes in [png_of(640, 480, b""), jpeg_of(40, 30), gif_of(1), pdf("/Type /Page")] {
+    for bytes in [
+        png_of(640, 480, b""),
+        jpeg_of(40, 30),
+        gif_of(1),
+        pdf("/Type /Page"),
+    ] {
         // A newline may be missing at the end of a document.
         for end in 0..bytes.len() - 1 {
             let cut = checked(&bytes[..end], None);
@@ -107,9 +139,17 @@ fn what_is_not_taken_is_refused_with_its_reason() {
     let moving = chunk(b"acTL", &[0, 0, 0, 2, 0, 0, 0, 0]);
     for (bytes, said, reason) in [
         (Vec::new(), None, "is empty"),
-        (b"<svg xmlns='x'/>".to_vec(), Some("image/svg+xml"), "is not known"),
+        (
+            b"<svg xmlns='x'/>".to_vec(),
+            Some("image/svg+xml"),
+            "is not known",
+        ),
         (b"BM123456".to_vec(), None, "is not known"),
-        (png_of(9, 9, b""), Some("image/jpeg"), "said to be image/jpeg and is image/png"),
+        (
+            png_of(9, 9, b""),
+            Some("image/jpeg"),
+            "said to be image/jpeg and is image/png",
+        ),
         (png_of(9, 9, b""), Some("text/html"), "said to be text/html"),
         (png_of(30_000, 30_000, b""), None, "30000 x 30000 pixels"),
         (png_of(0, 9, b""), None, "0 x 9 pixels"),
@@ -128,7 +168,10 @@ fn what_is_not_taken_is_refused_with_its_reason() {
         assert!(error.contains(reason), "{error}: {reason}");
     }
     let large = check(Arc::from(png_of(9, 9, b"")), None, 10).unwrap_err();
-    assert!(large.to_string().contains("at most 10 are taken"), "{large}");
+    assert!(
+        large.to_string().contains("at most 10 are taken"),
+        "{large}"
+    );
 }
 
 #[test]

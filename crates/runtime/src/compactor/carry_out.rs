@@ -8,7 +8,7 @@ use unisono_context::alteration::{Alteration, altered_parts};
 use unisono_context::checkpoint::{Body, Writer, block_text};
 use unisono_context::compaction::{Cover, Step};
 use unisono_context::message::Part;
-use unisono_context::tokens::Counts;
+use unisono_context::tokens::{Count, Counts};
 use unisono_session::assignment::CompactionJob;
 use unisono_session::machine::{StepResult, Written};
 

@@ -13,6 +13,7 @@ use unisono_session::pending_effects::{CountRequest, RenderRequest};
 use unisono_session::run::Cause;
 use unisono_session::{Effect, Input};
 
+use crate::attachments;
 use crate::clock;
 use crate::concurrency::RunPermits;
 use crate::measure;
@@ -69,7 +70,10 @@ fn count(args: &Args, myself: &ActorRef<Msg>, request: CountRequest) {
         texts.extend(others);
         let mut counts = count_surely(&tokenizer, texts, encoding).await;
         let counted = counts.split_off(ids.len().min(counts.len()));
-        let counts = counts.into_iter().zip(beside).map(|(text, beside)| text + beside);
+        let counts = counts
+            .into_iter()
+            .zip(beside)
+            .map(|(text, beside)| text + beside);
         let messages = ids.into_iter().zip(counts).collect();
         feed(
             &myself,
@@ -104,16 +108,32 @@ pub(super) async fn count_surely(
 fn render(args: &Args, myself: &ActorRef<Msg>, request: RenderRequest) {
     let (env, myself) = (args.env.clone(), myself.clone());
     let is_short = render::is_short(&request.snapshot);
-    let rendering = move || {
+    let is_whole = request.snapshot.is_loaded() || request.snapshot.contents().is_empty();
+    let journal = env.journal.clone();
+    let snapshot = request.snapshot.clone();
+    let rendering = move |loaded: Result<(), String>| {
         let turn = request.turn;
-        let prefixes = render::groups(&request, &env.models);
+        let prefixes = match loaded {
+            Ok(()) => {
+                let prefixes = render::groups(&request, &env.models).into_iter();
+                prefixes
+                    .map(|(agent, prefix)| (agent, Ok(prefix)))
+                    .collect()
+            }
+            Err(why) => render::refused(&request, &why),
+        };
         // A session that died meanwhile asks again when it returns.
         let _ = myself.send_message(Msg::Rendered { turn, prefixes });
     };
-    if is_short {
-        rendering();
+    if !is_whole {
+        tokio::spawn(async move {
+            let loaded = attachments::load(&journal, &snapshot).await;
+            tokio::task::spawn_blocking(move || rendering(loaded));
+        });
+    } else if is_short {
+        rendering(Ok(()));
     } else {
-        tokio::task::spawn_blocking(rendering);
+        tokio::task::spawn_blocking(move || rendering(Ok(())));
     }
 }
 
@@ -131,9 +151,10 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
         feed(&session, ended);
     });
     let key = (assignment.turn, assignment.definition_digest);
-    let Some(prefix) = live.prefixes.get(&key).cloned() else {
-        let reason = "its context was not rendered";
-        return reply.send(AttemptEnd::failed(Cause::SnapshotMismatch, reason));
+    let rendered = live.prefixes.get(&key).cloned();
+    let prefix = match rendered.unwrap_or_else(|| Err("its context was not rendered".into())) {
+        Ok(prefix) => prefix,
+        Err(why) => return reply.send(AttemptEnd::failed(Cause::SnapshotMismatch, &*why)),
     };
     let cancelled = CancellationToken::new();
     live.runs.insert(run, cancelled.clone().drop_guard());
@@ -216,6 +237,8 @@ fn measure(args: &Args, myself: &ActorRef<Msg>, request: MeasureRequest) {
         } = request;
         let counted = async {
             let model = env.models.get(&agent.model).map_err(|e| e.to_string())?;
+            // Without its attachments it would be counted too short.
+            attachments::load(&env.journal, &snapshot).await?;
             let counted = measure::context(model.as_ref(), &agent, snapshot).await;
             counted.map_err(|error| error.to_string())
         };

@@ -90,7 +90,7 @@ impl Sessions for Local {
 
     async fn export(&self, session: &str, query: &ExportQuery) -> service::Result<String> {
         let session = self.view(id("session", session)?).await?;
-        Ok(files::written(&session, query).await?)
+        Ok(files::written(self.journal(), &session, query).await?)
     }
 
     async fn delete_session(&self, session: &str, purge: bool) -> service::Result<()> {

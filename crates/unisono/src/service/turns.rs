@@ -12,6 +12,7 @@ use unisono_session::{Input, State};
 
 use super::sessions::ended_turn;
 use super::{asked, cursor, id};
+use crate::attached::Given;
 use crate::error::Error;
 use crate::follow::Follower;
 use crate::history::{self, Lookup};
@@ -28,6 +29,13 @@ impl Turns for Local {
     ) -> service::Result<Turn> {
         let session = self.open(id("session", session)?).await?;
         let ask = asked::read(self.journal(), &session, asked).await?;
+        let ask = match asked {
+            Asked::Task(new) if !new.attachments.is_empty() => {
+                let given = new.attachments.iter().map(Given::of_task).collect();
+                ask.attaching(self.attached(given).await?)
+            }
+            _ => ask,
+        };
         let key = key
             .map(|name| append::key(name, &asked.waited_for(true)))
             .transpose();

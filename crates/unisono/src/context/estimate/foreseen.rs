@@ -5,6 +5,7 @@ use unisono_context::alteration::{Alteration, altered_parts};
 use unisono_context::budget::Budgets;
 use unisono_context::checkpoint::{Body, Checkpoint, Writer};
 use unisono_context::compaction::{self, Made, Mode, Plan};
+use unisono_context::message::Part;
 use unisono_context::policy::Policy;
 use unisono_context::tokens::{Count, Counts};
 use unisono_context::view::View;
