@@ -1,6 +1,7 @@
 //! Messages of sessions.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
@@ -174,8 +175,14 @@ impl Part {
                 filename,
                 mime,
                 size_bytes,
+                extent,
                 ..
-            } => Cow::Owned(format!("[attachment {filename} {mime} {size_bytes} bytes]")),
+            } => {
+                let extent = extent.to_string();
+                Cow::Owned(format!(
+                    "[attachment {filename} {mime} {size_bytes} bytes{extent}]"
+                ))
+            }
         }
     }
 }
@@ -195,10 +202,15 @@ pub struct Extent {
     pub pages: Option<u32>,
 }
 
-impl Extent {
-    /// Whether nothing is known of it.
-    pub fn is_unknown(&self) -> bool {
-        *self == Extent::default()
+/// What stands behind a size: `, 640 x 480 pixels`, `, 3 pages`, or nothing.
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.width, self.height, self.pages) {
+            (Some(width), Some(height), _) => write!(f, ", {width} x {height} pixels"),
+            (_, _, Some(1)) => f.write_str(", 1 page"),
+            (_, _, Some(pages)) => write!(f, ", {pages} pages"),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -70,6 +70,16 @@ impl Rule {
     pub const ALL: [Rule; 3] = [Rule::Anthropic, Rule::OpenAi, Rule::Gemini];
 }
 
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Extent::Pixels { width, height } => write!(f, "{width} x {height} pixels"),
+            Extent::Pages(1) => f.write_str("1 page"),
+            Extent::Pages(pages) => write!(f, "{pages} pages"),
+        }
+    }
+}
+
 impl Extent {
     /// Its tokens by the rule of one provider.
     pub fn tokens(self, rule: Rule) -> Tokens {

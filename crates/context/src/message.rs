@@ -104,8 +104,16 @@ impl Part {
                 filename,
                 mime,
                 size_bytes,
-                ..
-            } => Cow::Owned(format!("[attachment {filename} {mime} {size_bytes} bytes]")),
+                content,
+            } => {
+                let extent = content
+                    .as_ref()
+                    .map(|content| format!(", {}", content.extent));
+                let extent = extent.unwrap_or_default();
+                Cow::Owned(format!(
+                    "[attachment {filename} {mime} {size_bytes} bytes{extent}]"
+                ))
+            }
         }
     }
 

@@ -89,8 +89,8 @@ fn content(part: &Part, message: &Message, place: &Place, open: bool) -> Markup 
                     pre class="tool" { (shown) }
                     (rest(left, Some(&whole))) }
             },
-            Part::Attachment { filename, mime, size_bytes, digest: Some(digest), .. } => {
-                (attached(filename, mime, *size_bytes, digest))
+            Part::Attachment { filename, mime, size_bytes, digest: Some(digest), extent, .. } => {
+                (attached(filename, mime, &format!("{} bytes{extent}", number(*size_bytes)), digest))
             },
             Part::Attachment { filename, mime, size_bytes, .. } => {
                 p class="tool" { (filename) ", " (mime) ", " (number(*size_bytes)) " bytes" }
@@ -100,14 +100,14 @@ fn content(part: &Part, message: &Message, place: &Place, open: bool) -> Markup 
 }
 
 /// A file whose content is kept: an image is shown, any other file is a link.
-fn attached(filename: &str, mime: &str, size_bytes: u64, digest: &str) -> Markup {
+fn attached(filename: &str, mime: &str, size: &str, digest: &str) -> Markup {
     let address = format!("/blobs/{digest}");
     html! {
         figure class="attachment" {
             @if blob::SHOWN.contains(&mime) {
                 a href=(address) { img src=(address) alt=(filename) loading="lazy" {} }
             }
-            figcaption class="tool" { a href=(address) { (filename) } ", " (mime) ", " (number(size_bytes)) " bytes" }
+            figcaption class="tool" { a href=(address) { (filename) } ", " (mime) ", " (size) }
         }
     }
 }

@@ -134,6 +134,7 @@ impl Door {
             lead: agent.map(str::to_owned),
             // An agent that is asked by itself works alone.
             agents: agent.map(|_| Vec::new()),
+            attachments: message::attachments(message)?,
             ..NewTurn::new(text)
         });
         let name = session.to_string();
