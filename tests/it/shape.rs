@@ -28,7 +28,7 @@ const LONG: &[(&str, &str, usize)] = &[
     ("session/src/fold.rs", "apply_to_turns", 82),
     ("session/src/handle.rs", "input", 80),
     ("session/src/handle/import.rs", "handle", 70),
-    ("unisono/src/ask.rs", "turn", 69),
+    ("unisono/src/ask.rs", "turn", 66),
     ("unisono/src/otel/spans.rs", "take", 77),
 ];
 

@@ -4,11 +4,9 @@
 use std::sync::Arc;
 
 use unisono_context::attachment::Files;
-use unisono_context::{SessionId, Snapshot};
+use unisono_context::{Digest, SessionId, Snapshot};
 use unisono_session::Input;
 use unisono_store::Journal;
-
-use crate::runtime::Error;
 
 /// How much is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +29,62 @@ impl Default for AttachmentLimits {
     }
 }
 
-/// Stores the contents that an input brings, for a session, and takes their bytes out of it.
-/// `attached` are the bytes that the session has already; it is asked for only if there are contents.
+/// Why attachments are not stored.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// More is attached than is taken.
+    #[error("{what} would have {bytes} bytes, at most {most} are taken (`[attachments]`)")]
+    TooMuch {
+        /// What is too large.
+        what: &'static str,
+        /// Its size with what is new.
+        bytes: u64,
+        /// The limit.
+        most: u64,
+    },
+    /// A message names a content that is not there.
+    #[error("there is no attachment with the digest {0}: upload it first")]
+    Missing(Digest),
+    /// The store failed.
+    #[error("{0}")]
+    Store(Arc<unisono_store::Error>),
+}
+
+impl From<unisono_store::Error> for Error {
+    fn from(error: unisono_store::Error) -> Error {
+        Error::Store(Arc::new(error))
+    }
+}
+
+impl AttachmentLimits {
+    /// Whether contents of these sizes fit beside what a session and the store have.
+    fn check(&self, sizes: &[u64], attached: u64, stored: u64) -> Result<(), Error> {
+        let new = sizes
+            .iter()
+            .fold(0, |sum: u64, size| sum.saturating_add(*size));
+        let largest = sizes.iter().copied().max().unwrap_or_default();
+        let rows = [
+            ("the attachment", largest, self.each),
+            (
+                "the session with its attachments",
+                attached.saturating_add(new),
+                self.session,
+            ),
+            (
+                "the store with its attachments",
+                stored.saturating_add(new),
+                self.store,
+            ),
+        ];
+        match rows.into_iter().find(|(_, bytes, most)| bytes > most) {
+            Some((what, bytes, most)) => Err(Error::TooMuch { what, bytes, most }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Stores the contents that an input brings, for a session that has `attached` bytes of them
+/// already, and takes their bytes out of it.
 ///
 /// # Errors
 /// They are too large, one has no bytes here and is not in the store, or the store failed.
@@ -41,7 +93,7 @@ pub(crate) async fn store(
     session: SessionId,
     limits: AttachmentLimits,
     input: &mut Input,
-    attached: impl AsyncFnOnce() -> Result<u64, Error>,
+    attached: u64,
 ) -> Result<(), Error> {
     let mut contents = input.contents_mut();
     if contents.is_empty() {
@@ -53,33 +105,11 @@ pub(crate) async fn store(
             Some(bytes) => Some(bytes.clone()),
             None => journal.blob(content.digest).await?,
         };
-        held.push(bytes.ok_or(Error::NoContent(content.digest))?);
+        held.push(bytes.ok_or(Error::Missing(content.digest))?);
     }
-    let size = |bytes: &Arc<[u8]>| bytes.len() as u64;
-    if let Some(large) = held.iter().map(size).find(|size| *size > limits.each) {
-        return Err(Error::TooMuchAttached {
-            what: "the attachment",
-            bytes: large,
-            most: limits.each,
-        });
-    }
-    let new: u64 = held.iter().map(size).sum();
-    let all = new.saturating_add(attached().await?);
-    if all > limits.session {
-        return Err(Error::TooMuchAttached {
-            what: "the session with its attachments",
-            bytes: all,
-            most: limits.session,
-        });
-    }
-    let stored = journal.stored_blobs().await?.bytes.saturating_add(new);
-    if stored > limits.store {
-        return Err(Error::TooMuchAttached {
-            what: "the store with its attachments",
-            bytes: stored,
-            most: limits.store,
-        });
-    }
+    let sizes: Vec<u64> = held.iter().map(|bytes| bytes.len() as u64).collect();
+    let stored = journal.stored_blobs().await?.bytes;
+    limits.check(&sizes, attached, stored)?;
     for (content, bytes) in contents.iter_mut().zip(held) {
         content.digest = journal.put_blob(&bytes, Some(session)).await?;
         content.held.0 = None;

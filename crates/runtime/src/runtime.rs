@@ -10,7 +10,7 @@ use std::time::Duration;
 use ractor::{Actor, ActorRef};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use unisono_context::{AgentId, Digest, SessionId};
+use unisono_context::{AgentId, SessionId};
 use unisono_model::language::Models;
 use unisono_search::Search;
 use unisono_session::Refusal;
@@ -19,7 +19,7 @@ use unisono_session::machine::Import;
 use unisono_store::{Health, Journal, Vacuumed};
 
 use crate::address::Registration;
-use crate::attachments::AttachmentLimits;
+use crate::attachments::{self, AttachmentLimits};
 use crate::compactor::{Chains, Deadline};
 use crate::concurrency::{ConcurrencyLimit, LiveRuns};
 use crate::extensions::Extensions;
@@ -145,19 +145,9 @@ pub enum Error {
         /// When it is worth asking again, by how long recent runs took.
         retry_after_ms: u64,
     },
-    /// More is attached than is taken.
-    #[error("{what} would have {bytes} bytes, at most {most} are taken (`[attachments]`)")]
-    TooMuchAttached {
-        /// What is too large.
-        what: &'static str,
-        /// Its size with what is new.
-        bytes: u64,
-        /// The limit.
-        most: u64,
-    },
-    /// A message names a content that is not there.
-    #[error("there is no attachment with the digest {0}: upload it first")]
-    NoContent(Digest),
+    /// Attachments are not stored, and the message that has them is not taken.
+    #[error(transparent)]
+    Attachments(#[from] attachments::Error),
     /// What was deleted may still be in the search index.
     #[error("what was deleted may still be in the files of the search index: {0}")]
     Unpurged(#[source] Arc<unisono_search::Error>),

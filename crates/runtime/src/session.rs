@@ -36,6 +36,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::DropGuard;
 use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
+use unisono_model::prompt::Prefix;
 use unisono_session::budget::Amount;
 use unisono_session::event::HookPlace;
 use unisono_session::run::calls::CallPlace;
@@ -53,7 +54,6 @@ use crate::supervisor;
 use crate::tokenizer;
 
 use commit::Loaded;
-use render::Rendered;
 use shown::Shown;
 
 pub use elsewhere::Reach;
@@ -94,7 +94,7 @@ pub(crate) enum Msg {
     /// The shared prompts of a turn, by definition digest, or why there is none.
     Rendered {
         turn: TurnId,
-        prefixes: HashMap<Digest, Rendered>,
+        prefixes: Result<HashMap<Digest, Prefix>, Arc<str>>,
     },
     /// What is pending has waited long enough.
     Flush,
@@ -187,7 +187,7 @@ pub(crate) struct Live {
     rounds: rounds::Rounds,
     budget_queue: budget_queue::BudgetQueue,
     concurrency_limits: ConcurrencyLimits,
-    prefixes: HashMap<(TurnId, Digest), Rendered>,
+    prefixes: HashMap<(TurnId, Digest), Prefix>,
     /// Cancels what it guards when the run is no longer wanted, or the session dies.
     runs: HashMap<RunId, DropGuard>,
     /// Cancels a call of a tool in the same way.
@@ -294,13 +294,15 @@ impl State {
         &mut self,
         myself: &ActorRef<Msg>,
         turn: TurnId,
-        prefixes: HashMap<Digest, Rendered>,
+        prefixes: Result<HashMap<Digest, Prefix>, Arc<str>>,
     ) {
-        let digests = prefixes
-            .iter()
-            .filter_map(|(agent, prefix)| Some((*agent, prefix.as_ref().ok()?.digest())))
-            .collect();
-        if let Phase::Live(live) = &mut self.phase {
+        let digests = prefixes.as_ref().map(|prefixes| {
+            let each = prefixes.iter();
+            each.map(|(agent, prefix)| (*agent, prefix.digest()))
+                .collect()
+        });
+        let digests = digests.map_err(Arc::clone);
+        if let (Phase::Live(live), Ok(prefixes)) = (&mut self.phase, prefixes) {
             let keyed = prefixes
                 .into_iter()
                 .map(|(agent, prefix)| ((turn, agent), prefix));

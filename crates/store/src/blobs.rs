@@ -7,11 +7,10 @@
 //! The journal goes with the last session that names it ([`Journal::delete`]); what crashes leave
 //! behind is found by [`Journal::sweep_blobs`].
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use unisono_context::{Digest, SessionId as Session};
-use unisono_session::Fact;
 
 use crate::engine::{self, Append, Deletion, Engine, SESSIONS_PAGE, SessionId, SessionInfo};
 use crate::error::{Error, Fault, Record, Result};
@@ -33,23 +32,6 @@ const FORMAT: u8 = 1;
 const SHARED: usize = 3;
 /// The ids behind this one are those of other journals of the store.
 const LAST: SessionId = SessionId::from_u128(u128::MAX - 256);
-
-/// The contents that are in use in this process: each is read once.
-#[derive(Debug, Default)]
-pub(crate) struct Loaded(Mutex<HashMap<Digest, Weak<[u8]>>>);
-
-impl Loaded {
-    fn get(&self, digest: &Digest) -> Option<Arc<[u8]>> {
-        let loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        loaded.get(digest)?.upgrade()
-    }
-
-    fn keep(&self, digest: Digest, bytes: &Arc<[u8]>) {
-        let mut loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        loaded.retain(|_, bytes| bytes.strong_count() > 0);
-        loaded.insert(digest, Arc::downgrade(bytes));
-    }
-}
 
 /// Whether a journal is a content's.
 pub(crate) fn is_blob(journal: SessionId) -> bool {
@@ -77,15 +59,6 @@ pub(crate) fn fault(journal: SessionId, payload: &[u8]) -> Option<Fault> {
         }),
         [] => Some(Fault::Truncated),
     }
-}
-
-/// The contents that a fact names.
-pub(crate) fn named(fact: &Fact) -> impl Iterator<Item = Digest> {
-    let parts = fact
-        .message()
-        .into_iter()
-        .flat_map(|message| &message.parts);
-    parts.filter_map(|part| Some(part.content()?.digest))
 }
 
 /// The size of what is stored, and how much of it there is.

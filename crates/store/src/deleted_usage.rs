@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use unisono_context::{Digest, SessionId};
 use unisono_session::usage::{Deleted, Ledger};
 
-use crate::blobs;
+use crate::contents;
 use crate::engine::{self, DELETED_USAGE, Deletion};
 use crate::error::{Error, Fault, Record, Result};
 use crate::journal::Journal;
@@ -112,7 +112,7 @@ async fn follow(
         };
         *read = *last;
         for (_, event) in &page {
-            told.contents.extend(blobs::named(&event.fact));
+            told.contents.extend(contents::named(&event.fact));
             told.ledger.take(event);
         }
     }

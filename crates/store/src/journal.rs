@@ -9,7 +9,7 @@ use unisono_session::Event;
 use unisono_session::usage::Deleted;
 use uuid::Uuid;
 
-use crate::blobs::Loaded;
+use crate::contents::Loaded;
 use crate::deleted_usage;
 use crate::engine::Cluster;
 use crate::engine::{

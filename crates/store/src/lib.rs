@@ -19,6 +19,7 @@ pub mod archive;
 mod blobs;
 mod check;
 mod codec;
+mod contents;
 mod deleted_usage;
 mod disk;
 mod engine;

@@ -3,6 +3,7 @@
 mod bounds;
 mod caps;
 mod request;
+mod said;
 mod tools;
 
 use std::sync::Arc;
@@ -76,30 +77,6 @@ impl Ask {
     /// Asks for an answer.
     pub fn new(task: impl Into<String>) -> Ask {
         Ask::of(What::Task(task.into()))
-    }
-
-    /// Asks for an answer to parts: texts and attachments.
-    pub fn saying(parts: Vec<Part>) -> Ask {
-        let texts = parts.iter().map(|part| part.countable_text().into_owned());
-        let texts: Vec<String> = texts.collect();
-        Ask {
-            said: Some(parts),
-            ..Ask::new(texts.join("\n"))
-        }
-    }
-
-    /// Adds attachments behind the task.
-    #[must_use]
-    pub fn attaching(self, attachments: Vec<Part>) -> Ask {
-        let said = match (self.said, &self.work) {
-            (Some(said), _) => said,
-            (None, What::Task(task)) if !task.trim().is_empty() => vec![Part::text(task.as_str())],
-            (None, _) => Vec::new(),
-        };
-        Ask {
-            said: Some(said.into_iter().chain(attachments).collect()),
-            ..self
-        }
     }
 
     /// Continues an agent that called client tools. `results` are the results of these calls, each
@@ -410,14 +387,10 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         client_options: ask.client_options.clone(),
     };
     let work = match &ask.work {
-        What::Task(task) => {
-            let said = ask.said.clone();
-            let said = said.unwrap_or_else(|| vec![Part::text(task.as_str())]);
-            answer(
-                Role::User,
-                ask.brought.iter().cloned().chain(said).collect(),
-            )
-        }
+        What::Task(task) => answer(
+            Role::User,
+            ask.brought.iter().cloned().chain(ask.said(task)).collect(),
+        ),
         What::Results(results) => answer(Role::Tool, results.clone()),
         What::Compact(keep, writing) => Work::Compact {
             keep: *keep,

@@ -9,6 +9,7 @@ use unisono_config::diagnostic::Diagnostics;
 use unisono_config::settings::{NotOwn, Unchangeable};
 use unisono_config::summarisers::Unaskable;
 use unisono_runtime::Error as RuntimeError;
+use unisono_runtime::attachments;
 use unisono_runtime::mcp::Fault;
 use unisono_session::Refusal;
 use unisono_store::is_full;
@@ -185,8 +186,11 @@ pub(crate) fn runtime_code(error: &RuntimeError) -> Code {
         RuntimeError::UnknownSession(_) => Code::NotFound,
         RuntimeError::Busy(_) | RuntimeError::Overloaded { .. } => Code::Busy,
         RuntimeError::Unavailable(_) => Code::Unavailable,
-        RuntimeError::TooMuchAttached { .. } => Code::TooLarge,
-        RuntimeError::NoContent(_) => Code::NotFound,
+        RuntimeError::Attachments(error) => match error {
+            attachments::Error::TooMuch { .. } => Code::TooLarge,
+            attachments::Error::Missing(_) => Code::NotFound,
+            attachments::Error::Store(error) => store_code(error),
+        },
         RuntimeError::Store(error) => store_code(error),
         RuntimeError::Unpurged(error) => search_code(error),
         RuntimeError::Broken { .. } => Code::Failed,

@@ -312,7 +312,6 @@ fn files_go_with_a_task_and_leave_with_an_export() {
         "screen.png",
         "--attach",
         "plan.pdf",
-        "--json",
     ]);
     assert_eq!(told["answer"], "A cat.", "{told}");
     let sent = scene.sent().pop().unwrap().to_string();

@@ -185,7 +185,7 @@ fn file<'t>(block: &Object<'t>, kind: &str) -> Result<'t, Part> {
         return Ok(attachment(name, "application/octet-stream", 0));
     };
     if let Some(url) = source.opt_text("url")? {
-        return of_url(&url, kind).map_err(|why| block.wrong(why));
+        return Ok(of_url(&url, kind));
     }
     let mime = source.opt_text("media_type")?;
     let data = source.opt_text("data")?.unwrap_or_default();
@@ -195,5 +195,5 @@ fn file<'t>(block: &Object<'t>, kind: &str) -> Result<'t, Part> {
         return Ok(attachment(name, mime, data.len() as u64));
     }
     let mime = mime.as_deref().unwrap_or("application/octet-stream");
-    in_base64(name, mime, &data).map_err(|why| block.wrong(why))
+    Ok(in_base64(name, mime, &data))
 }

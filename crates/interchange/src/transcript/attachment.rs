@@ -21,11 +21,25 @@ pub(super) fn attachment(filename: &str, mime: &str, size_bytes: u64) -> Part {
     }
 }
 
-/// A file with its bytes in base64. A type whose content is not kept becomes a note.
+/// A file with its bytes in base64. One whose content is not kept, or is damaged, becomes a note: a
+/// conversation is not refused for an image in it.
+pub(super) fn in_base64(filename: &str, mime: &str, data: &str) -> Part {
+    let note = || attachment(filename, mime, base64_bytes(data));
+    checked(filename, mime, data).unwrap_or_else(|_| note())
+}
+
+/// Why a `data:` URL is not taken, if it is said to be of a type that is kept and is not a whole file
+/// of that type.
+pub fn unfit(url: &str) -> Option<String> {
+    let (mime, data) = data_url(url)?;
+    checked("image", mime, data).err()
+}
+
+/// The same as [`in_base64`].
 ///
 /// # Errors
 /// It is said to be of a type that is kept, and is not a whole file of that type.
-pub(super) fn in_base64(filename: &str, mime: &str, data: &str) -> Result<Part, String> {
+pub(super) fn checked(filename: &str, mime: &str, data: &str) -> Result<Part, String> {
     let note = || attachment(filename, mime, base64_bytes(data));
     let is_known = Kind::of_mime(mime).is_some();
     if data.is_empty() || !(is_known || mime == BYTES || mime.contains('*')) {
@@ -56,10 +70,7 @@ pub(super) fn in_base64(filename: &str, mime: &str, data: &str) -> Result<Part, 
 }
 
 /// A file of that kind, such as `image`, whose content is at or in `url`.
-///
-/// # Errors
-/// As of [`in_base64`].
-pub(super) fn of_url(url: &str, kind: &str) -> Result<Part, String> {
+pub(super) fn of_url(url: &str, kind: &str) -> Part {
     if let Some((mime, data)) = data_url(url) {
         return in_base64(kind, mime, data);
     }
@@ -69,7 +80,7 @@ pub(super) fn of_url(url: &str, kind: &str) -> Result<Part, String> {
         "document" | "file" => BYTES.to_owned(),
         kind => format!("{kind}/*"),
     };
-    Ok(attachment(filename.unwrap_or(kind), &mime, 0))
+    attachment(filename.unwrap_or(kind), &mime, 0)
 }
 
 /// Media type and data of `data:<mime>;base64,<data>`.

@@ -111,7 +111,7 @@ fn message<'t>(item: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, O
         if let Some(text) = piece.opt_text("text")? {
             parts.push(Part::text(text));
         } else if let Some(url) = piece.opt_text("image_url")? {
-            parts.push(of_url(&url, "image").map_err(|why| value.wrong(why))?);
+            parts.push(of_url(&url, "image"));
         } else {
             draft.leave("piece of content");
         }

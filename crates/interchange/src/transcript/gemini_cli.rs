@@ -159,12 +159,11 @@ fn part<'t>(part: &Object<'t>) -> Result<'t, std::result::Result<Part, String>> 
         let data = data.object()?;
         let mime = data.opt_text("mimeType")?.unwrap_or_default();
         let bytes = data.opt_text("data")?.unwrap_or_default();
-        let read = in_base64("file", &mime, &bytes);
-        return read.map(Ok).map_err(|why| data.wrong(why));
+        return Ok(Ok(in_base64("file", &mime, &bytes)));
     }
     if let Some(file) = part.get("fileData") {
         let uri = file.object()?.text("fileUri")?;
-        return of_url(&uri, "file").map(Ok).map_err(|why| part.wrong(why));
+        return Ok(Ok(of_url(&uri, "file")));
     }
     let kind = part.fields().next().map_or("", |(key, _)| key);
     Ok(Err(format!("{kind:?} part")))

@@ -152,7 +152,7 @@ fn image<'t>(object: &Object<'t>) -> Result<'t, Part> {
         true => image.text()?,
         false => image.object()?.text("url")?,
     };
-    of_url(&url, "image").map_err(|why| image.wrong(why))
+    Ok(of_url(&url, "image"))
 }
 
 fn audio<'t>(object: &Object<'t>) -> Result<'t, Part> {
@@ -169,6 +169,5 @@ fn file<'t>(object: &Object<'t>) -> Result<'t, Part> {
     let filename = file.opt_text("filename")?.or(file.opt_text("file_id")?);
     let data = file.opt_text("file_data")?.unwrap_or_default();
     let (mime, bytes) = data_url(&data).unwrap_or(("application/octet-stream", &data));
-    let read = in_base64(&filename.unwrap_or("file".into()), mime, bytes);
-    read.map_err(|why| file.wrong(why))
+    Ok(in_base64(&filename.unwrap_or("file".into()), mime, bytes))
 }

@@ -26,7 +26,7 @@ use std::str::FromStr;
 use unisono_context::message::{Part, ReportedUsage};
 use unisono_context::{AgentId, MessageId, Ordinal, Role, SessionId, Tokens};
 
-use super::attachment::{attachment, in_base64};
+use super::attachment::{attachment, checked};
 use super::draft::{Draft, Drafted, Parent};
 use super::fields;
 use super::json::{Object, Value};
@@ -213,7 +213,7 @@ fn file<'t>(object: &Object<'t>) -> Result<'t, Part> {
     let Some(data) = object.opt_text("data")? else {
         return Ok(attachment(&filename, &mime, size_bytes));
     };
-    let part = in_base64(&filename, &mime, &data).map_err(|why| object.wrong(why))?;
+    let part = checked(&filename, &mime, &data).map_err(|why| object.wrong(why))?;
     let digest = part.content().map(|content| content.digest.to_string());
     match (object.opt_text("digest")?, digest) {
         (Some(said), Some(found)) if *said != *found => {

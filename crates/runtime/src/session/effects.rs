@@ -113,15 +113,8 @@ fn render(args: &Args, myself: &ActorRef<Msg>, request: RenderRequest) {
     let snapshot = request.snapshot.clone();
     let rendering = move |loaded: Result<(), String>| {
         let turn = request.turn;
-        let prefixes = match loaded {
-            Ok(()) => {
-                let prefixes = render::groups(&request, &env.models).into_iter();
-                prefixes
-                    .map(|(agent, prefix)| (agent, Ok(prefix)))
-                    .collect()
-            }
-            Err(why) => render::refused(&request, &why),
-        };
+        let prefixes = loaded.map(|()| render::groups(&request, &env.models));
+        let prefixes = prefixes.map_err(Into::into);
         // A session that died meanwhile asks again when it returns.
         let _ = myself.send_message(Msg::Rendered { turn, prefixes });
     };
@@ -151,10 +144,9 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
         feed(&session, ended);
     });
     let key = (assignment.turn, assignment.definition_digest);
-    let rendered = live.prefixes.get(&key).cloned();
-    let prefix = match rendered.unwrap_or_else(|| Err("its context was not rendered".into())) {
-        Ok(prefix) => prefix,
-        Err(why) => return reply.send(AttemptEnd::failed(Cause::SnapshotMismatch, &*why)),
+    let Some(prefix) = live.prefixes.get(&key).cloned() else {
+        let reason = "its context was not rendered";
+        return reply.send(AttemptEnd::failed(Cause::SnapshotMismatch, reason));
     };
     let cancelled = CancellationToken::new();
     live.runs.insert(run, cancelled.clone().drop_guard());

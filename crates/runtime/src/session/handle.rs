@@ -342,9 +342,9 @@ impl Handle {
         let permit = self.permits.try_acquire();
         let _permit = permit.map_err(|_| Error::Busy(self.id))?;
         let is_new = matches!(input, Input::Import(_));
-        let attached = async || match is_new {
-            true => Ok(0),
-            false => self.inspect(State::attached_bytes).await,
+        let attached = match is_new || input.contents_mut().is_empty() {
+            true => 0,
+            false => self.inspect(State::attached_bytes).await?,
         };
         let limits = self.env.options.attachments;
         attachments::store(&self.env.journal, self.id, limits, &mut input, attached).await?;

@@ -44,17 +44,6 @@ pub(crate) fn groups(request: &RenderRequest, models: &Models) -> HashMap<Digest
     prefixes
 }
 
-/// A prompt, or why there is none.
-pub(crate) type Rendered = Result<Prefix, Arc<str>>;
-
-/// The same reason for all agents.
-pub(crate) fn refused(request: &RenderRequest, why: &str) -> HashMap<Digest, Rendered> {
-    let why: Arc<str> = why.into();
-    let agents = request.definitions.iter();
-    let refused = agents.map(|(digest, _)| (*digest, Err(why.clone())));
-    refused.collect()
-}
-
 /// What agents have in common that share a rendering: who reads it, and what it depends on. The
 /// choice of tools is in no rendering: it is in what a cache is known by (`cache_warming::Key`).
 #[derive(PartialEq)]

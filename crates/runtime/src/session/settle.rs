@@ -35,7 +35,7 @@ pub async fn settle(
         Loaded::Still => return Err(Error::Unavailable("session")),
     };
     let attached = live.machine.state().attached_bytes();
-    attachments::store(journal, session, limits, &mut input, async || Ok(attached)).await?;
+    attachments::store(journal, session, limits, &mut input, attached).await?;
     let decided = live.machine.handle(input, clock::now())?;
     let events = [recovered.events, decided.events].concat();
     if events.is_empty() {

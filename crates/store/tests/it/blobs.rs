@@ -226,3 +226,50 @@ async fn an_id_of_the_stores_own_is_no_session() {
     let error = journal.claim(id).await.unwrap_err().to_string();
     assert!(error.contains("are the store's own"), "{error}");
 }
+
+/// Sessions that come and go at once, all with the same content.
+async fn is_there_for_whoever_stays(journal: &Journal) {
+    let content = bytes("wanted by many");
+    let mut sessions = tokio::task::JoinSet::new();
+    for id in 1..=24_u128 {
+        let (journal, content) = (journal.clone(), content.clone());
+        sessions.spawn(async move {
+            let made = session(&journal, id, &content).await;
+            if id % 3 != 0 {
+                assert!(journal.delete(made).await.unwrap());
+            }
+        });
+    }
+    sessions.join_all().await;
+    let digest = Digest::of_bytes(&content);
+    drop(content);
+    let read = journal.blob(digest).await.unwrap();
+    assert_eq!(read.as_deref(), Some(&b"wanted by many"[..]));
+    drop(read);
+    let named = journal.blob_sessions(digest).await.unwrap();
+    let left: Vec<SessionId> = (1..=8_u128).map(|n| SessionId::from_u128(n * 3)).collect();
+    assert_eq!(named, left);
+    for session in left {
+        assert!(journal.delete(session).await.unwrap());
+    }
+    assert_eq!(journal.blob(digest).await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_content_is_there_for_whoever_stays() {
+    is_there_for_whoever_stays(&Journal::new(Arc::new(Memory::new()))).await;
+    let directory = TempDir::new().unwrap();
+    is_there_for_whoever_stays(&disk(&directory)).await;
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_keeps_contents_as_files_do() {
+    let Some(engine) = crate::postgres::store("contents").await else {
+        return;
+    };
+    let journal = Journal::new(Arc::new(engine));
+    lives_as_long_as_a_session_names_it(&journal).await;
+    is_there_for_whoever_stays(&journal).await;
+    journal.close().await.unwrap();
+}

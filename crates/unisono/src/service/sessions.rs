@@ -3,6 +3,7 @@
 mod changed;
 mod described;
 mod files;
+mod sent;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -354,6 +355,7 @@ pub fn import(new: NewSession, most: u32) -> Result<Import, Error> {
     let mut import = if new.messages.is_empty() {
         Import::default()
     } else {
+        sent::check(&new.messages)?;
         conversation(new.messages, most)?
     };
     if let Some(title) = title.or_else(|| import.title.is_empty().then(|| UNTITLED.to_owned())) {
