@@ -112,10 +112,7 @@ const CIRCLES: &[(&str, &[&[&str]])] = &[
     ),
     (
         "store",
-        &[
-            &["deleted_usage", "grants", "journal"],
-            &["engine", "error"],
-        ],
+        &[&["deleted_usage", "journal"], &["engine", "error"]],
     ),
     ("unisono", &[&["ask", "context"]]),
 ];
