@@ -162,8 +162,6 @@ async fn an_image_that_is_damaged_fails_the_turn_with_its_reason() {
         payloads: vec![b"\x01other bytes".to_vec()],
     };
     engine.append(append).await.expect("written");
-    // The store is let go of at the end.
-    drop(engine);
     let turn = new_turn();
     let accepted = created.accept(plan.turn(turn, "How many cats?")).await;
     accepted.expect("accepted");
@@ -173,5 +171,7 @@ async fn an_image_that_is_damaged_fails_the_turn_with_its_reason() {
     };
     assert!(reason.contains("an attachment cannot be read"), "{reason}");
     assert_eq!(places.lock().expect("nobody panics").requests, 0);
+    // The store is let go of at the end.
+    drop((created, engine));
     world.stop().await;
 }
