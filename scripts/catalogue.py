@@ -136,6 +136,10 @@ def entry(provider, name, row):
         # These came with a cache that stays half an hour.
         keys["breakpoints"] = True
         keys["cache_seconds"] = 1_800
+    if row.get("supports_vision"):
+        keys["images"] = True
+    if row.get("supports_pdf_input"):
+        keys["documents"] = True
     if provider == "openai" and (row.get("supports_reasoning") or row["mode"] == "responses"):
         keys["dialect"] = "openai-responses"
     if name not in PROMOTED and (prices := price(provider, row, "")):

@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, reason = "all of this crate is test code")]
 
+mod attachments;
 mod budget;
 mod cancelling;
 mod crash;

@@ -27,7 +27,7 @@ const LONG: &[(&str, &str, usize)] = &[
     ("session/src/fold.rs", "apply_to_turns", 82),
     ("session/src/handle.rs", "input", 80),
     ("session/src/handle/import.rs", "handle", 70),
-    ("unisono/src/ask.rs", "turn", 69),
+    ("unisono/src/ask.rs", "turn", 66),
     ("unisono/src/otel/spans.rs", "take", 77),
 ];
 
@@ -111,10 +111,7 @@ const CIRCLES: &[(&str, &[&[&str]])] = &[
     ),
     (
         "store",
-        &[
-            &["deleted_usage", "grants", "journal"],
-            &["engine", "error"],
-        ],
+        &[&["deleted_usage", "journal"], &["engine", "error"]],
     ),
     ("unisono", &[&["ask", "context"]]),
 ];

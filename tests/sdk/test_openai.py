@@ -1,7 +1,10 @@
 """OpenAI's Python client, unchanged, against the daemon."""
 
+import base64
+import struct
 import subprocess
 import unittest
+import zlib
 
 import langchain_openai
 import openai
@@ -20,6 +23,18 @@ WEATHER = {
     "description": "The weather somewhere.",
     "parameters": {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]},
 }
+
+
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+PIXEL = b"\x89PNG\r\n\x1a\n" + b"".join([
+    chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)),
+    chunk(b"IDAT", zlib.compress(b"\0\x20\x40\x60")),
+    chunk(b"IEND", b""),
+])
+PLAN = "data:application/pdf;base64," + base64.b64encode(b"%PDF-1.7\n<< /Type /Page >>\n%%EOF\n").decode()
 
 
 class Meeting(pydantic.BaseModel):
@@ -155,6 +170,28 @@ class OpenAi(unittest.TestCase):
         image = [{"role": "user", "content": [{"type": "input_image", "image_url": "http://x/y.png"}]}]
         with self.assertRaises(openai.BadRequestError):
             self.client.responses.create(model="facts", input=image)
+
+    def test_an_image_and_a_document_are_taken(self):
+        whole = base64.b64encode(PIXEL).decode()
+        url = f"data:image/png;base64,{whole}"
+        talk = [{"role": "user", "content": [
+            {"type": "text", "text": "What is this?"},
+            {"type": "image_url", "image_url": {"url": url}},
+            {"type": "file", "file": {"filename": "plan.pdf", "file_data": PLAN}},
+        ]}]
+        told = self.client.chat.completions.create(model="facts", messages=talk)
+        self.assertTrue(told.choices)
+        said = [{"role": "user", "content": [
+            {"type": "input_text", "text": "What is this?"},
+            {"type": "input_image", "image_url": url, "detail": "auto"},
+            {"type": "input_file", "filename": "plan.pdf", "file_data": PLAN},
+        ]}]
+        told = self.client.responses.create(model="facts", input=said)
+        self.assertEqual(told.status, "completed")
+        talk[0]["content"][1]["image_url"]["url"] = url[:60]
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.client.chat.completions.create(model="facts", messages=talk)
+        self.assertEqual(caught.exception.param, "messages")
 
 
 if __name__ == "__main__":

@@ -388,7 +388,7 @@ test("a wrong address leads on, and settings are found by what they mean", async
     await page.getByLabel("Search keys").fill("calls one reply");
     await page.keyboard.press("Enter");
     await page.getByRole("status").filter({ hasText: "settings" }).waitFor();
-    await page.locator("[id='key-run.calls_per_reply']").waitFor();
+    await page.locator("[id='key-turn.calls_per_reply']").waitFor();
     assert.equal(await page.locator("[id='key-server.bind']").count(), 0);
     // Programs are answered as programs.
     const reply = await fetch(`${place.address}/v1/nothing`, { headers: { Authorization: `Bearer ${place.token}`, Accept: "text/html" } });

@@ -53,9 +53,11 @@ impl Error {
 impl From<service::Error> for Error {
     fn from(error: service::Error) -> Error {
         let code = match error.code() {
-            Code::InvalidRequest | Code::Refused | Code::Conflict | Code::NotFound => {
-                INVALID_PARAMS
-            }
+            Code::InvalidRequest
+            | Code::Refused
+            | Code::Conflict
+            | Code::NotFound
+            | Code::TooLarge => INVALID_PARAMS,
             _ => INTERNAL,
         };
         Error {

@@ -234,7 +234,7 @@ fn initialized() -> Value {
         "protocolVersion": VERSION,
         "agentCapabilities": {
             "loadSession": true,
-            "promptCapabilities": {"image": false, "audio": false, "embeddedContext": true},
+            "promptCapabilities": {"image": true, "audio": false, "embeddedContext": true},
             "mcpCapabilities": {"http": false, "sse": false},
             "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
         },

@@ -1,4 +1,6 @@
-//! The content of a prompt as the text of a task.
+//! The content of a prompt as the text of a task and its attachments.
+
+use unisono_api::turn::NewAttachment;
 
 use crate::client::Error;
 use crate::protocol::Block;
@@ -8,12 +10,41 @@ use crate::protocol::Block;
 /// # Errors
 /// A part is no text.
 pub(crate) fn text(blocks: &[Block]) -> Result<String, Error> {
-    let parts: Result<Vec<String>, Error> = blocks.iter().map(part).collect();
+    let said = blocks.iter().filter(|block| attachment(block).is_none());
+    let parts: Result<Vec<String>, Error> = said.map(part).collect();
     let text = parts?.join("\n").trim().to_owned();
-    match text.is_empty() {
+    match text.is_empty() && attachments(blocks).is_empty() {
         true => Err(Error::invalid("the prompt has no text")),
         false => Ok(text),
     }
+}
+
+/// The images and documents of a prompt. Whether they are whole is seen where they are stored.
+pub(crate) fn attachments(blocks: &[Block]) -> Vec<NewAttachment> {
+    blocks.iter().filter_map(attachment).collect()
+}
+
+fn attachment(block: &Block) -> Option<NewAttachment> {
+    let (uri, mime, data) = match block {
+        Block::Image {
+            data,
+            mime_type,
+            uri,
+        } => (uri.as_deref(), mime_type.as_str(), data),
+        Block::Resource { resource } => {
+            let data = resource.blob.as_ref()?;
+            let mime = resource.mime_type.as_deref().unwrap_or_default();
+            (Some(&*resource.uri), mime, data)
+        }
+        _ => return None,
+    };
+    let name = uri.and_then(|uri| uri.rsplit('/').next());
+    Some(NewAttachment {
+        filename: name.unwrap_or_default().to_owned(),
+        mime: mime.to_owned(),
+        data: Some(data.clone()),
+        digest: None,
+    })
 }
 
 fn part(block: &Block) -> Result<String, Error> {
@@ -28,7 +59,7 @@ fn part(block: &Block) -> Result<String, Error> {
             }
             None => "a file that is no text cannot be taken",
         },
-        Block::Image {} => "images cannot be taken",
+        Block::Image { .. } => "an image is no text",
         Block::Audio {} => "sound cannot be taken",
         Block::Unknown => "a part of the prompt has an unknown type",
     };
@@ -53,6 +84,27 @@ mod tests {
     }
 
     #[test]
+    fn images_and_documents_are_attachments() {
+        let prompt = json!([
+            {"type": "image", "data": "AA==", "mimeType": "image/png", "uri": "file:///w/a.png"},
+            {"type": "resource", "resource": {"uri": "file:///w/b.pdf", "blob": "AQ==",
+                "mimeType": "application/pdf"}},
+        ]);
+        assert_eq!(text_of(&prompt).unwrap(), "");
+        let blocks: Vec<Block> = serde_json::from_value(prompt).unwrap();
+        let files = attachments(&blocks);
+        let files = files
+            .iter()
+            .map(|file| (&*file.filename, &*file.mime, file.data.as_deref()));
+        let files: Vec<_> = files.collect();
+        let expected = [
+            ("a.png", "image/png", Some("AA==")),
+            ("b.pdf", "application/pdf", Some("AQ==")),
+        ];
+        assert_eq!(files, expected);
+    }
+
+    #[test]
     fn files_stand_in_the_text_and_what_is_no_text_is_refused() {
         let prompt = json!([
             {"type": "text", "text": "Review", "annotations": {"priority": 1}},
@@ -70,11 +122,7 @@ mod tests {
                 "the prompt has no text",
             ),
             (
-                json!([{"type": "image", "data": "AA==", "mimeType": "image/png"}]),
-                "images cannot be taken",
-            ),
-            (
-                json!([{"type": "resource", "resource": {"uri": "file:///a", "blob": "AA=="}}]),
+                json!([{"type": "resource", "resource": {"uri": "file:///a"}}]),
                 "a file that is no text cannot be taken",
             ),
             (

@@ -22,7 +22,10 @@ pub(crate) async fn run(
     client: &Client,
 ) -> Result<StopReason, Error> {
     let session = asked.session_id.as_str();
-    let new = NewTurn::new(content::text(&asked.prompt)?);
+    let new = NewTurn {
+        attachments: content::attachments(&asked.prompt),
+        ..NewTurn::new(content::text(&asked.prompt)?)
+    };
     if token.is_cancelled() {
         return Ok(StopReason::Cancelled);
     }

@@ -75,7 +75,14 @@ pub(crate) enum Block {
     Resource {
         resource: Resource,
     },
-    Image {},
+    /// An image in base64.
+    #[serde(rename_all = "camelCase")]
+    Image {
+        data: String,
+        mime_type: String,
+        #[serde(default)]
+        uri: Option<String>,
+    },
     Audio {},
     #[serde(other)]
     Unknown,
@@ -88,6 +95,11 @@ pub(crate) struct Resource {
     /// None: it is no text.
     #[serde(default)]
     pub(crate) text: Option<String>,
+    /// What is no text, in base64.
+    #[serde(default)]
+    pub(crate) blob: Option<String>,
+    #[serde(default, rename = "mimeType")]
+    pub(crate) mime_type: Option<String>,
 }
 
 /// A text as the protocol has it.

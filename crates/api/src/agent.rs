@@ -52,7 +52,7 @@ pub struct AgentDetail {
     /// Input and output tokens of its model together.
     pub window_tokens: u64,
     /// Maximum model calls of one run.
-    pub max_turns: u32,
+    pub max_model_calls: u32,
     /// Maximum milliseconds of one attempt.
     pub timeout_ms: u64,
     /// Attempts after the first.

@@ -42,6 +42,9 @@ pub struct NewTurn {
     /// Whether one reply may have several calls of them; absent: yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallel_tool_calls: Option<bool>,
+    /// Images and documents that belong to the task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<NewAttachment>,
     /// The results of the calls that the newest turn of the branch ended with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<CallResult>,
@@ -67,6 +70,7 @@ impl NewTurn {
             tools: Vec::new(),
             tool_choice: None,
             parallel_tool_calls: None,
+            attachments: Vec::new(),
             results: Vec::new(),
             settings: Settings::new(),
             wait: false,
@@ -129,6 +133,25 @@ pub struct RunEstimate {
     pub input_cost_usd: Option<f64>,
     /// Dollars if its reply is as long as it may be; null: a price is unknown.
     pub max_cost_usd: Option<f64>,
+}
+
+/// An image or a document of a task: `data`, or the `digest` of an uploaded one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewAttachment {
+    /// Its name.
+    #[serde(default)]
+    pub filename: String,
+    /// Its type; absent: that of its content.
+    #[serde(default)]
+    pub mime: String,
+    /// Its content in base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+    /// BLAKE3 of a stored content in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 /// Settings by dotted key.

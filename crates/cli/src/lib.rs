@@ -23,6 +23,7 @@ mod app;
 mod approvals;
 mod args;
 mod ask;
+mod attach;
 mod commands;
 mod completing;
 mod conversation;

@@ -25,6 +25,7 @@ use reqwest::{Method, RequestBuilder, Response, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use unisono_api::Problem;
+use unisono_api::message::BlobContent;
 use unisono_api::turn::Settings;
 
 pub use events::Events;
@@ -124,6 +125,20 @@ impl Client {
         serde_json::from_slice(&bytes).map_err(|error| Error::Answer {
             url: self.url.clone(),
             reason: error.to_string(),
+        })
+    }
+
+    async fn content(&self, path: &str) -> Result<BlobContent, Error> {
+        let response = self.send(self.request(Method::GET, path)).await?;
+        let mime = response.headers().get(header::CONTENT_TYPE);
+        let mime = mime.and_then(|mime| mime.to_str().ok()).unwrap_or_default();
+        Ok(BlobContent {
+            mime: mime.to_owned(),
+            bytes: response
+                .bytes()
+                .await
+                .map_err(|error| self.broken(&error))?
+                .to_vec(),
         })
     }
 

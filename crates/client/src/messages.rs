@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use reqwest::Method;
-use unisono_api::message::{Appended, Message, MessageQuery, NewMessage};
+use unisono_api::message::{Appended, Blob, BlobContent, Message, MessageQuery, NewMessage};
 use unisono_api::service::{Messages, Result};
 use unisono_api::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQuery};
 use unisono_api::{Page, PageQuery};
@@ -23,6 +23,17 @@ impl Messages for Client {
             request = request.header("idempotency-key", key);
         }
         self.json(request).await
+    }
+
+    async fn put_blob(&self, bytes: Vec<u8>, mime: Option<&str>) -> Result<Blob> {
+        let mime = mime.unwrap_or("application/octet-stream").to_owned();
+        let request = self.request(Method::POST, "/v1/blobs");
+        self.json(request.header("content-type", mime).body(bytes))
+            .await
+    }
+
+    async fn blob(&self, digest: &str) -> Result<BlobContent> {
+        self.content(&format!("/v1/blobs/{digest}")).await
     }
 
     async fn branches(&self, session: &str, query: &PageQuery) -> Result<Page<Branch>> {

@@ -43,8 +43,8 @@ pub use own::{MODEL_OVERRIDE, NotOwn, Own, OwnChanges, is_settable, own, settabl
 pub use program::Program;
 pub use providers::{Api, Provider};
 pub use sections::{
-    AgentDefaults, Attachments, Cluster, Delegation, EditAgents, Log, LogFormat, Models, Runtime,
-    Runtime, SearchIndex, Server, Store, Telemetry, TimeText, Turn, Vacuum, Web,
+    AgentDefaults, AttachmentSettings, Attachments, Cluster, Delegation, EditAgents, Log, LogFormat, Models,
+    Runtime, Runtime, SearchIndex, Server, Store, Telemetry, TimeText, Turn, Vacuum, Web,
 };
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
@@ -104,6 +104,8 @@ pub struct Config {
     pub runtime: Runtime,
     /// The daemon over HTTP.
     pub server: Server,
+    /// Images and documents in messages.
+    pub attachments: AttachmentSettings,
     /// Several programs on one database.
     pub cluster: Cluster,
     /// Messages on stderr.

@@ -18,12 +18,12 @@ pub enum Form {
         /// Tokens of the message before.
         tokens: Tokens,
     },
-    /// Its long texts and tool results keep head and tail.
+    /// Its long texts and tool results keep head and tail; of attachments only the names stay.
     Cut {
         /// The length each longer one is cut to, in Unicode scalars, marker included.
         target_chars: u32,
     },
-    /// Its long texts and tool results keep their head.
+    /// Its long texts and tool results keep their head; of attachments only the names stay.
     Truncated {
         /// The length each longer one is cut to, in Unicode scalars, marker included.
         target_chars: u32,
@@ -62,6 +62,10 @@ pub fn altered_parts(message: &Message, form: Form) -> Vec<Part> {
                 Part::Text(text) | Part::ToolResult { content: text, .. },
             ) => {
                 *text = headed(text, target_chars as usize).into();
+            }
+            // A note of it stays.
+            (Form::Cut { .. } | Form::Truncated { .. }, Part::Attachment { content, .. }) => {
+                *content = None;
             }
             _ => {}
         }

@@ -9,6 +9,7 @@
 //! [`snapshot`] (the frozen context).
 
 pub mod alteration;
+pub mod attachment;
 pub mod budget;
 pub mod call;
 pub mod checkpoint;

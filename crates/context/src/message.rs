@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::attachment::Content;
 use crate::digest::{Digest, Hasher};
 use crate::ids::{AgentId, MessageId, Ordinal, Timestamp};
-use crate::tokens::Tokens;
+use crate::tokens::{Count, Tokens};
 
 /// The tool by which a lead gives tasks to other agents.
 pub const DELEGATE: &str = "delegate";
@@ -72,7 +73,7 @@ pub enum Part {
         /// Whether the tool failed.
         is_error: bool,
     },
-    /// A file the person attached: metadata only, never its content.
+    /// A file the person attached.
     Attachment {
         /// File name without a path.
         filename: Arc<str>,
@@ -80,6 +81,8 @@ pub enum Part {
         mime: Arc<str>,
         /// Size in bytes.
         size_bytes: u64,
+        /// Its content; none: only this note of it is kept.
+        content: Option<Content>,
     },
 }
 
@@ -101,8 +104,39 @@ impl Part {
                 filename,
                 mime,
                 size_bytes,
-            } => Cow::Owned(format!("[attachment {filename} {mime} {size_bytes} bytes]")),
+                content,
+            } => {
+                let extent = content
+                    .as_ref()
+                    .map(|content| format!(", {}", content.extent));
+                let extent = extent.unwrap_or_default();
+                Cow::Owned(format!(
+                    "[attachment {filename} {mime} {size_bytes} bytes{extent}]"
+                ))
+            }
         }
+    }
+
+    /// Its content, if it is an attachment whose content is kept.
+    pub fn content(&self) -> Option<&Content> {
+        match self {
+            Part::Attachment { content, .. } => content.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn content_mut(&mut self) -> Option<&mut Content> {
+        match self {
+            Part::Attachment { content, .. } => content.as_mut(),
+            _ => None,
+        }
+    }
+
+    /// What it costs besides its text: see [`Extent::at_most`](crate::attachment::Extent::at_most).
+    pub fn tokens_beside_text(&self) -> Count {
+        let tokens = self.content().map(|content| content.extent.at_most());
+        Count::exact(tokens.unwrap_or_default().0)
     }
 
     /// Adds the content of this part that a model sees; call ids are excluded, [`CallRef`]s pair
@@ -120,7 +154,17 @@ impl Part {
                 filename,
                 mime,
                 size_bytes,
+                content: None,
             } => hasher.u64(3).str(filename).str(mime).u64(*size_bytes),
+            Part::Attachment {
+                filename,
+                mime,
+                size_bytes,
+                content: Some(content),
+            } => {
+                let named = hasher.u64(4).str(filename).str(mime).u64(*size_bytes);
+                named.digest(&content.digest)
+            }
         };
     }
 }
@@ -260,6 +304,11 @@ impl Message {
         self.parts
             .iter()
             .any(|part| matches!(part, Part::ToolResult { .. }))
+    }
+
+    /// What it costs besides its text.
+    pub fn tokens_beside_text(&self) -> Count {
+        self.parts.iter().map(Part::tokens_beside_text).sum()
     }
 
     /// All text that counts as tokens, parts joined by a newline.

@@ -1,10 +1,12 @@
 //! The frozen context: immutable, content-addressed, the same for every agent.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::alteration::{Alterations, Form};
+use crate::attachment::Files;
 use crate::checkpoint::{Checkpoint, Checkpoints, Span};
 use crate::digest::{Digest, Hasher};
 use crate::ids::{CheckpointId, MessageId, Ordinal};
@@ -144,7 +146,8 @@ pub enum RebuildError {
 }
 
 /// The context of every agent of a turn. Made once, shared by `Arc`, never changed: all fields are
-/// private and no method takes `&mut self`.
+/// private and no method takes `&mut self`. The bytes of attachments are loaded into it later, by
+/// their digests.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     id: SnapshotId,
@@ -153,6 +156,7 @@ pub struct Snapshot {
     entries: Vec<Entry>,
     counts: Counts,
     manifest: Manifest,
+    files: OnceLock<Files>,
 }
 
 impl Snapshot {
@@ -294,6 +298,7 @@ impl Snapshot {
             entries,
             counts,
             manifest,
+            files: OnceLock::new(),
         }
     }
 
@@ -315,6 +320,31 @@ impl Snapshot {
     /// The messages, oldest first.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// The contents of the attachments that it shows. Each is there once.
+    pub fn contents(&self) -> BTreeSet<Digest> {
+        let messages = self.entries.iter().filter(|entry| entry.shows_files());
+        let parts = messages.flat_map(|entry| &entry.message().parts);
+        let contents = parts.filter_map(|part| Some(part.content()?.digest));
+        contents.collect()
+    }
+
+    /// Adds the bytes of its contents, once; they follow from its id. Without them the attachments
+    /// are rendered as notes.
+    pub fn load(&self, files: Files) {
+        // Whoever was first has loaded the same bytes.
+        let _ = self.files.set(files);
+    }
+
+    /// Whether its contents need not be loaded, or are.
+    pub fn is_loaded(&self) -> bool {
+        self.files.get().is_some()
+    }
+
+    /// The bytes of its contents, as far as they are loaded.
+    pub fn file(&self, digest: &Digest) -> Option<&Arc<[u8]>> {
+        self.files.get()?.get(digest)
     }
 
     /// Tokens of summaries and messages, per encoding; empty after a rebuild.

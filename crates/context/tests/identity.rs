@@ -100,6 +100,7 @@ fn plain() -> impl Strategy<Value = Vec<Content>> {
         filename: name.into(),
         mime: "text/plain".into(),
         size_bytes,
+        content: None,
     });
     let part = prop_oneof![4 => words().prop_map(Part::text), 1 => attachment];
     (role, author, prop::collection::vec(part, 1..4)).prop_map(|(role, author, parts)| {

@@ -35,6 +35,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use unisono_context::{Digest, Timestamp};
 use unisono_session::machine::Import;
 
+pub use attachment::unfit;
 pub use several::{Conversation, list};
 pub use slack::join_channel;
 pub use write::{WriteError, write};

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use jiff::civil::Date;
 
+use crate::media::Accepts;
 pub use entry::{Entry, ModelRef};
 pub use file::Error as FileError;
 pub use price::{LongPrompt, Price, Prices};
@@ -347,6 +348,10 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
         think_opened: known.think_opened.unwrap_or(false),
         structured: known.structured.unwrap_or(true),
         reasoning: known.reasoning.unwrap_or(false),
+        accepts: Accepts {
+            images: known.images.unwrap_or(false),
+            documents: known.documents.unwrap_or(false),
+        },
         dialect: known.dialect,
         trigger: known.trigger.unwrap_or(DEFAULT_TRIGGER),
         retention: known.retention.unwrap_or(DEFAULT_RETENTION),

@@ -32,9 +32,11 @@ mod turns;
 
 pub(crate) use refusal::foreign;
 use unisono_context::Tokens;
+use unisono_context::attachment::Rule;
 use unisono_context::call::{Reply, Usage};
 
 use crate::language::{Class, Request};
+use crate::media::Accepts;
 use crate::prompt::Shared;
 use crate::sse;
 
@@ -63,6 +65,8 @@ pub struct Head<'a> {
     /// Whether the model takes an output schema. Anthropic's older ones do not: they are given a
     /// tool to answer with.
     pub structured: bool,
+    /// The attachments that the model takes; the others are notes.
+    pub accepts: Accepts,
 }
 
 /// What a tail says besides its request.
@@ -127,6 +131,15 @@ pub enum Seen<'a> {
 }
 
 impl Dialect {
+    /// The rule by which its provider counts attachments.
+    pub const fn attachment_rule(self) -> Rule {
+        match self {
+            Dialect::OpenAiChat | Dialect::OpenAiResponses => Rule::OpenAi,
+            Dialect::Anthropic => Rule::Anthropic,
+            Dialect::Gemini => Rule::Gemini,
+        }
+    }
+
     /// The name in configuration.
     pub const fn name(self) -> &'static str {
         match self {

@@ -5,6 +5,7 @@
 //! [`Calibration`](crate::calibration::Calibration) converts the estimate into the provider's
 //! tokens.
 
+use unisono_context::attachment::Rule;
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::Count;
 use unisono_context::{Encoding, Part, Snapshot, Tokens};
@@ -12,6 +13,7 @@ use unisono_context::{Encoding, Part, Snapshot, Tokens};
 use crate::dialect::Dialect;
 use crate::dialect::label::legend;
 use crate::language::{Exchange, Reply, Request};
+use crate::media::Accepts;
 use crate::prompt::{DelegateOutcome, DelegateResult, Persona, Shared};
 
 /// Headings and fixed phrases around the parts of a request.
@@ -50,6 +52,42 @@ impl Overheads {
     }
 }
 
+/// What attachments cost at a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attachments {
+    /// Those that it takes; the others are notes.
+    pub accepts: Accepts,
+    /// The rule of its provider.
+    pub rule: Rule,
+}
+
+impl Attachments {
+    /// Of a model in that dialect.
+    pub const fn of(dialect: Dialect, accepts: Accepts) -> Attachments {
+        Attachments {
+            accepts,
+            rule: dialect.attachment_rule(),
+        }
+    }
+
+    /// Tokens of the attachments of a snapshot, by the rule that the count of messages has, and by
+    /// the model's own.
+    fn tokens(&self, snapshot: &Snapshot) -> (Count, Count) {
+        let entries = snapshot.entries().iter();
+        let shown = entries.filter(|entry| entry.shows_files());
+        let parts = shown.flat_map(|entry| &entry.message().parts);
+        let extents = parts.filter_map(|part| Some(part.content()?.extent));
+        let mut all = (Tokens::ZERO, Tokens::ZERO);
+        for extent in extents {
+            all.0 += extent.at_most();
+            if self.accepts.takes(extent) {
+                all.1 += extent.tokens(self.rule);
+            }
+        }
+        (exactly(all.0), exactly(all.1))
+    }
+}
+
 /// Estimates requests to one model.
 #[derive(Clone, Copy)]
 pub struct Estimator<'a> {
@@ -57,6 +95,8 @@ pub struct Estimator<'a> {
     pub encoding: Encoding,
     /// The overhead of its dialect.
     pub overheads: Overheads,
+    /// What attachments cost.
+    pub attachments: Attachments,
     /// Counts one text in that encoding.
     pub count: &'a dyn Fn(&str) -> Count,
 }
@@ -100,10 +140,13 @@ impl Estimator<'_> {
 
     fn context(&self, snapshot: &Snapshot) -> Count {
         let entries = (snapshot.blocks().len() + snapshot.entries().len()) as u64;
+        let (counted, own) = self.attachments.tokens(snapshot);
         let known = snapshot.counts().get(self.encoding);
+        let known = known.map(|known| known.minus(counted));
         self.message(snapshot.preamble().system())
             + self.text(legend(snapshot))
             + known.unwrap_or_else(|| self.recount(snapshot))
+            + own
             + exactly(self.overheads.message.times(entries))
     }
 

@@ -78,8 +78,9 @@ impl Chat {
     pub(crate) fn counted(mut self) -> Chat {
         for n in 1..=self.tree.len() {
             let id = MessageId::from_u128(self.seed | n as u128);
-            let bytes = self.tree.get(id).unwrap().message.countable_text().len();
-            let count = Count::exact(bytes as u64);
+            let message = &self.tree.get(id).unwrap().message;
+            let bytes = message.countable_text().len();
+            let count = Count::exact(bytes as u64) + message.tokens_beside_text();
             self.tree.set_count(id, Encoding::O200kBase, count).unwrap();
         }
         self

@@ -26,6 +26,7 @@ pub mod extractive;
 #[cfg(test)]
 mod fixture;
 pub mod language;
+pub mod media;
 pub mod prompt;
 pub mod provider;
 pub mod redact;

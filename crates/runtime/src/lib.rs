@@ -9,6 +9,7 @@
 
 mod address;
 pub mod agent;
+pub mod attachments;
 mod budget_broker;
 pub mod clock;
 mod compactor;
@@ -43,6 +44,7 @@ pub use ractor;
 pub use process::{is_inherited, reaper};
 
 pub use agent::{Agent, Answer, Ctx, Failure, Task};
+pub use attachments::AttachmentLimits;
 pub use compactor::{Chain, Chains, Deadline, Summariser};
 pub use concurrency::LiveRuns;
 pub use extensions::Extensions;

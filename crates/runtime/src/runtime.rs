@@ -20,6 +20,7 @@ use unisono_session::machine::Import;
 use unisono_store::{Health, Journal, Vacuumed};
 
 use crate::address::Registration;
+use crate::attachments::{self, AttachmentLimits};
 use crate::compactor::{Chains, Deadline};
 use crate::concurrency::{ConcurrencyLimit, LiveRuns};
 use crate::extensions::Extensions;
@@ -77,7 +78,9 @@ pub struct Options {
     pub search_index: Option<PathBuf>,
     /// The scope of the tool `recall`.
     pub recall: RecallScope,
-    /// Updated with the numbers of working and waiting jobs.
+    /// How much may be attached to messages.
+    pub attachments: AttachmentLimits,
+    /// Kept with the numbers of working and waiting jobs.
     pub load: Load,
     /// Called with committed events.
     pub observer: Observer,
@@ -103,6 +106,7 @@ impl Default for Options {
             live_runs: LiveRuns::default(),
             search_index: None,
             recall: RecallScope::default(),
+            attachments: AttachmentLimits::default(),
             load: Load::default(),
             observer: Observer::default(),
         }
@@ -143,7 +147,10 @@ pub enum Error {
         /// The expected time until a permit is free, in milliseconds, based on recent runs.
         retry_after_ms: u64,
     },
-    /// A deleted session may still be in the search index.
+    /// Attachments are not stored, and the message that has them is not taken.
+    #[error(transparent)]
+    Attachments(#[from] attachments::Error),
+    /// What was deleted session may still be in the search index.
     #[error("deleted messages may still be in the files of the search index: {0}")]
     Unpurged(#[source] Arc<unisono_search::Error>),
     /// The actor that should answer has ended.

@@ -91,10 +91,10 @@ pub(crate) enum Msg {
     Recall,
     /// Handle the result of an effect.
     Feed(Input),
-    /// The rendered prompts of a turn, by definition digest.
+    /// The rendered prompts of a turn, by definition digest, or why there is none.
     Rendered {
         turn: TurnId,
-        prefixes: HashMap<Digest, Prefix>,
+        prefixes: Result<HashMap<Digest, Prefix>, Arc<str>>,
     },
     /// Pending events have waited long enough.
     Flush,
@@ -294,13 +294,15 @@ impl State {
         &mut self,
         myself: &ActorRef<Msg>,
         turn: TurnId,
-        prefixes: HashMap<Digest, Prefix>,
+        prefixes: Result<HashMap<Digest, Prefix>, Arc<str>>,
     ) {
-        let digests = prefixes
-            .iter()
-            .map(|(agent, prefix)| (*agent, prefix.digest()))
-            .collect();
-        if let Phase::Live(live) = &mut self.phase {
+        let digests = prefixes.as_ref().map(|prefixes| {
+            let each = prefixes.iter();
+            each.map(|(agent, prefix)| (*agent, prefix.digest()))
+                .collect()
+        });
+        let digests = digests.map_err(Arc::clone);
+        if let (Phase::Live(live), Ok(prefixes)) = (&mut self.phase, prefixes) {
             let keyed = prefixes
                 .into_iter()
                 .map(|(agent, prefix)| ((turn, agent), prefix));

@@ -11,6 +11,7 @@
 
 mod agents;
 mod approvals;
+mod blobs;
 mod bodies;
 mod branches;
 mod chat;
@@ -383,6 +384,7 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
     let resources = [
         ("sessions", sessions::routes()),
         ("messages", messages::routes()),
+        ("messages", blobs::routes()),
         ("branches", branches::routes()),
         ("turns", turns::routes()),
         ("turns", turn_events::routes()),

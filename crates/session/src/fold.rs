@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unisono_context::message::NewMessage;
+use unisono_context::message::{NewMessage, Part};
 use unisono_context::topic::DecidedTopics;
 use unisono_context::{Digest, MessageId, RunId, Timestamp, TurnId, tree};
 
@@ -249,8 +249,18 @@ impl State {
         message: NewMessage,
     ) -> Result<(), Error> {
         let id = message.id;
+        let kept = message.parts.iter().filter_map(|part| match part {
+            Part::Attachment {
+                size_bytes,
+                content: Some(_),
+                ..
+            } => Some(*size_bytes),
+            _ => None,
+        });
+        let kept: u64 = kept.sum();
         let tree = Arc::make_mut(&mut self.tree);
         tree.append(parent, message)?;
+        self.attached_bytes = self.attached_bytes.saturating_add(kept);
         if let Some(branch) = branch {
             tree.set_branch(branch, id)?;
         }

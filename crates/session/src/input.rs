@@ -124,12 +124,13 @@ pub enum Input {
         /// Its usage.
         usage: Usage,
     },
-    /// [`crate::Effect::Render`] was carried out: prefix digests by definition digest.
+    /// [`crate::Effect::Render`] was carried out: prefix digests by definition digest, or why the context
+    /// cannot be rendered.
     Rendered {
         /// The turn.
         turn: TurnId,
         /// Digest of the shared prompt bytes, per definition.
-        prefixes: BTreeMap<Digest, Digest>,
+        prefixes: Result<BTreeMap<Digest, Digest>, Arc<str>>,
     },
     /// A run finished a step.
     RunStepped {

@@ -16,6 +16,7 @@
 pub mod agent;
 pub mod append;
 pub mod assignment;
+mod attached;
 pub mod budget;
 mod delegation;
 pub mod event;

@@ -49,6 +49,8 @@ pub struct State {
     /// Its overrides of settings, for turns that are accepted from now on.
     pub(crate) settings: Arc<Settings>,
     pub(crate) tree: Arc<Tree>,
+    /// Bytes of the attachments in the tree whose contents are kept, each as often as it is there.
+    pub(crate) attached_bytes: u64,
     pub(crate) checkpoints: Arc<Checkpoints>,
     pub(crate) alterations: Arc<Alterations>,
     pub(crate) topics: Arc<Topics>,
@@ -186,6 +188,11 @@ impl State {
     /// All its messages and branches.
     pub fn tree(&self) -> &Tree {
         &self.tree
+    }
+
+    /// Bytes of its attachments whose contents are kept, each as often as a message has it.
+    pub fn attached_bytes(&self) -> u64 {
+        self.attached_bytes
     }
 
     /// All its checkpoints.

@@ -10,7 +10,7 @@ mod read;
 mod tests;
 mod write;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use tokio::sync::mpsc;
@@ -19,7 +19,7 @@ use crate::engine::{Append, DELETED_USAGE, Engine, SessionId, SessionInfo};
 use crate::error::{Error, Result};
 use crate::journal::is_of_a_session;
 use crate::row::{self, Head};
-use crate::{deleted_usage, imports};
+use crate::{blobs, deleted_usage, imports};
 
 use read::Item;
 use write::Section;
@@ -167,12 +167,40 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<Moved> {
     stored
 }
 
+/// What an archive has of journals that are here already.
+#[derive(Default)]
+struct Kept {
+    /// Entries of what is left of deleted sessions.
+    left: Vec<Vec<u8>>,
+    /// The events of contents of attachments. The first of each is the content itself.
+    contents: BTreeMap<SessionId, Vec<Vec<u8>>>,
+}
+
+impl Kept {
+    fn take(&mut self, journal: SessionId, payloads: Vec<Vec<u8>>) {
+        if journal == DELETED_USAGE {
+            self.left.extend(payloads);
+        } else if blobs::is_blob(journal) {
+            let events = self.contents.entry(journal).or_default();
+            let is_first = events.is_empty();
+            events.extend(payloads);
+            if let Some(content) = events.first_mut().filter(|_| is_first) {
+                // It is here.
+                content.clear();
+            }
+        }
+    }
+}
+
 /// Stores the content of an archive. To the journals in `kept`, which exist already, only the usage
-/// of deleted sessions is added.
+/// of deleted sessions is added to, and the names of those that have an attachment.
 async fn store_whole(engine: &dyn Engine, path: &Path, kept: &[SessionId]) -> Result<Moved> {
-    let mut left = Vec::new();
-    let moved = store_all(engine, path, kept, &mut left).await?;
-    imports::end_all(engine, deleted_usage::merged(left)?).await?;
+    let mut told = Kept::default();
+    let moved = store_all(engine, path, kept, &mut told).await?;
+    for (journal, events) in &told.contents {
+        blobs::merge(engine, *journal, events.get(1..).unwrap_or_default()).await?;
+    }
+    imports::end_all(engine, deleted_usage::merged(told.left)?).await?;
     Ok(moved)
 }
 
@@ -180,7 +208,7 @@ async fn store_all(
     engine: &dyn Engine,
     path: &Path,
     kept: &[SessionId],
-    left: &mut Vec<Vec<u8>>,
+    told: &mut Kept,
 ) -> Result<Moved> {
     let (sender, mut items) = mpsc::channel(QUEUE);
     let from = path.to_path_buf();
@@ -190,9 +218,11 @@ async fn store_all(
     while let Some(item) = items.recv().await {
         let session = item.session();
         if kept.contains(&session) {
-            if let (Item::Events { payloads, .. }, DELETED_USAGE) = (item, session) {
-                moved.events += payloads.len() as u64;
-                left.extend(payloads);
+            if let Item::Events { payloads, .. } = item {
+                if session == DELETED_USAGE {
+                    moved.events += payloads.len() as u64;
+                }
+                told.take(session, payloads);
             }
             continue;
         }

@@ -1,5 +1,6 @@
 //! Checks every record of a store that is open, whichever its engine.
 
+use crate::blobs::{self, is_blob};
 use crate::disk::{Checkup, Finding};
 use crate::engine::{Engine, SessionId};
 use crate::error::{Error, Record, Result};
@@ -20,7 +21,7 @@ pub async fn check(engine: &dyn Engine) -> Result<Checkup> {
         };
         after = Some(last.session);
         for known in page {
-            checkup.sessions += 1;
+            checkup.sessions += u64::from(!is_blob(known.session));
             events(engine, known.session, known.last_seq, &mut checkup).await?;
             match engine.latest_checkpoint(known.session).await {
                 Ok(checkpoint) => checkup.checkpoints += u64::from(checkpoint.is_some()),
@@ -42,6 +43,15 @@ async fn events(
         match engine.read(session, next, PAGE).await {
             Ok(page) => {
                 checkup.events += page.len() as u64;
+                let content = page
+                    .first()
+                    .filter(|first| first.seq == 1 && is_blob(session));
+                if let Some(content) = content
+                    && let Some(fault) = blobs::fault(session, &content.payload)
+                {
+                    let record = Record::Event { session, seq: 1 };
+                    checkup.findings.push(Finding { record, fault });
+                }
                 let Some(newest) = page.last() else {
                     let record = Record::Event { session, seq: next };
                     let fault = crate::Fault::Missing;

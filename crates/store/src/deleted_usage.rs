@@ -5,9 +5,12 @@
 //! grown, its entries are replaced by their sum, so it stays short however many sessions are
 //! created and deleted.
 
-use unisono_context::SessionId;
+use std::collections::BTreeSet;
+
+use unisono_context::{Digest, SessionId};
 use unisono_session::usage::{DeletedUsage, Ledger};
 
+use crate::contents;
 use crate::engine::{self, DELETED_USAGE, Deletion};
 use crate::error::{Error, Fault, Record, Result};
 use crate::journal::Journal;
@@ -24,18 +27,18 @@ const TRIES: usize = 8;
 pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool> {
     let engine = journal.engine();
     let id = engine::SessionId::from(session);
-    let (mut ledger, mut read) = (Ledger::default(), 0);
+    let (mut told, mut read) = (Told::default(), 0);
     let mut tries = 0..TRIES;
     loop {
         let Some(info) = engine.session(id).await? else {
             return Ok(false);
         };
-        follow(journal, session, &mut ledger, &mut read).await?;
+        follow(journal, session, &mut told, &mut read).await?;
         let deleted = DeletedUsage {
             sessions: 1,
-            ledger: ledger.clone(),
+            ledger: told.ledger.clone(),
         };
-        let used = ledger.entries().len() > 0;
+        let used = told.ledger.entries().len() > 0;
         let deletion = Deletion {
             session: id,
             // The events after one that cannot be read are not read either.
@@ -47,8 +50,11 @@ pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool
             Err(Error::Conflict { .. }) if tries.next().is_some() => {
                 engine.claim(id).await?;
             }
-            Ok(true) if used => {
-                sum_up(journal).await;
+            Ok(true) => {
+                journal.forget_blobs(id, told.contents).await;
+                if used {
+                    sum_up(journal).await;
+                }
                 return Ok(true);
             }
             deleted => return deleted,
@@ -56,7 +62,16 @@ pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool
     }
 }
 
-/// The usage of all deleted sessions.
+/// The usage of is told of a session that is deleted.
+#[derive(Default)]
+struct Told {
+    /// What it used.
+    ledger: Ledger,
+    /// The contents that its messages name.
+    contents: BTreeSet<Digest>,
+}
+
+/// What all deleted sessions.
 pub(crate) async fn read(journal: &Journal) -> Result<DeletedUsage> {
     Ok(fold(journal).await?.0)
 }
@@ -81,7 +96,7 @@ pub(crate) fn merged(mut entries: Vec<Vec<u8>>) -> Result<Option<Vec<u8>>> {
 async fn follow(
     journal: &Journal,
     session: SessionId,
-    ledger: &mut Ledger,
+    told: &mut Told,
     read: &mut u64,
 ) -> Result<()> {
     loop {
@@ -96,7 +111,10 @@ async fn follow(
             return Ok(());
         };
         *read = *last;
-        page.iter().for_each(|(_, event)| ledger.take(event));
+        for (_, event) in &page {
+            told.contents.extend(contents::named(&event.fact));
+            told.ledger.take(event);
+        }
     }
 }
 

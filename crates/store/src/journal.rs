@@ -9,18 +9,22 @@ use unisono_session::Event;
 use unisono_session::usage::DeletedUsage;
 use uuid::Uuid;
 
+use crate::contents::Loaded;
+use crate::deleted_usage;
 use crate::engine::Cluster;
 use crate::engine::{
-    self, Append, Claim, DELETED_USAGE, Engine, Health, SESSIONS_PAGE, SessionInfo, Space, Vacuumed,
+    self, Append, Claim, Engine, Health, SESSIONS_PAGE, SessionInfo, Space, Vacuumed,
 };
 use crate::error::{Error, Record, Result};
-use crate::imports::{self, Imports};
+use crate::imports::Imports;
 use crate::record::{self, OpenTurns};
-use crate::{deleted_usage, grants};
 
 /// If the first events of a session are larger than this, they are stored in parts of about this
 /// size.
 const PART_BYTES: usize = 2 << 20;
+
+/// The ids from this one on are those of journals of the store's own; no session has one.
+pub(crate) const FIRST_OWN: engine::SessionId = engine::SessionId::from_u128(0xff_ffff << 104);
 
 /// The events of all sessions, as durable as the engine makes them.
 ///
@@ -31,6 +35,7 @@ pub struct Journal {
     /// Locked while the usage of deleted sessions is summed up.
     summing: Arc<Mutex<()>>,
     imports: Arc<Imports>,
+    loaded: Arc<Loaded>,
 }
 
 impl fmt::Debug for Journal {
@@ -48,6 +53,7 @@ impl Journal {
             engine,
             summing: Arc::default(),
             imports: Arc::default(),
+            loaded: Arc::default(),
         }
     }
 
@@ -56,7 +62,12 @@ impl Journal {
         self.summing.try_lock().ok()
     }
 
-    /// The underlying engine, for archives and for data that is not an event.
+    /// The contents of attachments that are in use.
+    pub(crate) fn loaded(&self) -> &Loaded {
+        &self.loaded
+    }
+
+    /// The engine engine, for archives and for data that is not an event.
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.engine
     }
@@ -64,9 +75,12 @@ impl Journal {
     /// Claims the session, which need not exist yet, and fences all earlier claims.
     ///
     /// # Errors
-    /// The store accepts no writes, or failed.
+    /// The id is one of the store's own, the store accepts no writes, or failed.
     pub async fn claim(&self, session: SessionId) -> Result<Claim> {
         let session = session.into();
+        if !is_of_a_session(session) {
+            return Err(Error::ReservedId { session });
+        }
         self.imports.settled(&self.engine, session).await?;
         self.engine.claim(session).await
     }
@@ -213,9 +227,14 @@ impl Journal {
         while sessions.len() < limit {
             let page = self.engine.sessions(after, limit - sessions.len()).await?;
             let Some(last) = page.last() else { break };
+            // All that follows is the store's own.
+            let is_end = !is_of_a_session(last.session);
             after = Some(last.session);
             let seen = page.into_iter().filter(|known| self.is_seen(known.session));
             sessions.extend(seen);
+            if is_end {
+                break;
+            }
         }
         Ok(sessions)
     }
@@ -230,7 +249,8 @@ impl Journal {
         before: Option<SessionId>,
         limit: usize,
     ) -> Result<Vec<SessionInfo>> {
-        let mut before = before.map(Into::into);
+        let before = before.map_or(FIRST_OWN, Into::into);
+        let mut before = Some(before.min(FIRST_OWN));
         let mut sessions = Vec::new();
         while sessions.len() < limit {
             let room = limit - sessions.len();
@@ -363,8 +383,7 @@ impl From<engine::SessionId> for SessionId {
 
 /// Whether a journal is that of a session, and not one of the store's own.
 pub(crate) fn is_of_a_session(journal: engine::SessionId) -> bool {
-    let own = [grants::ID, DELETED_USAGE, imports::ID, engine::STARTS];
-    !own.contains(&journal)
+    journal < FIRST_OWN
 }
 
 /// Whether the session has open turns, according to its last event.

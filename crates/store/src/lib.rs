@@ -18,8 +18,10 @@
 
 mod admit;
 pub mod archive;
+mod blobs;
 mod check;
 mod codec;
+mod contents;
 mod deleted_usage;
 mod disk;
 mod engine;
@@ -36,6 +38,7 @@ mod record;
 mod row;
 pub mod starts;
 
+pub use blobs::{MAX_BLOB_BYTES, Stored};
 pub use check::check;
 pub use disk::{
     Checkup, DegradedDisk, Disk, Finding, Loss, Losses, Lost, Opened, ReadOnlyDisk, Salvage,

@@ -34,11 +34,12 @@ use crate::admit;
 use crate::disk::Lock;
 use crate::engine::Cluster;
 use crate::engine::{
-    Answer, Append, Checkpoint, Claim, DELETED_USAGE, Deletion, Engine, Event, Health, STARTS,
-    SessionId, SessionInfo, Space, Vacuumed,
+    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, SessionId, SessionInfo,
+    Space, Vacuumed,
 };
 use crate::error::{Error, Result};
-use crate::{grants, imports, private};
+use crate::journal::is_of_a_session;
+use crate::private;
 use batch::checksum;
 use link::{Away, Link};
 use members::Membership;
@@ -183,7 +184,7 @@ impl Postgres {
         let Some(membership) = self
             .membership
             .as_ref()
-            .filter(|_| !is_of_the_store(session))
+            .filter(|_| is_of_a_session(session))
         else {
             let claim = self.claim_for(session, None, 0).await?;
             return claim.ok_or_else(|| self.unreachable("it does not answer"));
@@ -344,13 +345,7 @@ impl Postgres {
     }
 }
 
-/// Whether a journal is one of the store's own. All members write to these, and only the epochs
-/// keep their writes apart.
-fn is_of_the_store(journal: SessionId) -> bool {
-    [DELETED_USAGE, grants::ID, imports::ID, STARTS].contains(&journal)
-}
-
-/// Creates a directory that only its owner can access, and locks it.
+/// Makes a directory that only its owner can access, and locks it.
 fn take(directory: &Path) -> Result<Lock> {
     let made = private::create_dir_all(directory);
     made.map_err(|source| Error::Io {

@@ -8,6 +8,8 @@ use unisono_session::event::RequestKey;
 use unisono_session::machine::Append;
 use uuid::Uuid;
 
+use crate::attached::Given;
+
 /// Maximum characters of an author.
 const AUTHOR_CHARS: usize = 200;
 /// Maximum characters of a key.
@@ -53,15 +55,27 @@ pub fn key(name: &str, request: &impl serde::Serialize) -> Result<RequestKey, Er
     })
 }
 
-/// The message, with a new id. The session decides whether it fits its branch.
+/// The message, with a new id. The session decides whether it fits its branch. `attached` are its
+/// attachments whose contents are kept, in its order.
 ///
 /// # Errors
 /// The invalid part of the message.
-pub fn message(new: &NewMessage, key: Option<RequestKey>) -> Result<Append, Error> {
+pub fn message(
+    new: &NewMessage,
+    key: Option<RequestKey>,
+    attached: Vec<message::Part>,
+) -> Result<Append, Error> {
+    let mut attached = attached.into_iter();
     let parts = match &new.text {
         Some(_) if !new.parts.is_empty() => return Err(Error::Both),
         Some(text) => vec![message::Part::text(text.as_str())],
-        None => new.parts.iter().map(part).collect::<Result<_, _>>()?,
+        None => {
+            let parts = new.parts.iter().map(|part| match Given::of_part(part) {
+                Some(_) => attached.next().map_or_else(|| plain(part), Ok),
+                None => plain(part),
+            });
+            parts.collect::<Result<_, _>>()?
+        }
     };
     let at = new.at.as_deref().map(instant).transpose()?;
     Ok(Append {
@@ -101,7 +115,7 @@ fn instant(text: &str) -> Result<Timestamp, Error> {
     Ok(Timestamp(at.as_millisecond()))
 }
 
-fn part(part: &Part) -> Result<message::Part, Error> {
+fn plain(part: &Part) -> Result<message::Part, Error> {
     Ok(match part {
         Part::Text { text } => message::Part::text(text.as_str()),
         Part::ToolCall {
@@ -131,10 +145,12 @@ fn part(part: &Part) -> Result<message::Part, Error> {
             filename,
             mime,
             size_bytes,
+            ..
         } => message::Part::Attachment {
             filename: filename.as_str().into(),
             mime: mime.as_str().into(),
             size_bytes: *size_bytes,
+            content: None,
         },
     })
 }
@@ -145,7 +161,7 @@ mod tests {
 
     fn read(json: serde_json::Value) -> Result<Append, Error> {
         let new: NewMessage = serde_json::from_value(json).unwrap();
-        message(&new, None)
+        message(&new, None, Vec::new())
     }
 
     #[test]

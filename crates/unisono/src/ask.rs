@@ -3,6 +3,7 @@
 mod bounds;
 mod caps;
 mod request;
+mod said;
 mod tools;
 
 use std::sync::Arc;
@@ -51,6 +52,8 @@ pub struct Ask {
     settings: Vec<Override>,
     tools: Vec<ToolSpec>,
     client_options: ClientOptions,
+    /// All parts of the task, if it is more than a text.
+    said: Option<Vec<Part>>,
     /// Results of client tools before the task.
     brought: Vec<Part>,
     /// Messages to append before it.
@@ -191,6 +194,7 @@ impl Ask {
             settings: Vec::new(),
             tools: Vec::new(),
             client_options: ClientOptions::default(),
+            said: None,
             brought: Vec::new(),
             preceding: None,
             bounds: Bounds::default(),
@@ -383,13 +387,10 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         client_options: ask.client_options.clone(),
     };
     let work = match &ask.work {
-        What::Task(task) => {
-            let said = std::iter::once(Part::text(task.as_str()));
-            answer(
-                Role::User,
-                ask.brought.iter().cloned().chain(said).collect(),
-            )
-        }
+        What::Task(task) => answer(
+            Role::User,
+            ask.brought.iter().cloned().chain(ask.said(task)).collect(),
+        ),
         What::Results(results) => answer(Role::Tool, results.clone()),
         What::Compact(keep, writing) => Work::Compact {
             keep: *keep,

@@ -9,6 +9,7 @@ use unisono_config::diagnostic::Diagnostics;
 use unisono_config::settings::{NotOwn, Unchangeable};
 use unisono_config::summarisers::Unaskable;
 use unisono_runtime::Error as RuntimeError;
+use unisono_runtime::attachments;
 use unisono_runtime::mcp::ServerFault;
 use unisono_session::Refusal;
 use unisono_store::is_full;
@@ -185,6 +186,11 @@ pub(crate) fn runtime_code(error: &RuntimeError) -> Code {
         RuntimeError::UnknownSession(_) => Code::NotFound,
         RuntimeError::Busy(_) | RuntimeError::Overloaded { .. } => Code::Busy,
         RuntimeError::Unavailable(_) => Code::Unavailable,
+        RuntimeError::Attachments(error) => match error {
+            attachments::Error::TooMuch { .. } => Code::TooLarge,
+            attachments::Error::Missing(_) => Code::NotFound,
+            attachments::Error::Store(error) => store_code(error),
+        },
         RuntimeError::Store(error) => store_code(error),
         RuntimeError::Unpurged(error) => search_code(error),
         RuntimeError::Broken { .. } => Code::Failed,
@@ -217,6 +223,8 @@ fn store_code(error: &unisono_store::Error) -> Code {
         | unisono_store::Error::Waiting { .. }
         | unisono_store::Error::Draining { .. }
         | unisono_store::Error::Fenced { .. } => Code::Unavailable,
+        unisono_store::Error::ReservedId { .. } => Code::Refused,
+        unisono_store::Error::TooLarge { .. } => Code::TooLarge,
         error if error.is_disk_full() => Code::DiskFull,
         _ => Code::Failed,
     }

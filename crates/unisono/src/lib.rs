@@ -26,6 +26,7 @@ pub mod agents;
 pub mod append;
 mod approvals;
 pub mod ask;
+pub mod attached;
 pub mod automation;
 pub mod chat;
 pub mod client_tools;

@@ -102,11 +102,19 @@ fn is_old(info: &SessionInfo, before: Timestamp) -> bool {
     info.last_seq > 0 && updated < before.0
 }
 
-/// At each of these times, deletes the sessions that exceed the current retention settings, up to
-/// the last time.
+/// At each of these times, removes the contents of attachments that no session names, and deletes the
+/// sessions that exceed the current retention settings, up to the last time.
 pub async fn follow(local: &Local, times: impl Stream<Item = Timestamp>) {
     let mut times = pin!(times);
     while let Some(now) = times.next().await {
+        let at = u64::try_from(now.0).unwrap_or_default();
+        match local.journal().sweep_blobs(at).await {
+            Ok(0) => {}
+            Ok(removed) => tracing::info!(removed, "removed attachments that no session names"),
+            Err(error) => {
+                tracing::warn!(%error, "attachments that no session names cannot be removed");
+            }
+        }
         let days = local.setup().loaded.config.store.retention_days;
         if days == 0 {
             continue;

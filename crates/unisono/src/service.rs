@@ -28,7 +28,8 @@ use crate::error::Error;
 impl Local {
     /// Carries out an input without a runtime: it is journaled, and no work is started.
     async fn settle(&self, session: SessionId, input: Input) -> Result<(), Error> {
-        Ok(settle(self.journal(), session, input).await?)
+        let limits = self.attachment_limits();
+        Ok(settle(self.journal(), session, input, limits).await?)
     }
 }
 

@@ -13,7 +13,7 @@ use unisono_api::agent::{Agent, AgentDetail, AgentFile, AgentQuery, AgentTool, N
 use unisono_api::run::{ListedRun, RunQuery};
 use unisono_api::service::{self, Service};
 use unisono_api::session::NewSession;
-use unisono_api::turn::{Asked, NewTurn};
+use unisono_api::turn::{TurnRequest, NewTurn};
 use unisono_api::usage::{Amounts, UsageQuery};
 use unisono_api::{Code, Problem, short};
 
@@ -131,7 +131,7 @@ fn about(detail: &AgentDetail, jobs: u64, used: &Amounts) -> Markup {
                 @if !detail.skills.is_empty() { dt { "Skills" } dd { (detail.skills.join(", ")) } }
                 @if !detail.delegates.is_empty() { dt { "Works after" } dd { (detail.delegates.join(", ")) } }
                 @if !detail.pipeline.is_empty() { dt { "Pipeline" } dd { (detail.pipeline.join(", then ")) } }
-                dt { "Limits" } dd { (many(detail.max_turns.into(), "model call")) ", " (length(detail.timeout_ms))
+                dt { "Limits" } dd { (many(detail.max_model_calls.into(), "model call")) ", " (length(detail.timeout_ms))
                     ", " @match detail.retries { 1 => "1 retry", n => { (n) " retries" } } }
                 dt { "Used" } dd { (many(jobs, "run")) @if jobs > 0 { ", " (number(used.input_tokens)) " tokens in, "
                     (number(used.output_tokens)) " out, " (dollars(used.cost_usd)) } }
@@ -254,7 +254,7 @@ pub(crate) async fn attempt(
         agents: Some(Vec::new()),
         ..NewTurn::new(attempt.task.trim())
     };
-    match service.begin(&session, &Asked::Task(turn), None).await {
+    match service.begin(&session, &TurnRequest::Task(turn), None).await {
         Ok(_) => Ok(Redirect::to(&format!("/sessions/{session}")).into_response()),
         Err(service::Error::Problem(problem)) => {
             service.delete_session(&session, false).await?;

@@ -12,6 +12,7 @@
 mod agents;
 mod approvals;
 mod assets;
+mod blob;
 mod changes;
 mod cluster;
 mod compact;
@@ -80,6 +81,7 @@ pub fn is_page(path: &str) -> bool {
     pages.contains(&path)
         || below("/agents/")
         || below("/sessions/")
+        || below("/blobs/")
         || below("/approvals/")
         || below("/schedules/")
 }
@@ -119,6 +121,7 @@ fn routes() -> Router<Arc<dyn Service>> {
         .route("/schedules/{schedule}", post(schedules::order))
         .route("/usage", get(usage::show))
         .route("/settings", get(settings::show).post(settings::save))
+        .route("/blobs/{digest}", get(blob::show))
         .route("/static/{version}/{file}", get(assets::show))
 }
 

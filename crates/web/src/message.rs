@@ -9,6 +9,7 @@ use unisono_api::message::{Message, Part};
 use unisono_api::service::Service;
 use unisono_api::{Code, Problem};
 
+use crate::blob;
 use crate::extract::{Path, Query};
 use crate::layout::layout;
 use crate::lists;
@@ -88,9 +89,25 @@ fn content(part: &Part, message: &Message, place: &Place, open: bool) -> Markup 
                     pre class="tool" { (shown) }
                     (rest(left, Some(&whole))) }
             },
-            Part::Attachment { filename, mime, size_bytes } => {
+            Part::Attachment { filename, mime, size_bytes, digest: Some(digest), extent, .. } => {
+                (attached(filename, mime, &format!("{} bytes{extent}", number(*size_bytes)), digest))
+            },
+            Part::Attachment { filename, mime, size_bytes, .. } => {
                 p class="tool" { (filename) ", " (mime) ", " (number(*size_bytes)) " bytes" }
             },
+        }
+    }
+}
+
+/// A file whose content is kept: an image is shown, any other file is a link.
+fn attached(filename: &str, mime: &str, size: &str, digest: &str) -> Markup {
+    let address = format!("/blobs/{digest}");
+    html! {
+        figure class="attachment" {
+            @if blob::SHOWN.contains(&mime) {
+                a href=(address) { img src=(address) alt=(filename) loading="lazy" {} }
+            }
+            figcaption class="tool" { a href=(address) { (filename) } ", " (mime) ", " (size) }
         }
     }
 }

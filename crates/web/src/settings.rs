@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn settings_are_found_by_words_of_key_value_and_meaning() {
         let setting = Setting {
-            key: "run.lead".to_owned(),
+            key: "turn.lead".to_owned(),
             value: "\"lead\"".to_owned(),
             about: Some("The agent that answers.".to_owned()),
             origin: "defaults".to_owned(),

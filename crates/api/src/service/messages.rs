@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::message::{Appended, Message, MessageQuery, NewMessage};
+use crate::message::{Appended, Blob, BlobContent, Message, MessageQuery, NewMessage};
 use crate::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQuery};
 use crate::{Page, PageQuery};
 
@@ -23,6 +23,19 @@ pub trait Messages {
     /// # Errors
     /// `invalid_request`, `refused`: it is not a valid message; `key_reused`; `not_found`.
     async fn append(&self, session: &str, new: &NewMessage, key: Option<&str>) -> Result<Appended>;
+
+    /// Stores a file, which messages can name by its digest. If none does, it is removed after an
+    /// hour. `mime` is the type that it is said to have.
+    ///
+    /// # Errors
+    /// `invalid_request`: it is not a whole file of a known type; `too_large`.
+    async fn put_blob(&self, bytes: Vec<u8>, mime: Option<&str>) -> Result<Blob>;
+
+    /// The content of a stored file.
+    ///
+    /// # Errors
+    /// `not_found`; `failed`: it is damaged.
+    async fn blob(&self, digest: &str) -> Result<BlobContent>;
 
     /// The branches of a session, by name.
     ///

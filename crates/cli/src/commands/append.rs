@@ -1,10 +1,14 @@
 //! `unisono append`: a message without a turn.
 
+use std::path::PathBuf;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use unisono::attached;
 use unisono_api::message::{NewMessage, Part, Role};
 use unisono_session::state::MAIN;
 
 use crate::app::App;
+use crate::attach;
 use crate::conversation;
 use crate::problem::{Problem, Result};
 use crate::service::find_session;
@@ -16,11 +20,13 @@ message once.
 
 PARTS is a JSON list: {\"type\": \"text\", \"text\"}, {\"type\": \"tool_call\", \"id\", \"name\", \"arguments\"}
 (arguments: a JSON object, as a text), {\"type\": \"tool_result\", \"call_id\", \"content\", \"is_error\"},
-{\"type\": \"attachment\", \"filename\", \"mime\", \"size_bytes\"}.
+{\"type\": \"attachment\", \"filename\", \"data\" (base64) or \"digest\"}; without both it is a note with \"mime\"
+and \"size_bytes\".
 
 Examples:
   unisono append latest \"We ship on Friday.\" --author Zoë
   git log -1 | unisono append latest - --role assistant --key commit-4f1c
+  unisono append latest \"The plan:\" --attach plan.pdf
   unisono append latest --role tool --parts '[{\"type\":\"tool_result\",\"call_id\":\"c1\",\"content\":\"12\"}]'
 
 JSON: session, branch, message, state (appended, waiting), ordinal, repeated (it was
@@ -32,11 +38,14 @@ pub(crate) struct Args {
     /// The session
     session: String,
     /// The text, or `-` for standard input
-    #[arg(required_unless_present = "parts", conflicts_with = "parts")]
+    #[arg(required_unless_present_any = ["parts", "attach"], conflicts_with = "parts")]
     text: Option<String>,
     /// The parts of the message as JSON, or `-` for standard input
     #[arg(long, value_name = "PARTS")]
     parts: Option<String>,
+    /// An image (PNG, JPEG, GIF, WebP) or a PDF that belongs to it; may be repeated
+    #[arg(long, value_name = "FILE")]
+    attach: Vec<PathBuf>,
     /// The role
     #[arg(long, default_value = "user")]
     #[arg(value_parser = roles())]
@@ -63,11 +72,17 @@ fn roles() -> impl TypedValueParser<Value = Role> {
 impl Args {
     fn message(&self) -> Result<NewMessage> {
         let parts = self.parts.as_deref().map(parts).transpose()?;
-        let text = self.text.as_deref().map(text).transpose()?;
+        let mut parts = parts.unwrap_or_default();
+        let mut text = self.text.as_deref().map(text).transpose()?;
+        if !self.attach.is_empty() {
+            parts.extend(text.take().map(|text| Part::Text { text }));
+            let files = attach::files(&self.attach)?;
+            parts.extend(files.iter().filter_map(attached::in_request));
+        }
         Ok(NewMessage {
             role: self.role,
             text,
-            parts: parts.unwrap_or_default(),
+            parts,
             author: self.author.clone(),
             at: self.at.clone(),
             branch: self.branch.clone(),

@@ -183,7 +183,9 @@ fn said(message: &Message) -> String {
             filename,
             mime,
             size_bytes,
-        } => format!("[{filename}, {mime}, {}]", show::size(*size_bytes)),
+            extent,
+            ..
+        } => format!("[{filename}, {mime}, {}{extent}]", show::size(*size_bytes)),
     });
     parts.collect::<Vec<_>>().join("\n")
 }

@@ -1,5 +1,6 @@
 //! `unisono run`: the main job in one command.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ArgGroup;
@@ -13,6 +14,7 @@ use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::args::{Workers, time};
+use crate::attach;
 use crate::conversation::{self, DIGEST, LeftOut, Source, Taken, exists, labelled};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::problem::{Problem, Result};
@@ -38,6 +40,7 @@ Examples:
   unisono run talk.jsonl --task \"May we ship on Friday?\" --agents decisions,risks,facts
   unisono run talk.jsonl --agents risks=\"only the money, nothing else\",actions
   unisono run --session latest --task \"And what does it cost?\"
+  unisono run --session latest --task \"What is wrong here?\" --attach screen.png
   curl -s https://example.org/talk.json | unisono run - --json
 
 JSON: session, turn, state (answered, failed, cancelled, timeout, open), error {code, reason},
@@ -61,6 +64,9 @@ pub(crate) struct Args {
     /// The task
     #[arg(long, short, value_name = "TEXT")]
     task: Option<String>,
+    /// An image (PNG, JPEG, GIF, WebP) or a PDF that belongs to the task; may be repeated
+    #[arg(long, value_name = "FILE")]
+    attach: Vec<PathBuf>,
     #[command(flatten)]
     workers: Workers,
     /// The branch to continue
@@ -78,9 +84,13 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    fn ask(&self) -> Ask {
+    fn ask(&self) -> Result<Ask> {
         let ask = Ask::new(self.task.as_deref().unwrap_or(TASK));
-        self.workers.given(ask.branch(self.branch.as_str()))
+        let ask = match &self.attach[..] {
+            [] => ask,
+            files => ask.attaching(attach::files(files)?),
+        };
+        Ok(self.workers.given(ask.branch(self.branch.as_str())))
     }
 }
 
@@ -94,7 +104,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let mut flags = args.workers.overrides();
     flags.extend(args.timeout.map(limit));
     let setup = app.setup(flags)?;
-    let ask = args.ask();
+    let ask = args.ask()?;
     let task = args.task.as_ref();
     if task.is_some_and(|task| task.trim().is_empty()) {
         return Err(Problem::usage("--task is empty").hint("say what is to be done"));

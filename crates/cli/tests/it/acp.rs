@@ -228,7 +228,12 @@ fn what_is_wrong_is_an_error_of_the_protocol_and_the_next_request_is_answered() 
     let image = json!({"sessionId": session,
         "prompt": [{"type": "image", "data": "AA==", "mimeType": "image/png"}]});
     let rows = [
-        ("session/prompt", image, -32602, "images cannot be taken"),
+        (
+            "session/prompt",
+            image,
+            -32602,
+            "type of the file is not known",
+        ),
         (
             "session/prompt",
             json!({"sessionId": session, "prompt": []}),

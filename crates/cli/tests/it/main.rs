@@ -17,6 +17,7 @@ mod acp_agents;
 mod agents;
 mod appending;
 mod asking;
+mod attachments;
 mod book;
 mod bounds;
 mod budget;

@@ -26,6 +26,7 @@ pub(crate) const ALL: &[Key] = &[
     key("agents", Kind::Named(agents::KEYS)),
     key("runtime", Kind::Section(RUNTIME)),
     key("server", Kind::Section(SERVER)),
+    key("attachments", Kind::Section(ATTACHMENTS)),
     key("cluster", Kind::Section(CLUSTER)),
     key("log", Kind::Section(LOG)),
     key("telemetry", Kind::Section(TELEMETRY)),
@@ -240,6 +241,12 @@ const SERVER: &[Key] = &[
     key("mcp_task_after", Kind::Duration),
     key("attachments", Kind::Choice(&["refuse", "note"])),
     key("reload_seconds", Kind::Whole(0, 86_400)),
+];
+
+const ATTACHMENTS: &[Key] = &[
+    key("max_bytes", Kind::Whole(1_024, 48 << 20)),
+    key("session_bytes", Kind::Whole(1_024, i64::MAX)),
+    key("store_bytes", Kind::Whole(1_024, i64::MAX)),
 ];
 
 const LOG: &[Key] = &[

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use unisono_context::Ppm;
-use unisono_runtime::RecallScope;
+use unisono_runtime::{AttachmentLimits, Reach};
 use unisono_session::event::DelegationLimits;
 
 /// The store.
@@ -224,6 +224,28 @@ pub enum Attachments {
     Refuse,
     /// A note with name, type and size replaces it.
     Note,
+}
+
+/// Images and documents in messages.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct AttachmentSettings {
+    /// Bytes of one at most.
+    pub max_bytes: u64,
+    /// Bytes of all of a session at most.
+    pub session_bytes: u64,
+    /// Bytes of all of the store at most.
+    pub store_bytes: u64,
+}
+
+impl AttachmentSettings {
+    /// The limits of the runtime.
+    pub const fn limits(&self) -> AttachmentLimits {
+        AttachmentLimits {
+            each: self.max_bytes,
+            session: self.session_bytes,
+            store: self.store_bytes,
+        }
+    }
 }
 
 /// Several programs on one database.

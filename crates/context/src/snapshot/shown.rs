@@ -89,6 +89,11 @@ impl Entry {
         };
     }
 
+    /// Whether it shows the contents of its attachments.
+    pub fn shows_files(&self) -> bool {
+        matches!(self.form, None | Some(Form::Masked { .. }))
+    }
+
     /// Its parts in the context.
     pub fn parts(&self) -> Cow<'_, [Part]> {
         match self.form {

@@ -3,7 +3,7 @@
 use unisono_context::Role;
 use unisono_context::message::Part;
 
-use super::attachment::{attachment, base64_bytes, of_url};
+use super::attachment::{attachment, in_base64, of_url};
 use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::json::{Object, Value};
@@ -190,9 +190,10 @@ fn file<'t>(block: &Object<'t>, kind: &str) -> Result<'t, Part> {
     let mime = source.opt_text("media_type")?;
     let data = source.opt_text("data")?.unwrap_or_default();
     let is_text = source.opt_text("type")?.is_some_and(|kind| kind == "text");
-    let (usual, bytes) = match is_text {
-        true => ("text/plain", data.len() as u64),
-        false => ("application/octet-stream", base64_bytes(&data)),
-    };
-    Ok(attachment(name, mime.as_deref().unwrap_or(usual), bytes))
+    if is_text {
+        let mime = mime.as_deref().unwrap_or("text/plain");
+        return Ok(attachment(name, mime, data.len() as u64));
+    }
+    let mime = mime.as_deref().unwrap_or("application/octet-stream");
+    Ok(in_base64(name, mime, &data))
 }

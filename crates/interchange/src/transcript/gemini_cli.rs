@@ -9,7 +9,7 @@ use unisono_context::Role;
 use unisono_context::message::Part;
 
 use super::anthropic::runs;
-use super::attachment::{attachment, base64_bytes, of_url};
+use super::attachment::{in_base64, of_url};
 use super::draft::{Draft, DraftMessage, Parent, Pending};
 use super::fields;
 use super::json::{Object, Value};
@@ -161,8 +161,8 @@ fn part<'t>(part: &Object<'t>) -> Result<'t, std::result::Result<Part, String>> 
     if let Some(data) = part.get("inlineData") {
         let data = data.object()?;
         let mime = data.opt_text("mimeType")?.unwrap_or_default();
-        let bytes = base64_bytes(&data.opt_text("data")?.unwrap_or_default());
-        return Ok(Ok(attachment("file", &mime, bytes)));
+        let bytes = data.opt_text("data")?.unwrap_or_default();
+        return Ok(Ok(in_base64("file", &mime, &bytes)));
     }
     if let Some(file) = part.get("fileData") {
         let uri = file.object()?.text("fileUri")?;

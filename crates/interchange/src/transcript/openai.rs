@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use unisono_context::Role;
 use unisono_context::message::Part;
 
-use super::attachment::{attachment, base64_bytes, data_url, of_url};
+use super::attachment::{attachment, base64_bytes, data_url, in_base64, of_url};
 use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::json::{Object, Value};
@@ -168,7 +168,6 @@ fn file<'t>(object: &Object<'t>) -> Result<'t, Part> {
     let file = object.need("file")?.object()?;
     let filename = file.opt_text("filename")?.or(file.opt_text("file_id")?);
     let data = file.opt_text("file_data")?.unwrap_or_default();
-    let (mime, bytes) =
-        data_url(&data).unwrap_or(("application/octet-stream", base64_bytes(&data)));
-    Ok(attachment(&filename.unwrap_or("file".into()), mime, bytes))
+    let (mime, bytes) = data_url(&data).unwrap_or(("application/octet-stream", &data));
+    Ok(in_base64(&filename.unwrap_or("file".into()), mime, bytes))
 }

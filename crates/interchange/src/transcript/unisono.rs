@@ -26,6 +26,7 @@ use std::str::FromStr;
 use unisono_context::message::{Part, ReportedUsage};
 use unisono_context::{AgentId, MessageId, Ordinal, Role, SessionId, Tokens};
 
+use super::attachment::{attachment, checked};
 use super::draft::{Draft, DraftMessage, Parent};
 use super::fields;
 use super::json::{Object, Value};
@@ -193,12 +194,8 @@ fn part<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Part>
             (part, &["type", "call_id", "content", "is_error"])
         }
         "attachment" => {
-            let part = Part::Attachment {
-                filename: object.text("filename")?.into(),
-                mime: object.text("mime")?.into(),
-                size_bytes: object.need("size_bytes")?.number()?,
-            };
-            (part, &["type", "filename", "mime", "size_bytes"])
+            let known = &["type", "filename", "mime", "size_bytes", "digest", "data"];
+            (file(&object)?, known)
         }
         unknown => {
             let help = suggestion(unknown, PARTS.into_iter()).unwrap_or_default();
@@ -207,6 +204,23 @@ fn part<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Part>
     };
     warn_unknown(&object, known, draft);
     Ok(part)
+}
+
+/// `data` is its content in base64, which must have the digest.
+fn file<'t>(object: &Object<'t>) -> Result<'t, Part> {
+    let (filename, mime) = (object.text("filename")?, object.text("mime")?);
+    let size_bytes: u64 = object.need("size_bytes")?.number()?;
+    let Some(data) = object.opt_text("data")? else {
+        return Ok(attachment(&filename, &mime, size_bytes));
+    };
+    let part = checked(&filename, &mime, &data).map_err(|why| object.wrong(why))?;
+    let digest = part.content().map(|content| content.digest.to_string());
+    match (object.opt_text("digest")?, digest) {
+        (Some(said), Some(found)) if *said != *found => {
+            Err(object.wrong(format!("the digest of {filename:?} is {found}")))
+        }
+        _ => Ok(part),
+    }
 }
 
 /// `arguments` is JSON; text that is not JSON, as models sometimes write, is in `arguments_text`.

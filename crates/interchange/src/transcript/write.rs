@@ -5,6 +5,7 @@ mod chat;
 mod lossless;
 
 use unisono_context::MessageId;
+use unisono_context::attachment::Files;
 use unisono_session::State;
 use unisono_session::state::MAIN;
 
@@ -34,14 +35,19 @@ pub enum WriteError {
 }
 
 /// Writes a session or one branch of it. The unisono format contains all branches unless one is
-/// named; the others contain one branch, by default `main`.
+/// named, and has the contents of attachments that are in `files`; the others contain one branch, by default `main`.
 ///
 /// # Errors
 /// The branch or the session does not exist, or the format cannot be written.
-pub fn write(state: &State, branch: Option<&str>, format: Format) -> Result<String, WriteError> {
+pub fn write(
+    state: &State,
+    branch: Option<&str>,
+    format: Format,
+    files: &Files,
+) -> Result<String, WriteError> {
     match (format, branch) {
-        (Format::Unisono, None) => lossless::session(state),
-        (Format::Unisono, Some(name)) => lossless::branch(state, name, head(state, name)?),
+        (Format::Unisono, None) => lossless::session(state, files),
+        (Format::Unisono, Some(name)) => lossless::branch(state, name, head(state, name)?, files),
         (Format::OpenAi, name) => chat::openai(state, head(state, name.unwrap_or(MAIN))?),
         (Format::ShareGpt, name) => chat::sharegpt(state, head(state, name.unwrap_or(MAIN))?),
         (Format::Anthropic, name) => anthropic::messages(state, head(state, name.unwrap_or(MAIN))?),

@@ -8,6 +8,7 @@ use unisono_context::{Encoding, Ppm, Tokens};
 
 use super::{EXTRACTIVE, LongPrompt, Prices};
 use crate::dialect::{Dialect, label};
+use crate::media::Accepts;
 
 /// A reference to a model: `provider/model`, or `extractive`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,6 +75,8 @@ pub struct Entry {
     /// Whether it accepts an output schema. Otherwise it gets a tool to answer with, in dialects
     /// that need it.
     pub structured: bool,
+    /// The attachments it takes.
+    pub accepts: Accepts,
     /// Its dialect, if it differs from the provider's default.
     pub dialect: Option<Dialect>,
     /// The default compaction trigger, as a share of the window.

@@ -191,6 +191,10 @@ pub(super) struct Model {
     pub(super) reasoning: Option<bool>,
     pub(super) think_opened: Option<bool>,
     pub(super) structured: Option<bool>,
+    /// Whether it takes images.
+    pub(super) images: Option<bool>,
+    /// Whether it takes documents.
+    pub(super) documents: Option<bool>,
     #[serde(deserialize_with = "dialect")]
     pub(super) dialect: Option<Dialect>,
     #[serde(deserialize_with = "share")]
@@ -226,7 +230,9 @@ impl Model {
         replace_if_set(&mut self.reasoning, over.reasoning);
         replace_if_set(&mut self.think_opened, over.think_opened);
         replace_if_set(&mut self.structured, over.structured);
-        replace_if_set(&mut self.dialect, over.dialect);
+        replace_if_set(&mut self.images, over.images);
+        take(&mut self.documents, over.documents);
+        take(&mut self.dialect, over.dialect);
         replace_if_set(&mut self.trigger, over.trigger);
         replace_if_set(&mut self.retention, over.retention);
         replace_if_set(&mut self.summariser, over.summariser);

@@ -32,7 +32,7 @@ use unisono_context::snapshot::ToolSpec;
 use super::contents::{self, Contents, Opening, Side};
 use super::exchange::{Answer, Ids, Step, steps};
 use super::tail::assignment;
-use super::turns::Piece;
+use super::turns::{File, Piece};
 use super::{Head, Mode, Sending, calls};
 use crate::language::Request;
 use crate::prompt::json::{self, Json};
@@ -65,7 +65,9 @@ pub(super) fn path(mode: Mode) -> Option<String> {
 
 pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
     let shared = &head.shared;
-    let pieces = shared.context().map(contents::pieces).unwrap_or_default();
+    let pieces = shared.context();
+    let pieces = pieces.map(|context| contents::pieces(context, head.accepts));
+    let pieces = pieces.unwrap_or_default();
     let system = contents::system(shared);
     let mut json = Json::with_capacity(contents::expected_bytes(shared, &system, &pieces));
     json.raw(r#"{"model":"#).string(head.model);
@@ -194,6 +196,7 @@ fn input_schema(schema: &str) -> Cow<'_, str> {
 fn piece(json: &mut Json, piece: &Piece<'_>, breakpoint: bool) {
     match piece {
         Piece::Text(said) => text(json, said, breakpoint),
+        Piece::File(said) => file(json, said, breakpoint),
         Piece::Call {
             id,
             name,
@@ -275,6 +278,20 @@ fn own_blocks(reply: &Reply) -> Option<&str> {
 
 fn text(json: &mut Json, said: &str, breakpoint: bool) {
     json.raw(r#"{"type":"text","text":"#).string(said);
+    if breakpoint {
+        json.raw(BREAKPOINT);
+    }
+    json.raw("}");
+}
+
+fn file(json: &mut Json, file: &File<'_>, breakpoint: bool) {
+    json.raw(if file.is_image {
+        r#"{"type":"image","source":{"type":"base64","media_type":"#
+    } else {
+        r#"{"type":"document","source":{"type":"base64","media_type":"#
+    });
+    json.string(&file.mime).raw(r#","data":""#);
+    json.base64(file.bytes).raw(r#""}"#);
     if breakpoint {
         json.raw(BREAKPOINT);
     }

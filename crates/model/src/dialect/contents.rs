@@ -9,6 +9,7 @@ use unisono_context::snapshot::ToolSpec;
 use super::label::legend;
 use super::tail::own_system;
 use super::turns::{Piece, Speaker, turns};
+use crate::media::Accepts;
 use crate::prompt::Shared;
 use crate::prompt::json::Json;
 
@@ -26,9 +27,9 @@ pub(super) enum Side {
 
 /// The pieces of a snapshot in the order they are sent. The first is the user's; within a
 /// message of the user's side results stand first.
-pub(super) fn pieces(snapshot: &Snapshot) -> Vec<(Side, Piece<'_>)> {
+pub(super) fn pieces(snapshot: &Snapshot, accepts: Accepts) -> Vec<(Side, Piece<'_>)> {
     let mut pieces: Vec<(Side, Piece<'_>)> = Vec::new();
-    for turn in turns(snapshot) {
+    for turn in turns(snapshot, accepts) {
         if turn.speaker == Speaker::Assistant {
             if pieces.is_empty() {
                 pieces.push((Side::User, Piece::Text(CONTINUES.into())));
@@ -72,6 +73,8 @@ pub(super) fn expected_bytes(
     let tool = |t: &ToolSpec| t.name.len() + t.description.len() + t.input_schema.len();
     let piece = |(_, piece): &(Side, Piece<'_>)| match piece {
         Piece::Text(text) => text.len(),
+        // Nothing of it is escaped; what is added for that is small beside it.
+        Piece::File(file) => file.written_bytes(),
         Piece::Call {
             name, arguments, ..
         } => name.len() + arguments.len(),

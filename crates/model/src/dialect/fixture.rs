@@ -1,5 +1,6 @@
 //! For tests: recorded streams, conversations of every kind, requests about them.
 
+use crate::media::Accepts;
 use proptest::prelude::*;
 use unisono_context::alteration::Form;
 use unisono_context::call::{Reply, ToolCall, ToolResult};
@@ -85,6 +86,7 @@ pub(super) fn everything(seed: u64) -> Chat {
         filename: "plan.pdf".into(),
         mime: "application/pdf".into(),
         size_bytes: 81_234,
+        content: None,
     };
     Chat::new(seed)
         .tool(
@@ -184,6 +186,7 @@ pub(super) fn head(dialect: Dialect, request: &Request) -> String {
         shared: request.shared(),
         breakpoints: true,
         structured: true,
+        accepts: Accepts::default(),
     };
     String::from_utf8(dialect.head(&head)).unwrap()
 }
@@ -245,6 +248,7 @@ pub(super) fn chat(said: &[Said]) -> Chat {
                     filename: (&**text).into(),
                     mime: "text/plain".into(),
                     size_bytes: 1,
+                    content: None,
                 };
                 (vec![attached], 0, 0)
             }

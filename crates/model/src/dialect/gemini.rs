@@ -92,7 +92,9 @@ fn resource(model: &str) -> Cow<'_, str> {
 
 pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
     let shared = &head.shared;
-    let pieces = shared.context().map(contents::pieces).unwrap_or_default();
+    let pieces = shared.context();
+    let pieces = pieces.map(|context| contents::pieces(context, head.accepts));
+    let pieces = pieces.unwrap_or_default();
     let system = contents::system(shared);
     let mut json = Json::with_capacity(contents::expected_bytes(shared, &system, &pieces));
     json.raw("{");
@@ -205,6 +207,10 @@ fn declaration(json: &mut Json, tool: &ToolSpec) {
 fn piece(json: &mut Json, piece: &Piece<'_>) {
     match piece {
         Piece::Text(said) => text(json, said),
+        Piece::File(file) => {
+            json.raw(r#"{"inlineData":{"mimeType":"#).string(&file.mime);
+            json.raw(r#","data":""#).base64(file.bytes).raw(r#""}}"#);
+        }
         Piece::Call {
             id,
             name,

@@ -27,7 +27,7 @@ use unisono_context::snapshot::ToolSpec;
 
 use super::exchange::{Ids, Step, steps};
 use super::tail::assignment;
-use super::turns::{Piece, Speaker, Turn, result_text, turns};
+use super::turns::{File, Piece, Speaker, Turn, result_text, turns};
 use super::{Head, Mode, Sending, calls};
 use crate::language::Request;
 use crate::prompt::json::Json;
@@ -48,7 +48,9 @@ pub(super) fn path(mode: Mode) -> Option<String> {
 
 pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
     let shared = &head.shared;
-    let turns = shared.context().map(turns).unwrap_or_default();
+    let context = shared.context();
+    let turns = context.map(|context| turns(context, head.accepts));
+    let turns = turns.unwrap_or_default();
     let mut json = Json::with_capacity(messages::expected_bytes(shared, &turns));
     json.raw(r#"{"model":"#).string(head.model);
     if let Some(schema) = shared.output_schema.and_then(schema::output) {
@@ -76,7 +78,7 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
     if let Some(why) = wrap_up.filter(|_| alone) {
         json.raw(messages::GAP).inside(why);
     }
-    json.raw(r#""}"#);
+    json.raw(messages::closing(request.prefix.bytes()));
     let mut ids = Ids::default();
     for (at, step) in steps {
         write_step(&mut json, &mut ids, at, step);
@@ -178,6 +180,7 @@ fn tools(json: &mut Json, tools: &[ToolSpec]) {
 
 fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool) {
     match turn.speaker {
+        Speaker::User if messages::has_files(turn) => messages.user_blocks(turn, marked, file),
         Speaker::User => messages.user(messages::texts(turn), marked),
         Speaker::System => {
             let note: Vec<&str> = messages::texts(turn).collect();
@@ -195,7 +198,7 @@ fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool) {
                     name: calls::name(name, &[]),
                     arguments,
                 }),
-                Piece::Text(_) | Piece::Result { .. } => None,
+                Piece::Text(_) | Piece::File(_) | Piece::Result { .. } => None,
             });
             assistant(messages.message(), &text.join("\n\n"), "", calls.collect());
         }
@@ -214,6 +217,19 @@ fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool) {
             }
         }
     }
+}
+
+/// A file as a data URL, which is its content itself.
+fn file(json: &mut Json, file: &File<'_>) {
+    if file.is_image {
+        json.raw(r#"{"type":"image_url","image_url":{"url":"data:"#);
+    } else {
+        json.raw(r#"{"type":"file","file":{"filename":"#)
+            .string(&file.name);
+        json.raw(r#","file_data":"data:"#);
+    }
+    json.inside(&file.mime).raw(";base64,");
+    json.base64(file.bytes).raw(r#""}}"#);
 }
 
 struct Call<'a> {

@@ -22,7 +22,7 @@ use super::exchange::{Ids, Step, steps};
 use super::openai_chat::messages::{self, Messages};
 use super::openai_chat::{sampling, schema};
 use super::tail::assignment;
-use super::turns::{Piece, Speaker, Turn, result_text, turns};
+use super::turns::{File, Piece, Speaker, Turn, result_text, turns};
 use super::{Head, Mode, Sending, calls};
 use crate::language::Request;
 use crate::prompt::json::Json;
@@ -42,7 +42,9 @@ pub(super) fn path(mode: Mode) -> Option<String> {
 
 pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
     let shared = &head.shared;
-    let turns = shared.context().map(turns).unwrap_or_default();
+    let context = shared.context();
+    let turns = context.map(|context| turns(context, head.accepts));
+    let turns = turns.unwrap_or_default();
     let mut json = Json::with_capacity(messages::expected_bytes(shared, &turns));
     json.raw(r#"{"model":"#).string(head.model);
     if let Some(schema) = shared.output_schema.and_then(schema::output) {
@@ -63,7 +65,8 @@ pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
 pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
     let assignment = assignment(request);
     let mut json = Json::with_capacity(512 + assignment.len() + assignment.len() / 8);
-    json.inside(&assignment).raw(r#""}"#);
+    json.inside(&assignment)
+        .raw(messages::closing(request.prefix.bytes()));
     let mut ids = Ids::default();
     for (at, step) in steps(&request.exchange).enumerate() {
         write_step(&mut json, &mut ids, at, step);
@@ -116,6 +119,9 @@ fn tools(json: &mut Json, tools: &[ToolSpec]) {
 }
 
 fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool) {
+    if turn.speaker == Speaker::User && messages::has_files(turn) {
+        return messages.user_blocks(turn, marked, file);
+    }
     if turn.speaker == Speaker::User {
         return messages.user(messages::texts(turn), marked);
     }
@@ -124,6 +130,8 @@ fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool) {
         match piece {
             Piece::Text(text) if turn.speaker == Speaker::System => message(json, "system", text),
             Piece::Text(text) => message(json, "assistant", text),
+            // The user's alone have any.
+            Piece::File(file) => message(json, "user", &file.name),
             Piece::Call {
                 id,
                 name,
@@ -164,6 +172,19 @@ fn write_step(json: &mut Json, ids: &mut Ids, at: usize, step: Step<'_>) {
         let content = result_text(answer.content, answer.is_error);
         call_output(json.raw(","), id, &content);
     }
+}
+
+/// A file as a data URL, which is its content itself.
+fn file(json: &mut Json, file: &File<'_>) {
+    if file.is_image {
+        json.raw(r#"{"type":"input_image","image_url":"data:"#);
+    } else {
+        json.raw(r#"{"type":"input_file","filename":"#)
+            .string(&file.name);
+        json.raw(r#","file_data":"data:"#);
+    }
+    json.inside(&file.mime).raw(";base64,");
+    json.base64(file.bytes).raw(r#""}"#);
 }
 
 fn message(json: &mut Json, role: &str, text: &str) {

@@ -1,5 +1,7 @@
 //! What all dialects say alike, each in its own words.
 
+mod files;
+
 use serde_json::{Value, json};
 use unisono_context::call::{Choice, ClientOptions};
 use unisono_context::snapshot::ToolSpec;
@@ -37,6 +39,7 @@ fn insists(dialect: Dialect, request: &Request) -> Value {
         shared: request.shared(),
         breakpoints: false,
         structured: true,
+        accepts: Accepts::default(),
     });
     body.extend(dialect.tail(request, &SENDING));
     let body: Value = serde_json::from_slice(&body).unwrap();

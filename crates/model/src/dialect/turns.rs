@@ -6,13 +6,16 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use unisono_context::alteration::Form;
+use unisono_context::attachment::Extent;
 use unisono_context::message::{CallRef, Message};
 use unisono_context::snapshot::Entry;
 use unisono_context::{Part, Role, Snapshot};
 
 use super::label::{Labels, without_labels};
+use crate::media::Accepts;
 
 /// What stands for the result of a call that never got one.
 const NO_RESULT: &str = "[no result recorded]";
@@ -53,6 +56,7 @@ pub(super) struct Turn<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Piece<'a> {
     Text(Cow<'a, str>),
+    File(File<'a>),
     Call {
         id: CallId,
         name: Cow<'a, str>,
@@ -68,10 +72,32 @@ pub(super) enum Piece<'a> {
     },
 }
 
-/// The turns of a snapshot, oldest first. Neighbours never have the same speaker, and every call
+/// An attachment that the model takes. The text before it names it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct File<'a> {
+    pub(super) name: Arc<str>,
+    pub(super) mime: Arc<str>,
+    pub(super) bytes: &'a [u8],
+    pub(super) is_image: bool,
+}
+
+impl File<'_> {
+    /// Bytes of it in a request, without what is around it.
+    pub(super) fn written_bytes(&self) -> usize {
+        self.bytes.len().div_ceil(3) * 4 + self.name.len() + self.mime.len()
+    }
+}
+
+/// The turns of a snapshot, oldest first, with the attachments that the model takes. Neighbours never have the same speaker, and every call
 /// of a turn is answered by the turn of tools right after it.
-pub(super) fn turns(snapshot: &Snapshot) -> Vec<Turn<'_>> {
-    let mut walk = Walk::default();
+pub(super) fn turns(snapshot: &Snapshot, accepts: Accepts) -> Vec<Turn<'_>> {
+    let mut walk = Walk {
+        shown: Shown { snapshot, accepts },
+        turns: Vec::new(),
+        open: Vec::new(),
+        held: Vec::new(),
+        labels: Labels::default(),
+    };
     for entry in snapshot.entries() {
         walk.entry(entry);
     }
@@ -88,14 +114,21 @@ pub(super) fn result_text<'r>(content: &'r str, is_error: bool) -> Cow<'r, str> 
     }
 }
 
-#[derive(Default)]
+/// Which attachments are shown.
+#[derive(Clone, Copy)]
+struct Shown<'a> {
+    snapshot: &'a Snapshot,
+    accepts: Accepts,
+}
+
 struct Walk<'a> {
+    shown: Shown<'a>,
     turns: Vec<Turn<'a>>,
     /// Calls of the newest turn that have no result yet. While there are any, nothing but
     /// results is added behind them.
     open: Vec<Open<'a>>,
     /// What was said beside results while calls were open: it follows the last result.
-    held: Vec<Cow<'a, str>>,
+    held: Vec<Piece<'a>>,
     labels: Labels,
 }
 
@@ -126,6 +159,7 @@ impl<'a> Walk<'a> {
         for part in rest {
             match part {
                 Owned::Text(text) => self.text(speaker, text),
+                Owned::File(file) => self.file(speaker, file),
                 Owned::Result { content, is_error } => self.detached(&content, is_error),
                 Owned::Call { name, arguments } => {
                     let id = CallId(CallRef {
@@ -142,7 +176,7 @@ impl<'a> Walk<'a> {
     /// The parts with the message's label before its first text and before each result. A call has
     /// the number in its id, a mask in its text.
     fn labelled(&mut self, entry: &'a Entry) -> Vec<Owned<'a>> {
-        let mut parts = owned_or_borrowed(entry.parts());
+        let mut parts = owned_or_borrowed(entry.parts(), self.shown);
         if matches!(entry.form(), Some(Form::Masked { .. })) {
             return parts;
         }
@@ -161,7 +195,7 @@ impl<'a> Walk<'a> {
                     text
                 }
                 Owned::Result { content, .. } if !content.trim().is_empty() => content,
-                Owned::Result { .. } | Owned::Call { .. } => continue,
+                Owned::Result { .. } | Owned::Call { .. } | Owned::File(_) => continue,
             };
             let label = label.get_or_insert_with(|| self.labels.next(said));
             *text = Cow::Owned(format!("{label}{text}"));
@@ -227,9 +261,18 @@ impl<'a> Walk<'a> {
         }
         match speaker {
             Speaker::Assistant => self.push(speaker, Piece::Text(text)),
-            _ if !self.open.is_empty() => self.held.push(text),
+            _ if !self.open.is_empty() => self.held.push(Piece::Text(text)),
             Speaker::Tools => self.push(Speaker::User, Piece::Text(text)),
             speaker => self.push(speaker, Piece::Text(text)),
+        }
+    }
+
+    /// No model takes a file in what it is said to have said itself: the note of it stays.
+    fn file(&mut self, speaker: Speaker, file: File<'a>) {
+        match speaker {
+            Speaker::Assistant | Speaker::System => {}
+            _ if !self.open.is_empty() => self.held.push(Piece::File(file)),
+            Speaker::User | Speaker::Tools => self.push(Speaker::User, Piece::File(file)),
         }
     }
 
@@ -259,8 +302,8 @@ impl<'a> Walk<'a> {
     }
 
     fn say_held(&mut self) {
-        for text in std::mem::take(&mut self.held) {
-            self.push(Speaker::User, Piece::Text(text));
+        for piece in std::mem::take(&mut self.held) {
+            self.push(Speaker::User, piece);
         }
     }
 
@@ -278,6 +321,7 @@ impl<'a> Walk<'a> {
 /// A part, borrowed where the message stands as it was said.
 enum Owned<'a> {
     Text(Cow<'a, str>),
+    File(File<'a>),
     Call {
         name: Cow<'a, str>,
         arguments: Cow<'a, str>,
@@ -288,14 +332,45 @@ enum Owned<'a> {
     },
 }
 
-fn owned_or_borrowed(parts: Cow<'_, [Part]>) -> Vec<Owned<'_>> {
+fn owned_or_borrowed<'a>(parts: Cow<'a, [Part]>, shown: Shown<'a>) -> Vec<Owned<'a>> {
+    let mut all = Vec::with_capacity(parts.len());
     match parts {
-        Cow::Borrowed(parts) => parts.iter().map(borrowed).collect(),
-        Cow::Owned(parts) => parts
-            .iter()
-            .map(|part| borrowed(part).into_owned())
-            .collect(),
+        Cow::Borrowed(parts) => {
+            for part in parts {
+                all.push(borrowed(part));
+                all.extend(file(part, shown));
+            }
+        }
+        Cow::Owned(parts) => {
+            for part in &parts {
+                all.push(copied(part));
+                all.extend(file(part, shown));
+            }
+        }
     }
+    all
+}
+
+/// The content of an attachment, if the model takes it and it is loaded.
+fn file<'a>(part: &Part, shown: Shown<'a>) -> Option<Owned<'a>> {
+    let Part::Attachment {
+        filename,
+        mime,
+        content: Some(content),
+        ..
+    } = part
+    else {
+        return None;
+    };
+    let bytes = shown.snapshot.file(&content.digest)?;
+    shown.accepts.takes(content.extent).then(|| {
+        Owned::File(File {
+            name: filename.clone(),
+            mime: mime.clone(),
+            bytes,
+            is_image: matches!(content.extent, Extent::Pixels { .. }),
+        })
+    })
 }
 
 fn borrowed(part: &Part) -> Owned<'_> {
@@ -317,19 +392,24 @@ fn borrowed(part: &Part) -> Owned<'_> {
     }
 }
 
-impl Owned<'_> {
-    fn into_owned<'b>(self) -> Owned<'b> {
-        match self {
-            Owned::Text(text) => Owned::Text(Cow::Owned(text.into_owned())),
-            Owned::Call { name, arguments } => Owned::Call {
-                name: Cow::Owned(name.into_owned()),
-                arguments: Cow::Owned(arguments.into_owned()),
-            },
-            Owned::Result { content, is_error } => Owned::Result {
-                content: Cow::Owned(content.into_owned()),
-                is_error,
-            },
-        }
+/// The same without a borrow of the part.
+fn copied<'b>(part: &Part) -> Owned<'b> {
+    let copy = |text: &str| Cow::Owned(text.to_owned());
+    match part {
+        Part::Text(text) => Owned::Text(copy(text)),
+        Part::Attachment { .. } => Owned::Text(copy(&part.countable_text())),
+        Part::ToolCall {
+            name, arguments, ..
+        } => Owned::Call {
+            name: copy(name),
+            arguments: copy(arguments),
+        },
+        Part::ToolResult {
+            content, is_error, ..
+        } => Owned::Result {
+            content: copy(content),
+            is_error: *is_error,
+        },
     }
 }
 

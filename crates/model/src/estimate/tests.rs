@@ -1,5 +1,6 @@
 //! Tests of the estimate of a request: every text is counted once, in the part it belongs to.
 
+use crate::media::Accepts;
 use std::sync::Arc;
 
 use unisono_context::{AgentId, Role};
@@ -22,6 +23,7 @@ fn estimator() -> Estimator<'static> {
     Estimator {
         encoding: Encoding::O200kBase,
         overheads: OVERHEADS,
+        attachments: Attachments::of(Dialect::OpenAiChat, Accepts::default()),
         count: &|text| Count::exact(text.len() as u64),
     }
 }

@@ -377,6 +377,7 @@ impl<T: Transport> LanguageModel for Remote<T> {
             shared: *shared,
             breakpoints: self.entry.breakpoints,
             structured: self.entry.structured,
+            accepts: self.entry.accepts,
         }))
     }
 

@@ -1,5 +1,8 @@
 //! Writes compact JSON into one buffer.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 /// The maximum nesting of embedded JSON: parsers limit the nesting of a whole document.
 const MAX_NESTING: usize = 64;
 
@@ -85,7 +88,19 @@ impl Json {
         self
     }
 
-    /// A list whose items are written by `write`.
+    /// Bytes in base64 (RFC 4648, section 4), as they stand between the quotes of a string literal.
+    pub(crate) fn base64(&mut self, bytes: &[u8]) -> &mut Json {
+        let from = self.0.len();
+        let length = bytes.len().div_ceil(3) * 4;
+        self.0.resize(from + length, 0);
+        if let Some(room) = self.0.get_mut(from..) {
+            // There is room for all of it.
+            let _ = STANDARD.encode_slice(bytes, room);
+        }
+        self
+    }
+
+    /// The list whose items are written by `write`.
     pub(crate) fn list<T>(
         &mut self,
         items: impl IntoIterator<Item = T>,

@@ -139,11 +139,17 @@ impl Parts<'_> {
                 filename,
                 mime,
                 size_bytes,
+                content,
             } => {
                 json.raw(r#"{"type":"attachment","filename":"#)
                     .string(filename);
                 json.raw(r#","mime":"#).string(mime);
-                json.raw(r#","size_bytes":"#).number(*size_bytes).raw("}");
+                json.raw(r#","size_bytes":"#).number(*size_bytes);
+                if let Some(content) = content {
+                    json.raw(r#","digest":"#)
+                        .string(&content.digest.to_string());
+                }
+                json.raw("}");
             }
         }
     }

@@ -52,6 +52,7 @@ fn everything(seed: u64) -> Chat {
         filename: "plan.pdf".into(),
         mime: "application/pdf".into(),
         size_bytes: 81_234,
+        content: None,
     };
     Chat::new(seed)
         .tool("search", r#"{"type":"object"}"#)
@@ -247,6 +248,7 @@ fn chat(seed: u64, contents: &[Content]) -> Chat {
                 filename: (&**text).into(),
                 mime: "text/plain".into(),
                 size_bytes: text.len() as u64,
+                content: None,
             }],
         };
         chat.add(role, author.as_deref(), parts)

@@ -69,6 +69,7 @@ fn part(value: &serde_json::Value) -> Part {
             filename: text("filename"),
             mime: text("mime"),
             size_bytes: value["size_bytes"].as_u64().unwrap_or(0),
+            content: None,
         },
         other => panic!("unknown part {other}"),
     }

@@ -8,7 +8,7 @@ use unisono_context::alteration::{Alteration, altered_parts};
 use unisono_context::checkpoint::{Body, Writer, block_text};
 use unisono_context::compaction::{Cover, Step};
 use unisono_context::message::Part;
-use unisono_context::tokens::Counts;
+use unisono_context::tokens::{Count, Counts};
 use unisono_session::assignment::CompactionJob;
 use unisono_session::machine::{StepResult, Written};
 
@@ -36,13 +36,14 @@ pub(super) async fn carry_out(work: &Work) -> StepEnd {
 
 async fn alter(job: &CompactionJob, tokenizer: &tokenizer::Handle) -> StepEnd {
     let mut alterations = Vec::new();
-    let mut texts = Vec::new();
+    let (mut texts, mut beside) = (Vec::new(), Vec::new());
     for (message, ordinal, form) in job.plan.step.forms() {
         let Some(said) = job.messages.iter().find(|m| m.id == message) else {
             let reason: Arc<str> = format!("message {ordinal} is not at hand").into();
             return Err(reason.into());
         };
         let pieces = altered_parts(said, form);
+        beside.push(pieces.iter().map(Part::tokens_beside_text).sum::<Count>());
         let pieces: Vec<_> = pieces.iter().map(Part::countable_text).collect();
         texts.push(pieces.join("\n"));
         alterations.push(Alteration {
@@ -54,8 +55,9 @@ async fn alter(job: &CompactionJob, tokenizer: &tokenizer::Handle) -> StepEnd {
     }
     for encoding in &job.encodings {
         let counts = count(tokenizer, texts.clone(), *encoding).await?;
-        for (alteration, count) in alterations.iter_mut().zip(counts) {
-            alteration.counts.set(*encoding, count);
+        let counts = counts.into_iter().zip(&beside);
+        for (alteration, (count, beside)) in alterations.iter_mut().zip(counts) {
+            alteration.counts.set(*encoding, count + *beside);
         }
     }
     Ok(StepResult::Altered(alterations))

@@ -13,6 +13,7 @@ use unisono_session::pending_effects::{CountRequest, RenderRequest};
 use unisono_session::run::RunCause;
 use unisono_session::{Effect, Input};
 
+use crate::attachments;
 use crate::clock;
 use crate::concurrency::RunPermits;
 use crate::measure;
@@ -63,11 +64,16 @@ fn count(args: &Args, myself: &ActorRef<Msg>, request: CountRequest) {
             texts: others,
         } = request;
         let ids: Vec<MessageId> = messages.iter().map(|message| message.id).collect();
+        let beside: Vec<Count> = messages.iter().map(|m| m.tokens_beside_text()).collect();
         let mut texts: Vec<String> = messages.iter().map(|m| m.countable_text()).collect();
         let (names, others): (Vec<Digest>, Vec<String>) = others.into_iter().unzip();
         texts.extend(others);
         let mut counts = count_surely(&tokenizer, texts, encoding).await;
         let counted = counts.split_off(ids.len().min(counts.len()));
+        let counts = counts
+            .into_iter()
+            .zip(beside)
+            .map(|(text, beside)| text + beside);
         let messages = ids.into_iter().zip(counts).collect();
         feed(
             &myself,
@@ -102,16 +108,25 @@ pub(super) async fn count_surely(
 fn render(args: &Args, myself: &ActorRef<Msg>, request: RenderRequest) {
     let (env, myself) = (args.env.clone(), myself.clone());
     let is_short = render::is_short(&request.snapshot);
-    let rendering = move || {
+    let is_whole = request.snapshot.is_loaded() || request.snapshot.contents().is_empty();
+    let journal = env.journal.clone();
+    let snapshot = request.snapshot.clone();
+    let rendering = move |loaded: Result<(), String>| {
         let turn = request.turn;
-        let prefixes = render::groups(&request, &env.models);
+        let prefixes = loaded.map(|()| render::groups(&request, &env.models));
+        let prefixes = prefixes.map_err(Into::into);
         // A session that died meanwhile requests it again when it returns.
         let _ = myself.send_message(Msg::Rendered { turn, prefixes });
     };
-    if is_short {
-        rendering();
+    if !is_whole {
+        tokio::spawn(async move {
+            let loaded = attachments::load(&journal, &snapshot).await;
+            tokio::task::spawn_blocking(move || rendering(loaded));
+        });
+    } else if is_short {
+        rendering(Ok(()));
     } else {
-        tokio::task::spawn_blocking(rendering);
+        tokio::task::spawn_blocking(move || rendering(Ok(())));
     }
 }
 
@@ -214,6 +229,8 @@ fn measure(args: &Args, myself: &ActorRef<Msg>, request: MeasureRequest) {
         } = request;
         let counted = async {
             let model = env.models.get(&agent.model).map_err(|e| e.to_string())?;
+            // Without its attachments it would be counted too short.
+            attachments::load(&env.journal, &snapshot).await?;
             let counted = measure::context(model.as_ref(), &agent, snapshot).await;
             counted.map_err(|error| error.to_string())
         };

@@ -14,6 +14,7 @@ use unisono_session::state::EndedTurn;
 use unisono_session::{Input, Refusal, State};
 
 use crate::address::ActorAddress;
+use crate::attachments;
 use crate::runtime::{Env, Error};
 use crate::supervisor;
 
@@ -341,9 +342,16 @@ impl Handle {
         Ok((events, progress))
     }
 
-    async fn request(&self, input: Input) -> Result<(), Error> {
+    async fn request(&self, mut input: Input) -> Result<(), Error> {
         let permit = self.permits.try_acquire();
         let _permit = permit.map_err(|_| Error::Busy(self.id))?;
+        let is_new = matches!(input, Input::Import(_));
+        let attached = match is_new || input.contents_mut().is_empty() {
+            true => 0,
+            false => self.inspect(State::attached_bytes).await?,
+        };
+        let limits = self.env.options.attachments;
+        attachments::store(&self.env.journal, self.id, limits, &mut input, attached).await?;
         self.request_reply(|reply| Msg::Request {
             input: input.clone(),
             reply,

@@ -5,6 +5,7 @@ use unisono_context::SessionId;
 use unisono_session::Input;
 use unisono_store::Journal;
 
+use crate::attachments::{self, AttachmentLimits};
 use crate::clock;
 use crate::runtime::Error;
 
@@ -19,7 +20,12 @@ use super::commit::{self, Loaded};
 ///
 /// # Errors
 /// It is not open, or the journal cannot be read or written.
-pub async fn settle(journal: &Journal, session: SessionId, input: Input) -> Result<(), Error> {
+pub async fn settle(
+    journal: &Journal,
+    session: SessionId,
+    mut input: Input,
+    limits: AttachmentLimits,
+) -> Result<(), Error> {
     if !journal.exists(session).await? {
         return Err(Error::UnknownSession(session));
     }
@@ -28,6 +34,8 @@ pub async fn settle(journal: &Journal, session: SessionId, input: Input) -> Resu
         Loaded::ReadOnly(shown) => return Err(shown.why),
         Loaded::Unchanged => return Err(Error::Unavailable("session")),
     };
+    let attached = live.machine.state().attached_bytes();
+    attachments::store(journal, session, limits, &mut input, attached).await?;
     let decided = live.machine.handle(input, clock::now())?;
     let events = [recovered.events, decided.events].concat();
     if events.is_empty() {

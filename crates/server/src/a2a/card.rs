@@ -12,7 +12,15 @@ use super::{AGENTS, BASE};
 /// The name of the scheme by which requests are let in.
 const BEARER: &str = "bearer";
 /// What is taken.
-const INPUT: [&str; 2] = ["text/plain", "application/json"];
+const INPUT: [&str; 7] = [
+    "text/plain",
+    "application/json",
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "image/webp",
+    "application/pdf",
+];
 /// The media types of results.
 pub(super) const OUTPUT: &str = "text/plain";
 /// The name of the card of all agents together.

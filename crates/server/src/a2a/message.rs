@@ -3,9 +3,13 @@
 use std::collections::BTreeSet;
 
 use a2a::{Message, Part, PartContent, Role};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use unisono::attached;
 use unisono::chat::CallAnswer;
 use unisono_api::approval::Approval;
+use unisono_api::turn::NewAttachment;
 
 use super::error::{Error, Kind};
 
@@ -41,12 +45,38 @@ pub(super) fn check(message: &Message) -> Result<(), Error> {
 /// The task: the texts of the parts, one under the other, and their data as JSON.
 pub(super) fn task(message: &Message) -> Result<String, Error> {
     let parts = message.parts.iter().enumerate();
-    let texts: Vec<String> = parts.map(text).collect::<Result<_, _>>()?;
+    let said = parts.filter(|(_, part)| !matches!(part.content, PartContent::Raw(_)));
+    let texts: Vec<String> = said.map(text).collect::<Result<_, _>>()?;
+    let has_files = texts.len() < message.parts.len();
     let text = texts.join("\n\n");
-    match text.trim().is_empty() {
+    match text.trim().is_empty() && !has_files {
         true => Err(Error::field("message.parts", "they say nothing")),
         false => Ok(text),
     }
+}
+
+/// Images and documents that come with the task.
+pub(super) fn attachments(message: &Message) -> Result<Vec<NewAttachment>, Error> {
+    let mut attachments = Vec::new();
+    for (at, part) in message.parts.iter().enumerate() {
+        let PartContent::Raw(bytes) = &part.content else {
+            continue;
+        };
+        let name = part.filename.as_deref().unwrap_or_default();
+        let mime = part.media_type.as_deref();
+        let checked = attached::part(name, mime, bytes.as_slice().into(), u64::MAX);
+        checked.map_err(|wrong| {
+            let message = format!("message.parts[{at}]: {wrong}");
+            Error::new(Kind::ContentTypeNotSupported, message)
+        })?;
+        attachments.push(NewAttachment {
+            filename: name.to_owned(),
+            mime: mime.unwrap_or_default().to_owned(),
+            data: Some(STANDARD.encode(bytes)),
+            digest: None,
+        });
+    }
+    Ok(attachments)
 }
 
 fn text((at, part): (usize, &Part)) -> Result<String, Error> {
@@ -56,7 +86,8 @@ fn text((at, part): (usize, &Part)) -> Result<String, Error> {
         PartContent::Raw(_) | PartContent::Url(_) => {
             let kind = part.media_type.as_deref().unwrap_or("no media type");
             let message = format!(
-                "message.parts[{at}] is a file ({kind:?}): agents are sent texts and data alone"
+                "message.parts[{at}] is a file ({kind:?}): agents are sent texts, data, images and PDFs in the \
+                 message alone"
             );
             Err(Error::new(Kind::ContentTypeNotSupported, message))
         }
@@ -180,9 +211,18 @@ mod tests {
             json!([{"raw": "aGk=", "mediaType": "image/png"}]),
             json!([{"text": "See"}, {"url": "https://example.com/a.pdf"}]),
         ] {
-            let refused = task(&message(parts)).unwrap_err();
+            let said = message(parts);
+            let refused = task(&said).and_then(|_| attachments(&said)).unwrap_err();
             assert_eq!(refused.kind, Kind::ContentTypeNotSupported);
         }
+        let document = STANDARD.encode(b"%PDF-1.7 /Type /Page %%EOF");
+        let said = message(json!([{"raw": document, "filename": "plan.pdf"}]));
+        assert_eq!(task(&said).unwrap(), "");
+        let files = attachments(&said).unwrap();
+        assert_eq!(
+            (&*files[0].filename, files[0].data.as_ref()),
+            ("plan.pdf", Some(&document))
+        );
         let nothing = task(&message(json!([{"text": " \n"}]))).unwrap_err();
         assert_eq!(nothing.kind, Kind::InvalidParams);
     }

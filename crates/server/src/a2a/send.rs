@@ -129,12 +129,14 @@ impl Door {
         is_followed: bool,
     ) -> Result<Sent, Error> {
         let text = message::task(message)?;
+        let attachments = message::attachments(message)?;
         let key = key(agent, &message.message_id, &text);
         let (session, is_new) = self.session(message, key, &text).await?;
         let asked = TurnRequest::Task(NewTurn {
             lead: agent.map(str::to_owned),
             // An agent that is asked by itself works alone.
             agents: agent.map(|_| Vec::new()),
+            attachments,
             ..NewTurn::new(text)
         });
         let name = session.to_string();

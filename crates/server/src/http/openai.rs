@@ -384,7 +384,8 @@ fn again(
     })
 }
 
-/// Images and files reach no model: a request with some is refused, unless a note of them will do.
+/// An image or a file without content reaches no model: a request with one is refused, unless a note
+/// of it will do.
 fn check_attachments(shared: &Shared, import: &Import, field: &'static str) -> Result<(), Refused> {
     if shared.local.setup().loaded.config.server.attachments == Attachments::Note {
         return Ok(());
@@ -394,13 +395,19 @@ fn check_attachments(shared: &Shared, import: &Import, field: &'static str) -> R
         .iter()
         .flat_map(|(_, message)| &message.parts);
     let found = parts.find_map(|part| match part {
-        Part::Attachment { filename, mime, .. } => Some(format!("{filename} ({mime})")),
+        Part::Attachment {
+            filename,
+            mime,
+            content: None,
+            ..
+        } => Some(format!("{filename} ({mime})")),
         _ => None,
     });
     found.map_or(Ok(()), |found| {
         let detail = format!(
-            "{found} cannot be sent: agents read text alone. Leave it out, or set \
-             `server.attachments` to \"note\", and a note stands in its place"
+            "{found} cannot be sent: PNG, JPEG, GIF, WebP and PDF are taken, with their content in the \
+             request (a `data:` URL). Leave it out, or set `server.attachments` to \"note\", and a \
+             note stands in its place"
         );
         Err(Refused::field(field, Code::InvalidRequest, detail))
     })

@@ -1,9 +1,23 @@
 //! The name and the description of each fact. The book's page of events is generated from this
 //! list.
 
-use super::Fact;
+use unisono_context::message::NewMessage;
+
+use super::{Fact, Work};
 
 impl Fact {
+    /// The message that it has, whether it stands in the tree already or not.
+    pub const fn message(&self) -> Option<&NewMessage> {
+        match self {
+            Fact::Appended { message, .. } | Fact::Posted { message, .. } => Some(message),
+            Fact::TurnAccepted { turn } => match &turn.work {
+                Work::Answer { input, .. } => Some(input),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Its name: stable, in lower case with underscores.
     pub const fn name(&self) -> &'static str {
         self.kind().0

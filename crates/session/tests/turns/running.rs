@@ -386,20 +386,22 @@ fn a_fan_out_cancelled_while_it_is_opened_leaves_no_call_unanswered() {
 
 #[test]
 fn a_missing_prompt_fails_the_turn_once() {
-    let mut shell = fan_out(3);
-    while let Some(effect) = shell.waiting.pop() {
-        let input = match effect {
-            Effect::Count(request) => count(&request),
-            Effect::Render(request) => Input::Rendered {
-                turn: request.turn,
-                prefixes: Default::default(),
-            },
-            other => panic!("{other:?}"),
-        };
-        shell.feed(input).unwrap();
+    for prefixes in [Ok(Default::default()), Err("an attachment is lost".into())] {
+        let mut shell = fan_out(3);
+        while let Some(effect) = shell.waiting.pop() {
+            let input = match effect {
+                Effect::Count(request) => count(&request),
+                Effect::Render(request) => Input::Rendered {
+                    turn: request.turn,
+                    prefixes: prefixes.clone(),
+                },
+                other => panic!("{other:?}"),
+            };
+            shell.feed(input).unwrap();
+        }
+        failed_with(&shell, "render_failed");
+        assert!(shell.facts("run_opened").is_empty());
     }
-    failed_with(&shell, "render_failed");
-    assert!(shell.facts("run_opened").is_empty());
 }
 
 #[test]

@@ -239,7 +239,7 @@ pub fn render(request: &RenderRequest) -> Input {
     let digests = request.definitions.iter().map(|(digest, _)| *digest);
     Input::Rendered {
         turn: request.turn,
-        prefixes: digests.map(|d| (d, d)).collect::<BTreeMap<_, _>>(),
+        prefixes: Ok(digests.map(|d| (d, d)).collect::<BTreeMap<_, _>>()),
     }
 }
 

@@ -371,7 +371,7 @@ async fn a_long_import_is_stored_in_parts_and_seen_when_it_is_whole(journal: Sub
         journal.has_open_turns(&listed[0]).await.unwrap(),
         Some(false)
     );
-    let noted = imports::unfinished(journal.engine().as_ref())
+    let noted = crate::imports::unfinished(journal.engine().as_ref())
         .await
         .unwrap();
     assert!(noted.is_empty());

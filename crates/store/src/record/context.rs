@@ -1,6 +1,7 @@
 //! The layouts of the types of conversations.
 
 use unisono_context::alteration::{Alteration, Form};
+use unisono_context::attachment::{Content, Extent, Held};
 use unisono_context::budget::{Budget, Limits};
 use unisono_context::call::{
     CacheWarm, Choice, ClientOptions, FallbackUsed, Reply, Sent, Stop, ToolCall, ToolResult, Usage,
@@ -28,7 +29,26 @@ layout! {
         0 Text(text),
         1 ToolCall { id, name, arguments },
         2 ToolResult { call_id, content, is_error },
-        3 Attachment { filename, mime, size_bytes },
+        3 Attachment { filename, mime, size_bytes; content },
+    }
+    struct Content { digest, extent, held }
+    enum Extent { 0 Pixels { width, height }, 1 Pages(pages) }
+}
+
+/// Bytes have no place in a record: whoever journals a message has stored them before.
+impl Layout for Held {
+    fn put(&self, _: &mut Vec<u8>) -> Result<(), String> {
+        match &self.0 {
+            None => Ok(()),
+            Some(bytes) => Err(format!(
+                "the {} bytes of an attachment are not stored",
+                bytes.len()
+            )),
+        }
+    }
+
+    fn take(_: &mut &[u8]) -> Result<Self, Fault> {
+        Ok(Held::default())
     }
 }
 

@@ -8,6 +8,7 @@
 )]
 
 mod archive;
+mod blobs;
 mod child;
 mod conformance;
 mod damage;

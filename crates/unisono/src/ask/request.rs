@@ -1,10 +1,13 @@
 //! An ask as a request to a daemon over HTTP.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use unisono_api::compaction::{
     EditSummary, NewCompaction, OnFailure, RegenerateSummary, RevertCheckpoint,
 };
-use unisono_api::turn::{NewTurn, Settings, TurnRequest};
+use unisono_api::turn::{TurnRequest, NewAttachment, NewTurn, Settings, TurnRequest};
 use unisono_context::compaction::ContextPart;
+use unisono_context::message::Part;
 use unisono_context::policy::Keep;
 use unisono_session::event::{SummaryFallback, SummaryOptions};
 
@@ -28,6 +31,7 @@ impl Ask {
                 tools: Vec::new(),
                 tool_choice: None,
                 parallel_tool_calls: None,
+                attachments: self.attachments(),
                 results: Vec::new(),
                 settings: self.own(),
                 wait,
@@ -98,6 +102,26 @@ impl Ask {
             settings: self.own(),
             wait: false,
         }
+    }
+
+    /// The attachments whose bytes are here.
+    fn attachments(&self) -> Vec<NewAttachment> {
+        let parts = self.said.iter().flatten();
+        let attachments = parts.filter_map(|part| match part {
+            Part::Attachment {
+                filename,
+                mime,
+                content: Some(content),
+                ..
+            } => Some(NewAttachment {
+                filename: filename.to_string(),
+                mime: mime.to_string(),
+                data: content.held.0.as_ref().map(|bytes| STANDARD.encode(bytes)),
+                digest: content.held.0.is_none().then(|| content.digest.to_string()),
+            }),
+            _ => None,
+        });
+        attachments.collect()
     }
 
     fn own(&self) -> Settings {

@@ -2,6 +2,7 @@
 //! reverting a checkpoint, without carrying it out.
 
 mod next_turn;
+mod simulation;
 mod turn;
 
 use std::collections::BTreeSet;
@@ -25,6 +26,7 @@ use crate::ask::{Ask, Measure, check_chosen};
 use crate::short;
 pub use next_turn::NextTurn;
 use next_turn::decide_topics;
+use simulation::SimulationInput;
 pub use turn::turn;
 use unisono_config::agents;
 use unisono_config::setup::Setup;

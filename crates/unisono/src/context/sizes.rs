@@ -77,7 +77,7 @@ async fn size(
         Some((frozen, _)) => manifest(journal, session, frozen.seq).await?,
         None => None,
     };
-    let requested = matches!(shown.state.as_str(), "compacted" | "restored");
+    let requested = matches!(shown.state.as_str(), "compacted" | "reverted");
     let at = match (turn.frozen, &turn.ended) {
         (Some((frozen, _)), _) => frozen.at,
         (None, Some((ended, _))) if requested => ended.at,

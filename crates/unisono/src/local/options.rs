@@ -42,6 +42,7 @@ pub(super) fn of_settings(current: &Current, calibrations: &Calibrations) -> Opt
         stuck_after: Duration::from_secs(bounds.stuck_after_seconds),
         live_runs: config.budget.live_runs(),
         recall: bounds.recall,
+        attachments: config.attachments.limits(),
         ..defaults
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
-use unisono_api::message::{Appended, Message, MessageQuery, NewMessage, Part, ReportedUsage};
+use unisono_api::message::{
+    Appended, Blob, BlobContent, Extent, Message, MessageQuery, NewMessage, Part, ReportedUsage,
+};
 use unisono_api::service::{Messages, Result as Answer};
 use unisono_api::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQuery};
 use unisono_api::{Code, Page, PageQuery};
@@ -21,6 +23,7 @@ use super::sessions::branch;
 use super::{cursor, id, no_cursor};
 use crate::Local;
 use crate::append;
+use crate::attached::{self, Given};
 use crate::context::pins;
 use crate::error::Error;
 use crate::message_tree;
@@ -51,7 +54,9 @@ impl Messages for Local {
     async fn append(&self, session: &str, new: &NewMessage, key: Option<&str>) -> Answer<Appended> {
         let session = id("session", session)?;
         let key = key.map(|name| append::key(name, new)).transpose();
-        let asked = key.and_then(|key| append::message(new, key));
+        let given: Vec<Given<'_>> = new.parts.iter().filter_map(Given::of_part).collect();
+        let attached = self.attached(given).await?;
+        let asked = key.and_then(|key| append::message(new, key, attached));
         let asked = asked.map_err(wrong_message)?;
         let message = asked.message.id;
         let place = match self.runtime() {
@@ -78,6 +83,18 @@ impl Messages for Local {
             state: state.to_owned(),
             ordinal: place.ordinal.map(|ordinal| ordinal.0),
             repeated: place.message != message,
+        })
+    }
+
+    async fn put_blob(&self, bytes: Vec<u8>, mime: Option<&str>) -> Answer<Blob> {
+        Ok(self.upload(bytes, mime).await?)
+    }
+
+    async fn blob(&self, digest: &str) -> Answer<BlobContent> {
+        let (kind, bytes) = self.content(digest).await?;
+        Ok(BlobContent {
+            mime: kind.mime().to_owned(),
+            bytes: bytes.to_vec(),
         })
     }
 
@@ -272,10 +289,16 @@ fn part(part: &SaidPart) -> Part {
             filename,
             mime,
             size_bytes,
+            content,
         } => Part::Attachment {
             filename: filename.to_string(),
             mime: mime.to_string(),
             size_bytes: *size_bytes,
+            digest: content.as_ref().map(|content| content.digest.to_string()),
+            data: None,
+            extent: content
+                .as_ref()
+                .map_or_else(Extent::default, |content| attached::extent(content.extent)),
         },
     }
 }

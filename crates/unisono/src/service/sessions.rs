@@ -3,6 +3,7 @@
 mod changed;
 mod described;
 mod files;
+mod sent;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -94,7 +95,7 @@ impl Sessions for Local {
 
     async fn export(&self, session: &str, query: &ExportQuery) -> service::Result<String> {
         let session = self.view(id("session", session)?).await?;
-        Ok(files::written(&session, query).await?)
+        Ok(files::written(self.journal(), &session, query).await?)
     }
 
     async fn delete_session(&self, session: &str, purge: bool) -> service::Result<()> {
@@ -360,6 +361,7 @@ pub fn import(new: NewSession, most: u32) -> Result<Import, Error> {
     let mut import = if new.messages.is_empty() {
         Import::default()
     } else {
+        sent::check(&new.messages)?;
         conversation(new.messages, most)?
     };
     if let Some(title) = title.or_else(|| import.title.is_empty().then(|| UNTITLED.to_owned())) {

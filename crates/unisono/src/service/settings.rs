@@ -210,12 +210,12 @@ mod tests {
 
     #[test]
     fn the_meaning_of_a_setting_is_the_comment_before_it() {
-        let all = comments("# Top.\n\n[run]\n# Who answers.\n# One.\nlead = \"a\"\nagents = []\n");
+        let all = comments("# Top.\n\n[turn]\n# Who answers.\n# One.\nlead = \"a\"\nagents = []\n");
         assert_eq!(
             all,
-            [("run.lead".to_owned(), "Who answers. One.".to_owned())].into()
+            [("turn.lead".to_owned(), "Who answers. One.".to_owned())].into()
         );
-        assert!(about("run.lead").is_some_and(|text| text.len() > 10));
+        assert!(about("turn.lead").is_some_and(|text| text.len() > 10));
         assert_eq!(about("no.key"), None);
     }
 }

@@ -15,6 +15,7 @@ use super::messages::unknown_branch;
 use super::sessions::ended_turn;
 use super::{asked, cursor, id};
 use crate::context::{estimate, tip};
+use crate::attached::Given;
 use crate::error::Error;
 use crate::follow::Follower;
 use crate::history::{self, Lookup};
@@ -32,6 +33,13 @@ impl Turns for Local {
     ) -> service::Result<Turn> {
         let session = self.open(id("session", session)?).await?;
         let ask = asked::read(self.journal(), &session, asked).await?;
+        let ask = match asked {
+            Asked::Task(new) if !new.attachments.is_empty() => {
+                let given = new.attachments.iter().map(Given::of_task).collect();
+                ask.attaching(self.attached(given).await?)
+            }
+            _ => ask,
+        };
         let key = key
             .map(|name| append::key(name, &asked.waited_for(true)))
             .transpose();

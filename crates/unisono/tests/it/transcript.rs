@@ -62,7 +62,7 @@ fn told(text: &[u8]) -> String {
 
 const OPENAI: [&str; 6] = [
     r#"{"role":"developer","content":"Be brief."}"#,
-    r#"{"role":"user","content":[{"type":"text","text":"What is in it?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"file","file":{"filename":"a.pdf","file_data":"AAAAAAAA"}}]}"#,
+    r#"{"role":"user","content":[{"type":"text","text":"What is in it?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGNQcEgAAAFEAMELjZZCAAAAAElFTkSuQmCC"}},{"type":"file","file":{"filename":"a.pdf","file_data":"AAAAAAAA"}}]}"#,
     r#"{"role":"assistant","content":"","name":"helper","tool_calls":[{"id":"c","type":"function","function":{"name":"look","arguments":"{\"z\": 1.0, \"a\":2}"}},{"id":"c","type":"function","function":{"name":"look","arguments":"{not json"}}]}"#,
     r#"{"role":"tool","tool_call_id":"c","content":"one"}"#,
     r#"{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"two"}]}"#,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use unisono_context::alteration::{Alteration, Form};
+use unisono_context::attachment::Files;
 use unisono_context::checkpoint::{
     Body, Checkpoint, FactCoverage, KeyFact, Kind, Span, Tier, Writer,
 };
@@ -67,7 +68,7 @@ fn part() -> impl Strategy<Value = Part> {
         2 => (text(), text(), any::<bool>())
             .prop_map(|(call_id, content, is_error)| Part::ToolResult { call_id, content, is_error }),
         1 => (text(), text(), any::<u64>())
-            .prop_map(|(filename, mime, size_bytes)| Part::Attachment { filename, mime, size_bytes }),
+            .prop_map(|(filename, mime, size_bytes)| Part::Attachment { filename, mime, size_bytes, content: None }),
     ]
 }
 
@@ -272,7 +273,7 @@ proptest! {
         let import = import(drawn, labels, system);
         prop_assume!(!import.messages.is_empty());
         let machine = session(&import);
-        let written = transcript::write(machine.state(), None, Format::Unisono).unwrap();
+        let written = transcript::write(machine.state(), None, Format::Unisono, &Files::default()).unwrap();
         let parsed = read(written.as_bytes(), &Options::default()).unwrap();
         prop_assert!(parsed.warnings.is_empty());
         let again = parsed.import;
@@ -294,11 +295,11 @@ proptest! {
         let back = session(&again);
         prop_assert_eq!(snapshots(&back), snapshots(&machine));
         prop_assert_eq!(back.state().topics(), machine.state().topics());
-        let rewritten = transcript::write(back.state(), None, Format::Unisono).unwrap();
+        let rewritten = transcript::write(back.state(), None, Format::Unisono, &Files::default()).unwrap();
         prop_assert_eq!(rewritten, written);
         for (branch, _) in &import.branches {
             for format in Format::WRITTEN {
-                let one = transcript::write(machine.state(), Some(branch), format).unwrap();
+                let one = transcript::write(machine.state(), Some(branch), format, &Files::default()).unwrap();
                 if format == Format::Unisono {
                     prop_assert!(read(one.as_bytes(), &Options::default()).is_ok());
                 }
@@ -320,11 +321,19 @@ fn openai_comes_back_as_it_went() {
     import.session = Some(SessionId::from_u128(1));
     let machine = session(&import);
     assert_eq!(
-        transcript::write(machine.state(), None, Format::OpenAi).unwrap(),
+        transcript::write(machine.state(), None, Format::OpenAi, &Files::default()).unwrap(),
         text
     );
-    insta::assert_snapshot!(transcript::write(machine.state(), None, Format::ShareGpt).unwrap());
-    let error = transcript::write(machine.state(), Some("mian"), Format::OpenAi).unwrap_err();
+    insta::assert_snapshot!(
+        transcript::write(machine.state(), None, Format::ShareGpt, &Files::default()).unwrap()
+    );
+    let error = transcript::write(
+        machine.state(),
+        Some("mian"),
+        Format::OpenAi,
+        &Files::default(),
+    )
+    .unwrap_err();
     assert_eq!(
         error.to_string(),
         "branch \"mian\" does not exist; did you mean `main`?"

@@ -6,8 +6,11 @@ mod topics;
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use unisono_context::attachment::Files;
 use unisono_context::message::{NewMessage, Part, ReportedUsage};
 use unisono_context::tree::Node;
 use unisono_context::{Message, MessageId, Ordinal, Timestamp};
@@ -22,15 +25,15 @@ use unisono_api::harmless::is_harmful;
 use unisono_config::settings::Own;
 
 /// All messages, branches, checkpoints, shortened messages and topic ends.
-pub(super) fn session(state: &State) -> Result<String, WriteError> {
+pub(super) fn session(state: &State, files: &Files) -> Result<String, WriteError> {
     let mut out = head_line(state)?;
     for node in state.tree().iter() {
-        line(&mut out, &MessageLine::new(&node.message, state))?;
+        line(&mut out, &MessageLine::new(&node.message, (state, files)))?;
     }
     let branches: Vec<_> = state.tree().branches().collect();
     let mut heads = Vec::with_capacity(branches.len());
     for (name, head) in branches {
-        heads.push((name, write_waiting(&mut out, state, name, head)?));
+        heads.push((name, write_waiting(&mut out, (state, files), name, head)?));
     }
     for (name, head) in heads {
         line(&mut out, &BranchLine::new(name, head))?;
@@ -51,13 +54,13 @@ pub(super) fn session(state: &State) -> Result<String, WriteError> {
 /// message.
 fn write_waiting(
     out: &mut String,
-    state: &State,
+    (state, files): (&State, &Files),
     branch: &str,
     head: MessageId,
 ) -> Result<MessageId, WriteError> {
     let mut last = head;
     for message in state.waiting_messages(branch) {
-        line(out, &MessageLine::for_waiting(message, last))?;
+        line(out, &MessageLine::for_waiting(message, last, files))?;
         last = message.id;
     }
     Ok(last)
@@ -77,7 +80,12 @@ fn topics(out: &mut String, state: &State, nodes: &[&Node]) -> Result<(), WriteE
 }
 
 /// Like [`session`], for one branch.
-pub(super) fn branch(state: &State, name: &str, head: MessageId) -> Result<String, WriteError> {
+pub(super) fn branch(
+    state: &State,
+    name: &str,
+    head: MessageId,
+    files: &Files,
+) -> Result<String, WriteError> {
     let tree = state.tree();
     let mut out = head_line(state)?;
     let last = tree
@@ -85,9 +93,9 @@ pub(super) fn branch(state: &State, name: &str, head: MessageId) -> Result<Strin
         .map_or(Ordinal(0), |node| node.message.ordinal);
     let nodes = tree.range(head, Ordinal::FIRST..=last);
     for node in &nodes {
-        line(&mut out, &MessageLine::new(&node.message, state))?;
+        line(&mut out, &MessageLine::new(&node.message, (state, files)))?;
     }
-    let last = write_waiting(&mut out, state, name, head)?;
+    let last = write_waiting(&mut out, (state, files), name, head)?;
     line(&mut out, &BranchLine::new(name, last))?;
     let on_branch = |id: MessageId| {
         let ordinal = tree.get(id).map(|node| node.message.ordinal);
@@ -161,8 +169,12 @@ struct MessageLine<'m> {
     parts: Vec<PartLine<'m>>,
 }
 
+fn parts<'m>(parts: &'m [Part], files: &Files) -> Vec<PartLine<'m>> {
+    parts.iter().map(|part| PartLine::of(part, files)).collect()
+}
+
 impl<'m> MessageLine<'m> {
-    fn new(message: &'m Message, state: &State) -> MessageLine<'m> {
+    fn new(message: &'m Message, (state, files): (&State, &Files)) -> MessageLine<'m> {
         MessageLine {
             r#type: "message",
             id: message.id.to_string(),
@@ -172,12 +184,12 @@ impl<'m> MessageLine<'m> {
             at: Time::new(message.at),
             usage: message.usage.map(Usage::new),
             pinned: state.pinned().contains(&message.id),
-            parts: message.parts.iter().map(PartLine::new).collect(),
+            parts: parts(&message.parts, files),
         }
     }
 
     /// A waiting message that will follow `parent`.
-    fn for_waiting(message: &'m NewMessage, parent: MessageId) -> MessageLine<'m> {
+    fn for_waiting(message: &'m NewMessage, parent: MessageId, files: &Files) -> MessageLine<'m> {
         MessageLine {
             r#type: "message",
             id: message.id.to_string(),
@@ -187,7 +199,7 @@ impl<'m> MessageLine<'m> {
             at: Time::new(message.at),
             usage: message.usage.map(Usage::new),
             pinned: false,
-            parts: message.parts.iter().map(PartLine::new).collect(),
+            parts: parts(&message.parts, files),
         }
     }
 }
@@ -230,11 +242,15 @@ enum PartLine<'m> {
         filename: &'m str,
         mime: &'m str,
         size_bytes: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        digest: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        data: Option<String>,
     },
 }
 
 impl<'m> PartLine<'m> {
-    fn new(part: &'m Part) -> PartLine<'m> {
+    fn new(part: &'m Part, files: &Files) -> PartLine<'m> {
         match part {
             Part::Text(text) => PartLine::Text { text },
             Part::ToolCall {
@@ -263,11 +279,18 @@ impl<'m> PartLine<'m> {
                 filename,
                 mime,
                 size_bytes,
-            } => PartLine::Attachment {
-                filename,
-                mime,
-                size_bytes: *size_bytes,
-            },
+                content,
+            } => {
+                let digest = content.as_ref().map(|content| content.digest);
+                let bytes = digest.and_then(|digest| files.get(&digest));
+                PartLine::Attachment {
+                    filename,
+                    mime,
+                    size_bytes: *size_bytes,
+                    digest: digest.map(|digest| digest.to_string()),
+                    data: bytes.map(|bytes| STANDARD.encode(bytes)),
+                }
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod acceptable;
 
+use crate::media::Accepts;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use unisono_context::call::{Reply, Stop, Usage};
@@ -456,6 +457,7 @@ fn a_model_that_takes_no_schema_answers_by_a_tool() {
         shared: asked.shared(),
         breakpoints: true,
         structured: false,
+        accepts: Accepts::default(),
     });
     let sending = Sending {
         structured: false,

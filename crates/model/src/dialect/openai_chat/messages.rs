@@ -12,7 +12,7 @@ use unisono_context::snapshot::{Block, ToolSpec};
 
 use crate::dialect::label::{LEGEND, legend};
 use crate::dialect::tail::own_system;
-use crate::dialect::turns::{Piece, Speaker, Turn};
+use crate::dialect::turns::{File, Piece, Speaker, Turn};
 use crate::prompt::Shared;
 use crate::prompt::json::Json;
 
@@ -39,6 +39,8 @@ enum State {
     Closed,
     /// In the text of a message of the user's.
     Open,
+    /// In the list of blocks of a message of the user's.
+    Blocks,
 }
 
 impl<'j> Messages<'j> {
@@ -107,6 +109,11 @@ impl<'j> Messages<'j> {
             State::Open => {
                 self.json.raw(GAP);
             }
+            State::Blocks => {
+                self.json.raw(r#","#);
+                write_block(self.json, self.block, texts, false);
+                return;
+            }
             State::Empty | State::Closed => {
                 self.message().raw(r#"{"role":"user","content":""#);
             }
@@ -115,12 +122,42 @@ impl<'j> Messages<'j> {
         self.state = State::Open;
     }
 
+    /// Texts and files of the user's side, each a block of its own. `write` writes a file. The list
+    /// stays open for what the user says next. `marked`: its last text ends in a breakpoint.
+    pub(in crate::dialect) fn user_blocks(
+        &mut self,
+        turn: &Turn<'_>,
+        marked: bool,
+        write: fn(&mut Json, &File<'_>),
+    ) {
+        let (block, breakpoints) = (self.block, self.breakpoints);
+        let is_text = |piece: &Piece<'_>| matches!(piece, Piece::Text(_));
+        let last = turn.pieces.iter().rposition(is_text);
+        let goes_on = self.state == State::Blocks;
+        if !goes_on {
+            self.message().raw(r#"{"role":"user","content":["#);
+        }
+        for (at, piece) in turn.pieces.iter().enumerate() {
+            self.json.raw(if at > 0 || goes_on { "," } else { "" });
+            match piece {
+                Piece::File(file) => write(self.json, file),
+                Piece::Text(text) => {
+                    let ends = marked && breakpoints && Some(at) == last;
+                    write_block(self.json, block, [&**text], ends);
+                }
+                Piece::Call { .. } | Piece::Result { .. } => {}
+            }
+        }
+        self.state = State::Blocks;
+    }
+
     /// Where the next message is to be written.
     pub(in crate::dialect) fn message(&mut self) -> &mut Json {
         self.json.raw(match self.state {
             State::Empty => "",
             State::Closed => ",",
             State::Open => r#""},"#,
+            State::Blocks => "]},",
         });
         self.state = State::Closed;
         self.json
@@ -128,8 +165,31 @@ impl<'j> Messages<'j> {
 
     /// Ends inside the text of a message of the user's, for the tail to go on with.
     pub(in crate::dialect) fn hand_over(mut self) {
+        if self.state == State::Blocks {
+            self.json.raw(r#",{"type":"#).string(self.block);
+            self.json.raw(OPEN_BLOCK);
+            return;
+        }
         self.user([""], false);
     }
+}
+
+/// The end of a head whose last text is a block in a list of them. Nothing else ends so: a quotation
+/// mark inside a text is escaped.
+const OPEN_BLOCK: &str = r#","text":""#;
+
+/// What closes the user's message that a head ends in.
+pub(in crate::dialect) fn closing(head: &[u8]) -> &'static str {
+    match head.ends_with(OPEN_BLOCK.as_bytes()) {
+        true => r#""}]}"#,
+        false => r#""}"#,
+    }
+}
+
+/// Whether a turn has files.
+pub(in crate::dialect) fn has_files(turn: &Turn<'_>) -> bool {
+    let mut pieces = turn.pieces.iter();
+    pieces.any(|piece| matches!(piece, Piece::File(_)))
 }
 
 /// The turns with whether they end in a breakpoint.
@@ -149,7 +209,7 @@ pub(in crate::dialect) fn marked<'t, 's>(
 pub(in crate::dialect) fn texts<'t>(turn: &'t Turn<'_>) -> impl Iterator<Item = &'t str> {
     turn.pieces.iter().filter_map(|piece| match piece {
         Piece::Text(text) => Some(&**text),
-        Piece::Call { .. } | Piece::Result { .. } => None,
+        Piece::Call { .. } | Piece::Result { .. } | Piece::File(_) => None,
     })
 }
 
@@ -157,6 +217,7 @@ pub(in crate::dialect) fn texts<'t>(turn: &'t Turn<'_>) -> impl Iterator<Item = 
 pub(in crate::dialect) fn expected_bytes(shared: &Shared<'_>, turns: &[Turn<'_>]) -> usize {
     let piece = |piece: &Piece<'_>| match piece {
         Piece::Text(text) => text.len() + 64,
+        Piece::File(file) => file.written_bytes() + 96,
         Piece::Call {
             name, arguments, ..
         } => name.len() + arguments.len() + 112,

@@ -1,6 +1,7 @@
 //! Requests as servers take them, byte for byte where a group shares them; replies of recorded
 //! streams and documents, cut anywhere between two events.
 
+use crate::media::Accepts;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -28,6 +29,7 @@ fn head_of(request: &Request, breakpoints: bool) -> String {
         shared: request.shared(),
         breakpoints,
         structured: true,
+        accepts: Accepts::default(),
     };
     String::from_utf8(head_bytes(&head)).unwrap()
 }
@@ -168,6 +170,7 @@ fn the_buffer_is_allocated_once() {
         shared: request.shared(),
         breakpoints: false,
         structured: true,
+        accepts: Accepts::default(),
     });
     let room = head.capacity();
     assert!(room < head.len() * 5 / 4, "{} of {room}", head.len());

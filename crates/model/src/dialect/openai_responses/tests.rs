@@ -1,6 +1,7 @@
 //! Requests as the Responses API takes them, byte for byte where a group shares them; replies of
 //! recorded streams and documents, cut anywhere between two events.
 
+use crate::media::Accepts;
 use proptest::prelude::*;
 use serde_json::Value;
 use unisono_context::call::{Stop, Usage};
@@ -50,6 +51,7 @@ fn without_breakpoints(request: &Request) -> String {
         shared: request.shared(),
         breakpoints: false,
         structured: true,
+        accepts: Accepts::default(),
     };
     String::from_utf8(RESPONSES.head(&head)).unwrap()
 }

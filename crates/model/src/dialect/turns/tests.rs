@@ -1,6 +1,7 @@
 //! Conversations as turns: whatever a conversation looks like, each call is answered by the turn
 //! right after it, no speaker has two turns in a row, and nothing said is lost.
 
+use crate::media::Accepts;
 use proptest::prelude::*;
 use unisono_context::Tokens;
 use unisono_context::alteration::Form;
@@ -11,13 +12,17 @@ use crate::fixture::{Chat, call, result};
 /// One line a turn: `speaker: piece | piece`.
 fn shown(chat: &Chat) -> String {
     let snapshot = chat.freeze();
-    let lines: Vec<String> = turns(&snapshot).iter().map(line).collect();
+    let lines: Vec<String> = turns(&snapshot, Accepts::default())
+        .iter()
+        .map(line)
+        .collect();
     lines.join("\n")
 }
 
 fn line(turn: &Turn<'_>) -> String {
     let piece = |piece: &Piece<'_>| match piece {
         Piece::Text(text) => text.replace('\n', "/"),
+        Piece::File(file) => format!("file {}", file.name),
         Piece::Call {
             id,
             name,
@@ -258,6 +263,7 @@ fn masked_and_cut_messages_stand_as_they_are_shown() {
         filename: "plan.pdf".into(),
         mime: "application/pdf".into(),
         size_bytes: 81_234,
+        content: None,
     };
     let chat = Chat::new(1)
         .add(Role::User, None, vec![Part::text("see"), attached])
@@ -354,7 +360,7 @@ proptest! {
             chat = chat.summarise(last, "before");
         }
         let snapshot = chat.freeze();
-        let turns = turns(&snapshot);
+        let turns = turns(&snapshot, Accepts::default());
         for pair in turns.windows(2) {
             prop_assert_ne!(pair[0].speaker, pair[1].speaker);
         }

@@ -10,7 +10,7 @@ use unisono_context::{Digest, Encoding};
 
 use crate::catalogue::Entry;
 use crate::dialect::Dialect;
-use crate::estimate::{Estimator, Overheads};
+use crate::estimate::{Attachments, Estimator, Overheads};
 use crate::language::Request;
 use crate::language::recent::Recent;
 use crate::tokenizer::Tokenizer;
@@ -30,6 +30,7 @@ type Part = fn(&Estimator<'_>, &Request) -> Count;
 pub(super) struct Sizes {
     encoding: Encoding,
     overheads: Overheads,
+    attachments: Attachments,
     prefixes: Mutex<Recent<Digest, Arc<OnceCell<Count>>>>,
 }
 
@@ -38,6 +39,7 @@ impl Sizes {
         Sizes {
             encoding: entry.encoding,
             overheads: Overheads::for_dialect(dialect, entry.per_message()),
+            attachments: Attachments::of(dialect, entry.accepts),
             prefixes: Mutex::new(Recent::new(PREFIXES)),
         }
     }
@@ -85,6 +87,7 @@ impl Sizes {
     /// If that fails, the prefix's bytes give an estimate.
     async fn count(&self, request: &Request, bytes: usize, part: Part) -> Count {
         let (encoding, overheads) = (self.encoding, self.overheads);
+        let attachments = self.attachments;
         let counted = move |tokenizer: Option<&Tokenizer>, request: &Request| {
             let count = |text: &str| match tokenizer {
                 Some(tokenizer) => tokenizer.count(text),
@@ -93,6 +96,7 @@ impl Sizes {
             let estimator = Estimator {
                 encoding,
                 overheads,
+                attachments,
                 count: &count,
             };
             part(&estimator, request)

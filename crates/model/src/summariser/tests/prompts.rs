@@ -144,6 +144,7 @@ fn data_is_wrapped_and_stays_data() {
                     filename: "plan.pdf".into(),
                     mime: "application/pdf".into(),
                     size_bytes: 9,
+                    content: None,
                 },
             ],
         )

@@ -159,8 +159,11 @@ impl List {
         match last.map(|last| last.role) {
             Some(Role::User) => {
                 let last = import.messages.pop();
-                let texts = last.map(|(_, last)| compare::text(&last.parts));
-                let ask = Ask::new(texts.unwrap_or_default());
+                let parts = last.map(|(_, last)| last.parts).unwrap_or_default();
+                let ask = match parts.iter().any(|part| part.content().is_some()) {
+                    true => Ask::saying(parts),
+                    false => Ask::new(compare::text(&parts)),
+                };
                 Ok(match with_results {
                     true => ask.after(results(import)),
                     false => ask,

@@ -36,8 +36,10 @@ impl World {
                 } else {
                     prefixes
                 };
-                self.tasks
-                    .push(Task::Answer(Input::Rendered { turn, prefixes }));
+                self.tasks.push(Task::Answer(Input::Rendered {
+                    turn,
+                    prefixes: Ok(prefixes),
+                }));
             }
             Effect::Dispatch(assignment) => {
                 self.ledger

@@ -104,6 +104,11 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
         parent: Some(MESSAGE),
         message: message(),
     };
+    let appended_content = Fact::Appended {
+        branch: Some("main".into()),
+        parent: Some(MESSAGE),
+        message: message_with_contents(),
+    };
     let counted = Fact::Counted {
         encoding: Encoding::O200kBase,
         counts: vec![
@@ -124,6 +129,7 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
         ("created", created),
         ("appended_root", root),
         ("appended", appended),
+        ("appended_content", appended_content),
         (
             "branch_set",
             Fact::BranchSet {

@@ -5,6 +5,7 @@ use unisono_context::alteration::{Alteration, altered_parts};
 use unisono_context::budget::Budgets;
 use unisono_context::checkpoint::{Body, Checkpoint, Writer};
 use unisono_context::compaction::{self, Made, Mode, Plan};
+use unisono_context::message::Part;
 use unisono_context::policy::Policy;
 use unisono_context::tokens::{Count, Counts};
 use unisono_context::view::View;
@@ -133,9 +134,11 @@ impl SimulationInput<'_> {
             let parts = altered_parts(&node.message, form);
             let texts: Vec<_> = parts.iter().map(|part| part.countable_text()).collect();
             let text = texts.join("\n");
+            let beside: Count = parts.iter().map(Part::tokens_beside_text).sum();
             let mut counts = Counts::default();
             for budget in self.budgets.iter() {
-                counts.set(budget.encoding, tokenizer(budget.encoding)?.count(&text));
+                let count = tokenizer(budget.encoding)?.count(&text);
+                counts.set(budget.encoding, count + beside);
             }
             made.push(Alteration {
                 message,

@@ -74,7 +74,7 @@ pub(super) fn of(setup: &Setup, name: &str) -> Option<AgentDetail> {
             .map(|tool| described(setup, tool, &definition.id))
             .collect(),
         window_tokens: definition.limits.window.0,
-        max_turns: definition.max_turns,
+        max_model_calls: definition.max_model_calls,
         timeout_ms: definition.timeout_ms,
         retries: definition.retries,
         digest: definition.digest().to_string(),

@@ -7,6 +7,7 @@ use unisono_api::run::{
 };
 use unisono_api::turn::ErrorInfo;
 use unisono_context::{RunId, SessionId, TurnId};
+use unisono_runtime::attachments;
 use unisono_runtime::replay::{self, Rebuilt, RebuiltRequest, Requests};
 use unisono_session::Replay as Journaled;
 use unisono_session::event::Outcome;
@@ -98,6 +99,10 @@ async fn rebuild(
 ) -> Result<(Journaled, Rebuilt), Error> {
     let replay = history::replay(local.journal(), session, turn).await?;
     let (setup, extensions) = (local.setup(), local.extensions().clone());
+    if let Some(snapshot) = replay.turn().and_then(|turn| turn.snapshot.0.as_ref()) {
+        let loaded = attachments::load(local.journal(), snapshot).await;
+        loaded.map_err(|why| Error::new(Code::Failed, why))?;
+    }
     Ok(off_thread(move || {
         let rebuilt = history::rebuild(&setup, &extensions, &replay);
         (replay, rebuilt)

@@ -1,14 +1,18 @@
 //! Imports from files and exports to files.
 
+use std::collections::BTreeSet;
 use std::io::Cursor;
 
 use unisono_api::Code;
 use unisono_api::session::{Content, ExportQuery, ImportFile, Imported};
+use unisono_context::Digest;
+use unisono_context::attachment::Files;
 use unisono_interchange::transcript::{
     self, Format, Options, Parsed, SOURCE_DIGEST, SOURCE_NAME, Stamps,
 };
 use unisono_runtime::clock;
 use unisono_session::State;
+use unisono_store::Journal;
 
 use super::{describe, too_many};
 use crate::Local;
@@ -99,16 +103,44 @@ fn not_read(error: transcript::Error) -> Error {
 }
 
 /// A session in a file format.
-pub(super) async fn written(session: &View, query: &ExportQuery) -> Result<String, Error> {
+pub(super) async fn written(
+    journal: &Journal,
+    session: &View,
+    query: &ExportQuery,
+) -> Result<String, Error> {
     let format = query.format.as_deref().map(format).transpose()?;
     let format = format.unwrap_or(Format::Unisono);
     let branch = query.branch.clone();
+    let files = match format {
+        Format::Unisono => contents(journal, session).await?,
+        _ => Files::default(),
+    };
     let write = move |state: &State| {
-        let written = transcript::write(state, branch.as_deref(), format);
+        let written = transcript::write(state, branch.as_deref(), format, &files);
         written.map_err(|error| error.to_string())
     };
     let written = session.inspect(write).await?;
     written.map_err(|why| Error::new(Code::Refused, why))
+}
+
+/// The contents of the attachments of a session.
+async fn contents(journal: &Journal, session: &View) -> Result<Files, Error> {
+    let look = |state: &State| {
+        let placed = state.tree().iter().flat_map(|node| &node.message.parts);
+        let branches = state.tree().branches();
+        let waiting = branches.flat_map(|(branch, _)| state.waiting_messages(branch));
+        let waiting = waiting.flat_map(|message| &message.parts);
+        let named = placed.chain(waiting);
+        let named = named.filter_map(|part| Some(part.content()?.digest));
+        named.collect::<BTreeSet<Digest>>()
+    };
+    let mut files = Files::default();
+    for digest in session.inspect(look).await? {
+        let missing = || Error::not_found("attachment", digest);
+        let bytes = journal.blob(digest).await?.ok_or_else(missing)?;
+        files.insert(digest, bytes);
+    }
+    Ok(files)
 }
 
 fn format(name: &str) -> Result<Format, Error> {

@@ -1,5 +1,6 @@
 //! Messages, agents and turns.
 
+use unisono_context::attachment::{Content, Extent, Held};
 use unisono_context::call::{Choice, ClientOptions};
 use unisono_context::compaction::ContextPart;
 
@@ -41,14 +42,29 @@ pub(super) fn part() -> impl Strategy<Value = Part> {
                 is_error,
             }
         }),
-        (text(), text(), any::<u64>()).prop_map(|(filename, mime, size_bytes)| {
-            Part::Attachment {
+        (text(), text(), any::<u64>(), content()).prop_map(
+            |(filename, mime, size_bytes, content)| Part::Attachment {
                 filename,
                 mime,
                 size_bytes,
+                content,
             }
-        }),
+        ),
     ]
+}
+
+fn content() -> impl Strategy<Value = Option<Content>> {
+    let extent = prop_oneof![
+        any::<(u32, u32)>().prop_map(|(width, height)| Extent::Pixels { width, height }),
+        any::<u32>().prop_map(Extent::Pages),
+    ];
+    prop::option::of(
+        (any::<[u8; 32]>(), extent).prop_map(|(digest, extent)| Content {
+            digest: Digest(digest),
+            extent,
+            held: Held::default(),
+        }),
+    )
 }
 
 pub(super) fn policy() -> impl Strategy<Value = Policy> {

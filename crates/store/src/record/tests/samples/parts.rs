@@ -2,6 +2,8 @@
 
 use unisono_session::budget::TurnCaps;
 
+use unisono_context::attachment::{Content, Extent, Held};
+
 use super::*;
 
 pub(super) fn message() -> NewMessage {
@@ -24,6 +26,7 @@ pub(super) fn message() -> NewMessage {
                 filename: "a.png".into(),
                 mime: "image/png".into(),
                 size_bytes: 70_000,
+                content: None,
             },
         ],
         author: Some(AgentId::new("scout")),
@@ -32,6 +35,33 @@ pub(super) fn message() -> NewMessage {
             input: Tokens(900),
             output: Tokens(20),
         }),
+    }
+}
+
+pub(super) fn message_with_contents() -> NewMessage {
+    let part = |filename: &str, mime: &str, extent| Part::Attachment {
+        filename: filename.into(),
+        mime: mime.into(),
+        size_bytes: 70_000,
+        content: Some(Content {
+            digest: Digest([7; 32]),
+            extent,
+            held: Held::default(),
+        }),
+    };
+    let size = Extent::Pixels {
+        width: 640,
+        height: 480,
+    };
+    NewMessage {
+        role: Role::User,
+        parts: vec![
+            part("a.png", "image/png", size),
+            part("b.pdf", "application/pdf", Extent::Pages(3)),
+        ],
+        author: None,
+        usage: None,
+        ..message()
     }
 }
 

@@ -1,0 +1,30 @@
+//! Files that go with a message or a task.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use unisono::attached;
+use unisono_context::Part;
+use unisono_model::media::LARGEST;
+
+use crate::problem::{Problem, Result};
+
+/// Reads files as attachments. The limits of the settings are checked where they are stored.
+pub(crate) fn files(paths: &[PathBuf]) -> Result<Vec<Part>> {
+    paths.iter().map(|path| file(path)).collect()
+}
+
+fn file(path: &Path) -> Result<Part> {
+    let shown = path.display();
+    let unreadable = |error| Problem::usage(format!("cannot read {shown}: {error}"));
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| {
+        // One byte more shows that it is too large.
+        file.take(LARGEST as u64 + 1).read_to_end(&mut bytes)
+    });
+    read.map_err(unreadable)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let part = attached::part(&name, None, bytes.into(), LARGEST as u64);
+    part.map_err(|wrong| Problem::usage(wrong.to_string()))
+}

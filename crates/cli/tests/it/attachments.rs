@@ -1,0 +1,414 @@
+//! Images and documents, on every way in: stored once, sent to models that take them, shown, exported.
+
+use serde_json::{Value, json};
+use unisono_fake_provider::{Act, Answer, Script};
+
+use crate::http::{Daemon, Reply, head};
+use crate::lending::Scene;
+use crate::support::{Place, send_signal};
+
+const CHAT: &str = "/openai/v1/chat/completions";
+const RESPONSES: &str = "/openai/v1/responses";
+const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+fn base64(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let at = |n: usize| u32::from(three.get(n).copied().unwrap_or_default());
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for place in 0..4 {
+            let digit = BASE64[(bits >> (18 - 6 * place) & 63) as usize] as char;
+            text.push(if place <= three.len() { digit } else { '=' });
+        }
+    }
+    text
+}
+
+/// An image of that size; `more` makes it another one.
+fn png(width: u32, height: u32, more: &[u8]) -> Vec<u8> {
+    let chunk = |name: &[u8], data: &[u8]| {
+        let length = u32::try_from(data.len()).unwrap().to_be_bytes();
+        [&length[..], name, data, &[0; 4]].concat()
+    };
+    let (width, height) = (width.to_be_bytes(), height.to_be_bytes());
+    let header = [&width[..], &height, &[8, 6, 0, 0, 0]].concat();
+    let all = [
+        b"\x89PNG\r\n\x1a\n".to_vec(),
+        chunk(b"IHDR", &header),
+        chunk(b"IDAT", more),
+        chunk(b"IEND", b""),
+    ];
+    all.concat()
+}
+
+fn pdf() -> Vec<u8> {
+    b"%PDF-1.7\n<< /Type /Page >>\n%%EOF\n".to_vec()
+}
+
+fn url(bytes: &[u8]) -> String {
+    format!("data:image/png;base64,{}", base64(bytes))
+}
+
+fn scene() -> Scene {
+    Scene::scripted(Script::always(Act::answer(Answer::text("A cat."))))
+}
+
+fn session(daemon: &Daemon) -> String {
+    let made = daemon.post("/v1/sessions", &json!({})).expect(201).json();
+    made["session"].as_str().unwrap().to_owned()
+}
+
+fn upload(daemon: &Daemon, mime: &str, bytes: &[u8]) -> Reply {
+    let token = format!("Bearer {}", daemon.token);
+    let headers = [
+        ("Host", daemon.address.as_str()),
+        ("Authorization", &token),
+        ("Content-Type", mime),
+    ];
+    let head = head("POST", "/v1/blobs", &headers, bytes.len());
+    daemon.send(&head, bytes)
+}
+
+fn append(daemon: &Daemon, session: &str, part: Value) -> Reply {
+    let parts = json!([{"type": "text", "text": "See."}, part]);
+    daemon.post(
+        &format!("/v1/sessions/{session}/messages"),
+        &json!({"parts": parts}),
+    )
+}
+
+fn attachment(name: &str, bytes: &[u8]) -> Value {
+    json!({"type": "attachment", "filename": name, "data": base64(bytes)})
+}
+
+fn digest_of(daemon: &Daemon, session: &str) -> String {
+    let path = format!("/v1/sessions/{session}/messages");
+    let page = daemon.get(&path).expect(200).json();
+    let last = page["items"].as_array().unwrap().last().unwrap().clone();
+    last["parts"][1]["digest"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn openais_clients_send_images() {
+    let scene = scene();
+    let daemon = Daemon::start(&scene.place);
+    let image = url(&png(640, 480, b"cat"));
+    let text = "What is this?";
+    let chat = json!({"model": "clerk", "messages": [{"role": "user", "content": [
+        {"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": image}},
+        {"type": "file", "file": {"filename": "plan.pdf",
+            "file_data": format!("data:application/pdf;base64,{}", base64(&pdf()))}}]}]});
+    let responses = json!({"model": "clerk", "input": [{"role": "user", "content": [
+        {"type": "input_text", "text": text}, {"type": "input_image", "image_url": image}]}]});
+    for (path, body) in [(CHAT, chat), (RESPONSES, responses)] {
+        daemon.post(path, &body).expect(200);
+        let sent = scene.sent().pop().unwrap();
+        let said = sent["messages"].as_array().unwrap().last().unwrap().clone();
+        let blocks = said["content"].as_array().unwrap();
+        let shown = blocks.iter().find(|block| block["type"] == "image_url");
+        assert_eq!(shown.unwrap()["image_url"]["url"], image.as_str(), "{said}");
+        let named = said.to_string();
+        assert!(named.contains("[attachment image image/png"), "{named}");
+    }
+    // In a session, the list is told again with the image, and goes on.
+    let session = session(&daemon);
+    let first = json!({"role": "user", "content": [
+        {"type": "image_url", "image_url": {"url": image}}, {"type": "text", "text": text}]});
+    let ask = |messages: Value| {
+        let headers = [("X-Unisono-Session", session.as_str())];
+        let body = json!({"model": "clerk", "messages": messages});
+        daemon.request_with("POST", CHAT, &headers, Some(&body))
+    };
+    ask(json!([first])).expect(200);
+    let second = json!({"role": "user", "content": "Which colour?"});
+    let answer = json!({"role": "assistant", "content": "A cat."});
+    ask(json!([first, answer, second])).expect(200);
+    let sent = scene.sent().pop().unwrap().to_string();
+    assert_eq!(sent.matches(&image).count(), 1, "{sent}");
+    daemon.stop();
+}
+
+#[test]
+fn a_file_is_stored_once_and_goes_with_the_last_session() {
+    let scene = scene();
+    let daemon = Daemon::start(&scene.place);
+    let image = png(32, 16, b"shared");
+    let stored = upload(&daemon, "image/png", &image).expect(201).json();
+    let digest = stored["digest"].as_str().unwrap().to_owned();
+    assert_eq!(stored["width"], 32, "{stored}");
+    assert_eq!(stored["size_bytes"], image.len());
+    let (first, second) = (session(&daemon), session(&daemon));
+    let named = json!({"type": "attachment", "filename": "a.png", "digest": digest});
+    append(&daemon, &first, named).expect(201);
+    append(&daemon, &second, attachment("b.png", &image)).expect(201);
+    assert_eq!(digest_of(&daemon, &first), digest);
+    assert_eq!(digest_of(&daemon, &second), digest);
+    let address = format!("/v1/blobs/{digest}");
+    let read = || daemon.get(&address);
+    let got = read().expect(200);
+    assert_eq!(got.header("content-type"), Some("image/png"));
+    assert_eq!(got.header("x-content-type-options"), Some("nosniff"));
+    assert!(
+        got.header("content-security-policy")
+            .unwrap()
+            .contains("sandbox")
+    );
+    daemon.request("DELETE", &format!("/v1/sessions/{first}"), None);
+    read().expect(200);
+    daemon.request("DELETE", &format!("/v1/sessions/{second}"), None);
+    read().expect(404);
+    daemon.stop();
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_the_program_was_killed() {
+    let scene = scene();
+    let daemon = Daemon::start(&scene.place);
+    let image = png(32, 16, &[7; 300_000]);
+    let session = session(&daemon);
+    append(&daemon, &session, attachment("a.png", &image)).expect(201);
+    let digest = digest_of(&daemon, &session);
+    send_signal("KILL", &daemon.going.id().to_string());
+    drop(daemon);
+    let daemon = Daemon::start(&scene.place);
+    daemon.get(&format!("/v1/blobs/{digest}")).expect(200);
+    let task = json!({"task": "What is it?"});
+    daemon
+        .post(&format!("/v1/sessions/{session}/turns"), &task)
+        .expect(200);
+    let sent = scene.sent().pop().unwrap().to_string();
+    assert!(sent.contains(&url(&image)), "the model sees it");
+    daemon.stop();
+}
+
+#[test]
+fn files_that_are_no_images_are_refused_with_their_reason() {
+    let scene = scene();
+    let daemon = Daemon::start(&scene.place);
+    let session = session(&daemon);
+    let whole = png(9, 9, b"x");
+    let said = |mime: &str| json!({"type": "attachment", "filename": "a", "mime": mime, "data": base64(&whole)});
+    let large = png(9, 9, &vec![0; 21 << 20]);
+    for (part, status, reason) in [
+        (
+            attachment("a.png", &whole[..whole.len() - 3]),
+            400,
+            "damaged or cut short",
+        ),
+        (
+            said("image/jpeg"),
+            400,
+            "is said to be image/jpeg and is image/png",
+        ),
+        (
+            attachment("a.png", &png(30_000, 30_000, b"")),
+            400,
+            "30000 x 30000 pixels",
+        ),
+        (
+            attachment("a.svg", b"<svg xmlns='http://www.w3.org/2000/svg'/>"),
+            400,
+            "is not known",
+        ),
+        (attachment("a.png", &large), 413, "at most 20971520"),
+        (
+            json!({"type": "attachment", "filename": "a", "data": "%%%"}),
+            400,
+            "are not base64",
+        ),
+        (
+            json!({"type": "attachment", "filename": "a", "data": "", "digest": "00"}),
+            400,
+            "not both",
+        ),
+        (
+            json!({"type": "attachment", "filename": "a", "digest": "0".repeat(64)}),
+            404,
+            "upload it first",
+        ),
+        (
+            json!({"type": "attachment", "filename": "a", "digest": "../../etc"}),
+            404,
+            "upload it first",
+        ),
+    ] {
+        let refused = append(&daemon, &session, part).expect(status).json();
+        let detail = refused["detail"].as_str().unwrap();
+        assert!(detail.contains(reason), "{detail}: {reason}");
+    }
+    upload(&daemon, "image/gif", &whole).expect(400);
+    let messages = daemon.get(&format!("/v1/sessions/{session}/messages"));
+    assert_eq!(
+        messages.expect(200).json()["items"],
+        json!([]),
+        "nothing came of it"
+    );
+    // An address is not fetched, whatever it names.
+    for address in [
+        "http://127.0.0.1/a.png",
+        "http://169.254.169.254/latest/meta-data",
+        "http://[::1]/a.png",
+        "https://example.org/a.png",
+        "file:///etc/passwd",
+    ] {
+        let part = json!({"type": "image_url", "image_url": {"url": address}});
+        let body = json!({"model": "clerk", "messages": [{"role": "user", "content": [part]}]});
+        let error = daemon.post(CHAT, &body).expect(400).json()["error"].clone();
+        let message = error["message"].as_str().unwrap();
+        assert!(
+            message.contains("with their content in the request"),
+            "{message}"
+        );
+    }
+    let cut = url(&whole[..20]);
+    let part = json!({"type": "image_url", "image_url": {"url": cut}});
+    let body = json!({"model": "clerk", "messages": [{"role": "user", "content": [part]}]});
+    let error = daemon.post(CHAT, &body).json()["error"].clone();
+    assert!(
+        error["message"].as_str().unwrap().contains("cut short"),
+        "{error}"
+    );
+    assert!(scene.sent().is_empty());
+    daemon.stop();
+}
+
+#[test]
+fn a_session_takes_so_many_bytes() {
+    let scene = scene();
+    let path = scene.place.path("config/unisono.toml");
+    let settings = std::fs::read_to_string(&path).unwrap();
+    let bounds = "[attachments]\nmax_bytes = 4096\nsession_bytes = 6000\n";
+    std::fs::write(&path, format!("{settings}{bounds}")).unwrap();
+    let daemon = Daemon::start(&scene.place);
+    let session = session(&daemon);
+    let part = |byte: u8, bytes: usize| attachment("a.png", &png(9, 9, &vec![byte; bytes]));
+    append(&daemon, &session, part(0, 5_000)).expect(413);
+    append(&daemon, &session, part(1, 3_500)).expect(201);
+    let refused = append(&daemon, &session, part(2, 3_500)).expect(413).json();
+    let detail = refused["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("the session with its attachments"),
+        "{detail}"
+    );
+    append(&daemon, &session, part(3, 1_000)).expect(201);
+    daemon.stop();
+}
+
+#[test]
+fn files_go_with_a_task_and_leave_with_an_export() {
+    let scene = scene();
+    let image = png(64, 64, b"on the command line");
+    scene.place.write("screen.png", &image);
+    scene.place.write("plan.pdf", pdf());
+    scene
+        .place
+        .write("talk.jsonl", "{\"role\":\"user\",\"content\":\"Hello\"}\n");
+    let told = scene.place.json(&[
+        "run",
+        "talk.jsonl",
+        "--task",
+        "What is wrong?",
+        "--attach",
+        "screen.png",
+        "--attach",
+        "plan.pdf",
+    ]);
+    assert_eq!(told["answer"], "A cat.", "{told}");
+    let sent = scene.sent().pop().unwrap().to_string();
+    assert!(
+        sent.contains(&base64(&image)) && sent.contains(&base64(&pdf())),
+        "{sent}"
+    );
+    let session = told["session"].as_str().unwrap();
+    scene
+        .place
+        .call(&["append", session, "Again:", "--attach", "screen.png"])
+        .expect(0);
+    scene
+        .place
+        .call(&["append", session, "--attach", "talk.jsonl"])
+        .expect(2)
+        .says(&["is not known"]);
+    let exported = scene.place.call(&["export", session]).expect(0);
+    let text = exported.stdout.clone();
+    assert_eq!(text.matches(&base64(&image)).count(), 2, "{text}");
+    let other = Place::with_config("");
+    other.write("talk.jsonl", &text);
+    other.call(&["import", "talk.jsonl"]).expect(0);
+    // The first line has the digest of the file that it was imported from.
+    let without_first = |text: &str| text.split_once('\n').unwrap().1.to_owned();
+    let again = other.call(&["export", session]).expect(0).stdout;
+    let (again, first) = (without_first(&again), without_first(&text));
+    assert_eq!(again, first, "the same contents under the same digests");
+    // A digest that does not fit is seen.
+    let lie = text.replacen("\"digest\":\"", "\"digest\":\"0", 1);
+    let third = Place::with_config("");
+    third.write("talk.jsonl", lie);
+    third
+        .call(&["import", "talk.jsonl"])
+        .says(&["the digest of"]);
+    // An archive has them, too.
+    let archive = scene.place.path("all.unisono");
+    let archive = archive.to_str().unwrap();
+    scene.place.call(&["export", "--all", archive]).expect(0);
+    let fourth = Place::with_config("");
+    fourth.call(&["import", archive]).expect(0);
+    assert_eq!(fourth.call(&["export", session]).expect(0).stdout, text);
+    fourth.call(&["doctor"]).says(&[]);
+}
+
+#[test]
+fn the_page_shows_images_and_nothing_else() {
+    let scene = scene();
+    let daemon = Daemon::start(&scene.place);
+    let session = session(&daemon);
+    append(&daemon, &session, attachment("cat.png", &png(9, 9, b"cat"))).expect(201);
+    append(&daemon, &session, attachment("plan.pdf", &pdf())).expect(201);
+    let document = digest_of(&daemon, &session);
+    let page = daemon
+        .get(&format!("/sessions/{session}"))
+        .expect(200)
+        .text();
+    assert_eq!(page.matches("<img src=\"/blobs/").count(), 1, "{page}");
+    let at = page.find("<img src=\"/blobs/").unwrap() + "<img src=\"".len();
+    let address = page[at..].split('"').next().unwrap();
+    let image = daemon.get(address).expect(200);
+    assert_eq!(image.header("content-type"), Some("image/png"));
+    assert_eq!(image.header("x-content-type-options"), Some("nosniff"));
+    let file = daemon.get(&format!("/blobs/{document}")).expect(200);
+    assert_eq!(
+        file.header("content-type"),
+        Some("application/octet-stream")
+    );
+    assert_eq!(file.header("content-disposition"), Some("attachment"));
+    daemon.get("/blobs/00").expect(404);
+    let head = head("GET", address, &[("Host", &daemon.address)], 0);
+    assert_ne!(
+        daemon.send(&head, b"").status,
+        200,
+        "only for who is logged in"
+    );
+    daemon.stop();
+}
+
+#[test]
+fn an_image_that_was_summarised_is_named_and_not_sent() {
+    let scene = scene();
+    let daemon = Daemon::start(&scene.place);
+    let session = session(&daemon);
+    let image = png(64, 64, b"early");
+    append(&daemon, &session, attachment("early.png", &image)).expect(201);
+    let task = json!({"task": "And now?"});
+    let turns = format!("/v1/sessions/{session}/turns");
+    daemon.post(&turns, &task).expect(200);
+    let compacted = daemon.post(
+        &format!("/v1/sessions/{session}/compactions"),
+        &json!({"keep_messages": 1, "wait": true}),
+    );
+    compacted.expect(200);
+    daemon.post(&turns, &task).expect(200);
+    let sent = scene.sent().pop().unwrap().to_string();
+    assert!(!sent.contains(&base64(&image)), "{sent}");
+    assert!(sent.contains("early.png"), "{sent}");
+    daemon.stop();
+}

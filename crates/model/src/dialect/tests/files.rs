@@ -1,0 +1,226 @@
+//! Attachments in each dialect's own form, and as notes where a model does not take them.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use unisono_context::alteration::Form;
+use unisono_context::attachment::{Content, Extent, Files};
+use unisono_context::{Part, Role, Snapshot};
+
+use super::super::fixture::{SENDING, lines};
+use super::*;
+use crate::estimate::{Attachments, Estimator, Overheads};
+use crate::fixture::{Chat, call, result};
+use crate::prompt::{Group, Prefix};
+
+const EVERYTHING: Accepts = Accepts {
+    images: true,
+    documents: true,
+};
+const NOTHING: Accepts = Accepts {
+    images: false,
+    documents: false,
+};
+
+fn file(name: &str, mime: &str, bytes: &str, extent: Extent) -> Part {
+    let bytes: Arc<[u8]> = Arc::from(bytes.as_bytes());
+    Part::Attachment {
+        filename: name.into(),
+        mime: mime.into(),
+        size_bytes: bytes.len() as u64,
+        content: Some(Content::new(bytes, extent)),
+    }
+}
+
+fn image(name: &str, bytes: &str) -> Part {
+    let (width, height) = (640, 480);
+    file(name, "image/png", bytes, Extent::Pixels { width, height })
+}
+
+/// The snapshot with the bytes that its parts hold.
+fn loaded(chat: &Chat) -> Arc<Snapshot> {
+    let snapshot = chat.freeze();
+    let mut files = Files::default();
+    for entry in snapshot.entries() {
+        for content in entry.message().parts.iter().filter_map(Part::content) {
+            let bytes = content.held.0.clone().unwrap();
+            files.insert(content.digest, bytes);
+        }
+    }
+    assert!(!snapshot.contents().is_empty());
+    snapshot.load(files);
+    Arc::new(snapshot)
+}
+
+/// An image with its question, one that a tool's result interrupts, one of the model's own, one in a
+/// message that was cut, and one that the conversation ends with.
+fn chat(seed: u64) -> Chat {
+    let plan = file("plan.pdf", "application/pdf", "the plan", Extent::Pages(2));
+    Chat::new(seed)
+        .add(
+            Role::User,
+            None,
+            vec![Part::text("compare"), image("a.png", "one"), plan],
+        )
+        .add(Role::Assistant, None, vec![call("c", "look", "{}")])
+        .add(Role::User, None, vec![image("held.png", "held")])
+        .add(Role::Tool, None, vec![result("c", "seen")])
+        .add(
+            Role::Assistant,
+            None,
+            vec![Part::text("Done."), image("own.png", "own")],
+        )
+        .add(
+            Role::User,
+            None,
+            vec![Part::text("a long question"), image("cut.png", "cut")],
+        )
+        .say(Role::Assistant, "Yes.")
+        .add(Role::User, None, vec![image("last.png", "last")])
+        .alter(6, Form::Cut { target_chars: 4 })
+}
+
+fn asked(dialect: Dialect, snapshot: &Arc<Snapshot>, accepts: Accepts, marks: bool) -> String {
+    let mut request = Request {
+        snapshot: Some(snapshot.clone()),
+        group: Group::Shared,
+        ..request()
+    };
+    let head = dialect.head(&Head {
+        model: "m",
+        shared: request.shared(),
+        breakpoints: marks,
+        structured: true,
+        accepts,
+    });
+    request.prefix = Prefix::new(head);
+    let tail = dialect.tail(&request, &SENDING);
+    String::from_utf8([&request.prefix.bytes()[..], &tail].concat()).unwrap()
+}
+
+#[test]
+fn each_dialect_sends_attachments_in_its_own_form() {
+    let snapshot = loaded(&chat(1));
+    for dialect in ALL {
+        let body = asked(dialect, &snapshot, EVERYTHING, true);
+        insta::assert_snapshot!(format!("files-{}", dialect.name()), lines(&body));
+        // `one`, `held`, `last`, and the plan.
+        for (sent, times) in [
+            ("b25l", 1),
+            ("aGVsZA==", 1),
+            ("bGFzdA==", 1),
+            ("dGhlIHBsYW4=", 1),
+        ] {
+            assert_eq!(body.matches(sent).count(), times, "{sent} in {body}");
+        }
+        // A model has no images of its own, and a cut message has none.
+        for kept in ["b3du", "Y3V0"] {
+            assert!(!body.contains(kept), "{kept} in {body}");
+        }
+    }
+}
+
+#[test]
+fn a_model_that_takes_none_gets_notes() {
+    let snapshot = loaded(&chat(1));
+    for dialect in ALL {
+        let notes = asked(dialect, &snapshot, NOTHING, false);
+        for name in [
+            "a.png image/png",
+            "plan.pdf application/pdf",
+            "last.png",
+            "cut.png",
+        ] {
+            assert!(
+                notes.contains(&format!("[attachment {name}")),
+                "{name} in {notes}"
+            );
+        }
+        assert!(!notes.contains("b25l"), "{notes}");
+        // As if nothing had ever been loaded.
+        let unloaded = Arc::new(chat(1).freeze());
+        assert_eq!(notes, asked(dialect, &unloaded, EVERYTHING, false));
+        let images = Accepts {
+            images: true,
+            documents: false,
+        };
+        let some = asked(dialect, &snapshot, images, false);
+        assert!(
+            some.contains("b25l") && !some.contains("dGhlIHBsYW4="),
+            "{some}"
+        );
+    }
+}
+
+#[test]
+fn equal_content_is_equal_bytes_and_other_content_another_snapshot() {
+    let (one, other) = (loaded(&chat(1)), loaded(&chat(7)));
+    assert_eq!(one.id(), other.id());
+    for dialect in ALL {
+        let bodies = [&one, &other].map(|of| asked(dialect, of, EVERYTHING, true));
+        assert_eq!(bodies[0], bodies[1]);
+    }
+    let with = |bytes: &str| {
+        let chat = Chat::new(1).add(Role::User, None, vec![image("a.png", bytes)]);
+        chat.freeze().id()
+    };
+    assert_ne!(with("one"), with("two"));
+    let note = Part::Attachment {
+        filename: "a.png".into(),
+        mime: "image/png".into(),
+        size_bytes: 3,
+        content: None,
+    };
+    let note = Chat::new(1).add(Role::User, None, vec![note]);
+    assert_ne!(with("one"), note.freeze().id());
+}
+
+#[test]
+fn roles_alternate_beside_images() {
+    let snapshot = loaded(&chat(1));
+    for marks in [false, true] {
+        let body = asked(Dialect::OpenAiChat, &snapshot, EVERYTHING, marks);
+        let body: Value = serde_json::from_str(&body).unwrap();
+        let messages = body["messages"].as_array().unwrap();
+        let roles: Vec<&str> = messages
+            .iter()
+            .map(|message| message["role"].as_str().unwrap())
+            .collect();
+        // A marked message is closed, as it is without images.
+        let twice = roles.windows(2).any(|two| two == ["user", "user"]);
+        assert!(!twice || marks, "{roles:?}");
+    }
+}
+
+#[test]
+fn an_image_costs_what_its_provider_says() {
+    let chat = Chat::new(1)
+        .add(Role::User, None, vec![image("a.png", "one")])
+        .counted();
+    let snapshot = loaded(&chat);
+    let request = Request {
+        snapshot: Some(snapshot),
+        group: Group::Shared,
+        ..request()
+    };
+    let entry = crate::catalogue::Catalogue::built_in().unwrap();
+    let encoding = entry.get(None, "gpt-4o").unwrap().encoding;
+    let tokens = |dialect, accepts| {
+        let estimator = Estimator {
+            encoding,
+            overheads: Overheads::of(dialect, unisono_context::Tokens(0)),
+            attachments: Attachments::of(dialect, accepts),
+            count: &|_| unisono_context::tokens::Count::default(),
+        };
+        estimator.prefix(&request.shared()).tokens.0
+    };
+    for (dialect, image) in [
+        (Dialect::OpenAiChat, 425),
+        (Dialect::OpenAiResponses, 425),
+        (Dialect::Anthropic, 410),
+        (Dialect::Gemini, 258),
+    ] {
+        let more = tokens(dialect, EVERYTHING) - tokens(dialect, NOTHING);
+        assert_eq!(more, image, "{dialect:?}");
+    }
+}

@@ -1,0 +1,140 @@
+//! Contents of attachments on their way between messages and the store: a content is on disk before
+//! the message that names it is taken, and is loaded once for all agents of a turn.
+
+use std::sync::Arc;
+
+use unisono_context::attachment::Files;
+use unisono_context::{Digest, SessionId, Snapshot};
+use unisono_session::Input;
+use unisono_store::Journal;
+
+/// How much is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttachmentLimits {
+    /// Bytes of one content at most.
+    pub each: u64,
+    /// Bytes of all attachments of a session at most.
+    pub session: u64,
+    /// Bytes of all contents of the store at most.
+    pub store: u64,
+}
+
+impl Default for AttachmentLimits {
+    fn default() -> AttachmentLimits {
+        AttachmentLimits {
+            each: 20 << 20,
+            session: 256 << 20,
+            store: 16 << 30,
+        }
+    }
+}
+
+/// Why attachments are not stored.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// More is attached than is taken.
+    #[error("{what} would have {bytes} bytes, at most {most} are taken (`[attachments]`)")]
+    TooMuch {
+        /// What is too large.
+        what: &'static str,
+        /// Its size with what is new.
+        bytes: u64,
+        /// The limit.
+        most: u64,
+    },
+    /// A message names a content that is not there.
+    #[error("there is no attachment with the digest {0}: upload it first")]
+    Missing(Digest),
+    /// The store failed.
+    #[error("{0}")]
+    Store(Arc<unisono_store::Error>),
+}
+
+impl From<unisono_store::Error> for Error {
+    fn from(error: unisono_store::Error) -> Error {
+        Error::Store(Arc::new(error))
+    }
+}
+
+impl AttachmentLimits {
+    /// Whether contents of these sizes fit beside what a session and the store have.
+    fn check(&self, sizes: &[u64], attached: u64, stored: u64) -> Result<(), Error> {
+        let new = sizes
+            .iter()
+            .fold(0, |sum: u64, size| sum.saturating_add(*size));
+        let largest = sizes.iter().copied().max().unwrap_or_default();
+        let rows = [
+            ("the attachment", largest, self.each),
+            (
+                "the session with its attachments",
+                attached.saturating_add(new),
+                self.session,
+            ),
+            (
+                "the store with its attachments",
+                stored.saturating_add(new),
+                self.store,
+            ),
+        ];
+        match rows.into_iter().find(|(_, bytes, most)| bytes > most) {
+            Some((what, bytes, most)) => Err(Error::TooMuch { what, bytes, most }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Stores the contents that an input brings, for a session that has `attached` bytes of them
+/// already, and takes their bytes out of it.
+///
+/// # Errors
+/// They are too large, one has no bytes here and is not in the store, or the store failed.
+pub(crate) async fn store(
+    journal: &Journal,
+    session: SessionId,
+    limits: AttachmentLimits,
+    input: &mut Input,
+    attached: u64,
+) -> Result<(), Error> {
+    let mut contents = input.contents_mut();
+    if contents.is_empty() {
+        return Ok(());
+    }
+    let mut held = Vec::with_capacity(contents.len());
+    for content in &contents {
+        let bytes = match &content.held.0 {
+            Some(bytes) => Some(bytes.clone()),
+            None => journal.blob(content.digest).await?,
+        };
+        held.push(bytes.ok_or(Error::Missing(content.digest))?);
+    }
+    let sizes: Vec<u64> = held.iter().map(|bytes| bytes.len() as u64).collect();
+    let stored = journal.stored_blobs().await?.bytes;
+    limits.check(&sizes, attached, stored)?;
+    for (content, bytes) in contents.iter_mut().zip(held) {
+        content.digest = journal.put_blob(&bytes, Some(session)).await?;
+        content.held.0 = None;
+    }
+    Ok(())
+}
+
+/// Loads the contents that a snapshot shows into it.
+///
+/// # Errors
+/// One is missing or damaged, or the store failed: the text says which.
+pub async fn load(journal: &Journal, snapshot: &Snapshot) -> Result<(), String> {
+    if snapshot.is_loaded() {
+        return Ok(());
+    }
+    let mut files = Files::default();
+    for digest in snapshot.contents() {
+        let read = journal.blob(digest).await;
+        let found = read.map_err(|error| format!("an attachment cannot be read: {error}"))?;
+        let bytes =
+            found.ok_or_else(|| format!("the content {digest} of an attachment is lost"))?;
+        files.insert(digest, bytes);
+    }
+    if !files.is_empty() {
+        snapshot.load(files);
+    }
+    Ok(())
+}

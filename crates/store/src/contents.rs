@@ -1,0 +1,35 @@
+//! Contents of attachments in memory, and in facts.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use unisono_context::Digest;
+use unisono_session::Fact;
+
+/// The contents that are in use in this process: each is read once.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded(Mutex<HashMap<Digest, Weak<[u8]>>>);
+
+impl Loaded {
+    /// One of them.
+    pub(crate) fn get(&self, digest: &Digest) -> Option<Arc<[u8]>> {
+        let loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        loaded.get(digest)?.upgrade()
+    }
+
+    /// Remembers one as long as somebody holds it.
+    pub(crate) fn keep(&self, digest: Digest, bytes: &Arc<[u8]>) {
+        let mut loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        loaded.retain(|_, bytes| bytes.strong_count() > 0);
+        loaded.insert(digest, Arc::downgrade(bytes));
+    }
+}
+
+/// The contents that a fact names.
+pub(crate) fn named(fact: &Fact) -> impl Iterator<Item = Digest> {
+    let parts = fact
+        .message()
+        .into_iter()
+        .flat_map(|message| &message.parts);
+    parts.filter_map(|part| Some(part.content()?.digest))
+}

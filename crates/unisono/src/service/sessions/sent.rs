@@ -1,0 +1,69 @@
+//! Files in messages of a request: a client that sends a damaged one is told, while a conversation in
+//! a file is imported without it.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use unisono_api::Code;
+use unisono_interchange::transcript;
+
+use crate::error::Error;
+
+/// Checks the `data:` URLs in the parts of OpenAI's chat messages.
+///
+/// # Errors
+/// The number of the message, and why its file is not taken.
+pub(super) fn check(messages: &[Box<RawValue>]) -> Result<(), Error> {
+    let with_files = (1..).zip(messages);
+    for (number, message) in with_files.filter(|(_, raw)| raw.get().contains("data:")) {
+        let Ok(message) = serde_json::from_str::<Value>(message.get()) else {
+            continue;
+        };
+        let parts = message["content"].as_array().into_iter().flatten();
+        for url in parts.filter_map(url) {
+            if let Some(why) = transcript::unfit(url) {
+                let detail = format!("messages: message {number}: {why}");
+                return Err(Error::new(Code::InvalidRequest, detail));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn url(part: &Value) -> Option<&str> {
+    let image = &part["image_url"];
+    let file = &part["file"]["file_data"];
+    [image, &image["url"], file]
+        .into_iter()
+        .find_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_damaged_file_is_told_with_its_message() {
+        let message = |part: Value| {
+            let message =
+                json!({"role": "user", "content": [{"type": "text", "text": "data:"}, part]});
+            vec![serde_json::value::to_raw_value(&message).unwrap()]
+        };
+        let cut = "data:image/png;base64,iVBORw0KGgo=";
+        for part in [
+            json!({"type": "image_url", "image_url": {"url": cut}}),
+            json!({"type": "image_url", "image_url": cut}),
+            json!({"type": "file", "file": {"file_data": cut}}),
+        ] {
+            let error = check(&message(part)).unwrap_err().to_string();
+            assert!(error.starts_with("messages: message 1: "), "{error}");
+        }
+        let address =
+            json!({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}});
+        let sound = json!({"type": "file", "file": {"file_data": "data:audio/wav;base64,AAAA"}});
+        for part in [address, sound] {
+            assert!(check(&message(part)).is_ok());
+        }
+    }
+}
