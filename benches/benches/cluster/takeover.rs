@@ -19,7 +19,7 @@ use unisono_context::SessionId;
 use unisono_context::policy::{Policy, Preset};
 use unisono_runtime::{Agent, Answer, Ctx, Failure, Task};
 use unisono_server::http::Server;
-use unisono_session::agent::{Definition, Kind};
+use unisono_session::agent::{AgentKind, Definition};
 
 use crate::database::Database;
 use crate::nodes::TOKEN;
@@ -49,7 +49,7 @@ impl Agent for Begun {
 
 fn definition(id: &str) -> Definition {
     Definition {
-        kind: Kind::Custom("begun".into()),
+        kind: AgentKind::Custom("begun".into()),
         timeout_ms: 3_600_000,
         max_concurrent: 100_000,
         ..team::definition(id)

@@ -6,7 +6,7 @@ use reqwest::{Method, header};
 use unisono_api::service::{Result, TurnUpdates, Turns};
 use unisono_api::session::EndedTurn;
 use unisono_api::timeline::Timeline;
-use unisono_api::turn::{Turn, NewTurn, Turn, TurnEstimate};
+use unisono_api::turn::{NewTurn, Turn, TurnEstimate, TurnRequest};
 use unisono_api::turn_event::{TurnEvent, TurnUpdate};
 use unisono_api::{Page, PageQuery};
 

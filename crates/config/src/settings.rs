@@ -43,8 +43,8 @@ pub use own::{MODEL_OVERRIDE, NotOwn, Own, OwnChanges, is_settable, own, settabl
 pub use program::Program;
 pub use providers::{Api, Provider};
 pub use sections::{
-    AgentDefaults, AttachmentSettings, Attachments, Cluster, Delegation, EditAgents, Log, LogFormat, Models,
-    Runtime, Runtime, SearchIndex, Server, Store, Telemetry, TimeText, Turn, Vacuum, Web,
+    AgentDefaults, AttachmentSettings, Attachments, Cluster, Delegation, EditAgents, Log,
+    LogFormat, Models, Runtime, SearchIndex, Server, Store, Telemetry, TimeText, Turn, Vacuum, Web,
 };
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};

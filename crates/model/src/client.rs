@@ -60,7 +60,7 @@ pub use post::HttpEndpoint;
 use progress::ReplyProgress;
 use retry::RetryDecision;
 use secrets::Secrets;
-pub use share::Share;
+pub use share::LimitShare;
 
 pub use transport::{Connections, connections_to};
 

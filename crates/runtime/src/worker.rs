@@ -21,7 +21,7 @@ use unisono_model::prompt::Prefix;
 use unisono_session::agent::AgentKind;
 use unisono_session::assignment::RunAssignment;
 use unisono_session::machine::AttemptEnd;
-use unisono_session::run::{Cause, Pace};
+use unisono_session::run::{Pace, RunCause};
 
 use crate::agent::a2a::A2aAgent;
 use crate::agent::acp::AcpAgent;

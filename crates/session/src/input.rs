@@ -20,7 +20,7 @@ use crate::event::{
     Calibration, DelegationLimits, HookPlace, HookReply, ImportNotes, RequestKey, Work,
 };
 use crate::run::calls::{CallDecision, CallOutput, CallPlace};
-use crate::run::{RunCause, Pace, Spent, Step, ToolCall, Usage};
+use crate::run::{Pace, RunCause, Spent, Step, ToolCall, Usage};
 use crate::state::{CallCap, Settings};
 use crate::tool::ToolRules;
 

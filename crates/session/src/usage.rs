@@ -38,7 +38,7 @@ pub struct Ledger {
     reported_turns: BTreeSet<TurnId>,
     used: BTreeMap<(UsageSource, Arc<str>), UsageEntry>,
     /// The same by day.
-    by_day: BTreeMap<Day, BTreeMap<(Asker, Arc<str>), Used>>,
+    by_day: BTreeMap<Day, BTreeMap<(UsageSource, Arc<str>), UsageEntry>>,
     /// The day of the newest event.
     day: Day,
 }
@@ -136,7 +136,7 @@ impl Ledger {
             },
             Fact::SummariserUsed { turn, model, usage } => {
                 self.reported_turns.insert(*turn);
-                self.note(Asker::Summaries, model.clone(), 0, *usage);
+                self.note(UsageSource::Summaries, model.clone(), 0, *usage);
             }
             Fact::Compacted { turn, checkpoint } => self.summary(*turn, checkpoint),
             Fact::TurnEnded { turn, .. } => {
@@ -172,7 +172,7 @@ impl Ledger {
 
     /// What was used on each day, the oldest first. What was told without its day is missing: that
     /// of deleted sessions.
-    pub fn days(&self) -> impl DoubleEndedIterator<Item = (Day, Used)> {
+    pub fn days(&self) -> impl DoubleEndedIterator<Item = (Day, UsageEntry)> {
         self.by_day
             .iter()
             .map(|(day, used)| (*day, sum(used.values())))
@@ -219,11 +219,10 @@ impl Ledger {
     }
 
     /// Adds what was used on the day of the newest event.
-    fn note(&mut self, asker: Asker, model: Arc<str>, jobs: u64, usage: Usage) {
+    fn note(&mut self, asker: UsageSource, model: Arc<str>, jobs: u64, usage: Usage) {
         let used = [((asker, model), UsageEntry { jobs, usage })].into();
         add(&mut self.used, &used);
-        add(self.by_day.entry(self.day)
-            .or_default(), &used);
+        add(self.by_day.entry(self.day).or_default(), &used);
     }
 
     fn summary(&mut self, turn: Option<TurnId>, checkpoint: &Checkpoint) {
@@ -233,19 +232,22 @@ impl Ledger {
         let is_reported = turn.is_some_and(|turn| self.reported_turns.contains(&turn));
         // An earlier version of this program recorded only the cost of a summary.
         let cost = checkpoint.cost_micros.map(Cost::from_micro_dollars);
-        let usage = match told {
+        let usage = match is_reported {
             true => Usage::NONE,
             false => Usage {
                 cost,
                 ..Usage::NONE
             },
         };
-        self.note(Asker::Summaries, checkpoint.model.clone(), 1, usage);
+        self.note(UsageSource::Summaries, checkpoint.model.clone(), 1, usage);
     }
 }
 
 /// Adds what others used.
-fn add(all: &mut BTreeMap<(Asker, Arc<str>), Used>, more: &BTreeMap<(Asker, Arc<str>), Used>) {
+fn add(
+    all: &mut BTreeMap<(UsageSource, Arc<str>), UsageEntry>,
+    more: &BTreeMap<(UsageSource, Arc<str>), UsageEntry>,
+) {
     for (of, used) in more {
         let entry = all.entry(of.clone()).or_default();
         *entry = sum([&*entry, used].into_iter());
@@ -253,8 +255,8 @@ fn add(all: &mut BTreeMap<(Asker, Arc<str>), Used>, more: &BTreeMap<(Asker, Arc<
 }
 
 /// The sum of uses.
-fn sum<'u>(all: impl Iterator<Item = &'u Used>) -> Used {
-    all.fold(Used::default(), |sum, used| Used {
+fn sum<'u>(all: impl Iterator<Item = &'u UsageEntry>) -> UsageEntry {
+    all.fold(UsageEntry::default(), |sum, used| UsageEntry {
         jobs: sum.jobs + used.jobs,
         usage: sum.usage + used.usage,
     })

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use unisono_api::store::HealthCheck;
 use unisono_config::settings::EditAgents;
 use unisono_config::setup::Setup;
-use unisono_runtime::mcp::Reach;
+use unisono_runtime::mcp::ServerTransport;
 use unisono_store::private;
 
 use crate::Local;
@@ -22,7 +22,7 @@ pub(crate) async fn checks(local: &Local) -> Vec<HealthCheck> {
     let mut checks = providers(&setup);
     checks.push(model(&setup));
     let today = notices::today();
-    if let Some(days) = setup.loaded.catalogue.stale(today) {
+    if let Some(days) = setup.loaded.catalogue.outdated_days(today) {
         let says = format!(
             "it is {days} days old: prices and dates may have changed; take a newer version, or set \
              models.catalogue"
@@ -92,8 +92,8 @@ fn servers(setup: &Setup) -> Vec<HealthCheck> {
     let servers = setup.loaded.tools.servers.iter();
     let checks = servers.map(|server| {
         let what = format!("tools of {}", server.name);
-        match &server.reach {
-            Reach::Program(command) => match program(&command.program) {
+        match &server.transport {
+            ServerTransport::Program(command) => match program(&command.program) {
                 Some(path) => check(&what, GOOD, path.display().to_string()),
                 None => check(
                     &what,
@@ -101,7 +101,9 @@ fn servers(setup: &Setup) -> Vec<HealthCheck> {
                     format!("there is no program {:?}", command.program),
                 ),
             },
-            Reach::Address { url, .. } => check(&what, GOOD, format!("at {url}, not asked")),
+            ServerTransport::Address { url, .. } => {
+                check(&what, GOOD, format!("at {url}, not asked"))
+            }
         }
     });
     checks.collect()

@@ -13,7 +13,7 @@ use unisono_api::agent::{Agent, AgentDetail, AgentFile, AgentQuery, AgentTool, N
 use unisono_api::run::{ListedRun, RunQuery};
 use unisono_api::service::{self, Service};
 use unisono_api::session::NewSession;
-use unisono_api::turn::{TurnRequest, NewTurn};
+use unisono_api::turn::{NewTurn, TurnRequest};
 use unisono_api::usage::{Amounts, UsageQuery};
 use unisono_api::{Code, Problem, short};
 
@@ -254,7 +254,10 @@ pub(crate) async fn attempt(
         agents: Some(Vec::new()),
         ..NewTurn::new(attempt.task.trim())
     };
-    match service.begin(&session, &TurnRequest::Task(turn), None).await {
+    match service
+        .begin(&session, &TurnRequest::Task(turn), None)
+        .await
+    {
         Ok(_) => Ok(Redirect::to(&format!("/sessions/{session}")).into_response()),
         Err(service::Error::Problem(problem)) => {
             service.delete_session(&session, false).await?;

@@ -8,7 +8,7 @@ use futures_core::Stream;
 use super::Result;
 use crate::session::EndedTurn;
 use crate::timeline::Timeline;
-use crate::turn::{Turn, NewTurn, Turn, TurnEstimate};
+use crate::turn::{NewTurn, Turn, TurnEstimate, TurnRequest};
 use crate::turn_event::TurnUpdate;
 use crate::{Page, PageQuery};
 

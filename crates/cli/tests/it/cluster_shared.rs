@@ -283,8 +283,10 @@ fn a_first_message_of_a2a_is_one_task_whichever_daemon_gets_it_again() {
     let Some(server) = Server::start(&[]) else {
         return;
     };
-    let (provider, settings) =
-        provider(Script::always(Answer::text("Yes.")), "[turn]\nagents = []\n");
+    let (provider, settings) = provider(
+        Script::always(Answer::text("Yes.")),
+        "[turn]\nagents = []\n",
+    );
     let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
     let daemons = places.each_ref().map(daemon);
     members(&daemons[0], |all| all.len() == 2);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use unisono_context::Ppm;
-use unisono_runtime::{AttachmentLimits, Reach};
+use unisono_runtime::{AttachmentLimits, RecallScope};
 use unisono_session::event::DelegationLimits;
 
 /// The store.

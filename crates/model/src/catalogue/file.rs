@@ -231,8 +231,8 @@ impl Model {
         replace_if_set(&mut self.think_opened, over.think_opened);
         replace_if_set(&mut self.structured, over.structured);
         replace_if_set(&mut self.images, over.images);
-        take(&mut self.documents, over.documents);
-        take(&mut self.dialect, over.dialect);
+        replace_if_set(&mut self.documents, over.documents);
+        replace_if_set(&mut self.dialect, over.dialect);
         replace_if_set(&mut self.trigger, over.trigger);
         replace_if_set(&mut self.retention, over.retention);
         replace_if_set(&mut self.summariser, over.summariser);

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::gate::{AdmissionRequest, Gate, SentRequest, Step};
 use super::headers::ResponseHeaders;
 use super::limits::Ticket;
-use super::share::{Held, Share};
+use super::share::{Held, LimitShare};
 use crate::dialect::Failure;
 use crate::language::Class;
 use crate::provider::Settings;
@@ -143,7 +143,7 @@ impl Admission {
         let Some((told, holds)) = self.share.news_of(&self.provider, seen) else {
             return;
         };
-        self.locked(|gate, now| {
+        self.with_gate(|gate, now| {
             for (model, wait) in &holds {
                 gate.hold(now, model.as_ref(), *wait);
             }
@@ -187,8 +187,9 @@ impl Admitted<'_> {
 
     fn end<T>(&mut self, report: impl FnOnce(&mut Gate, Duration, &SentRequest) -> T) -> Option<T> {
         let sent = self.sent.take()?;
-        let told = self.admission
-                .with_gate(|gate, now| report(gate, now, &sent));
+        let told = self
+            .admission
+            .with_gate(|gate, now| report(gate, now, &sent));
         self.admission.released.notify_waiters();
         Some(told)
     }

@@ -135,7 +135,7 @@ impl Breakers {
 
     /// Another program has left a model alone for so much longer.
     pub fn hold(&mut self, now: Duration, model: &Arc<str>, wait: Duration) {
-        let watched = self.watch(now, model);
+        let watched = self.track(now, model);
         watched.breaker.hold(now, wait);
         let class = Class::Unavailable {
             retry_after_ms: None,

@@ -17,7 +17,7 @@ const SAME: Duration = Duration::from_millis(250);
 
 /// What is shared; clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Share(Arc<Shared>);
+pub struct LimitShare(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -60,7 +60,7 @@ pub struct Held {
 /// A model of a provider, or all of them (none), and how much longer it is left alone.
 pub type Hold = (Option<Arc<str>>, Duration);
 
-impl Share {
+impl LimitShare {
     /// From now on the limits are shared by so many programs, this one included: each takes an equal
     /// part.
     pub fn set(&self, programs: u32) {
@@ -161,7 +161,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_others_were_told_is_news_once_and_for_its_provider() {
-        let share = Share::default();
+        let share = LimitShare::default();
         assert_eq!(share.news_of("a", 0), None);
         let said = || [(held("a", None), s(10)), (held("b", Some("m")), s(5))];
         share.take(said());
@@ -181,7 +181,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_longest_hold_is_told_and_bounded_is_how_many() {
-        let share = Share::default();
+        let share = LimitShare::default();
         share.hold(held("a", None), s(9));
         share.set(2);
         for wait in [3, 5, 4] {

@@ -1,7 +1,7 @@
 //! What sessions hold by what their journals say.
 
 use unisono_context::SessionId;
-use unisono_session::budget::broker::Rules;
+use unisono_session::budget::broker::DaemonBudget;
 use unisono_session::budget::{Broker, Grant, SessionUse};
 use unisono_session::{Event, State as SessionState};
 use unisono_store::Journal;
@@ -14,7 +14,7 @@ const PAGE: usize = 4_096;
 /// Takes back what sessions hold by what their journals say, unless another program works on them.
 pub(super) async fn settle(
     journal: &Journal,
-    rules: &Rules,
+    rules: &DaemonBudget,
     broker: &Broker,
 ) -> Result<Vec<Grant>, unisono_store::Error> {
     let mut lowered = Vec::new();

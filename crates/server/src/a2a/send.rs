@@ -203,19 +203,12 @@ pub(crate) async fn begun(
 fn first_message(path: &str, body: &[u8]) -> Option<Digest> {
     #[derive(Deserialize)]
     struct Body {
-        message: Option<Named>,
+        message: Option<Message>,
         params: Option<Params>,
     }
     #[derive(Deserialize)]
     struct Params {
-        message: Option<Named>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Named {
-        message_id: String,
-        context_id: Option<String>,
-        task_id: Option<String>,
+        message: Option<Message>,
     }
     // What cannot be read is refused where it is looked at.
     let body: Body = serde_json::from_slice(body).ok()?;
@@ -226,7 +219,8 @@ fn first_message(path: &str, body: &[u8]) -> Option<Digest> {
         .strip_prefix(AGENTS)
         .and_then(|below| below.strip_prefix('/'))
         .and_then(|below| below.split('/').next());
-    is_first.then(|| key(agent, &message.message_id))
+    let text = message::task(&message).ok()?;
+    is_first.then(|| key(agent, &message.message_id, &text))
 }
 
 fn check_configuration(configuration: &SendMessageConfiguration) -> Result<(), Error> {
@@ -261,23 +255,28 @@ mod tests {
 
     #[test]
     fn a_first_message_is_known_by_its_id_and_its_agent() {
-        let rpc = br#"{"method":"SendMessage","params":{"message":{"messageId":"m"}}}"#;
-        let rest = br#"{"message":{"messageId":"m","contextId":""}}"#;
-        assert_eq!(first_message("/a2a", rpc), Some(key(None, "m")));
-        assert_eq!(
-            first_message("/a2a/message:send", rest),
-            Some(key(None, "m"))
-        );
-        let lead = Some(key(Some("lead"), "m"));
-        assert_eq!(first_message("/a2a/agents/lead", rpc), lead);
-        assert_eq!(first_message("/a2a/agents/lead/message:send", rest), lead);
-        for other in [
-            &br#"{"message":{"messageId":"m","contextId":"c"}}"#[..],
-            br#"{"params":{"message":{"messageId":"m","taskId":"t"}}}"#,
-            br#"{"params":{"id":"t"}}"#,
-            b"{",
+        let message = r#"{"messageId":"m","role":"ROLE_USER","parts":[{"text":"When?"}]}"#;
+        let rpc = format!(r#"{{"method":"SendMessage","params":{{"message":{message}}}}}"#);
+        let rest = format!(r#"{{"message":{message}}}"#);
+        let of_team = Some(key(None, "m", "When?"));
+        assert_eq!(first_message("/a2a", rpc.as_bytes()), of_team);
+        assert_eq!(first_message("/a2a/", rpc.as_bytes()), of_team);
+        assert_eq!(first_message("/a2a/message:send", rest.as_bytes()), of_team);
+        let lead = Some(key(Some("lead"), "m", "When?"));
+        for (path, body) in [
+            ("/a2a/agents/lead", &rpc),
+            ("/a2a/agents/lead/message:send", &rest),
         ] {
-            assert_eq!(first_message("/a2a", other), None);
+            assert_eq!(first_message(path, body.as_bytes()), lead);
+        }
+        let within = |field: &str| rest.replace("\"role\"", &format!("{field}, \"role\""));
+        for other in [
+            within("\"contextId\": \"c\""),
+            within("\"taskId\": \"t\""),
+            r#"{"params":{"id":"t"}}"#.to_owned(),
+            "{".to_owned(),
+        ] {
+            assert_eq!(first_message("/a2a", other.as_bytes()), None, "{other}");
         }
     }
 }

@@ -7,7 +7,7 @@ use unisono_context::{RunId, TurnId};
 use crate::budget::{EXCEEDED, Shortage, describe_shortage};
 use crate::event::Fact;
 use crate::fold;
-use crate::run::{Ending, RunCause, Pace, said, total_usage};
+use crate::run::{Ending, Pace, RunCause, last_text, total_usage};
 use crate::turn::TIMED_OUT;
 
 use super::{Recorder, children, reserve};

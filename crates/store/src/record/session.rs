@@ -13,7 +13,7 @@ use unisono_session::event::{
     SummaryOptions, Work,
 };
 use unisono_session::run::calls::{Approval, CallDecision, CallOutput, CallPlace, PlannedCall};
-use unisono_session::run::{Ending, RunCause, Pace, Spent, Step};
+use unisono_session::run::{Ending, Pace, RunCause, Spent, Step};
 use unisono_session::tool::{
     ApprovalRule, Contract, HookEvent, HookFailurePolicy, HookRule, ToolRules,
 };

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use unisono_api::compaction::{
     EditSummary, NewCompaction, OnFailure, RegenerateSummary, RevertCheckpoint,
 };
-use unisono_api::turn::{TurnRequest, NewAttachment, NewTurn, Settings, TurnRequest};
+use unisono_api::turn::{NewAttachment, NewTurn, Settings, TurnRequest};
 use unisono_context::compaction::ContextPart;
 use unisono_context::message::Part;
 use unisono_context::policy::Keep;

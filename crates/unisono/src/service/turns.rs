@@ -5,7 +5,7 @@ use futures_util::stream;
 use unisono_api::service::{self, TurnUpdates, Turns};
 use unisono_api::session::EndedTurn;
 use unisono_api::timeline::Timeline;
-use unisono_api::turn::{Turn, NewTurn, Turn, TurnEstimate};
+use unisono_api::turn::{NewTurn, Turn, TurnEstimate, TurnRequest};
 use unisono_api::turn_event::TurnUpdate;
 use unisono_api::{Code, Page, PageQuery};
 use unisono_context::{RunId, TurnId};
@@ -14,8 +14,8 @@ use unisono_session::{Input, State};
 use super::messages::unknown_branch;
 use super::sessions::ended_turn;
 use super::{asked, cursor, id};
-use crate::context::{estimate, tip};
 use crate::attached::Given;
+use crate::context::{estimate, tip};
 use crate::error::Error;
 use crate::follow::Follower;
 use crate::history::{self, Lookup};
@@ -34,7 +34,7 @@ impl Turns for Local {
         let session = self.open(id("session", session)?).await?;
         let ask = asked::read(self.journal(), &session, asked).await?;
         let ask = match asked {
-            Asked::Task(new) if !new.attachments.is_empty() => {
+            TurnRequest::Task(new) if !new.attachments.is_empty() => {
                 let given = new.attachments.iter().map(Given::of_task).collect();
                 ask.attaching(self.attached(given).await?)
             }

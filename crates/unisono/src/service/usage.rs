@@ -14,7 +14,7 @@ use unisono_api::usage::{
 };
 use unisono_api::{Code, Page, PageQuery};
 use unisono_context::{SessionId, Timestamp};
-use unisono_session::usage::{DeletedUsage, Day, Deleted, Ledger, Used};
+use unisono_session::usage::{Day, DeletedUsage, Ledger, UsageEntry, UsageSource};
 
 use super::{cursor, id};
 use crate::Local;
@@ -157,9 +157,9 @@ fn groups(by: UsageBy, folds: &[(SessionId, Fold)], all: &Ledger) -> (Vec<UsageG
         UsageBy::Session => {
             let used = folds
                 .iter()
-                .filter(|(_, fold)| fold.ledger.used().len() > 0);
+                .filter(|(_, fold)| fold.ledger.entries().len() > 0);
             let groups = used.map(|(session, fold)| {
-                let used = Used {
+                let used = UsageEntry {
                     jobs: fold.ledger.jobs(),
                     usage: fold.ledger.total(),
                 };
@@ -171,12 +171,12 @@ fn groups(by: UsageBy, folds: &[(SessionId, Fold)], all: &Ledger) -> (Vec<UsageG
             groups.collect()
         }
         UsageBy::Agent | UsageBy::Model => {
-            let mut sums: BTreeMap<Option<String>, Used> = BTreeMap::new();
-            for (asker, model, used) in all.used() {
+            let mut sums: BTreeMap<Option<String>, UsageEntry> = BTreeMap::new();
+            for (asker, model, used) in all.entries() {
                 let key = match (by, asker) {
                     (UsageBy::Model, _) => Some(model.to_owned()),
-                    (_, Asker::Agent(agent)) => Some(agent.to_string()),
-                    (_, Asker::Summaries) => None,
+                    (_, UsageSource::Agent(agent)) => Some(agent.to_string()),
+                    (_, UsageSource::Summaries) => None,
                 };
                 let sum = sums.entry(key).or_default();
                 sum.jobs += used.jobs;
@@ -197,7 +197,7 @@ fn groups(by: UsageBy, folds: &[(SessionId, Fold)], all: &Ledger) -> (Vec<UsageG
     (groups, left_out as u64)
 }
 
-fn group(key: Option<String>, used: &Used) -> UsageGroup {
+fn group(key: Option<String>, used: &UsageEntry) -> UsageGroup {
     let amounts = values::amounts(&used.usage);
     UsageGroup {
         key,

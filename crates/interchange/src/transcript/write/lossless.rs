@@ -170,7 +170,10 @@ struct MessageLine<'m> {
 }
 
 fn parts<'m>(parts: &'m [Part], files: &Files) -> Vec<PartLine<'m>> {
-    parts.iter().map(|part| PartLine::of(part, files)).collect()
+    parts
+        .iter()
+        .map(|part| PartLine::new(part, files))
+        .collect()
 }
 
 impl<'m> MessageLine<'m> {

@@ -219,8 +219,8 @@ fn a_cancelled_probe_makes_the_next_request_the_probe() {
 #[test]
 fn what_one_program_is_told_holds_back_the_others() {
     timed(async {
-        let shares = [Share::default(), Share::default()];
-        let of = |share: &Share| {
+        let shares = [LimitShare::default(), LimitShare::default()];
+        let of = |share: &LimitShare| {
             let settings =
                 Settings::new("mine", Kind::Compatible, Some("http://127.0.0.1:9"), None).unwrap();
             share.set(2);

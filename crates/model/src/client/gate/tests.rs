@@ -404,15 +404,15 @@ fn what_the_provider_said_is_told_to_others_and_what_the_network_did_is_not() {
 }
 
 #[test]
-fn what_others_were_told_is_kept_to_and_then_tried() {
+fn a_wait_reported_by_another_program_is_kept_and_then_probed() {
     let mut gate = gate(Limits::default());
     gate.hold(ms(0), None, ms(4_000));
-    assert_eq!(gate.step(ms(0), &ask(), 0.0), Step::Wait(ms(4_000)));
-    assert_eq!(gate.step(ms(4_000), &ask(), 0.0), GO);
+    assert_eq!(gate.step(ms(0), &request(), 0.0), Step::Wait(ms(4_000)));
+    assert_eq!(gate.step(ms(4_000), &request(), 0.0), GO);
     // A model is left alone as long as this program's own policy says at most.
     let model: Arc<str> = "m".into();
     gate.hold(ms(5_000), Some(&model), ms(99_000));
-    let Step::Refused(refused) = gate.step(ms(5_000), &ask(), 0.0) else {
+    let Step::Refused(refused) = gate.step(ms(5_000), &request(), 0.0) else {
         panic!("it is asked");
     };
     assert_eq!(
@@ -422,14 +422,14 @@ fn what_others_were_told_is_kept_to_and_then_tried() {
         }
     );
     assert!(refused.reason.contains("another daemon"), "{refused:?}");
-    let other = Ask {
+    let other = AdmissionRequest {
         model: "other".into(),
-        ..ask()
+        ..request()
     };
     assert_eq!(gate.step(ms(5_000), &other, 0.0), GO);
-    assert_eq!(gate.step(ms(15_000), &ask(), 0.0), Step::Go(probe(1)));
+    assert_eq!(gate.step(ms(15_000), &request(), 0.0), Step::Go(probe(1)));
     // While it is tried, what others were told changes nothing.
     gate.hold(ms(15_000), Some(&model), ms(9_000));
     gate.succeeded(ms(15_001), &sent(probe(1), 10), None);
-    assert_eq!(gate.step(ms(15_002), &ask(), 0.0), GO);
+    assert_eq!(gate.step(ms(15_002), &request(), 0.0), GO);
 }

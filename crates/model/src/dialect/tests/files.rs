@@ -208,7 +208,7 @@ fn an_image_costs_what_its_provider_says() {
     let tokens = |dialect, accepts| {
         let estimator = Estimator {
             encoding,
-            overheads: Overheads::of(dialect, unisono_context::Tokens(0)),
+            overheads: Overheads::for_dialect(dialect, unisono_context::Tokens(0)),
             attachments: Attachments::of(dialect, accepts),
             count: &|_| unisono_context::tokens::Count::default(),
         };

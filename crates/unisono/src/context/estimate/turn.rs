@@ -6,7 +6,7 @@ use unisono_api::turn::{RunEstimate, TurnEstimate};
 use unisono_context::tokens::Count;
 use unisono_context::{Cost, Tokens};
 use unisono_model::calibration::Calibrations;
-use unisono_session::agent::{ContextMode, Kind};
+use unisono_session::agent::{AgentKind, ContextMode};
 use unisono_session::reserve::Needs;
 use unisono_session::{Definition, State};
 
@@ -127,9 +127,9 @@ impl Said<'_> {
             max_cost_usd: None,
         };
         match agent.kind {
-            Kind::Llm => {}
+            AgentKind::Llm => {}
             // What a program uses is its own business; a pipeline without a model uses nothing.
-            Kind::Pipeline => {
+            AgentKind::Pipeline => {
                 return Ok(RunEstimate {
                     input_cost_usd: Some(0.0),
                     max_cost_usd: Some(0.0),

@@ -13,7 +13,7 @@ use unisono_config::agents::Roster;
 use unisono_config::setup::Setup;
 use unisono_context::Digest;
 use unisono_runtime::mcp;
-use unisono_session::agent::Kind;
+use unisono_session::agent::AgentKind;
 use unisono_session::tool::allows;
 
 use super::reload_to_api;
@@ -33,7 +33,9 @@ pub(super) fn of(setup: &Setup, name: &str) -> Option<AgentDetail> {
     let definition = &found.definition;
     let entry = setup.loaded.catalogue.get(None, &definition.model).ok();
     let lacks = match definition.kind {
-        Kind::Llm => entry.and_then(|entry| setup.loaded.providers.lacks(&entry.model.provider)),
+        AgentKind::Llm => {
+            entry.and_then(|entry| setup.loaded.providers.lacks(&entry.model.provider))
+        }
         _ => None,
     };
     let names = |ids: &[unisono_context::AgentId]| ids.iter().map(ToString::to_string).collect();
