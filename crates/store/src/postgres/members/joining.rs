@@ -6,43 +6,33 @@ use uuid::Uuid;
 use super::id_file::write_id;
 use super::statements::{DRAIN, HAND_OVER};
 use super::{Membership, lock};
-use crate::engine::{Announcement, Member};
+use crate::engine::Announcement;
 use crate::error::{Error, Result};
 
 impl Membership {
     pub(super) async fn announced(&self, announcement: Announcement) -> Result<()> {
-        self.check_token(&announcement, |_| true).await?;
+        self.check_token(&announcement).await?;
         if lock(&self.announced).agents != announcement.agents {
             // Its agents are others now: it may work on what it left to others.
             lock(&self.mine).declined.clear();
         }
         *lock(&self.announced) = announcement.clone();
         self.beat().await?;
-        // Two that begin at the same time see each other now: the one that joined later gives way.
-        let joined = |member: &Member| (member.joined_unix_ms, member.id);
-        let all = self.all().await?;
-        let own = all.iter().find(|(member, _)| member.is_self);
-        let Some(own) = own.map(|(member, _)| joined(member)) else {
-            return Ok(());
-        };
-        let refused = self.check_token(&announcement, |other| joined(other) < own);
-        if let Err(error) = refused.await {
+        // Of two that begin at the same time, one at least sees the other one now, and gives way.
+        if let Err(error) = self.check_token(&announcement).await {
             *lock(&self.announced) = Announcement::default();
+            self.beat().await?;
             return Err(error);
         }
         Ok(())
     }
 
-    /// Refuses to announce a token that is another one than that of such a live member.
-    async fn check_token(
-        &self,
-        announcement: &Announcement,
-        counts: impl Fn(&Member) -> bool,
-    ) -> Result<()> {
+    /// Refuses to announce a token that is another one than that of a live member.
+    async fn check_token(&self, announcement: &Announcement) -> Result<()> {
         for (member, _) in self.all().await? {
             let token = &member.announced.token;
             let is_other = member.is_alive && !member.is_self && token.is_some();
-            if is_other && *token != announcement.token && counts(&member) {
+            if is_other && *token != announcement.token {
                 return Err(Error::Database {
                     reason: format!(
                         "{} uses it with another token: programs on one database pass requests on \
