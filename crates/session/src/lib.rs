@@ -40,6 +40,9 @@ pub mod trace;
 pub mod turn;
 pub mod usage;
 
+/// The label that says whose a session is. It is set when the session is made, and never changes.
+pub const OWNER: &str = "owner";
+
 pub use agent::Definition;
 pub use event::{Event, Fact};
 pub use fold::Error as FoldError;

@@ -19,6 +19,8 @@ use crate::error::Result;
 pub const DELETED_USAGE: SessionId = SessionId::from_u128(u128::MAX - 1);
 /// The journal of what began turns by itself: see [`crate::starts`].
 pub(crate) const STARTS: SessionId = SessionId::from_u128(u128::MAX - 3);
+/// The journal of the tokens of people and programs: see [`crate::tokens`].
+pub(crate) const TOKENS: SessionId = SessionId::from_u128(u128::MAX - 4);
 
 /// The largest payload of one event or checkpoint, in bytes.
 pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;

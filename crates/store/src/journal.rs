@@ -18,6 +18,10 @@ use crate::imports::{self, Imports};
 use crate::record::{self, OpenTurns};
 use crate::{deleted_usage, grants};
 
+mod owners;
+
+use owners::Owners;
+
 /// The first events of a session that are more than this are stored in parts of about this size.
 const PART_BYTES: usize = 2 << 20;
 
@@ -30,6 +34,9 @@ pub struct Journal {
     /// Held by who sums up what is left of deleted sessions.
     summing: Arc<Mutex<()>>,
     imports: Arc<Imports>,
+    owners: Arc<Owners>,
+    /// Sessions of others than this owner are not there.
+    only: Option<Arc<str>>,
 }
 
 impl fmt::Debug for Journal {
@@ -47,6 +54,8 @@ impl Journal {
             engine,
             summing: Arc::default(),
             imports: Arc::default(),
+            owners: Arc::default(),
+            only: None,
         }
     }
 
@@ -143,6 +152,9 @@ impl Journal {
         from: u64,
         limit: usize,
     ) -> Result<Vec<(u64, Event)>> {
+        if !self.shows(session).await? {
+            return Ok(Vec::new());
+        }
         let events = self.engine.read(session.into(), from, limit).await?;
         let decoded = events.into_iter().map(|event| decoded(session, event));
         decoded.collect()
@@ -160,6 +172,9 @@ impl Journal {
         limit: usize,
         bytes: usize,
     ) -> Result<Vec<(u64, Event)>> {
+        if !self.shows(session).await? {
+            return Ok(Vec::new());
+        }
         let events = self.engine.read(session.into(), from, limit).await?;
         let mut left = bytes;
         let fitting = events.into_iter().enumerate().map_while(|(n, event)| {
@@ -179,7 +194,8 @@ impl Journal {
         let firsts = self.engine.first_events(ids).await?;
         let firsts = sessions.iter().zip(firsts).map(|(&session, first)| {
             let first = first.map(|event| decoded(session, event)).transpose()?;
-            Ok(first.map(|(_, event)| event))
+            let first = first.map(|(_, event)| event);
+            Ok(first.filter(|first| self.is_shown(first)))
         });
         firsts.collect()
     }
@@ -189,10 +205,21 @@ impl Journal {
     /// # Errors
     /// The store failed.
     pub async fn exists(&self, session: SessionId) -> Result<bool> {
+        Ok(self.session(session).await?.is_some())
+    }
+
+    /// What the store knows of a session; none: it has no event.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn session(&self, session: SessionId) -> Result<Option<SessionInfo>> {
         let id = engine::SessionId::from(session);
         let info = self.engine.session(id).await?;
-        let info = info.filter(|_| self.is_seen(id));
-        Ok(info.is_some_and(|info| info.last_seq > 0))
+        let info = info.filter(|info| info.last_seq > 0 && self.is_seen(id));
+        match info {
+            Some(_) if !self.shows(session).await? => Ok(None),
+            info => Ok(info),
+        }
     }
 
     /// At most `limit` sessions in the order of their ids, those after `after` only. One that was
@@ -209,12 +236,13 @@ impl Journal {
         let mut sessions = Vec::new();
         // What is not seen leaves room on its page.
         while sessions.len() < limit {
-            let page = self.engine.sessions(after, limit - sessions.len()).await?;
+            let room = self.room(limit - sessions.len());
+            let page = self.engine.sessions(after, room).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.session);
-            let seen = page.into_iter().filter(|known| self.is_seen(known.session));
-            sessions.extend(seen);
+            sessions.extend(self.seen(page).await?);
         }
+        sessions.truncate(limit);
         Ok(sessions)
     }
 
@@ -231,14 +259,22 @@ impl Journal {
         let mut before = before.map(Into::into);
         let mut sessions = Vec::new();
         while sessions.len() < limit {
-            let room = limit - sessions.len();
+            let room = self.room(limit - sessions.len());
             let page = self.engine.newest_sessions(before, room).await?;
             let Some(last) = page.last() else { break };
             before = Some(last.session);
-            let seen = page.into_iter().filter(|known| self.is_seen(known.session));
-            sessions.extend(seen);
+            sessions.extend(self.seen(page).await?);
         }
+        sessions.truncate(limit);
         Ok(sessions)
+    }
+
+    /// How many sessions are looked at for so many: an owner may have few of many.
+    fn room(&self, wanted: usize) -> usize {
+        match self.only {
+            Some(_) => wanted.max(SESSIONS_PAGE),
+            None => wanted,
+        }
     }
 
     /// Whether a journal is a session's, and all of it there.
@@ -295,15 +331,24 @@ impl Journal {
     /// # Errors
     /// The store takes no writes, or failed; [`Error::Conflict`] if somebody keeps writing to it.
     pub async fn delete(&self, session: SessionId) -> Result<bool> {
-        deleted_usage::delete(self, session).await
+        if !self.shows(session).await? {
+            return Ok(false);
+        }
+        let deleted = deleted_usage::delete(self, session).await;
+        // Another one may have its id now.
+        self.owners.forget(session);
+        deleted
     }
 
-    /// What sessions used that were deleted.
+    /// What sessions used that were deleted; nothing where only an owner's sessions are there.
     ///
     /// # Errors
     /// The store failed, or what was kept cannot be read.
     pub async fn deleted(&self) -> Result<Deleted> {
-        deleted_usage::read(self).await
+        match self.only {
+            Some(_) => Ok(Deleted::default()),
+            None => deleted_usage::read(self).await,
+        }
     }
 
     /// How much room it takes.
@@ -359,7 +404,13 @@ impl From<engine::SessionId> for SessionId {
 
 /// Whether a journal is a session's, and not the store's own.
 pub(crate) fn is_of_a_session(journal: engine::SessionId) -> bool {
-    let own = [grants::ID, DELETED_USAGE, imports::ID, engine::STARTS];
+    let own = [
+        grants::ID,
+        DELETED_USAGE,
+        imports::ID,
+        engine::STARTS,
+        engine::TOKENS,
+    ];
     !own.contains(&journal)
 }
 

@@ -33,6 +33,7 @@ pub mod private;
 mod record;
 mod row;
 pub mod starts;
+pub mod tokens;
 
 pub use check::check;
 pub use disk::{

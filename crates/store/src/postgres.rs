@@ -34,7 +34,7 @@ use crate::disk::Lock;
 use crate::engine::Cluster;
 use crate::engine::{
     Answer, Append, Checkpoint, Claim, DELETED_USAGE, Deletion, Engine, Event, Health, STARTS,
-    SessionId, SessionInfo, Space, Vacuumed,
+    SessionId, SessionInfo, Space, TOKENS, Vacuumed,
 };
 use crate::error::{Error, Result};
 use crate::{grants, imports, private};
@@ -343,7 +343,7 @@ impl Postgres {
 
 /// Whether a journal is the store's own: all members write to it, kept apart by its epochs alone.
 fn is_of_the_store(journal: SessionId) -> bool {
-    [DELETED_USAGE, grants::ID, imports::ID, STARTS].contains(&journal)
+    [DELETED_USAGE, grants::ID, imports::ID, STARTS, TOKENS].contains(&journal)
 }
 
 /// Makes a directory that is its owner's alone, and takes it.
