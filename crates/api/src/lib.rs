@@ -33,6 +33,7 @@ pub mod session;
 pub mod settings;
 pub mod short;
 pub mod store;
+pub mod token;
 pub mod topic;
 pub mod turn;
 pub mod turn_event;

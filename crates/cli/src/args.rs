@@ -12,7 +12,7 @@ use unisono_session::event::{Unwritten, Writing};
 use crate::commands::{
     acp, agents, append, approvals, chat, checkpoints, cluster, compact, completions, config,
     context, delegate, doctor, eval, export, history, import, init, man, mcp, models, pin, replay,
-    resume, run, runs, schedules, seal, serve, sessions, store, usage, vacuum, why,
+    resume, run, runs, schedules, seal, serve, sessions, store, tokens, usage, vacuum, why,
 };
 use crate::problem::{Problem, Result};
 
@@ -377,6 +377,9 @@ pub(crate) enum Command {
     /// What the operator of a database needs
     #[command(subcommand)]
     Store(store::Command),
+    /// Tokens of people and programs
+    #[command(subcommand)]
+    Tokens(tokens::Command),
     /// Programs that use one database together
     #[command(subcommand)]
     Cluster(cluster::Command),

@@ -44,7 +44,7 @@ pub use program::Program;
 pub use providers::{Api, Provider};
 pub use sections::{
     AgentDefaults, Attachments, Cluster, Delegation, Log, LogFormat, Models, Run, Runtime,
-    SearchIndex, Server, Store, Telemetry, TimeText, Vacuum,
+    SearchIndex, Server, Store, Telemetry, TimeText, UserScope, Vacuum,
 };
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};

@@ -298,6 +298,8 @@ pub enum Fact {
         call: CallPlace,
         /// What.
         decision: Decision,
+        /// The name of the token by which it was decided; none: nobody's, or the daemon's own.
+        by: Option<Arc<str>>,
     },
     /// It was imported with the session where its topics end.
     TopicsImported {

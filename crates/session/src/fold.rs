@@ -204,7 +204,7 @@ impl State {
             Fact::ToolEnded { call, output } => self.tool_is(*call, Status::Ended(output.clone())),
             Fact::ToolsAnswered { run, round } => self.tools_answered(*run, *round),
             Fact::ToolInDoubt { call } => self.tool_is(*call, Status::InDoubt),
-            Fact::ToolDecided { call, decision } => self.tool_decided(*call, decision, at),
+            Fact::ToolDecided { call, decision, .. } => self.tool_decided(*call, decision, at),
             Fact::HookAnswered {
                 place,
                 hook,

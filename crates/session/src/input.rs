@@ -180,6 +180,8 @@ pub enum Input {
         call: CallId,
         /// What.
         decision: Decision,
+        /// The name of who decides; none: it has none.
+        by: Option<Arc<str>>,
     },
     /// The agent of a run would ask its model; or the writer of summaries would, with
     /// [`crate::ids::summaries`] for the run and the step for the attempt. Granted where the call is reserved afterwards

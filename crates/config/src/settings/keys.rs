@@ -230,6 +230,12 @@ const SERVER: &[Key] = &[
     key("requests", SOME),
     key("streams", SOME),
     key("requests_per_second", Kind::Whole(0, u32::MAX as i64)),
+    key("token_requests_per_minute", Kind::Whole(0, u32::MAX as i64)),
+    key("trusted_user_header", Kind::AnyText),
+    key(
+        "trusted_user_scope",
+        Kind::Choice(&["read", "ask", "approve"]),
+    ),
     key("connections", SOME),
     key("body_limit_bytes", Kind::Whole(1_024, u32::MAX as i64)),
     key("bodies_bytes", Kind::Whole(1_024, i64::MAX)),

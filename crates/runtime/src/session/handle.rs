@@ -217,12 +217,18 @@ impl Handle {
         self.request(Input::CancelRun { run }).await
     }
 
-    /// Takes what a person decided about a call that waits for them. On disk when it returns.
+    /// Takes what a person decided about a call that waits for them, with the name of who decided. On
+    /// disk when it returns.
     ///
     /// # Errors
     /// No such call waits, it was decided about before, or the store fails.
-    pub async fn decide(&self, call: CallId, decision: Decision) -> Result<(), Error> {
-        self.request(Input::Decide { call, decision }).await
+    pub async fn decide(
+        &self,
+        call: CallId,
+        decision: Decision,
+        by: Option<Arc<str>>,
+    ) -> Result<(), Error> {
+        self.request(Input::Decide { call, decision, by }).await
     }
 
     /// Starts a branch at a message, or sets it there.

@@ -7,13 +7,14 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use unisono::{automation, retention, vacuum};
 
-use super::{Shared, cluster};
+use super::{Shared, cluster, people};
 
 /// Begins all of it; none of it ends by itself. Other daemons reach this one at `reached`.
 pub(super) fn begin(shared: &Arc<Shared>, reached: String) -> Vec<JoinHandle<()>> {
     vec![
         tokio::spawn(resume(shared.clone())),
         tokio::spawn(cluster::follow(shared.clone(), reached)),
+        tokio::spawn(people::follow(shared.clone())),
         tokio::spawn(follow_agents(shared.clone())),
         tokio::spawn(prune(shared.clone())),
         tokio::spawn(follow_schedules(shared.clone())),

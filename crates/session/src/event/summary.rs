@@ -219,9 +219,11 @@ impl Display for Fact {
             Fact::ToolDecided {
                 call: place,
                 decision,
+                by,
             } => {
                 call(*place, f)?;
-                write!(f, ": {}", decision.name())
+                write!(f, ": {}", decision.name())?;
+                by.as_ref().map_or(Ok(()), |by| write!(f, " by {by}"))
             }
             Fact::HookAnswered { hook, answer, .. } => {
                 write!(f, "{hook}: {}", outcome_of(answer))

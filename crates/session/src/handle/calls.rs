@@ -1,5 +1,7 @@
 //! Calls of tools: asked for, made, answered, decided about by a person.
 
+use std::sync::Arc;
+
 use unisono_context::{CallId, RunId, TurnId};
 
 use crate::event::Fact;
@@ -66,6 +68,7 @@ pub(super) fn decide(
     recorder: &mut Recorder<'_>,
     id: CallId,
     decision: Decision,
+    by: Option<Arc<str>>,
 ) -> Result<(), Refusal> {
     let Some(Waiting { place, call, .. }) = recorder.state.waiting_calls().find(|one| one.id == id)
     else {
@@ -83,7 +86,7 @@ pub(super) fn decide(
         });
     }
     let call = place;
-    recorder.record(Fact::ToolDecided { call, decision })?;
+    recorder.record(Fact::ToolDecided { call, decision, by })?;
     Ok(start(recorder, place.run)?)
 }
 
@@ -96,8 +99,8 @@ pub(super) fn expire(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
         waiting.call.status == Status::Held && until.is_some_and(|until| until <= now)
     });
     for call in late.map(|waiting| waiting.place).collect::<Vec<_>>() {
-        let decision = Decision::Expired;
-        recorder.record(Fact::ToolDecided { call, decision })?;
+        let (decision, by) = (Decision::Expired, None);
+        recorder.record(Fact::ToolDecided { call, decision, by })?;
         start(recorder, call.run)?;
     }
     Ok(())

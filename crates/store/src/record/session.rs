@@ -59,7 +59,7 @@ layout! {
         34 ToolStarted { call },
         35 ToolEnded { call, output },
         36 ToolInDoubt { call },
-        37 ToolDecided { call, decision },
+        37 ToolDecided { call, decision; by },
         38 Reserved { run, reservation },
         39 CallSettled { run, call, used, told },
         40 ToolsAnswered { run, round },

@@ -96,7 +96,11 @@ impl Local {
             amounts: values::amounts(&used.usage),
         });
         let rows = rows.collect();
-        let budgets = history::daemon_budgets(journal, &self.setup().loaded.config.budget).await?;
+        // What is left of the daemon's budget tells what others use.
+        let budgets = match self.is_limited() {
+            true => Vec::new(),
+            false => history::daemon_budgets(journal, &self.setup().loaded.config.budget).await?,
+        };
         Ok(All {
             rows,
             total: values::amounts(&ledger.total()),

@@ -93,6 +93,7 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
     let decided = |decision| Fact::ToolDecided {
         call: CALL,
         decision,
+        by: None,
     };
     let denied = Decision::Denied {
         reason: Some("not there".into()),
