@@ -34,7 +34,9 @@ use unisono_model::catalogue::{Catalogue, EXTRACTIVE, Entry};
 use unisono_model::summariser::Prompts;
 
 pub use automation::{Schedule, Task, Trigger};
-pub use budget::{Budget, Daemon as DaemonBudget, Level as BudgetLevel, dollars};
+pub use budget::{
+    Budget, Daemon as DaemonBudget, Level as BudgetLevel, Owner as OwnerBudget, dollars,
+};
 pub use compaction::Given;
 pub use compaction::{Compaction, Numbers, Resolved};
 pub use hooks::{Hook, Hooks};

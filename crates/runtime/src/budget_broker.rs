@@ -7,7 +7,9 @@
 //! in an earlier process, from what their own journals say; when it is restarted beside sessions,
 //! they are asked. At most one request of each session waits.
 
-use std::collections::HashMap;
+mod settle;
+
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -17,19 +19,19 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use unisono_context::SessionId;
 use unisono_session::budget::broker::Rules;
-use unisono_session::budget::{Amount, Broker, Grant, SessionUse, Shortage};
-use unisono_session::{Event, State as SessionState};
+use unisono_session::budget::{
+    Amount, Broker, Grant, Level, OwnerBudget, OwnerBudgets, SessionUse, Shortage,
+};
 use unisono_store::{Grants, Journal};
 
 use crate::address::ActorAddress;
 use crate::clock;
+use settle::{session_use, settle};
 
 /// How long a request waits for what others hold.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How often a grant is decided again because other programs were granted something.
 const DECIDED_AT_MOST: u32 = 64;
-/// Events read at a time.
-const PAGE: usize = 4_096;
 
 /// What the budget broker is sent.
 pub(crate) enum Msg {
@@ -51,6 +53,8 @@ type Reply = oneshot::Sender<Result<Amount, Refused>>;
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) session: SessionId,
+    /// Whose it is; none: nobody's.
+    pub(crate) owner: Option<Arc<str>>,
     /// Its number among the requests of the session.
     pub(crate) number: u64,
     pub(crate) session_use: SessionUse,
@@ -139,6 +143,7 @@ impl Handle {
 pub(crate) struct Args {
     pub(crate) journal: Journal,
     pub(crate) rules: Rules,
+    pub(crate) owners: Arc<OwnerBudgets>,
     /// Whether sessions are in memory that may hold something.
     pub(crate) again: bool,
 }
@@ -149,11 +154,19 @@ pub(crate) struct BudgetBroker;
 pub(crate) struct State {
     journal: Journal,
     rules: Rules,
+    owners: Arc<OwnerBudgets>,
     grants: Grants,
     broker: Broker,
     waiting: Vec<(Request, Reply)>,
     /// Sessions that hold something which may come back, and how to ask for it.
-    holders: HashMap<SessionId, (Recall, Known)>,
+    holders: HashMap<SessionId, Holder>,
+}
+
+/// A session that holds something which may come back.
+struct Holder {
+    owner: Option<Arc<str>>,
+    recall: Recall,
+    known: Known,
 }
 
 /// What is known of a session that holds something.
@@ -207,7 +220,7 @@ impl State {
         self.lower(session, session_use).await;
         if spending {
             let known = self.holders.get_mut(&session);
-            known.into_iter().for_each(|of| of.1 = Known::Spending);
+            known.into_iter().for_each(|of| of.known = Known::Spending);
         } else {
             self.holders.remove(&session);
         }
@@ -249,12 +262,10 @@ impl State {
             return;
         };
         // Who has not answered in all this time does not.
-        self.holders.retain(|_, (_, known)| *known != Known::Asked);
+        self.holders.retain(|_, of| of.known != Known::Asked);
         let (request, reply) = self.waiting.remove(at);
-        let short = self
-            .raise(&request)
-            .err()
-            .map(|short| short.to_string().into());
+        let short = self.raise(&request).err();
+        let short = short.map(|short| described(&request, &short));
         let why = short.unwrap_or_else(|| "the daemon's budget is in use".into());
         self.refuse(&request, reply, why);
         self.serve().await;
@@ -273,24 +284,39 @@ impl State {
         {
             tracing::warn!(%error, "what other programs were granted is not known");
         }
-        while !self.waiting.is_empty() {
-            let begun = self.waiting.iter().position(|(of, _)| of.begun);
-            let (request, reply) = self.waiting.remove(begun.unwrap_or(0));
+        // Owners whose requests wait for their own sessions: those of others go on.
+        let mut blocked = BTreeSet::new();
+        while let Some(next) = self.next(&blocked) {
+            let (request, reply) = self.waiting.remove(next);
             match self.grant(&request).await {
                 Ok(answer) => {
                     self.holds(&request);
                     // The session may be gone.
                     let _ = reply.send(answer);
                 }
-                Err(short) if request.spending || self.may_come_back(&request) => {
+                Err(short) if request.spending || self.may_come_back(&request, short.level) => {
                     tracing::debug!(session = %request.session, %short, "waits for others");
+                    let owner = request.owner.clone();
                     // In its old place, so that the order stays.
-                    self.waiting.insert(begun.unwrap_or(0), (request, reply));
-                    return;
+                    self.waiting.insert(next, (request, reply));
+                    match (short.level, owner) {
+                        (Level::Owner, Some(owner)) => blocked.insert(owner),
+                        _ => return,
+                    };
                 }
-                Err(short) => self.refuse(&request, reply, short.to_string().into()),
+                Err(short) => self.refuse(&request, reply, described(&request, &short)),
             }
         }
+    }
+
+    /// The request that is answered next: first those whose runs have begun.
+    fn next(&self, blocked: &BTreeSet<Arc<str>>) -> Option<usize> {
+        let is_free = |of: &Request| of.owner.as_ref().is_none_or(|of| !blocked.contains(of));
+        let find = |begun: bool| {
+            let mut all = self.waiting.iter();
+            all.position(|(of, _)| is_free(of) && (of.begun || !begun))
+        };
+        find(true).or_else(|| find(false))
     }
 
     /// It makes its last call with what it has kept, if it has.
@@ -301,8 +327,12 @@ impl State {
     }
 
     fn holds(&mut self, request: &Request) {
-        let known = (request.recall.clone(), Known::Nothing);
-        self.holders.insert(request.session, known);
+        let holder = Holder {
+            owner: request.owner.clone(),
+            recall: request.recall.clone(),
+            known: Known::Nothing,
+        };
+        self.holders.insert(request.session, holder);
     }
 
     /// What a session holds and does not use is free again. It is of no account whether that could
@@ -317,30 +347,38 @@ impl State {
 
     fn raise(&self, request: &Request) -> Result<Grant, Shortage> {
         let amounts = (request.session_use, request.needed);
-        let now = clock::now();
-        self.broker
-            .raise(&self.rules, request.session, amounts, now)
+        let of = (request.session, self.owner_budget(request));
+        self.broker.raise(&self.rules, of, amounts, clock::now())
     }
 
-    /// Whether others hold what they may give back; those of whom nothing is known are asked.
-    fn may_come_back(&mut self, request: &Request) -> bool {
-        self.holders.retain(|session, (recall, known)| {
-            if *session != request.session && *known == Known::Nothing {
-                *known = Known::Asked;
-                return (recall.0)();
+    fn owner_budget(&self, request: &Request) -> Option<OwnerBudget> {
+        request.owner.as_ref().map(|owner| self.owners.of(owner))
+    }
+
+    /// Whether others hold what they may give back; those of whom nothing is known are asked. What is
+    /// missing of an owner's budget, only sessions of that owner have.
+    fn may_come_back(&mut self, request: &Request, level: Level) -> bool {
+        let helps = |session: &SessionId, holder: &Holder| {
+            *session != request.session && (level != Level::Owner || holder.owner == request.owner)
+        };
+        self.holders.retain(|session, holder| {
+            if helps(session, holder) && holder.known == Known::Nothing {
+                holder.known = Known::Asked;
+                return (holder.recall.0)();
             }
             true
         });
-        let mut holders = self.holders.keys();
-        holders.any(|session| *session != request.session)
+        let mut holders = self.holders.iter();
+        holders.any(|(session, holder)| helps(session, holder))
     }
 
     /// Grants what is asked for, where there is enough left.
     async fn grant(&mut self, request: &Request) -> Result<Result<Amount, Refused>, Shortage> {
         let amounts = (request.session_use, request.needed);
+        let of = (request.session, self.owner_budget(request));
         let mut short = None;
         let kept = self.keep(|broker, rules| {
-            let raised = broker.raise(rules, request.session, amounts, clock::now());
+            let raised = broker.raise(rules, of, amounts, clock::now());
             raised.map_err(|error| short = Some(error)).ok()
         });
         match kept.await {
@@ -382,44 +420,12 @@ impl State {
     }
 }
 
-/// Takes back what sessions hold by what their journals say, unless another program works on them.
-async fn settle(
-    journal: &Journal,
-    rules: &Rules,
-    broker: &Broker,
-) -> Result<Vec<Grant>, unisono_store::Error> {
-    let mut lowered = Vec::new();
-    for session in broker.holders() {
-        if let Some(cluster) = journal.cluster()
-            && cluster.owner(session.into()).await?.is_some()
-        {
-            continue;
-        }
-        lowered.extend(match session_use(journal, session).await? {
-            Some(session_use) => broker.lower(rules, session, session_use, clock::now()),
-            // Deleted, or it does not fold.
-            None => broker.close(rules, session, clock::now()),
-        });
+/// Why nothing more is granted; an owner's budget is named.
+fn described(request: &Request, short: &Shortage) -> Arc<str> {
+    match (&request.owner, short.level) {
+        (Some(owner), Level::Owner) => format!("{short} (budget of owner {owner})").into(),
+        _ => short.to_string().into(),
     }
-    Ok(lowered)
-}
-
-/// What a session's journal says it has in use, if it says anything.
-async fn session_use(
-    journal: &Journal,
-    session: SessionId,
-) -> Result<Option<SessionUse>, unisono_store::Error> {
-    let (mut state, mut next) = (SessionState::default(), 1);
-    loop {
-        let page = journal.read(session, next, PAGE).await?;
-        let Some((last, _)) = page.last() else { break };
-        next = last + 1;
-        let folds = |(_, event): &(u64, Event)| state.apply(event).is_ok();
-        if !page.iter().all(folds) {
-            return Ok(None);
-        }
-    }
-    Ok((next > 1).then(|| state.session_use()))
 }
 
 impl Actor for BudgetBroker {
@@ -431,6 +437,7 @@ impl Actor for BudgetBroker {
         let Args {
             journal,
             rules,
+            owners,
             again,
         } = args;
         let (mut grants, mut broker) = Grants::open(&journal).await?;
@@ -451,6 +458,7 @@ impl Actor for BudgetBroker {
         Ok(State {
             journal,
             rules,
+            owners,
             grants,
             broker,
             waiting: Vec::new(),

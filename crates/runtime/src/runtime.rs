@@ -14,6 +14,7 @@ use unisono_context::{AgentId, SessionId};
 use unisono_model::language::Models;
 use unisono_search::Search;
 use unisono_session::Refusal;
+use unisono_session::budget::OwnerBudgets;
 use unisono_session::budget::broker::Rules;
 use unisono_session::machine::Import;
 use unisono_store::{Health, Journal, Vacuumed};
@@ -66,6 +67,8 @@ pub struct Options {
     pub intensity: Intensity,
     /// What all sessions together may use; none: there is no bound.
     pub budget: Option<Rules>,
+    /// What the sessions of each owner may use together; counts only beside `budget`.
+    pub budget_owners: Arc<OwnerBudgets>,
     /// How long an attempt may make no progress before it is taken for stuck.
     pub stuck_after: Duration,
     /// Runs at work at one time.
@@ -97,6 +100,7 @@ impl Default for Options {
             resident: Bounds::default(),
             intensity: Intensity::default(),
             budget: None,
+            budget_owners: Arc::default(),
             stuck_after: Duration::from_secs(180),
             live_runs: LiveRuns::default(),
             search_index: None,

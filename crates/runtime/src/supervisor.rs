@@ -239,6 +239,7 @@ impl State {
                 let args = budget_broker::Args {
                     journal: self.env.journal.clone(),
                     rules: self.env.options.budget.unwrap_or_default(),
+                    owners: self.env.options.budget_owners.clone(),
                     again: self.histories.contains_key(&child),
                 };
                 let (actor, _) =

@@ -1,9 +1,14 @@
 //! Tokens of people, and what one owner's token must not see of another's sessions.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Instant;
 
 use serde_json::{Value, json};
+use unisono_fake_provider::{Answer, FakeProvider, Script, Usage};
+use unisono_test_postgres::Server;
 
 use crate::http::{Daemon, Reply, head};
 use crate::support::{PATIENCE, Place};
@@ -787,4 +792,144 @@ fn a_link_logs_in_whose_token_asked_for_it_until_the_token_is_revoked() {
         .expect(200);
     see(&of_ada, "/").expect(401);
     daemon.stop();
+}
+
+#[test]
+fn an_owner_without_budget_left_is_told_whose_it_is_and_others_go_on() {
+    let used = Usage {
+        input: 3_000,
+        output: 7,
+        ..Usage::default()
+    };
+    let script = Script::always(Answer::text("All is well.").usage(used));
+    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let place = Place::with_config(&format!(
+        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
+         [models]\ndefault = \"openai/gpt-4o\"\n[compaction]\nsummarisers = [\"extractive\"]\n\
+         [budget.owner]\nmax_cost_usd = 0.01\n[budget.owners.bob]\nmax_cost_usd = 5.0\n",
+        provider.url()
+    ));
+    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
+    command.env("TEST_KEY", "sk-test");
+    let daemon = Daemon::of(&place, command);
+    let (ada, bob) = (
+        of_owner(&daemon, "ada", "ask"),
+        of_owner(&daemon, "bob", "ask"),
+    );
+    let ask = |caller: &Caller<'_>| {
+        let made = caller.post("/v1/sessions", &json!({})).expect(201).json();
+        let turns = format!("/v1/sessions/{}/turns", made["session"].as_str().unwrap());
+        caller
+            .post(&turns, &json!({"task": "Well?", "agents": []}))
+            .expect(200)
+            .json()
+    };
+    let refused = ask(&ada);
+    assert_eq!(refused["state"], "failed", "{refused}");
+    let why = refused.to_string();
+    assert!(why.contains("budget_exceeded"), "{why}");
+    assert!(why.contains("budget of owner ada"), "{why}");
+    assert_eq!(provider.request_count(), 0);
+    assert_eq!(ask(&bob)["answer"], "All is well.");
+    let whole = Caller {
+        daemon: &daemon,
+        token: daemon.token.clone(),
+    };
+    assert_eq!(ask(&whole)["answer"], "All is well.", "nobody's session");
+    daemon.stop();
+}
+
+/// The place of a daemon in a group on one database.
+fn member(server: &Server) -> Place {
+    let place = Place::with_config(&format!(
+        "[store]\nurl = {:?}\n[server]\ntrusted_user_header = \"X-User\"\n",
+        server.url("public")
+    ));
+    place.write("settings/unisono/token", "0123456789abcdef".repeat(4));
+    let file = place.path("settings/unisono/token");
+    fs::set_permissions(file, Permissions::from_mode(0o600)).unwrap();
+    place
+}
+
+#[test]
+fn daemons_of_a_group_know_each_others_tokens_and_pass_on_who_asks() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let places = [member(&server), member(&server)];
+    let [one, other] = places.each_ref().map(Daemon::start);
+    let ada = of_owner(&one, "ada", "ask");
+    let bob = of_owner(&one, "bob", "ask");
+    let made = ada
+        .post("/v1/sessions", &json!({"title": "of ada"}))
+        .expect(201)
+        .json();
+    let session = made["session"].as_str().unwrap();
+    let path = format!("/v1/sessions/{session}");
+    // The other daemon passes on what is asked of it: this one works on the session.
+    let there = |caller: &Caller<'_>| Caller {
+        daemon: &other,
+        token: caller.token.clone(),
+    };
+    let (ada_there, bob_there) = (there(&ada), there(&bob));
+    let until = Instant::now() + PATIENCE;
+    while ada_there.get(&path).status == 401 {
+        assert!(Instant::now() < until, "the token is not known there");
+        thread::yield_now();
+    }
+    assert_eq!(
+        ada_there.get(&path).expect(200).json()["labels"]["owner"],
+        "ada"
+    );
+    while bob_there.get(&path).status == 401 {
+        assert!(Instant::now() < until, "the token is not known there");
+        thread::yield_now();
+    }
+    bob_there.get(&path).expect(404);
+    let task = json!({"task": "Tell."});
+    bob_there.post(&format!("{path}/turns"), &task).expect(404);
+    // Nobody is somebody else by a header.
+    for forged in ["user ada", "token 00", ""] {
+        let headers = [("unisono-caller", forged), ("X-User", "ada")];
+        bob_there.send("GET", &path, &headers, None).expect(404);
+    }
+    let named = |user: &str| other.request_with("GET", &path, &[("X-User", user)], None);
+    named("ada").expect(200);
+    named("bob").expect(404);
+    // A browser that logged in there.
+    let host = other.address.clone();
+    let link = ada_there.send("POST", "/v1/login-links", &[], None);
+    let url = link.expect(201).json()["url"].as_str().unwrap().to_owned();
+    let at = &url[url.find("/login").unwrap()..];
+    let entered = other
+        .send(&head("GET", at, &[("Host", &host)], 0), b"")
+        .expect(303);
+    let cookie = entered.header("set-cookie").unwrap();
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let page = head(
+        "GET",
+        &format!("/sessions/{session}"),
+        &[("Host", &host), ("Cookie", &cookie)],
+        0,
+    );
+    let shown = other.send(&page, b"").expect(200).text();
+    assert!(
+        shown.contains("of ada") && shown.contains("ada-ask"),
+        "{shown}"
+    );
+    // Revoked at one, it ends at both.
+    let events = format!("{path}/events?after=0");
+    let mut stream = ada_there.get(&events).expect(200).events();
+    assert!(stream.next().is_some());
+    one.request("DELETE", "/v1/tokens/ada-ask", None)
+        .expect(200);
+    while stream.next().is_some() {}
+    let until = Instant::now() + PATIENCE;
+    while ada_there.get("/v1/sessions").status != 401 {
+        assert!(Instant::now() < until, "the token is still taken there");
+        thread::yield_now();
+    }
+    other.send(&page, b"").expect(401);
+    other.stop();
+    one.stop();
 }

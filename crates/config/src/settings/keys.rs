@@ -168,9 +168,16 @@ const DELEGATION: &[Key] = &[
 
 const BUDGET: &[Key] = &[
     key("daemon", Kind::Section(DAEMON_BUDGET)),
+    key("owner", Kind::Section(OWNER_BUDGET)),
+    key("owners", Kind::Named(OWNER_BUDGET)),
     key("session", Kind::Section(BOUNDS_OF_MANY)),
     key("turn", Kind::Section(BOUNDS_OF_MANY)),
     key("run", Kind::Section(BOUNDS)),
+];
+
+const OWNER_BUDGET: &[Key] = &[
+    key("max_cost_usd", DOLLARS),
+    key("max_tokens", Kind::Whole(1, i64::MAX)),
 ];
 
 const DAEMON_BUDGET: &[Key] = &[

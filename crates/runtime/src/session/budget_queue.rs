@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use unisono_context::{RunId, TurnId};
 use unisono_session::budget::{Amount, Ask, Level, Reservation, SessionUse, Verdict};
 use unisono_session::run::Cause;
-use unisono_session::{Event, Fact, Input, State as SessionState};
+use unisono_session::{Event, Fact, Input, OWNER, State as SessionState};
 
 use crate::agent::Failure;
 use crate::budget_broker::{self, Refused};
@@ -218,7 +218,7 @@ impl State {
                 .as_ref()
                 .map(|_| budget_queue.ceiling);
             match next(state, asking, &budget_queue.asking, ceiling) {
-                Next::Wait(Level::Session | Level::Daemon) => return,
+                Next::Wait(Level::Session | Level::Owner | Level::Daemon) => return,
                 Next::Wait(Level::Turn) => {
                     blocked.extend(turn);
                     at += 1;
@@ -293,6 +293,7 @@ impl State {
         let recalled = myself.clone();
         let raised = budget_broker.raise(budget_broker::Request {
             session: self.args.id,
+            owner: owner_of(live.machine.state()),
             number: live.budget_queue.raises,
             session_use,
             needed,
@@ -306,6 +307,12 @@ impl State {
             let _ = myself.send_message(Msg::Raised(number, raised.await));
         });
     }
+}
+
+/// Whose a session is.
+fn owner_of(state: &SessionState) -> Option<Arc<str>> {
+    let owner = state.labels().get(OWNER);
+    owner.filter(|owner| !owner.is_empty()).cloned()
 }
 
 impl Live {

@@ -10,7 +10,7 @@ use unisono_context::{RunId, TurnId};
 
 use super::{AcceptedTurn, Fact, HookAnswer, Late, OpenedRun, Outcome, RunRole, Work};
 use crate::budget::{Amount, TurnCaps};
-use crate::run::calls::{CallPlace, PlannedCall};
+use crate::run::calls::{CallPlace, Decision, PlannedCall};
 use crate::run::{Ending, Spent, Step};
 
 /// The last eight hex digits of an id: its first ones are the time, which its siblings share.
@@ -220,11 +220,7 @@ impl Display for Fact {
                 call: place,
                 decision,
                 by,
-            } => {
-                call(*place, f)?;
-                write!(f, ": {}", decision.name())?;
-                by.as_ref().map_or(Ok(()), |by| write!(f, " by {by}"))
-            }
+            } => decided(*place, decision, by.as_deref(), f),
             Fact::HookAnswered { hook, answer, .. } => {
                 write!(f, "{hook}: {}", outcome_of(answer))
             }
@@ -275,6 +271,18 @@ impl Display for Fact {
 fn planned_call(call: &PlannedCall, f: &mut Formatter<'_>) -> fmt::Result {
     let held = call.approval.as_ref().map_or("", |_| ", to be approved");
     write!(f, " {} ({}{held})", call.tool, call.contract.name())
+}
+
+/// What was decided about a call, and by whom.
+fn decided(
+    place: CallPlace,
+    decision: &Decision,
+    by: Option<&str>,
+    f: &mut Formatter<'_>,
+) -> fmt::Result {
+    call(place, f)?;
+    write!(f, ": {}", decision.name())?;
+    by.map_or(Ok(()), |by| write!(f, " by {by}"))
 }
 
 /// What came of asking a hook.

@@ -180,7 +180,7 @@ layout! {
     struct Caps { tokens, cost, time_ms }
     struct TurnCaps { session, turn, run, agents; limit_ms }
     struct Reservation { call, amount, keep, wrap_up }
-    struct Grant { session, period, base, used, ceiling }
+    struct Grant { session, period, base, used, ceiling; owner }
     struct Deleted { sessions, ledger }
     enum Asker { 0 Agent(agent), 1 Summaries }
     struct Used { jobs, usage }

@@ -14,6 +14,8 @@ use crate::error::Error;
 use crate::tokens::{after, digest, from_api, secret, to_api};
 use crate::values;
 
+/// What a cursor begins with; the name of the last token follows.
+const AFTER: &str = "after:";
 /// Tokens at the same time, at most.
 const MOST: usize = 10_000;
 
@@ -21,13 +23,16 @@ const MOST: usize = 10_000;
 impl Tokens for Local {
     async fn tokens(&self, query: &PageQuery) -> service::Result<Page<Token>> {
         let (known, now) = (self.all_tokens().await?, clock::now());
-        let after = query.cursor.as_deref().unwrap_or_default();
-        if query.cursor.is_some() && !is_name(after) {
-            return Err(no_cursor(after).into());
-        }
+        let after = match query.cursor.as_deref() {
+            None => "",
+            Some(cursor) => {
+                let name = cursor.strip_prefix(AFTER).filter(|name| is_name(name));
+                name.ok_or_else(|| no_cursor(cursor))?
+            }
+        };
         let left = known.values().filter(|token| *token.name > *after);
         let limit = Page::<()>::size(query.limit);
-        let part = Page::first(left, limit, |last| last.name.to_string());
+        let part = Page::first(left, limit, |last| format!("{AFTER}{}", last.name));
         let items = part.items.into_iter();
         Ok(Page {
             items: items.map(|token| described(token, now)).collect(),

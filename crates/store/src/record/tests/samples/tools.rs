@@ -141,6 +141,14 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
         ("tools_answered", Fact::ToolsAnswered { run: RUN, round: 2 }),
         ("tool_in_doubt", Fact::ToolInDoubt { call: CALL }),
         ("tool_decided_approved", decided(Decision::Approved)),
+        (
+            "tool_decided_by",
+            Fact::ToolDecided {
+                call: CALL,
+                decision: Decision::Approved,
+                by: Some("ada".into()),
+            },
+        ),
         ("tool_decided_denied", decided(denied)),
         ("tool_decided_expired", decided(Decision::Expired)),
         ("tool_decided_done", decided(done)),
