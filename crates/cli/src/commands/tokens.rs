@@ -170,7 +170,8 @@ fn seconds(text: &str) -> std::result::Result<u64, String> {
         's' => 1,
         _ => return Err(wrong()),
     };
-    let many: u64 = text.trim_end_matches(unit).parse().map_err(|_| wrong())?;
+    let many = text.strip_suffix(unit).unwrap_or_default();
+    let many: u64 = many.parse().map_err(|_| wrong())?;
     let seconds = many.checked_mul(each).filter(|seconds| *seconds > 0);
     seconds.ok_or_else(wrong)
 }
