@@ -22,7 +22,7 @@ const LONG: &[(&str, &str, usize)] = &[
     ("server/src/mcp/tools.rs", "specs", 92),
     ("session/src/assignment.rs", "compaction_job", 66),
     ("session/src/event/kinds.rs", "kind", 97),
-    ("session/src/event/summary.rs", "fmt", 236),
+    ("session/src/event/summary.rs", "fmt", 234),
     ("session/src/fold.rs", "apply_to_conversation", 76),
     ("session/src/fold.rs", "apply_to_turns", 82),
     ("session/src/handle.rs", "input", 80),

@@ -92,7 +92,7 @@ impl Updates {
                 is_error,
                 ..
             } => vec![ended(call, content, is_error)],
-            TurnEvent::Decided { call, decision }
+            TurnEvent::Decided { call, decision, .. }
                 if decision == "denied" || decision == "expired" =>
             {
                 vec![ended(call, decision, true)]

@@ -159,4 +159,7 @@ pub struct Decided {
     pub turn: String,
     /// `approved`, `denied`, `done`, `failed` or `repeated`.
     pub decision: String,
+    /// The name of the token by which it was decided; absent: the daemon's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }

@@ -34,6 +34,7 @@ pub mod settings;
 pub mod short;
 pub mod store;
 pub mod timeline;
+pub mod token;
 pub mod topic;
 pub mod turn;
 pub mod turn_event;

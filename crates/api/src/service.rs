@@ -22,6 +22,7 @@ mod search;
 mod sessions;
 mod settings;
 mod store;
+mod tokens;
 mod turns;
 mod usage;
 
@@ -41,6 +42,7 @@ pub use search::Search;
 pub use sessions::Sessions;
 pub use settings::Settings;
 pub use store::Store;
+pub use tokens::Tokens;
 pub use turns::{TurnUpdates, Turns};
 pub use usage::Usage;
 
@@ -73,6 +75,7 @@ pub trait Service:
     + Settings
     + Agents
     + Store
+    + Tokens
     + Cluster
     + Debug
     + Send
@@ -94,6 +97,7 @@ impl<T> Service for T where
         + Settings
         + Agents
         + Store
+        + Tokens
         + Cluster
         + Debug
         + Send

@@ -117,6 +117,9 @@ pub enum TurnEvent {
         /// `approved`, `denied`, `expired`, `done`, `failed` or `repeated`.
         #[serde(default)]
         decision: String,
+        /// The name of the token by which it was decided; absent: nobody's, or the daemon's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// A tool is being called.
     ToolStarted {

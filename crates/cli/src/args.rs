@@ -12,7 +12,7 @@ use unisono_session::event::{SummaryFallback, SummaryOptions};
 use crate::commands::{
     acp, agents, append, approvals, chat, checkpoints, cluster, compact, completions, config,
     context, delegate, doctor, eval, export, history, import, init, man, mcp, models, pin, replay,
-    resume, run, runs, schedules, seal, serve, sessions, store, usage, vacuum, why,
+    resume, run, runs, schedules, seal, serve, sessions, store, tokens, usage, vacuum, why,
 };
 use crate::problem::{Problem, Result};
 
@@ -379,7 +379,10 @@ pub(crate) enum Command {
     /// Commands for operators of a database
     #[command(subcommand)]
     Store(store::Command),
-    /// The daemons and programs on one database
+    /// Tokens of people and programs
+    #[command(subcommand)]
+    Tokens(tokens::Command),
+    /// Programs daemons and programs on one database
     #[command(subcommand)]
     Cluster(cluster::Command),
     /// Completions for a shell

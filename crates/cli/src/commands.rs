@@ -32,6 +32,7 @@ pub(crate) mod serve;
 pub(crate) mod sessions;
 mod stdio;
 pub(crate) mod store;
+pub(crate) mod tokens;
 pub(crate) mod usage;
 pub(crate) mod vacuum;
 pub(crate) mod why;
@@ -75,6 +76,7 @@ pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
         Command::Doctor(args) => doctor::run(app, args),
         Command::Vacuum(args) => vacuum::run(app, args),
         Command::Store(command) => store::run(app, command),
+        Command::Tokens(command) => app.wait_for(tokens::run(app, command)),
         Command::Cluster(command) => app.wait_for(cluster::run(app, command)),
         Command::Man(args) => man::run(app, args),
         Command::Completions(args) => completions::run(app, args),

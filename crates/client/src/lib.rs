@@ -15,6 +15,7 @@ mod search;
 mod sessions;
 mod settings;
 mod store;
+mod tokens;
 mod turns;
 mod usage;
 

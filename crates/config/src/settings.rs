@@ -34,7 +34,9 @@ use unisono_model::catalogue::{Catalogue, EXTRACTIVE, Entry};
 use unisono_model::summariser::Prompts;
 
 pub use automation::{Schedule, Task, Trigger};
-pub use budget::{Budget, Daemon as DaemonBudget, Level as BudgetLevel, dollars};
+pub use budget::{
+    Budget, Daemon as DaemonBudget, Level as BudgetLevel, Owner as OwnerBudget, dollars,
+};
 pub use compaction::Given;
 pub use compaction::{Compaction, Numbers, Resolved};
 pub use hooks::{Hook, Hooks};
@@ -44,7 +46,7 @@ pub use program::Program;
 pub use providers::{Api, Provider};
 pub use sections::{
     AgentDefaults, AttachmentSettings, Attachments, Cluster, Delegation, EditAgents, Log,
-    LogFormat, Models, Runtime, SearchIndex, Server, Store, Telemetry, TimeText, Turn, Vacuum, Web,
+    LogFormat, Models, Runtime, SearchIndex, Server, Store, Telemetry, TimeText, UserScope, Vacuum, Web,
 };
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};

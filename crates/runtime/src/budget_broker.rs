@@ -10,7 +10,9 @@
 mod others;
 mod settle;
 
-use std::collections::HashMap;
+mod settle;
+
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -20,12 +22,15 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use unisono_context::SessionId;
 use unisono_session::budget::broker::DaemonBudget;
-use unisono_session::budget::{Amount, Broker, Grant, SessionUse, Shortage};
+use unisono_session::budget::{
+    Amount, Broker, Grant, Level, OwnerBudget, OwnerBudgets, SessionUse, Shortage,
+};
 use unisono_store::{Grants, Journal};
 
 use crate::address::ActorAddress;
 use crate::clock;
 use others::Others;
+use settle::{session_use, settle};
 use settle::{session_use, settle};
 
 /// The maximum wait of a request for grants of other sessions.
@@ -55,7 +60,9 @@ type Reply = oneshot::Sender<Result<Amount, BudgetRefusal>>;
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) session: SessionId,
-    /// The number of the request in the session.
+    /// Whose it is; none: nobody's.
+    pub(crate) owner: Option<Arc<str>>,
+    /// Its number of the request in the session.
     pub(crate) number: u64,
     pub(crate) session_use: SessionUse,
     pub(crate) needed: Amount,
@@ -143,6 +150,7 @@ impl Handle {
 pub(crate) struct Args {
     pub(crate) journal: Journal,
     pub(crate) rules: DaemonBudget,
+    pub(crate) owners: Arc<OwnerBudgets>,
     /// Whether there may be live sessions with grants.
     pub(crate) is_restart: bool,
 }
@@ -153,11 +161,19 @@ pub(crate) struct BudgetBroker;
 pub(crate) struct State {
     journal: Journal,
     rules: DaemonBudget,
+    owners: Arc<OwnerBudgets>,
     grants: Grants,
     broker: Broker,
     waiting: Vec<(Request, Reply)>,
     /// Sessions with grants that may be returned, and how to ask for them.
-    holders: HashMap<SessionId, (Recall, HolderState)>,
+    holders: HashMap<SessionId, Holder>,
+}
+
+/// A session that holds something which may come back.
+struct Holder {
+    owner: Option<Arc<str>>,
+    recall: Recall,
+    known: Known,
     others: Others,
 }
 
@@ -214,7 +230,7 @@ impl State {
             let known = self.holders.get_mut(&session);
             known
                 .into_iter()
-                .for_each(|of| of.1 = HolderState::Spending);
+                .for_each(|of| of.known = HolderState::Spending);
         } else {
             self.holders.remove(&session);
         }
@@ -258,12 +274,10 @@ impl State {
         };
         // A session that has not answered in all this time will not.
         self.holders
-            .retain(|_, (_, known)| *known != HolderState::Asked);
+            .retain(|_, of| of.known != HolderState::Asked);
         let (request, reply) = self.waiting.remove(at);
-        let short = self
-            .raise(&request)
-            .err()
-            .map(|short| short.to_string().into());
+        let short = self.raise(&request).err();
+        let short = short.map(|short| described(&request, &short));
         let why = short.unwrap_or_else(|| "the daemon's budget is in use".into());
         self.refuse(&request, reply, why);
         self.serve().await;
@@ -282,22 +296,27 @@ impl State {
         {
             tracing::warn!(%error, "the grants of other programs are unknown");
         }
-        while !self.waiting.is_empty() {
-            let begun = self.waiting.iter().position(|(of, _)| of.begun);
-            let (request, reply) = self.waiting.remove(begun.unwrap_or(0));
+        // Owners whose requests wait for their own sessions: those of others go on.
+        let mut blocked = BTreeSet::new();
+        while let Some(next) = self.next(&blocked) {
+            let (request, reply) = self.waiting.remove(next);
             match self.grant(&request).await {
                 Ok(answer) => {
                     self.holds(&request);
                     // The session may have ended.
                     let _ = reply.send(answer);
                 }
-                Err(short) if request.spending || self.waits_for_others(&request) => {
+                Err(short) if request.spending || self.waits_for_others(&request, short.level) => {
                     tracing::debug!(session = %request.session, %short, "waits for others");
+                    let owner = request.owner.clone();
                     // At its old position, so that the order stays.
-                    self.waiting.insert(begun.unwrap_or(0), (request, reply));
-                    return;
+                    self.waiting.insert(next, (request, reply));
+                    match (short.level, owner) {
+                        (Level::Owner, Some(owner)) => blocked.insert(owner),
+                        _ => return,
+                    };
                 }
-                Err(short) => self.refuse(&request, reply, short.to_string().into()),
+                Err(short) => self.refuse(&request, reply, described(&request, &short)),
             }
         }
         self.others.satisfied(&self.journal);
@@ -321,7 +340,17 @@ impl State {
         self.others.may_give_back(&self.journal, last) || comes_back
     }
 
-    /// Refuses a request. The run makes its last call with its kept amount, if it has one.
+    /// The request that is answered next: first those whose runs have begun.
+    fn next(&self, blocked: &BTreeSet<Arc<str>>) -> Option<usize> {
+        let is_free = |of: &Request| of.owner.as_ref().is_none_or(|of| !blocked.contains(of));
+        let find = |begun: bool| {
+            let mut all = self.waiting.iter();
+            all.position(|(of, _)| is_free(of) && (of.begun || !begun))
+        };
+        find(true).or_else(|| find(false))
+    }
+
+    /// It makes its last call with its kept amount, if it has one.
     fn refuse(&mut self, request: &Request, reply: Reply, why: Arc<str>) {
         self.holds(request);
         // The session may have ended.
@@ -329,8 +358,12 @@ impl State {
     }
 
     fn holds(&mut self, request: &Request) {
-        let known = (request.recall.clone(), HolderState::Nothing);
-        self.holders.insert(request.session, known);
+        let holder = Holder {
+            owner: request.owner.clone(),
+            recall: request.recall.clone(),
+            known: HolderState::Nothing,
+        };
+        self.holders.insert(request.session, holder);
     }
 
     /// Takes back the unused grant of a session. If that cannot be recorded, the session holds too
@@ -345,28 +378,30 @@ impl State {
 
     fn raise(&self, request: &Request) -> Result<Grant, Shortage> {
         let amounts = (request.session_use, request.needed);
-        let now = clock::now();
-        self.broker
-            .raise(&self.rules, request.session, amounts, now)
+        let of = (request.session, self.owner_budget(request));
+        self.broker.raise(&self.rules, of, amounts, clock::now())
+    }
+
+    fn owner_budget(&self, request: &Request) -> Option<OwnerBudget> {
+        request.owner.as_ref().map(|owner| self.owners.of(owner))
     }
 
     /// Whether other sessions hold amounts that they may return; sessions in an unknown state are
-    /// asked.
-    fn may_come_back(&mut self, request: &Request) -> bool {
-        self.recall(Some(request.session));
-        let mut holders = self.holders.keys();
-        holders.any(|session| *session != request.session)
-    }
-
-    /// Asks the sessions, but one, to give back what they do not use.
-    fn recall(&mut self, but: Option<SessionId>) {
-        self.holders.retain(|session, (recall, known)| {
-            if Some(*session) != but && *known == HolderState::Nothing {
-                *known = HolderState::Asked;
-                return (recall.0)();
+    /// asked. What is
+    /// missing of an owner's budget, only sessions of that owner have.
+    fn may_come_back(&mut self, request: &Request, level: Level) -> bool {
+        let helps = |session: &SessionId, holder: &Holder| {
+            *session) != but && (level != Level::Owner || holder.owner == request.owner)
+        };
+        self.holders.retain(|session, holder| {
+            if helps(session, holder) && holder.known == HolderState::Nothing {
+                holder.known = HolderState::Asked;
+                return (holder.recall.0)();
             }
             true
         });
+        let mut holders = self.holders.iter();
+        holders.any(|(session, holder)| helps(session, holder))
     }
 
     /// Grants a request if the budget suffices.
@@ -375,9 +410,10 @@ impl State {
         request: &Request,
     ) -> Result<Result<Amount, BudgetRefusal>, Shortage> {
         let amounts = (request.session_use, request.needed);
+        let of = (request.session, self.owner_budget(request));
         let mut short = None;
         let kept = self.record_grant(|broker, rules| {
-            let raised = broker.raise(rules, request.session, amounts, clock::now());
+            let raised = broker.raise(rules, of, amounts, clock::now());
             raised.map_err(|error| short = Some(error)).ok()
         });
         match kept.await {
@@ -419,6 +455,14 @@ impl State {
     }
 }
 
+/// Why nothing more is granted; an owner's budget is named.
+fn described(request: &Request, short: &Shortage) -> Arc<str> {
+    match (&request.owner, short.level) {
+        (Some(owner), Level::Owner) => format!("{short} (budget of owner {owner})").into(),
+        _ => short.to_string().into(),
+    }
+}
+
 impl Actor for BudgetBroker {
     type Msg = Msg;
     type State = State;
@@ -432,7 +476,8 @@ impl Actor for BudgetBroker {
         let Args {
             journal,
             rules,
-            is_restart: again,
+            owners,
+            again,
         } = args;
         let (mut grants, mut broker) = Grants::open(&journal).await?;
         if !again {
@@ -453,6 +498,7 @@ impl Actor for BudgetBroker {
         Ok(State {
             journal,
             rules,
+            owners,
             grants,
             broker,
             waiting: Vec::new(),

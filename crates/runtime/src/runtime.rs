@@ -15,6 +15,7 @@ use unisono_context::{AgentId, SessionId};
 use unisono_model::language::Models;
 use unisono_search::Search;
 use unisono_session::Refusal;
+use unisono_session::budget::OwnerBudgets;
 use unisono_session::budget::broker::DaemonBudget;
 use unisono_session::machine::Import;
 use unisono_store::{Health, Journal, Vacuumed};
@@ -69,7 +70,9 @@ pub struct Options {
     pub intensity: Intensity,
     /// The budget of all sessions together; none: unlimited.
     pub budget: Option<DaemonBudget>,
-    /// The time without progress after which an attempt is stuck.
+    /// What the sessions of each owner may use together; counts only beside `budget`.
+    pub budget_owners: Arc<OwnerBudgets>,
+    /// How time without progress after which an attempt is stuck.
     pub stuck_after: Duration,
     /// The maximum numbers of active runs.
     pub live_runs: LiveRuns,
@@ -102,6 +105,7 @@ impl Default for Options {
             resident: ResidenceBounds::default(),
             intensity: Intensity::default(),
             budget: None,
+            budget_owners: Arc::default(),
             stuck_after: Duration::from_secs(180),
             live_runs: LiveRuns::default(),
             search_index: None,

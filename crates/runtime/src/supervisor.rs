@@ -240,7 +240,8 @@ impl State {
                 let args = budget_broker::Args {
                     journal: self.env.journal.clone(),
                     rules: self.env.options.budget.unwrap_or_default(),
-                    is_restart: self.histories.contains_key(&child),
+                    owners: self.env.options.budget_owners.clone(),
+                    again: self.histories.contains_key(&child),
                 };
                 let (actor, _) =
                     BudgetBroker::spawn_linked(None, BudgetBroker, args, parent).await?;

@@ -1,6 +1,7 @@
 //! [`Search`] in a build without the search engine: every search fails and gives the reason.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use unisono_context::SessionId;
 use unisono_store::Journal;
@@ -28,6 +29,12 @@ impl Search {
     /// An index in memory, which holds nothing.
     pub fn in_memory(_journal: Journal) -> Search {
         Search { directory: None }
+    }
+
+    /// The same: nothing is found in it anyway.
+    #[must_use]
+    pub fn of_owner(&self, _owner: Arc<str>) -> Search {
+        self.clone()
     }
 
     /// Whether it wants to be told of commits: no.

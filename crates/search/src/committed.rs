@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use unisono_context::tree::Strand;
 use unisono_context::{Message, SessionId};
-use unisono_session::State;
-
-/// The label that says whose a session is.
-pub const OWNER: &str = "owner";
+use unisono_session::{OWNER, State};
 
 /// New messages of a session, which are on disk.
 #[derive(Clone, Debug)]

@@ -48,7 +48,7 @@ mod writer;
 pub use absent::{Search, compact};
 pub use answer::{Answer, Condition, Found, Recalled, Scope};
 pub use branch::Branch;
-pub use committed::{Committed, OWNER, Placed};
+pub use committed::{Committed, Placed};
 pub use directory::{directory, remove};
 pub use error::{Error, Result};
 pub use excerpt::{Excerpt, excerpt};

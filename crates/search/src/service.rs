@@ -36,6 +36,8 @@ pub struct Search {
     shared: Arc<Shared>,
     places: Arc<Semaphore>,
     follows: bool,
+    /// Only sessions of this owner are searched.
+    only: Option<Arc<str>>,
 }
 
 /// What the follower and the searches share.
@@ -97,6 +99,16 @@ impl Search {
             shared,
             places: Arc::new(Semaphore::new(AT_A_TIME)),
             follows,
+            only: None,
+        }
+    }
+
+    /// The same index, in which only sessions of one owner are found.
+    #[must_use]
+    pub fn of_owner(&self, owner: Arc<str>) -> Search {
+        Search {
+            only: Some(owner),
+            ..self.clone()
         }
     }
 
@@ -161,8 +173,9 @@ impl Search {
         limit: usize,
     ) -> Result<Answer> {
         let (query, sessions) = (query.clone().merged(), sessions.to_vec());
+        let only = self.only.clone();
         let search = move |index: &Index, wanted: &Wanted| {
-            find::find(index, &query, &sessions, None, limit, wanted)
+            find::find(index, &query, &sessions, only.as_deref(), limit, wanted)
         };
         let (found, missing) = self.ask(None, search).await?;
         let complete = missing.is_none();

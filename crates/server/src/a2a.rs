@@ -92,7 +92,7 @@ pub(crate) struct Door {
     /// The address by which others reach the server; empty: that which a request names.
     public_url: String,
     /// The callbacks; none: they are switched off.
-    callbacks: Option<Callbacks>,
+    callbacks: Option<Arc<Callbacks>>,
 }
 
 impl Door {
@@ -105,7 +105,18 @@ impl Door {
             streams,
             tasks: Tasks::default(),
             public_url: settings.public_url.trim_end_matches('/').to_owned(),
-            callbacks,
+            callbacks: callbacks.map(Arc::new),
+        }
+    }
+
+    /// The same on the sessions that a caller sees.
+    pub(crate) fn for_caller(&self, local: &Arc<Local>) -> Door {
+        Door {
+            local: local.clone(),
+            streams: self.streams.clone(),
+            tasks: Tasks::default(),
+            public_url: self.public_url.clone(),
+            callbacks: self.callbacks.clone(),
         }
     }
 

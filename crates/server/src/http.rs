@@ -37,33 +37,38 @@ mod names;
 mod open_files;
 mod openai;
 mod part;
+mod people;
 mod pins;
 mod problem;
 mod rate;
 mod running;
 mod runs;
 mod schedules;
+mod scopes;
 mod search;
 pub(crate) mod sessions;
 mod settings;
 mod snapshots;
 mod store;
 pub(crate) mod token;
+mod tokens;
 mod topics;
 mod triggers;
 mod turn_events;
 mod turns;
 mod upkeep;
 mod usage;
+mod views;
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router, middleware};
 use tokio::net::TcpListener;
@@ -75,16 +80,18 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::a2a::{self, Door};
+use crate::a2a::Door;
 use bodies::Bodies;
 use login::Logins;
 pub(crate) use names::authority;
 use names::hosts;
 use openai::ephemeral::EphemeralSessions;
+use people::People;
 use rate::Rate;
 pub use running::{Announced, Running};
 use token::Token;
 use unisono::{Local, Service};
+use views::Views;
 
 /// How long a call of a tool may take to notice that the time to finish is over.
 const CALLS_WITHIN: Duration = Duration::from_secs(1);
@@ -116,14 +123,32 @@ pub enum Error {
         /// What is wrong with it.
         error: std::io::Error,
     },
+    /// The setting is no name of a header.
+    #[error(
+        "server.trusted_user_header: {0:?} is no name of a header; write one, or leave it empty"
+    )]
+    UserHeader(String),
     /// It cannot join the daemons on the same database.
     #[error(transparent)]
     Cluster(#[from] unisono::Error),
 }
 
-/// What every route uses.
+/// What every route uses: the sessions as its caller sees them, and what all callers share.
 pub(crate) struct Shared {
     local: Arc<Local>,
+    common: Arc<Common>,
+}
+
+impl Deref for Shared {
+    type Target = Common;
+
+    fn deref(&self) -> &Common {
+        &self.common
+    }
+}
+
+/// What the routes of all callers share.
+pub(crate) struct Common {
     token: Token,
     logins: Arc<Logins>,
     /// Host names that may be asked for, lower case.
@@ -142,6 +167,7 @@ pub(crate) struct Shared {
     taken_over: AtomicU64,
     /// Sessions that are there for one request.
     ephemeral_sessions: EphemeralSessions,
+    people: People,
 }
 
 /// A daemon that listens.
@@ -152,6 +178,8 @@ pub struct Server {
     /// What connections get that are too many.
     full: Router,
     shared: Arc<Shared>,
+    /// The routes of all callers.
+    views: Arc<Views>,
     /// What answers the Agent2Agent protocol.
     door: Arc<Door>,
     /// Calls of tools at the same time.
@@ -184,7 +212,6 @@ impl Server {
         }
         let token = Token::open(&settings.token_file)?;
         let (address, listener) = listen(settings.bind).await?;
-        let stall = Duration::from_secs(settings.stall_seconds);
         let (stop, stopping) = watch::channel(false);
         let (router, openapi) = routes().split_for_parts();
         let reached = local.setup().loaded.config.cluster.address.clone();
@@ -195,8 +222,8 @@ impl Server {
         let calls = Arc::new(Semaphore::new(settings.streams as usize));
         let logins = Logins::open(&local.setup().loaded.config.store.path, &token);
         let logins = Arc::new(logins);
-        let shared = Arc::new(Shared {
-            local: Arc::new(local),
+        let people = People::open(&local, &settings).await?;
+        let common = Common {
             token,
             logins,
             hosts,
@@ -204,32 +231,33 @@ impl Server {
             bodies: Bodies::new(settings.bodies_bytes.max(settings.body_limit_bytes.into())),
             rate: Rate::new(settings.requests_per_second),
             streams: Arc::new(Semaphore::new(settings.streams as usize)),
-            stall,
+            stall: Duration::from_secs(settings.stall_seconds),
             stopping,
             answers: metrics::Answers::default(),
             openapi,
             taken_over: AtomicU64::new(0),
             ephemeral_sessions: EphemeralSessions::new(),
+            people,
+        };
+        let shared = Arc::new(Shared {
+            local: Arc::new(local),
+            common: Arc::new(common),
         });
         let door = Arc::new(Door::new(&shared.local, shared.streams.clone()));
-        let router = router
-            .merge(page(&shared))
-            .merge(mcp::routes(&shared, &calls))
-            .merge(a2a::routes(door.clone()));
+        let body_limit_bytes = settings.body_limit_bytes as usize;
+        let views = Views::new(router, &shared, &door, &calls, body_limit_bytes);
+        let views = Arc::new(views);
         Ok(Server {
             listener,
             address,
-            router: guarded(router, &shared, settings.body_limit_bytes as usize),
+            router: views::router(&views, &shared),
             full: full(&shared),
+            views,
             shared,
             door,
             calls,
             stop,
-            limits: connections::Limits {
-                connections: connections::fitting(settings.connections as usize),
-                stall,
-                drain: Duration::from_secs(settings.drain_seconds),
-            },
+            limits: limits(&settings),
             token_file: settings.token_file,
             reached,
         })
@@ -265,7 +293,9 @@ impl Server {
 
     /// A link by which one browser can come in, once; none where no secret can be had.
     pub async fn login_link(&self) -> Option<String> {
-        login::new_link(&self.shared, &self.authority()).await.ok()
+        let login = login::Login::default();
+        let host = self.authority();
+        login::new_link(&self.shared, &host, login).await.ok()
     }
 
     /// Where the token is.
@@ -300,6 +330,7 @@ impl Server {
             router,
             full,
             door,
+            views,
             ..
         } = self;
         let calls_at_a_time = shared.local.setup().loaded.config.server.streams;
@@ -322,7 +353,7 @@ impl Server {
             let _ = task.await;
         }
         door.stop().await;
-        drop(door);
+        drop((door, views));
         let leaving = shared.ephemeral_sessions.left();
         if tokio::time::timeout(LEFT_WITHIN, leaving).await.is_err() {
             tracing::warn!("sessions for one request are left until the next start");
@@ -359,6 +390,15 @@ impl Attached {
         // Whoever would tell is gone: that is the same.
         let _ = self.stopping.clone().wait_for(|stopping| *stopping).await;
         self.drain
+    }
+}
+
+/// What connections are held to.
+fn limits(settings: &unisono_config::settings::Server) -> connections::Limits {
+    connections::Limits {
+        connections: connections::fitting(settings.connections as usize),
+        stall: Duration::from_secs(settings.stall_seconds),
+        drain: Duration::from_secs(settings.drain_seconds),
     }
 }
 
@@ -409,6 +449,7 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         ("settings", settings::routes()),
         ("imports", imports::routes()),
         ("store", store::routes()),
+        ("tokens", tokens::routes()),
         ("openai", openai::routes()),
         ("health", health::routes()),
         ("problems", problems),
@@ -429,24 +470,6 @@ async fn listen(address: SocketAddr) -> Result<(SocketAddr, TcpListener), Error>
     let listening = TcpListener::bind(address).await;
     let bound = listening.and_then(|listener| Ok((listener.local_addr()?, listener)));
     bound.map_err(|error| Error::Listen { address, error })
-}
-
-/// All routes behind what every request has to pass.
-fn guarded(router: Router<Arc<Shared>>, shared: &Arc<Shared>, body_limit_bytes: usize) -> Router {
-    let forwarding = middleware::from_fn_with_state(shared.clone(), forward::forward);
-    router
-        .fallback(problem::not_found)
-        .method_not_allowed_fallback(problem::method_not_allowed)
-        .layer(DefaultBodyLimit::max(body_limit_bytes))
-        .layer(forwarding)
-        .layer(middleware::from_fn_with_state(shared.clone(), guard::guard))
-        .with_state(shared.clone())
-}
-
-/// The page, and what lets a browser in to see it.
-fn page(shared: &Shared) -> Router<Arc<Shared>> {
-    let login = Router::new().route(login::PATH, get(login::enter));
-    login.merge(unisono_web::router(shared.local.clone()))
 }
 
 /// What connections get that are too many: health alone.

@@ -219,6 +219,9 @@ impl Server {
         context: &RequestContext<RoleServer>,
     ) -> Done {
         let held = self.hold()?;
+        let needed = tools::scope(&request.name);
+        let allowed = held.local.check_scope(needed);
+        allowed.map_err(|error| error.to_string())?;
         if let Some(state) = &request.request_state {
             let asked = (&*request.name, state.as_str(), request.input_responses);
             return asking::go_on(self, &held.local, asked, context).await;

@@ -1,9 +1,9 @@
 //! Limits of runs: the budget tree, as values.
 //!
 //! ```text
-//! daemon ── grants a slice to ──► session ─┬─ turn ─┬─ run ── call, call, …
-//! (budget broker)                                  │        └─ run
-//!                                          └─ turn
+//! daemon, owner ── grant a slice to ──► session ─┬─ turn ─┬─ run ── call, call, …
+//! (budget broker)                                │        └─ run
+//!                                                └─ turn
 //! ```
 //!
 //! Before each model call its worst case is reserved at every level ([`Tree::afford`]), plus the
@@ -23,7 +23,7 @@ pub mod broker;
 mod left;
 mod tree;
 
-pub use broker::{Broker, Grant, SessionUse};
+pub use broker::{Broker, Grant, OwnerBudget, OwnerBudgets, SessionUse};
 pub use left::BudgetStatus;
 pub use tree::{Account, Reservation, ReservationRequest, RunEnd, Tree, Verdict};
 
@@ -189,6 +189,8 @@ pub enum Level {
     Turn,
     /// All turns of a session.
     Session,
+    /// All sessions of one owner.
+    Owner,
     /// All sessions.
     Daemon,
 }
@@ -200,6 +202,7 @@ impl Level {
             Level::Run => "run",
             Level::Turn => "turn",
             Level::Session => "session",
+            Level::Owner => "owner",
             Level::Daemon => "daemon",
         }
     }

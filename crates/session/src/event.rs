@@ -300,6 +300,8 @@ pub enum Fact {
         call: CallPlace,
         /// The decision.
         decision: CallDecision,
+        /// The name of the token by which it was decided; none: nobody's, or the daemon's own.
+        by: Option<Arc<str>>,
     },
     /// Topic ends were imported with the session.
     TopicsImported {

@@ -206,7 +206,7 @@ impl State {
             }
             Fact::ToolsAnswered { run, round } => self.tools_answered(*run, *round),
             Fact::ToolInDoubt { call } => self.set_call_status(*call, CallStatus::InDoubt),
-            Fact::ToolDecided { call, decision } => self.tool_decided(*call, decision, at),
+            Fact::ToolDecided { call, decision, .. } => self.tool_decided(*call, decision, at),
             Fact::HookAnswered {
                 place,
                 hook,

@@ -101,7 +101,7 @@ pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Ref
             calls,
         } => Ok(calls::handle(recorder, run, attempt, round, calls)?),
         Input::ToolEnded { call, output } => Ok(calls::ended(recorder, call, output)?),
-        Input::Decide { call, decision } => calls::decide(recorder, call, decision),
+        Input::Decide { call, decision, by } => calls::decide(recorder, call, decision, by),
         Input::Reserve { run, attempt, ask } => Ok(reserve::handle(recorder, run, attempt, &ask)?),
         Input::Settle {
             run,

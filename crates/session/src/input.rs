@@ -180,6 +180,8 @@ pub enum Input {
         call: CallId,
         /// The decision.
         decision: CallDecision,
+        /// The name of who decides; none: it has none.
+        by: Option<Arc<str>>,
     },
     /// The agent of a run wants to call its model; or a summariser wants to, with
     /// [`crate::ids::summaries`] as the run and the step as the attempt. It is granted if the call

@@ -41,6 +41,9 @@ pub mod turn;
 pub mod upcoming;
 pub mod usage;
 
+/// The label that says whose a session is. It is set when the session is made, and never changes.
+pub const OWNER: &str = "owner";
+
 pub use agent::Definition;
 pub use event::{Event, Fact};
 pub use fold::Error as FoldError;

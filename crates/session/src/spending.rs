@@ -86,7 +86,7 @@ impl State {
         let beside = |of: TurnId| match level {
             Level::Run => false,
             Level::Turn => Some(of) == turn,
-            Level::Session | Level::Daemon => true,
+            Level::Session | Level::Owner | Level::Daemon => true,
         };
         let turns = self.turns.iter().filter(|(of, _)| beside(**of));
         let mut turns = turns.map(|(_, turn)| turn);

@@ -20,6 +20,8 @@ use crate::error::Result;
 pub const DELETED_USAGE: SessionId = SessionId::from_u128(u128::MAX - 1);
 /// The id of the journal of turns that were started automatically: see [`crate::starts`].
 pub(crate) const STARTS: SessionId = SessionId::from_u128(u128::MAX - 3);
+/// The journal of the tokens of people and programs: see [`crate::tokens`].
+pub(crate) const TOKENS: SessionId = SessionId::from_u128(u128::MAX - 4);
 
 /// The largest payload of one event or checkpoint, in bytes.
 pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;

@@ -207,6 +207,7 @@ mod tests {
             base: amount(n / 100 * 10),
             used: amount(n / 2),
             ceiling: amount(n),
+            owner: None,
         }
     }
 

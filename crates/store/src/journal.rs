@@ -19,6 +19,10 @@ use crate::error::{Error, Record, Result};
 use crate::imports::Imports;
 use crate::record::{self, OpenTurns};
 
+mod owners;
+
+use owners::Owners;
+
 /// If the first events of a session are larger than this, they are stored in parts of about this
 /// size.
 const PART_BYTES: usize = 2 << 20;
@@ -36,6 +40,9 @@ pub struct Journal {
     summing: Arc<Mutex<()>>,
     imports: Arc<Imports>,
     loaded: Arc<Loaded>,
+    owners: Arc<Owners>,
+    /// Sessions of others than this owner are not there.
+    only: Option<Arc<str>>,
 }
 
 impl fmt::Debug for Journal {
@@ -54,6 +61,8 @@ impl Journal {
             summing: Arc::default(),
             imports: Arc::default(),
             loaded: Arc::default(),
+            owners: Arc::default(),
+            only: None,
         }
     }
 
@@ -159,6 +168,9 @@ impl Journal {
         from: u64,
         limit: usize,
     ) -> Result<Vec<(u64, Event)>> {
+        if !self.shows(session).await? {
+            return Ok(Vec::new());
+        }
         let events = self.engine.read(session.into(), from, limit).await?;
         let decoded = events.into_iter().map(|event| decoded(session, event));
         decoded.collect()
@@ -176,6 +188,9 @@ impl Journal {
         limit: usize,
         bytes: usize,
     ) -> Result<Vec<(u64, Event)>> {
+        if !self.shows(session).await? {
+            return Ok(Vec::new());
+        }
         let events = self.engine.read(session.into(), from, limit).await?;
         let mut left = bytes;
         let fitting = events.into_iter().enumerate().map_while(|(n, event)| {
@@ -195,7 +210,8 @@ impl Journal {
         let firsts = self.engine.first_events(ids).await?;
         let firsts = sessions.iter().zip(firsts).map(|(&session, first)| {
             let first = first.map(|event| decoded(session, event)).transpose()?;
-            Ok(first.map(|(_, event)| event))
+            let first = first.map(|(_, event)| event);
+            Ok(first.filter(|first| self.is_shown(first)))
         });
         firsts.collect()
     }
@@ -205,10 +221,21 @@ impl Journal {
     /// # Errors
     /// The store failed.
     pub async fn exists(&self, session: SessionId) -> Result<bool> {
+        Ok(self.session(session).await?.is_some())
+    }
+
+    /// What the store knows of a session; none: it has no event.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn session(&self, session: SessionId) -> Result<Option<SessionInfo>> {
         let id = engine::SessionId::from(session);
         let info = self.engine.session(id).await?;
-        let info = info.filter(|_| self.is_seen(id));
-        Ok(info.is_some_and(|info| info.last_seq > 0))
+        let info = info.filter(|info| info.last_seq > 0 && self.is_seen(id));
+        match info {
+            Some(_) if !self.shows(session).await? => Ok(None),
+            info => Ok(info),
+        }
     }
 
     /// Returns at most `limit` sessions in ascending order of their ids, starting after `after`. A
@@ -225,17 +252,18 @@ impl Journal {
         let mut sessions = Vec::new();
         // Hidden sessions do not count towards the limit.
         while sessions.len() < limit {
-            let page = self.engine.sessions(after, limit - sessions.len()).await?;
+            let room = self.room(limit - sessions.len());
+            let page = self.engine.sessions(after, room).await?;
             let Some(last) = page.last() else { break };
             // All that follows is the store's own.
             let is_end = !is_of_a_session(last.session);
             after = Some(last.session);
-            let seen = page.into_iter().filter(|known| self.is_seen(known.session));
-            sessions.extend(seen);
+            sessions.extend(self.seen(page).await?);
             if is_end {
                 break;
             }
         }
+        sessions.truncate(limit);
         Ok(sessions)
     }
 
@@ -253,14 +281,22 @@ impl Journal {
         let mut before = Some(before.min(FIRST_OWN));
         let mut sessions = Vec::new();
         while sessions.len() < limit {
-            let room = limit - sessions.len();
+            let room = self.room(limit - sessions.len());
             let page = self.engine.newest_sessions(before, room).await?;
             let Some(last) = page.last() else { break };
             before = Some(last.session);
-            let seen = page.into_iter().filter(|known| self.is_seen(known.session));
-            sessions.extend(seen);
+            sessions.extend(self.seen(page).await?);
         }
+        sessions.truncate(limit);
         Ok(sessions)
+    }
+
+    /// How many sessions are looked at for so many: an owner may have few of many.
+    fn room(&self, wanted: usize) -> usize {
+        match self.only {
+            Some(_) => wanted.max(SESSIONS_PAGE),
+            None => wanted,
+        }
     }
 
     /// Whether a journal is that of a session, and the session is not hidden.
@@ -319,15 +355,24 @@ impl Journal {
     /// The store accepts no writes, or failed; [`Error::Conflict`] if the session is being written
     /// to without a pause.
     pub async fn delete(&self, session: SessionId) -> Result<bool> {
-        deleted_usage::delete(self, session).await
+        if !self.shows(session).await? {
+            return Ok(false);
+        }
+        let deleted = deleted_usage::delete(self, session).await;
+        // Another one may have its id now.
+        self.owners.forget(session);
+        deleted
     }
 
-    /// Returns the usage of deleted sessions.
+    /// Returns the usage of deleted; nothing where only an owner's sessions are there.
     ///
     /// # Errors
     /// The store failed, or an entry cannot be read.
     pub async fn deleted(&self) -> Result<DeletedUsage> {
-        deleted_usage::read(self).await
+        match self.only {
+            Some(_) => Ok(Deleted::default()),
+            None => deleted_usage::read(self).await,
+        }
     }
 
     /// Returns the size of the store.
@@ -383,7 +428,14 @@ impl From<engine::SessionId> for SessionId {
 
 /// Whether a journal is that of a session, and not one of the store's own.
 pub(crate) fn is_of_a_session(journal: engine::SessionId) -> bool {
-    journal < FIRST_OWN
+    let own = [
+        grants::ID,
+        DELETED_USAGE,
+        imports::ID,
+        engine::STARTS,
+        engine::TOKENS,
+    ];
+   < FIRST_OWN
 }
 
 /// Whether the session has open turns, according to its last event.

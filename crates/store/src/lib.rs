@@ -37,6 +37,7 @@ pub mod private;
 mod record;
 mod row;
 pub mod starts;
+pub mod tokens;
 
 pub use blobs::{MAX_BLOB_BYTES, Stored};
 pub use check::check;

@@ -19,6 +19,7 @@
 //! - [`chat`] is a session as the chat of a page, [`tasks`] are turns as the tasks of other programs.
 //! - [`turn_view`] is a turn in the types of the API, [`follow`] its progress, [`client_tools`] the
 //!   tools of a client, [`values`] times and amounts in JSON.
+//! - [`caller`] is who asks, [`tokens`] are those of people and programs.
 //! - [`automation`] begins turns at times, and when other programs ask.
 //! - [`metrics`] counts events, [`telemetry`] writes the log.
 
@@ -28,6 +29,7 @@ mod approvals;
 pub mod ask;
 pub mod attached;
 pub mod automation;
+pub mod caller;
 pub mod chat;
 pub mod client_tools;
 pub mod context;
@@ -58,6 +60,7 @@ pub mod tasks;
 #[cfg(feature = "log")]
 pub mod telemetry;
 mod timeline;
+pub mod tokens;
 pub mod turn_view;
 pub mod vacuum;
 pub mod values;

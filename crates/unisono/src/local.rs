@@ -9,6 +9,7 @@
 //! ```
 
 mod builder;
+mod caller;
 mod cluster;
 mod models_asked;
 mod opened;
@@ -17,6 +18,7 @@ mod reload;
 mod settings;
 mod stopping;
 
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -37,6 +39,7 @@ use unisono_store::{Journal, Loss, Losses, Salvage};
 use uuid::Uuid;
 
 use crate::ask::{self, Ask, Finished};
+use crate::caller::Caller;
 use crate::context::estimate;
 use crate::current::Current;
 use crate::decisions::RecentDecisions;
@@ -48,6 +51,7 @@ use crate::models::notices::Noticed;
 use crate::models::{self, CalibrationFile, Servers};
 use crate::skill_tool::SkillTool;
 use crate::starts::KnownStarts;
+use crate::tokens::KnownTokens;
 use crate::view::View;
 use unisono_config::setup::Setup;
 use unisono_config::skills;
@@ -75,8 +79,21 @@ pub use settings::{change, own_changes};
 /// local.shutdown().await;
 /// # Ok(()) }
 /// ```
+///
+/// [`Local::for_caller`] makes the same for one caller, who may be limited to the sessions of an owner.
 #[derive(Debug)]
 pub struct Local {
+    parts: Arc<Parts>,
+    /// The journal as the caller sees it.
+    journal: Journal,
+    caller: Caller,
+    /// The search index as the caller sees it; opened when it is used.
+    own_search: OnceLock<Search>,
+}
+
+/// What all callers of a [`Local`] share.
+#[derive(Debug)]
+pub struct Parts {
     setup: Current,
     /// The deadline of later compactions.
     deadline: Deadline,
@@ -99,6 +116,8 @@ pub struct Local {
     used: Folds,
     /// Recently decided calls.
     decided: RecentDecisions,
+    /// The tokens of people and programs.
+    pub(crate) tokens: KnownTokens,
     /// Turns that begin by themselves.
     pub(crate) starts: KnownStarts,
     learnt: Arc<CalibrationFile>,
@@ -119,6 +138,14 @@ pub struct Local {
     losses: Option<Arc<Losses>>,
 }
 
+impl Deref for Local {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.parts
+    }
+}
+
 impl Local {
     /// Begins to build one.
     pub fn builder() -> Builder {
@@ -131,18 +158,18 @@ impl Local {
     /// The search index does not match the store and cannot be removed.
     pub fn reader(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Local, Error> {
         let search_index = opened.search_index(&setup)?;
-        let mut local = Local::with(opened, setup, extensions)?;
-        local.search_index = search_index;
-        Ok(local)
+        let mut parts = Local::with(opened, setup, extensions)?;
+        parts.search_index = search_index;
+        Ok(parts.into())
     }
 
     /// Without a runtime.
-    fn with(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Local, Error> {
+    fn with(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Parts, Error> {
         let learnt = Arc::new(CalibrationFile::open(opened.directory.as_deref()));
         let deadline = options::compaction_deadline(&setup).into();
         let setup = Current::new(setup);
         let extensions = extensions.tool(SkillTool(setup.clone()));
-        Ok(Local {
+        Ok(Parts {
             setup,
             deadline,
             extensions,
@@ -156,6 +183,7 @@ impl Local {
             viewed: Mutex::default(),
             used: Folds::default(),
             decided: RecentDecisions::default(),
+            tokens: KnownTokens::default(),
             starts: KnownStarts::default(),
             learnt,
             metrics: Metrics::default(),
@@ -178,7 +206,7 @@ impl Local {
     pub async fn on(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Local, Error> {
         let search_index = opened.search_index(&setup)?;
         let mut local = Local::with(opened, setup, extensions)?;
-        let (setup, learnt) = (local.setup(), &local.learnt);
+        let (setup, learnt) = (local.setup.now(), &local.learnt);
         let (models, options) = (
             models::build(
                 &setup,
@@ -214,7 +242,7 @@ impl Local {
             },
         );
         local.runtime = Some(runtime.await?);
-        Ok(local)
+        Ok(local.into())
     }
 
     /// The losses of repairs, the oldest first, until they are acknowledged.
@@ -267,23 +295,9 @@ impl Local {
         self.runtime.as_ref().ok_or(Error::OnlyReads)
     }
 
-    /// The journal.
+    /// The journal, as the caller sees it.
     pub fn journal(&self) -> &Journal {
         &self.journal
-    }
-
-    /// The search index.
-    pub fn search(&self) -> &Search {
-        match &self.runtime {
-            Some(runtime) => runtime.search(),
-            None => self.search.get_or_init(|| {
-                let journal = self.journal.clone();
-                match self.search_index.clone() {
-                    Some(directory) => Search::on_disk(journal, directory),
-                    None => Search::in_memory(journal),
-                }
-            }),
-        }
     }
 
     /// A session for inspection. If there is a runtime, its open turns resume.
@@ -291,6 +305,7 @@ impl Local {
     /// # Errors
     /// There is no session with that id, or its journal cannot be read.
     pub async fn view(&self, session: SessionId) -> Result<View, Error> {
+        self.check_shown(session).await?;
         if self.runtime.is_some() {
             match self.open(session).await {
                 // Another program does; what is on disk is told.
@@ -340,6 +355,7 @@ impl Local {
         import
             .session
             .get_or_insert_with(|| SessionId::new(Uuid::now_v7()));
+        self.own_import(&mut import).await?;
         self.check_own(&import.settings).await?;
         Ok(self.runtime()?.create(import).await?)
     }
@@ -358,6 +374,7 @@ impl Local {
     /// # Errors
     /// There is no session with that id, or its journal cannot be read.
     pub async fn open(&self, session: SessionId) -> Result<Handle, Error> {
+        self.check_shown(session).await?;
         #[cfg(feature = "otel")]
         if let Some(traces) = &self.traces {
             traces.recall(&self.journal, session).await;

@@ -12,6 +12,7 @@ mod search;
 pub mod sessions;
 pub mod settings;
 pub mod store;
+mod tokens;
 pub mod turns;
 mod usage;
 

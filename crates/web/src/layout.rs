@@ -2,10 +2,11 @@
 
 use axum::http::{HeaderValue, header};
 use axum::response::{Html, IntoResponse, Response};
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use unisono_api::harmless::for_html;
 
 use crate::assets::href;
+use crate::who;
 
 /// What the page may load: its own style and script, and events of its own daemon.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
@@ -48,6 +49,7 @@ fn page(title: &str, body: &Markup, class: &str) -> Response {
                         a href="/doctor" { "Doctor" }
                     }
                     p id="link" class="link" role="status" {}
+                    (PreEscaped(who::PLACE))
                 }
                 main id="main" class=(class) { (body) }
                 p id="said" class="hidden" role="status" {}

@@ -45,20 +45,31 @@ mod trouble;
 mod turn;
 mod usage;
 mod waits;
+mod who;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::from_fn;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
 use axum::routing::{get, post};
 use unisono_api::Service;
 
 pub use assets::is_asset;
 pub use trouble::{problem, refused, unknown};
 
-/// The page over a service, as routes of a server.
-pub fn router<S: Clone + Send + Sync + 'static>(service: Arc<dyn Service>) -> Router<S> {
+/// The page over a service, as routes of a server, for who is logged in under a name; without one,
+/// nobody is named. A form of the page logs out by `POST /logout`, which is the server's.
+pub fn router<S: Clone + Send + Sync + 'static>(
+    service: Arc<dyn Service>,
+    who: Option<Arc<str>>,
+) -> Router<S> {
+    let named = move |request: Request, next: Next| {
+        let who = who.clone();
+        async move { who::named(who, next.run(request).await).await }
+    };
     routes()
+        .layer(from_fn(named))
         .layer(from_fn(compress::compress))
         .with_state(service)
 }

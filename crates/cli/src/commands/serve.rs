@@ -146,6 +146,7 @@ impl From<http::Error> for Problem {
                 }
             }
             http::Error::Cluster(error) => error.into(),
+            http::Error::UserHeader(_) => Problem::usage(error),
             http::Error::Listen { .. } | http::Error::Token { .. } => Problem::failed(error),
         }
     }

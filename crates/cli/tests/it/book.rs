@@ -98,6 +98,13 @@ fn compaction_is_tuned_as_the_page_says() {
 }
 
 #[test]
+fn people_get_tokens_of_their_own() {
+    let done = run("how-to/people.md").expect(0);
+    let made = done.stdout.contains("ada") && done.stdout.contains("approve");
+    assert!(made && done.stdout.contains("/login?code="), "{done:#?}");
+}
+
+#[test]
 fn a_service_is_run_as_the_page_says() {
     let done = run("how-to/operating.md").expect(0);
     assert!(done.stdout.contains("ready"), "{done:#?}");

@@ -67,6 +67,10 @@ fn grown(daemon: &Daemon) -> String {
         ids.push(made["session"].as_str().unwrap().to_owned());
     }
     let id = ids.remove(1);
+    for name in ["ada", "bob", "cleo"] {
+        let token = json!({"name": name, "scope": "read"});
+        daemon.post("/v1/tokens", &token).expect(201);
+    }
     let task = json!({"task": "When do we ship?", "lead": "plain", "agents": []});
     let other = format!("/v1/sessions/{}/turns", ids[0]);
     daemon.post(&other, &task).expect(200);

@@ -66,6 +66,7 @@ mod openai_form;
 mod otel;
 mod own_servers;
 mod own_settings;
+mod people;
 mod pins;
 mod pipeline;
 mod places;

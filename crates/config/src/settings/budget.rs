@@ -1,10 +1,12 @@
 //! `[budget.…]`: budgets.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use unisono_context::{Cost, Tokens};
 use unisono_runtime::LiveRuns;
-use unisono_session::budget::Caps;
-use unisono_session::budget::broker::DaemonBudget;
+use unisono_session::budget::broker::Rules;
+use unisono_session::budget::{Caps, OwnerBudgets};
 
 use super::TimeText;
 
@@ -14,6 +16,10 @@ use super::TimeText;
 pub struct Budget {
     /// All sessions together.
     pub daemon: Daemon,
+    /// The sessions of each owner together.
+    pub owner: Owner,
+    /// Those of single owners, by name, in place of `owner`.
+    pub owners: BTreeMap<String, Owner>,
     /// Each session.
     pub session: Level,
     /// Each turn.
@@ -50,6 +56,26 @@ pub struct Daemon {
     pub live_runs: Option<u32>,
 }
 
+/// The budget of an owner; none: no limit.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Owner {
+    /// Dollars per period of the daemon's budget.
+    pub max_cost_usd: Option<f64>,
+    /// Tokens per period of the daemon's budget, in and out.
+    pub max_tokens: Option<u64>,
+}
+
+impl Owner {
+    fn caps(&self) -> Caps {
+        Caps {
+            tokens: self.max_tokens.map(Tokens),
+            cost: self.max_cost_usd.map(dollars),
+            time_ms: None,
+        }
+    }
+}
+
 /// Dollars as written; digits below a micro-dollar are rounded up.
 pub fn dollars(amount: f64) -> Cost {
     // The schema keeps it between 0 and a million.
@@ -83,6 +109,28 @@ impl Daemon {
 }
 
 impl Budget {
+    /// The budgets of owners.
+    pub fn owner_budgets(&self) -> OwnerBudgets {
+        let named = self.owners.iter();
+        OwnerBudgets {
+            each: self.owner.caps(),
+            named: named
+                .map(|(name, owner)| (name.as_str().into(), owner.caps()))
+                .collect(),
+        }
+    }
+
+    /// The budget of all sessions together, and the periods of owners' budgets; none: neither is
+    /// limited.
+    pub fn rules(&self) -> Option<Rules> {
+        let periods = || Rules {
+            caps: Caps::NONE,
+            period_hours: self.daemon.period_hours,
+        };
+        let owned = !self.owner_budgets().is_none();
+        self.daemon.rules().or_else(|| owned.then(periods))
+    }
+
     /// The limits of active runs.
     pub fn live_runs(&self) -> LiveRuns {
         let number =
@@ -100,6 +148,11 @@ impl Budget {
             ("budget.run", self.run.max_cost_usd),
             ("budget.turn", self.turn.max_cost_usd),
             ("budget.session", self.session.max_cost_usd),
+            ("budget.owner", self.owner.max_cost_usd),
+            (
+                "budget.owners",
+                self.owners.values().find_map(|of| of.max_cost_usd),
+            ),
             ("budget.daemon", self.daemon.max_cost_usd),
         ];
         let mut capped = levels.into_iter().filter(|(_, cap)| cap.is_some());

@@ -170,9 +170,16 @@ const DELEGATION: &[Key] = &[
 
 const BUDGET: &[Key] = &[
     key("daemon", Kind::Section(DAEMON_BUDGET)),
+    key("owner", Kind::Section(OWNER_BUDGET)),
+    key("owners", Kind::Named(OWNER_BUDGET)),
     key("session", Kind::Section(BOUNDS_OF_MANY)),
     key("turn", Kind::Section(BOUNDS_OF_MANY)),
     key("run", Kind::Section(BOUNDS)),
+];
+
+const OWNER_BUDGET: &[Key] = &[
+    key("max_cost_usd", DOLLARS),
+    key("max_tokens", Kind::Whole(1, i64::MAX)),
 ];
 
 const DAEMON_BUDGET: &[Key] = &[
@@ -232,6 +239,12 @@ const SERVER: &[Key] = &[
     key("requests", SOME),
     key("streams", SOME),
     key("requests_per_second", Kind::Whole(0, u32::MAX as i64)),
+    key("token_requests_per_minute", Kind::Whole(0, u32::MAX as i64)),
+    key("trusted_user_header", Kind::AnyText),
+    key(
+        "trusted_user_scope",
+        Kind::Choice(&["read", "ask", "approve"]),
+    ),
     key("connections", SOME),
     key("body_limit_bytes", Kind::Whole(1_024, u32::MAX as i64)),
     key("bodies_bytes", Kind::Whole(1_024, i64::MAX)),
@@ -348,8 +361,9 @@ mod tests {
             let nested = sections(&format!("{name}."), keys);
             std::iter::once((name, keys)).chain(nested)
         });
-        all.filter(|(_, keys)| keys.iter().any(|key| !matches!(key.kind, Kind::Section(_))))
-            .collect()
+        // A table of tables alone has no head.
+        let is_table = |key: &Key| matches!(key.kind, Kind::Section(_) | Kind::Named(_));
+        all.filter(|(_, keys)| !keys.iter().all(is_table)).collect()
     }
 
     #[test]

@@ -195,6 +195,12 @@ pub struct Server {
     pub streams: u32,
     /// Maximum requests per second, of all clients together, also at once; 0: no limit.
     pub requests_per_second: u32,
+    /// Maximum requests per minute of each token of a person or program, also at once; 0: no limit.
+    pub token_requests_per_minute: u32,
+    /// The header by which a proxy that carries the daemon's token names the person; empty: none.
+    pub trusted_user_header: String,
+    /// What people whom a proxy names may do.
+    pub trusted_user_scope: UserScope,
     /// Maximum simultaneous connections; further ones only get health checks.
     pub connections: u32,
     /// Maximum bytes of a request's body.
@@ -213,6 +219,19 @@ pub struct Server {
     pub attachments: Attachments,
     /// Seconds between checks of the files that define agents; 0: they are read only on request.
     pub reload_seconds: u64,
+}
+
+/// What people whom a proxy names may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UserScope {
+    /// To look.
+    Read,
+    /// To give sessions tasks, too.
+    #[default]
+    Ask,
+    /// To decide about tool calls, too.
+    Approve,
 }
 
 /// The treatment of an image or a file in a request: models do not get them.

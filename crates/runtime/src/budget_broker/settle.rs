@@ -50,3 +50,55 @@ pub(super) async fn session_use(
     }
     Ok((next > 1).then(|| state.session_use()))
 }
+//! What sessions hold by what their journals say, where nobody works on them.
+
+use unisono_context::SessionId;
+use unisono_session::budget::broker::Rules;
+use unisono_session::budget::{Broker, Grant, SessionUse};
+use unisono_session::{Event, State as SessionState};
+use unisono_store::Journal;
+
+use crate::clock;
+
+/// Events read at a time.
+const PAGE: usize = 4_096;
+
+/// Takes back what sessions hold by what their journals say, unless another program works on them.
+pub(super) async fn settle(
+    journal: &Journal,
+    rules: &Rules,
+    broker: &Broker,
+) -> Result<Vec<Grant>, unisono_store::Error> {
+    let mut lowered = Vec::new();
+    for session in broker.holders() {
+        if let Some(cluster) = journal.cluster()
+            && cluster.owner(session.into()).await?.is_some()
+        {
+            continue;
+        }
+        lowered.extend(match session_use(journal, session).await? {
+            Some(session_use) => broker.lower(rules, session, session_use, clock::now()),
+            // Deleted, or it does not fold.
+            None => broker.close(rules, session, clock::now()),
+        });
+    }
+    Ok(lowered)
+}
+
+/// What a session's journal says it has in use, if it says anything.
+pub(super) async fn session_use(
+    journal: &Journal,
+    session: SessionId,
+) -> Result<Option<SessionUse>, unisono_store::Error> {
+    let (mut state, mut next) = (SessionState::default(), 1);
+    loop {
+        let page = journal.read(session, next, PAGE).await?;
+        let Some((last, _)) = page.last() else { break };
+        next = last + 1;
+        let folds = |(_, event): &(u64, Event)| state.apply(event).is_ok();
+        if !page.iter().all(folds) {
+            return Ok(None);
+        }
+    }
+    Ok((next > 1).then(|| state.session_use()))
+}

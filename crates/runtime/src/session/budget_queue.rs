@@ -11,7 +11,7 @@ use unisono_session::budget::{
     Amount, Level, Reservation, ReservationRequest, SessionUse, Verdict,
 };
 use unisono_session::run::RunCause;
-use unisono_session::{Event, Fact, Input, State as SessionState};
+use unisono_session::{Event, Fact, Input, OWNER, State as SessionState};
 
 use crate::agent::Failure;
 use crate::budget_broker::{self, BudgetRefusal};
@@ -221,7 +221,7 @@ impl State {
                 .as_ref()
                 .map(|_| budget_queue.ceiling);
             match decide(state, queued, &budget_queue.queue, ceiling) {
-                QueueDecision::Wait(Level::Session | Level::Daemon) => return,
+                QueueDecision::Wait(Level::Session | Level::Owner | Level::Daemon) => return,
                 QueueDecision::Wait(Level::Turn) => {
                     blocked.extend(turn);
                     at += 1;
@@ -296,6 +296,7 @@ impl State {
         let recalled = myself.clone();
         let raised = budget_broker.raise(budget_broker::Request {
             session: self.args.id,
+            owner: owner_of(live.machine.state()),
             number: live.budget_queue.raises,
             session_use,
             needed,
@@ -309,6 +310,12 @@ impl State {
             let _ = myself.send_message(Msg::GrantAnswered(number, raised.await));
         });
     }
+}
+
+/// Whose a session is.
+fn owner_of(state: &SessionState) -> Option<Arc<str>> {
+    let owner = state.labels().get(OWNER);
+    owner.filter(|owner| !owner.is_empty()).cloned()
 }
 
 impl Live {

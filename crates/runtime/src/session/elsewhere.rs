@@ -9,8 +9,8 @@ use std::sync::{Arc, Weak};
 
 use serde::Deserialize;
 use unisono_context::{Message, MessageId, Ordinal, SessionId};
-use unisono_search::{Found, OWNER, Scope, Search};
-use unisono_session::State;
+use unisono_search::{Found, Scope, Search};
+use unisono_session::{OWNER, State};
 use unisono_store::Journal;
 
 use crate::runtime::Env;

@@ -218,12 +218,18 @@ impl Handle {
         self.request(Input::CancelRun { run }).await
     }
 
-    /// Records a person's decision about a waiting call. On disk when it returns.
+    /// Records a person's decision about a waiting waits for them, with the name of who decided. On
+    /// disk when it returns.
     ///
     /// # Errors
     /// No such call waits, it was already decided, or the store fails.
-    pub async fn decide(&self, call: CallId, decision: CallDecision) -> Result<(), Error> {
-        self.request(Input::Decide { call, decision }).await
+    pub async fn decide(
+        &self,
+        call: CallId,
+        decision: Decision,
+        by: Option<Arc<str>>,
+    ) -> Result<(), Error> {
+        self.request(Input::Decide { call, decision, by }).await
     }
 
     /// Creates a branch at a message, or moves it there.

@@ -159,7 +159,7 @@ impl Door {
                            some may be sent";
             Error::new(Kind::PushNotificationNotSupported, message)
         };
-        self.callbacks.as_ref().ok_or_else(none)
+        self.callbacks.as_deref().ok_or_else(none)
     }
 
     /// Refuses a callback that a message brings along, before that begins anything.

@@ -25,6 +25,7 @@ use unisono_api::Code;
 use unisono_context::{CallId, SessionId};
 use unisono_store::Member;
 
+use super::people::{self, Identity};
 use super::problem::{self, ApiError};
 use super::{Shared, guard, mcp, openai, token};
 
@@ -55,7 +56,13 @@ pub(super) async fn forward(
     }
     let passed = async {
         let (session, request) = session_of(&shared, request).await?;
-        pass(&shared, session, request).await
+        match session {
+            // Whether somebody else works on it is nothing that the caller may learn.
+            Some(session) if !shared.local.journal().shows(session).await? => {
+                Ok(Passed::Here(request))
+            }
+            session => pass(&shared, session, request).await,
+        }
     };
     match passed.await {
         Ok(Passed::On(response)) => response,
@@ -163,7 +170,10 @@ fn headers(shared: &Shared, given: &Parts) -> Result<HeaderMap, ApiError> {
     for name in LEFT_OUT {
         headers.remove(name);
     }
+    headers.remove(people::CALLER);
     headers.insert(FORWARDED, HeaderValue::from_static("1"));
+    let caller = given.extensions.get::<Identity>();
+    let caller = caller.and_then(Identity::header);
     let bearer = match given.headers.get(header::AUTHORIZATION) {
         Some(bearer) => bearer.clone(),
         // It proves itself in another way.
@@ -180,6 +190,9 @@ fn headers(shared: &Shared, given: &Parts) -> Result<HeaderMap, ApiError> {
         }
     };
     headers.insert(header::AUTHORIZATION, bearer);
+    if let Some(caller) = caller {
+        headers.insert(people::CALLER, caller);
+    }
     Ok(headers)
 }
 

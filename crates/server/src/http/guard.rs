@@ -3,14 +3,18 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use futures_util::StreamExt as _;
 use unisono_api::{Code, Problem};
+use unisono_context::Digest;
 
 use super::Shared;
 use super::login;
+use super::people::{self, Identity};
 use super::problem::{self, ApiError};
 use super::triggers;
 use crate::a2a;
@@ -31,7 +35,11 @@ pub(super) async fn guard(
     answered
 }
 
-async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Response, ApiError> {
+async fn let_through(
+    shared: &Shared,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
     let host = host(request.headers(), request.uri())?;
     if !is_known(&shared.hosts, host) {
         return Err(ApiError::new(
@@ -42,6 +50,7 @@ async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Re
     check_origin(request.headers(), host)?;
     let path = request.uri().path();
     if OPEN.contains(&path) {
+        request.extensions_mut().insert(Identity::whole());
         return Ok(answer(request, next).await);
     }
     if let Err(wait) = shared.rate.take(Instant::now()) {
@@ -49,9 +58,10 @@ async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Re
         let seconds = wait.as_secs_f64().ceil() as u64;
         return Err(ApiError::new(Code::Busy, detail).retry_after(seconds));
     }
-    if !is_open(path) {
-        check_who(shared, &request)?;
-    }
+    let who = match is_open(path) {
+        true => Identity::whole(),
+        false => who(shared, request.method(), request.headers()).await?,
+    };
     if *shared.stopping.borrow() {
         return Err(ApiError::new(Code::Unavailable, "the program is stopping"));
     }
@@ -62,9 +72,32 @@ async fn let_through(shared: &Shared, request: Request, next: Next) -> Result<Re
         ));
     };
     let held = shared.bodies.hold(request.headers())?;
-    let request = request.map(|body| held.body(body, shared.stall));
-    let answered = answer(request, next).await;
+    let mut request = request.map(|body| held.body(body, shared.stall));
+    let token = who.token();
+    request.extensions_mut().insert(who);
+    let answering = answer(request, next);
+    let answered = match token {
+        None => answering.await,
+        Some(token) => tokio::select! {
+            answered = answering => while_valid(shared, token, answered),
+            () = shared.people.ended(token) => {
+                let detail = "the token was revoked or expired while the request was answered";
+                return Err(ApiError::new(Code::Unauthorized, detail));
+            }
+        },
+    };
     held.refused().map_or(Ok(answered), Err)
+}
+
+/// A stream of events ends with the token of its reader.
+fn while_valid(shared: &Shared, token: Digest, answered: Response) -> Response {
+    let kind = answered.headers().get(header::CONTENT_TYPE);
+    if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
+        return answered;
+    }
+    let common = shared.common.clone();
+    let ended = async move { common.people.ended(token).await };
+    answered.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(ended))))
 }
 
 /// Whether a path needs no token: that of a login, a page about problems, a part of the page, a card
@@ -77,29 +110,32 @@ pub(super) fn is_open(path: &str) -> bool {
         || a2a::is_card(path)
 }
 
+/// Whether a path is answered without a token.
+pub(super) fn is_free(path: &str) -> bool {
+    OPEN.contains(&path) || is_open(path)
+}
+
 /// What a connection gets that is one too many, whatever it asks for but [`OPEN`].
 pub(super) async fn full() -> ApiError {
     let detail = "as many connections as `server.connections` allows are open";
     ApiError::new(Code::Busy, detail)
 }
 
-/// A request carries the token, or comes from a browser that was let in. What such a browser
-/// changes, it must say from which page: only one of ours may.
-fn check_who(shared: &Shared, request: &Request) -> Result<(), ApiError> {
-    let headers = request.headers();
-    if !headers.contains_key(header::AUTHORIZATION) && shared.logins.knows(headers) {
-        if request.method().is_safe() || headers.contains_key(header::ORIGIN) {
-            return Ok(());
+/// A request carries a token, or comes from a browser that was let in. What such a browser changes, it
+/// must say from which page: only one of ours may.
+async fn who(shared: &Shared, method: &Method, headers: &HeaderMap) -> Result<Identity, ApiError> {
+    if !people::has_secret(headers)
+        && let Some(login) = shared.logins.login(headers)
+    {
+        if method.is_safe() || headers.contains_key(header::ORIGIN) {
+            return people::of_login(shared, login);
         }
         return Err(ApiError::new(
             Code::Forbidden,
             "the request does not say which page it is from",
         ));
     }
-    if shared.token.is(bearer(headers)?) {
-        return Ok(());
-    }
-    Err(ApiError::new(Code::Unauthorized, "the token is wrong"))
+    people::by_secret(shared, bearer(headers)?, headers).await
 }
 
 async fn answer(request: Request, next: Next) -> Response {

@@ -5,17 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use blake3::Hash;
 use serde::Deserialize;
 use unisono_api::Code;
-use unisono_api::session::Link;
-use unisono_context::Timestamp;
+use unisono_api::session::Link as NewLink;
+use unisono_context::{Digest, Timestamp};
 use unisono_runtime::clock;
 
 use super::extract::Query;
+use super::people::Identity;
 use super::problem::ApiError;
 use super::token::{Token, digest, random};
 use super::{Shared, off_thread};
@@ -50,8 +51,22 @@ pub(super) struct Logins {
 
 #[derive(Debug, Default)]
 struct Known {
-    links: Vec<Hash>,
+    links: Vec<Link>,
     browsers: Vec<Browser>,
+}
+
+/// A link that was not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Link {
+    code: Hash,
+    login: Login,
+}
+
+/// Whose a link is, and who came by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Login {
+    /// The digest of the token that it stands for; none: the daemon's own.
+    pub(super) token: Option<Digest>,
 }
 
 /// A browser that was let in.
@@ -59,6 +74,7 @@ struct Known {
 struct Browser {
     secret: Hash,
     since: Timestamp,
+    login: Login,
 }
 
 impl Logins {
@@ -86,22 +102,15 @@ impl Logins {
     }
 
     /// Lets a browser in that comes with that code, once.
-    fn link(&self, code: &str) {
+    fn link(&self, login: Login) -> code: &str) {
         let link = digest(code);
+        let link = Link {
+            code: digest(&code),
+            login,
+        };
         self.known(|known| {
             if !known.links.contains(&link) {
                 keep(&mut known.links, link);
-            }
-        });
-    }
-
-    /// Forgets a browser that came by a link: another daemon let one in before.
-    fn forget(&self, secret: &str) {
-        let secret = self.digest(secret);
-        self.known(|known| {
-            known.browsers.retain(|browser| browser.secret != secret);
-            self.write(&known.browsers);
-        });
     }
 
     /// Whether a browser with that secret was let in.
@@ -118,13 +127,13 @@ impl Logins {
     /// Uses a link up; the secret of the browser that came by it, if it was one.
     fn enter(&self, code: &str, now: Timestamp) -> io::Result<Option<String>> {
         let (secret, code) = (random()?, digest(code));
-        let browser = Browser {
-            secret: self.digest(&secret),
-            since: now,
-        };
         Ok(self.known(|known| {
-            let at = known.links.iter().position(|link| *link == code)?;
-            known.links.remove(at);
+            let at = known.links.iter().position(|link| link.code == code)?;
+            let browser = Browser {
+                secret: self.digest(&secret),
+                since: now,
+                login: known.links.remove(at).login,
+            };
             known.browsers.retain(|browser| browser.is_known(now));
             keep(&mut known.browsers, browser);
             self.write(&known.browsers);
@@ -132,27 +141,37 @@ impl Logins {
         }))
     }
 
-    /// Whether a request comes from a browser that was let in.
-    pub(super) fn knows(&self, headers: &HeaderMap) -> bool {
-        self.knows_at(headers, clock::now())
+    /// Who uses the browser that a request comes from; none: it was not let in.
+    pub(super) fn login(&self, headers: &HeaderMap) -> Option<Login> {
+        self.login_at(headers, clock::now())
     }
 
-    fn knows_at(&self, headers: &HeaderMap, now: Timestamp) -> bool {
+    fn login_at(&self, headers: &HeaderMap, now: Timestamp) -> Option<Login> {
+        let secret = self.digest(cookie(headers)?);
+        self.known(|known| {
+            let mut browsers = known.browsers.iter();
+            let found = browsers.find(|one| one.secret == secret && one.is_known(now));
+            found.map(|browser| browser.login)
+        })
+    }
+
+    /// Forgets the browser that a request comes from.
+    fn forget(&self, headers: &HeaderMap) {
         let Some(secret) = cookie(headers) else {
-            return false;
+            return;
         };
         let secret = self.digest(secret);
         self.known(|known| {
-            let mut browsers = known.browsers.iter();
-            browsers.any(|browser| browser.secret == secret && browser.is_known(now))
-        })
+            known.browsers.retain(|browser| browser.secret != secret);
+            self.write(&known.browsers);
+        });
     }
 
     /// What other daemons on the same database have to know, for [`Logins::take`].
     fn text(&self) -> String {
         self.known(|known| {
             let links = known.links.iter();
-            let links = links.map(|link| format!("link {}\n", link.to_hex()));
+            let links = links.map(Link::line);
             links
                 .chain(known.browsers.iter().map(Browser::line))
                 .collect()
@@ -161,9 +180,8 @@ impl Logins {
 
     /// Takes over what other daemons know: their links are all that there are.
     fn take(&self, text: &str) {
-        let link = |line: &str| Hash::from_hex(line.strip_prefix("link ")?).ok();
         self.known(|known| {
-            known.links = text.lines().filter_map(link).collect();
+            known.links = text.lines().filter_map(Link::read).collect();
             for browser in text.lines().filter_map(Browser::read) {
                 if !known.browsers.contains(&browser) {
                     keep(&mut known.browsers, browser);
@@ -198,16 +216,50 @@ impl Browser {
     }
 
     fn line(&self) -> String {
-        format!("{} {}\n", self.secret.to_hex(), self.since.0)
+        format!(
+            "{} {}{}\n",
+            self.secret.to_hex(),
+            self.since.0,
+            self.login.end()
+        )
     }
 
     /// Reads its line; none where it is not one.
     fn read(line: &str) -> Option<Browser> {
-        let (secret, since) = line.split_once(' ')?;
+        let mut words = line.split(' ');
         Some(Browser {
-            secret: Hash::from_hex(secret).ok()?,
-            since: Timestamp(since.trim().parse().ok()?),
+            secret: Hash::from_hex(words.next()?).ok()?,
+            since: Timestamp(words.next()?.trim().parse().ok()?),
+            login: Login::read(words.next())?,
         })
+    }
+}
+
+impl Link {
+    fn line(&self) -> String {
+        format!("link {}{}\n", self.code.to_hex(), self.login.end())
+    }
+
+    fn read(line: &str) -> Option<Link> {
+        let mut words = line.strip_prefix("link ")?.split(' ');
+        Some(Link {
+            code: Hash::from_hex(words.next()?).ok()?,
+            login: Login::read(words.next())?,
+        })
+    }
+}
+
+impl Login {
+    /// The end of a line.
+    fn end(self) -> String {
+        self.token
+            .map_or(String::new(), |token| format!(" {token}"))
+    }
+
+    /// None where the word is no digest: a line that is not understood lets nobody in.
+    fn read(word: Option<&str>) -> Option<Login> {
+        let token = word.map(|word| word.trim().parse()).transpose().ok()?;
+        Some(Login { token })
     }
 }
 
@@ -226,12 +278,12 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// A link by which one browser can come in, once, at that host.
-pub(super) async fn new_link(shared: &Shared, host: &str) -> std::io::Result<String> {
+pub(super) async fn new_link(shared: &Shared, host: &str, login: Login) -> std::io::Result<String> {
     let _sharing = shared.logins.sharing.lock().await;
     let code = random()?;
     for _ in 0..SHARED_AT_MOST {
         let before = read_shared(shared).await;
-        shared.logins.link(&code);
+        shared.logins.link(login);
         // A link that the others do not know works here, while the database does not answer.
         let Some(before) = before else { break };
         if share(shared, before).await != Some(false) {
@@ -312,22 +364,28 @@ async fn let_in(shared: &Shared, code: &str) -> Result<Option<String>, ApiError>
     Err(failed())
 }
 
-/// Creates a link with which one browser can log in once.
+/// Creates a link with which one browser can log in once, as the caller.
 #[utoipa::path(
     post, path = "/v1/login-links", tag = "about", security(("token" = [])),
-    responses((status = 201, description = "The link", body = Link))
+    responses((status = 201, description = "The link", body = NewLink))
 )]
 pub(super) async fn link(
     State(shared): State<Arc<Shared>>,
+    Extension(who): Extension<Identity>,
     headers: HeaderMap,
-) -> Result<(StatusCode, Json<Link>), ApiError> {
+) -> Result<(StatusCode, Json<NewLink>), ApiError> {
     // The guard has checked it.
     let host = headers
         .get(header::HOST)
         .and_then(|host| host.to_str().ok());
-    let made = new_link(&shared, host.unwrap_or_default()).await;
+    if who.limited().is_some() && who.token().is_none() {
+        let detail = "a person whom a proxy names needs no link";
+        return Err(ApiError::new(Code::Refused, detail));
+    }
+    let login = Login { token: who.token() };
+    let made = new_link(&shared, host.unwrap_or_default(), login).await;
     let url = made.map_err(|error| ApiError::new(Code::Failed, error.to_string()))?;
-    Ok((StatusCode::CREATED, Json(Link { url })))
+    Ok((StatusCode::CREATED, Json(NewLink { url })))
 }
 
 /// The code of a link.
@@ -356,6 +414,23 @@ pub(super) async fn enter(
     }
 }
 
+/// Logs a browser out.
+pub(super) async fn leave(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    let _sharing = shared.logins.sharing.lock().await;
+    read_shared(&shared).await;
+    let logins = shared.logins.clone();
+    // It is written to disk.
+    if off_thread(move || logins.forget(&headers)).await.is_ok() {
+        share(&shared).await;
+    }
+    let gone = format!("{COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0");
+    let mut response = Redirect::to("/").into_response();
+    if let Ok(gone) = HeaderValue::from_str(&gone) {
+        response.headers_mut().insert(header::SET_COOKIE, gone);
+    }
+    response
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -373,17 +448,17 @@ mod tests {
         let [one, other] = places
             .each_ref()
             .map(|place| Logins::open(place.path(), &token));
-        let (code, now) = (random().unwrap(), Timestamp(1_000));
+        let (code, now) = (random(Login::default()).unwrap(), Timestamp(1_000));
         one.link(&code);
         other.take(&one.text());
         let secret = other.enter(&code, now).unwrap().unwrap();
         one.take(&other.text());
         assert_eq!(one.enter(&code, now).unwrap(), None);
         let cookie = with(&format!("unisono={secret}"));
-        assert!(one.knows_at(&cookie, now) && other.knows_at(&cookie, now));
+        assert!(one.login_at(&cookie, now).is_some() && other.login_at(&cookie, now).is_some());
         assert!(!one.text().contains(&secret) && !one.text().contains(&code));
         one.take("garbage\nlink x\n");
-        assert!(one.knows_at(&cookie, now));
+        assert!(one.login_at(&cookie, now).is_some());
     }
 
     #[test]
@@ -391,26 +466,30 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let token = Token::open(&place.path().join("token")).unwrap();
         let logins = Logins::open(place.path(), &token);
-        let (code, now) = (random().unwrap(), Timestamp(1_000));
+        let (code, now) = (random(Login::default()).unwrap(), Timestamp(1_000));
         logins.link(&code);
         assert_eq!(logins.enter("x", now).unwrap(), None);
         let secret = logins.enter(&code, now).unwrap().unwrap();
         assert_eq!(logins.enter(&code, now).unwrap(), None);
-        assert!(!logins.knows_at(&HeaderMap::new(), now));
+        assert!(logins.login_at(&HeaderMap::new(), now).is_none());
         let cookie = with(&format!("a=b; unisono={secret}"));
-        assert!(logins.knows_at(&cookie, now));
-        assert!(!logins.knows_at(&with("unisono=0"), now));
+        assert!(logins.login_at(&cookie, now).is_some());
+        assert!(logins.login_at(&with("unisono=0"), now).is_none());
         let kept = fs::read_to_string(place.path().join(FILE)).unwrap();
         assert!(!kept.contains(&secret), "the secret itself is not kept");
         let again = Logins::open(place.path(), &token);
-        assert!(again.knows_at(&cookie, now));
+        assert!(again.login_at(&cookie, now).is_some());
         let last = Timestamp(now.0 + KNOWN_MS - 1);
-        assert!(again.knows_at(&cookie, last));
-        assert!(!again.knows_at(&cookie, Timestamp(last.0 + 1)));
+        assert!(again.login_at(&cookie, last).is_some());
+        assert!(again.login_at(&cookie, Timestamp(last.0 + 1)).is_none());
         // A link is forgotten, and with another token so is every browser.
         assert_eq!(again.enter(&code, now).unwrap(), None);
         let other = Token::open(&place.path().join("other")).unwrap();
-        assert!(!Logins::open(place.path(), &other).knows_at(&cookie, now));
+        assert!(
+            Logins::open(place.path(), &other)
+                .login_at(&cookie, now)
+                .is_none()
+        );
     }
 
     #[test]
@@ -418,6 +497,7 @@ mod tests {
         let browser = Browser {
             secret: digest("x"),
             since: Timestamp(7),
+            login: Login::default(),
         };
         assert_eq!(Browser::read(browser.line().trim_end()), Some(browser));
         for line in ["", "x 7", "7", &browser.line().replace(" 7", " x")] {

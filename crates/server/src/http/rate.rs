@@ -1,25 +1,34 @@
-//! How many requests a second are taken, by the generic cell rate algorithm.
+//! How many requests in a time are taken, by the generic cell rate algorithm.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A number of requests a second; as many may come at once after a second without any.
+/// A number of requests in a time; as many may come at once after such a time without any.
 #[derive(Debug)]
 pub(super) struct Rate {
+    /// How far ahead of an even rate requests may come.
+    ahead: Duration,
     /// The time that one request stands for; none where there is no limit.
     each: Option<Duration>,
     /// When all that was taken would have come, had it come evenly.
     due: Mutex<Option<Instant>>,
 }
 
-/// How far ahead of an even rate requests may come.
-const AHEAD: Duration = Duration::from_secs(1);
-
 impl Rate {
     /// So many a second; 0: no limit.
     pub(super) fn new(per_second: u32) -> Rate {
+        Rate::within(Duration::from_secs(1), per_second)
+    }
+
+    /// So many a minute, which may all come at once; 0: no limit.
+    pub(super) fn per_minute(many: u32) -> Rate {
+        Rate::within(Duration::from_secs(60), many)
+    }
+
+    fn within(ahead: Duration, many: u32) -> Rate {
         Rate {
-            each: Duration::from_secs(1).checked_div(per_second),
+            ahead,
+            each: ahead.checked_div(many),
             due: Mutex::default(),
         }
     }
@@ -32,7 +41,7 @@ impl Rate {
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         let after = due.unwrap_or(now).max(now) + each;
         match (after - now)
-            .checked_sub(AHEAD)
+            .checked_sub(self.ahead)
             .filter(|wait| !wait.is_zero())
         {
             Some(wait) => Err(wait),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use unisono::{automation, retention, vacuum};
 
-use super::{Shared, cluster};
+use super::{Shared, cluster, people};
 use crate::a2a::Door;
 
 /// Begins all of it; none of it ends by itself. Other daemons reach this one at `reached`.
@@ -20,6 +20,7 @@ pub(super) fn begin(
         tokio::spawn(resume(shared.clone())),
         tokio::spawn(door.clone().resume_callbacks(None)),
         tokio::spawn(cluster::follow(shared.clone(), door.clone(), reached)),
+        tokio::spawn(people::follow(shared.clone())),
         tokio::spawn(follow_agents(shared.clone())),
         tokio::spawn(prune(shared.clone())),
         tokio::spawn(follow_schedules(shared.clone())),

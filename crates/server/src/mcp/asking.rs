@@ -4,8 +4,10 @@ use rmcp::RoleServer;
 use rmcp::model::{InputResponses, ProgressNotificationParam};
 use rmcp::service::RequestContext;
 use serde_json::Value;
+use unisono::Error;
 use unisono::labels::MCP_CHANNEL;
 use unisono::turn_view;
+use unisono_api::token::Scope;
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
 use unisono_runtime::{Error as RuntimeError, Handle, Progress};
@@ -59,10 +61,12 @@ pub(super) async fn go_on(
         let turn = read(local, &session, turn).await?;
         return Followed::waits(&session, turn, waiting).into_answer(tool);
     };
-    match session.decide(call, decision).await {
+    match local.decide_in(&session, call, decision).await {
         // Somebody else was faster.
         Ok(())
-        | Err(RuntimeError::Refused(Refusal::AlreadyDecided(_) | Refusal::UnknownCall(_))) => {}
+        | Err(Error::Runtime(RuntimeError::Refused(
+            Refusal::AlreadyDecided(_) | Refusal::UnknownCall(_),
+        ))) => {}
         Err(error) => return Err(error.to_string()),
     }
     let place = Place {
@@ -314,7 +318,8 @@ async fn held(
         if waiting.is_empty() {
             return Ok(None);
         }
-        if let Some(call) = waiting::askable(&waiting) {
+        let may_decide = local.caller().allows(Scope::Approve);
+        if let Some(call) = waiting::askable(&waiting).filter(|_| may_decide) {
             match Way::open_to(server, context) {
                 Way::Answer => {
                     let asks = waiting::ask_by_answer(session.id(), call);
@@ -330,7 +335,7 @@ async fn held(
                     match waiting::ask_by_request(session, call, context, given_up).await {
                         Reply::Decided(decision) => {
                             // Somebody else may have been faster.
-                            if let Err(error) = session.decide(call.id, decision).await {
+                            if let Err(error) = local.decide_in(session, call.id, decision).await {
                                 tracing::debug!(call = %call.id, %error, "a call is not decided");
                             }
                             continue;

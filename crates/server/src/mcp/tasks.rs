@@ -10,7 +10,8 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, model::CallToolResult};
 use serde_json::Value;
-use unisono::Local;
+use unisono::{Error, Local};
+use unisono_api::token::Scope;
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
 use unisono_runtime::{Error as RuntimeError, Handle};
@@ -92,10 +93,12 @@ pub(super) async fn update(
         let (call, decision) = waiting::decided(&waits, &key, answer)
             .map_err(|reason| ErrorData::invalid_params(reason, None))?;
         let Some(decision) = decision else { continue };
-        match session.decide(call, decision).await {
+        match local.decide_in(&session, call, decision).await {
             // Somebody else was faster.
             Ok(())
-            | Err(RuntimeError::Refused(Refusal::AlreadyDecided(_) | Refusal::UnknownCall(_))) => {}
+            | Err(Error::Runtime(RuntimeError::Refused(
+                Refusal::AlreadyDecided(_) | Refusal::UnknownCall(_),
+            ))) => {}
             Err(error) => return Err(failed(error.to_string())),
         }
     }
@@ -105,6 +108,7 @@ pub(super) async fn update(
 /// Cancels the turn of a task, if it is open.
 pub(super) async fn cancel(local: &Local, id: &str) -> Result<(), ErrorData> {
     let (session, turn) = found(local, id).await?;
+    allowed(local, Scope::Ask)?;
     match session.cancel(turn).await {
         Ok(()) | Err(RuntimeError::Refused(Refusal::UnknownTurn(_))) => Ok(()),
         Err(error) => Err(failed(error.to_string())),
@@ -143,6 +147,12 @@ fn object(result: &CallToolResult) -> Result<JsonObject, ErrorData> {
         Ok(Value::Object(object)) => Ok(object),
         _ => Err(failed("the result cannot be written".to_owned())),
     }
+}
+
+/// Refuses what the caller's scope does not cover.
+fn allowed(local: &Local, needed: Scope) -> Result<(), ErrorData> {
+    let checked = local.check_scope(needed);
+    checked.map_err(|error| ErrorData::invalid_request(error.to_string(), None))
 }
 
 fn unknown(id: &str) -> ErrorData {

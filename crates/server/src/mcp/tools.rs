@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use unisono_api::compaction::{NewCompaction, OnFailure};
+use unisono_api::token::Scope;
 use unisono_api::turn::Settings;
 use unisono_session::state::MAIN;
 
@@ -19,6 +20,15 @@ pub(super) const SESSIONS: &str = "sessions";
 pub(super) const WAIT: &str = "wait";
 /// Every tool there is.
 pub(super) const NAMES: [&str; 7] = [ASK, DELEGATE, COMPACT, RECALL, SEARCH, SESSIONS, WAIT];
+
+/// What a tool needs its caller to be allowed.
+pub(super) fn scope(name: &str) -> Scope {
+    match name {
+        RECALL | SEARCH | SESSIONS | WAIT => Scope::Read,
+        ASK | DELEGATE | COMPACT => Scope::Ask,
+        _ => Scope::Admin,
+    }
+}
 
 /// A task for a session's team.
 #[derive(Debug, Deserialize)]

@@ -11,9 +11,10 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use unisono_context::cost::Cost;
-use unisono_context::{SessionId, Timestamp, Tokens};
+use unisono_context::{Digest, SessionId, Timestamp, Tokens};
 
 use super::{Amount, Caps, Level, Shortage};
 
@@ -33,6 +34,42 @@ pub struct Grant {
     pub used: Amount,
     /// The limit of the total that it may ever have in use.
     pub ceiling: Amount,
+    /// Whose the session is, by the digest of the name; none: nobody's.
+    pub owner: Option<Digest>,
+}
+
+/// What the sessions of one owner may use together: the level between the daemon and its sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnerBudget {
+    /// The digest of the owner's name.
+    pub owner: Digest,
+    /// In a period of the daemon.
+    pub caps: Caps,
+}
+
+/// The budgets of all owners.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnerBudgets {
+    /// Of each owner that is not named.
+    pub each: Caps,
+    /// By name.
+    pub named: BTreeMap<Arc<str>, Caps>,
+}
+
+impl OwnerBudgets {
+    /// Whether nothing is bounded.
+    pub fn is_none(&self) -> bool {
+        let mut all = self.named.values().chain([&self.each]);
+        all.all(|caps| *caps == Caps::NONE)
+    }
+
+    /// That of an owner.
+    pub fn of(&self, owner: &str) -> OwnerBudget {
+        OwnerBudget {
+            owner: Digest::of_bytes(owner.as_bytes()),
+            caps: *self.named.get(owner).unwrap_or(&self.each),
+        }
+    }
 }
 
 /// The usage of a session.
@@ -51,6 +88,8 @@ pub struct Broker {
     grants: BTreeMap<SessionId, Grant>,
     /// The sum of all grants: ceilings minus bases.
     granted: Amount,
+    /// The same of each owner.
+    owned: BTreeMap<Digest, Amount>,
 }
 
 /// The budget of the daemon.
@@ -88,14 +127,29 @@ impl Broker {
         if grant.period > self.period {
             self.begin_period(grant.period);
         }
-        let before = self.grants.insert(grant.session, *grant);
-        let before = before.map_or(Amount::ZERO, |before| before.ceiling - before.base);
-        self.granted = self.granted + (grant.ceiling - grant.base) - before;
+        if let Some(before) = self.grants.insert(grant.session, *grant) {
+            self.count(&before, |sum, held| sum - held);
+        }
+        self.count(grant, |sum, held| sum + held);
+    }
+
+    fn count(&mut self, grant: &Grant, change: fn(Amount, Amount) -> Amount) {
+        let held = grant.ceiling - grant.base;
+        self.granted = change(self.leased, held);
+        if let Some(owner) = grant.owner {
+            let owned = self.owned.entry(owner).or_default();
+            *owned = change(*owned, held);
+        }
     }
 
     /// The amount granted in this period: spent, reserved, or unused.
     pub fn granted(&self) -> Amount {
         self.granted
+    }
+
+    /// The same of the sessions of an owner.
+    pub fn leased_by(&self, owner: Digest) -> Amount {
+        self.owned.get(&owner).copied().unwrap_or_default()
     }
 
     /// A session's grant.
@@ -115,15 +169,15 @@ impl Broker {
         self.grants.values()
     }
 
-    /// Raises the ceiling of a session by `needed`, and by half as much again if that is little
+    /// Raises the of that owner that of a session by `needed`, and by half as much again if that is little
     /// compared with the rest, so that not every call needs a request.
     ///
     /// # Errors
-    /// The rest of the budget is too small.
+    /// The rest of the budget is too left of the daemon's budget, or of the owner's.
     pub fn raise(
         &self,
         rules: &DaemonBudget,
-        session: SessionId,
+        (session, owner): (SessionId, Option<OwnerBudget>),
         (session_use, needed): (SessionUse, Amount),
         now: Timestamp,
     ) -> Result<Grant, Shortage> {
@@ -135,7 +189,18 @@ impl Broker {
         let own = known.map_or(Amount::ZERO, |known| known.ceiling - known.base);
         let used = session_use.in_use;
         let in_use = broker.granted - own + (used - base);
-        if let Some(short) = rules.caps.shortage(Level::Daemon, in_use, needed) {
+        let of_owner = owner.map(|of| {
+            let known = known.filter(|known| known.owner == Some(of.owner));
+            let own = known.map_or(Amount::ZERO, |known| known.ceiling - known.base);
+            let in_use = broker.leased_by(of.owner) - own + (used - base);
+            (Level::Owner, of.caps, in_use)
+        });
+        let levels = [Some((Level::Daemon, rules.caps, in_use)), of_owner];
+        let short_of = |more: Amount| {
+            let mut levels = levels.iter().flatten();
+            levels.find_map(|(level, caps, in_use)| caps.shortage(*level, *in_use, more))
+        };
+        if let Some(short) = short_of(needed) {
             return Err(short);
         }
         let spare = half(needed);
@@ -143,7 +208,7 @@ impl Broker {
             tokens: spare.tokens.times(SPARE),
             cost: Cost(spare.cost.0.saturating_mul(SPARE.into())),
         };
-        let scarce = rules.caps.shortage(Level::Daemon, in_use + needed, plenty);
+        let scarce = short_of(needed + plenty);
         let grant = Grant {
             session,
             period: broker.period,
@@ -153,6 +218,7 @@ impl Broker {
                 Some(_) => used + needed,
                 None => used + needed + spare,
             },
+            owner: owner.map(|of| of.owner),
         };
         Ok(grant)
     }
@@ -212,10 +278,12 @@ impl Broker {
     fn begin_period(&mut self, period: u64) {
         self.period = period;
         self.grants.retain(|_, grant| grant.ceiling != grant.used);
-        self.granted = Amount::ZERO;
+        (self.leased, self.owned) = (Amount::ZERO, BTreeMap::new());
         for grant in self.grants.values_mut() {
             grant.base = grant.used;
-            self.granted = self.granted + (grant.ceiling - grant.base);
+        }
+        for grant in self.grants.clone().values() {
+            self.count(grant, |sum, held| sum + held);
         }
     }
 }

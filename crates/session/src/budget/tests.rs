@@ -401,9 +401,14 @@ proptest! {
     fn grants_never_exceed_the_daemon_budget(
         steps in prop::collection::vec((0u128..6, 0u64..400, 0u8..11), 1..200),
         cap in 500u64..5_000,
+        owner_cap in 300u64..3_000,
         hours in prop::option::of(1u32..3),
     ) {
         let rules = DaemonBudget { caps: tokens(cap), period_hours: hours };
+        let named = [("2".into(), tokens(owner_cap / 2))].into();
+        let owners = OwnerBudgets { each: tokens(owner_cap), named };
+        // A third of the sessions is nobody's.
+        let owner_of = |of: u128| (!of.is_multiple_of(3)).then(|| owners.of(&(of % 3).to_string()));
         let mut journal: Vec<Grant> = Vec::new();
         let mut broker = Broker::default();
         let mut in_use = [0u64; 6];
@@ -415,7 +420,7 @@ proptest! {
                 0 => now = now.plus_ms(1_800_000),
                 1..=6 => {
                     let used = amount_of(in_use[at]);
-                    if let Ok(grant) = broker.raise(&rules, session, (session_use(used), amount_of(amount)), now) {
+                    if let Ok(grant) = broker.raise(&rules, (session, owner_of(of)), (session_use(used), amount_of(amount)), now) {
                         prop_assert!((used + amount_of(amount)).is_within(grant.ceiling));
                         broker.apply(&grant);
                         journal.push(grant);
@@ -435,6 +440,10 @@ proptest! {
                 }
             }
             prop_assert!(broker.granted().tokens.0 <= cap, "{broker:?}");
+            for (owner, cap) in [("1", owner_cap), ("2", owner_cap / 2)] {
+                let leased = broker.leased_by(owners.of(owner).owner);
+                prop_assert!(leased.tokens.0 <= cap, "{owner}: {broker:?}");
+            }
             prop_assert_eq!(&Broker::from_grants(&journal), &broker);
         }
     }
@@ -456,7 +465,7 @@ fn small_requests_get_larger_grants_and_a_shortage_is_reported() {
     let raise = |broker: &mut Broker, of, used, needed, now| {
         let raised = broker.raise(
             &rules,
-            of,
+            (of, None),
             (session_use(amount(used)), amount(needed)),
             Timestamp(now),
         );
@@ -499,4 +508,43 @@ fn small_requests_get_larger_grants_and_a_shortage_is_reported() {
     assert_eq!(broker.close(&rules, b, Timestamp(day + hour)), None);
     assert_eq!(raise(&mut broker, a, 70_100, 10_000, 2 * day), Ok(80_100));
     assert_eq!(broker.grant(b), None);
+}
+
+#[test]
+fn an_owner_has_a_budget_of_its_own_between_the_daemon_and_its_sessions() {
+    let rules = Rules {
+        caps: tokens(10_000),
+        period_hours: None,
+    };
+    let named = [("bob".into(), tokens(2_000))].into();
+    let each = tokens(1_000);
+    let owners = OwnerBudgets { each, named };
+    let amount = |tokens| Amount {
+        tokens: Tokens(tokens),
+        cost: Cost::ZERO,
+    };
+    let mut broker = Broker::default();
+    let mut raise = |session, owner: Option<&str>, used, needed| {
+        let of = (SessionId::from_u128(session), owner.map(|of| owners.of(of)));
+        let amounts = (session_use(amount(used)), amount(needed));
+        let raised = broker.raise(&rules, of, amounts, Timestamp(0));
+        raised.map(|grant| {
+            broker.apply(&grant);
+            grant.ceiling.tokens.0
+        })
+    };
+    assert_eq!(raise(1, Some("ada"), 0, 900), Ok(900));
+    let short = raise(2, Some("ada"), 0, 200).unwrap_err();
+    assert_eq!(short.level, Level::Owner);
+    assert_eq!(
+        short.to_string(),
+        "the owner's budget of 1000 tokens has 100 left, and the next call may take 200"
+    );
+    // Another owner, and sessions of nobody, have their own.
+    assert_eq!(raise(3, Some("bob"), 0, 1_900), Ok(1_900));
+    assert_eq!(raise(4, None, 0, 5_000), Ok(5_000));
+    // The daemon's bounds them all.
+    let short = raise(5, Some("cleo"), 9_000, 2_300).unwrap_err();
+    assert_eq!(short.level, Level::Daemon);
+    assert!(OwnerBudgets::default().is_none() && !owners.is_none());
 }

@@ -10,7 +10,7 @@ use unisono_context::{RunId, TurnId};
 
 use super::{AcceptedTurn, Fact, HookAnswer, LateOutput, OpenedRun, Outcome, RunRole, Work};
 use crate::budget::{Amount, TurnCaps};
-use crate::run::calls::{CallPlace, PlannedCall};
+use crate::run::calls::{CallPlace, Decision, PlannedCall};
 use crate::run::{Ending, Spent, Step};
 
 /// The last eight hex digits of an id. The first digits are the time, which related ids share.
@@ -219,10 +219,8 @@ impl Display for Fact {
             Fact::ToolDecided {
                 call: place,
                 decision,
-            } => {
-                call(*place, f)?;
-                write!(f, ": {}", decision.name())
-            }
+                by,
+            } => decided(*place, decision, by.as_deref(), f),
             Fact::HookAnswered { hook, answer, .. } => {
                 write!(f, "{hook}: {}", format_hook_answer(answer))
             }
@@ -273,6 +271,18 @@ impl Display for Fact {
 fn planned_call(call: &PlannedCall, f: &mut Formatter<'_>) -> fmt::Result {
     let held = call.approval.as_ref().map_or("", |_| ", to be approved");
     write!(f, " {} ({}{held})", call.tool, call.contract.name())
+}
+
+/// What was decided about a call, and by whom.
+fn decided(
+    place: CallPlace,
+    decision: &Decision,
+    by: Option<&str>,
+    f: &mut Formatter<'_>,
+) -> fmt::Result {
+    call(place, f)?;
+    write!(f, ": {}", decision.name())?;
+    by.map_or(Ok(()), |by| write!(f, " by {by}"))
 }
 
 /// What came of asking a hook.

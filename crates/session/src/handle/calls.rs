@@ -1,5 +1,7 @@
 //! Tool calls: requested, started, answered, decided by a person.
 
+use std::sync::Arc;
+
 use unisono_context::{CallId, RunId, TurnId};
 
 use crate::event::Fact;
@@ -68,6 +70,7 @@ pub(super) fn decide(
     recorder: &mut Recorder<'_>,
     id: CallId,
     decision: CallDecision,
+    by: Option<Arc<str>>,
 ) -> Result<(), Refusal> {
     let Some(WaitingCall { place, call, .. }) =
         recorder.state.waiting_calls().find(|one| one.id == id)
@@ -86,7 +89,7 @@ pub(super) fn decide(
         });
     }
     let call = place;
-    recorder.record(Fact::ToolDecided { call, decision })?;
+    recorder.record(Fact::ToolDecided { call, decision, by })?;
     Ok(start_of_run(recorder, place.run)?)
 }
 
@@ -100,8 +103,8 @@ pub(super) fn expire(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
             && until.is_some_and(|until| until <= now)
     });
     for call in late.map(|waiting| waiting.place).collect::<Vec<_>>() {
-        let decision = CallDecision::Expired;
-        recorder.record(Fact::ToolDecided { call, decision })?;
+        let (decision, by) = (Decision::Expired, None);
+        recorder.record(Fact::ToolDecided { call, decision, by })?;
         start_of_run(recorder, call.run)?;
     }
     Ok(())

@@ -34,7 +34,7 @@ impl AnsweredCalls {
                     self.set(call, CallStatus::Ended(denied));
                 }
             }
-            Fact::ToolDecided { call, decision } => self.set(*call, decision.status()),
+            Fact::ToolDecided { call, decision, .. } => self.set(*call, decision.status()),
             Fact::ToolsAnswered { run, round } => {
                 let calls = self.0.get(run).filter(|calls| calls.number == *round)?;
                 return Some((*run, calls.results()?));

@@ -265,7 +265,7 @@ impl Ledger {
                     }
                 }
             }
-            Fact::ToolDecided { call, decision } => match decision {
+            Fact::ToolDecided { call, decision, .. } => match decision {
                 CallDecision::Approved => assert!(self.approved.insert(*call)),
                 CallDecision::Repeat => *self.repeats.entry(*call).or_default() += 1,
                 _ => self.is_over(*call, index),

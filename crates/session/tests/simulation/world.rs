@@ -207,7 +207,11 @@ impl World {
             _ => CallDecision::Repeat,
         };
         let call = waiting.id;
-        let input = Input::Decide { call, decision };
+        let input = Input::Decide {
+            call,
+            decision,
+            by: None,
+        };
         self.feed(input.clone());
         let again = self.try_feed(input);
         assert!(again.is_err(), "one decision a question");

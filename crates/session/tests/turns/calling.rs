@@ -117,7 +117,11 @@ fn waiting(shell: &Shell) -> Vec<CallId> {
 }
 
 fn decide(shell: &mut Shell, call: CallId, decision: CallDecision) -> Result<(), Refusal> {
-    shell.feed(Input::Decide { call, decision })
+    shell.feed(Input::Decide {
+        call,
+        decision,
+        by: None,
+    })
 }
 
 fn results(shell: &Shell, assignment: &RunAssignment) -> Vec<(String, bool)> {

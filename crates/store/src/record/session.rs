@@ -62,7 +62,7 @@ layout! {
         34 ToolStarted { call },
         35 ToolEnded { call, output },
         36 ToolInDoubt { call },
-        37 ToolDecided { call, decision },
+        37 ToolDecided { call, decision; by },
         38 Reserved { run, reservation },
         39 CallSettled { run, call, used, told },
         40 ToolsAnswered { run, round },
@@ -184,7 +184,7 @@ layout! {
     struct Caps { tokens, cost, time_ms }
     struct TurnCaps { session, turn, run, agents; limit_ms }
     struct Reservation { call, amount, keep, wrap_up }
-    struct Grant { session, period, base, used, ceiling }
+    struct Grant { session, period, base, used, ceiling; owner }
     struct DeletedUsage { sessions, ledger }
     enum UsageSource { 0 Agent(agent), 1 Summaries }
     struct UsageEntry { jobs, usage }

@@ -4,8 +4,9 @@ use async_trait::async_trait;
 use unisono_api::schedule::{Schedule, ScheduledTurn, SkippedTime};
 use unisono_api::service::{self, Schedules, Turns as _};
 use unisono_api::{Code, Page, PageQuery};
-use unisono_config::automation::{self, Missed};
+use unisono_config::automation::{self, Missed, Target};
 use unisono_runtime::clock;
+use unisono_session::OWNER;
 use unisono_store::starts::{Progress, Source, Start};
 
 use super::{decide, of_schedule};
@@ -30,6 +31,9 @@ impl Schedules for Local {
         let part = Page::first(left, limit, |last| last.name.to_string());
         let mut items = Vec::with_capacity(part.items.len());
         for one in part.items {
+            if !self.shows_schedule(one).await? {
+                continue;
+            }
             let known = known.get(&of_schedule(&one.name));
             items.push(self.described(one, known).await);
         }
@@ -41,14 +45,14 @@ impl Schedules for Local {
 
     async fn run_schedule(&self, name: &str) -> service::Result<ScheduledTurn> {
         let setup = self.setup();
-        let schedule = named(&setup.loaded.automation, name)?;
+        let schedule = self.named(&setup.loaded.automation, name).await?;
         let start = self.begin_scheduled(schedule).await?;
         Ok(self.turn_of_start(&start).await)
     }
 
     async fn pause_schedule(&self, name: &str, paused: bool) -> service::Result<Schedule> {
         let setup = self.setup();
-        let schedule = named(&setup.loaded.automation, name)?;
+        let schedule = self.named(&setup.loaded.automation, name).await?;
         self.pause(schedule, paused).await?;
         let known = self.known_starts().await?;
         let known = known.get(&of_schedule(name));
@@ -56,20 +60,39 @@ impl Schedules for Local {
     }
 }
 
-/// The schedule of that name.
-fn named<'a>(
-    automation: &'a automation::Automation,
-    name: &str,
-) -> Result<&'a automation::Schedule, Error> {
-    let found = automation.schedule(name);
-    found.ok_or_else(|| {
+impl Local {
+    /// The schedule of that name, if the caller sees it.
+    async fn named<'a>(
+        &self,
+        automation: &'a automation::Automation,
+        name: &str,
+    ) -> Result<&'a automation::Schedule, Error> {
+        if let Some(found) = automation.schedule(name)
+            && self.shows_schedule(found).await?
+        {
+            return Ok(found);
+        }
         let detail =
             format!("there is no schedule {name:?}; [schedules.*] of the settings has them");
-        Error::new(Code::NotFound, detail)
-    })
-}
+        Err(Error::new(Code::NotFound, detail))
+    }
 
-impl Local {
+    /// Whether the caller sees a schedule. One who is limited to an owner sees those that work in
+    /// sessions of the owner: in one that is named, or in those with the owner's label.
+    async fn shows_schedule(&self, of: &automation::Schedule) -> Result<bool, Error> {
+        let Some(owner) = self.journal().owner() else {
+            return Ok(true);
+        };
+        match &of.task.session {
+            Target::New => Ok(false),
+            Target::Label { name, value } => Ok(**name == *OWNER && **value == **owner),
+            Target::Id(session) => match session.parse() {
+                Ok(session) => Ok(self.journal().exists(session).await?),
+                Err(_) => Ok(false),
+            },
+        }
+    }
+
     async fn described(&self, of: &automation::Schedule, known: Option<&Source>) -> Schedule {
         let new = Source::default();
         let known = known.unwrap_or(&new);

@@ -165,9 +165,10 @@ impl TurnFold {
                 HookPoint::Call(call) => self.waits(|place| place == call),
                 HookPoint::Turn { .. } => None,
             },
-            Fact::ToolDecided { decision, .. } => decided.map(|call| TurnEvent::Decided {
+            Fact::ToolDecided { decision, by, .. } => decided.map(|call| TurnEvent::Decided {
                 call: call.id.to_string(),
                 decision: decision.name().to_owned(),
+                by: by.as_ref().map(ToString::to_string),
             }),
             Fact::ToolStarted { call } => self.tool_started(*call),
             Fact::ToolEnded { call, output } => self.tool_ended(*call, output),

@@ -54,10 +54,12 @@ impl Folds {
                 there.insert(session);
             }
         }
-        known.retain(|session, _| there.contains(session));
+        if journal.owner().is_none() {
+            known.retain(|session, _| there.contains(session));
+        }
         let used = known
             .iter()
-            .filter(|(_, fold)| fold.ledger.entries().len() > 0);
+            .filter(|(session, fold)| there.contains(session) && fold.ledger.entries().len() > 0);
         Ok(used.map(|(id, fold)| (*id, fold.clone())).collect())
     }
 
@@ -70,8 +72,7 @@ impl Folds {
         journal: &Journal,
         session: SessionId,
     ) -> Result<Option<Fold>, unisono_store::Error> {
-        let info = journal.engine().session(session.into()).await?;
-        let Some(info) = info.filter(|info| info.last_seq > 0) else {
+        let Some(info) = journal.session(session).await? else {
             return Ok(None);
         };
         let mut known = self.0.lock().await;

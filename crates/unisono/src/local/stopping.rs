@@ -1,36 +1,41 @@
 //! The end of a [`Local`]: by shutdown, or by being dropped.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use unisono_store::Journal;
 
-use super::Local;
+use super::{Local, Parts};
 
 /// How long hooks are waited for that are told of the end of a turn.
 const HOOKS_WITHIN: Duration = Duration::from_secs(5);
 
 impl Local {
     /// Stops the runtime and closes the store. Open turns stay open and resume at the next start.
-    pub async fn shutdown(mut self) {
-        let runtime = self.runtime.take();
+    pub async fn shutdown(self) {
+        let Some(mut parts) = Arc::into_inner(self.parts) else {
+            tracing::warn!("a caller is still there; the store closes when it is gone");
+            return;
+        };
+        let runtime = parts.runtime.take();
         #[cfg(feature = "otel")]
-        let traces = self.traces.take();
+        let traces = parts.traces.take();
         if let Some(runtime) = runtime {
             runtime.hooks_settled(HOOKS_WITHIN).await;
             runtime.shutdown().await;
         }
-        self.learnt.keep();
+        parts.learnt.keep();
         #[cfg(feature = "otel")]
         if let Some(traces) = traces {
             traces.close().await;
         }
-        close(&self.journal).await;
+        close(&parts.journal).await;
     }
 }
 
 /// A value that is dropped without [`Local::shutdown`] stops in the background and closes its
 /// store. If there is no async runtime any more, its actors have ended with it.
-impl Drop for Local {
+impl Drop for Parts {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else {
             return;

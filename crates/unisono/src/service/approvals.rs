@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use unisono_api::approval::{Approval, ApprovalQuery, Decide, Decided};
 use unisono_api::service::{self, Approvals};
+use unisono_api::token::Scope;
 use unisono_api::{Code, Page};
 use unisono_context::{CallId, SessionId, Timestamp};
 use unisono_runtime::clock;
@@ -148,7 +149,11 @@ impl Local {
 
     /// Decides the waiting call of any session.
     async fn decide_call(&self, call: CallId, decision: CallDecision) -> Result<Decided, Error> {
-        let mut before = self.recent_decisions().has(call);
+        self.check_scope(Scope::Approve)?;
+        let mut before = match self.recent_decisions().session_of(call) {
+            Some(session) => self.journal().shows(session).await?,
+            None => false,
+        };
         for session in self.unfinished().await? {
             let view = self.recovered(session).await?;
             let look = move |state: &State| {
@@ -160,18 +165,20 @@ impl Local {
             let Some(waiting) = found else { continue };
             let word = decision.name();
             match view {
-                View::Live(handle) => handle.decide(call, decision).await?,
+                View::Live(handle) => self.decide_in(&handle, call, decision).await?,
                 View::Stored { .. } => {
-                    self.settle(session, Input::Decide { call, decision })
+                    let by = self.caller().name().cloned();
+                    self.settle(session, Input::Decide { call, decision, by })
                         .await?;
                 }
             }
-            self.recent_decisions().add(call);
+            self.recent_decisions().add(call, session);
             return Ok(Decided {
                 call: call.to_string(),
                 session: session.to_string(),
                 turn: waiting.turn.to_string(),
                 decision: word.to_owned(),
+                by: self.caller().name().map(ToString::to_string),
             });
         }
         Err(if before {

@@ -256,7 +256,7 @@ async fn unfinished(
     let part = Page::first(ids, limit, ToString::to_string);
     let mut found = Vec::new();
     for id in part.items {
-        let info = local.journal().engine().session(id.into()).await?;
+        let info = local.journal().session(id).await?;
         // A session that was deleted meanwhile does not exist.
         found.extend(info.map(|info| Found { id, info }));
     }

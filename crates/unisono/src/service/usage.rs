@@ -112,11 +112,15 @@ impl Local {
             amounts: values::amounts(&used.usage),
         });
         let rows = rows.collect();
+        // What is left of the daemon's budget tells what others use.
         let (groups, groups_left_out) = match query.by {
             Some(by) => groups(by, &folds, &ledger),
             None => (Vec::new(), 0),
         };
-        let budgets = history::daemon_budgets(journal, &self.setup().loaded.config.budget).await?;
+        let budgets = match self.is_limited() {
+            true => Vec::new(),
+            false => history::daemon_budgets(journal, &self.setup().loaded.config.budget).await?,
+        };
         Ok(All {
             rows,
             groups,

@@ -119,8 +119,7 @@ impl Folds {
         let mut folds = self.0.lock().await;
         let mut all = Vec::new();
         for session in &sessions {
-            let info = local.journal().engine().session((*session).into()).await?;
-            let Some(info) = info.filter(|info| info.last_seq > 0) else {
+            let Some(info) = local.journal().session(*session).await? else {
                 if query.session.is_some() {
                     return Err(Error::not_found("session", session));
                 }

@@ -101,7 +101,7 @@ impl Parts {
                 is_error,
                 ..
             } if self.calls.contains(&call) => vec![output(call, content, is_error)],
-            TurnEvent::Decided { call, decision }
+            TurnEvent::Decided { call, decision, .. }
                 if decision == "denied" || decision == "expired" =>
             {
                 vec![Part::ToolOutputDenied { tool_call_id: call }]

@@ -155,8 +155,8 @@ pub(super) fn tool_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
         ),
         (
             "ToolDecided",
-            (place(), decision())
-                .prop_map(|(call, decision)| Fact::ToolDecided { call, decision })
+            (place(), decision(), proptest::option::of(text()))
+                .prop_map(|(call, decision, by)| Fact::ToolDecided { call, decision, by })
                 .boxed(),
         ),
     ]

@@ -95,6 +95,7 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
     let decided = |decision| Fact::ToolDecided {
         call: CALL,
         decision,
+        by: None,
     };
     let denied = CallDecision::Denied {
         reason: Some("not there".into()),
@@ -142,6 +143,14 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
         ("tools_answered", Fact::ToolsAnswered { run: RUN, round: 2 }),
         ("tool_in_doubt", Fact::ToolInDoubt { call: CALL }),
         ("tool_decided_approved", decided(CallDecision::Approved)),
+        (
+            "tool_decided_by",
+            Fact::ToolDecided {
+                call: CALL,
+                decision: Decision::Approved,
+                by: Some("ada".into()),
+            },
+        ),
         ("tool_decided_denied", decided(denied)),
         ("tool_decided_expired", decided(CallDecision::Expired)),
         ("tool_decided_done", decided(done)),

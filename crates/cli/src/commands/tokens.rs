@@ -1,0 +1,208 @@
+//! `unisono tokens`: the tokens of people and programs.
+
+use clap::Subcommand;
+use unisono_api::PageQuery;
+use unisono_api::service::Service;
+use unisono_api::token::{NewToken, Scope, Token};
+
+use crate::app::App;
+use crate::problem::Result;
+use crate::show;
+
+const CREATE_HELP: &str = "\
+The secret is shown once, and only its digest is stored: hand it to the person or program that is to
+use it. Requests carry it as `Authorization: Bearer <secret>`. `read` looks; `ask` also gives sessions
+tasks, makes, changes and deletes them; `approve` also decides about tool calls; `admin` may do
+everything. With --owner, the token sees and makes only the sessions with the label `owner` of that
+name; the scope `admin` sees all.
+
+JSON: {name, scope, owner (null: none), created, expires (null: it does not end), expired, secret}.";
+
+const LIST_HELP: &str = "\
+The daemon's own token, in `server.token_file`, is not among them.
+
+JSON: a list of {name, scope, owner (null: none), created, expires (null: it does not end), expired}.";
+
+const REVOKE_HELP: &str = "\
+It is refused from now on, its event streams end, and browsers that logged in with it are logged out.
+Other daemons on the same database follow within about a second. The name can be given again.
+
+JSON: as an item of `unisono tokens list`.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Makes a token and shows its secret, once
+    #[command(after_help = CREATE_HELP)]
+    Create(Create),
+    /// Lists the tokens that are not revoked
+    #[command(after_help = LIST_HELP)]
+    List,
+    /// Revokes a token, at once and for good
+    #[command(after_help = REVOKE_HELP)]
+    Revoke(Revoke),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Create {
+    /// The token's name: it stands for who uses it
+    name: String,
+    /// What it may do: read, ask, approve, admin
+    #[arg(long, default_value = "ask")]
+    scope: Scope,
+    /// Whose sessions it sees and makes (default: everybody's, and it makes nobody's)
+    #[arg(long)]
+    owner: Option<String>,
+    /// How long it is valid: 90d, 12h, 30m (default: until it is revoked)
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    expires: Option<u64>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Revoke {
+    /// The token's name
+    name: String,
+}
+
+pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    // A store that is not there yet is made: the first token may come before the first session.
+    let store = app.store_or_daemon(&setup).await?;
+    let service = app.service_on(store, &setup)?;
+    let done = match command {
+        Command::Create(args) => create(app, &*service, args).await,
+        Command::List => list(app, &*service).await,
+        Command::Revoke(args) => revoke(app, &*service, &args.name).await,
+    };
+    service.close().await;
+    done
+}
+
+async fn create(app: &App, service: &dyn Service, args: Create) -> Result<()> {
+    let new = NewToken {
+        name: args.name,
+        scope: args.scope,
+        owner: args.owner,
+        expires_seconds: args.expires,
+    };
+    let made = service.create_token(&new).await?;
+    if app.out.json {
+        app.out.json(&made);
+    } else {
+        app.out.data(&made.secret);
+        app.out.say(format_args!(
+            "token {} with the scope {} {}; its secret is shown this once",
+            made.token.name,
+            made.token.scope,
+            until(&made.token)
+        ));
+    }
+    Ok(())
+}
+
+async fn list(app: &App, service: &dyn Service) -> Result<()> {
+    let tokens = everything(service).await?;
+    if app.out.json {
+        app.out.json(&tokens);
+    } else if tokens.is_empty() {
+        app.out
+            .say("there is no token but the daemon's own; `unisono tokens create NAME` makes one");
+    } else {
+        let header = ["TOKEN", "SCOPE", "OWNER", "CREATED (UTC)", "EXPIRES (UTC)"];
+        let rows = tokens.iter().map(row).collect();
+        app.out.data(show::table(&header, &[], rows));
+    }
+    Ok(())
+}
+
+async fn revoke(app: &App, service: &dyn Service, name: &str) -> Result<()> {
+    let revoked = service.revoke_token(name).await?;
+    if app.out.json {
+        app.out.json(&revoked);
+    } else {
+        app.out
+            .say(format_args!("token {} is revoked", revoked.name));
+    }
+    Ok(())
+}
+
+async fn everything(service: &dyn Service) -> Result<Vec<Token>> {
+    let (mut all, mut query) = (Vec::new(), PageQuery::default());
+    loop {
+        let page = service.tokens(&query).await?;
+        all.extend(page.items);
+        if page.next.is_none() {
+            return Ok(all);
+        }
+        query.cursor = page.next;
+    }
+}
+
+fn row(token: &Token) -> Vec<String> {
+    let expires = match (&token.expires, token.expired) {
+        (None, _) => "-".to_owned(),
+        (Some(_), true) => "expired".to_owned(),
+        (Some(at), false) => show::minute(at),
+    };
+    vec![
+        token.name.clone(),
+        token.scope.name().to_owned(),
+        token.owner.clone().unwrap_or_else(|| "-".to_owned()),
+        show::minute(&token.created),
+        expires,
+    ]
+}
+
+fn until(token: &Token) -> String {
+    match &token.expires {
+        Some(at) => format!("is valid until {} UTC", show::minute(at)),
+        None => "is valid until it is revoked".to_owned(),
+    }
+}
+
+/// The seconds of a time as people write it.
+fn seconds(text: &str) -> std::result::Result<u64, String> {
+    let wrong = || format!("{text:?} is no time: write 90d, 12h, 30m or 45s");
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let each = match unit {
+        'd' => 24 * 60 * 60,
+        'h' => 60 * 60,
+        'm' => 60,
+        's' => 1,
+        _ => return Err(wrong()),
+    };
+    let many = text.strip_suffix(unit).unwrap_or_default();
+    let many: u64 = many.parse().map_err(|_| wrong())?;
+    let seconds = many.checked_mul(each).filter(|seconds| *seconds > 0);
+    seconds.ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_unit() {
+        let rows = [
+            ("90d", 7_776_000),
+            ("12h", 43_200),
+            ("30m", 1_800),
+            ("45s", 45),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(seconds(text), Ok(expected), "{text}");
+        }
+        for text in [
+            "",
+            "d",
+            "90",
+            "0d",
+            "-1d",
+            "1dd",
+            "1.5h",
+            "9 d",
+            "99999999999999999999d",
+        ] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+}

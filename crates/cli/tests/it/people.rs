@@ -1,0 +1,935 @@
+//! Tokens of people, and what one owner's token must not see of another's sessions.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use unisono_fake_provider::{Answer, FakeProvider, Script, Usage};
+use unisono_test_postgres::Server;
+
+use crate::http::{Daemon, Reply, head};
+use crate::support::{PATIENCE, Place};
+
+/// A word that only stands in the sessions of the other owner.
+const SECRET: &str = "xylophone";
+
+/// A caller of a daemon.
+struct Caller<'d> {
+    daemon: &'d Daemon,
+    token: String,
+}
+
+impl Caller<'_> {
+    fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Reply {
+        let bearer = format!("Bearer {}", self.token);
+        let mut all = vec![
+            ("Host", self.daemon.address.as_str()),
+            ("Authorization", &bearer),
+        ];
+        if body.is_some() {
+            all.push(("Content-Type", "application/json"));
+        }
+        all.extend(headers);
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let head = head(method, path, &all, body.len());
+        self.daemon.send(&head, body.as_bytes())
+    }
+
+    fn get(&self, path: &str) -> Reply {
+        self.send("GET", path, &[], None)
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Reply {
+        self.send("POST", path, &[], Some(body))
+    }
+
+    /// A request of MCP.
+    fn mcp(&self, method: &str, params: &Value) -> Value {
+        let mut params = params.clone();
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities":
+                {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+        });
+        let named = params["name"].as_str().or(params["taskId"].as_str());
+        let named = named.or(params["uri"].as_str()).unwrap_or_default();
+        let headers = [
+            ("Accept", "application/json, text/event-stream"),
+            ("MCP-Protocol-Version", "2026-07-28"),
+            ("Mcp-Method", method),
+            ("Mcp-Name", named),
+        ];
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.send("POST", "/mcp", &headers, Some(&body)).json()
+    }
+
+    fn tool(&self, name: &str, arguments: &Value) -> Value {
+        self.mcp("tools/call", &json!({"name": name, "arguments": arguments}))
+    }
+
+    /// A request of A2A.
+    fn a2a(&self, method: &str, params: &Value) -> Value {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.send("POST", "/a2a", &[("A2A-Version", "1.0")], Some(&body))
+            .json()
+    }
+}
+
+fn caller<'d>(daemon: &'d Daemon, new: &Value) -> Caller<'d> {
+    let made = daemon.post("/v1/tokens", new).expect(201).json();
+    Caller {
+        daemon,
+        token: made["secret"].as_str().unwrap().to_owned(),
+    }
+}
+
+fn of_owner<'d>(daemon: &'d Daemon, name: &str, scope: &str) -> Caller<'d> {
+    caller(
+        daemon,
+        &json!({"name": format!("{name}-{scope}"), "scope": scope, "owner": name}),
+    )
+}
+
+/// A session of a caller with a turn and a summary, and the parts of addresses that lead into it.
+fn furnished(caller: &Caller<'_>) -> Vec<(&'static str, String)> {
+    let messages: Vec<Value> = (0..12)
+        .map(|n| {
+            let role = ["user", "assistant"][n % 2];
+            json!({"role": role, "content": format!("The {SECRET} is number {n}. ").repeat(20)})
+        })
+        .collect();
+    let new = json!({"title": SECRET, "messages": messages});
+    let made = caller.post("/v1/sessions", &new).expect(201).json();
+    let session = made["session"].as_str().unwrap().to_owned();
+    let base = format!("/v1/sessions/{session}");
+    let asked = json!({"task": format!("Where is the {SECRET}?")});
+    let turn = caller
+        .post(&format!("{base}/turns"), &asked)
+        .expect(200)
+        .json();
+    let compacted = json!({"keep_messages": 2});
+    caller
+        .post(&format!("{base}/compactions"), &compacted)
+        .expect(200);
+    let snapshot = turn["snapshot"].as_str().unwrap_or_default().to_owned();
+    vec![
+        ("{session}", session),
+        ("{turn}", turn["turn"].as_str().unwrap().to_owned()),
+        ("{run}", turn["runs"][0]["run"].as_str().unwrap().to_owned()),
+        ("{snapshot}", snapshot),
+        ("{message}", "1".to_owned()),
+        ("{number}", "1".to_owned()),
+        ("{chat}", "1".to_owned()),
+        ("{schedule}", "known".to_owned()),
+        ("{call}", "01900000-0000-7000-8000-000000000000".to_owned()),
+    ]
+}
+
+/// A body with which a route would do something.
+fn body(path: &str) -> Value {
+    let last = path.rsplit('/').next().unwrap();
+    match last {
+        "turns" => json!({"task": "Hello."}),
+        "messages" => json!({"text": "Hello."}),
+        "branches" => json!({"name": "other", "at": "#1"}),
+        "chat" => json!({"id": "1", "messages": [{"id": "1", "role": "user",
+            "parts": [{"type": "text", "text": "Hello."}]}]}),
+        "delegations" => json!({"task": "Hello.", "agents": [{"agent": "lead", "task": "Hello."}]}),
+        "edit" => json!({"text": "Nothing."}),
+        "settings" => json!({"changes": {"compaction.preset": "off"}}),
+        "seal" => json!({"branch": "main"}),
+        _ => json!({}),
+    }
+}
+
+const SETTINGS: &str = "[models]\ndefault = \"extractive\"\n[schedules.known]\nevery = \"8760h\"\n\
+    task = \"Look.\"\nsession = \"new\"\n";
+
+#[test]
+fn a_token_of_one_owner_reaches_nothing_of_another_by_any_route() {
+    let place = Place::with_config(SETTINGS);
+    let daemon = Daemon::start(&place);
+    let (ada, bob) = (
+        of_owner(&daemon, "ada", "approve"),
+        of_owner(&daemon, "bob", "approve"),
+    );
+    let parts = furnished(&ada);
+    let session = parts[0].1.clone();
+    let before = ada
+        .get(&format!("/v1/sessions/{session}"))
+        .expect(200)
+        .json();
+    assert_eq!(before["labels"]["owner"], "ada");
+    let described = bob.get("/v1/openapi.json").expect(200).json();
+    let mut tried = 0;
+    for (path, methods) in described["paths"].as_object().unwrap() {
+        let concrete = parts
+            .iter()
+            .fold(path.clone(), |path, (name, id)| path.replace(name, id));
+        for (method, route) in methods.as_object().unwrap() {
+            let method = method.to_uppercase();
+            let body = route.get("requestBody").map(|_| body(path));
+            let in_session = path.contains("{session}");
+            if in_session {
+                let concrete = match path.ends_with("/search") {
+                    true => format!("{concrete}?q=number"),
+                    false => concrete.clone(),
+                };
+                let status = bob.send(&method, &concrete, &[], body.as_ref()).status;
+                assert_eq!(status, 404, "{method} {concrete}");
+                tried += 1;
+            } else if method == "GET" && !path.contains('{') && path != "/v1/openapi.json" {
+                let reply = bob.get(&concrete);
+                let status = reply.status;
+                let text = reply.text();
+                assert!([200, 400, 403].contains(&status), "{path}: {status} {text}");
+                assert!(
+                    !text.contains(&session) && !text.contains(SECRET),
+                    "{path}: {text}"
+                );
+            }
+        }
+    }
+    assert!(tried >= 44, "{tried}");
+    let after = ada
+        .get(&format!("/v1/sessions/{session}"))
+        .expect(200)
+        .json();
+    assert_eq!(before, after, "nothing was changed");
+    // Hers is where she looks for it.
+    for path in [
+        "/v1/sessions",
+        "/v1/sessions?by_change=true",
+        "/v1/sessions?id=latest",
+        "/v1/runs",
+        "/v1/usage/sessions",
+        "/v1/lookup?name=latest",
+        "/v1/search?q=xylophone",
+    ] {
+        let text = ada.get(path).expect(200).text();
+        assert!(text.contains(&session), "{path}: {text}");
+    }
+    daemon.stop();
+}
+
+#[test]
+fn a_token_of_one_owner_finds_nothing_of_another_by_search_cursor_label_or_prefix() {
+    let place = Place::with_config(SETTINGS);
+    let daemon = Daemon::start(&place);
+    let (ada, bob) = (
+        of_owner(&daemon, "ada", "ask"),
+        of_owner(&daemon, "bob", "ask"),
+    );
+    let parts = furnished(&ada);
+    let (session, turn, run) = (&parts[0].1, &parts[1].1, &parts[2].1);
+    let own = bob
+        .post("/v1/sessions", &json!({"title": "own"}))
+        .expect(201)
+        .json();
+    let own = own["session"].as_str().unwrap().to_owned();
+    let later = ada
+        .post("/v1/sessions", &json!({"title": "later"}))
+        .expect(201)
+        .json();
+    let later = later["session"].as_str().unwrap().to_owned();
+    let start = &session[..13];
+    for path in [
+        "/v1/search?q=xylophone".to_owned(),
+        format!("/v1/search?q=xylophone&session={session}"),
+        format!("/v1/search?q=session:{session}%20xylophone"),
+        "/v1/sessions?label=owner%3Dada".to_owned(),
+        "/v1/sessions?label=owner%3Dada&by_change=true".to_owned(),
+        format!("/v1/sessions?id={session}"),
+        format!("/v1/sessions?id={start}"),
+        "/v1/sessions?id=latest".to_owned(),
+        format!("/v1/sessions?cursor={later}"),
+        "/v1/sessions?by_change=true&limit=1".to_owned(),
+        "/v1/sessions?open=true".to_owned(),
+        format!("/v1/lookup?name={run}"),
+        format!("/v1/lookup?name={turn}&session={session}"),
+        "/v1/lookup?name=lead".to_owned(),
+        "/v1/lookup?name=latest".to_owned(),
+        format!("/v1/runs?session={session}"),
+        "/v1/runs".to_owned(),
+        format!("/v1/usage?session={session}"),
+        "/v1/usage".to_owned(),
+        format!("/v1/approvals?session={session}"),
+        format!("/v1/agents?session={session}"),
+    ] {
+        let reply = bob.get(&path);
+        let status = reply.status;
+        let text = reply.text();
+        assert!(
+            [200, 400, 404, 422].contains(&status),
+            "{path}: {status} {text}"
+        );
+        let told = text.replace(&format!("there is no session {session}"), "");
+        let named = path.contains(session.as_str());
+        assert!(
+            !told.contains(SECRET) || path.contains(SECRET) && status != 200,
+            "{path}: {text}"
+        );
+        assert!(named || !told.contains(session.as_str()), "{path}: {text}");
+        assert!(!told.contains(&later), "{path}: {text}");
+    }
+    let mine = bob.get("/v1/sessions").expect(200).json();
+    assert_eq!(mine["items"].as_array().unwrap().len(), 1, "{mine}");
+    assert_eq!(mine["items"][0]["session"], own);
+    let used = bob.get("/v1/usage").expect(200).json();
+    assert_eq!(
+        (&used["rows"], &used["budgets"]),
+        (&json!([]), &json!(null)),
+        "{used}"
+    );
+    // Nor can he put a session of his in her name, or learn that hers exists.
+    let named = json!({"title": "forged", "labels": {"owner": "ada"}});
+    let forged = bob.post("/v1/sessions", &named).expect(201).json();
+    assert_eq!(forged["labels"]["owner"], "bob");
+    let exported = ada
+        .get(&format!("/v1/sessions/{session}/export"))
+        .expect(200)
+        .text();
+    let headers = [("Content-Type", "application/octet-stream")];
+    let bearer = format!("Bearer {}", bob.token);
+    let mut all = vec![
+        ("Host", daemon.address.as_str()),
+        ("Authorization", bearer.as_str()),
+    ];
+    all.extend(headers);
+    let import = head("POST", "/v1/imports?name=x.jsonl", &all, exported.len());
+    let imported = daemon.send(&import, exported.as_bytes()).expect(201).json();
+    assert_ne!(imported["session"], session.as_str());
+    assert_eq!(imported["labels"]["owner"], "bob");
+    daemon.stop();
+}
+
+#[test]
+fn a_token_of_one_owner_gets_nothing_of_another_over_mcp_openai_a2a_and_the_page() {
+    let place = Place::with_config(SETTINGS);
+    let daemon = Daemon::start(&place);
+    let (ada, bob) = (
+        of_owner(&daemon, "ada", "ask"),
+        of_owner(&daemon, "bob", "ask"),
+    );
+    let parts = furnished(&ada);
+    let (session, turn, run) = (&parts[0].1, &parts[1].1, &parts[2].1);
+    let quiet = |what: &str, answer: &str| {
+        assert!(!answer.contains(SECRET), "{what}: {answer}");
+    };
+    for (tool, arguments) in [
+        ("ask", json!({"session": session, "task": "Tell."})),
+        (
+            "delegate",
+            json!({"session": session, "tasks": [{"agent": "lead", "task": "Tell."}]}),
+        ),
+        ("compact", json!({"session": session})),
+        ("wait", json!({"session": session, "turn": turn})),
+        ("recall", json!({"session": session, "query": "number"})),
+        ("recall", json!({"session": session, "from": 1, "to": 2})),
+    ] {
+        let answer = bob.tool(tool, &arguments);
+        assert_eq!(answer["result"]["isError"], true, "{tool}: {answer}");
+        quiet(tool, &answer.to_string());
+    }
+    for (tool, arguments) in [
+        ("search", json!({"query": "number"})),
+        (
+            "search",
+            json!({"query": format!("session:{session} number")}),
+        ),
+        ("sessions", json!({})),
+    ] {
+        let answer = bob.tool(tool, &arguments).to_string();
+        quiet(tool, &answer);
+        assert!(!answer.contains(session.as_str()), "{tool}: {answer}");
+    }
+    for uri in ["", "/context", &format!("/snapshots/{turn}")] {
+        let uri = format!("unisono://sessions/{session}{uri}");
+        let answer = bob.mcp("resources/read", &json!({"uri": uri}));
+        assert!(answer["error"].is_object(), "{uri}: {answer}");
+        quiet(&uri, &answer.to_string());
+    }
+    let listed = bob.mcp("resources/list", &json!({})).to_string();
+    quiet("resources/list", &listed);
+    assert!(!listed.contains(session.as_str()));
+    for method in ["tasks/get", "tasks/cancel"] {
+        let answer = bob.mcp(method, &json!({"taskId": format!("{session}.{turn}")}));
+        let why = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(why.contains("no session"), "{method}: {answer}");
+    }
+    for path in ["chat/completions", "responses"] {
+        let body = json!({"model": "lead", "input": "Tell.", "metadata": {"session": session},
+            "messages": [{"role": "user", "content": "Tell."}]});
+        let mut body = body;
+        let unused = if path == "responses" {
+            "messages"
+        } else {
+            "input"
+        };
+        body.as_object_mut().unwrap().remove(unused);
+        bob.post(&format!("/openai/v1/{path}"), &body).expect(404);
+        let named = [("unisono-session", session.as_str())];
+        let reply = bob.send("POST", &format!("/openai/v1/{path}"), &named, Some(&body));
+        quiet(path, &reply.expect(404).text());
+    }
+    let task = format!("{session}.{turn}");
+    let hello = json!({"messageId": "1", "role": "ROLE_USER", "parts": [{"text": "Tell."}]});
+    let with = |name: &str, id: &str| {
+        let mut message = hello.clone();
+        message[name] = id.into();
+        json!({"message": message})
+    };
+    for (method, params) in [
+        ("GetTask", json!({"id": task})),
+        ("CancelTask", json!({"id": task})),
+        ("SubscribeToTask", json!({"id": task})),
+        ("ListTasks", json!({"contextId": session})),
+        ("SendMessage", with("contextId", session)),
+        ("SendMessage", with("taskId", &task)),
+    ] {
+        let answer = bob.a2a(method, &params);
+        assert!(answer["error"].is_object(), "{method}: {answer}");
+        quiet(method, &answer.to_string());
+    }
+    let all = bob.a2a("ListTasks", &json!({})).to_string();
+    assert!(!all.contains(session.as_str()), "{all}");
+    for path in [
+        String::new(),
+        "/context".to_owned(),
+        "/history".to_owned(),
+        "/tree".to_owned(),
+        "/messages/1".to_owned(),
+        "/settings".to_owned(),
+        "/checkpoints".to_owned(),
+        "/turns".to_owned(),
+        format!("/turns/{turn}"),
+        format!("/runs/{run}"),
+    ] {
+        let path = format!("/sessions/{session}{path}");
+        let reply = bob.get(&path);
+        let status = reply.status;
+        quiet(&path, &reply.text());
+        assert_eq!(status, 404, "{path}");
+        ada.get(&path).expect(200);
+    }
+    for path in ["/", "/?q=number", "/approvals", "/schedules", "/usage"] {
+        let text = bob.get(path).text();
+        quiet(path, &text);
+        assert!(!text.contains(session.as_str()), "{path}");
+    }
+    for (method, path) in [
+        ("GET", "/settings"),
+        ("POST", "/settings"),
+        ("POST", "/schedules/known"),
+    ] {
+        assert_eq!(
+            bob.send(method, path, &[], None).status,
+            403,
+            "{method} {path}"
+        );
+    }
+    daemon.stop();
+}
+
+#[test]
+fn each_scope_may_do_what_it_is_for_and_nothing_above_it() {
+    let place = Place::with_config(SETTINGS);
+    let daemon = Daemon::start(&place);
+    let made = daemon.post("/v1/sessions", &json!({})).expect(201).json();
+    let session = made["session"].as_str().unwrap();
+    let call = "01900000-0000-7000-8000-000000000000";
+    let rows = [
+        (
+            "GET",
+            "/v1/sessions".to_owned(),
+            json!(null),
+            [200, 200, 200, 200],
+        ),
+        (
+            "GET",
+            format!("/v1/sessions/{session}"),
+            json!(null),
+            [200, 200, 200, 200],
+        ),
+        (
+            "POST",
+            "/v1/sessions".to_owned(),
+            json!({}),
+            [403, 201, 201, 201],
+        ),
+        (
+            "POST",
+            format!("/v1/approvals/{call}"),
+            json!({"decision": "approve"}),
+            [403, 403, 404, 404],
+        ),
+        (
+            "GET",
+            "/v1/settings".to_owned(),
+            json!(null),
+            [403, 403, 403, 200],
+        ),
+        (
+            "GET",
+            "/v1/tokens".to_owned(),
+            json!(null),
+            [403, 403, 403, 200],
+        ),
+        (
+            "POST",
+            "/v1/vacuum".to_owned(),
+            json!(null),
+            [403, 403, 403, 200],
+        ),
+        (
+            "GET",
+            "/v1/archive".to_owned(),
+            json!(null),
+            [403, 403, 403, 200],
+        ),
+        (
+            "GET",
+            "/metrics".to_owned(),
+            json!(null),
+            [403, 403, 403, 200],
+        ),
+        (
+            "GET",
+            "/v1/cluster".to_owned(),
+            json!(null),
+            [403, 403, 403, 200],
+        ),
+    ];
+    let scopes = ["read", "ask", "approve", "admin"];
+    let callers = scopes.map(|scope| caller(&daemon, &json!({"name": scope, "scope": scope})));
+    for (method, path, body, expected) in &rows {
+        for (n, caller) in callers.iter().enumerate() {
+            let body = (!body.is_null()).then_some(body);
+            let status = caller.send(method, path, &[], body).status;
+            assert_eq!(status, expected[n], "{} {method} {path}", scopes[n]);
+        }
+    }
+    let read = &callers[0];
+    let refused = read
+        .post("/v1/sessions", &json!({}))
+        .expect(403)
+        .problem("forbidden");
+    assert!(
+        refused.contains("`read`") && refused.contains("`ask`"),
+        "{refused}"
+    );
+    let asked = read.tool("ask", &json!({"task": "Tell."}));
+    assert_eq!(asked["result"]["isError"], true, "{asked}");
+    let listed = read.tool("sessions", &json!({}));
+    assert_eq!(listed["result"]["isError"], false, "{listed}");
+    daemon.stop();
+}
+
+#[test]
+fn a_revoked_token_is_refused_and_its_streams_end() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let ada = of_owner(&daemon, "ada", "ask");
+    let other = of_owner(&daemon, "ada", "read");
+    let made = ada.post("/v1/sessions", &json!({})).expect(201).json();
+    let session = made["session"].as_str().unwrap();
+    let path = format!("/v1/sessions/{session}/events?after=0");
+    let mut stream = ada.get(&path).expect(200).events();
+    assert!(stream.next().is_some());
+    let mut stays = other.get(&path).expect(200).events();
+    assert!(stays.next().is_some());
+    let (tell, told) = mpsc::channel();
+    let ending = thread::spawn(move || {
+        while stream.next().is_some() {}
+        tell.send(()).unwrap();
+    });
+    place
+        .call(&["tokens", "revoke", "ada-ask"])
+        .expect(0)
+        .says(&["is revoked"]);
+    told.recv_timeout(PATIENCE).expect("the stream ends");
+    ending.join().unwrap();
+    ada.get("/v1/sessions").expect(401).problem("unauthorized");
+    // The other one goes on.
+    let message = json!({"text": "Hello."});
+    daemon
+        .post(&format!("/v1/sessions/{session}/messages"), &message)
+        .expect(201);
+    assert!(stays.next().is_some());
+    drop(stays);
+    place
+        .call(&["tokens", "revoke", "ada-ask"])
+        .expect(2)
+        .says(&["no token"]);
+    daemon.stop();
+}
+
+#[test]
+fn tokens_are_made_with_and_without_a_daemon_and_only_their_digests_are_kept() {
+    let place = Place::new();
+    let made = place.json(&[
+        "tokens",
+        "create",
+        "ada",
+        "--owner",
+        "ada",
+        "--expires",
+        "90d",
+    ]);
+    let secret = made["secret"].as_str().unwrap().to_owned();
+    assert_eq!(
+        (&made["scope"], &made["owner"]),
+        (&json!("ask"), &json!("ada"))
+    );
+    let daemon = Daemon::start(&place);
+    let ada = Caller {
+        daemon: &daemon,
+        token: secret.clone(),
+    };
+    ada.get("/v1/sessions").expect(200);
+    place
+        .call(&["tokens", "create", "ada"])
+        .expect(2)
+        .says(&["already", "revoke it first"]);
+    for name in ["", "a b", "a\nb", "a\u{202e}b", "a/b", ".."] {
+        let new = json!({"name": name, "scope": "ask"});
+        daemon
+            .post("/v1/tokens", &new)
+            .expect(400)
+            .problem("invalid_request");
+        let new = json!({"name": "fine", "scope": "ask", "owner": name});
+        daemon
+            .post("/v1/tokens", &new)
+            .expect(400)
+            .problem("invalid_request");
+    }
+    let brief = json!({"name": "brief", "scope": "ask", "expires_seconds": 1});
+    let brief = caller(&daemon, &brief);
+    while brief.get("/v1/sessions").status == 200 {
+        thread::yield_now();
+    }
+    let refused = brief
+        .get("/v1/sessions")
+        .expect(401)
+        .problem("unauthorized");
+    assert!(refused.contains("expired"), "{refused}");
+    let listed = place.json(&["tokens", "list"]);
+    let names: Vec<&Value> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["name"])
+        .collect();
+    assert_eq!(names, ["ada", "brief"]);
+    assert!(!listed.to_string().contains(&secret));
+    daemon.stop();
+    let kept = std::process::Command::new("grep")
+        .args(["-rlaF", secret.trim_start_matches("unisono_")])
+        .arg(place.path("."))
+        .output()
+        .unwrap();
+    assert!(
+        kept.stdout.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&kept.stdout)
+    );
+    let daemon = Daemon::start(&place);
+    let ada = Caller {
+        daemon: &daemon,
+        token: secret,
+    };
+    ada.get("/v1/sessions").expect(200);
+    place.call(&["tokens", "revoke", "ada"]).expect(0);
+    ada.get("/v1/sessions").expect(401);
+    daemon.stop();
+}
+
+#[test]
+fn a_token_that_asks_too_often_is_told_to_wait_and_others_are_not() {
+    let place = Place::with_config("[server]\ntoken_requests_per_minute = 3\n");
+    let daemon = Daemon::start(&place);
+    let (ada, bob) = (
+        of_owner(&daemon, "ada", "ask"),
+        of_owner(&daemon, "bob", "ask"),
+    );
+    for _ in 0..3 {
+        ada.get("/v1/sessions").expect(200);
+    }
+    let full = ada.get("/v1/sessions").expect(429);
+    let wait: u64 = full.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=20).contains(&wait), "{wait}");
+    assert!(full.problem("busy").contains("ada-ask"));
+    bob.get("/v1/sessions").expect(200);
+    for _ in 0..9 {
+        daemon.get("/v1/sessions").expect(200);
+    }
+    daemon.stop();
+}
+
+#[test]
+fn a_proxy_with_the_daemons_token_names_the_person_and_nobody_else_does() {
+    let place = Place::with_config("[server]\ntrusted_user_header = \"X-User\"\n");
+    let daemon = Daemon::start(&place);
+    let of = |user: &str, method: &str, path: &str, body: Option<&Value>| {
+        daemon.request_with(method, path, &[("X-User", user)], body)
+    };
+    let made = of("ada", "POST", "/v1/sessions", Some(&json!({})))
+        .expect(201)
+        .json();
+    assert_eq!(made["labels"]["owner"], "ada");
+    let path = format!("/v1/sessions/{}", made["session"].as_str().unwrap());
+    of("ada", "GET", &path, None).expect(200);
+    of("bob", "GET", &path, None).expect(404);
+    of("ada", "GET", "/v1/settings", None).expect(403);
+    of("a b", "GET", "/v1/sessions", None).expect(403);
+    daemon.get(&path).expect(200);
+    // A token of a person names that person, whatever a header says.
+    let bob = of_owner(&daemon, "bob", "ask");
+    bob.send("GET", &path, &[("X-User", "ada")], None)
+        .expect(404);
+    bob.send("GET", &path, &[("unisono-caller", "user ada")], None)
+        .expect(404);
+    let host = daemon.address.clone();
+    let none = head("GET", &path, &[("Host", &host), ("X-User", "ada")], 0);
+    daemon.send(&none, b"").expect(401);
+    daemon.stop();
+    let off = Place::new();
+    let daemon = Daemon::start(&off);
+    let made = daemon.request_with(
+        "POST",
+        "/v1/sessions",
+        &[("X-User", "ada")],
+        Some(&json!({})),
+    );
+    assert_eq!(made.expect(201).json()["labels"], json!({}));
+    daemon.stop();
+    let wrong = Place::with_config("[server]\ntrusted_user_header = \"X User\"\n");
+    wrong
+        .call(&["serve", "--bind", "127.0.0.1:0"])
+        .expect(2)
+        .says(&["trusted_user_header"]);
+}
+
+#[test]
+fn a_link_logs_in_whose_token_asked_for_it_until_the_token_is_revoked() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let (ada, bob) = (
+        of_owner(&daemon, "ada", "ask"),
+        of_owner(&daemon, "bob", "read"),
+    );
+    let made = ada
+        .post("/v1/sessions", &json!({"title": "of ada"}))
+        .expect(201)
+        .json();
+    let path = format!("/sessions/{}", made["session"].as_str().unwrap());
+    let host = daemon.address.clone();
+    let enter = |caller: &Caller<'_>| {
+        let link = caller
+            .send("POST", "/v1/login-links", &[], None)
+            .expect(201)
+            .json();
+        let url = link["url"].as_str().unwrap().to_owned();
+        let at = url[url.find("/login").unwrap()..].to_owned();
+        let reply = daemon
+            .send(&head("GET", &at, &[("Host", &host)], 0), b"")
+            .expect(303);
+        let cookie = reply.header("set-cookie").unwrap();
+        cookie.split(';').next().unwrap().to_owned()
+    };
+    let [of_ada, of_bob] = [&ada, &bob].map(enter);
+    let see = |cookie: &str, path: &str| {
+        daemon.send(
+            &head("GET", path, &[("Host", &host), ("Cookie", cookie)], 0),
+            b"",
+        )
+    };
+    let page = see(&of_ada, &path).expect(200).text();
+    assert!(
+        page.contains("ada-ask") && page.contains("/logout"),
+        "{page}"
+    );
+    let whole = daemon.get(&path).expect(200).text();
+    assert!(!whole.contains("/logout"), "{whole}");
+    see(&of_bob, &path).expect(404);
+    let origin = format!("http://{host}");
+    let post = |cookie: &str, path: &str| {
+        let headers = [
+            ("Host", host.as_str()),
+            ("Cookie", cookie),
+            ("Origin", &origin),
+            ("Content-Type", "application/x-www-form-urlencoded"),
+        ];
+        daemon.send(&head("POST", path, &headers, 0), b"")
+    };
+    assert_eq!(post(&of_bob, "/").status, 403, "it may only look");
+    post(&of_bob, "/logout").expect(303);
+    see(&of_bob, "/").expect(401);
+    see(&of_ada, "/").expect(200);
+    daemon
+        .send(
+            &{
+                let bearer = format!("Bearer {}", daemon.token);
+                head(
+                    "DELETE",
+                    "/v1/tokens/ada-ask",
+                    &[("Host", &host), ("Authorization", &bearer)],
+                    0,
+                )
+            },
+            b"",
+        )
+        .expect(200);
+    see(&of_ada, "/").expect(401);
+    daemon.stop();
+}
+
+#[test]
+fn an_owner_without_budget_left_is_told_whose_it_is_and_others_go_on() {
+    let used = Usage {
+        input: 3_000,
+        output: 7,
+        ..Usage::default()
+    };
+    let script = Script::always(Answer::text("All is well.").usage(used));
+    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let place = Place::with_config(&format!(
+        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
+         [models]\ndefault = \"openai/gpt-4o\"\n[compaction]\nsummarisers = [\"extractive\"]\n\
+         [budget.owner]\nmax_cost_usd = 0.01\n[budget.owners.bob]\nmax_cost_usd = 5.0\n",
+        provider.url()
+    ));
+    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
+    command.env("TEST_KEY", "sk-test");
+    let daemon = Daemon::of(&place, command);
+    let (ada, bob) = (
+        of_owner(&daemon, "ada", "ask"),
+        of_owner(&daemon, "bob", "ask"),
+    );
+    let ask = |caller: &Caller<'_>| {
+        let made = caller.post("/v1/sessions", &json!({})).expect(201).json();
+        let turns = format!("/v1/sessions/{}/turns", made["session"].as_str().unwrap());
+        caller
+            .post(&turns, &json!({"task": "Well?", "agents": []}))
+            .expect(200)
+            .json()
+    };
+    let refused = ask(&ada);
+    assert_eq!(refused["state"], "failed", "{refused}");
+    let why = refused.to_string();
+    assert!(why.contains("budget_exceeded"), "{why}");
+    assert!(why.contains("budget of owner ada"), "{why}");
+    assert_eq!(provider.request_count(), 0);
+    assert_eq!(ask(&bob)["answer"], "All is well.");
+    let whole = Caller {
+        daemon: &daemon,
+        token: daemon.token.clone(),
+    };
+    assert_eq!(ask(&whole)["answer"], "All is well.", "nobody's session");
+    daemon.stop();
+}
+
+/// The place of a daemon in a group on one database.
+fn member(server: &Server) -> Place {
+    let place = Place::with_config(&format!(
+        "[store]\nurl = {:?}\n[server]\ntrusted_user_header = \"X-User\"\n",
+        server.url("public")
+    ));
+    place.write("settings/unisono/token", "0123456789abcdef".repeat(4));
+    let file = place.path("settings/unisono/token");
+    fs::set_permissions(file, Permissions::from_mode(0o600)).unwrap();
+    place
+}
+
+#[test]
+fn daemons_of_a_group_know_each_others_tokens_and_pass_on_who_asks() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let places = [member(&server), member(&server)];
+    let [one, other] = places.each_ref().map(Daemon::start);
+    let ada = of_owner(&one, "ada", "ask");
+    let bob = of_owner(&one, "bob", "ask");
+    let made = ada
+        .post("/v1/sessions", &json!({"title": "of ada"}))
+        .expect(201)
+        .json();
+    let session = made["session"].as_str().unwrap();
+    let path = format!("/v1/sessions/{session}");
+    // The other daemon passes on what is asked of it: this one works on the session.
+    let there = |caller: &Caller<'_>| Caller {
+        daemon: &other,
+        token: caller.token.clone(),
+    };
+    let (ada_there, bob_there) = (there(&ada), there(&bob));
+    let until = Instant::now() + PATIENCE;
+    while ada_there.get(&path).status == 401 {
+        assert!(Instant::now() < until, "the token is not known there");
+        thread::yield_now();
+    }
+    assert_eq!(
+        ada_there.get(&path).expect(200).json()["labels"]["owner"],
+        "ada"
+    );
+    while bob_there.get(&path).status == 401 {
+        assert!(Instant::now() < until, "the token is not known there");
+        thread::yield_now();
+    }
+    bob_there.get(&path).expect(404);
+    let task = json!({"task": "Tell."});
+    bob_there.post(&format!("{path}/turns"), &task).expect(404);
+    // Nobody is somebody else by a header.
+    for forged in ["user ada", "token 00", ""] {
+        let headers = [("unisono-caller", forged), ("X-User", "ada")];
+        bob_there.send("GET", &path, &headers, None).expect(404);
+    }
+    let named = |user: &str| other.request_with("GET", &path, &[("X-User", user)], None);
+    named("ada").expect(200);
+    named("bob").expect(404);
+    // A browser that logged in there.
+    let host = other.address.clone();
+    let link = ada_there.send("POST", "/v1/login-links", &[], None);
+    let url = link.expect(201).json()["url"].as_str().unwrap().to_owned();
+    let at = &url[url.find("/login").unwrap()..];
+    let entered = other
+        .send(&head("GET", at, &[("Host", &host)], 0), b"")
+        .expect(303);
+    let cookie = entered.header("set-cookie").unwrap();
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let page = head(
+        "GET",
+        &format!("/sessions/{session}"),
+        &[("Host", &host), ("Cookie", &cookie)],
+        0,
+    );
+    let shown = other.send(&page, b"").expect(200).text();
+    assert!(
+        shown.contains("of ada") && shown.contains("ada-ask"),
+        "{shown}"
+    );
+    // Revoked at one, it ends at both.
+    let events = format!("{path}/events?after=0");
+    let mut stream = ada_there.get(&events).expect(200).events();
+    assert!(stream.next().is_some());
+    one.request("DELETE", "/v1/tokens/ada-ask", None)
+        .expect(200);
+    while stream.next().is_some() {}
+    let until = Instant::now() + PATIENCE;
+    while ada_there.get("/v1/sessions").status != 401 {
+        assert!(Instant::now() < until, "the token is still taken there");
+        thread::yield_now();
+    }
+    other.send(&page, b"").expect(401);
+    other.stop();
+    one.stop();
+}

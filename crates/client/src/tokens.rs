@@ -1,0 +1,29 @@
+//! Tokens of people and programs.
+
+use async_trait::async_trait;
+use reqwest::Method;
+use unisono_api::service::{Error, Result, Tokens};
+use unisono_api::token::{self, MadeToken, NewToken, Token};
+use unisono_api::{Page, PageQuery};
+
+use crate::Client;
+
+#[async_trait]
+impl Tokens for Client {
+    async fn tokens(&self, query: &PageQuery) -> Result<Page<Token>> {
+        self.json(self.request(Method::GET, "/v1/tokens").query(query))
+            .await
+    }
+
+    async fn create_token(&self, new: &NewToken) -> Result<MadeToken> {
+        self.json(self.post("/v1/tokens", new)).await
+    }
+
+    async fn revoke_token(&self, name: &str) -> Result<Token> {
+        if !token::is_name(name) {
+            return Err(Error::not_found("token", format!("{name:?}")));
+        }
+        self.json(self.request(Method::DELETE, &format!("/v1/tokens/{name}")))
+            .await
+    }
+}

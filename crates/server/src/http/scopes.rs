@@ -1,0 +1,291 @@
+//! Which scope a route needs: one table for all doors.
+//!
+//! A route that is not in the table needs `admin`. A test proves that every route of the API's
+//! description is in it.
+
+use std::sync::Arc;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::Method;
+use axum::middleware::Next;
+use axum::response::Response;
+use unisono_api::token::Scope;
+
+use super::problem::{self, ApiError};
+use super::{Shared, guard};
+use crate::a2a;
+
+/// The scopes of routes. A method is that of the route; a path is as routes are written.
+const SCOPES: &[(Scope, &str, &[&str])] = &[
+    (
+        Scope::Read,
+        "GET",
+        &[
+            "/v1/openapi.json",
+            "/v1/agents",
+            "/v1/approvals",
+            "/v1/lookup",
+            "/v1/models",
+            "/v1/runs",
+            "/v1/schedules",
+            "/v1/search",
+            "/v1/sessions",
+            "/v1/sessions/{session}",
+            "/v1/sessions/{session}/branches",
+            "/v1/sessions/{session}/chat/{chat}/stream",
+            "/v1/sessions/{session}/checkpoints",
+            "/v1/sessions/{session}/checkpoints/{number}",
+            "/v1/sessions/{session}/compactions/{turn}",
+            "/v1/sessions/{session}/context",
+            "/v1/sessions/{session}/delegations/{turn}",
+            "/v1/sessions/{session}/ended-turns",
+            "/v1/sessions/{session}/events",
+            "/v1/sessions/{session}/export",
+            "/v1/sessions/{session}/messages",
+            "/v1/sessions/{session}/pins",
+            "/v1/sessions/{session}/runs",
+            "/v1/sessions/{session}/runs/{run}",
+            "/v1/sessions/{session}/runs/{run}/request",
+            "/v1/sessions/{session}/search",
+            "/v1/sessions/{session}/settings",
+            "/v1/sessions/{session}/snapshots/{snapshot}",
+            "/v1/sessions/{session}/topics",
+            "/v1/sessions/{session}/tree",
+            "/v1/sessions/{session}/tree/messages",
+            "/v1/sessions/{session}/turns",
+            "/v1/sessions/{session}/turns/{turn}",
+            "/v1/sessions/{session}/turns/{turn}/events",
+            "/v1/sessions/{session}/turns/{turn}/replay",
+            "/v1/settings/keys",
+            "/v1/usage",
+            "/v1/usage/sessions",
+            "/openai/v1/models",
+            "/openai/v1/models/{model}",
+            "/",
+            "/approvals",
+            "/schedules",
+            "/sessions/{session}",
+            "/sessions/{session}/ask",
+            "/sessions/{session}/checkpoints",
+            "/sessions/{session}/checkpoints/{number}",
+            "/sessions/{session}/checkpoints/{number}/restore",
+            "/sessions/{session}/compact",
+            "/sessions/{session}/context",
+            "/sessions/{session}/history",
+            "/sessions/{session}/messages/{ordinal}",
+            "/sessions/{session}/runs/{run}",
+            "/sessions/{session}/settings",
+            "/sessions/{session}/snapshots/{snapshot}",
+            "/sessions/{session}/tree",
+            "/sessions/{session}/turns",
+            "/sessions/{session}/turns/{turn}",
+            "/usage",
+        ],
+    ),
+    (
+        Scope::Read,
+        "POST",
+        &[
+            // A link is for the caller itself.
+            "/v1/login-links",
+            // Nothing is carried out.
+            "/v1/sessions/{session}/compactions/dry-run",
+            // Its tools say themselves what they need.
+            "/mcp",
+            "/logout",
+        ],
+    ),
+    (
+        Scope::Ask,
+        "POST",
+        &[
+            "/v1/imports",
+            "/v1/schedules/{schedule}/runs",
+            "/v1/sessions",
+            "/v1/sessions/{session}/branches",
+            "/v1/sessions/{session}/chat",
+            "/v1/sessions/{session}/checkpoints/{number}/edit",
+            "/v1/sessions/{session}/checkpoints/{number}/regenerate",
+            "/v1/sessions/{session}/checkpoints/{number}/restore",
+            "/v1/sessions/{session}/compactions",
+            "/v1/sessions/{session}/delegations",
+            "/v1/sessions/{session}/messages",
+            "/v1/sessions/{session}/runs/{run}/cancel",
+            "/v1/sessions/{session}/topics/seal",
+            "/v1/sessions/{session}/turns",
+            "/v1/sessions/{session}/turns/{turn}/again",
+            "/v1/sessions/{session}/turns/{turn}/cancel",
+            "/openai/v1/chat/completions",
+            "/openai/v1/responses",
+            "/",
+            "/sessions/{session}/ask",
+            "/sessions/{session}/checkpoints/{number}/edit",
+            "/sessions/{session}/checkpoints/{number}/regenerate",
+            "/sessions/{session}/checkpoints/{number}/restore",
+            "/sessions/{session}/compact",
+            "/sessions/{session}/fork",
+            "/sessions/{session}/pin",
+            "/sessions/{session}/runs/{run}/cancel",
+            "/sessions/{session}/seal",
+            "/sessions/{session}/settings",
+            "/sessions/{session}/turns/{turn}/again",
+            "/sessions/{session}/turns/{turn}/cancel",
+        ],
+    ),
+    (
+        Scope::Ask,
+        "PUT",
+        &["/v1/sessions/{session}/pins/{message}"],
+    ),
+    (Scope::Ask, "PATCH", &["/v1/sessions/{session}/settings"]),
+    (
+        Scope::Ask,
+        "DELETE",
+        &[
+            "/v1/sessions/{session}",
+            "/v1/sessions/{session}/pins/{message}",
+        ],
+    ),
+    (
+        Scope::Approve,
+        "POST",
+        &["/v1/approvals/{call}", "/approvals/{call}"],
+    ),
+    (
+        Scope::Admin,
+        "GET",
+        &[
+            "/metrics",
+            "/settings",
+            "/v1/archive",
+            "/v1/cluster",
+            "/v1/losses",
+            "/v1/settings",
+            "/v1/tokens",
+        ],
+    ),
+    (
+        Scope::Admin,
+        "POST",
+        &[
+            "/schedules/{schedule}",
+            "/settings",
+            "/v1/agents/reload",
+            "/v1/cluster/{member}",
+            "/v1/losses/acknowledge",
+            "/v1/schedules/{schedule}/pause",
+            "/v1/schedules/{schedule}/resume",
+            "/v1/tokens",
+            "/v1/vacuum",
+        ],
+    ),
+    (Scope::Admin, "PATCH", &["/v1/settings"]),
+    (Scope::Admin, "DELETE", &["/v1/tokens/{token}"]),
+];
+
+/// The scope that a route needs, where the table says it.
+fn listed(method: &str, path: &str) -> Option<Scope> {
+    let mut all = SCOPES.iter();
+    let found = all.find(|(_, of, paths)| *of == method && paths.contains(&path));
+    found.map(|(scope, ..)| *scope)
+}
+
+/// The scope that a route needs.
+fn needed(method: &Method, path: &str) -> Scope {
+    // What follows a cut stretch of an address, as the protocol of agents has it, stands in no route.
+    if a2a::is_under(path) {
+        return match *method {
+            Method::GET | Method::HEAD => Scope::Read,
+            _ => Scope::Ask,
+        };
+    }
+    let method = match *method {
+        Method::HEAD => "GET",
+        ref method => method.as_str(),
+    };
+    listed(method, path).unwrap_or(Scope::Admin)
+}
+
+/// Refuses a request that its caller's scope does not cover.
+pub(super) async fn check(
+    State(shared): State<Arc<Shared>>,
+    path: MatchedPath,
+    request: Request,
+    next: Next,
+) -> Response {
+    // What needs no token needs no scope.
+    if guard::is_free(request.uri().path()) {
+        return next.run(request).await;
+    }
+    match shared
+        .local
+        .check_scope(needed(request.method(), path.as_str()))
+    {
+        Ok(()) => next.run(request).await,
+        Err(refused) => problem::shaped(request.uri(), ApiError::from(refused)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::openai;
+    use super::*;
+
+    /// Paths of the description that need no token, or another secret.
+    const FREE: [&str; 4] = [
+        "/healthz",
+        "/readyz",
+        "/problems/{code}",
+        "/v1/triggers/{trigger}",
+    ];
+
+    fn described() -> BTreeSet<(String, String)> {
+        let description: serde_json::Value =
+            serde_json::from_str(&super::super::description()).unwrap();
+        let paths = description["paths"].as_object().unwrap();
+        let each = paths.iter().flat_map(|(path, methods)| {
+            let methods = methods.as_object().unwrap().keys();
+            methods.map(|method| (method.to_uppercase(), path.clone()))
+        });
+        each.filter(|(_, path)| !FREE.contains(&path.as_str()))
+            .collect()
+    }
+
+    #[test]
+    fn every_route_of_the_description_has_a_scope() {
+        let described = described();
+        assert!(described.len() > 60, "{}", described.len());
+        for (method, path) in &described {
+            assert!(listed(method, path).is_some(), "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn the_table_names_each_route_once_and_no_other_route() {
+        let described = described();
+        let mut seen = BTreeSet::new();
+        for (_, method, paths) in SCOPES {
+            for path in *paths {
+                assert!(seen.insert((method, path)), "{method} {path} twice");
+                let is_described = path.starts_with("/v1/")
+                    || path.starts_with(openai::BASE)
+                    || *path == "/metrics";
+                if is_described && *path != "/v1/openapi.json" {
+                    let known = described.contains(&((*method).to_owned(), (*path).to_owned()));
+                    assert!(known, "{method} {path}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_route_needs_all_there_is() {
+        assert_eq!(needed(&Method::GET, "/v1/new"), Scope::Admin);
+        assert_eq!(needed(&Method::POST, "/v1/search"), Scope::Admin);
+        assert_eq!(needed(&Method::HEAD, "/v1/sessions"), Scope::Read);
+        assert_eq!(needed(&Method::POST, "/a2a/"), Scope::Ask);
+        assert_eq!(needed(&Method::GET, "/a2a/tasks"), Scope::Read);
+    }
+}

@@ -1,0 +1,63 @@
+//! `/v1/tokens`: the tokens of people and programs.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use unisono_api::service::Tokens as _;
+use unisono_api::token::{MadeToken, NewToken, Token};
+use unisono_api::{Page, PageQuery};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Shared;
+use super::extract::{self, Path, Query};
+use super::problem::ApiError;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(revoke))
+}
+
+/// The tokens that are not revoked, by name. The daemon's own token is not among them.
+#[utoipa::path(
+    get, path = "/v1/tokens", tag = "tokens",
+    params(PageQuery),
+    responses((status = 200, description = "A part of the list", body = Page<Token>))
+)]
+async fn list(
+    State(shared): State<Arc<Shared>>,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Page<Token>>, ApiError> {
+    Ok(Json(shared.local.tokens(&query).await?))
+}
+
+/// Makes a token. Its secret is in this response only.
+#[utoipa::path(
+    post, path = "/v1/tokens", tag = "tokens",
+    request_body = NewToken,
+    responses((status = 201, description = "It is on disk", body = MadeToken))
+)]
+async fn create(
+    State(shared): State<Arc<Shared>>,
+    extract::Json(new): extract::Json<NewToken>,
+) -> Result<(StatusCode, Json<MadeToken>), ApiError> {
+    let made = shared.local.create_token(&new).await?;
+    Ok((StatusCode::CREATED, Json(made)))
+}
+
+/// Revokes a token, at once and for good: its event streams end, and browsers that logged in with it
+/// are logged out.
+#[utoipa::path(
+    delete, path = "/v1/tokens/{token}", tag = "tokens",
+    params(("token" = String, Path, description = "The token's name")),
+    responses((status = 200, description = "It is revoked, and that is on disk", body = Token))
+)]
+async fn revoke(
+    State(shared): State<Arc<Shared>>,
+    Path(name): Path<String>,
+) -> Result<Json<Token>, ApiError> {
+    Ok(Json(shared.local.revoke_token(&name).await?))
+}

@@ -1,0 +1,118 @@
+//! Tokens of people and programs.
+
+use async_trait::async_trait;
+use unisono_api::service::{self, Tokens};
+use unisono_api::token::{MadeToken, NAME_CHARS, NewToken, Token, is_name};
+use unisono_api::{Code, Page, PageQuery};
+use unisono_context::Timestamp;
+use unisono_runtime::clock;
+use unisono_store::tokens::{self, TokenFact};
+
+use super::no_cursor;
+use crate::Local;
+use crate::error::Error;
+use crate::tokens::{after, digest, from_api, secret, to_api};
+use crate::values;
+
+/// What a cursor begins with; the name of the last token follows.
+const AFTER: &str = "after:";
+/// Tokens at the same time, at most.
+const MOST: usize = 10_000;
+
+#[async_trait]
+impl Tokens for Local {
+    async fn tokens(&self, query: &PageQuery) -> service::Result<Page<Token>> {
+        let (known, now) = (self.all_tokens().await?, clock::now());
+        let after = match query.cursor.as_deref() {
+            None => "",
+            Some(cursor) => {
+                let name = cursor.strip_prefix(AFTER).filter(|name| is_name(name));
+                name.ok_or_else(|| no_cursor(cursor))?
+            }
+        };
+        let left = known.values().filter(|token| *token.name > *after);
+        let limit = Page::<()>::size(query.limit);
+        let part = Page::first(left, limit, |last| format!("{AFTER}{}", last.name));
+        let items = part.items.into_iter();
+        Ok(Page {
+            items: items.map(|token| described(token, now)).collect(),
+            next: part.next,
+        })
+    }
+
+    async fn create_token(&self, new: &NewToken) -> service::Result<MadeToken> {
+        check_name("name", &new.name)?;
+        if let Some(owner) = &new.owner {
+            check_name("owner", owner)?;
+        }
+        if new.expires_seconds == Some(0) {
+            let detail = "`expires_seconds` is 0: leave it out for a token that does not end";
+            return Err(service::Error::new(Code::InvalidRequest, detail));
+        }
+        let failed = |error: std::io::Error| Error::new(Code::Failed, error.to_string());
+        let secret = secret().map_err(failed)?;
+        let token = tokens::Token {
+            name: new.name.as_str().into(),
+            digest: digest(&secret),
+            scope: from_api(new.scope),
+            owner: new.owner.as_deref().map(Into::into),
+            created: clock::now(),
+            expires: new.expires_seconds.map(after),
+        };
+        self.record_token(|known| {
+            if known.contains_key(&token.name) {
+                let name = &token.name;
+                let detail = format!("there is a token {name} already; revoke it first");
+                return Err(Error::new(Code::Conflict, detail));
+            }
+            if known.len() >= MOST {
+                let detail = format!("there are {MOST} tokens, the most there may be; revoke some");
+                return Err(Error::new(Code::Refused, detail));
+            }
+            let token = token.clone();
+            Ok(TokenFact::Created { token })
+        })
+        .await?;
+        Ok(MadeToken {
+            token: described(&token, clock::now()),
+            secret,
+        })
+    }
+
+    async fn revoke_token(&self, name: &str) -> service::Result<Token> {
+        let known = self.all_tokens().await?;
+        let unknown = || Error::not_found("token", format!("{name:?}"));
+        let token = known.get(name).ok_or_else(unknown)?;
+        self.record_token(|known| {
+            let token = known.get(name).ok_or_else(unknown)?;
+            Ok(TokenFact::Revoked {
+                name: token.name.clone(),
+                at: clock::now(),
+            })
+        })
+        .await?;
+        Ok(described(token, clock::now()))
+    }
+}
+
+fn check_name(what: &str, name: &str) -> Result<(), Error> {
+    if is_name(name) {
+        return Ok(());
+    }
+    let detail = format!(
+        "`{what}` must be 1 to {NAME_CHARS} letters, digits and `-_.@+`, with a letter or a digit; it \
+         is {name:?}"
+    );
+    Err(Error::new(Code::InvalidRequest, detail))
+}
+
+fn described(token: &tokens::Token, now: Timestamp) -> Token {
+    Token {
+        name: token.name.to_string(),
+        scope: to_api(token.scope),
+        owner: token.owner.as_deref().map(str::to_owned),
+        created: values::instant(token.created),
+        expires: token.expires.map(values::instant),
+        expired: token.is_expired(now),
+    }
+}
