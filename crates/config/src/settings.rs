@@ -46,7 +46,8 @@ pub use program::Program;
 pub use providers::{Api, Provider};
 pub use sections::{
     AgentDefaults, AttachmentSettings, Attachments, Cluster, Delegation, EditAgents, Log,
-    LogFormat, Models, Runtime, SearchIndex, Server, Store, Telemetry, TimeText, UserScope, Vacuum, Web,
+    LogFormat, Models, Runtime, SearchIndex, Server, Store, Telemetry, TimeText, Turn, UserScope,
+    Vacuum, Web,
 };
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};

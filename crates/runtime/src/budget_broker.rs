@@ -10,8 +10,6 @@
 mod others;
 mod settle;
 
-mod settle;
-
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::future::Future;
@@ -30,7 +28,6 @@ use unisono_store::{Grants, Journal};
 use crate::address::ActorAddress;
 use crate::clock;
 use others::Others;
-use settle::{session_use, settle};
 use settle::{session_use, settle};
 
 /// The maximum wait of a request for grants of other sessions.
@@ -60,9 +57,9 @@ type Reply = oneshot::Sender<Result<Amount, BudgetRefusal>>;
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) session: SessionId,
-    /// Whose it is; none: nobody's.
+    /// The owner of the session, if it has one.
     pub(crate) owner: Option<Arc<str>>,
-    /// Its number of the request in the session.
+    /// The number of the request in the session.
     pub(crate) number: u64,
     pub(crate) session_use: SessionUse,
     pub(crate) needed: Amount,
@@ -167,14 +164,14 @@ pub(crate) struct State {
     waiting: Vec<(Request, Reply)>,
     /// Sessions with grants that may be returned, and how to ask for them.
     holders: HashMap<SessionId, Holder>,
+    others: Others,
 }
 
-/// A session that holds something which may come back.
+/// A session with a grant that may be returned.
 struct Holder {
     owner: Option<Arc<str>>,
     recall: Recall,
-    known: Known,
-    others: Others,
+    known: HolderState,
 }
 
 /// The state of a session with a grant.
@@ -273,8 +270,7 @@ impl State {
             return;
         };
         // A session that has not answered in all this time will not.
-        self.holders
-            .retain(|_, of| of.known != HolderState::Asked);
+        self.holders.retain(|_, of| of.known != HolderState::Asked);
         let (request, reply) = self.waiting.remove(at);
         let short = self.raise(&request).err();
         let short = short.map(|short| described(&request, &short));
@@ -325,7 +321,7 @@ impl State {
     /// Decides again about what waits, and asks for what another program needs.
     async fn on_beat(&mut self, is_wanted: bool) {
         if is_wanted {
-            self.recall(None);
+            self.recall(|_, _| true);
         }
         if !self.waiting.is_empty() {
             self.serve().await;
@@ -333,8 +329,8 @@ impl State {
     }
 
     /// Whether sessions here, or those of other programs, hold what they may give back.
-    fn waits_for_others(&mut self, request: &Request) -> bool {
-        let comes_back = self.may_come_back(request);
+    fn waits_for_others(&mut self, request: &Request, level: Level) -> bool {
+        let comes_back = self.may_come_back(request, level);
         // Both at once: who is here may need longer.
         let last = self.grants.last();
         self.others.may_give_back(&self.journal, last) || comes_back
@@ -387,21 +383,26 @@ impl State {
     }
 
     /// Whether other sessions hold amounts that they may return; sessions in an unknown state are
-    /// asked. What is
-    /// missing of an owner's budget, only sessions of that owner have.
+    /// asked. Only sessions of the same owner can return a part of that owner's budget.
     fn may_come_back(&mut self, request: &Request, level: Level) -> bool {
-        let helps = |session: &SessionId, holder: &Holder| {
-            *session) != but && (level != Level::Owner || holder.owner == request.owner)
+        let (own, owner) = (request.session, request.owner.clone());
+        let helps = move |session: SessionId, holder: &Holder| {
+            session != own && (level != Level::Owner || holder.owner == owner)
         };
+        self.recall(&helps);
+        let mut holders = self.holders.iter();
+        holders.any(|(session, holder)| helps(*session, holder))
+    }
+
+    /// Asks sessions in an unknown state to return their unused grants.
+    fn recall(&mut self, helps: impl Fn(SessionId, &Holder) -> bool) {
         self.holders.retain(|session, holder| {
-            if helps(session, holder) && holder.known == HolderState::Nothing {
+            if helps(*session, holder) && holder.known == HolderState::Nothing {
                 holder.known = HolderState::Asked;
                 return (holder.recall.0)();
             }
             true
         });
-        let mut holders = self.holders.iter();
-        holders.any(|(session, holder)| helps(session, holder))
     }
 
     /// Grants a request if the budget suffices.
@@ -477,10 +478,10 @@ impl Actor for BudgetBroker {
             journal,
             rules,
             owners,
-            again,
+            is_restart,
         } = args;
         let (mut grants, mut broker) = Grants::open(&journal).await?;
-        if !again {
+        if !is_restart {
             let lowered = settle(&journal, &rules, &broker).await?;
             match grants.append(&lowered).await {
                 // The next start repeats this.

@@ -241,7 +241,7 @@ impl State {
                     journal: self.env.journal.clone(),
                     rules: self.env.options.budget.unwrap_or_default(),
                     owners: self.env.options.budget_owners.clone(),
-                    again: self.histories.contains_key(&child),
+                    is_restart: self.histories.contains_key(&child),
                 };
                 let (actor, _) =
                     BudgetBroker::spawn_linked(None, BudgetBroker, args, parent).await?;

@@ -364,13 +364,13 @@ impl Journal {
         deleted
     }
 
-    /// Returns the usage of deleted; nothing where only an owner's sessions are there.
+    /// Returns the usage of deleted sessions; nothing if the journal is limited to one owner.
     ///
     /// # Errors
     /// The store failed, or an entry cannot be read.
     pub async fn deleted(&self) -> Result<DeletedUsage> {
         match self.only {
-            Some(_) => Ok(Deleted::default()),
+            Some(_) => Ok(DeletedUsage::default()),
             None => deleted_usage::read(self).await,
         }
     }
@@ -428,14 +428,7 @@ impl From<engine::SessionId> for SessionId {
 
 /// Whether a journal is that of a session, and not one of the store's own.
 pub(crate) fn is_of_a_session(journal: engine::SessionId) -> bool {
-    let own = [
-        grants::ID,
-        DELETED_USAGE,
-        imports::ID,
-        engine::STARTS,
-        engine::TOKENS,
-    ];
-   < FIRST_OWN
+    journal < FIRST_OWN
 }
 
 /// Whether the session has open turns, according to its last event.

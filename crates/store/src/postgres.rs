@@ -35,7 +35,7 @@ use crate::disk::Lock;
 use crate::engine::Cluster;
 use crate::engine::{
     Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, SessionId, SessionInfo,
-    Space, TOKENS, Vacuumed,
+    Space, Vacuumed,
 };
 use crate::error::{Error, Result};
 use crate::journal::is_of_a_session;
@@ -343,11 +343,6 @@ impl Postgres {
         *self.directory.lock().await = None;
         Ok(())
     }
-}
-
-/// Whether a journal is the store's own: all members write to it, kept apart by its epochs alone.
-fn is_of_the_store(journal: SessionId) -> bool {
-    [DELETED_USAGE, grants::ID, imports::ID, STARTS, TOKENS].contains(&journal)
 }
 
 /// Makes a directory that only its owner can access, and locks it.

@@ -89,7 +89,7 @@ async fn create(app: &App, service: &dyn Service, args: Create) -> Result<()> {
         app.out.json(&made);
     } else {
         app.out.data(&made.secret);
-        app.out.say(format_args!(
+        app.out.message(format_args!(
             "token {} with the scope {} {}; its secret is shown this once",
             made.token.name,
             made.token.scope,
@@ -104,8 +104,9 @@ async fn list(app: &App, service: &dyn Service) -> Result<()> {
     if app.out.json {
         app.out.json(&tokens);
     } else if tokens.is_empty() {
-        app.out
-            .say("there is no token but the daemon's own; `unisono tokens create NAME` makes one");
+        app.out.message(
+            "there is no token but the daemon's own; `unisono tokens create NAME` makes one",
+        );
     } else {
         let header = ["TOKEN", "SCOPE", "OWNER", "CREATED (UTC)", "EXPIRES (UTC)"];
         let rows = tokens.iter().map(row).collect();
@@ -120,7 +121,7 @@ async fn revoke(app: &App, service: &dyn Service, name: &str) -> Result<()> {
         app.out.json(&revoked);
     } else {
         app.out
-            .say(format_args!("token {} is revoked", revoked.name));
+            .message(format_args!("token {} is revoked", revoked.name));
     }
     Ok(())
 }

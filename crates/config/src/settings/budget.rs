@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use unisono_context::{Cost, Tokens};
 use unisono_runtime::LiveRuns;
-use unisono_session::budget::broker::Rules;
+use unisono_session::budget::broker::DaemonBudget;
 use unisono_session::budget::{Caps, OwnerBudgets};
 
 use super::TimeText;
@@ -122,8 +122,8 @@ impl Budget {
 
     /// The budget of all sessions together, and the periods of owners' budgets; none: neither is
     /// limited.
-    pub fn rules(&self) -> Option<Rules> {
-        let periods = || Rules {
+    pub fn rules(&self) -> Option<DaemonBudget> {
+        let periods = || DaemonBudget {
             caps: Caps::NONE,
             period_hours: self.daemon.period_hours,
         };

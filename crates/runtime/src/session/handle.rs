@@ -226,7 +226,7 @@ impl Handle {
     pub async fn decide(
         &self,
         call: CallId,
-        decision: Decision,
+        decision: CallDecision,
         by: Option<Arc<str>>,
     ) -> Result<(), Error> {
         self.request(Input::Decide { call, decision, by }).await

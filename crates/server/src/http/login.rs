@@ -31,8 +31,8 @@ const BROWSERS: usize = 64;
 
 /// How long a browser is known, in milliseconds: 30 days.
 const KNOWN_MS: i64 = 30 * 24 * 60 * 60 * 1_000;
-/// How often what is shared is read and replaced again because another daemon was faster.
-const SHARED_AT_MOST: usize = 16;
+/// Maximum tries to replace the shared text while other daemons change it.
+const SHARE_TRIES: usize = 16;
 /// The file in the store's directory that browsers are kept in.
 const FILE: &str = "browsers";
 
@@ -101,27 +101,23 @@ impl Logins {
         }
     }
 
-    /// Lets a browser in that comes with that code, once.
-    fn link(&self, login: Login) -> code: &str) {
-        let link = digest(code);
+    /// Adds a link with that code, once.
+    fn link(&self, code: &str, login: Login) {
         let link = Link {
-            code: digest(&code),
+            code: digest(code),
             login,
         };
         self.known(|known| {
             if !known.links.contains(&link) {
                 keep(&mut known.links, link);
+            }
+        });
     }
 
-    /// Whether a browser with that secret was let in.
+    /// Whether a browser with that secret is logged in.
     fn has(&self, secret: &str) -> bool {
         let secret = self.digest(secret);
-        self.known(|known| {
-            known
-                .browsers
-                .iter()
-                .any(|browser| browser.secret == secret)
-        })
+        self.known(|known| known.browsers.iter().any(|one| one.secret == secret))
     }
 
     /// Uses a link up; the secret of the browser that came by it, if it was one.
@@ -155,11 +151,8 @@ impl Logins {
         })
     }
 
-    /// Forgets the browser that a request comes from.
-    fn forget(&self, headers: &HeaderMap) {
-        let Some(secret) = cookie(headers) else {
-            return;
-        };
+    /// Forgets the browser with that secret.
+    fn forget(&self, secret: &str) {
         let secret = self.digest(secret);
         self.known(|known| {
             known.browsers.retain(|browser| browser.secret != secret);
@@ -277,14 +270,14 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
     pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
 }
 
-/// A link by which one browser can come in, once, at that host.
-pub(super) async fn new_link(shared: &Shared, host: &str, login: Login) -> std::io::Result<String> {
+/// Creates a link with which one browser can log in once, at that host.
+pub(super) async fn new_link(shared: &Shared, host: &str, login: Login) -> io::Result<String> {
     let _sharing = shared.logins.sharing.lock().await;
     let code = random()?;
-    for _ in 0..SHARED_AT_MOST {
+    for _ in 0..SHARE_TRIES {
         let before = read_shared(shared).await;
-        shared.logins.link(login);
-        // A link that the others do not know works here, while the database does not answer.
+        shared.logins.link(&code, login);
+        // While the database does not answer, the link works at this daemon only.
         let Some(before) = before else { break };
         if share(shared, before).await != Some(false) {
             break;
@@ -293,13 +286,13 @@ pub(super) async fn new_link(shared: &Shared, host: &str, login: Login) -> std::
     Ok(format!("http://{host}{PATH}?code={code}"))
 }
 
-/// Learns who was let in by other daemons on the same database.
+/// Reads the browsers of the other daemons on the same database.
 pub(super) async fn take(shared: &Shared) -> bool {
     let _sharing = shared.logins.sharing.lock().await;
     read_shared(shared).await.is_some()
 }
 
-/// Answers the version of what is shared, 0 where nothing is; none: it cannot be read.
+/// Reads the shared text and returns its version, 0 if there is none; none if it cannot be read.
 async fn read_shared(shared: &Shared) -> Option<u64> {
     let version = match shared.local.shared_text(FILE).await {
         Ok(Some(document)) => {
@@ -312,36 +305,34 @@ async fn read_shared(shared: &Shared) -> Option<u64> {
         Err(_) => None,
     };
     if version.is_none() {
-        tracing::warn!("who was let in by other daemons is not known");
+        tracing::warn!("the logged-in browsers of other daemons are unknown");
     }
     version
 }
 
-/// Replaces what is shared. Answers false where it has another version by now; none: it failed.
+/// Replaces the shared text. False if it has another version by now; none if that failed.
 async fn share(shared: &Shared, before: u64) -> Option<bool> {
     let text = shared.logins.text();
     let put = shared.local.share_text(FILE, text, before).await;
     put.inspect_err(|error| {
-        tracing::warn!(%error, "other daemons do not know whom this one lets in");
+        tracing::warn!(%error, "other daemons do not know the browsers of this one");
     })
     .ok()
 }
 
-/// Uses a link up; the secret of the browser that came by it, if it was one. Of daemons that are asked
-/// at the same time the one lets the browser in that replaces what all of them have read.
-async fn let_in(shared: &Shared, code: &str) -> Result<Option<String>, ApiError> {
+/// Uses a link; returns the secret of the new browser, or none if the link is unknown. If several
+/// daemons get the same link at the same time, the one that replaces the shared text first accepts it.
+async fn use_link(shared: &Shared, code: &str) -> Result<Option<String>, ApiError> {
     let failed = || {
         let detail = "the link cannot be checked while the database does not answer: open it again";
         ApiError::new(Code::Unavailable, detail)
     };
     let mut secret: Option<String> = None;
-    for _ in 0..SHARED_AT_MOST {
+    for _ in 0..SHARE_TRIES {
         let before = read_shared(shared).await.ok_or_else(failed)?;
-        // The answer was lost, and not what it was about.
-        if secret
-            .as_deref()
-            .is_some_and(|secret| shared.logins.has(secret))
-        {
+        // The text was replaced, and only the answer was lost.
+        let is_known = |secret: &str| shared.logins.has(secret);
+        if secret.as_deref().is_some_and(is_known) {
             return Ok(secret);
         }
         let entering = {
@@ -400,7 +391,7 @@ pub(super) async fn enter(
     Query(LinkQuery { code }): Query<LinkQuery>,
 ) -> Response {
     let _sharing = shared.logins.sharing.lock().await;
-    let entered = match let_in(&shared, &code).await {
+    let entered = match use_link(&shared, &code).await {
         Ok(entered) => entered,
         Err(error) => return error.into_response(),
     };
@@ -417,11 +408,19 @@ pub(super) async fn enter(
 /// Logs a browser out.
 pub(super) async fn leave(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     let _sharing = shared.logins.sharing.lock().await;
-    read_shared(&shared).await;
-    let logins = shared.logins.clone();
-    // It is written to disk.
-    if off_thread(move || logins.forget(&headers)).await.is_ok() {
-        share(&shared).await;
+    if let Some(secret) = cookie(&headers).map(str::to_owned) {
+        for _ in 0..SHARE_TRIES {
+            let before = read_shared(&shared).await;
+            let (logins, secret) = (shared.logins.clone(), secret.clone());
+            // It is written to disk.
+            let forgotten = off_thread(move || logins.forget(&secret)).await.is_ok();
+            let Some(before) = before.filter(|_| forgotten) else {
+                break;
+            };
+            if share(&shared, before).await != Some(false) {
+                break;
+            }
+        }
     }
     let gone = format!("{COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0");
     let mut response = Redirect::to("/").into_response();
@@ -448,8 +447,8 @@ mod tests {
         let [one, other] = places
             .each_ref()
             .map(|place| Logins::open(place.path(), &token));
-        let (code, now) = (random(Login::default()).unwrap(), Timestamp(1_000));
-        one.link(&code);
+        let (code, now) = (random().unwrap(), Timestamp(1_000));
+        one.link(&code, Login::default());
         other.take(&one.text());
         let secret = other.enter(&code, now).unwrap().unwrap();
         one.take(&other.text());
@@ -466,8 +465,8 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let token = Token::open(&place.path().join("token")).unwrap();
         let logins = Logins::open(place.path(), &token);
-        let (code, now) = (random(Login::default()).unwrap(), Timestamp(1_000));
-        logins.link(&code);
+        let (code, now) = (random().unwrap(), Timestamp(1_000));
+        logins.link(&code, Login::default());
         assert_eq!(logins.enter("x", now).unwrap(), None);
         let secret = logins.enter(&code, now).unwrap().unwrap();
         assert_eq!(logins.enter(&code, now).unwrap(), None);

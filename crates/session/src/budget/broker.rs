@@ -135,7 +135,7 @@ impl Broker {
 
     fn count(&mut self, grant: &Grant, change: fn(Amount, Amount) -> Amount) {
         let held = grant.ceiling - grant.base;
-        self.granted = change(self.leased, held);
+        self.granted = change(self.granted, held);
         if let Some(owner) = grant.owner {
             let owned = self.owned.entry(owner).or_default();
             *owned = change(*owned, held);
@@ -278,7 +278,7 @@ impl Broker {
     fn begin_period(&mut self, period: u64) {
         self.period = period;
         self.grants.retain(|_, grant| grant.ceiling != grant.used);
-        (self.leased, self.owned) = (Amount::ZERO, BTreeMap::new());
+        (self.granted, self.owned) = (Amount::ZERO, BTreeMap::new());
         for grant in self.grants.values_mut() {
             grant.base = grant.used;
         }

@@ -512,7 +512,7 @@ fn small_requests_get_larger_grants_and_a_shortage_is_reported() {
 
 #[test]
 fn an_owner_has_a_budget_of_its_own_between_the_daemon_and_its_sessions() {
-    let rules = Rules {
+    let rules = DaemonBudget {
         caps: tokens(10_000),
         period_hours: None,
     };

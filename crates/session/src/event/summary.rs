@@ -10,7 +10,7 @@ use unisono_context::{RunId, TurnId};
 
 use super::{AcceptedTurn, Fact, HookAnswer, LateOutput, OpenedRun, Outcome, RunRole, Work};
 use crate::budget::{Amount, TurnCaps};
-use crate::run::calls::{CallPlace, Decision, PlannedCall};
+use crate::run::calls::{CallDecision, CallPlace, PlannedCall};
 use crate::run::{Ending, Spent, Step};
 
 /// The last eight hex digits of an id. The first digits are the time, which related ids share.
@@ -276,7 +276,7 @@ fn planned_call(call: &PlannedCall, f: &mut Formatter<'_>) -> fmt::Result {
 /// What was decided about a call, and by whom.
 fn decided(
     place: CallPlace,
-    decision: &Decision,
+    decision: &CallDecision,
     by: Option<&str>,
     f: &mut Formatter<'_>,
 ) -> fmt::Result {

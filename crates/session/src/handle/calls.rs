@@ -103,7 +103,7 @@ pub(super) fn expire(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
             && until.is_some_and(|until| until <= now)
     });
     for call in late.map(|waiting| waiting.place).collect::<Vec<_>>() {
-        let (decision, by) = (Decision::Expired, None);
+        let (decision, by) = (CallDecision::Expired, None);
         recorder.record(Fact::ToolDecided { call, decision, by })?;
         start_of_run(recorder, call.run)?;
     }

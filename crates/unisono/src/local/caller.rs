@@ -12,7 +12,7 @@ use unisono_runtime::{Error as RuntimeError, Handle};
 use unisono_search::Search;
 use unisono_session::OWNER;
 use unisono_session::machine::Import;
-use unisono_session::run::calls::Decision;
+use unisono_session::run::calls::CallDecision;
 use uuid::Uuid;
 
 use super::{Local, Parts};
@@ -132,7 +132,7 @@ impl Local {
         &self,
         session: &Handle,
         call: CallId,
-        decision: Decision,
+        decision: CallDecision,
     ) -> Result<(), Error> {
         self.check_scope(Scope::Approve)?;
         let by = self.caller.name().cloned();

@@ -147,7 +147,7 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
             "tool_decided_by",
             Fact::ToolDecided {
                 call: CALL,
-                decision: Decision::Approved,
+                decision: CallDecision::Approved,
                 by: Some("ada".into()),
             },
         ),
