@@ -290,6 +290,9 @@ impl Journal {
     /// # Errors
     /// [`Error::Corrupt`] if it is damaged: other bytes are never returned. Or the store failed.
     pub async fn blob(&self, digest: Digest) -> Result<Option<Arc<[u8]>>> {
+        if self.owner().is_some() && !self.shows_blob(digest).await? {
+            return Ok(None);
+        }
         if let Some(bytes) = self.loaded().get(&digest) {
             return Ok(Some(bytes));
         }
@@ -299,6 +302,18 @@ impl Journal {
             self.loaded().keep(digest, bytes);
         }
         Ok(found)
+    }
+
+    /// Whether the owner that the journal is limited to may read a content: a session of that owner
+    /// names it, or no session does yet, as after an upload.
+    async fn shows_blob(&self, digest: Digest) -> Result<bool> {
+        let named = self.blob_sessions(digest).await?;
+        for session in &named {
+            if self.shows(*session).await? {
+                return Ok(true);
+            }
+        }
+        Ok(named.is_empty())
     }
 
     /// The sessions that name a content.

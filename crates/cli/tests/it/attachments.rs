@@ -11,7 +11,7 @@ const CHAT: &str = "/openai/v1/chat/completions";
 const RESPONSES: &str = "/openai/v1/responses";
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     let mut text = String::new();
     for three in bytes.chunks(3) {
         let at = |n: usize| u32::from(three.get(n).copied().unwrap_or_default());
@@ -25,7 +25,7 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 /// An image of that size; `more` makes it another one.
-fn png(width: u32, height: u32, more: &[u8]) -> Vec<u8> {
+pub(crate) fn png(width: u32, height: u32, more: &[u8]) -> Vec<u8> {
     let chunk = |name: &[u8], data: &[u8]| {
         let length = u32::try_from(data.len()).unwrap().to_be_bytes();
         [&length[..], name, data, &[0; 4]].concat()

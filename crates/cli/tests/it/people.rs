@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use unisono_fake_provider::{Answer, FakeProvider, Script, Usage};
 use unisono_test_postgres::Server;
 
+use crate::attachments::{base64, png};
 use crate::http::{Daemon, Reply, head};
 use crate::support::{PATIENCE, Place};
 
@@ -439,6 +440,44 @@ fn a_token_of_one_owner_gets_nothing_of_another_over_mcp_openai_a2a_and_the_page
         );
     }
     daemon.stop();
+}
+
+#[test]
+fn a_token_of_one_owner_reads_no_attachment_of_another_by_its_digest() {
+    let place = Place::with_config(SETTINGS);
+    let daemon = Daemon::start(&place);
+    let (ada, bob) = (
+        of_owner(&daemon, "ada", "ask"),
+        of_owner(&daemon, "bob", "ask"),
+    );
+    let session = |caller: &Caller<'_>| {
+        let made = caller.post("/v1/sessions", &json!({})).expect(201).json();
+        format!(
+            "/v1/sessions/{}/messages",
+            made["session"].as_str().unwrap()
+        )
+    };
+    let image = base64(&png(32, 16, b"of ada"));
+    let with = |key: &str, value: &str| {
+        let part = json!({"type": "attachment", "filename": "a.png", key: value});
+        json!({"parts": [{"type": "text", "text": "Look."}, part]})
+    };
+    let messages = session(&ada);
+    ada.post(&messages, &with("data", &image)).expect(201);
+    let shown = ada.get(&messages).expect(200).json();
+    let digest = shown["items"][0]["parts"][1]["digest"].as_str().unwrap();
+    let address = format!("/v1/blobs/{digest}");
+    ada.get(&address).expect(200);
+    let page = format!("/blobs/{digest}");
+    for hidden in [&address, &page] {
+        assert_eq!(bob.get(hidden).status, 404, "{hidden}");
+    }
+    let own = session(&bob);
+    bob.post(&own, &with("digest", digest)).expect(404);
+    // Whoever has the content can store it too.
+    bob.post(&own, &with("data", &image)).expect(201);
+    bob.get(&address).expect(200);
+    bob.post(&own, &with("digest", digest)).expect(201);
 }
 
 #[test]
