@@ -308,6 +308,9 @@ pub struct Turn {
     /// The outcome of the compaction of its context; absent: nothing was compacted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted: Option<Compacted>,
+    /// Notices about its models, such as a coming retirement, each with a remedy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
     /// Its runs, in the order of their opening.
     pub runs: Vec<Run>,
     /// The total cost of its ended runs; null if a price is unknown.

@@ -105,6 +105,7 @@ fn to_api(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Tu
             .map(|run| u32::from(run.snapshot.is_some()))
             .sum(),
         checkpoints: turn.checkpoints.clone(),
+        notices: Vec::new(),
         compacted: turn.compacted.map(compacted),
         // An empty sum is -0.0.
         cost_usd: ran

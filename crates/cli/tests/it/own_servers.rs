@@ -1,5 +1,6 @@
 //! Servers of one's own: what they say of their models counts, and how they cache is minded.
 
+use serde_json::json;
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::http::Daemon;
@@ -199,5 +200,19 @@ fn a_model_that_goes_is_told_of_where_it_is_asked() {
     };
     assert_eq!(notice("mine/qwen"), said);
     assert!(notice("mine/qwen-next").is_null());
+    let session = daemon.post("/v1/sessions", &json!({})).expect(201).json();
+    let turns = format!(
+        "/v1/sessions/{}/turns",
+        session["session"].as_str().unwrap()
+    );
+    for wait in [false, true] {
+        let asked = json!({"task": "When?", "agents": [], "wait": wait});
+        let turn = daemon.post(&turns, &asked).json();
+        assert_eq!(turn["notices"], json!([said]), "{turn}");
+    }
+    let asked =
+        json!({"task": "When?", "agents": [], "settings": {"models.override": "mine/qwen-next"}});
+    let turn = daemon.post(&turns, &asked).json();
+    assert!(turn["notices"].is_null(), "{turn}");
     daemon.stop();
 }

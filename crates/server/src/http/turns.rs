@@ -1,7 +1,6 @@
 //! `/v1/sessions/{session}/turns`: what is asked, and what came of it.
 
 use std::sync::Arc;
-use unisono::turn_view;
 
 use axum::Json;
 use axum::extract::State;
@@ -194,9 +193,7 @@ pub(super) async fn read(
     session: &Handle,
     turn: TurnId,
 ) -> Result<Turn, ApiError> {
-    let journal = shared.local.journal();
-    let found = turn_view::turn(journal, session, turn).await?;
-    found.ok_or_else(|| ApiError::not_found("turn", turn))
+    Ok(shared.local.turn_of(session, turn).await?)
 }
 
 /// A turn in its current state.

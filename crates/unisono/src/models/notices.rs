@@ -80,6 +80,16 @@ pub fn of_team(setup: &Setup, team: &Team, learnt: &Calibrations, today: Date) -
     collect_notices(&setup.loaded, names, learnt, today)
 }
 
+/// The notices about models by name. Unknown names have none.
+pub fn of_models(
+    loaded: &Loaded,
+    names: BTreeSet<String>,
+    learnt: &Calibrations,
+    today: Date,
+) -> Vec<Notice> {
+    collect_notices(loaded, names, learnt, today)
+}
+
 /// The same for all models that this configuration can use.
 pub fn of_setup(setup: &Setup, learnt: &Calibrations, today: Date) -> Vec<Notice> {
     let agents = setup.roster.iter().map(|agent| &agent.definition);

@@ -1,5 +1,7 @@
 //! Turns of sessions and their updates.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use futures_util::stream;
 use unisono_api::service::{self, TurnUpdates, Turns};
@@ -20,6 +22,7 @@ use crate::error::Error;
 use crate::follow::Follower;
 use crate::history::{self, Lookup};
 use crate::local::off_thread;
+use crate::models::notices;
 use crate::view::{Inspect, View};
 use crate::{Local, append, timeline, turn_view};
 
@@ -153,9 +156,24 @@ impl Turns for Local {
 }
 
 impl Local {
-    async fn turn_of(&self, session: &impl Inspect, turn: TurnId) -> Result<Turn, Error> {
+    /// A turn in its current state, with notices about the models of its agents.
+    ///
+    /// # Errors
+    /// It does not exist, or the journal cannot be read.
+    pub async fn turn_of(&self, session: &impl Inspect, turn: TurnId) -> Result<Turn, Error> {
         let found = turn_view::turn(self.journal(), session, turn).await?;
-        found.ok_or_else(|| Error::not_found("turn", turn))
+        let mut found = found.ok_or_else(|| Error::not_found("turn", turn))?;
+        let team = move |state: &State| {
+            let open = state.turn(turn).into_iter();
+            let models = open.flat_map(|turn| turn.team.definitions());
+            models.map(|agent| agent.model.to_string()).collect()
+        };
+        let mut models: BTreeSet<String> = session.inspect(team).await?;
+        models.extend(found.runs.iter().filter_map(|run| run.model.clone()));
+        let (setup, learnt) = (self.setup(), self.calibrations());
+        let notices = notices::of_models(&setup.loaded, models, learnt, notices::today());
+        found.notices = notices.iter().map(ToString::to_string).collect();
+        Ok(found)
     }
 
     /// The next update of a turn; or an error if the runtime has failed.
