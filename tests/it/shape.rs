@@ -94,7 +94,6 @@ const CIRCLES: &[(&str, &[&[&str]])] = &[
         "session",
         &[
             &[
-                "ahead",
                 "assignment",
                 "budget",
                 "event",
@@ -104,6 +103,7 @@ const CIRCLES: &[(&str, &[&[&str]])] = &[
                 "run",
                 "state",
                 "turn",
+                "upcoming",
             ],
             &["handle", "machine"],
             &["measure", "pending_effects"],

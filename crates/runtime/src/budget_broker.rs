@@ -7,12 +7,11 @@
 //! back what sessions held in an earlier process, according to their journals; if it is restarted
 //! while sessions are live, they are asked. At most one request of each session waits.
 
+mod handle;
 mod others;
 mod settle;
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,8 +24,8 @@ use unisono_session::budget::{
 };
 use unisono_store::{Grants, Journal};
 
-use crate::address::ActorAddress;
 use crate::clock;
+pub(crate) use handle::{BudgetRefusal, Handle, Recall, Request, ReturnedGrant};
 use others::Others;
 use settle::{session_use, settle};
 
@@ -52,96 +51,6 @@ pub(crate) enum Msg {
 }
 
 type Reply = oneshot::Sender<Result<Amount, BudgetRefusal>>;
-
-/// A session needs a larger grant. Until the answer its grant is the amount that it has in use.
-#[derive(Debug)]
-pub(crate) struct Request {
-    pub(crate) session: SessionId,
-    /// The owner of the session, if it has one.
-    pub(crate) owner: Option<Arc<str>>,
-    /// The number of the request in the session.
-    pub(crate) number: u64,
-    pub(crate) session_use: SessionUse,
-    pub(crate) needed: Amount,
-    /// Whether its run keeps an amount for its last call: it is served before others.
-    pub(crate) begun: bool,
-    /// As in [`ReturnedGrant::spending`].
-    pub(crate) spending: bool,
-    pub(crate) recall: Recall,
-}
-
-/// A session returns its unused grant.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReturnedGrant {
-    pub(crate) session: SessionId,
-    pub(crate) session_use: SessionUse,
-    /// Whether it will release a part of its use without a larger grant.
-    pub(crate) spending: bool,
-    /// Its waiting request: once that is answered, this message is outdated.
-    pub(crate) pending: Option<u64>,
-}
-
-/// Asks a session to return its unused grant, and to report changes from then on; false if it has
-/// left memory.
-#[derive(Clone)]
-pub(crate) struct Recall(Arc<dyn Fn() -> bool + Send + Sync>);
-
-impl Recall {
-    pub(crate) fn new(ask: impl Fn() -> bool + Send + Sync + 'static) -> Recall {
-        Recall(Arc::new(ask))
-    }
-}
-
-impl fmt::Debug for Recall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Recall(..)")
-    }
-}
-
-/// The reason why no larger grant is given.
-#[derive(Clone, Debug)]
-pub(crate) enum BudgetRefusal {
-    /// The budget is too small.
-    Short(Arc<str>),
-    /// The grant could not be recorded, or the broker is gone.
-    Failed(Arc<str>),
-}
-
-/// The handle for sessions.
-#[derive(Clone, Debug)]
-pub(crate) struct Handle(pub(crate) ActorAddress<Msg>);
-
-impl Handle {
-    /// Requests a larger grant; returns the new ceiling. Sent at once, answered later.
-    pub(crate) fn raise(
-        &self,
-        request: Request,
-    ) -> impl Future<Output = Result<Amount, BudgetRefusal>> + Send + use<> {
-        let (reply, answer) = oneshot::channel();
-        // Without a broker, the reply is dropped.
-        let _ = self.0.send_now(Msg::Raise(request, reply));
-        async {
-            let gone = || BudgetRefusal::Failed("the daemon's budget is not available".into());
-            answer.await.unwrap_or_else(|_| Err(gone()))
-        }
-    }
-
-    /// Returns the unused grant. A broker that is being restarted asks for it by itself.
-    pub(crate) fn lower(&self, back: ReturnedGrant) {
-        let _ = self.0.send_now(Msg::Lower(back));
-    }
-
-    /// Takes back the unused grants of these sessions.
-    pub(crate) fn settle(&self, sessions: Vec<SessionId>, reply: oneshot::Sender<()>) {
-        // Without a broker, the reply is dropped.
-        let _ = self.0.send_now(Msg::Settle(sessions, reply));
-    }
-
-    /// Reports that a session has ended.
-    pub(crate) fn session_gone(&self, session: SessionId) {
-        let _ = self.0.send_now(Msg::SessionGone(session));
-    }
-}
 
 /// The arguments of the actor.
 pub(crate) struct Args {

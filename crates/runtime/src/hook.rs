@@ -397,9 +397,9 @@ mod tests {
                     ..HookReply::default()
                 }),
             ),
-            ("[]", Err("no JSON object")),
-            ("yes", Err("no JSON (")),
-            ("{} {}", Err("no JSON (")),
+            ("[]", Err("not a JSON object")),
+            ("yes", Err("not JSON (")),
+            ("{} {}", Err("not JSON (")),
             ("{\"decision\":\"maybe\"}", Err("allow, deny")),
             ("{\"decision\":1}", Err("`decision`")),
             ("{\"pin\":3}", Err("`pin`")),
@@ -423,7 +423,10 @@ mod tests {
     async fn a_missing_hook_gives_no_answer() {
         let job = job(HookEvent::TurnEnded, HookSubject::Task("x".into()));
         let none = Hooks::new(&[]).ask(&job).await.unwrap_err();
-        assert!(none.contains("no hook of that name"), "{none}");
+        assert!(
+            none.contains("no longer have a hook with this name"),
+            "{none}"
+        );
         let program = |program: &str, args: &[&str]| Hook {
             name: "guard".into(),
             target: HookTarget::Program(Command {

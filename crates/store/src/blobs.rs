@@ -280,6 +280,7 @@ impl Journal {
         }
         let digest = Digest::of_bytes(content);
         let session = session.map(engine::SessionId::from);
+        let _lock = self.loaded().lock(&digest).await;
         put(self.engine().as_ref(), content, session).await?;
         self.loaded().keep(digest, content);
         Ok(digest)
@@ -383,6 +384,7 @@ impl Journal {
     pub(crate) async fn forget_blobs(&self, session: SessionId, named: BTreeSet<Digest>) {
         let engine = self.engine().as_ref();
         for digest in named {
+            let _lock = self.loaded().lock(&digest).await;
             let forgotten = async {
                 let mut tries = 0..TRIES;
                 loop {

@@ -296,7 +296,7 @@ mod tests {
         for (q, found) in [
             ("", true),
             ("LEAD answers", true),
-            ("run. defaults", true),
+            ("turn. defaults", true),
             ("budget", false),
         ] {
             let q = q.to_owned();

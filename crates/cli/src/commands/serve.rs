@@ -86,15 +86,16 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let token_file = server.token_file().display().to_string();
     if app.out.json {
         let pid = std::process::id();
-        app.out
-            .json(&json!({"url": url, "token_file": token_file, "pid": pid}));
+        let ready = json!({"url": url, "token_file": token_file, "pid": pid});
+        app.out.json(&ready);
     } else {
         app.out.message(format_args!("listening  {url}"));
         app.out.message(format_args!("token      in {token_file}"));
-        if let Some(link) = server.login_link().await {
+        let link = server.login_link().await.into_iter();
+        link.for_each(|link| {
             app.out
-                .message(format_args!("page       {link} (works once)"));
-        }
+                .message(format_args!("page       {link} (works once)"))
+        });
     }
     let stop = async {
         interrupts.next().await;

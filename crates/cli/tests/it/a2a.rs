@@ -268,7 +268,7 @@ fn a_message_begins_a_task_that_is_the_same_after_the_program_was_killed() {
     assert_eq!(team.rest("GET", &path, None).expect(200).json(), task);
     assert_eq!(team.send(&message), task, "it is known after the restart");
     let listed = place.json(&["sessions", "list"]);
-    assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
+    assert_eq!(listed.as_array().unwrap().len(), 3, "{listed}");
     daemon.stop();
 }
 

@@ -78,12 +78,12 @@ fn a_provider_that_tells_one_daemon_to_wait_is_left_alone_by_all() {
     let told = turn(&daemons[0], &session(&daemons[0], "A talk."));
     assert_ne!(told["state"], "answered", "{told}");
     for daemon in &daemons {
-        until_refused(daemon, &provider, "asked to be left alone");
+        until_refused(daemon, &provider, "asked for a pause");
     }
     // One that is started now learns it as well.
     let later = machine(&server, TOKEN, &settings);
     let later = daemon(&later);
-    until_refused(&later, &provider, "asked to be left alone");
+    until_refused(&later, &provider, "asked for a pause");
     later.stop();
     daemons.into_iter().for_each(Daemon::stop);
 }

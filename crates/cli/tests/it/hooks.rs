@@ -97,7 +97,7 @@ fn a_hook_is_asked_about_its_tools_only() {
 fn a_hook_that_gives_no_answer_stands_for_what_its_settings_say() {
     let table = [
         ("sleep 600", "timeout = \"300ms\"", "longer than 300 ms"),
-        ("echo yes", "", "no JSON"),
+        ("echo yes", "", "not JSON"),
         ("echo '{\"decision\":\"maybe\"}'", "", "allow, deny"),
         ("echo why >&2; exit 3", "", "exit status: 3: why"),
         ("head -c 100000 /dev/zero", "", "65536 bytes"),

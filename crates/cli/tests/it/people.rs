@@ -394,7 +394,6 @@ fn a_token_of_one_owner_gets_nothing_of_another_over_mcp_openai_a2a_and_the_page
         ("GetTask", json!({"id": task})),
         ("CancelTask", json!({"id": task})),
         ("SubscribeToTask", json!({"id": task})),
-        ("ListTasks", json!({"contextId": session})),
         ("SendMessage", with("contextId", session)),
         ("SendMessage", with("taskId", &task)),
     ] {
@@ -402,6 +401,8 @@ fn a_token_of_one_owner_gets_nothing_of_another_over_mcp_openai_a2a_and_the_page
         assert!(answer["error"].is_object(), "{method}: {answer}");
         quiet(method, &answer.to_string());
     }
+    let within = bob.a2a("ListTasks", &json!({"contextId": session}));
+    assert_eq!(within["result"]["totalSize"], 0, "{within}");
     let all = bob.a2a("ListTasks", &json!({})).to_string();
     assert!(!all.contains(session.as_str()), "{all}");
     for path in [

@@ -159,7 +159,7 @@ fn what_is_wrong_with_an_agent_is_told_with_its_line() {
         ("a.md", "---\ndescription: [x\n---\n"),
         ("a.md", "---\n- a list\n---\n"),
         ("a.md", "---\n---\nonly instructions\n"),
-        ("a.md", "---\ndescription: x\nmax_turn: 3\n---\n"),
+        ("a.md", "---\ndescription: x\nmax_model_call: 3\n---\n"),
         ("a.md", "---\ndescription: x\nmax_model_calls: many\n---\n"),
         ("a.md", "---\ndescription: x\ntimeout: soon\n---\n"),
         ("a.md", "---\ndescription: x\ntools: [recal, shell]\n---\n"),

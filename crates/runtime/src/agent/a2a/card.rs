@@ -163,9 +163,9 @@ mod tests {
     fn a_wrong_card_is_refused() {
         let own = |binding, version| card(speaking("https://a.example/", binding, version));
         let rows = [
-            ("<html>".to_owned(), None, "no card"),
-            ("[]".to_owned(), None, "no card"),
-            ("{}".to_owned(), None, "no card"),
+            ("<html>".to_owned(), None, "not a valid card"),
+            ("[]".to_owned(), None, "not a valid card"),
+            ("{}".to_owned(), None, "not a valid card"),
             (own("GRPC", "1.0").to_string(), None, "no interface"),
             (own("JSONRPC", "0.3").to_string(), None, "no interface"),
             (
