@@ -13,7 +13,6 @@ const LONGEST: usize = 60;
 const LONG: &[(&str, &str, usize)] = &[
     ("cli/src/commands/agents/import.rs", "run", 71),
     ("cli/src/commands/doctor.rs", "run", 73),
-    ("cli/src/commands/serve.rs", "run", 65),
     ("interchange/src/agents/crew.rs", "stage", 63),
     ("runtime/src/compactor/summarise.rs", "by_models", 79),
     ("runtime/src/replay.rs", "one", 66),

@@ -83,20 +83,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         };
         std::future::pending::<()>().await;
     });
-    let token_file = server.token_file().display().to_string();
-    if app.out.json {
-        let pid = std::process::id();
-        let ready = json!({"url": url, "token_file": token_file, "pid": pid});
-        app.out.json(&ready);
-    } else {
-        app.out.message(format_args!("listening  {url}"));
-        app.out.message(format_args!("token      in {token_file}"));
-        let link = server.login_link().await.into_iter();
-        link.for_each(|link| {
-            app.out
-                .message(format_args!("page       {link} (works once)"))
-        });
-    }
+    report_ready(app, &server, &url).await;
     let stop = async {
         interrupts.next().await;
     };
@@ -113,7 +100,23 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
 }
 
-/// Says beside the store where other calls of the program find the daemon.
+/// Reports the address, the token's file and a login link.
+async fn report_ready(app: &App, server: &Server, url: &str) {
+    let token_file = server.token_file().display().to_string();
+    if app.out.json {
+        let pid = std::process::id();
+        let ready = json!({"url": url, "token_file": token_file, "pid": pid});
+        return app.out.json(&ready);
+    }
+    app.out.message(format_args!("listening  {url}"));
+    app.out.message(format_args!("token      in {token_file}"));
+    if let Some(link) = server.login_link().await {
+        let line = format_args!("page       {link} (works once)");
+        app.out.message(line);
+    }
+}
+
+/// Announces the daemon beside the store, so that other processes find it.
 fn announce(server: &Server, store: &Path) -> Result<Announced> {
     let announced = running(server).announce(store);
     announced.map_err(|error| Problem::failed(format!("cannot write {}: {error}", store.display())))

@@ -112,10 +112,6 @@ impl LimitShare {
 
     /// This program leaves a provider or a model alone. The longest hold counts.
     pub(super) fn hold(&self, held: Held, wait: Duration) {
-        // Nobody else is there.
-        if self.programs() < 2 {
-            return;
-        }
         let until = Instant::now() + wait;
         let mut known = self.holds();
         if known.own.len() < HOLDS_MAX || known.own.contains_key(&held) {
