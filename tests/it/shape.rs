@@ -14,7 +14,11 @@ const LONG: &[(&str, &str, usize)] = &[
     ("cli/src/commands/agents/import.rs", "run", 71),
     ("cli/src/commands/doctor.rs", "run", 73),
     ("interchange/src/agents/crew.rs", "stage", 63),
-    ("runtime/src/compactor/summarise.rs", "by_models", 79),
+    (
+        "runtime/src/compactor/summarise.rs",
+        "summarise_with_models",
+        71,
+    ),
     ("runtime/src/replay.rs", "one", 66),
     ("server/src/http/metrics.rs", "counted", 80),
     ("server/src/http/openai.rs", "prepare", 70),

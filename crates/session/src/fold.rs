@@ -201,9 +201,7 @@ impl State {
             Fact::Delegated { run, round, calls } => self.delegated(*run, *round, calls, at),
             Fact::ToolsCalled { run, round, calls } => self.tools_called(*run, *round, calls, at),
             Fact::ToolStarted { call } => self.set_call_status(*call, CallStatus::Started),
-            Fact::ToolEnded { call, output } => {
-                self.set_call_status(*call, CallStatus::Ended(output.clone()))
-            }
+            Fact::ToolEnded { call, output } => self.end_call(*call, output),
             Fact::ToolsAnswered { run, round } => self.tools_answered(*run, *round),
             Fact::ToolInDoubt { call } => self.set_call_status(*call, CallStatus::InDoubt),
             Fact::ToolDecided { call, decision, .. } => self.tool_decided(*call, decision, at),

@@ -164,16 +164,7 @@ async fn summarise_with_models(
         work.job.kind == Kind::Auto && work.cooling_down.contains(&model.model)
     };
     let (resting, asked): (Vec<_>, Vec<_>) = chain.models.iter().partition(|model| rests(model));
-    let mut reasons: Vec<Arc<str>> = resting
-        .iter()
-        .map(|model| {
-            format!(
-                "model {} failed too often; requests to it are paused for a while",
-                model.model
-            )
-            .into()
-        })
-        .collect();
+    let mut reasons: Vec<Arc<str>> = resting.into_iter().map(paused).collect();
     let BlockLimits { cap, below } = limits;
     let (key_facts, room) = extract::frame(&work.job, cover, cap).await?;
     let request = |summariser, until| SummaryRequest {
@@ -231,6 +222,12 @@ async fn summarise_with_models(
         // The earliest time at which one of them may be called.
         not_before: tries.into_iter().min().flatten(),
     })
+}
+
+/// The reason why a model is not called.
+fn paused(summariser: &Summariser) -> Arc<str> {
+    let model = &summariser.model;
+    format!("model {model} failed too often; requests to it are paused for a while").into()
 }
 
 /// The reason why no further model is called.

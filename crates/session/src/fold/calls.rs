@@ -5,7 +5,9 @@ use std::sync::Arc;
 use unisono_context::{RunId, Timestamp};
 
 use crate::run::Step;
-use crate::run::calls::{CallDecision, CallPlace, CallRound, CallStatus, PlannedCall, TrackedCall};
+use crate::run::calls::{
+    CallDecision, CallOutput, CallPlace, CallRound, CallStatus, PlannedCall, TrackedCall,
+};
 use crate::state::State;
 
 use super::Error;
@@ -45,6 +47,11 @@ impl State {
     ) -> Result<(), Error> {
         self.call_mut(place)?.status = status;
         Ok(())
+    }
+
+    /// Ends a call with its output.
+    pub(super) fn end_call(&mut self, place: CallPlace, output: &CallOutput) -> Result<(), Error> {
+        self.set_call_status(place, CallStatus::Ended(output.clone()))
     }
 
     pub(super) fn tool_decided(

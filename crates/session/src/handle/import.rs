@@ -47,8 +47,7 @@ pub(super) fn handle(recorder: &mut Recorder<'_>, mut import: Import) -> Result<
             })?;
         }
     }
-    // Pins come before the branches: a branch shows that the pins were recorded, since a pin may
-    // have been removed by now.
+    // Before the branches: an existing branch shows that the pins were recorded.
     let set = |(name, _): &(Arc<str>, MessageId)| recorder.state.tree.head(name).is_some();
     if !import.pinned.is_empty() && recorder.state.pinned.is_empty() && !branches.iter().all(set) {
         let messages = import.pinned;
