@@ -232,15 +232,15 @@ fn versions_and_types_that_are_not_spoken_are_refused() {
         let headers = [("Content-Type", kind), VERSION];
         let refused = sends(&daemon, "/a2a", &headers, &call).expect(415).json();
         assert_eq!(
-            (&refused["id"], &refused["jsonrpc"]),
-            (&Value::Null, &json!("2.0"))
+            (&refused["id"], &refused["error"]["code"]),
+            (&Value::Null, &json!(-32005))
         );
         let refused = sends(&daemon, "/a2a/message:send", &headers, "{}")
             .expect(415)
             .json();
         assert_eq!(
             refused["error"]["details"][0]["reason"],
-            "UNSUPPORTED_MEDIA_TYPE"
+            "CONTENT_TYPE_NOT_SUPPORTED"
         );
     }
     let kind = ("Content-Type", "application/a2a+json; charset=utf-8");

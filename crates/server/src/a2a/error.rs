@@ -46,10 +46,12 @@ impl Kind {
             Kind::TaskNotCancelable => error_code::TASK_NOT_CANCELABLE,
             Kind::PushNotificationNotSupported => error_code::PUSH_NOTIFICATION_NOT_SUPPORTED,
             Kind::UnsupportedOperation => error_code::UNSUPPORTED_OPERATION,
-            Kind::ContentTypeNotSupported => error_code::CONTENT_TYPE_NOT_SUPPORTED,
+            Kind::ContentTypeNotSupported | Kind::MediaType => {
+                error_code::CONTENT_TYPE_NOT_SUPPORTED
+            }
             Kind::VersionNotSupported => error_code::VERSION_NOT_SUPPORTED,
             Kind::Parse => error_code::PARSE_ERROR,
-            Kind::InvalidRequest | Kind::TooLarge | Kind::MediaType => error_code::INVALID_REQUEST,
+            Kind::InvalidRequest | Kind::TooLarge => error_code::INVALID_REQUEST,
             Kind::MethodNotFound => error_code::METHOD_NOT_FOUND,
             Kind::InvalidParams => error_code::INVALID_PARAMS,
             Kind::Internal => error_code::INTERNAL_ERROR,
@@ -95,7 +97,9 @@ impl Kind {
                 ("PUSH_NOTIFICATION_NOT_SUPPORTED", PROTOCOL_DOMAIN)
             }
             Kind::UnsupportedOperation => ("UNSUPPORTED_OPERATION", PROTOCOL_DOMAIN),
-            Kind::ContentTypeNotSupported => ("CONTENT_TYPE_NOT_SUPPORTED", PROTOCOL_DOMAIN),
+            Kind::ContentTypeNotSupported | Kind::MediaType => {
+                ("CONTENT_TYPE_NOT_SUPPORTED", PROTOCOL_DOMAIN)
+            }
             Kind::VersionNotSupported => ("VERSION_NOT_SUPPORTED", PROTOCOL_DOMAIN),
             Kind::Parse => ("PARSE_ERROR", OWN_DOMAIN),
             Kind::InvalidRequest => ("INVALID_REQUEST", OWN_DOMAIN),
@@ -106,7 +110,6 @@ impl Kind {
             Kind::NotFound => ("NOT_FOUND", OWN_DOMAIN),
             Kind::MethodNotAllowed => ("METHOD_NOT_ALLOWED", OWN_DOMAIN),
             Kind::TooLarge => ("TOO_LARGE", OWN_DOMAIN),
-            Kind::MediaType => ("UNSUPPORTED_MEDIA_TYPE", OWN_DOMAIN),
             Kind::Busy => ("BUSY", OWN_DOMAIN),
             Kind::Unavailable => ("UNAVAILABLE", OWN_DOMAIN),
             Kind::Internal => ("INTERNAL_ERROR", OWN_DOMAIN),

@@ -73,15 +73,40 @@ pub(super) fn refused(doing: &'static str, error: &tokio_postgres::Error) -> Err
         Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Error::Unwritable {
             reason: format!("the database only reads: {reason}"),
         },
+        Some(code) if loses_statements(code) => Error::Database {
+            reason: format!(
+                "prepared statements are lost between transactions ({reason}): a pooler in front of \
+                 it must pool sessions, or keep statements (PgBouncer from 1.21 on, with \
+                 max_prepared_statements)"
+            ),
+        },
         _ => Error::Database {
             reason: format!("it refused to {doing}: {reason}"),
         },
     }
 }
 
+/// Whether a statement that this program has prepared is unknown, or known to another connection: a
+/// pooler gives each transaction another connection of the server.
+fn loses_statements(code: &SqlState) -> bool {
+    [
+        SqlState::INVALID_SQL_STATEMENT_NAME,
+        SqlState::DUPLICATE_PSTATEMENT,
+    ]
+    .contains(code)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pooler_that_loses_statements_is_recognised() {
+        for (code, expected) in [("26000", true), ("42P05", true), ("42501", false)] {
+            let code = SqlState::from_code(code);
+            assert_eq!(loses_statements(&code), expected, "{code:?}");
+        }
+    }
 
     #[test]
     fn codes_say_whether_to_try_again() {
