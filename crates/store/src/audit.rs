@@ -173,15 +173,20 @@ impl Audit {
         }
     }
 
-    /// Appends entries; they are on disk when it returns.
+    /// Appends entries; they are on disk when it returns. They are one append, unless a segment ends
+    /// among them.
     ///
     /// # Errors
-    /// The store accepts no writes, or failed; a segment cannot be read.
-    pub async fn append(&mut self, entries: &[Entry], now: Timestamp) -> Result<()> {
+    /// The store accepts no writes, or failed; a segment cannot be read. Some entries may be on disk.
+    pub async fn append(&mut self, mut entries: &[Entry], now: Timestamp) -> Result<()> {
         let mut tried = 0;
-        loop {
+        while !entries.is_empty() {
             tried += 1;
             match self.try_append(entries, now).await {
+                Ok(written) => {
+                    entries = entries.get(written..).unwrap_or_default();
+                    tried = 0;
+                }
                 Err(Error::Fenced { .. } | Error::Conflict { .. }) if tried < TRIES => {
                     self.newest = None;
                 }
@@ -189,12 +194,13 @@ impl Audit {
                     self.newest = None;
                     return Err(error);
                 }
-                Ok(()) => return Ok(()),
             }
         }
+        Ok(())
     }
 
-    async fn try_append(&mut self, entries: &[Entry], now: Timestamp) -> Result<()> {
+    /// Appends as many entries as the newest segment has room for, and returns how many.
+    async fn try_append(&mut self, entries: &[Entry], now: Timestamp) -> Result<usize> {
         let newest = match self.newest {
             Some(newest) => Some(newest),
             None => segments(&self.journal).await?.pop(),
@@ -208,9 +214,10 @@ impl Audit {
             Some(segment) => (segment, None),
             None => self.next(newest, now).await?,
         };
-        // A batch is never larger than a segment's room by more than itself: the writer bounds it.
-        let mut payloads = Vec::with_capacity(entries.len() + 1);
-        for entry in began.iter().chain(entries) {
+        let left = room - segment.last - u64::from(began.is_some());
+        let written = entries.len().min(left as usize);
+        let mut payloads = Vec::with_capacity(written + 1);
+        for entry in began.iter().chain(entries.iter().take(written)) {
             let seq = segment.last + 1 + payloads.len() as u64;
             payloads.push(record::encode_entry(entry, segment.journal, seq)?);
         }
@@ -222,7 +229,7 @@ impl Audit {
         };
         let last = self.journal.engine().append(append).await?;
         self.newest = Some(Segment { last, ..segment });
-        Ok(())
+        Ok(written)
     }
 
     /// Empties the oldest place of the ring for the next segment.

@@ -83,6 +83,23 @@ async fn a_full_log_loses_its_oldest_segment_and_keeps_its_places() {
 }
 
 #[tokio::test]
+async fn a_batch_that_is_larger_than_a_segment_fills_several() {
+    let journal = Journal::new(Arc::new(Memory::new()));
+    let kept = Kept {
+        entries: SEGMENTS * 4,
+        ..KEPT
+    };
+    let mut log = Audit::new(&journal, kept);
+    let many: Vec<Entry> = (0..100).map(|n| entry(n, "ada")).collect();
+    log.append(&many[..20], Timestamp(0)).await.unwrap();
+    assert_eq!(all(&journal, 0, 100).await.len(), 20);
+    log.append(&many[20..], Timestamp(0)).await.unwrap();
+    let shown = all(&journal, 0, 100).await;
+    assert!((21..=24).contains(&shown.len()), "{}", shown.len());
+    assert_eq!(shown.first(), many.last());
+}
+
+#[tokio::test]
 async fn old_entries_leave_the_store() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
