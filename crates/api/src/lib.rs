@@ -4,7 +4,7 @@
 //! [`delegation`], [`run`] and [`timeline`]; the model's context in [`context`], [`compaction`], [`topic`] and
 //! [`pin`]. [`search`] finds messages. [`event`] has the events of sessions, [`turn_event`] the
 //! live updates of a turn, [`approval`] tool calls that wait for a person, [`agent`] the agents,
-//! [`cluster`] the programs on one database, [`usage`] tokens and costs, [`settings`] the settings, [`page`] the pages of lists. [`problem`]
+//! [`cluster`] the programs on one database, [`usage`] tokens and costs, [`audit`] who changed what, [`settings`] the settings, [`page`] the pages of lists. [`problem`]
 //! describes errors, and [`openai`] is the interface for OpenAI's clients. [`harmless`] and
 //! [`short`] prepare values for people.
 //!
@@ -13,6 +13,7 @@
 
 pub mod agent;
 pub mod approval;
+pub mod audit;
 pub mod chat;
 pub mod cluster;
 pub mod compaction;

@@ -12,6 +12,7 @@
 
 mod agents;
 mod approvals;
+mod audit;
 mod cluster;
 mod compactions;
 mod contexts;
@@ -32,6 +33,7 @@ use crate::{Code, Problem};
 
 pub use agents::Agents;
 pub use approvals::Approvals;
+pub use audit::Audit;
 pub use cluster::Cluster;
 pub use compactions::Compactions;
 pub use contexts::Contexts;
@@ -76,6 +78,7 @@ pub trait Service:
     + Agents
     + Store
     + Tokens
+    + Audit
     + Cluster
     + Debug
     + Send
@@ -98,6 +101,7 @@ impl<T> Service for T where
         + Agents
         + Store
         + Tokens
+        + Audit
         + Cluster
         + Debug
         + Send

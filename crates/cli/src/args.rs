@@ -10,9 +10,9 @@ use unisono_context::policy::Preset;
 use unisono_session::event::{SummaryFallback, SummaryOptions};
 
 use crate::commands::{
-    acp, agents, append, approvals, chat, checkpoints, cluster, compact, completions, config,
-    context, delegate, doctor, eval, export, history, import, init, man, mcp, models, pin, replay,
-    resume, run, runs, schedules, seal, serve, sessions, store, tokens, usage, vacuum, why,
+    acp, agents, append, approvals, audit, chat, checkpoints, cluster, compact, completions,
+    config, context, delegate, doctor, eval, export, history, import, init, man, mcp, models, pin,
+    replay, resume, run, runs, schedules, seal, serve, sessions, store, tokens, usage, vacuum, why,
 };
 use crate::problem::{Problem, Result};
 
@@ -382,6 +382,8 @@ pub(crate) enum Command {
     /// Tokens of people and programs
     #[command(subcommand)]
     Tokens(tokens::Command),
+    /// Who changed what, and who was refused
+    Audit(audit::Args),
     /// Programs daemons and programs on one database
     #[command(subcommand)]
     Cluster(cluster::Command),

@@ -4,6 +4,7 @@ pub(crate) mod acp;
 pub(crate) mod agents;
 pub(crate) mod append;
 pub(crate) mod approvals;
+pub(crate) mod audit;
 pub(crate) mod chat;
 pub(crate) mod checkpoints;
 pub(crate) mod cluster;
@@ -77,6 +78,7 @@ pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
         Command::Vacuum(args) => vacuum::run(app, args),
         Command::Store(command) => store::run(app, command),
         Command::Tokens(command) => app.wait_for(tokens::run(app, command)),
+        Command::Audit(args) => app.wait_for(audit::run(app, args)),
         Command::Cluster(command) => app.wait_for(cluster::run(app, command)),
         Command::Man(args) => man::run(app, args),
         Command::Completions(args) => completions::run(app, args),

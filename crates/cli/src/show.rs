@@ -128,6 +128,12 @@ pub(crate) fn minute(instant: &str) -> String {
     minute.replace('T', " ")
 }
 
+/// The second of an instant as the API has it, for people.
+pub(crate) fn second(instant: &str) -> String {
+    let second = instant.get(..19).unwrap_or(instant);
+    second.replace('T', " ")
+}
+
 /// The end of an id, which differs between objects created in the same millisecond.
 pub(crate) fn short_id(id: &str) -> String {
     id.chars().take(13).collect()

@@ -2,6 +2,7 @@
 
 mod agents;
 mod approvals;
+mod audit;
 mod calls;
 mod cluster;
 mod compactions;

@@ -45,7 +45,7 @@ pub use own::{MODEL_OVERRIDE, NotOwn, Own, OwnChanges, is_settable, own, settabl
 pub use program::Program;
 pub use providers::{Api, Provider};
 pub use sections::{
-    AgentDefaults, AttachmentSettings, Attachments, Cluster, Delegation, EditAgents, Log,
+    AgentDefaults, AttachmentSettings, Attachments, Audit, Cluster, Delegation, EditAgents, Log,
     LogFormat, Models, Runtime, SearchIndex, Server, Store, Telemetry, TimeText, Turn, UserScope,
     Vacuum, Web,
 };
@@ -111,6 +111,8 @@ pub struct Config {
     pub attachments: AttachmentSettings,
     /// Several programs on one database.
     pub cluster: Cluster,
+    /// The audit log.
+    pub audit: Audit,
     /// Messages on stderr.
     pub log: Log,
     /// The receiver of traces.

@@ -11,6 +11,7 @@
 
 mod agents;
 mod approvals;
+mod audit;
 mod blobs;
 mod bodies;
 mod branches;
@@ -223,6 +224,7 @@ impl Server {
         let logins = Logins::open(&local.setup().loaded.config.store.path, &token);
         let logins = Arc::new(logins);
         let people = People::open(&local, &settings).await?;
+        local.begin_audit();
         let common = Common {
             token,
             logins,
@@ -450,6 +452,7 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         ("imports", imports::routes()),
         ("store", store::routes()),
         ("tokens", tokens::routes()),
+        ("audit", audit::routes()),
         ("openai", openai::routes()),
         ("health", health::routes()),
         ("problems", problems),

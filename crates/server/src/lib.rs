@@ -5,6 +5,7 @@
 //! - [`mcp`] is the server of the Model Context Protocol; `a2a` that of the Agent2Agent protocol.
 
 mod a2a;
+mod audit;
 pub mod deployment;
 pub mod http;
 pub mod mcp;

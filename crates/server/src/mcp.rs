@@ -16,6 +16,7 @@ mod waiting;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use axum::http::request::Parts;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
@@ -33,6 +34,9 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use unisono::Local;
+use unisono_api::token::Scope;
+
+use crate::audit::Note;
 
 pub use waiting::{approves, question};
 
@@ -220,8 +224,21 @@ impl Server {
     ) -> Done {
         let held = self.hold()?;
         let needed = tools::scope(&request.name);
+        let note = note(context);
+        if needed > Scope::Read {
+            let session = request
+                .arguments
+                .as_ref()
+                .and_then(|all| all.get("session"));
+            let session = session.and_then(Value::as_str).map(str::to_owned);
+            let object = session.into_iter().map(|session| ("session", session));
+            note.operation(tools::name(&request.name), object.collect());
+        }
         let allowed = held.local.check_scope(needed);
-        allowed.map_err(|error| error.to_string())?;
+        allowed.map_err(|error| {
+            note.refused();
+            error.to_string()
+        })?;
         if let Some(state) = &request.request_state {
             let asked = (&*request.name, state.as_str(), request.input_responses);
             return asking::go_on(self, &held.local, asked, context).await;
@@ -248,6 +265,12 @@ impl Server {
             other => Err(format!("there is no tool {other:?}")),
         }
     }
+}
+
+/// The note of the request for the audit log, if it came over HTTP.
+fn note(context: &RequestContext<RoleServer>) -> Note {
+    let parts = context.extensions.get::<Parts>();
+    parts.map_or_else(Note::default, |parts| Note::of(&parts.extensions))
 }
 
 /// Ends a call that only looks when its client leaves or cancels it.
@@ -317,18 +340,22 @@ impl ServerHandler for Server {
     async fn update_task(
         &self,
         request: UpdateTaskParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let held = self.held()?;
+        let task = vec![("task", request.task_id.clone())];
+        note(&context).operation("tasks/update", task);
         tasks::update(&held.local, &request.task_id, request.input_responses).await
     }
 
     async fn cancel_task(
         &self,
         request: CancelTaskParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let held = self.held()?;
+        let task = vec![("task", request.task_id.clone())];
+        note(&context).operation("tasks/cancel", task);
         tasks::cancel(&held.local, &request.task_id).await
     }
 

@@ -22,6 +22,8 @@ pub const DELETED_USAGE: SessionId = SessionId::from_u128(u128::MAX - 1);
 pub(crate) const STARTS: SessionId = SessionId::from_u128(u128::MAX - 3);
 /// The journal of the tokens of people and programs: see [`crate::tokens`].
 pub(crate) const TOKENS: SessionId = SessionId::from_u128(u128::MAX - 4);
+/// The first journal of the audit log; the others have the ids before it: see [`crate::audit`].
+pub(crate) const AUDIT: SessionId = SessionId::from_u128(u128::MAX - 16);
 
 /// The largest payload of one event or checkpoint, in bytes.
 pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;

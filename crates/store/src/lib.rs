@@ -18,6 +18,7 @@
 
 mod admit;
 pub mod archive;
+pub mod audit;
 mod blobs;
 mod check;
 mod codec;

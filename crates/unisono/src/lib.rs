@@ -28,6 +28,7 @@ pub mod append;
 mod approvals;
 pub mod ask;
 pub mod attached;
+pub mod audit;
 pub mod automation;
 pub mod caller;
 pub mod chat;

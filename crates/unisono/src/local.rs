@@ -39,6 +39,7 @@ use unisono_store::{Journal, Loss, Losses, Salvage};
 use uuid::Uuid;
 
 use crate::ask::{self, Ask, Finished};
+use crate::audit::AuditLog;
 use crate::caller::Caller;
 use crate::context::estimate;
 use crate::current::Current;
@@ -118,6 +119,8 @@ pub struct Parts {
     decided: RecentDecisions,
     /// The tokens of people and programs.
     pub(crate) tokens: KnownTokens,
+    /// Who changed what.
+    pub(crate) audit: AuditLog,
     /// Turns that begin by themselves.
     pub(crate) starts: KnownStarts,
     learnt: Arc<CalibrationFile>,
@@ -184,6 +187,7 @@ impl Local {
             used: Folds::default(),
             decided: RecentDecisions::default(),
             tokens: KnownTokens::default(),
+            audit: AuditLog::default(),
             starts: KnownStarts::default(),
             learnt,
             metrics: Metrics::default(),

@@ -3,6 +3,7 @@
 pub mod agents;
 mod approvals;
 pub mod asked;
+mod audit;
 mod cluster;
 mod compactions;
 mod contexts;

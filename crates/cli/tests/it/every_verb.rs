@@ -91,6 +91,7 @@ fn rows() -> Vec<Row> {
             "unisono_",
         ),
         row("tokens revoke", vec!["ada"], 0, "is revoked"),
+        row("audit", vec!["--who", "bob"], 0, "nothing is recorded"),
         row("schedules list", vec![], 0, "no schedule"),
         row("schedules run", vec!["daily"], 2, "no schedule"),
         row("schedules pause", vec!["daily"], 2, "no schedule"),

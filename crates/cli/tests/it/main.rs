@@ -18,6 +18,7 @@ mod agents;
 mod appending;
 mod asking;
 mod attachments;
+mod audit;
 mod book;
 mod bounds;
 mod budget;

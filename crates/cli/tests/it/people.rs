@@ -18,13 +18,13 @@ use crate::support::{PATIENCE, Place};
 const SECRET: &str = "xylophone";
 
 /// A caller of a daemon.
-struct Caller<'d> {
-    daemon: &'d Daemon,
-    token: String,
+pub(crate) struct Caller<'d> {
+    pub(crate) daemon: &'d Daemon,
+    pub(crate) token: String,
 }
 
 impl Caller<'_> {
-    fn send(
+    pub(crate) fn send(
         &self,
         method: &str,
         path: &str,
@@ -45,16 +45,16 @@ impl Caller<'_> {
         self.daemon.send(&head, body.as_bytes())
     }
 
-    fn get(&self, path: &str) -> Reply {
+    pub(crate) fn get(&self, path: &str) -> Reply {
         self.send("GET", path, &[], None)
     }
 
-    fn post(&self, path: &str, body: &Value) -> Reply {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
         self.send("POST", path, &[], Some(body))
     }
 
     /// A request of MCP.
-    fn mcp(&self, method: &str, params: &Value) -> Value {
+    pub(crate) fn mcp(&self, method: &str, params: &Value) -> Value {
         let mut params = params.clone();
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -74,19 +74,19 @@ impl Caller<'_> {
         self.send("POST", "/mcp", &headers, Some(&body)).json()
     }
 
-    fn tool(&self, name: &str, arguments: &Value) -> Value {
+    pub(crate) fn tool(&self, name: &str, arguments: &Value) -> Value {
         self.mcp("tools/call", &json!({"name": name, "arguments": arguments}))
     }
 
     /// A request of A2A.
-    fn a2a(&self, method: &str, params: &Value) -> Value {
+    pub(crate) fn a2a(&self, method: &str, params: &Value) -> Value {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         self.send("POST", "/a2a", &[("A2A-Version", "1.0")], Some(&body))
             .json()
     }
 }
 
-fn caller<'d>(daemon: &'d Daemon, new: &Value) -> Caller<'d> {
+pub(crate) fn caller<'d>(daemon: &'d Daemon, new: &Value) -> Caller<'d> {
     let made = daemon.post("/v1/tokens", new).expect(201).json();
     Caller {
         daemon,
@@ -94,7 +94,7 @@ fn caller<'d>(daemon: &'d Daemon, new: &Value) -> Caller<'d> {
     }
 }
 
-fn of_owner<'d>(daemon: &'d Daemon, name: &str, scope: &str) -> Caller<'d> {
+pub(crate) fn of_owner<'d>(daemon: &'d Daemon, name: &str, scope: &str) -> Caller<'d> {
     caller(
         daemon,
         &json!({"name": format!("{name}-{scope}"), "scope": scope, "owner": name}),
@@ -880,7 +880,7 @@ fn an_owner_without_budget_left_is_told_whose_it_is_and_others_go_on() {
 }
 
 /// The place of a daemon in a group on one database.
-fn member(server: &Server) -> Place {
+pub(crate) fn member(server: &Server) -> Place {
     let place = Place::with_config(&format!(
         "[store]\nurl = {:?}\n[server]\ntrusted_user_header = \"X-User\"\n",
         server.url("public")

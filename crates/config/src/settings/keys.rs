@@ -28,6 +28,7 @@ pub(crate) const ALL: &[Key] = &[
     key("server", Kind::Section(SERVER)),
     key("attachments", Kind::Section(ATTACHMENTS)),
     key("cluster", Kind::Section(CLUSTER)),
+    key("audit", Kind::Section(AUDIT)),
     key("log", Kind::Section(LOG)),
     key("telemetry", Kind::Section(TELEMETRY)),
     key("web", Kind::Section(WEB)),
@@ -260,6 +261,12 @@ const ATTACHMENTS: &[Key] = &[
     key("max_bytes", Kind::Whole(1_024, 48 << 20)),
     key("session_bytes", Kind::Whole(1_024, i64::MAX)),
     key("store_bytes", Kind::Whole(1_024, i64::MAX)),
+];
+
+const AUDIT: &[Key] = &[
+    key("enabled", Kind::Flag),
+    key("keep_days", Kind::Whole(1, 36_500)),
+    key("max_entries", Kind::Whole(1_000, 100_000_000)),
 ];
 
 const LOG: &[Key] = &[

@@ -292,6 +292,17 @@ pub struct Telemetry {
     pub otlp_endpoint: String,
 }
 
+/// The audit log.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Audit {
+    /// Whether requests that change something or are refused are recorded.
+    pub enabled: bool,
+    /// Days that an entry is shown.
+    pub keep_days: u32,
+    /// Maximum number of entries.
+    pub max_entries: u64,
+}
+
 /// The web page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Web {

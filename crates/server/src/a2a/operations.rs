@@ -6,7 +6,7 @@ use a2a::{
     CancelTaskRequest, DeleteTaskPushNotificationConfigRequest,
     GetTaskPushNotificationConfigRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
     ListTasksRequest, ListTasksResponse, SendMessageRequest, SendMessageResponse,
-    SubscribeToTaskRequest, Task, TaskPushNotificationConfig, TaskState,
+    SubscribeToTaskRequest, Task, TaskPushNotificationConfig, TaskState, methods,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -21,6 +21,7 @@ use super::Door;
 use super::error::{Error, Kind};
 use super::follow::{self, StreamEnd, Updates};
 use super::task::{self, Extent};
+use crate::audit::Note;
 
 /// Tasks of a page: by default, and at most.
 const USUAL_TASKS: usize = 50;
@@ -40,6 +41,40 @@ pub(super) enum Operation {
     ListCallbacks(ListTaskPushNotificationConfigsRequest),
     DeleteCallback(DeleteTaskPushNotificationConfigRequest),
     GetExtendedAgentCard,
+}
+
+impl Operation {
+    /// Notes it for the audit log, if it changes something.
+    fn note(&self, note: &Note) {
+        let of_task = |id: &str| vec![("task", id.to_owned())];
+        let of_message = |request: &SendMessageRequest| {
+            let message = &request.message;
+            let task = message.task_id.iter().map(|id| ("task", id.clone()));
+            let session = message.context_id.iter();
+            task.chain(session.map(|id| ("session", id.clone())))
+                .collect()
+        };
+        let (name, object) = match self {
+            Operation::SendMessage(request) => (methods::SEND_MESSAGE, of_message(request)),
+            Operation::SendStreamingMessage(request) => {
+                (methods::SEND_STREAMING_MESSAGE, of_message(request))
+            }
+            Operation::CancelTask(request) => (methods::CANCEL_TASK, of_task(&request.id)),
+            Operation::CreateCallback(config) => {
+                (methods::CREATE_PUSH_CONFIG, of_task(&config.task_id))
+            }
+            Operation::DeleteCallback(asked) => {
+                (methods::DELETE_PUSH_CONFIG, of_task(&asked.task_id))
+            }
+            Operation::GetTask(_)
+            | Operation::ListTasks(_)
+            | Operation::SubscribeToTask(_)
+            | Operation::GetCallback(_)
+            | Operation::ListCallbacks(_)
+            | Operation::GetExtendedAgentCard => return,
+        };
+        note.operation(name, object);
+    }
 }
 
 /// What is answered.
@@ -79,7 +114,9 @@ impl Door {
         self: &Arc<Door>,
         agent: Option<&str>,
         operation: Operation,
+        note: &Note,
     ) -> Result<Answer, Error> {
+        operation.note(note);
         self.check_agent(agent)?;
         match operation {
             Operation::SendMessage(request) => self.send_and_wait(agent, request).await,

@@ -15,6 +15,7 @@ use super::error::{Error, Kind};
 use super::operations::{Answer, Operation};
 use super::rpc::typed;
 use super::{Door, agent, http};
+use crate::audit::Note;
 
 /// The name of the event that ends a stream with an error.
 const ERROR: &str = "error";
@@ -136,10 +137,11 @@ async fn carry_out(
     read: impl AsyncFnOnce(Request) -> Result<Operation, Error>,
 ) -> Response {
     let kind = http::media_type(request.headers());
+    let note = Note::of(request.extensions());
     let answered = async {
         http::check_version(request.headers(), &uri)?;
         let operation = read(request).await?;
-        door.carry_out(agent(&params), operation).await
+        door.carry_out(agent(&params), operation, &note).await
     };
     match answered.await {
         Ok(Answer::Value(value)) => http::answer(200, kind, &value, None),

@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use super::error::{Error, Kind};
 use super::operations::{Answer, Operation};
 use super::{Door, agent, http};
+use crate::audit::Note;
 
 /// How a response is sent.
 const JSON: &str = "application/json";
@@ -41,6 +42,7 @@ async fn answer(
     params: RawPathParams,
     request: Request,
 ) -> Response {
+    let note = Note::of(request.extensions());
     let version = http::check_version(request.headers(), &uri);
     let body = match http::body(request, false).await {
         Ok(body) => body,
@@ -52,7 +54,7 @@ async fn answer(
     };
     let agent = agent(&params);
     let answered = match version {
-        Ok(()) => door.carry_out(agent, call.operation).await,
+        Ok(()) => door.carry_out(agent, call.operation, &note).await,
         Err(error) => Err(error),
     };
     let id = call.id;

@@ -28,6 +28,7 @@ use unisono_store::Member;
 use super::people::{self, Identity};
 use super::problem::{self, ApiError};
 use super::{Shared, guard, mcp, openai, token};
+use crate::audit::Note;
 
 /// The header of a request that was passed on.
 const FORWARDED: HeaderName = HeaderName::from_static("unisono-forwarded");
@@ -129,7 +130,10 @@ async fn pass(
     let mut asked = copy.body(body).map_err(|error| failed(&owner, &error))?;
     *asked.headers_mut() = headers(shared, &parts)?;
     match connections::send(asked).await {
-        Ok(answer) => Ok(Passed::On(answered(shared, answer))),
+        Ok(answer) => {
+            Note::of(&parts.extensions).passed_on();
+            Ok(Passed::On(answered(shared, answer)))
+        }
         // A request that only reads has no body that could be lost.
         Err(error) if reads => {
             let owner = &owner.name;

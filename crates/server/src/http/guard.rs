@@ -13,11 +13,13 @@ use unisono_api::{Code, Problem};
 use unisono_context::Digest;
 
 use super::Shared;
+use super::audit::Recording;
 use super::login;
 use super::people::{self, Identity};
 use super::problem::{self, ApiError};
 use super::triggers;
 use crate::a2a;
+use crate::audit::Note;
 
 /// Paths that are answered without a token and whatever else is being done.
 pub(super) const OPEN: [&str; 2] = ["/healthz", "/readyz"];
@@ -25,13 +27,14 @@ pub(super) const OPEN: [&str; 2] = ["/healthz", "/readyz"];
 /// Lets a request through, or says why not in the shape its client knows.
 pub(super) async fn guard(
     State(shared): State<Arc<Shared>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
-    let uri = request.uri().clone();
+    let recording = Recording::begin(&shared, &mut request);
     let answered = let_through(&shared, request, next).await;
-    let answered = answered.unwrap_or_else(|fault| problem::shaped(&uri, fault));
+    let answered = answered.unwrap_or_else(|fault| problem::shaped(recording.uri(), fault));
     shared.answers.count(answered.status());
+    recording.answered(answered.status().as_u16());
     answered
 }
 
@@ -60,7 +63,10 @@ async fn let_through(
     }
     let who = match is_open(path) {
         true => Identity::whole(),
-        false => who(shared, request.method(), request.headers()).await?,
+        false => {
+            let note = Note::of(request.extensions());
+            known(shared, &note, request.method(), request.headers()).await?
+        }
     };
     if *shared.stopping.borrow() {
         return Err(ApiError::new(Code::Unavailable, "the program is stopping"));
@@ -136,6 +142,25 @@ async fn who(shared: &Shared, method: &Method, headers: &HeaderMap) -> Result<Id
         ));
     }
     people::by_secret(shared, bearer(headers)?, headers).await
+}
+
+/// Who asks, noted for the audit log. One whose token has expired is noted as well.
+async fn known(
+    shared: &Shared,
+    note: &Note,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Identity, ApiError> {
+    let known = who(shared, method, headers).await;
+    match &known {
+        Ok(who) => note.by(who.caller()),
+        Err(_) => {
+            if let Some(expired) = people::expired(shared, headers) {
+                note.by(expired.caller());
+            }
+        }
+    }
+    known
 }
 
 async fn answer(request: Request, next: Next) -> Response {

@@ -11,6 +11,7 @@ use unisono::Local;
 use unisono::caller::Caller;
 use unisono::tokens::{Table, caller_of};
 use unisono_api::Code;
+use unisono_api::audit::DAEMON;
 use unisono_api::token::{Scope, is_name};
 use unisono_config::settings::{Server, UserScope};
 use unisono_context::{Digest, Timestamp};
@@ -51,6 +52,10 @@ impl Identity {
     /// The caller, where it is not the one that may do everything.
     pub(super) fn limited(&self) -> Option<&Caller> {
         self.caller.name().map(|_| &self.caller)
+    }
+
+    pub(super) fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     pub(super) fn token(&self) -> Option<Digest> {
@@ -209,6 +214,10 @@ fn unreadable() -> ApiError {
 
 /// A person whom a proxy names.
 fn user(scope: Scope, name: &str) -> Result<Identity, ApiError> {
+    if name == DAEMON {
+        let detail = format!("{DAEMON:?} is the daemon's own token, and no user");
+        return Err(ApiError::new(Code::Forbidden, detail));
+    }
     if !is_name(name) {
         let detail = format!(
             "the user {name:?} has other characters than letters, digits and `-_.@+`, or too many"
@@ -273,6 +282,16 @@ pub(super) async fn follow(shared: Arc<Shared>) {
             tracing::warn!(%error, "tokens that another program revoked may still be taken");
         }
     }
+}
+
+/// Whose token a refused request carries, where that is known: it has expired.
+pub(super) fn expired(shared: &Shared, headers: &HeaderMap) -> Option<Identity> {
+    let bearer = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (_, secret) = bearer.split_once(' ')?;
+    let table = shared.people.table();
+    table
+        .of_secret(secret.trim())
+        .map(|token| Identity::of_token(token))
 }
 
 /// Whether a request says who makes it: else a browser may be known.

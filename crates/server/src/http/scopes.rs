@@ -14,6 +14,7 @@ use unisono_api::token::Scope;
 use super::problem::{self, ApiError};
 use super::{Shared, guard};
 use crate::a2a;
+use crate::audit::Note;
 
 /// The scopes of routes. A method is that of the route; a path is as routes are written.
 const SCOPES: &[(Scope, &str, &[&str])] = &[
@@ -178,6 +179,7 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
             "/metrics",
             "/settings",
             "/v1/archive",
+            "/v1/audit",
             "/v1/cluster",
             "/v1/health",
             "/v1/losses",
@@ -205,6 +207,44 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
     (Scope::Admin, "PUT", &["/v1/agents/{agent}"]),
     (Scope::Admin, "DELETE", &["/v1/tokens/{token}"]),
 ];
+
+/// Routes by which nothing is changed, although their method could.
+const READS: [(&str, &str); 4] = [
+    ("POST", "/v1/sessions/{session}/compactions/dry-run"),
+    ("POST", "/v1/sessions/{session}/turns/estimate"),
+    ("POST", "/v1/agents/{agent}/check"),
+    ("POST", "/sessions/{session}/estimate"),
+];
+
+/// Whether nothing is changed by a route, although its method could.
+pub(super) fn only_reads(method: &Method, route: &str) -> bool {
+    READS.contains(&(method.as_str(), route))
+}
+
+/// The pattern of the route that a path is meant for, where the table has it.
+pub(super) fn pattern(method: &Method, path: &str) -> Option<&'static str> {
+    let fits = |pattern: &str| {
+        let (mut pattern, mut path) = (pattern.split('/'), path.split('/'));
+        loop {
+            match (pattern.next(), path.next()) {
+                (None, None) => return true,
+                (Some(part), Some(given)) if part == given => {}
+                (Some(part), Some(given)) if part.starts_with('{') && !given.is_empty() => {}
+                _ => return false,
+            }
+        }
+    };
+    let method = match *method {
+        Method::HEAD => "GET",
+        ref method => method.as_str(),
+    };
+    let of_method = SCOPES.iter().filter(|(_, of, _)| *of == method);
+    let paths = of_method.flat_map(|(.., paths)| paths.iter().copied());
+    // A name in full is meant before a place for any.
+    let exact = |pattern: &&str| *pattern == path;
+    let found = paths.clone().find(exact);
+    found.or_else(|| paths.clone().find(|pattern| fits(pattern)))
+}
 
 /// The scope that a route needs, where the table says it.
 fn listed(method: &str, path: &str) -> Option<Scope> {
@@ -236,6 +276,7 @@ pub(super) async fn check(
     request: Request,
     next: Next,
 ) -> Response {
+    Note::of(request.extensions()).at(path.as_str());
     // What needs no token needs no scope.
     if guard::is_free(request.uri().path()) {
         return next.run(request).await;
@@ -300,6 +341,22 @@ mod tests {
                     assert!(known, "{method} {path}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn what_only_reads_is_in_the_table_and_a_path_has_its_pattern() {
+        for (method, path) in READS {
+            assert_eq!(listed(method, path), Some(Scope::Read), "{path}");
+        }
+        for (path, expected) in [
+            ("/v1/tokens", Some("/v1/tokens")),
+            ("/v1/sessions/x/turns", Some("/v1/sessions/{session}/turns")),
+            ("/v1/agents/reload", Some("/v1/agents/reload")),
+            ("/v1/sessions//turns", None),
+            ("/v1/nothing", None),
+        ] {
+            assert_eq!(pattern(&Method::POST, path), expected, "{path}");
         }
     }
 

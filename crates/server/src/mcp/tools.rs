@@ -30,6 +30,12 @@ pub(super) fn scope(name: &str) -> Scope {
     }
 }
 
+/// The name of a tool, as the audit log has it.
+pub(super) fn name(name: &str) -> &'static str {
+    let mut names = NAMES.iter();
+    names.find(|known| **known == name).copied().unwrap_or("-")
+}
+
 /// A task for a session's team.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

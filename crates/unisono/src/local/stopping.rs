@@ -25,6 +25,7 @@ impl Local {
             runtime.shutdown().await;
         }
         parts.learnt.keep();
+        parts.audit.close().await;
         #[cfg(feature = "otel")]
         if let Some(traces) = traces {
             traces.close().await;

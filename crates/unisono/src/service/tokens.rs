@@ -1,6 +1,7 @@
 //! Tokens of people and programs.
 
 use async_trait::async_trait;
+use unisono_api::audit::DAEMON;
 use unisono_api::service::{self, Tokens};
 use unisono_api::token::{MadeToken, NAME_CHARS, NewToken, Token, is_name};
 use unisono_api::{Code, Page, PageQuery};
@@ -42,6 +43,10 @@ impl Tokens for Local {
 
     async fn create_token(&self, new: &NewToken) -> service::Result<MadeToken> {
         check_name("name", &new.name)?;
+        if new.name == DAEMON {
+            let detail = format!("{DAEMON:?} is the daemon's own token; use another name");
+            return Err(service::Error::new(Code::InvalidRequest, detail));
+        }
         if let Some(owner) = &new.owner {
             check_name("owner", owner)?;
         }

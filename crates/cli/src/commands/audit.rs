@@ -1,0 +1,101 @@
+//! `unisono audit`: who changed what, and who was refused.
+
+use std::num::NonZeroUsize;
+
+use unisono_api::audit::{AuditEntry, AuditQuery};
+use unisono_api::service::Service;
+
+use crate::app::App;
+use crate::problem::Result;
+use crate::show;
+
+const HELP: &str = "\
+The newest first. Requests to a daemon that change something are recorded with their status, and
+refused ones (401, 403, 429) of each name up to 60 a minute; `left out` counts the others. `daemon` is
+the daemon's own token. Content and reads are not recorded. An entry without a status: the client left
+before the answer. Commands that open the store themselves are not recorded.
+
+JSON: a list of {at, who (null: nobody known), owner, method, route (null: none has that address),
+operation (tool of MCP or operation of A2A), object {session, turn, call, token, ...}, status, left_out
+(a number of requests), cause (refusals, queue)}.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Only entries since then: a date, an instant, or an age
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// Only requests of this token or person
+    #[arg(long, value_name = "NAME")]
+    who: Option<String>,
+    /// Number of entries, at most
+    #[arg(long, value_name = "N", default_value = "50")]
+    limit: NonZeroUsize,
+}
+
+pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let setup = app.setup(Vec::new())?;
+    let service = app.reader(&setup).await?;
+    let found = found(&*service, &args).await;
+    service.close().await;
+    let entries = found?;
+    if app.out.json {
+        app.out.json(&entries);
+    } else if entries.is_empty() {
+        app.out.message("nothing is recorded");
+    } else {
+        let header = ["AT (UTC)", "WHO", "OWNER", "STATUS", "REQUEST", "ABOUT"];
+        let rows = entries.iter().map(row).collect();
+        app.out.data(show::table(&header, &[], rows));
+    }
+    Ok(())
+}
+
+async fn found(service: &dyn Service, args: &Args) -> Result<Vec<AuditEntry>> {
+    let (mut all, limit) = (Vec::new(), args.limit.get());
+    let mut query = AuditQuery {
+        since: args.since.clone(),
+        who: args.who.clone(),
+        ..AuditQuery::default()
+    };
+    while let Some(left) = NonZeroUsize::new(limit - all.len()) {
+        query.limit = Some(left);
+        let page = service.audit(&query).await?;
+        all.extend(page.items);
+        query.cursor = page.next;
+        if query.cursor.is_none() {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+fn row(entry: &AuditEntry) -> Vec<String> {
+    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    let request = match entry.left_out {
+        Some(count) => {
+            let requests = show::many(count, "request");
+            format!("{requests} left out ({})", or_none(&entry.cause))
+        }
+        None => {
+            let parts = [&entry.method, &entry.route, &entry.operation];
+            let parts: Vec<&str> = parts
+                .into_iter()
+                .filter_map(|part| part.as_deref())
+                .collect();
+            parts.join(" ")
+        }
+    };
+    let about = entry.object.iter().map(|(kind, id)| format!("{kind} {id}"));
+    let about: Vec<String> = about.collect();
+    vec![
+        show::second(&entry.at),
+        or_none(&entry.who),
+        or_none(&entry.owner),
+        entry
+            .status
+            .map_or_else(|| "-".to_owned(), |status| status.to_string()),
+        request,
+        about.join(", "),
+    ]
+}

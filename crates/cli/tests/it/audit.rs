@@ -1,0 +1,387 @@
+//! The audit log: who changed what and who was refused, without content and secrets.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::thread;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use unisono_test_postgres::Server;
+
+use crate::http::{Daemon, head};
+use crate::people::{Caller, caller, member, of_owner};
+use crate::support::{PATIENCE, Place};
+
+/// A word of the conversations.
+const CONTENT: &str = "xylophone";
+const UNKNOWN: &str = "0192f0c1-2b3c-7d4e-8f50-616263646566";
+const SETTINGS: &str = "[models]\ndefault = \"extractive\"\n";
+
+/// The log as far as a query says, the newest entry first.
+fn log(daemon: &Daemon, query: &str) -> Vec<Value> {
+    let (mut all, mut next) = (Vec::new(), String::new());
+    loop {
+        let page = daemon.get(&format!("/v1/audit?limit=7{query}{next}"));
+        let page = page.expect(200).json();
+        all.extend(page["items"].as_array().unwrap().iter().cloned());
+        match page["next"].as_str() {
+            Some(cursor) => next = format!("&cursor={cursor}"),
+            None => return all,
+        }
+    }
+}
+
+/// Method, route, operation and status of an entry.
+fn what(entry: &Value) -> (String, Option<u64>) {
+    let parts = ["method", "route", "operation"].map(|name| entry[name].as_str());
+    let parts: Vec<&str> = parts.into_iter().flatten().collect();
+    (parts.join(" "), entry["status"].as_u64())
+}
+
+/// Sends a form of the page.
+fn form(caller: &Caller<'_>, path: &str, text: &str) -> u16 {
+    let bearer = format!("Bearer {}", caller.token);
+    let origin = format!("http://{}", caller.daemon.address);
+    let headers = [
+        ("Host", caller.daemon.address.as_str()),
+        ("Origin", &origin),
+        ("Authorization", &bearer),
+        ("Content-Type", "application/x-www-form-urlencoded"),
+    ];
+    let head = head("POST", path, &headers, text.len());
+    caller.daemon.send(&head, text.as_bytes()).status
+}
+
+/// Changes something by every door; answers with the session, and what the log should have, the newest
+/// first.
+fn change_everything(ada: &Caller<'_>) -> (String, Vec<(String, u64)>) {
+    let mut expected = Vec::new();
+    let messages = [json!({"role": "user", "content": format!("The {CONTENT} is here.")})];
+    let new = json!({"title": CONTENT, "messages": messages});
+    let made = ada.post("/v1/sessions", &new).expect(201).json();
+    let session = made["session"].as_str().unwrap().to_owned();
+    expected.push(("POST /v1/sessions".to_owned(), 201));
+    let task = json!({"task": format!("Where is the {CONTENT}?")});
+    let decided = json!({"decision": "approve"});
+    let own = json!({"changes": {"compaction.preset": "off"}});
+    let base = "/v1/sessions/{session}";
+    for (method, route, body) in [
+        ("POST", format!("{base}/turns"), Some(&task)),
+        ("PUT", format!("{base}/pins/{{message}}"), None),
+        ("DELETE", format!("{base}/pins/{{message}}"), None),
+        ("PATCH", format!("{base}/settings"), Some(&own)),
+        ("POST", "/v1/approvals/{call}".to_owned(), Some(&decided)),
+        ("POST", "/v1/login-links".to_owned(), None),
+    ] {
+        let path = route.replace("{session}", &session);
+        let path = path.replace("{message}", "1").replace("{call}", UNKNOWN);
+        let status = ada.send(method, &path, &[], body).status;
+        expected.push((format!("{method} {route}"), u64::from(status)));
+    }
+    let chat = json!({"model": "lead", "messages": [{"role": "user", "content": CONTENT}]});
+    let status = ada
+        .post("/openai/v1/chat/completions?x=secret", &chat)
+        .status;
+    let route = "POST /openai/v1/chat/completions";
+    expected.push((route.to_owned(), u64::from(status)));
+    let asked = ada.tool("ask", &json!({"session": session, "task": CONTENT}));
+    assert!(asked["result"].is_object(), "{asked}");
+    expected.push(("POST /mcp ask".to_owned(), 200));
+    let said = json!({"messageId": "1", "role": "ROLE_USER", "parts": [{"text": CONTENT}],
+        "contextId": session});
+    let sent = ada.a2a("SendMessage", &json!({"message": said}));
+    assert!(sent["result"].is_object(), "{sent}");
+    expected.push(("POST /a2a SendMessage".to_owned(), 200));
+    let task = format!("{session}.{UNKNOWN}");
+    let version = [("A2A-Version", "1.0")];
+    let cancel = format!("/a2a/tasks/{task}:cancel");
+    let status = ada.send("POST", &cancel, &version, Some(&json!({}))).status;
+    let route = "POST /a2a/tasks/{task} CancelTask";
+    expected.push((route.to_owned(), u64::from(status)));
+    let status = form(ada, "/", "title=xylophone&system=");
+    expected.push(("POST /".to_owned(), u64::from(status)));
+    let path = format!("/v1/sessions/{session}");
+    let status = ada.send("DELETE", &path, &[], None).status;
+    expected.push((format!("DELETE {base}"), u64::from(status)));
+    expected.reverse();
+    (session, expected)
+}
+
+#[test]
+fn each_change_is_in_the_log_with_its_name_and_a_restart_keeps_it() {
+    let place = Place::with_config(SETTINGS);
+    let daemon = Daemon::start(&place);
+    let ada = of_owner(&daemon, "ada", "approve");
+    let (session, expected) = change_everything(&ada);
+    // None of these changes anything.
+    ada.get("/v1/sessions").expect(200);
+    ada.tool("search", &json!({"query": CONTENT}));
+    ada.mcp("tools/list", &json!({}));
+    ada.a2a("ListTasks", &json!({}));
+    ada.post("/v1/nothing", &json!({})).expect(404);
+    let other = ada.post("/v1/sessions", &json!({})).expect(201).json();
+    let other = other["session"].as_str().unwrap();
+    let estimate = format!("/v1/sessions/{other}/turns/estimate");
+    ada.post(&estimate, &json!({"task": "Hello."})).expect(200);
+    let entries = log(&daemon, "&who=ada-approve");
+    let found: Vec<_> = entries.iter().map(what).collect();
+    let mut all = vec![("POST /v1/sessions".to_owned(), Some(201))];
+    all.extend(
+        expected
+            .into_iter()
+            .map(|(what, status)| (what, Some(status))),
+    );
+    assert_eq!(found, all);
+    for entry in &entries {
+        assert_eq!(
+            (&entry["who"], &entry["owner"]),
+            (&json!("ada-approve"), &json!("ada"))
+        );
+    }
+    let turn = entries
+        .iter()
+        .find(|entry| entry["route"] == "/v1/sessions/{session}/turns");
+    assert_eq!(turn.unwrap()["object"], json!({"session": session}));
+    let of = |operation: &str| {
+        let found = entries.iter().find(|entry| entry["operation"] == operation);
+        found.unwrap()["object"].clone()
+    };
+    assert_eq!(of("ask"), json!({"session": session}));
+    assert_eq!(
+        of("CancelTask"),
+        json!({"task": format!("{session}.{UNKNOWN}")})
+    );
+    let by_daemon: Vec<_> = log(&daemon, "&who=daemon").iter().map(what).collect();
+    assert_eq!(by_daemon, [("POST /v1/tokens".to_owned(), Some(201))]);
+    let before = log(&daemon, "");
+    let text = Value::from(before.clone()).to_string();
+    for hidden in [CONTENT, &ada.token, &daemon.token, "secret", "unisono_"] {
+        assert!(!text.contains(hidden), "{hidden}: {text}");
+    }
+    daemon.stop();
+    // Without a daemon, the store itself is read.
+    let told = place.json(&["audit", "--limit", "1000"]);
+    assert_eq!(told, Value::from(before.clone()));
+    let few = place.json(&[
+        "audit",
+        "--limit",
+        "2",
+        "--who",
+        "ada-approve",
+        "--since",
+        "1h",
+    ]);
+    assert_eq!(few, Value::from(entries[..2].to_vec()));
+    let shown = place.call(&["audit"]).expect(0).stdout;
+    for shows in ["ada-approve", "POST /mcp ask", &session] {
+        assert!(shown.contains(shows), "{shows}: {shown}")
+    }
+    let daemon = Daemon::start(&place);
+    assert_eq!(log(&daemon, ""), before);
+    assert_eq!(
+        place.json(&["audit", "--limit", "1000"]),
+        Value::from(before)
+    );
+    assert_eq!(log(&daemon, "&since=2999-01-01"), Vec::<Value>::new());
+    for wrong in [
+        "since=yesterday",
+        "cursor=x",
+        "cursor=1:",
+        "who=a%20b",
+        "limit=0",
+        "x=1",
+    ] {
+        daemon.get(&format!("/v1/audit?{wrong}")).expect(400);
+    }
+    daemon.stop();
+}
+
+#[test]
+fn refused_requests_are_in_the_log_bounded_and_only_admins_see_it() {
+    let place = Place::with_config(&format!(
+        "{SETTINGS}[server]\ntoken_requests_per_minute = 200\n"
+    ));
+    let daemon = Daemon::start(&place);
+    let reader = caller(&daemon, &json!({"name": "reader", "scope": "read"}));
+    let admin = caller(
+        &daemon,
+        &json!({"name": "boss", "scope": "admin", "owner": "bob"}),
+    );
+    reader.get("/v1/audit").expect(403);
+    reader.post("/v1/sessions", &json!({})).expect(403);
+    let asked = reader.tool("ask", &json!({"task": CONTENT}));
+    assert_eq!(asked["result"]["isError"], true);
+    let secret = reader.token.clone();
+    reader
+        .send("DELETE", &format!("/v1/tokens/{secret}"), &[], None)
+        .expect(403);
+    reader
+        .send("DELETE", "/v1/tokens/boss", &[], None)
+        .expect(403);
+    admin.get("/v1/audit").expect(200);
+    let entries = log(&daemon, "&who=reader");
+    let found: Vec<_> = entries.iter().map(what).collect();
+    let refused = |what: &str| (what.to_owned(), Some(403));
+    assert_eq!(
+        found,
+        [
+            refused("DELETE /v1/tokens/{token}"),
+            refused("DELETE /v1/tokens/{token}"),
+            refused("POST /mcp ask"),
+            refused("POST /v1/sessions"),
+            refused("GET /v1/audit"),
+        ]
+    );
+    assert_eq!(entries[0]["object"], json!({"token": "boss"}));
+    assert_eq!(entries[1]["object"], json!({}));
+    // A token of nobody, on a route and on none.
+    let nobody = Caller {
+        daemon: &daemon,
+        token: "unisono_guessed".to_owned(),
+    };
+    let path = format!("/v1/sessions/{UNKNOWN}/turns");
+    nobody.post(&path, &json!({"task": CONTENT})).expect(401);
+    nobody.get("/v1/guessed-secret").expect(401);
+    let [none, turn]: [Value; 2] = log(&daemon, "")[..2].to_vec().try_into().unwrap();
+    assert_eq!(
+        (&turn["who"], &turn["route"]),
+        (&Value::Null, &json!("/v1/sessions/{session}/turns"))
+    );
+    assert_eq!(
+        (&none["who"], &none["route"], &none["status"]),
+        (&Value::Null, &Value::Null, &json!(401))
+    );
+    for _ in 0..100 {
+        nobody.get("/v1/sessions").expect(401);
+    }
+    // What is left out of nobody's requests leaves room for those of others.
+    while reader.get("/v1/sessions").status == 200 {}
+    let all = log(&daemon, "");
+    let count = |name: &Value, status: u64| {
+        let fits = |entry: &&Value| entry["who"] == *name && entry["status"] == status;
+        all.iter().filter(fits).count()
+    };
+    let left_out: u64 = all
+        .iter()
+        .filter_map(|entry| entry["left_out"].as_u64())
+        .sum();
+    let recorded = count(&Value::Null, 401) as u64;
+    assert_eq!(recorded + left_out, 102);
+    assert!((60..=120).contains(&recorded), "{recorded}");
+    assert_eq!(count(&json!("reader"), 429), 1);
+    assert!(all.iter().any(|entry| entry["cause"] == "refusals"));
+    let text = Value::from(all).to_string();
+    for hidden in ["guessed", CONTENT, &secret] {
+        assert!(!text.contains(hidden), "{hidden}: {text}");
+    }
+    let daemons_name = json!({"name": "daemon", "scope": "read"});
+    daemon.post("/v1/tokens", &daemons_name).expect(400);
+    daemon.stop();
+}
+
+#[test]
+fn an_expired_token_is_named_and_a_client_that_leaves_is_recorded() {
+    let place = Place::with_config(SETTINGS);
+    let daemon = Daemon::start(&place);
+    let brief = json!({"name": "brief", "scope": "ask", "expires_seconds": 1});
+    let brief = caller(&daemon, &brief);
+    while brief.get("/v1/sessions").status == 200 {
+        thread::yield_now();
+    }
+    let last = log(&daemon, "&who=brief").remove(0);
+    assert_eq!(
+        (&last["status"], &last["route"]),
+        (&json!(401), &json!("/v1/sessions"))
+    );
+    let bearer = format!("Bearer {}", daemon.token);
+    let headers = [
+        ("Host", daemon.address.as_str()),
+        ("Authorization", &bearer),
+        ("Content-Type", "application/json"),
+    ];
+    let head = head("POST", "/v1/imports?name=x.jsonl", &headers, 1_000);
+    let mut stream = TcpStream::connect(&daemon.address).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    drop(stream);
+    let asked = Instant::now();
+    let left = loop {
+        let mut entries = log(&daemon, "&who=daemon").into_iter();
+        if let Some(found) = entries.find(|entry| entry["route"] == "/v1/imports") {
+            break found;
+        }
+        assert!(asked.elapsed() < PATIENCE, "it is not recorded");
+    };
+    assert!(
+        !(200..300).contains(&left["status"].as_u64().unwrap_or_default()),
+        "{left}"
+    );
+    daemon.stop();
+}
+
+#[test]
+fn a_crash_loses_nothing_that_was_read_and_the_log_can_be_off() {
+    let place = Place::with_config(SETTINGS);
+    let daemon = Daemon::start(&place);
+    let ada = of_owner(&daemon, "ada", "ask");
+    for _ in 0..20 {
+        ada.post("/v1/sessions", &json!({})).expect(201);
+    }
+    let before = log(&daemon, "");
+    assert_eq!(before.len(), 21);
+    daemon.going.signal("KILL");
+    daemon.going.finish();
+    let daemon = Daemon::start(&place);
+    assert_eq!(log(&daemon, ""), before);
+    daemon.stop();
+    let off = Place::with_config(&format!("{SETTINGS}[audit]\nenabled = false\n"));
+    let daemon = Daemon::start(&off);
+    daemon.post("/v1/sessions", &json!({})).expect(201);
+    assert_eq!(log(&daemon, ""), Vec::<Value>::new());
+    daemon.stop();
+    off.call(&["audit"])
+        .expect(0)
+        .says(&["nothing is recorded"]);
+}
+
+#[test]
+fn daemons_on_one_database_have_one_log_and_record_what_is_passed_on_once() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let places = [member(&server), member(&server)];
+    let [one, other] = places.each_ref().map(Daemon::start);
+    let ada = of_owner(&one, "ada", "ask");
+    let made = ada.post("/v1/sessions", &json!({})).expect(201).json();
+    let session = made["session"].as_str().unwrap();
+    let there = Caller {
+        daemon: &other,
+        token: ada.token.clone(),
+    };
+    let asked = Instant::now();
+    while there.get("/v1/sessions").status == 401 {
+        assert!(asked.elapsed() < PATIENCE, "the token is not known there");
+        thread::yield_now();
+    }
+    let path = format!("/v1/sessions/{session}/messages");
+    for _ in 0..3 {
+        there.post(&path, &json!({"text": CONTENT})).expect(201);
+        ada.post(&path, &json!({"text": CONTENT})).expect(201);
+        there.post("/v1/sessions", &json!({})).expect(201);
+    }
+    // A reader waits for its own daemon's entries; the other one's are a moment away.
+    let asked = Instant::now();
+    let all = loop {
+        log(&one, "");
+        let all = log(&other, "&who=ada-ask");
+        if all.len() >= 10 || asked.elapsed() > PATIENCE {
+            break all;
+        }
+    };
+    let messages = all
+        .iter()
+        .filter(|entry| entry["object"]["session"] == session);
+    assert_eq!((messages.count(), all.len()), (6, 10), "{all:?}");
+    assert_eq!(log(&one, "&who=ada-ask").len(), 10);
+    one.stop();
+    other.stop();
+}

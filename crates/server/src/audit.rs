@@ -1,0 +1,210 @@
+//! What the audit log has of a request, gathered on its way.
+//!
+//! The guard makes a [`Note`] of each request and records it when the request was answered or its
+//! client has left, so no route can forget it. Those who know more on the way say so: who asks, which
+//! route it is, which tool or operation. It has names and ids, never content.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::http::Extensions;
+use unisono::caller::Caller;
+use unisono_api::audit::DAEMON;
+use unisono_api::token::is_name;
+use unisono_runtime::clock;
+use unisono_store::audit::Done;
+use uuid::Uuid;
+
+/// From this length on, a text could be a secret.
+const SECRET_CHARS: usize = 32;
+/// What the secrets of tokens begin with.
+const SECRET_PREFIX: &str = "unisono_";
+
+/// What is known of a request, in its extensions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Note(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    who: Option<Arc<str>>,
+    owner: Option<Arc<str>>,
+    route: Option<Arc<str>>,
+    operation: Option<&'static str>,
+    object: Vec<(&'static str, String)>,
+    is_refused: bool,
+    is_passed_on: bool,
+}
+
+impl Note {
+    /// That of a request; one that nobody reads where there is none.
+    pub(crate) fn of(extensions: &Extensions) -> Note {
+        extensions.get::<Note>().cloned().unwrap_or_default()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who asks.
+    pub(crate) fn by(&self, caller: &Caller) {
+        let mut known = self.known();
+        known.who = Some(caller.name().cloned().unwrap_or_else(|| DAEMON.into()));
+        known.owner = caller.owner().cloned();
+    }
+
+    /// The pattern of the route.
+    pub(crate) fn at(&self, route: &str) {
+        self.known().route = Some(route.into());
+    }
+
+    /// A tool of MCP or an operation of A2A that changes something, and the ids that it names.
+    pub(crate) fn operation(&self, name: &'static str, object: Vec<(&'static str, String)>) {
+        let mut known = self.known();
+        known.operation = Some(name);
+        known.object = object;
+    }
+
+    /// The operation was refused, although the request was answered.
+    pub(crate) fn refused(&self) {
+        self.known().is_refused = true;
+    }
+
+    /// Another daemon has answered, and recorded it.
+    pub(crate) fn passed_on(&self) {
+        self.known().is_passed_on = true;
+    }
+
+    /// The route, where it is known.
+    pub(crate) fn route(&self) -> Option<Arc<str>> {
+        self.known().route.clone()
+    }
+
+    /// The entry of the log; none where nothing was changed or refused. `status` is that of the
+    /// answer, none if the client left before it.
+    pub(crate) fn done(
+        &self,
+        method: &str,
+        path: &str,
+        status: Option<u16>,
+        changes: Changes,
+    ) -> Option<Done> {
+        let known = self.known();
+        let status = if known.is_refused { Some(403) } else { status };
+        let is_refused = matches!(status, Some(401 | 403 | 429));
+        let is_change = match changes {
+            Changes::Always => known.route.is_some(),
+            Changes::ByOperation => known.operation.is_some(),
+            Changes::Never => false,
+        };
+        if known.is_passed_on || !(is_change || is_refused) {
+            return None;
+        }
+        let route = known.route.as_deref().unwrap_or_default();
+        let named = known.object.iter();
+        let named = named.map(|(kind, id)| (*kind, id.as_str()));
+        let object = placed(route, path).chain(named);
+        let object = object.filter(|(_, id)| may_stand(id, status));
+        Some(Done {
+            at: clock::now(),
+            who: known.who.clone(),
+            owner: known.owner.clone(),
+            method: method.into(),
+            route: route.into(),
+            operation: known.operation.map(Into::into),
+            object: object
+                .map(|(kind, id)| (kind.into(), id.into()))
+                .collect::<BTreeMap<Arc<str>, Arc<str>>>(),
+            status,
+        })
+    }
+}
+
+/// Whether a request to a route changes something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Changes {
+    Always,
+    /// Only if an operation was noted.
+    ByOperation,
+    Never,
+}
+
+/// The names of a route's pattern with what stands there in a path.
+fn placed<'r>(route: &'r str, path: &'r str) -> impl Iterator<Item = (&'r str, &'r str)> {
+    let names = route.split('/').map(|part| {
+        let name = part.strip_prefix('{')?.strip_suffix('}')?;
+        Some(name.trim_start_matches('*'))
+    });
+    let each = names.zip(path.split('/'));
+    // A task of A2A is followed by what is to be done with it.
+    each.filter_map(|(name, part)| Some((name?, part.split(':').next().unwrap_or(part))))
+}
+
+/// Whether a value may stand in the log: an id may. A name may that belongs to something; what was
+/// not found could be anything, and what is long could be a secret.
+fn may_stand(value: &str, status: Option<u16>) -> bool {
+    let is_id = value.split('.').all(|part| {
+        part.len() == 36 && part.parse::<Uuid>().is_ok()
+            || part.len() <= 10 && !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit())
+    });
+    let is_known = status.is_some_and(|status| ![400, 401, 404, 405, 415, 422].contains(&status));
+    let is_short_name =
+        is_name(value) && value.len() < SECRET_CHARS && !value.starts_with(SECRET_PREFIX);
+    is_id || is_known && is_short_name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0192f0c1-2b3c-7d4e-8f50-616263646566";
+
+    #[test]
+    fn ids_stand_in_the_log_and_what_could_be_a_secret_does_not() {
+        let secret = format!("unisono_{}", "a".repeat(10));
+        let hex = "0123456789abcdef".repeat(4);
+        for (value, status, expected) in [
+            (ID, 404, true),
+            (&format!("{ID}.{ID}"), 200, true),
+            ("17", 404, true),
+            ("ada", 200, true),
+            ("ada", 403, true),
+            ("ada", 404, false),
+            ("ada", 401, false),
+            (&secret, 200, false),
+            (&hex, 200, false),
+            ("a%20b", 200, false),
+            ("", 200, false),
+        ] {
+            assert_eq!(may_stand(value, Some(status)), expected, "{value} {status}");
+        }
+    }
+
+    #[test]
+    fn an_entry_has_the_ids_of_the_path_and_no_more() {
+        let note = Note::default();
+        note.by(&Caller::default());
+        let path = format!("/v1/sessions/{ID}/turns");
+        let done = |changes| note.done("POST", &path, Some(200), changes);
+        assert_eq!(done(Changes::Always), None, "there is no such route");
+        note.at("/v1/sessions/{session}/turns");
+        assert_eq!(
+            (done(Changes::Never), done(Changes::ByOperation)),
+            (None, None)
+        );
+        let entry = done(Changes::Always).unwrap();
+        assert_eq!(entry.who.as_deref(), Some(DAEMON));
+        assert_eq!(
+            entry.object,
+            BTreeMap::from([("session".into(), ID.into())])
+        );
+        note.passed_on();
+        assert_eq!(done(Changes::Always), None);
+    }
+
+    #[test]
+    fn a_task_is_found_before_what_is_done_with_it() {
+        let path = format!("/a2a/tasks/{ID}.{ID}:cancel");
+        let placed: Vec<_> = placed("/a2a/tasks/{task}", &path).collect();
+        assert_eq!(placed, [("task", &*format!("{ID}.{ID}"))]);
+    }
+}

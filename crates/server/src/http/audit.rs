@@ -1,0 +1,98 @@
+//! `/v1/audit`, and the entry that each request leaves in the log.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::{Method, Uri};
+use unisono_api::Page;
+use unisono_api::audit::{AuditEntry, AuditQuery};
+use unisono_api::service::Audit as _;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::extract::Query;
+use super::problem::ApiError;
+use super::{Shared, mcp, scopes};
+use crate::a2a;
+use crate::audit::{Changes, Note};
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::new().routes(routes!(list))
+}
+
+/// Who changed what, and who was refused, the newest first. Content is never recorded, and reads are
+/// not. A page looks at a bounded number of entries: with `who` it may have fewer than `limit`
+/// although there is a next one.
+#[utoipa::path(
+    get, path = "/v1/audit", tag = "audit", params(AuditQuery),
+    responses((status = 200, description = "A part of the log", body = Page<AuditEntry>))
+)]
+async fn list(
+    State(shared): State<Arc<Shared>>,
+    Query(query): Query<AuditQuery>,
+) -> Result<Json<Page<AuditEntry>>, ApiError> {
+    Ok(Json(shared.local.audit(&query).await?))
+}
+
+/// A request on its way: when this is dropped, it is recorded, also if its client left.
+pub(super) struct Recording<'s> {
+    shared: &'s Shared,
+    method: Method,
+    uri: Uri,
+    note: Note,
+    status: Option<u16>,
+}
+
+impl<'s> Recording<'s> {
+    /// Begins with a request, which gets the note of what becomes known of it.
+    pub(super) fn begin(shared: &'s Shared, request: &mut Request) -> Recording<'s> {
+        let note = Note::default();
+        request.extensions_mut().insert(note.clone());
+        Recording {
+            shared,
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            note,
+            status: None,
+        }
+    }
+
+    pub(super) fn uri(&self) -> &Uri {
+        &self.uri
+    }
+
+    pub(super) fn answered(mut self, status: u16) {
+        self.status = Some(status);
+    }
+}
+
+impl Drop for Recording<'_> {
+    fn drop(&mut self) {
+        let path = self.uri.path();
+        if self.note.route().is_none()
+            && let Some(route) = scopes::pattern(&self.method, path)
+            && self.status.is_some_and(|status| status != 404)
+        {
+            // It was refused before its route was looked for.
+            self.note.at(route);
+        }
+        let changes = changes(&self.method, path, self.note.route().as_deref());
+        let done = self
+            .note
+            .done(self.method.as_str(), path, self.status, changes);
+        if let Some(done) = done {
+            self.shared.local.audit_log().record(done);
+        }
+    }
+}
+
+fn changes(method: &Method, path: &str, route: Option<&str>) -> Changes {
+    if method.is_safe() || route.is_some_and(|route| scopes::only_reads(method, route)) {
+        return Changes::Never;
+    }
+    match path == mcp::PATH || a2a::is_under(path) {
+        true => Changes::ByOperation,
+        false => Changes::Always,
+    }
+}

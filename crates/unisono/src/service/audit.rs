@@ -1,0 +1,127 @@
+//! The audit log.
+
+use async_trait::async_trait;
+use unisono_api::audit::{AuditEntry, AuditQuery, DAEMON};
+use unisono_api::service::{self, Audit};
+use unisono_api::token::{Scope, is_name};
+use unisono_api::{Code, Page};
+use unisono_context::Timestamp;
+use unisono_runtime::clock;
+use unisono_search::{Bound, instant};
+use unisono_store::audit::{Cause, Done, Entry, Kept, Position, read};
+
+use super::no_cursor;
+use crate::Local;
+use crate::error::Error;
+use crate::values;
+
+#[async_trait]
+impl Audit for Local {
+    async fn audit(&self, query: &AuditQuery) -> service::Result<Page<AuditEntry>> {
+        self.check_scope(Scope::Admin)?;
+        let now = clock::now();
+        let settings = &self.setup().loaded.config.audit;
+        let kept = Kept {
+            days: settings.keep_days,
+            entries: settings.max_entries,
+        };
+        let since = asked_since(query, now)?.max(kept.since(now));
+        let before = query.cursor.as_deref().map(position).transpose()?;
+        let who = query.who.as_deref();
+        if let Some(who) = who.filter(|who| !is_name(who)) {
+            let detail = format!(
+                "`who`: {who:?} is no name of a token or a person; {DAEMON:?} is the daemon's own token"
+            );
+            return Err(service::Error::new(Code::InvalidRequest, detail));
+        }
+        self.audit_log().flush().await;
+        let is_wanted = |entry: &Entry| match (who, entry) {
+            (None, _) => true,
+            (Some(who), Entry::Done { done }) => done.who.as_deref() == Some(who),
+            (Some(_), _) => false,
+        };
+        let limit = Page::<()>::size(query.limit);
+        let journal = self.parts_journal();
+        let part = read(&journal, before, since, limit, is_wanted).await;
+        let part = part.map_err(Error::from)?;
+        let entries = part.entries.into_iter();
+        Ok(Page {
+            items: entries.map(|(_, entry)| described(entry)).collect(),
+            next: part
+                .next
+                .map(|next| format!("{}:{}", next.generation, next.seq)),
+        })
+    }
+}
+
+fn asked_since(query: &AuditQuery, now: Timestamp) -> Result<Timestamp, Error> {
+    let Some(since) = query.since.as_deref() else {
+        return Ok(Timestamp(0));
+    };
+    let since = instant(since, now, Bound::Since);
+    since.map_err(|reason| Error::new(Code::InvalidRequest, format!("`since`: {reason}")))
+}
+
+fn position(cursor: &str) -> Result<Position, Error> {
+    let parts = cursor.split_once(':');
+    let parts = parts.and_then(|(generation, seq)| {
+        Some(Position {
+            generation: generation.parse().ok()?,
+            seq: seq.parse().ok()?,
+        })
+    });
+    parts.ok_or_else(|| no_cursor(cursor))
+}
+
+fn described(entry: Entry) -> AuditEntry {
+    let at = values::instant(entry.at());
+    let text = |text: std::sync::Arc<str>| text.to_string();
+    match entry {
+        Entry::Done { done } => {
+            let Done {
+                who,
+                owner,
+                method,
+                route,
+                operation,
+                object,
+                status,
+                ..
+            } = done;
+            let object = object.into_iter();
+            AuditEntry {
+                at,
+                who: who.map(text),
+                owner: owner.map(text),
+                method: Some(method.to_string()),
+                route: Some(route.to_string()).filter(|route| !route.is_empty()),
+                operation: operation.map(text),
+                object: object.map(|(kind, id)| (text(kind), text(id))).collect(),
+                status,
+                left_out: None,
+                cause: None,
+            }
+        }
+        Entry::LeftOut { count, cause, .. } => AuditEntry {
+            left_out: Some(count),
+            cause: Some(cause_name(cause).to_owned()),
+            ..nothing(at)
+        },
+        // It is not among those that are read.
+        Entry::Began { .. } => nothing(at),
+    }
+}
+
+const fn cause_name(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Refusals => "refusals",
+        Cause::Queue => "queue",
+    }
+}
+
+fn nothing(at: String) -> AuditEntry {
+    AuditEntry {
+        at,
+        ..AuditEntry::default()
+    }
+}
