@@ -107,6 +107,7 @@ pub struct UsageQuery {
     pub session: Option<String>,
     /// How it is grouped in addition; absent: it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "description", param(inline))]
     pub by: Option<UsageBy>,
     /// The first day in UTC, as `2026-03-06`; absent: from the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
