@@ -9,5 +9,5 @@ export type Sessions = Body<operations["sessions_list"]["responses"][200]>;
 export type Refused = operations["turns_create"]["responses"][422]["content"]["application/problem+json"];
 
 export const task: Task = { task: "When do we ship?" };
-export const first = (page: Sessions): components["schemas"]["Listed"] | undefined => page.items[0];
+export const first = (page: Sessions): components["schemas"]["SessionListItem"] | undefined => page.items[0];
 export const why = (problem: Refused): string => `${problem.code}: ${problem.detail}`;

@@ -92,12 +92,20 @@ pub struct Token {
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
     /// Its name: 1 to 64 letters, digits and `-_.@+`.
+    #[cfg_attr(
+        feature = "description",
+        schema(pattern = "^[-_.@+0-9A-Za-z]{0,31}[0-9A-Za-z][-_.@+0-9A-Za-z]{0,31}$")
+    )]
     pub name: String,
     /// What it may do.
     pub scope: Scope,
     /// Whose sessions it sees and makes: 1 to 64 letters, digits and `-_.@+`; none: everybody's, and
     /// it makes nobody's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "description",
+        schema(pattern = "^[-_.@+0-9A-Za-z]{0,31}[0-9A-Za-z][-_.@+0-9A-Za-z]{0,31}$")
+    )]
     pub owner: Option<String>,
     /// Seconds until it ends, at least 1; none: it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -76,8 +76,8 @@ fn usage_is_told_by_day_agent_model_and_session_cached_against_not() {
     assert_eq!(by_agent["groups"].as_array().unwrap().len(), 3);
     daemon
         .get("/v1/usage?from=2026-02-30")
-        .expect(400)
-        .problem("invalid_request");
+        .expect(422)
+        .problem("refused");
     daemon.stop();
 }
 

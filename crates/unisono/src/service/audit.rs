@@ -32,7 +32,7 @@ impl Audit for Local {
             let detail = format!(
                 "`who`: {who:?} is no name of a token or a person; {DAEMON:?} is the daemon's own token"
             );
-            return Err(service::Error::new(Code::InvalidRequest, detail));
+            return Err(service::Error::new(Code::Refused, detail));
         }
         self.audit_log().flush().await;
         let is_wanted = |entry: &Entry| match (who, entry) {
@@ -59,7 +59,7 @@ fn asked_since(query: &AuditQuery, now: Timestamp) -> Result<Timestamp, Error> {
         return Ok(Timestamp(0));
     };
     let since = instant(since, now, Bound::Since);
-    since.map_err(|reason| Error::new(Code::InvalidRequest, format!("`since`: {reason}")))
+    since.map_err(|reason| Error::new(Code::Refused, format!("`since`: {reason}")))
 }
 
 fn position(cursor: &str) -> Result<Position, Error> {

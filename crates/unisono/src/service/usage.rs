@@ -141,7 +141,7 @@ fn day(text: Option<&str>) -> Result<Option<Day>, Error> {
     let read = |text: &str| {
         let wrong = |_| {
             let detail = format!("{text:?} is no day: write it as 2026-03-06, in UTC");
-            Error::new(Code::InvalidRequest, detail)
+            Error::new(Code::Refused, detail)
         };
         let date: Date = text.parse().map_err(wrong)?;
         let start = date.to_zoned(TimeZone::UTC).map_err(wrong)?;
