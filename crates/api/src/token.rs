@@ -107,8 +107,12 @@ pub struct NewToken {
         schema(pattern = "^[-_.@+0-9A-Za-z]{0,31}[0-9A-Za-z][-_.@+0-9A-Za-z]{0,31}$")
     )]
     pub owner: Option<String>,
-    /// Seconds until it ends, at least 1; none: it does not.
+    /// Seconds until it ends, 1 to 3,155,760,000 (100 years); none: it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "description",
+        schema(minimum = 1, maximum = 3_155_760_000_u64)
+    )]
     pub expires_seconds: Option<u64>,
 }
 

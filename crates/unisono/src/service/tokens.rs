@@ -19,6 +19,8 @@ use crate::values;
 const AFTER: &str = "after:";
 /// Tokens at the same time, at most.
 const MOST: usize = 10_000;
+/// The longest time after which a token ends, in seconds: 100 years.
+const LONGEST_SECONDS: u64 = 3_155_760_000;
 
 #[async_trait]
 impl Tokens for Local {
@@ -50,8 +52,12 @@ impl Tokens for Local {
         if let Some(owner) = &new.owner {
             check_name("owner", owner)?;
         }
-        if new.expires_seconds == Some(0) {
-            let detail = "`expires_seconds` is 0: leave it out for a token that does not end";
+        let allowed = 1..=LONGEST_SECONDS;
+        if let Some(seconds) = new.expires_seconds.filter(|end| !allowed.contains(end)) {
+            let detail = format!(
+                "`expires_seconds` must be 1 to {LONGEST_SECONDS}, and is {seconds}; leave it out for a \
+                 token that does not end"
+            );
             return Err(service::Error::new(Code::InvalidRequest, detail));
         }
         let failed = |error: std::io::Error| Error::new(Code::Failed, error.to_string());
