@@ -121,7 +121,7 @@ impl<T> Preview<T> {
     const MOST: usize = 20;
 
     /// The first items of a list with this number of items.
-    pub fn of(count: usize, all: impl IntoIterator<Item = T>, url: String) -> Preview<T> {
+    pub fn new(count: usize, all: impl IntoIterator<Item = T>, url: String) -> Preview<T> {
         let items: Vec<T> = all.into_iter().take(Self::MOST).collect();
         Preview {
             count: count as u64,

@@ -384,7 +384,7 @@ pub(crate) enum Command {
     Tokens(tokens::Command),
     /// Who changed what, and who was refused
     Audit(audit::Args),
-    /// Programs daemons and programs on one database
+    /// The daemons and programs on one database
     #[command(subcommand)]
     Cluster(cluster::Command),
     /// Completions for a shell

@@ -19,16 +19,17 @@ impl Agents for Client {
     }
 
     async fn agent(&self, agent: &str) -> Result<AgentDetail> {
-        self.json(self.request(Method::GET, &of(agent))).await
+        self.json(self.request(Method::GET, &agent_path(agent)))
+            .await
     }
 
     async fn check_agent(&self, agent: &str, new: &NewAgentFile) -> Result<AgentCheck> {
-        let path = format!("{}/check", of(agent));
+        let path = format!("{}/check", agent_path(agent));
         self.json(self.post(&path, new)).await
     }
 
     async fn save_agent(&self, agent: &str, new: &NewAgentFile) -> Result<Reload> {
-        let request = self.request(Method::PUT, &of(agent));
+        let request = self.request(Method::PUT, &agent_path(agent));
         self.json(request.json(new)).await
     }
 
@@ -43,7 +44,7 @@ impl Agents for Client {
 }
 
 /// The address of an agent. A name that no agent can have is that of none.
-fn of(agent: &str) -> String {
+fn agent_path(agent: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let name: String = agent
         .chars()

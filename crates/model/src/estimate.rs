@@ -63,7 +63,7 @@ pub struct Attachments {
 
 impl Attachments {
     /// Of a model in that dialect.
-    pub const fn of(dialect: Dialect, accepts: Accepts) -> Attachments {
+    pub const fn for_dialect(dialect: Dialect, accepts: Accepts) -> Attachments {
         Attachments {
             accepts,
             rule: dialect.attachment_rule(),

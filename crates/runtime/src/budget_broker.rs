@@ -237,10 +237,10 @@ impl State {
         }
     }
 
-    /// Whether sessions here, or those of other programs, hold what they may give back.
+    /// Whether sessions of this program or of others may return a part of their grants.
     fn waits_for_others(&mut self, request: &Request, level: Level) -> bool {
         let comes_back = self.may_come_back(request, level);
-        // Both at once: who is here may need longer.
+        // Both are asked: sessions of this program may take longer.
         let last = self.grants.last();
         self.others.may_give_back(&self.journal, last) || comes_back
     }
@@ -255,7 +255,7 @@ impl State {
         find(true).or_else(|| find(false))
     }
 
-    /// It makes its last call with its kept amount, if it has one.
+    /// Refuses a request. The run makes its last call with its kept amount, if it has one.
     fn refuse(&mut self, request: &Request, reply: Reply, why: Arc<str>) {
         self.holds(request);
         // The session may have ended.

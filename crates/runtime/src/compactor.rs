@@ -289,7 +289,7 @@ impl Actor for Compactor {
         let fair_queue = FairQueue::new(
             options.compactions,
             options.compaction_queue,
-            GaugePart::of(&options.load.compactions),
+            GaugePart::new(&options.load.compactions),
         );
         Ok(State {
             fair_queue,

@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn who_lent_a_place_has_the_next_one() {
         let gauge = Gauge::default();
-        let mut fair_queue = FairQueue::new(1, 2, GaugePart::of(&gauge));
+        let mut fair_queue = FairQueue::new(1, 2, GaugePart::new(&gauge));
         assert_eq!(fair_queue.offer(A, 'a'), Admission::Start('a'));
         assert_eq!(fair_queue.offer(A, 'b'), Admission::Queued);
         assert_eq!(fair_queue.offer(A, 'c'), Admission::Queued);

@@ -57,7 +57,7 @@ pub(crate) struct GaugePart {
 }
 
 impl GaugePart {
-    pub(crate) fn of(gauge: &Gauge) -> GaugePart {
+    pub(crate) fn new(gauge: &Gauge) -> GaugePart {
         GaugePart {
             gauge: gauge.clone(),
             ..GaugePart::default()

@@ -420,7 +420,7 @@ impl Actor for Pool {
         let fair_queue = FairQueue::new(
             args.places,
             args.env.options.pool_queue,
-            GaugePart::of(&args.env.options.load.attempts),
+            GaugePart::new(&args.env.options.load.attempts),
         );
         Ok(State {
             env: args.env,

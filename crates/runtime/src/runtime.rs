@@ -70,9 +70,9 @@ pub struct Options {
     pub intensity: Intensity,
     /// The budget of all sessions together; none: unlimited.
     pub budget: Option<DaemonBudget>,
-    /// What the sessions of each owner may use together; counts only beside `budget`.
+    /// The budgets of owners, each for all sessions of one owner; ignored without `budget`.
     pub budget_owners: Arc<OwnerBudgets>,
-    /// How time without progress after which an attempt is stuck.
+    /// The time without progress after which an attempt is stuck.
     pub stuck_after: Duration,
     /// The maximum numbers of active runs.
     pub live_runs: LiveRuns,
@@ -81,9 +81,9 @@ pub struct Options {
     pub search_index: Option<PathBuf>,
     /// The scope of the tool `recall`.
     pub recall: RecallScope,
-    /// How much may be attached to messages.
+    /// The limits of attachments.
     pub attachments: AttachmentLimits,
-    /// Kept with the numbers of working and waiting jobs.
+    /// Updated with the numbers of working and waiting jobs.
     pub load: Load,
     /// Called with committed events.
     pub observer: Observer,
@@ -151,10 +151,10 @@ pub enum Error {
         /// The expected time until a permit is free, in milliseconds, based on recent runs.
         retry_after_ms: u64,
     },
-    /// Attachments are not stored, and the message that has them is not taken.
+    /// Attachments cannot be stored; the message with them is refused.
     #[error(transparent)]
     Attachments(#[from] attachments::Error),
-    /// What was deleted session may still be in the search index.
+    /// A deleted session may still be in the search index.
     #[error("deleted messages may still be in the files of the search index: {0}")]
     Unpurged(#[source] Arc<unisono_search::Error>),
     /// The actor that should answer has ended.

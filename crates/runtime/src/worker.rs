@@ -164,7 +164,7 @@ async fn carry_out(attempt: Attempt, place: PoolPermit, env: &Env) -> AttemptEnd
     answered(result, &known, began)
 }
 
-/// The end of an attempt whose agent began then. An agent reports the usage of its replies.
+/// The end of an attempt whose agent started at `began`, with the usage of all its model calls.
 fn answered(result: Result<Answer, Failure>, known: &Ctx, began: Timestamp) -> AttemptEnd {
     let besides = known.auxiliary_usage();
     let mut end = ended(result.map(|answer| Answer {

@@ -1,8 +1,8 @@
-//! What the audit log has of a request, gathered on its way.
+//! Collects the audit entry of a request.
 //!
-//! The guard makes a [`Note`] of each request and records it when the request was answered or its
-//! client has left, so no route can forget it. Those who know more on the way say so: who asks, which
-//! route it is, which tool or operation. It has names and ids, never content.
+//! The guard creates a [`Note`] for each request and records it when the request is answered or its
+//! client disconnects, so no route can omit it. Later stages add the caller, the route, and the tool
+//! or operation. A note has names and ids, never content.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,12 +15,12 @@ use unisono_runtime::clock;
 use unisono_store::audit::Done;
 use uuid::Uuid;
 
-/// From this length on, a text could be a secret.
+/// A text of this length or more may be a secret.
 const SECRET_CHARS: usize = 32;
-/// What the secrets of tokens begin with.
+/// The prefix of tokens' secrets.
 const SECRET_PREFIX: &str = "unisono_";
 
-/// What is known of a request, in its extensions.
+/// The collected data of a request, in its extensions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Note(Arc<Mutex<Known>>);
 
@@ -36,8 +36,8 @@ struct Known {
 }
 
 impl Note {
-    /// That of a request; one that nobody reads where there is none.
-    pub(crate) fn of(extensions: &Extensions) -> Note {
+    /// The note of a request; a new one that is never recorded if the request has none.
+    pub(crate) fn from_extensions(extensions: &Extensions) -> Note {
         extensions.get::<Note>().cloned().unwrap_or_default()
     }
 
@@ -45,43 +45,43 @@ impl Note {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who asks.
-    pub(crate) fn by(&self, caller: &Caller) {
+    /// Sets the caller.
+    pub(crate) fn set_caller(&self, caller: &Caller) {
         let mut known = self.known();
         known.who = Some(caller.name().cloned().unwrap_or_else(|| DAEMON.into()));
         known.owner = caller.owner().cloned();
     }
 
-    /// The pattern of the route.
-    pub(crate) fn at(&self, route: &str) {
+    /// Sets the pattern of the route.
+    pub(crate) fn set_route(&self, route: &str) {
         self.known().route = Some(route.into());
     }
 
-    /// A tool of MCP or an operation of A2A that changes something, and the ids that it names.
+    /// Sets the MCP tool or A2A operation that makes a change, with the ids in its arguments.
     pub(crate) fn operation(&self, name: &'static str, object: Vec<(&'static str, String)>) {
         let mut known = self.known();
         known.operation = Some(name);
         known.object = object;
     }
 
-    /// The operation was refused, although the request was answered.
+    /// Marks the operation as refused; the HTTP status does not show it.
     pub(crate) fn refused(&self) {
         self.known().is_refused = true;
     }
 
-    /// Another daemon has answered, and recorded it.
+    /// Marks the request as forwarded: the other daemon records it.
     pub(crate) fn passed_on(&self) {
         self.known().is_passed_on = true;
     }
 
-    /// The route, where it is known.
+    /// The route, if it is known.
     pub(crate) fn route(&self) -> Option<Arc<str>> {
         self.known().route.clone()
     }
 
-    /// The entry of the log; none where nothing was changed or refused. `status` is that of the
-    /// answer, none if the client left before it.
-    pub(crate) fn done(
+    /// The entry; none if nothing was changed or refused. `status` is the HTTP status of the answer;
+    /// none if the client disconnected before it.
+    pub(crate) fn entry(
         &self,
         method: &str,
         path: &str,
@@ -102,8 +102,8 @@ impl Note {
         let route = known.route.as_deref().unwrap_or_default();
         let named = known.object.iter();
         let named = named.map(|(kind, id)| (*kind, id.as_str()));
-        let object = placed(route, path).chain(named);
-        let object = object.filter(|(_, id)| may_stand(id, status));
+        let object = path_ids(route, path).chain(named);
+        let object = object.filter(|(_, id)| is_loggable(id, status));
         Some(Done {
             at: clock::now(),
             who: known.who.clone(),
@@ -128,20 +128,20 @@ pub(crate) enum Changes {
     Never,
 }
 
-/// The names of a route's pattern with what stands there in a path.
-fn placed<'r>(route: &'r str, path: &'r str) -> impl Iterator<Item = (&'r str, &'r str)> {
+/// The parameters of a route's pattern with their values in a path.
+fn path_ids<'r>(route: &'r str, path: &'r str) -> impl Iterator<Item = (&'r str, &'r str)> {
     let names = route.split('/').map(|part| {
         let name = part.strip_prefix('{')?.strip_suffix('}')?;
         Some(name.trim_start_matches('*'))
     });
     let each = names.zip(path.split('/'));
-    // A task of A2A is followed by what is to be done with it.
+    // The id of an A2A task may be followed by an action.
     each.filter_map(|(name, part)| Some((name?, part.split(':').next().unwrap_or(part))))
 }
 
-/// Whether a value may stand in the log: an id may. A name may that belongs to something; what was
-/// not found could be anything, and what is long could be a secret.
-fn may_stand(value: &str, status: Option<u16>) -> bool {
+/// Whether a value may be logged: an id, or a short name of an existing object. Other values may be
+/// secrets.
+fn is_loggable(value: &str, status: Option<u16>) -> bool {
     let is_id = value.split('.').all(|part| {
         part.len() == 36 && part.parse::<Uuid>().is_ok()
             || part.len() <= 10 && !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit())
@@ -175,18 +175,22 @@ mod tests {
             ("a%20b", 200, false),
             ("", 200, false),
         ] {
-            assert_eq!(may_stand(value, Some(status)), expected, "{value} {status}");
+            assert_eq!(
+                is_loggable(value, Some(status)),
+                expected,
+                "{value} {status}"
+            );
         }
     }
 
     #[test]
     fn an_entry_has_the_ids_of_the_path_and_no_more() {
         let note = Note::default();
-        note.by(&Caller::default());
+        note.set_caller(&Caller::default());
         let path = format!("/v1/sessions/{ID}/turns");
-        let done = |changes| note.done("POST", &path, Some(200), changes);
+        let done = |changes| note.entry("POST", &path, Some(200), changes);
         assert_eq!(done(Changes::Always), None, "there is no such route");
-        note.at("/v1/sessions/{session}/turns");
+        note.set_route("/v1/sessions/{session}/turns");
         assert_eq!(
             (done(Changes::Never), done(Changes::ByOperation)),
             (None, None)
@@ -204,7 +208,7 @@ mod tests {
     #[test]
     fn a_task_is_found_before_what_is_done_with_it() {
         let path = format!("/a2a/tasks/{ID}.{ID}:cancel");
-        let placed: Vec<_> = placed("/a2a/tasks/{task}", &path).collect();
-        assert_eq!(placed, [("task", &*format!("{ID}.{ID}"))]);
+        let ids: Vec<_> = path_ids("/a2a/tasks/{task}", &path).collect();
+        assert_eq!(ids, [("task", &*format!("{ID}.{ID}"))]);
     }
 }

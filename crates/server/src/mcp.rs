@@ -270,7 +270,9 @@ impl Server {
 /// The note of the request for the audit log, if it came over HTTP.
 fn note(context: &RequestContext<RoleServer>) -> Note {
     let parts = context.extensions.get::<Parts>();
-    parts.map_or_else(Note::default, |parts| Note::of(&parts.extensions))
+    parts.map_or_else(Note::default, |parts| {
+        Note::from_extensions(&parts.extensions)
+    })
 }
 
 /// Ends a call that only looks when its client leaves or cancels it.

@@ -140,9 +140,9 @@ pub struct RunTrace {
     pub steps: Vec<(Moment, Arc<Step>)>,
     /// Its later attempts: the number, and the reason of the previous failure.
     pub retries: Vec<(Moment, u32, Arc<str>)>,
-    /// What happened beside its steps, oldest first.
+    /// Events other than its steps, oldest first.
     pub happened: Vec<(Moment, Happened)>,
-    /// How ending.
+    /// Its ending.
     pub ended: Option<(Moment, Arc<Ending>)>,
     /// Its output after it was cancelled.
     pub late: Vec<(Moment, LateOutput)>,

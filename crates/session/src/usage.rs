@@ -154,7 +154,7 @@ impl Ledger {
         }
     }
 
-    /// What was used on days from `from` to `to`, both included.
+    /// The usage of the days from `from` to `to`, inclusive.
     #[must_use]
     pub fn between(&self, from: Option<Day>, to: Option<Day>) -> Ledger {
         let mut part = Ledger::default();
@@ -170,15 +170,14 @@ impl Ledger {
         part
     }
 
-    /// What was used on each day, the oldest first. What was told without its day is missing: that
-    /// of deleted sessions.
+    /// The usage of each day, the oldest first. Usage of deleted sessions has no day and is missing.
     pub fn days(&self) -> impl DoubleEndedIterator<Item = (Day, UsageEntry)> {
         self.by_day
             .iter()
             .map(|(day, used)| (*day, sum(used.values())))
     }
 
-    /// Who usage by source and model.
+    /// The usage by source and model.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = (&UsageSource, &str, &UsageEntry)> {
         let all = self.used.iter();
         all.map(|((asker, model), used)| (asker, &**model, used))
@@ -243,7 +242,7 @@ impl Ledger {
     }
 }
 
-/// Adds what others used.
+/// Adds usage.
 fn add(
     all: &mut BTreeMap<(UsageSource, Arc<str>), UsageEntry>,
     more: &BTreeMap<(UsageSource, Arc<str>), UsageEntry>,
@@ -262,7 +261,7 @@ fn sum<'u>(all: impl Iterator<Item = &'u UsageEntry>) -> UsageEntry {
     })
 }
 
-/// What difference of a sum and a part of it.
+/// The difference of a sum and a part of it.
 fn subtract(all: Usage, part: Usage) -> Usage {
     Usage {
         input: all.input.minus(part.input),

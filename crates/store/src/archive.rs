@@ -192,8 +192,8 @@ impl Kept {
     }
 }
 
-/// Stores the content of an archive. To the journals in `kept`, which exist already, only the usage
-/// of deleted sessions is added to, and the names of those that have an attachment.
+/// Stores the content of an archive. To the journals in `kept`, which exist already, only two things
+/// are added: the usage of deleted sessions, and the sessions that name an attachment's content.
 async fn store_whole(engine: &dyn Engine, path: &Path, kept: &[SessionId]) -> Result<Moved> {
     let mut told = Kept::default();
     let moved = store_all(engine, path, kept, &mut told).await?;

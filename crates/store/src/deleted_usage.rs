@@ -27,7 +27,7 @@ const TRIES: usize = 8;
 pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool> {
     let engine = journal.engine();
     let id = engine::SessionId::from(session);
-    let (mut told, mut read) = (Told::default(), 0);
+    let (mut told, mut read) = (Remains::default(), 0);
     let mut tries = 0..TRIES;
     loop {
         let Some(info) = engine.session(id).await? else {
@@ -62,16 +62,16 @@ pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool
     }
 }
 
-/// The usage of is told of a session that is deleted.
+/// What a deleted session leaves: its usage, and the contents that it named.
 #[derive(Default)]
-struct Told {
-    /// What it used.
+struct Remains {
+    /// Its usage.
     ledger: Ledger,
     /// The contents that its messages name.
     contents: BTreeSet<Digest>,
 }
 
-/// What all deleted sessions.
+/// Returns the usage of all deleted sessions.
 pub(crate) async fn read(journal: &Journal) -> Result<DeletedUsage> {
     Ok(fold(journal).await?.0)
 }
@@ -96,7 +96,7 @@ pub(crate) fn merged(mut entries: Vec<Vec<u8>>) -> Result<Option<Vec<u8>>> {
 async fn follow(
     journal: &Journal,
     session: SessionId,
-    told: &mut Told,
+    told: &mut Remains,
     read: &mut u64,
 ) -> Result<()> {
     loop {

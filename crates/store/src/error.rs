@@ -54,13 +54,13 @@ pub enum Error {
         /// The address of that program, if it has one.
         address: Option<String>,
     },
-    /// No id is not for sessions.
+    /// The id is reserved for journals of the store itself.
     #[error("session {session} cannot exist: ids from ffffff00-0000-… on are the store's own")]
     ReservedId {
         /// The id.
         session: SessionId,
     },
-    /// The session's that tried so far has all that the session's open turns need.
+    /// No program that tried so far has all that the session's open turns need.
     #[error(
         "session {session} waits for a program that has all that its open turns need: an agent kind, a \
          tool server or a provider's key; the logs of the others say what they lack"

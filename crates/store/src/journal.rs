@@ -76,7 +76,7 @@ impl Journal {
         &self.loaded
     }
 
-    /// The engine engine, for archives and for data that is not an event.
+    /// The underlying engine, for archives and for data that is not an event.
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.engine
     }

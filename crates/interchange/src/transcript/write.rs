@@ -35,7 +35,8 @@ pub enum WriteError {
 }
 
 /// Writes a session or one branch of it. The unisono format contains all branches unless one is
-/// named, and has the contents of attachments that are in `files`; the others contain one branch, by default `main`.
+/// named, and the contents of attachments in `files`. The others contain one branch, by default
+/// `main`.
 ///
 /// # Errors
 /// The branch or the session does not exist, or the format cannot be written.

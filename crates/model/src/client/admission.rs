@@ -27,7 +27,7 @@ pub(super) struct Admission {
     start: Instant,
     provider: Arc<str>,
     share: LimitShare,
-    /// The news of other programs that the gate knows.
+    /// The version of the other programs' pauses that the gate has applied.
     told: AtomicU64,
 }
 
@@ -137,7 +137,7 @@ impl Admission {
         }
     }
 
-    /// Learns other programs were told meanwhile.
+    /// Applies new pauses of other programs.
     fn take_told(&self) {
         let seen = self.told.load(Ordering::Relaxed);
         let Some((told, holds)) = self.share.news_of(&self.provider, seen) else {
@@ -151,7 +151,7 @@ impl Admission {
         self.told.store(told, Ordering::Relaxed);
     }
 
-    /// Takes what the provider's limits from the headers of a response.
+    /// Learns the provider's limits from the headers of a response.
     pub(super) fn learn(&self, response_headers: &ResponseHeaders) {
         self.with_gate(|gate, now| gate.learn(now, response_headers));
     }

@@ -133,7 +133,7 @@ impl Breakers {
         self.report(now, model, passes, own);
     }
 
-    /// Another program has left a model alone for so much longer.
+    /// Pauses requests to a model as long as another program does.
     pub fn hold(&mut self, now: Duration, model: &Arc<str>, wait: Duration) {
         let watched = self.track(now, model);
         watched.breaker.hold(now, wait);
@@ -145,7 +145,7 @@ impl Breakers {
             .get_or_insert_with(|| Failure::new(class, "errors that another daemon met"));
     }
 
-    /// How much longer a model is left alone; none: it is not, or a request tries whether it is back.
+    /// The rest of a model's pause; none without a pause, or while a request probes the model.
     pub fn left_alone(&self, now: Duration, model: &Arc<str>) -> Option<Duration> {
         let refused = self.models.get(model)?.breaker.check(now).err()?;
         Some(refused.left).filter(|left| !left.is_zero())

@@ -139,8 +139,7 @@ impl Gate {
         self.breakers.answered(now, &sent.model, sent.passes);
     }
 
-    /// Another program was told to leave the provider alone for so much longer, or has found that one
-    /// of its models fails.
+    /// Pauses requests as long as another program does: to a failing model, or to the provider.
     pub fn hold(&mut self, now: Duration, model: Option<&Arc<str>>, wait: Duration) {
         match model {
             Some(model) => self.breakers.hold(now, model, wait),
@@ -148,9 +147,9 @@ impl Gate {
         }
     }
 
-    /// An attempt failed. `reached`: a connection to the provider was made. Answers what is left
-    /// alone from now on because the provider said so. What the network in between did is no news for
-    /// other programs, which have another one.
+    /// An attempt failed. `reached`: a connection to the provider was made. Returns the pauses that
+    /// other programs should make too. Network faults are not among them: each program has its own
+    /// network.
     pub fn failed(
         &mut self,
         now: Duration,

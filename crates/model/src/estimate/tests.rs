@@ -23,7 +23,7 @@ fn estimator() -> Estimator<'static> {
     Estimator {
         encoding: Encoding::O200kBase,
         overheads: OVERHEADS,
-        attachments: Attachments::of(Dialect::OpenAiChat, Accepts::default()),
+        attachments: Attachments::for_dialect(Dialect::OpenAiChat, Accepts::default()),
         count: &|text| Count::exact(text.len() as u64),
     }
 }

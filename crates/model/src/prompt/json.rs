@@ -88,7 +88,7 @@ impl Json {
         self
     }
 
-    /// Bytes in base64 (RFC 4648, section 4), as they stand between the quotes of a string literal.
+    /// Bytes in base64 (RFC 4648, section 4), without quotes.
     pub(crate) fn base64(&mut self, bytes: &[u8]) -> &mut Json {
         let from = self.0.len();
         let length = bytes.len().div_ceil(3) * 4;
@@ -100,7 +100,7 @@ impl Json {
         self
     }
 
-    /// The list whose items are written by `write`.
+    /// A list whose items are written by `write`.
     pub(crate) fn list<T>(
         &mut self,
         items: impl IntoIterator<Item = T>,

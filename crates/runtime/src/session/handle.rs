@@ -218,8 +218,8 @@ impl Handle {
         self.request(Input::CancelRun { run }).await
     }
 
-    /// Records a person's decision about a waiting waits for them, with the name of who decided. On
-    /// disk when it returns.
+    /// Records a decision about a waiting call; `by`: the name of the token that decided. On disk
+    /// when it returns.
     ///
     /// # Errors
     /// No such call waits, it was already decided, or the store fails.

@@ -1,9 +1,9 @@
 //! Callbacks (push notifications): addresses that receive the states of a task.
 //!
-//! Each change of a task's state is told with the whole task, so that what comes twice or is missed
-//! does no harm. Which addresses are told is kept until the task has ended: in a file of the store's
-//! directory, or in the database that several daemons share, where whoever takes a session over goes on
-//! to tell them. After a start they are told of the state as it is then.
+//! Each delivery has the whole task, so a repeated or missed one does no harm. Callbacks are stored
+//! until their task has ended: in a file of the store's directory, or in the database of a cluster,
+//! where the new owner of a session continues the deliveries. After a start, the current state is
+//! delivered.
 
 mod keeping;
 

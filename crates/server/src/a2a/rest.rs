@@ -137,7 +137,7 @@ async fn carry_out(
     read: impl AsyncFnOnce(Request) -> Result<Operation, Error>,
 ) -> Response {
     let kind = http::media_type(request.headers());
-    let note = Note::of(request.extensions());
+    let note = Note::from_extensions(request.extensions());
     let answered = async {
         http::check_version(request.headers(), &uri)?;
         let operation = read(request).await?;

@@ -42,7 +42,7 @@ async fn answer(
     params: RawPathParams,
     request: Request,
 ) -> Response {
-    let note = Note::of(request.extensions());
+    let note = Note::from_extensions(request.extensions());
     let version = http::check_version(request.headers(), &uri);
     let body = match http::body(request, false).await {
         Ok(body) => body,

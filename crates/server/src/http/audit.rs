@@ -75,12 +75,12 @@ impl Drop for Recording<'_> {
             && self.status.is_some_and(|status| status != 404)
         {
             // It was refused before its route was looked for.
-            self.note.at(route);
+            self.note.set_route(route);
         }
         let changes = changes(&self.method, path, self.note.route().as_deref());
         let done = self
             .note
-            .done(self.method.as_str(), path, self.status, changes);
+            .entry(self.method.as_str(), path, self.status, changes);
         if let Some(done) = done {
             self.shared.local.audit_log().record(done);
         }

@@ -131,7 +131,7 @@ async fn pass(
     *asked.headers_mut() = headers(shared, &parts)?;
     match connections::send(asked).await {
         Ok(answer) => {
-            Note::of(&parts.extensions).passed_on();
+            Note::from_extensions(&parts.extensions).passed_on();
             Ok(Passed::On(answered(shared, answer)))
         }
         // A request that only reads has no body that could be lost.

@@ -64,7 +64,7 @@ async fn let_through(
     let who = match is_open(path) {
         true => Identity::whole(),
         false => {
-            let note = Note::of(request.extensions());
+            let note = Note::from_extensions(request.extensions());
             known(shared, &note, request.method(), request.headers()).await?
         }
     };
@@ -153,10 +153,10 @@ async fn known(
 ) -> Result<Identity, ApiError> {
     let known = who(shared, method, headers).await;
     match &known {
-        Ok(who) => note.by(who.caller()),
+        Ok(who) => note.set_caller(who.caller()),
         Err(_) => {
             if let Some(expired) = people::expired(shared, headers) {
-                note.by(expired.caller());
+                note.set_caller(expired.caller());
             }
         }
     }

@@ -276,7 +276,7 @@ pub(super) async fn check(
     request: Request,
     next: Next,
 ) -> Response {
-    Note::of(request.extensions()).at(path.as_str());
+    Note::from_extensions(request.extensions()).set_route(path.as_str());
     // What needs no token needs no scope.
     if guard::is_free(request.uri().path()) {
         return next.run(request).await;

@@ -169,11 +169,11 @@ impl Broker {
         self.grants.values()
     }
 
-    /// Raises the of that owner that of a session by `needed`, and by half as much again if that is little
+    /// Raises the ceiling of a session by `needed`, and by half as much again if that is little
     /// compared with the rest, so that not every call needs a request.
     ///
     /// # Errors
-    /// The rest of the budget is too left of the daemon's budget, or of the owner's.
+    /// The rest of the daemon's budget, or of the owner's, is too small.
     pub fn raise(
         &self,
         rules: &DaemonBudget,

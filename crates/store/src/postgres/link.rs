@@ -190,9 +190,9 @@ pub(super) async fn connect(options: &Options) -> Result<Client> {
     };
     let client = connected.map_err(|error| not_connected(&error))?;
     check::server(&client).await?;
-    // New tables have no statistics; rows must be found by their keys nevertheless. Where a
-    // table has to be read whole, that is taken to be so expensive that the statement would be compiled
-    // first, which takes a hundred times as long as the few rows.
+    // New tables have no statistics; rows must be found by their keys nevertheless. The setting makes
+    // a scan of a whole table look so expensive that the server would compile the statement first,
+    // which takes a hundred times as long as reading the few rows.
     let prepared = client.batch_execute("SET enable_seqscan = off; SET jit = off");
     prepared.await.map_err(failed("prepare a connection"))?;
     Ok(client)

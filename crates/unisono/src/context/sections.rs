@@ -50,7 +50,7 @@ pub fn to_api(shown: &Shown, state: &State, branch: &str, by: &Measure) -> Conte
         tools: tools(&measured.preamble),
         tools_tokens: measured.tools.tokens.0,
         unasked_servers: unasked(&measured.preamble, by),
-        topics: Preview::of(topics.len(), topics.into_iter().rev(), url),
+        topics: Preview::new(topics.len(), topics.into_iter().rev(), url),
         tiers: tiers.collect(),
         summaries: summaries(&shown.snapshot, &tokens),
         messages: entries(&shown.snapshot, &tokens),

@@ -256,7 +256,7 @@ mod tests {
             tools: Vec::new(),
             tools_tokens: 0,
             unasked_servers: Vec::new(),
-            topics: Preview::of(0, Vec::new(), String::new()),
+            topics: Preview::new(0, Vec::new(), String::new()),
             tiers: Vec::new(),
             summaries: vec![Summary {
                 checkpoint: 2,

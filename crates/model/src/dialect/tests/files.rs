@@ -209,7 +209,7 @@ fn an_image_costs_what_its_provider_says() {
         let estimator = Estimator {
             encoding,
             overheads: Overheads::for_dialect(dialect, unisono_context::Tokens(0)),
-            attachments: Attachments::of(dialect, accepts),
+            attachments: Attachments::for_dialect(dialect, accepts),
             count: &|_| unisono_context::tokens::Count::default(),
         };
         estimator.prefix(&request.shared()).tokens.0

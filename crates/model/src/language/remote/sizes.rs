@@ -39,7 +39,7 @@ impl Sizes {
         Sizes {
             encoding: entry.encoding,
             overheads: Overheads::for_dialect(dialect, entry.per_message()),
-            attachments: Attachments::of(dialect, entry.accepts),
+            attachments: Attachments::for_dialect(dialect, entry.accepts),
             prefixes: Mutex::new(Recent::new(PREFIXES)),
         }
     }

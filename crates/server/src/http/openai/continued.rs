@@ -122,7 +122,7 @@ impl List {
         // A message of a request has one result at most.
         let list = import.messages.iter();
         let list: Vec<Comparable> = list
-            .flat_map(|(_, said)| Comparable::of(said.role, &said.parts))
+            .flat_map(|(_, said)| Comparable::from_parts(said.role, &said.parts))
             .collect();
         let next = match branch.compare(session, &list).await? {
             Ok(next) => next,
@@ -278,7 +278,7 @@ impl Branch {
         };
         let messages = session.inspect(look).await?;
         let said = messages.iter().flat_map(|message| {
-            let said = Comparable::of(message.role, &message.parts);
+            let said = Comparable::from_parts(message.role, &message.parts);
             said.into_iter().map(|said| (message.ordinal, said))
         });
         Ok(said.collect())

@@ -6,8 +6,8 @@ macro_rules! now {
     };
 }
 
-/// Renews a member's row. Returns all rows as they were before, and for how long other members were told
-/// to leave providers and models alone.
+/// Renews a member's row. Returns all rows as they were before, and the pauses of other members, in
+/// milliseconds.
 pub(super) const BEAT: &str = concat!(
     "WITH beat AS (
     INSERT INTO unisono_members AS me (member, instance, name, version, address, token, agents,

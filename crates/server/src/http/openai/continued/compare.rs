@@ -27,7 +27,7 @@ struct Called {
 }
 
 impl Comparable {
-    pub(super) fn of(role: Role, parts: &[Part]) -> Vec<Comparable> {
+    pub(super) fn from_parts(role: Role, parts: &[Part]) -> Vec<Comparable> {
         let results = parts.iter().filter_map(|part| match part {
             Part::ToolResult {
                 call_id, content, ..
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     fn said(role: Role, text: &str) -> Comparable {
-        Comparable::of(role, &[Part::text(text)]).remove(0)
+        Comparable::from_parts(role, &[Part::text(text)]).remove(0)
     }
 
     fn user(text: &str) -> Comparable {
@@ -183,7 +183,7 @@ mod tests {
             name: "look".into(),
             arguments: arguments.into(),
         };
-        Comparable::of(Role::Assistant, &[Part::text(text), call]).remove(0)
+        Comparable::from_parts(Role::Assistant, &[Part::text(text), call]).remove(0)
     }
 
     fn result(id: &str, content: &str) -> Comparable {
@@ -192,7 +192,7 @@ mod tests {
             content: content.into(),
             is_error: false,
         };
-        Comparable::of(Role::Tool, &[result]).remove(0)
+        Comparable::from_parts(Role::Tool, &[result]).remove(0)
     }
 
     /// How many of a list a session has, or at which message they differ.
