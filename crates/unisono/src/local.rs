@@ -17,31 +17,26 @@ mod options;
 mod reload;
 mod settings;
 mod stopping;
+mod turns;
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use futures_util::future::try_join_all;
 use tokio::sync::{Mutex, watch};
-use unisono_context::compaction::Mode;
-use unisono_context::{SessionId, TurnId};
+use unisono_context::SessionId;
 use unisono_model::cache_warming::CacheWarmth;
 use unisono_model::calibration::Calibrations;
 use unisono_model::client::LimitShare;
-use unisono_runtime::mcp::ToolOffer;
 use unisono_runtime::{Deadline, Extensions, Handle, Options, Runtime};
 use unisono_search::Search;
 use unisono_session::State;
-use unisono_session::event::Work;
-use unisono_session::machine::{Import, NewTurn};
+use unisono_session::machine::Import;
 use unisono_store::{Journal, Loss, Losses, Salvage};
 use uuid::Uuid;
 
-use crate::ask::{self, Ask, Finished};
 use crate::audit::AuditLog;
 use crate::caller::Caller;
-use crate::context::estimate;
 use crate::current::Current;
 use crate::decisions::RecentDecisions;
 use crate::error::Error;
@@ -55,7 +50,6 @@ use crate::starts::KnownStarts;
 use crate::tokens::KnownTokens;
 use crate::view::View;
 use unisono_config::setup::Setup;
-use unisono_config::skills;
 
 pub use builder::Builder;
 pub use opened::{Opened, open_configured, open_degraded, open_read_only, open_store};
@@ -386,115 +380,5 @@ impl Local {
         let handle = self.runtime()?.open(session).await?;
         self.note_changed_agents(&handle).await?;
         Ok(handle)
-    }
-
-    /// Starts a turn. It is on disk when this returns. A repeated call with the same key returns
-    /// the first turn, even if agents or servers have changed since.
-    ///
-    /// # Errors
-    /// An agent is unknown, the turn is refused, or the store fails.
-    pub async fn begin(&self, session: &Handle, ask: &Ask) -> Result<TurnId, Error> {
-        if let Some(key) = ask.key()
-            && let Some(known) = session.turn_by_key(key).await?
-        {
-            return Ok(known);
-        }
-        if let Mode::Part(_) = ask.mode() {
-            let asked = ask.clone();
-            let look = move |state: &State| estimate::head(state, &asked);
-            session.inspect(look).await??;
-        }
-        let setup = self.setup_for(session, ask).await?;
-        self.ask_servers(&setup, &ask.team(&setup)?).await;
-        let mut turn = ask::turn(&setup, ask, self.calibrations())?;
-        ask::check_chosen(&setup, ask, &turn.team, &turn.policy)?;
-        let offers = self.offers(&setup, &turn).await?;
-        if !offers.is_empty() {
-            let reach = setup.loaded.config.runtime.recall;
-            let offered = offers.iter().map(|offer| &offer.spec);
-            turn.tools = ask::tools_of(&turn.team, reach, offered);
-            turn.rules = Arc::new(ask::rules_of(&setup, &turn.team, &offers));
-        }
-        ask::lend(ask, &mut turn)?;
-        if matches!(turn.work, Work::Answer { .. }) {
-            models::check(&setup, &turn.team)?;
-            models::check_prices(&setup, &turn.team)?;
-            self.log_notices_of(&setup, &turn.team);
-        }
-        let id = turn.id;
-        if let Some(preceding) = ask.preceding() {
-            let (preceding, key) = (preceding.clone(), ask.key().cloned());
-            return Ok(session.accept_after(preceding, key, turn).await?);
-        }
-        if let Some(key) = ask.key() {
-            return Ok(session.accept_keyed(key.clone(), turn).await?);
-        }
-        session.accept(turn).await?;
-        Ok(id)
-    }
-
-    /// The tools of servers and of the program that a turn's agents may call. All servers are asked
-    /// in parallel.
-    async fn offers(&self, setup: &Setup, turn: &NewTurn) -> Result<Vec<ToolOffer>, Error> {
-        if !matches!(turn.work, Work::Answer { .. }) {
-            return Ok(Vec::new());
-        }
-        let servers = ask::servers_of(&turn.team).into_iter();
-        let runtime = self.runtime()?;
-        let offers = servers.map(|server| runtime.offers(server));
-        let mut offers = try_join_all(offers).await?.concat();
-        let mut own = self.extensions.offers();
-        if !setup.has_skills() {
-            own.retain(|offer| *offer.spec.name != *skills::TOOL);
-        }
-        offers.extend(ask::offered_to(&turn.team, own));
-        Ok(offers)
-    }
-
-    /// Starts a turn and waits for its end.
-    ///
-    /// # Errors
-    /// As [`Local::begin`], or the session is gone.
-    pub async fn ask(&self, session: &Handle, ask: &Ask) -> Result<Finished, Error> {
-        let turn = self.begin(session, ask).await?;
-        self.wait(session, turn).await
-    }
-
-    /// Waits for the end of a turn.
-    ///
-    /// # Errors
-    /// There is no such turn, or the session is gone.
-    pub async fn wait(&self, session: &Handle, turn: TurnId) -> Result<Finished, Error> {
-        let ended = session.wait(turn).await?;
-        let answer = match ended.answer {
-            Some(id) => {
-                session
-                    .inspect(move |state| ask::text_of(state, id))
-                    .await?
-            }
-            None => None,
-        };
-        Ok(Finished {
-            turn,
-            outcome: ended.outcome,
-            answer,
-        })
-    }
-
-    /// Opens a session with open turns and waits for each of them, oldest first; nothing if none is
-    /// open.
-    ///
-    /// # Errors
-    /// The session cannot be opened, or is gone.
-    pub async fn resume(&self, session: SessionId) -> Result<Vec<Finished>, Error> {
-        // From the journal: once the session is open, its turns may end at any moment.
-        let mut state = State::default();
-        history::catch_up(&self.journal, session, &mut state).await?;
-        let handle = self.open(session).await?;
-        let mut finished = Vec::new();
-        for turn in state.open_turns().map(|turn| turn.accepted.id) {
-            finished.push(self.wait(&handle, turn).await?);
-        }
-        Ok(finished)
     }
 }
