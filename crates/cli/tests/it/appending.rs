@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
-use crate::support::{Place, send_signal};
+use crate::support::{Place, kill_if_alive};
 
 /// The texts of `main`, oldest first.
 fn texts(messages: &Value) -> Vec<&str> {
@@ -174,9 +174,7 @@ fn behind_an_open_turn_a_message_waits_also_across_a_crash() {
     let (going, agent) = scene.run(&[]);
     going.signal("KILL");
     assert_eq!(going.finish().code, None);
-    if std::path::Path::new(&format!("/proc/{agent}")).exists() {
-        send_signal("KILL", &agent);
-    }
+    kill_if_alive(&agent);
     let waiting = scene
         .place
         .call(&["append", "latest", "By the way.", "--json"]);

@@ -8,7 +8,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script};
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
-use crate::support::{PATIENCE, Place, heard, is_alive, send_signal, tell};
+use crate::support::{PATIENCE, Place, heard, is_alive, kill_if_alive, send_signal, tell};
 
 const CHAT: &str = "/openai/v1/chat/completions";
 
@@ -231,7 +231,7 @@ fn what_a_killed_daemon_was_asked_is_removed_and_does_not_go_on() {
     daemon.post(CHAT, &named).expect(200);
     send_signal("KILL", &daemon.going.id().to_string());
     drop((daemon, waiting));
-    send_signal("KILL", &agent);
+    kill_if_alive(&agent);
 
     let daemon = Daemon::start(&scene.place);
     comes_true("what was left is removed", || sessions(&daemon).len() == 2);

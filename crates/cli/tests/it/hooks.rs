@@ -10,7 +10,9 @@ use unisono_fake_provider::{Act, Answer};
 
 use crate::http::Daemon;
 use crate::summaries;
-use crate::support::{Done, Going, PATIENCE, Place, example, heard, send_signal, tell};
+use crate::support::{
+    Done, Going, PATIENCE, Place, example, heard, kill_if_alive, send_signal, tell,
+};
 use crate::tools::{Scene, program};
 
 /// A hook that is a shell script.
@@ -150,9 +152,7 @@ fn a_hook_that_was_asked_when_the_program_was_killed_is_asked_again_under_the_sa
     assert_eq!(sent(&scene), 0, "it is asked before");
     going.signal("KILL");
     assert_eq!(going.finish().code, None);
-    if std::path::Path::new(&format!("/proc/{hook}")).exists() {
-        send_signal("KILL", &hook);
-    }
+    kill_if_alive(&hook);
     let going = Going::start(scene.command(&["resume", "--json"]));
     heard(&started);
     tell(&word, "{}");
@@ -193,7 +193,7 @@ fn a_hook_is_told_of_the_end_of_a_turn_also_when_the_daemon_was_killed() {
     let hook = heard(&started);
     send_signal("KILL", &daemon.going.id().to_string());
     drop(daemon);
-    send_signal("KILL", &hook);
+    kill_if_alive(&hook);
     // No turn is open: the session is opened for the hook alone.
     let daemon = Daemon::start(&place);
     heard(&started);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::support::{Going, Place, heard, send_signal, tell};
+use crate::support::{Going, Place, heard, kill_if_alive, tell};
 
 /// An agent that says when it starts and then waits for a word; one that leaves a mark each time
 /// it works.
@@ -83,9 +83,7 @@ fn a_killed_run_goes_on_where_it_was() {
     going.signal("KILL");
     assert_eq!(going.finish().code, None);
     // Its agent may have outlived it; end it, as a person would.
-    if std::path::Path::new(&format!("/proc/{agent}")).exists() {
-        send_signal("KILL", &agent);
-    }
+    kill_if_alive(&agent);
 
     let done = scene
         .resume()

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
-use crate::support::{Place, send_signal};
+use crate::support::{Place, kill_if_alive};
 
 /// A session with these labels and texts.
 fn session(daemon: &Daemon, title: &str, labels: &Value, texts: &[&str]) -> String {
@@ -193,9 +193,7 @@ fn what_did_not_change_for_long_is_deleted_on_request() {
     let (going, agent) = scene.run(&[]);
     going.signal("KILL");
     assert_eq!(going.finish().code, None);
-    if std::path::Path::new(&format!("/proc/{agent}")).exists() {
-        send_signal("KILL", &agent);
-    }
+    kill_if_alive(&agent);
     place.write(
         "other.jsonl",
         "{\"role\":\"user\",\"content\":\"A purple heron.\"}\n",

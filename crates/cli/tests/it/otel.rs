@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::interrupted::Scene;
-use crate::support::{PATIENCE, Place, example, send_signal};
+use crate::support::{PATIENCE, Place, example, kill_if_alive};
 
 /// A receiver: what is posted to it, its path and its `x-team` header before it. Answers the first
 /// request with 503.
@@ -225,9 +225,7 @@ fn a_turn_that_a_restart_cut_is_a_whole_span() {
     let (going, agent) = scene.run(&[]);
     going.signal("KILL");
     assert_eq!(going.finish().code, None);
-    if std::path::Path::new(&format!("/proc/{agent}")).exists() {
-        send_signal("KILL", &agent);
-    }
+    kill_if_alive(&agent);
     let resumed = scene.resume().expect(0).json();
     let spans = spans_until(&received, "invoke_workflow unisono");
     let named = |name: &str| spans.iter().find(|span| span["name"] == name);

@@ -323,6 +323,16 @@ pub(crate) fn send_signal(signal: &str, id: &str) {
     assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
 }
 
+/// Kills a process, unless it has ended by itself, as programs of a killed daemon do.
+pub(crate) fn kill_if_alive(id: &str) {
+    let Output { status, stderr, .. } = Command::new("kill").args(["-KILL", id]).output().unwrap();
+    let said = String::from_utf8_lossy(&stderr);
+    assert!(
+        status.success() || said.contains("No such process"),
+        "{said}"
+    );
+}
+
 /// The first line somebody writes into a fifo.
 #[track_caller]
 pub(crate) fn heard(fifo: &Path) -> String {
