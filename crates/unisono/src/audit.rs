@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A request never waits for the log. What is left out is counted, and the number is an entry. An entry
-//! is on disk at most [`GATHERED_FOR`] and one write after its request was answered.
+//! is on disk 50 ms and one write after its request was answered, at most.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
