@@ -199,13 +199,13 @@ test("an agent is looked at, tried, and changed with a check and a difference", 
     // What is wrong is not saved.
     await text.fill(before.replace("kind: extractive", "kind: extractiv"));
     await page.getByRole("button", { name: /Check|Save/ }).click();
-    await page.getByText("It cannot be saved").waitFor();
-    assert.equal(await page.getByRole("button", { name: "Save what is shown above" }).count(), 0);
+    await page.getByText("The text cannot be saved").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Save these changes" }).count(), 0);
     await text.fill(before.replace("<i>verse</i>", "short verse"));
     await page.getByRole("button", { name: "Check" }).click();
     await page.locator(".diff mark").first().waitFor();
     await shot(page, "agent-difference");
-    await page.getByRole("button", { name: "Save what is shown above" }).click();
+    await page.getByRole("button", { name: "Save these changes" }).click();
     await page.getByRole("heading", { name: "poet" }).waitFor();
     const saved = readFileSync(join(place.path, "agents/poet.md"), "utf8");
     assert.ok(saved.includes("short verse"), saved);
@@ -213,7 +213,7 @@ test("an agent is looked at, tried, and changed with a check and a difference", 
     // The second one is refused, with the difference.
     await other.locator("#text").fill(before.replace("<i>verse</i>", "long verse"));
     await other.getByRole("button", { name: "Check" }).click();
-    await other.getByText("changed by somebody else").waitFor();
+    await other.getByText("Somebody else changed the file").waitFor();
     await other.locator(".diff .own", { hasText: "short verse" }).waitFor();
     assert.ok(!readFileSync(join(place.path, "agents/poet.md"), "utf8").includes("long verse"));
     const detail = await place.ask("GET", "/v1/agents/poet");
@@ -246,7 +246,7 @@ test("where it is off no file of an agent is changed", async () => {
   }
 });
 
-test("without scripts a file is imported, with its bad lines said, and exported again", async () => {
+test("without scripts a file is imported, with its invalid lines named, and exported again", async () => {
   const place = await new Place("[server]\nimport_messages = 5\n").serve();
   try {
     const page = await enter(browser, place, { javaScriptEnabled: false, acceptDownloads: true });
@@ -261,10 +261,10 @@ test("without scripts a file is imported, with its bad lines said, and exported 
     assert.equal(await page.locator("main i").count(), 0);
     await shot(page, "import-refused");
     await page.getByLabel("File", { exact: true }).setInputFiles(file);
-    await page.getByLabel("Leave bad lines out").check();
+    await page.getByLabel("Skip invalid lines").check();
     await page.getByRole("button", { name: "Import" }).click();
-    await page.getByText("1 bad message or line left out").waitFor();
-    await page.getByRole("link", { name: "To the conversation" }).click();
+    await page.getByText("1 invalid message or line skipped").waitFor();
+    await page.getByRole("link", { name: "Open the conversation" }).click();
     await page.getByText("One <b>").waitFor();
     const download = page.waitForEvent("download");
     await page.getByRole("link", { name: "Export" }).click();

@@ -56,14 +56,14 @@ pub(crate) async fn run(
             TurnEvent::State(state) => state.waiting.clone(),
             _ => Vec::new(),
         };
-        let (told, ended) = match event {
+        let (sent, ended) = match event {
             TurnEvent::Ended(end) => {
-                let (told, ended) = updates.end(*end);
-                (told, Some(ended))
+                let (sent, ended) = updates.end(*end);
+                (sent, Some(ended))
             }
             event => (updates.take(event), None),
         };
-        for update in &told {
+        for update in &sent {
             client.tell(session, update).await?;
         }
         if let Some(ended) = ended {

@@ -12,17 +12,17 @@ use crate::protocol::{
     Call, CallKind, CallStatus, Chunk, Cost, PlanEntry, PlanStatus, Priority, StopReason, Update,
 };
 
-/// A turn, as far as it was told.
+/// The state of a turn that the client knows.
 #[derive(Debug)]
 pub(crate) struct Updates {
     turn: String,
     /// The run that answers.
     lead: Option<String>,
-    /// What was told of the reply that is coming.
+    /// The text of the current reply that was sent.
     reply: String,
-    /// Whether pieces of it were missed.
+    /// Whether a part of it was missed.
     is_missed: bool,
-    /// How many replies were told before it.
+    /// The number of earlier replies.
     replies: usize,
     /// Calls that the client knows.
     calls: BTreeSet<String>,
@@ -224,9 +224,9 @@ impl Updates {
 
     fn waiting(&mut self, calls: Vec<Approval>) -> Vec<Update> {
         let each = calls.into_iter();
-        let told =
+        let updates =
             each.map(|call| self.called(call.call, call.tool, call.arguments, CallStatus::Pending));
-        told.collect()
+        updates.collect()
     }
 
     /// The last session updates, and the answer to the prompt.

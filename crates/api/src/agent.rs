@@ -39,7 +39,7 @@ pub struct AgentDetail {
     pub usable: bool,
     /// What is missing for that.
     pub lacks: Option<String>,
-    /// What it is told before its task.
+    /// Its instructions, which precede its task.
     pub instructions: String,
     /// Its skills, whose texts follow the instructions.
     pub skills: Vec<String>,

@@ -1,45 +1,45 @@
-//! The audit log: who changed what, and who was refused.
+//! The audit log: changes and refused requests.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
-/// The name under which the daemon's own token stands in the log. No token or person can have it.
+/// The name of the daemon's own token in the log. No token or person can have it.
 pub const DAEMON: &str = "daemon";
 
-/// A request that changed something or was refused, without its content; or a number of requests
-/// that are not recorded one by one.
+/// A request that changed something or was refused, without its content; or the number of requests
+/// that the log omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct AuditEntry {
-    /// When it was answered, RFC 3339 in UTC.
+    /// When the daemon responded, RFC 3339 in UTC.
     pub at: String,
-    /// The name of the token, of the person whom a proxy named, or `daemon` for the daemon's own
-    /// token; null: nobody is known.
+    /// The name of the token, or of the person whom a proxy named; `daemon` for the daemon's own
+    /// token; null: unknown.
     pub who: Option<String>,
-    /// The owner to whom the token belongs.
+    /// The owner of the token.
     pub owner: Option<String>,
-    /// The method of HTTP; null: no single request.
+    /// The HTTP method; null: the entry is a count of omitted requests.
     pub method: Option<String>,
-    /// The pattern of the route, such as `/v1/sessions/{session}/turns`, without the query; null: no
-    /// route has the address, or no single request.
+    /// The pattern of the route, such as `/v1/sessions/{session}/turns`; null: no route matches the
+    /// path, or the entry is a count.
     pub route: Option<String>,
-    /// The tool of MCP or the operation of A2A.
+    /// The MCP tool or the A2A operation.
     pub operation: Option<String>,
-    /// The ids that stand in the address, or in the arguments of the operation, by kind: `session`,
-    /// `turn`, `call`, `token`, `agent`.
+    /// The ids in the path or in the arguments of the operation, by kind: `session`, `turn`, `call`,
+    /// `token`, `agent`.
     pub object: BTreeMap<String, String>,
-    /// The status of the answer; null: the client left before it, or no single request.
+    /// The status of the response; null: the client disconnected before it, or the entry is a count.
     pub status: Option<u16>,
-    /// The number of requests that are not recorded one by one.
+    /// The number of omitted requests; null: the entry is a request.
     pub left_out: Option<u64>,
-    /// Why they are not: `refusals`, more requests were refused than are recorded in a minute;
-    /// `queue`, more requests came than could be written.
+    /// Why they were omitted: `refusals`, the refused requests of a minute exceeded the limit; `queue`,
+    /// the queue of the log was full.
     pub cause: Option<String>,
 }
 
-/// Which entries are listed: the newest first.
+/// A query for entries, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "description", into_params(parameter_in = Query))]
@@ -48,13 +48,13 @@ pub struct AuditQuery {
     /// Only entries since then: a date, an instant, or an age such as 12h or 7d.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Only requests of that name; `daemon` for the daemon's own token.
+    /// Only requests of that token or person; `daemon` for the daemon's own token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
     /// `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Size of a page, at most 500: 50.
+    /// Entries per page, at most 500 (default: 50).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,

@@ -134,7 +134,7 @@ pub enum Error {
     },
     /// The daemon's response is invalid.
     #[error(
-        "the daemon at {url} answers what is not understood ({reason}): it may be of another version"
+        "the response of the daemon at {url} is invalid ({reason}): use the same version of unisono here and there"
     )]
     Answer {
         /// Its address.

@@ -1,4 +1,4 @@
-//! When the parts of a turn happened.
+//! The timeline of a turn.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,15 +26,15 @@ pub struct Timeline {
     /// When it ended.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub ended: Option<String>,
-    /// When this was read: what has no end goes on until then.
+    /// When this was read. A span without an end lasts at least until then.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub now: String,
-    /// What happened before its agents worked: `queue`, `preparation`, and within it `compaction`,
-    /// one for each step.
+    /// The spans before its agents began: `queue`, `preparation`, and within it one `compaction` per
+    /// step.
     pub spans: Vec<Span>,
-    /// Its runs, in the order in which they were opened; at most 200.
+    /// Its runs by opening, at most 200.
     pub runs: Vec<RunTimes>,
-    /// Number of runs that are left out.
+    /// The number of omitted runs.
     pub runs_left_out: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct RunTimes {
     pub agent: String,
     /// `lead`, `delegate` or `child`.
     pub role: String,
-    /// The run that gave it its task; null: none did.
+    /// The run that delegated to it; null: no run did.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub parent: Option<String>,
     /// Its state, as in the turn.
@@ -57,34 +57,33 @@ pub struct RunTimes {
     /// When it was opened.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub opened: String,
-    /// When the attempt that brought its result got its place and began; null: it has no result,
-    /// or an earlier version recorded it.
+    /// When the attempt with its result left the queue; null: it has no result, or an earlier version
+    /// recorded it.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub began: Option<String>,
-    /// When the first piece of text of that attempt came; null as above, and if its model does not
-    /// stream.
+    /// When that attempt received the first text; null as above, and if its model does not stream.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub first_token: Option<String>,
     /// When it ended.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub ended: Option<String>,
-    /// What went on, by beginning: `queue`, `model`, `tool`, `person`, `delegates`, `retry`. Calls
-    /// of one reply may overlap. At most 500.
+    /// Its activities by beginning, at most 500: `queue`, `model`, `tool`, `person`, `delegates`,
+    /// `retry`. Calls of one reply may overlap.
     pub spans: Vec<Span>,
-    /// Number of spans that are left out.
+    /// The number of omitted spans.
     pub spans_left_out: u64,
 }
 
-/// A stretch of time.
+/// A period with one activity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Span {
-    /// What goes on.
+    /// The activity.
     pub kind: String,
     /// Its beginning.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub from: String,
-    /// Its end; null: it goes on.
+    /// Its end; null: it has not ended.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub to: Option<String>,
     /// The tool, for `tool` and `person`.

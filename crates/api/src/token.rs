@@ -5,18 +5,18 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a token may do: each scope may do what those before it may.
+/// The rights of a token. Each scope includes the scopes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// To look.
+    /// Reads.
     Read,
-    /// To give sessions tasks and messages, to make, change and delete them.
+    /// Starts turns, adds messages, creates, changes and deletes sessions.
     Ask,
-    /// To decide about tool calls.
+    /// Approves and rejects tool calls.
     Approve,
-    /// Everything, for all owners.
+    /// Does everything, for all owners.
     Admin,
 }
 
@@ -24,7 +24,7 @@ impl Scope {
     /// Every scope, the narrowest first.
     pub const ALL: [Scope; 4] = [Scope::Read, Scope::Ask, Scope::Approve, Scope::Admin];
 
-    /// Its name, as JSON and commands have it.
+    /// Its name in JSON and commands.
     pub const fn name(self) -> &'static str {
         match self {
             Scope::Read => "read",
@@ -41,52 +41,53 @@ impl Display for Scope {
     }
 }
 
-/// The name of no scope.
+/// A text that is not a scope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no scope: they are read, ask, approve, admin")]
-pub struct NoScope(String);
+#[error("{0:?} is not a scope: use read, ask, approve or admin")]
+pub struct UnknownScope(String);
 
 impl FromStr for Scope {
-    type Err = NoScope;
+    type Err = UnknownScope;
 
-    fn from_str(text: &str) -> Result<Scope, NoScope> {
+    fn from_str(text: &str) -> Result<Scope, UnknownScope> {
         let found = Scope::ALL.into_iter().find(|scope| scope.name() == text);
-        found.ok_or_else(|| NoScope(text.to_owned()))
+        found.ok_or_else(|| UnknownScope(text.to_owned()))
     }
 }
 
-/// Characters of the name of a token or an owner, at most.
+/// Maximum number of characters in the name of a token or an owner.
 pub const NAME_CHARS: usize = 64;
 
 /// Whether a token or an owner can have that name: 1 to [`NAME_CHARS`] letters, digits and `-_.@+`, at
-/// least one of them a letter or a digit. Names stand in addresses, headers, labels and logs, so that
-/// none has a character that means something there.
+/// least one of them a letter or a digit. No other character is allowed, because names are parts of
+/// addresses, headers, labels and logs.
 pub fn is_name(text: &str) -> bool {
-    let fits = |char: char| char.is_ascii_alphanumeric() || "-_.@+".contains(char);
+    let is_allowed = |char: char| char.is_ascii_alphanumeric() || "-_.@+".contains(char);
     text.len() <= NAME_CHARS
-        && text.chars().all(fits)
+        && text.chars().all(is_allowed)
         && text.chars().any(|char| char.is_ascii_alphanumeric())
 }
 
-/// A token as lists show it, without its secret.
+/// A token without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Token {
-    /// Its name: it stands for who uses it.
+    /// Its name, which identifies its user.
     pub name: String,
-    /// What it may do.
+    /// Its rights.
     pub scope: Scope,
-    /// Whose sessions it sees and makes; none: everybody's, and it makes nobody's.
+    /// The owner of the sessions that it sees and creates; null: it sees all sessions and creates
+    /// sessions without an owner.
     pub owner: Option<String>,
-    /// When it was made, RFC 3339 in UTC.
+    /// When it was created, RFC 3339 in UTC.
     pub created: String,
-    /// When it ends, RFC 3339 in UTC; none: it does not.
+    /// When it expires, RFC 3339 in UTC; null: never.
     pub expires: Option<String>,
-    /// Whether it has ended.
+    /// Whether it has expired.
     pub expired: bool,
 }
 
-/// A token to be made.
+/// A token to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -97,17 +98,17 @@ pub struct NewToken {
         schema(pattern = "^[-_.@+0-9A-Za-z]{0,31}[0-9A-Za-z][-_.@+0-9A-Za-z]{0,31}$")
     )]
     pub name: String,
-    /// What it may do.
+    /// Its rights.
     pub scope: Scope,
-    /// Whose sessions it sees and makes: 1 to 64 letters, digits and `-_.@+`; none: everybody's, and
-    /// it makes nobody's.
+    /// The owner of the sessions that it sees and creates: 1 to 64 letters, digits and `-_.@+`.
+    /// Without an owner it sees all sessions and creates sessions without an owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "description",
         schema(pattern = "^[-_.@+0-9A-Za-z]{0,31}[0-9A-Za-z][-_.@+0-9A-Za-z]{0,31}$")
     )]
     pub owner: Option<String>,
-    /// Seconds until it ends, 1 to 3,155,760,000 (100 years); none: it does not.
+    /// Seconds until it expires, 1 to 3,155,760,000 (100 years); null: it never expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "description",
@@ -116,15 +117,15 @@ pub struct NewToken {
     pub expires_seconds: Option<u64>,
 }
 
-/// A token that was made, with its secret.
+/// A new token with its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct MadeToken {
     /// The token.
     #[serde(flatten)]
     pub token: Token,
-    /// What requests carry as `Authorization: Bearer <secret>`. It is shown once, and only its digest
-    /// is stored.
+    /// The secret for the header `Authorization: Bearer <secret>`. It is shown once; the store has only
+    /// its digest.
     pub secret: String,
 }
 
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_have_no_character_that_means_something_elsewhere() {
+    fn names_have_no_special_characters() {
         for name in ["a", "ada.b-c_d@e+f", &"x".repeat(NAME_CHARS)] {
             assert!(is_name(name), "{name:?}");
         }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use unisono::attached;
+use unisono::attachments;
 use unisono_context::Part;
 use unisono_model::media::LARGEST;
 
@@ -25,6 +25,6 @@ fn file(path: &Path) -> Result<Part> {
     });
     read.map_err(unreadable)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let part = attached::part(&name, None, bytes.into(), LARGEST as u64);
+    let part = attachments::part(&name, None, bytes.into(), LARGEST as u64);
     part.map_err(|wrong| Problem::usage(wrong.to_string()))
 }

@@ -42,7 +42,7 @@ impl Events {
         loop {
             if let Some(block) = self.block() {
                 match parse_event(&block) {
-                    Some(told) => return Ok(Some(told)),
+                    Some(event) => return Ok(Some(event)),
                     None => continue,
                 }
             }

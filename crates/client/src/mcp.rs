@@ -55,10 +55,12 @@ impl Client {
             .await
             .map_err(|error| self.broken(&error))?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let said: Option<Value> = serde_json::from_str(&text).ok();
-        match said {
-            // Also what was refused is told as a message.
-            Some(said) if said.get("jsonrpc").is_some() => Ok(Messages::One(said.to_string())),
+        let message: Option<Value> = serde_json::from_str(&text).ok();
+        match message {
+            // A refusal is also a message.
+            Some(message) if message.get("jsonrpc").is_some() => {
+                Ok(Messages::One(message.to_string()))
+            }
             _ if status.is_success() => Ok(Messages::None),
             _ => Err(match serde_json::from_str(&text) {
                 Ok(problem) => Error::Problem(Box::new(problem)),
@@ -81,9 +83,9 @@ impl Messages {
             Messages::None => Ok(None),
             Messages::One(message) => Ok(Some(message)),
             Messages::Stream(mut events) => {
-                let told = events.next().await?;
+                let event = events.next().await?;
                 *self = Messages::Stream(events);
-                Ok(told.map(|told| told.data))
+                Ok(event.map(|event| event.data))
             }
         }
     }

@@ -40,7 +40,7 @@ pub struct Access {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lacks {
     /// It has no address.
-    #[error("no address is set; set providers.{0}.base_url")]
+    #[error("it has no address: set providers.{0}.base_url")]
     Address(String),
     /// It has no API key.
     #[error("no key: set {variables} or providers.{provider}.api_key_file")]
@@ -51,7 +51,7 @@ pub enum Lacks {
         variables: String,
     },
     /// Its settings are wrong; the diagnostics say how.
-    #[error("its settings are wrong")]
+    #[error("its settings are invalid")]
     Settings,
 }
 

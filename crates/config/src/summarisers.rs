@@ -137,7 +137,7 @@ pub enum Unaskable {
         reason: String,
     },
     /// Its provider is unavailable.
-    #[error("summariser `{name}` cannot be asked: {lacks}")]
+    #[error("summariser `{name}` is not usable: {lacks}")]
     Lacks {
         /// The requested name.
         name: String,

@@ -18,14 +18,14 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
     let lead = setup.roster.get(&loaded.config.turn.lead).ok();
     let lead = lead.map(|lead| lead.model.to_string());
     let own = loaded.config.compaction.models.keys().cloned();
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for name in lead.into_iter().chain(own) {
         let Ok(model) = loaded.catalogue.get(None, &name) else {
             continue;
         };
         for given in loaded.config.compaction.amounts(&model) {
             if let Some(diagnostic) = misfit(setup, &model, &given)
-                && told.insert(given.path.join("."))
+                && reported.insert(given.path.join("."))
             {
                 found.push(diagnostic);
             }
@@ -53,7 +53,7 @@ fn misfit(setup: &Setup, model: &Entry, given: &Given<'_>) -> Option<Diagnostic>
         )
     } else {
         if matches!(resolved.policy.trigger, Some(Trigger::Tokens(_))) {
-            return None; // told where the keys are read
+            return None; // the reader of the keys reports it
         }
         let share = compaction.trigger_share(model)?;
         let trigger = resolved.policy.trigger_amount(&usable)?;

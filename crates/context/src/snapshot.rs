@@ -75,7 +75,7 @@ pub struct Manifest {
     pub preamble: Digest,
 }
 
-/// The tokens of a frozen context, told by its manifest.
+/// The tokens of a frozen context, by its manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ManifestTokens {
     /// Of its summaries.

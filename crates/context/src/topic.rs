@@ -167,10 +167,12 @@ impl Topics {
         let ids = nodes.map(|node| (node.message.id, node.message.parent));
         let decided: Vec<_> = ids.filter(|(id, _)| self.is_decided(*id)).collect();
         let inner: HashSet<MessageId> = decided.iter().filter_map(|(_, parent)| *parent).collect();
-        let mut told = HashSet::new();
+        let mut visited = HashSet::new();
         let last = decided.into_iter().filter(|(id, _)| !inner.contains(id));
         let all = last.map(|(through, _)| {
-            let fresh = tree.path(through).take_while(|n| told.insert(n.message.id));
+            let fresh = tree
+                .path(through)
+                .take_while(|n| visited.insert(n.message.id));
             let ends = fresh.filter_map(|node| {
                 let (by, _) = *self.opened.get(&node.message.id)?;
                 let opener = node.ordinal();

@@ -227,7 +227,7 @@ pub enum Error {
     },
     /// It has several conversations.
     #[error(
-        "{name}: the file holds {conversations} conversations; `unisono import` shows them with --list, and takes one with --pick or each with --all"
+        "{name}: the file has {conversations} conversations: list them with `unisono import --list`, then import one with --pick or all with --all"
     )]
     Several {
         /// The file.

@@ -1,7 +1,7 @@
-//! Which bytes are an attachment: type, extent and wholeness, read without decoding.
+//! Checks attachments without decoding them: their type, extent and completeness.
 //!
-//! A type is recognised by the first bytes. Formats that consist of blocks are walked from block to
-//! block, so a file that was cut short is recognised, and one that moves.
+//! The first bytes determine the type. For formats of blocks the check reads each block header, so it
+//! recognises truncated files and animations.
 
 mod jpeg;
 
@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 use unisono_context::attachment::{Content, Extent};
 
-/// The longest edge of an image, in pixels. No provider takes larger ones.
+/// The longest edge of an image, in pixels. No provider accepts a longer one.
 pub const MAX_EDGE: u32 = 8_000;
-/// The largest attachment where nothing else is set, in bytes.
+/// The default limit of an attachment, in bytes.
 pub const MAX_BYTES: usize = 20 << 20;
-/// The largest attachment that any setting allows, in bytes.
+/// The highest limit of an attachment that a setting may have, in bytes.
 pub const LARGEST: usize = 48 << 20;
-/// A page of a document whose pages cannot be counted has about so many bytes.
+/// Assumed bytes per page of a document whose pages cannot be counted.
 const PAGE_BYTES: usize = 50_000;
-/// Where the mark of a document is looked for, from its beginning and from its end, in bytes.
+/// How far from its beginning and its end the marks of a document may be, in bytes.
 const MARK_WITHIN: usize = 1_024;
 
-/// A type of attachment whose content is kept.
+/// A supported type of attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// PNG.
@@ -50,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// The kind of a media type, whose parameters do not matter.
+    /// The kind of a media type; ignores its parameters.
     pub fn of_mime(mime: &str) -> Option<Kind> {
         let name = mime.split(';').next().unwrap_or_default().trim();
         if name.eq_ignore_ascii_case("image/jpg") {
@@ -80,7 +80,7 @@ impl Kind {
     }
 }
 
-/// Which attachments a model takes.
+/// The attachments that a model accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Accepts {
     /// Images.
@@ -90,7 +90,7 @@ pub struct Accepts {
 }
 
 impl Accepts {
-    /// Whether it takes a content of that extent.
+    /// Whether the model accepts a content of that extent.
     pub const fn takes(self, extent: Extent) -> bool {
         match extent {
             Extent::Pixels { .. } => self.images,
@@ -99,39 +99,43 @@ impl Accepts {
     }
 }
 
-/// Why bytes are not taken as an attachment.
+/// Why bytes are no valid attachment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// There are none.
-    #[error("the file is empty")]
+    /// There are no bytes.
+    #[error("the file is empty: send its content")]
     Empty,
-    /// There are too many.
-    #[error("the file has {bytes} bytes, at most {most} are taken (`attachments.max_bytes`)")]
+    /// There are too many bytes.
+    #[error("the file has {bytes} bytes, but the limit is {max_bytes} (`attachments.max_bytes`)")]
     TooLarge {
         /// Its size.
         bytes: usize,
         /// The limit.
-        most: usize,
+        max_bytes: usize,
     },
-    /// Its type is not taken.
-    #[error("the type of the file is not known: PNG, JPEG, GIF, WebP and PDF are taken")]
+    /// The type is not supported.
+    #[error("the type of the file is not supported: send PNG, JPEG, GIF, WebP or PDF")]
     UnknownType,
-    /// It is of another type than was said.
-    #[error("the file is said to be {said} and is {found}")]
+    /// The declared type differs from the actual type.
+    #[error(
+        "the declared type of the file is {declared}, but its content is {found}: declare {found}"
+    )]
     OtherType {
-        /// What was said.
-        said: String,
-        /// What it is.
+        /// The declared type.
+        declared: String,
+        /// The actual type.
         found: &'static str,
     },
-    /// It ends early, or its blocks make no sense.
-    #[error("the {0} file is damaged or cut short")]
+    /// It ends early, or its blocks are invalid.
+    #[error("the {0} file is damaged or truncated: send it again")]
     Damaged(&'static str),
-    /// It moves.
-    #[error("the {0} file is an animation: send one picture")]
+    /// It is an animation.
+    #[error("the {0} file is an animation: send a still image")]
     Animated(&'static str),
     /// It has too many pixels.
-    #[error("the image has {width} x {height} pixels, an edge has 1 to {MAX_EDGE}")]
+    #[error(
+        "the image has {width} x {height} pixels: send one with edges of 1 to {MAX_EDGE} pixels"
+    )]
     Pixels {
         /// Its width.
         width: u32,
@@ -140,38 +144,44 @@ pub enum Error {
     },
 }
 
-/// Checks bytes that are said to be of a media type, if anything is said. Gives their type and their
-/// content.
+/// Checks bytes against their declared media type, if any, and a limit of bytes. Returns their type
+/// and content.
 ///
 /// # Errors
-/// Why they are not taken.
-pub fn check(bytes: Arc<[u8]>, said: Option<&str>, most: usize) -> Result<(Kind, Content), Error> {
+/// Why they are no valid attachment.
+pub fn check(
+    bytes: Arc<[u8]>,
+    declared: Option<&str>,
+    max_bytes: usize,
+) -> Result<(Kind, Content), Error> {
     if bytes.is_empty() {
         return Err(Error::Empty);
     }
-    if bytes.len() > most {
+    if bytes.len() > max_bytes {
         return Err(Error::TooLarge {
             bytes: bytes.len(),
-            most,
+            max_bytes,
         });
     }
     let kind = Kind::of_bytes(&bytes).ok_or(Error::UnknownType)?;
-    // Programs that do not know a type say so with this one, or with a star.
-    let says_nothing = |said: &&str| {
-        said.trim().is_empty() || said.contains('*') || *said == "application/octet-stream"
+    // Programs that do not know the type send this one, or one with a star.
+    let is_unknown = |declared: &&str| {
+        declared.trim().is_empty()
+            || declared.contains('*')
+            || *declared == "application/octet-stream"
     };
-    if let Some(said) = said.filter(|said| !says_nothing(said))
-        && Kind::of_mime(said) != Some(kind)
+    if let Some(declared) = declared.filter(|declared| !is_unknown(declared))
+        && Kind::of_mime(declared) != Some(kind)
     {
         return Err(Error::OtherType {
-            said: said.to_owned(),
+            declared: declared.to_owned(),
             found: kind.mime(),
         });
     }
     let damaged = || Error::Damaged(kind.mime());
     let seen = match kind {
         Kind::Png => png(&bytes),
-        Kind::Jpeg => jpeg::size(&bytes).map(Seen::still),
+        Kind::Jpeg => jpeg::size(&bytes).map(ImageInfo::still),
         Kind::Gif => gif(&bytes),
         Kind::Webp => webp(&bytes),
         Kind::Pdf => {
@@ -179,11 +189,11 @@ pub fn check(bytes: Arc<[u8]>, said: Option<&str>, most: usize) -> Result<(Kind,
             return Ok((kind, Content::new(bytes, Extent::Pages(pages))));
         }
     };
-    let Seen {
+    let ImageInfo {
         size: (width, height),
-        moves,
+        is_animated,
     } = seen.ok_or_else(damaged)?;
-    if moves {
+    if is_animated {
         return Err(Error::Animated(kind.mime()));
     }
     if !(1..=MAX_EDGE).contains(&width) || !(1..=MAX_EDGE).contains(&height) {
@@ -192,15 +202,18 @@ pub fn check(bytes: Arc<[u8]>, said: Option<&str>, most: usize) -> Result<(Kind,
     Ok((kind, Content::new(bytes, Extent::Pixels { width, height })))
 }
 
-/// What the blocks of an image say.
-struct Seen {
+/// The size of an image, and whether it is animated.
+struct ImageInfo {
     size: (u32, u32),
-    moves: bool,
+    is_animated: bool,
 }
 
-impl Seen {
-    fn still(size: (u32, u32)) -> Seen {
-        Seen { size, moves: false }
+impl ImageInfo {
+    fn still(size: (u32, u32)) -> ImageInfo {
+        ImageInfo {
+            size,
+            is_animated: false,
+        }
     }
 }
 
@@ -219,19 +232,24 @@ fn le24(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 /// Chunks up to `IEND`: length, name, data, checksum (W3C, "PNG", section 5).
-fn png(bytes: &[u8]) -> Option<Seen> {
-    let (mut at, mut size, mut moves) = (8, None, false);
+fn png(bytes: &[u8]) -> Option<ImageInfo> {
+    let (mut at, mut size, mut is_animated) = (8, None, false);
     loop {
         let length = usize::try_from(be32(bytes, at)?).ok()?;
         let name = bytes.get(at + 4..at + 8)?;
-        // All of it has to be there.
+        // The whole chunk must be in the file.
         bytes.get(at + 8..at.checked_add(length)?.checked_add(12)?)?;
         match name {
             b"IHDR" if size.is_none() => {
                 size = Some((be32(bytes, at + 8)?, be32(bytes, at + 12)?));
             }
-            b"acTL" => moves = be32(bytes, at + 8)? > 1,
-            b"IEND" => return Some(Seen { size: size?, moves }),
+            b"acTL" => is_animated = be32(bytes, at + 8)? > 1,
+            b"IEND" => {
+                return Some(ImageInfo {
+                    size: size?,
+                    is_animated,
+                });
+            }
             _ if size.is_none() => return None,
             _ => {}
         }
@@ -240,7 +258,7 @@ fn png(bytes: &[u8]) -> Option<Seen> {
 }
 
 /// Blocks up to the trailer (CompuServe, "GIF89a", sections 17 to 27).
-fn gif(bytes: &[u8]) -> Option<Seen> {
+fn gif(bytes: &[u8]) -> Option<ImageInfo> {
     let table = |flags: u8| match flags & 0x80 {
         0 => 0,
         _ => 3 << ((flags & 7) + 1),
@@ -256,9 +274,9 @@ fn gif(bytes: &[u8]) -> Option<Seen> {
                 at += 11 + table(*bytes.get(at + 9)?);
             }
             0x3b => {
-                return (images > 0).then_some(Seen {
+                return (images > 0).then_some(ImageInfo {
                     size,
-                    moves: images > 1,
+                    is_animated: images > 1,
                 });
             }
             _ => return None,
@@ -273,31 +291,32 @@ fn gif(bytes: &[u8]) -> Option<Seen> {
     }
 }
 
-/// The first chunk tells the size (Google, "WebP Container Specification"; RFC 6386 and the lossless
+/// The first chunk has the size (Google, "WebP Container Specification"; RFC 6386 and the lossless
 /// bitstream for the simple forms).
-fn webp(bytes: &[u8]) -> Option<Seen> {
+fn webp(bytes: &[u8]) -> Option<ImageInfo> {
     let length = usize::try_from(le24(bytes, 4)? | u32::from(*bytes.get(7)?) << 24).ok()?;
     bytes.get(..length.checked_add(8)?)?;
     let body = bytes.get(20..)?;
     match bytes.get(12..16)? {
-        b"VP8X" => Some(Seen {
+        b"VP8X" => Some(ImageInfo {
             size: (le24(body, 4)? + 1, le24(body, 7)? + 1),
-            moves: body.first()? & 2 != 0,
+            is_animated: body.first()? & 2 != 0,
         }),
         b"VP8 " => {
             let size = (le16(body, 6)? & 0x3fff, le16(body, 8)? & 0x3fff);
-            (body.get(3..6)? == b"\x9d\x01\x2a").then_some(Seen::still(size))
+            (body.get(3..6)? == b"\x9d\x01\x2a").then_some(ImageInfo::still(size))
         }
         b"VP8L" => {
             let bits = le24(body, 1)? | u32::from(*body.get(4)?) << 24;
             let size = ((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1);
-            (body.first()? == &0x2f).then_some(Seen::still(size))
+            (body.first()? == &0x2f).then_some(ImageInfo::still(size))
         }
         _ => None,
     }
 }
 
-/// The pages of a document: its page objects, or a guess by its size where these are compressed.
+/// The number of pages of a document: it counts page objects, or estimates by size if these are
+/// compressed.
 fn pages(bytes: &[u8]) -> Option<u32> {
     let end = bytes.len().saturating_sub(MARK_WITHIN);
     find(bytes.get(end..)?, b"%%EOF")?;

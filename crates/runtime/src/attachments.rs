@@ -33,7 +33,7 @@ impl Default for AttachmentLimits {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// More is attached than is taken.
-    #[error("{what} would have {bytes} bytes, at most {most} are taken (`[attachments]`)")]
+    #[error("{what} would have {bytes} bytes, but the limit is {most} (`[attachments]`)")]
     TooMuch {
         /// What is too large.
         what: &'static str,
@@ -43,7 +43,7 @@ pub enum Error {
         most: u64,
     },
     /// A message names a content that is not there.
-    #[error("there is no attachment with the digest {0}: upload it first")]
+    #[error("the store has no attachment with the digest {0}: upload it first")]
     Missing(Digest),
     /// The store failed.
     #[error("{0}")]

@@ -8,7 +8,7 @@
 //! while sessions are live, they are asked. At most one request of each session waits.
 
 mod handle;
-mod others;
+mod other_programs;
 mod settle;
 
 use std::collections::{BTreeSet, HashMap};
@@ -26,7 +26,7 @@ use unisono_store::{Grants, Journal};
 
 use crate::clock;
 pub(crate) use handle::{BudgetRefusal, Handle, Recall, Request, ReturnedGrant};
-use others::Others;
+use other_programs::OtherPrograms;
 use settle::{session_use, settle};
 
 /// The maximum wait of a request for grants of other sessions.
@@ -73,7 +73,7 @@ pub(crate) struct State {
     waiting: Vec<(Request, Reply)>,
     /// Sessions with grants that may be returned, and how to ask for them.
     holders: HashMap<SessionId, Holder>,
-    others: Others,
+    other_programs: OtherPrograms,
 }
 
 /// A session with a grant that may be returned.
@@ -224,7 +224,7 @@ impl State {
                 Err(short) => self.refuse(&request, reply, described(&request, &short)),
             }
         }
-        self.others.satisfied(&self.journal);
+        self.other_programs.satisfied(&self.journal);
     }
 
     /// Decides again about what waits, and asks for what another program needs.
@@ -242,7 +242,7 @@ impl State {
         let comes_back = self.may_come_back(request, level);
         // Both are asked: sessions of this program may take longer.
         let last = self.grants.last();
-        self.others.may_give_back(&self.journal, last) || comes_back
+        self.other_programs.may_give_back(&self.journal, last) || comes_back
     }
 
     /// The request that is answered next: first those whose runs have begun.
@@ -404,7 +404,7 @@ impl Actor for BudgetBroker {
                 Err(error) => return Err(error.into()),
             }
         }
-        let others = Others::follow(&journal, myself);
+        let other_programs = OtherPrograms::follow(&journal, myself);
         Ok(State {
             journal,
             rules,
@@ -413,7 +413,7 @@ impl Actor for BudgetBroker {
             broker,
             waiting: Vec::new(),
             holders: HashMap::new(),
-            others,
+            other_programs,
         })
     }
 

@@ -75,8 +75,8 @@ pub(crate) enum Error {
     },
     /// It was killed for too much output.
     #[error(
-        "`{program}` wrote more than {limit} bytes to its standard output and was killed; \
-         that is the most an agent may answer with"
+        "`{program}` wrote more than {limit} bytes to its standard output and was killed: \
+          make its answer shorter"
     )]
     Flooded {
         /// The program.
@@ -85,7 +85,7 @@ pub(crate) enum Error {
         limit: usize,
     },
     /// A system error during the communication with it.
-    #[error("lost `{program}`: {source}")]
+    #[error("the connection to `{program}` failed: {source}")]
     Lost {
         /// The program.
         program: Arc<str>,

@@ -135,7 +135,7 @@ pub enum Error {
         reason: Arc<str>,
     },
     /// There is no such session.
-    #[error("session {0} does not exist; `unisono sessions list` shows those that do")]
+    #[error("session {0} does not exist; `unisono sessions list` shows the existing ones")]
     UnknownSession(SessionId),
     /// Too many requests are waiting.
     #[error("session {0} is busy: its queue is full, try again in a moment")]

@@ -37,7 +37,7 @@ impl Search {
         self.clone()
     }
 
-    /// Whether it wants to be told of commits: no.
+    /// Whether it needs notices of commits: no.
     pub fn follows(&self) -> bool {
         false
     }

@@ -22,7 +22,9 @@ pub enum Error {
         reason: String,
     },
     /// There is no room on the disk for what was to be written; what was committed can be read.
-    #[error("the search index cannot be {doing}: {reason}; free some space, it goes on by itself")]
+    #[error(
+        "the search index cannot be {doing}: {reason}; free some space, then indexing continues by itself"
+    )]
     DiskFull {
         /// What was being done: `written`, `made`.
         doing: &'static str,
@@ -30,7 +32,7 @@ pub enum Error {
         reason: String,
     },
     /// It is not what was written; it has to be made anew.
-    #[error("the search index is damaged: {reason}; `unisono doctor` makes it anew")]
+    #[error("the search index is damaged: {reason}; `unisono doctor` rebuilds it")]
     Damaged {
         /// What is wrong with it.
         reason: String,
@@ -52,7 +54,7 @@ pub enum Error {
     #[error(transparent)]
     Query(#[from] TooLarge),
     /// It is still being brought up to the journal.
-    #[error("the search index is still being made; try again in a moment")]
+    #[error("the search index is still being built; try again in a moment")]
     Behind,
     /// The program was built without the search engine.
     #[error("this program was built without search (feature `search`)")]

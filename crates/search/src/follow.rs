@@ -84,22 +84,22 @@ impl Follower {
                 Ok(Some(Command::Removed(session))) => self.removed(session).await,
                 Ok(Some(Command::Purge(reply))) => {
                     let purged = self.purge().await;
-                    let (told, noted) = match purged {
+                    let (outcome, noted) = match purged {
                         Ok(()) => (Ok(()), Ok(())),
                         Err(error) => (Err(error.again()), Err(error)),
                     };
-                    // Whoever asked may have gone.
-                    let _ = reply.send(told);
+                    // The caller may have stopped waiting.
+                    let _ = reply.send(outcome);
                     noted
                 }
                 Ok(Some(Command::Distrust(reason))) => Err(Error::Damaged { reason }),
                 Ok(Some(Command::Settle { session, reply })) => {
                     let settled = self.settle(session).await;
-                    let (told, noted) = match settled {
+                    let (outcome, noted) = match settled {
                         Ok(()) => (Ok(()), Ok(())),
                         Err(error) => (Err(error.again()), Err(error)),
                     };
-                    let _ = reply.send(told);
+                    let _ = reply.send(outcome);
                     noted
                 }
             };
@@ -158,7 +158,7 @@ impl Follower {
         }
         self.open().await?;
         let follows = self.directory.is_some();
-        // What other programs write is told by nobody: the journal is looked at.
+        // No notice announces the commits of other programs, so this reads the journal.
         let is_shared = self.journal.cluster().is_some();
         match session {
             Some(session) if !follows || is_shared => self.one(session).await?,
@@ -361,13 +361,13 @@ mod tests {
         follower.open().await.unwrap();
         follower.shared.behind.store(false, Ordering::Release);
         follower.shared.closing.store(true, Ordering::Release);
-        let told = Committed {
+        let commit = Committed {
             session,
             seq: state.events(),
             from: 0,
             messages: crate::Placed::after(&state, 0).collect(),
         };
-        follower.committed(told).await.unwrap();
+        follower.committed(commit).await.unwrap();
         let taken = |follower: &Follower| follower.cursor(session).map_or(0, |at| at.messages);
         assert_eq!(taken(&follower), 0, "the end is waited for");
         assert!(follower.shared.behind.load(Ordering::Acquire));

@@ -28,10 +28,10 @@ pub const MAX_TERMS: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooLarge {
     /// Its text is too long.
-    #[error("the query has {0} bytes, the most is {MAX_BYTES}: search for a few words of it")]
+    #[error("the query has {0} bytes, but the limit is {MAX_BYTES}: search for fewer words")]
     Bytes(usize),
     /// It has too many terms.
-    #[error("the query has {0} terms, the most is {MAX_TERMS}: search for fewer words")]
+    #[error("the query has {0} terms, but the limit is {MAX_TERMS}: search for fewer words")]
     Terms(usize),
 }
 

@@ -112,7 +112,7 @@ impl Search {
         }
     }
 
-    /// Whether it wants to be told of commits.
+    /// Whether it needs notices of commits.
     pub fn follows(&self) -> bool {
         self.follows
     }

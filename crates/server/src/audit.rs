@@ -12,7 +12,7 @@ use unisono::caller::Caller;
 use unisono_api::audit::DAEMON;
 use unisono_api::token::is_name;
 use unisono_runtime::clock;
-use unisono_store::audit::Done;
+use unisono_store::audit::Action;
 use uuid::Uuid;
 
 /// A text of this length or more may be a secret.
@@ -87,7 +87,7 @@ impl Note {
         path: &str,
         status: Option<u16>,
         changes: Changes,
-    ) -> Option<Done> {
+    ) -> Option<Action> {
         let known = self.known();
         let status = if known.is_refused { Some(403) } else { status };
         let is_refused = matches!(status, Some(401 | 403 | 429));
@@ -104,7 +104,7 @@ impl Note {
         let named = named.map(|(kind, id)| (*kind, id.as_str()));
         let object = path_ids(route, path).chain(named);
         let object = object.filter(|(_, id)| is_loggable(id, status));
-        Some(Done {
+        Some(Action {
             at: clock::now(),
             who: known.who.clone(),
             owner: known.owner.clone(),

@@ -112,8 +112,8 @@ pub enum Error {
     },
     /// Others could reach it, and nobody said that they may.
     #[error(
-        "{0} can be reached from other machines; pass --allow-remote (or set \
-         `server.allow_remote`) if they may, behind something that speaks TLS"
+        "other machines can reach {0}: to allow this, pass --allow-remote (or set \
+          `server.allow_remote`) and put a TLS proxy in front"
     )]
     Remote(SocketAddr),
     /// The file of the token cannot be read or made.
@@ -126,7 +126,7 @@ pub enum Error {
     },
     /// The setting is no name of a header.
     #[error(
-        "server.trusted_user_header: {0:?} is no name of a header; write one, or leave it empty"
+        "server.trusted_user_header: {0:?} is not a valid header name; write one, or leave it empty"
     )]
     UserHeader(String),
     /// It cannot join the daemons on the same database.
@@ -337,14 +337,14 @@ impl Server {
         } = self;
         let calls_at_a_time = shared.local.setup().loaded.config.server.streams;
         notify(sd_notify::NotifyState::Ready);
-        let (told, drain) = (self.stop, self.limits.drain);
+        let (stopping, drain) = (self.stop, self.limits.drain);
         let until = async {
             let failed = tokio::select! {
                 () = stop => None,
                 reason = shared.local.failed() => Some(reason),
             };
             notify(sd_notify::NotifyState::Stopping);
-            told.send_replace(true);
+            stopping.send_replace(true);
             (failed, Instant::now() + drain)
         };
         let serving = connections::serve(self.listener, router, full, self.limits, until);
@@ -415,7 +415,7 @@ async fn off_thread<T: Send + 'static>(
 /// Tells the service manager, where there is one.
 fn notify(state: sd_notify::NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::debug!(%error, "the service manager was not told");
+        tracing::debug!(%error, "the service manager cannot be notified");
     }
 }
 

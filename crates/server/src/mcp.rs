@@ -128,8 +128,8 @@ struct Held {
 }
 
 impl Server {
-    /// Answers for a daemon until it stops: as many calls at a time as there are places, more are
-    /// told to come back.
+    /// Makes a server that answers until the daemon stops. It refuses calls beyond its limit of
+    /// concurrent calls.
     pub(crate) fn new(
         local: &Arc<Local>,
         stopping: watch::Receiver<bool>,

@@ -336,7 +336,7 @@ pub enum Fact {
         /// The charged amount.
         used: Amount,
         /// Whether the amount was reported; otherwise it is the reserved amount.
-        told: bool,
+        is_reported: bool,
     },
     /// A message was appended without a turn. It is on its branch at once, or, if turns are open
     /// there, at the end of the current turn.

@@ -2,7 +2,7 @@
 //! display. A live session keeps only open turns.
 
 mod answered;
-mod happened;
+mod run_event;
 mod timeline;
 
 use std::collections::BTreeMap;
@@ -20,8 +20,8 @@ use crate::event::{
 use crate::run::{Ending, Step, Usage};
 
 pub use answered::AnsweredCalls;
-pub use happened::Happened;
-pub use timeline::{RunTimes, Stretch, StretchKind, run_times};
+pub use run_event::RunEvent;
+pub use timeline::{Activity, RunTimes, Span, run_times};
 
 /// The time and the number of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +141,7 @@ pub struct RunTrace {
     /// Its later attempts: the number, and the reason of the previous failure.
     pub retries: Vec<(Moment, u32, Arc<str>)>,
     /// Events other than its steps, oldest first.
-    pub happened: Vec<(Moment, Happened)>,
+    pub events: Vec<(Moment, RunEvent)>,
     /// Its ending.
     pub ended: Option<(Moment, Arc<Ending>)>,
     /// Its output after it was cancelled.
@@ -281,9 +281,9 @@ impl Trace {
         {
             run.steps.push((now, Arc::new(Step::Tools(results))));
         }
-        for (run, what) in Happened::all(&event.fact) {
+        for (run, run_event) in RunEvent::all(&event.fact) {
             if let Some(run) = self.runs.get_mut(&run) {
-                run.happened.push((now, what));
+                run.events.push((now, run_event));
             }
         }
         match &event.fact {
@@ -359,7 +359,7 @@ impl Trace {
                     stage: self.stage(run),
                     steps: Vec::new(),
                     retries: Vec::new(),
-                    happened: Vec::new(),
+                    events: Vec::new(),
                     ended: None,
                     late: Vec::new(),
                     waits_for: 0,

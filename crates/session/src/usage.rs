@@ -422,7 +422,7 @@ mod tests {
         ] {
             ledger.take(&event);
         }
-        let told = |ledger: &Ledger| -> Vec<(i64, u64, Usage)> {
+        let days_of = |ledger: &Ledger| -> Vec<(i64, u64, Usage)> {
             let days = ledger.days();
             days.map(|(day, used)| (day.0, used.jobs, used.usage))
                 .collect()
@@ -432,10 +432,10 @@ mod tests {
             (0, 0, used(50, 10, 4)),
             (2, 1, used(7, 1, 0)),
         ];
-        assert_eq!(told(&ledger), days);
+        assert_eq!(days_of(&ledger), days);
         let part = ledger.between(Some(Day(0)), Some(Day(1)));
         assert_eq!(
-            (told(&part), part.total()),
+            (days_of(&part), part.total()),
             (days[1..2].to_vec(), used(50, 10, 4))
         );
         assert_eq!(ledger.between(Some(Day(0)), None).total(), used(57, 11, 4));
@@ -446,7 +446,7 @@ mod tests {
         let mut all = Ledger::default();
         all.add(&ledger);
         all.add(&ledger);
-        assert_eq!(told(&all)[0], (-1, 2, used(200, 20, 10)));
+        assert_eq!(days_of(&all)[0], (-1, 2, used(200, 20, 10)));
     }
 
     #[test]

@@ -195,12 +195,12 @@ impl Kept {
 /// Stores the content of an archive. To the journals in `kept`, which exist already, only two things
 /// are added: the usage of deleted sessions, and the sessions that name an attachment's content.
 async fn store_whole(engine: &dyn Engine, path: &Path, kept: &[SessionId]) -> Result<Moved> {
-    let mut told = Kept::default();
-    let moved = store_all(engine, path, kept, &mut told).await?;
-    for (journal, events) in &told.contents {
+    let mut kept_journals = Kept::default();
+    let moved = store_all(engine, path, kept, &mut kept_journals).await?;
+    for (journal, events) in &kept_journals.contents {
         blobs::merge(engine, *journal, events.get(1..).unwrap_or_default()).await?;
     }
-    imports::end_all(engine, deleted_usage::merged(told.left)?).await?;
+    imports::end_all(engine, deleted_usage::merged(kept_journals.left)?).await?;
     Ok(moved)
 }
 
@@ -208,7 +208,7 @@ async fn store_all(
     engine: &dyn Engine,
     path: &Path,
     kept: &[SessionId],
-    told: &mut Kept,
+    kept_journals: &mut Kept,
 ) -> Result<Moved> {
     let (sender, mut items) = mpsc::channel(QUEUE);
     let from = path.to_path_buf();
@@ -222,7 +222,7 @@ async fn store_all(
                 if session == DELETED_USAGE {
                     moved.events += payloads.len() as u64;
                 }
-                told.take(session, payloads);
+                kept_journals.take(session, payloads);
             }
             continue;
         }

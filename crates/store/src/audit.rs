@@ -1,12 +1,12 @@
-//! Who changed what, and who was refused, in journals of the store's own.
+//! The audit log: changes and refused requests, in internal journals of the store.
 //!
-//! Entries are appended and never changed. They stand in a ring of segments, each a journal: when the
-//! newest one is full or old, the oldest one is deleted and becomes the next, so that the log is
-//! bounded and old entries leave the store. The first event of a segment has its generation, which
-//! grows by one from segment to segment; it orders the segments and makes positions unambiguous.
+//! Entries are appended and never changed. The log is a ring of segments, and each segment is a
+//! journal. When the newest segment is full or old, the log deletes the oldest one and reuses its
+//! journal, so the log is bounded and old entries leave the store. The first event of a segment has
+//! its generation, which grows by one per segment; it orders segments and makes positions unique.
 //!
-//! If several processes share the store, all of them append to the same segments: a process that has
-//! not read the latest entry cannot write, and tries again.
+//! If several processes share the store, all of them append to the same segments. A process that has
+//! not read the latest entry cannot append; it reads the log and tries again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,42 +22,42 @@ use crate::record::layout::{Fields, Layout, layout, put_optional, unknown};
 
 /// Number of segments.
 pub const SEGMENTS: u64 = 8;
-/// Number of entries that are read at a time.
+/// Entries per read.
 const PAGE: u64 = 1_024;
-/// Number of entries that one call of [`read`] looks at.
-const LOOKED_AT: u64 = 16_384;
-/// How often an append is tried again because another process wrote meanwhile.
+/// Maximum number of entries that one call of [`read`] examines.
+const EXAMINED: u64 = 16_384;
+/// Maximum number of retries of an append that conflicts with another process.
 const TRIES: usize = 64;
-/// Milliseconds of a day.
+/// Milliseconds per day.
 const DAY_MS: i64 = 86_400_000;
 
 /// A request that changed something or was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Done {
-    /// When it was answered.
+pub struct Action {
+    /// Time of the response.
     pub at: Timestamp,
-    /// The name of the token or person; `None` if nobody is known.
+    /// The name of the token or person; `None` if unknown.
     pub who: Option<Arc<str>>,
     /// The owner of that token.
     pub owner: Option<Arc<str>>,
-    /// The method of HTTP.
+    /// The HTTP method.
     pub method: Arc<str>,
-    /// The pattern of the route; empty if there is no such route.
+    /// The pattern of the route; empty if no route matches the path.
     pub route: Arc<str>,
-    /// The tool of MCP or the operation of A2A.
+    /// The MCP tool or the A2A operation.
     pub operation: Option<Arc<str>>,
-    /// The ids of what it is about, by kind, such as `session`.
+    /// The ids of the objects it concerns, by kind, such as `session`.
     pub object: BTreeMap<Arc<str>, Arc<str>>,
-    /// The status of the answer; `None` if the client left before it.
+    /// The status of the response; `None` if the client disconnected before it.
     pub status: Option<u16>,
 }
 
-/// Why entries are missing.
+/// Why requests are missing from the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// More requests were refused than are recorded in a minute.
+    /// The refused requests of a minute exceeded the limit.
     Refusals,
-    /// The queue of the writer was full.
+    /// The writer's queue was full.
     Queue,
 }
 
@@ -68,82 +68,82 @@ pub enum Entry {
     Began {
         /// The number of the segment since the log began.
         generation: u64,
-        /// When.
+        /// The time at which it began.
         at: Timestamp,
     },
     /// A request.
-    Done {
+    Action {
         /// The request.
-        done: Done,
+        action: Action,
     },
-    /// Requests that are not recorded one by one.
-    LeftOut {
-        /// When they were counted.
+    /// Requests that were counted instead of recorded.
+    Omitted {
+        /// The time of the count.
         at: Timestamp,
-        /// How many.
+        /// The number of requests.
         count: u64,
-        /// Why.
+        /// Why they were not recorded.
         cause: Cause,
     },
 }
 
 impl Entry {
-    /// When it was made.
+    /// The time of the entry.
     pub fn at(&self) -> Timestamp {
         match self {
-            Entry::Began { at, .. } | Entry::LeftOut { at, .. } => *at,
-            Entry::Done { done } => done.at,
+            Entry::Began { at, .. } | Entry::Omitted { at, .. } => *at,
+            Entry::Action { action } => action.at,
         }
     }
 }
 
 layout! {
     codes Cause { 0 Refusals, 1 Queue }
-    struct Done { at, who, owner, method, route, operation, object, status }
+    struct Action { at, who, owner, method, route, operation, object, status }
     enum Entry {
         0 Began { generation, at },
-        1 Done { done },
-        2 LeftOut { at, count, cause },
+        1 Action { action },
+        2 Omitted { at, count, cause },
     }
 }
 
-/// How much of the log is kept.
+/// How long and how much of the log is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
-    /// Days after which an entry is not shown any more; it leaves the store with its segment, at
-    /// most a seventh of that time later.
+pub struct Retention {
+    /// Days after which reads omit an entry. The store deletes it with its segment, at most a
+    /// seventh of this period later.
     pub days: u32,
     /// Maximum number of entries.
     pub entries: u64,
 }
 
-impl Kept {
-    /// The oldest instant that is shown.
+impl Retention {
+    /// The time of the oldest entry that reads return.
     pub fn since(&self, now: Timestamp) -> Timestamp {
         Timestamp(now.0.saturating_sub(i64::from(self.days) * DAY_MS))
     }
 
-    /// How long a segment is appended to.
+    /// The period during which a segment takes entries.
     fn span_ms(&self) -> i64 {
         i64::from(self.days) * DAY_MS / (SEGMENTS as i64 - 1)
     }
 
-    /// The entries of a segment, its first event included.
+    /// The maximum number of entries in a segment, its first event included.
     fn segment_entries(&self) -> u64 {
         (self.entries / SEGMENTS).max(2)
     }
 }
 
-/// The place of an entry: later entries have greater places.
+/// The position of an entry. Later entries have greater positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// The generation of its segment.
     pub generation: u64,
-    /// Its number in the segment.
+    /// Its sequence number in the segment.
     pub seq: u64,
 }
 
-/// A segment that has entries.
+/// A segment with entries.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     journal: SessionId,
@@ -157,27 +157,27 @@ struct Segment {
 #[derive(Debug)]
 pub struct Audit {
     journal: Journal,
-    kept: Kept,
-    /// The newest segment; `None` before it was read, and after another process wrote.
+    retention: Retention,
+    /// The newest segment; `None` before the first read and after a conflict with another process.
     newest: Option<Segment>,
 }
 
 impl Audit {
-    /// A writer to the log of this store; nothing is read or written yet.
+    /// Makes a writer to the log of this store, without any access to the store.
     #[must_use]
-    pub fn new(journal: &Journal, kept: Kept) -> Audit {
+    pub fn new(journal: &Journal, retention: Retention) -> Audit {
         Audit {
             journal: journal.clone(),
-            kept,
+            retention,
             newest: None,
         }
     }
 
-    /// Appends entries; they are on disk when it returns. They are one append, unless a segment ends
-    /// among them.
+    /// Appends entries; they are on disk when it returns. It makes one append, or several if a
+    /// segment becomes full.
     ///
     /// # Errors
-    /// The store accepts no writes, or failed; a segment cannot be read. Some entries may be on disk.
+    /// The store accepts no writes or fails, or a segment is unreadable. Some entries may be on disk.
     pub async fn append(&mut self, mut entries: &[Entry], now: Timestamp) -> Result<()> {
         let mut tried = 0;
         while !entries.is_empty() {
@@ -199,18 +199,18 @@ impl Audit {
         Ok(())
     }
 
-    /// Appends as many entries as the newest segment has room for, and returns how many.
+    /// Appends the entries that fit into the newest segment, and returns their number.
     async fn try_append(&mut self, entries: &[Entry], now: Timestamp) -> Result<usize> {
         let newest = match self.newest {
             Some(newest) => Some(newest),
             None => segments(&self.journal).await?.pop(),
         };
-        let room = self.kept.segment_entries();
-        let goes_on = newest.filter(|newest| {
-            let is_young = now.0.saturating_sub(newest.began.0) < self.kept.span_ms();
+        let room = self.retention.segment_entries();
+        let current = newest.filter(|newest| {
+            let is_young = now.0.saturating_sub(newest.began.0) < self.retention.span_ms();
             is_young && newest.last < room
         });
-        let (segment, began) = match goes_on {
+        let (segment, began) = match current {
             Some(segment) => (segment, None),
             None => self.next(newest, now).await?,
         };
@@ -232,7 +232,7 @@ impl Audit {
         Ok(written)
     }
 
-    /// Empties the oldest place of the ring for the next segment.
+    /// Starts the next segment in the oldest journal of the ring.
     async fn next(
         &self,
         known: Option<Segment>,
@@ -242,7 +242,7 @@ impl Audit {
         let number = |segment: &Segment| segment.generation;
         let newest = segments.last();
         if newest.map(number) != known.as_ref().map(number) {
-            // Another process began the next segment, or deleted old ones.
+            // Another process began the next segment or deleted old ones.
             return Err(Error::Conflict {
                 session: journal_of(0),
                 expected_seq: known.map_or(0, |known| known.last),
@@ -277,12 +277,12 @@ impl Audit {
         Ok((segment, Some(began)))
     }
 
-    /// Deletes the segments whose entries are all older than is kept. Returns how many.
+    /// Deletes the segments whose entries have all expired, and returns their number.
     ///
     /// # Errors
-    /// The store accepts no writes, or failed; a segment cannot be read.
+    /// The store accepts no writes or fails, or a segment is unreadable.
     pub async fn sweep(&mut self, now: Timestamp) -> Result<usize> {
-        let (since, mut deleted) = (self.kept.since(now), 0);
+        let (since, mut deleted) = (self.retention.since(now), 0);
         for segment in segments(&self.journal).await? {
             let newest = page(&self.journal, &segment, segment.last, 1).await?.pop();
             if newest.is_none_or(|(_, newest)| newest.at() >= since) {
@@ -294,7 +294,7 @@ impl Audit {
             };
             match self.journal.engine().delete_session(deletion).await {
                 Ok(was_there) => deleted += usize::from(was_there),
-                // Somebody writes to it: it is not old any more.
+                // Another process appended to it, so it is no longer old.
                 Err(Error::Conflict { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -307,26 +307,26 @@ impl Audit {
 /// A part of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// The entries, the newest first, with their places.
+    /// The entries with their positions, newest first.
     pub entries: Vec<(Position, Entry)>,
-    /// Where the next part begins; `None` if there is none.
+    /// The position before which the next part begins; `None` at the end of the log.
     pub next: Option<Position>,
 }
 
-/// Reads at most `limit` entries that are wanted, the newest first, before a place and not older than
-/// `since`. One call looks at a bounded number of entries: a part may have fewer than `limit`, or none,
-/// although there is a next one.
+/// Reads up to `limit` matching entries before a position, newest first and not older than `since`.
+/// One call examines a bounded number of entries, so a part may have fewer than `limit` entries, or
+/// none, although it has a `next`.
 ///
 /// # Errors
-/// The store failed; an entry cannot be read.
+/// The store fails, or an entry is unreadable.
 pub async fn read(
     journal: &Journal,
     before: Option<Position>,
     since: Timestamp,
     limit: usize,
-    is_wanted: impl Fn(&Entry) -> bool,
+    matches: impl Fn(&Entry) -> bool,
 ) -> Result<Part> {
-    let (mut part, mut left) = (Part::default(), LOOKED_AT);
+    let (mut part, mut left) = (Part::default(), EXAMINED);
     let segments = segments(journal).await?;
     let is_before = |generation: u64| before.is_none_or(|before| generation <= before.generation);
     for segment in segments
@@ -340,7 +340,7 @@ pub async fn read(
             }
             _ => segment.last,
         };
-        // The first event is not an entry.
+        // The first event marks the beginning and is no entry.
         while last > 1 {
             let count = PAGE.min(last - 1);
             let entries = page(journal, segment, last + 1 - count, count).await?;
@@ -356,7 +356,7 @@ pub async fn read(
                     return Ok(part);
                 }
                 left -= 1;
-                if entry.at() >= since && is_wanted(&entry) {
+                if entry.at() >= since && matches(&entry) {
                     part.entries.push((position, entry));
                 }
             }
@@ -366,12 +366,12 @@ pub async fn read(
     Ok(part)
 }
 
-/// The place of a generation in the ring.
+/// The journal of a generation in the ring.
 fn journal_of(generation: u64) -> SessionId {
     SessionId::from_u128(AUDIT.0.as_u128() - u128::from(generation % SEGMENTS))
 }
 
-/// The segments that have entries, the oldest first.
+/// The segments with entries, oldest first.
 async fn segments(journal: &Journal) -> Result<Vec<Segment>> {
     let engine = journal.engine();
     let ids: Vec<SessionId> = (0..SEGMENTS).map(journal_of).collect();
@@ -383,7 +383,7 @@ async fn segments(journal: &Journal) -> Result<Vec<Segment>> {
             decode(id, first.seq, &first.payload)?,
             engine.session(id).await?,
         ) else {
-            // It was deleted meanwhile.
+            // Another process deleted it.
             continue;
         };
         found.push(Segment {
@@ -398,7 +398,7 @@ async fn segments(journal: &Journal) -> Result<Vec<Segment>> {
     Ok(found)
 }
 
-/// Some entries of a segment, in their order.
+/// Reads `count` entries of a segment, in order.
 async fn page(
     journal: &Journal,
     segment: &Segment,

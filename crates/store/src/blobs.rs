@@ -1,11 +1,11 @@
-//! Contents of attachments: each is a journal of the store's own beside those of the sessions, so
-//! that all that holds for journals holds for it, in every engine: it is durable when it is
-//! acknowledged, checked when it is read, and in archives.
+//! Attachment contents. Each content is an internal journal of the store, so it has the guarantees of
+//! journals in every engine: it is durable once acknowledged, checked at each read, and part of
+//! archives.
 //!
-//! The id of the journal is derived from the digest of the content, which is therefore stored once.
-//! The first event is the content. Each later one says that a session begins or ceases to name it.
-//! The journal goes with the last session that names it ([`Journal::delete`]); what crashes leave
-//! behind is found by [`Journal::sweep_blobs`].
+//! The digest of the content determines the id of the journal, so equal contents are stored once.
+//! The first event is the content. Each later event adds or removes a session that refers to it.
+//! The store deletes the journal with the last session that refers to it ([`Journal::delete`]);
+//! [`Journal::sweep_blobs`] deletes the contents that a crash left without a session.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,20 +20,20 @@ use crate::record;
 
 /// The largest content, in bytes.
 pub const MAX_BLOB_BYTES: usize = 48 << 20;
-/// How long a content that no session names is kept since it was last stored, in milliseconds.
+/// How long a content without a session stays after it was last stored, in milliseconds.
 const UNNAMED_MS: u64 = 3_600_000;
-/// Events read at a time.
+/// Events per read.
 const PAGE: usize = 1_024;
-/// How often a journal is read again that another program changes at the same time.
+/// Maximum number of retries when another program changes the same journal.
 const TRIES: usize = 64;
 /// The first byte of a content's event.
 const FORMAT: u8 = 1;
-/// The bytes of an id that all contents share.
+/// The number of leading bytes that the ids of all contents share.
 const SHARED: usize = 3;
-/// The ids behind this one are those of other journals of the store.
+/// The end of the ids of contents: higher ids are other internal journals of the store.
 const LAST: SessionId = SessionId::from_u128(u128::MAX - 256);
 
-/// Whether a journal is a content's.
+/// Whether a journal holds a content.
 pub(crate) fn is_blob(journal: SessionId) -> bool {
     journal >= FIRST_OWN && journal < LAST
 }
@@ -47,7 +47,7 @@ fn journal_of(digest: &Digest) -> SessionId {
     SessionId::from_u128(u128::from_be_bytes(id))
 }
 
-/// What is wrong with the first event of a content's journal, if anything.
+/// Checks the first event of a content's journal and returns its fault, if any.
 pub(crate) fn fault(journal: SessionId, payload: &[u8]) -> Option<Fault> {
     match payload {
         [FORMAT, bytes @ ..] if journal_of(&Digest::of_bytes(bytes)) == journal => None,
@@ -61,21 +61,21 @@ pub(crate) fn fault(journal: SessionId, payload: &[u8]) -> Option<Fault> {
     }
 }
 
-/// The size of what is stored, and how much of it there is.
+/// The number and size of the stored contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stored {
-    /// How many contents.
+    /// The number of contents.
     pub contents: u64,
-    /// Their bytes.
+    /// Their total size in bytes.
     pub bytes: u64,
 }
 
-/// A session that begins or ceases to name a content.
+/// Encodes the event that adds or removes a reference of a session to a content.
 fn note(session: SessionId, names: bool, journal: SessionId, seq: u64) -> Result<Vec<u8>> {
     record::encode_entry(&(*session.0.as_bytes(), names), journal, seq)
 }
 
-/// The sessions that name a content.
+/// The sessions that refer to a content.
 async fn sessions_of(engine: &dyn Engine, journal: SessionId) -> Result<BTreeSet<SessionId>> {
     let (mut sessions, mut last) = (BTreeSet::new(), 1);
     loop {
@@ -89,10 +89,10 @@ async fn sessions_of(engine: &dyn Engine, journal: SessionId) -> Result<BTreeSet
                 session: journal,
                 seq: event.seq,
             };
-            let noted: ([u8; 16], bool) =
+            let note: ([u8; 16], bool) =
                 record::decode_own(&event.payload).map_err(|fault| Error::unreadable(of, fault))?;
-            let session = SessionId::from_u128(u128::from_be_bytes(noted.0));
-            match noted.1 {
+            let session = SessionId::from_u128(u128::from_be_bytes(note.0));
+            match note.1 {
                 true => sessions.insert(session),
                 false => sessions.remove(&session),
             };
@@ -100,7 +100,7 @@ async fn sessions_of(engine: &dyn Engine, journal: SessionId) -> Result<BTreeSet
     }
 }
 
-/// The content of a journal.
+/// Reads the content of a journal.
 async fn read(engine: &dyn Engine, journal: SessionId) -> Result<Option<Arc<[u8]>>> {
     let Some(event) = engine.read(journal, 1, 1).await?.pop() else {
         return Ok(None);
@@ -116,20 +116,20 @@ async fn read(engine: &dyn Engine, journal: SessionId) -> Result<Option<Arc<[u8]
     Ok(Some(Arc::from(bytes)))
 }
 
-/// Whether somebody else was faster.
-fn was_late(error: &Error) -> bool {
+/// Whether another process changed the journal first.
+fn is_conflict(error: &Error) -> bool {
     matches!(error, Error::Fenced { .. } | Error::Conflict { .. })
 }
 
-/// Stores a content, or notes that a session names one that is there. One that is damaged is written
-/// anew.
+/// Stores a content, or adds a session's reference to it if it is stored already. It rewrites a
+/// damaged content.
 async fn put(engine: &dyn Engine, content: &[u8], session: Option<SessionId>) -> Result<()> {
     let journal = journal_of(&Digest::of_bytes(content));
     let mut tries = 0..TRIES;
     loop {
         let done = put_once(engine, journal, content, session).await;
         match done {
-            Err(error) if was_late(&error) && tries.next().is_some() => {}
+            Err(error) if is_conflict(&error) && tries.next().is_some() => {}
             done => return done,
         }
     }
@@ -150,7 +150,7 @@ async fn put_once(
                 return name(engine, journal, session, &sessions, claim.last_seq).await;
             }
             Ok(None) | Err(Error::Corrupt { .. }) => {
-                tracing::warn!(%journal, "a content was damaged and is written anew");
+                tracing::warn!(%journal, "the content of an attachment was damaged; it is stored again");
                 let deletion = Deletion {
                     expected_seq: Some(claim.last_seq),
                     ..Deletion::of(journal)
@@ -178,7 +178,8 @@ async fn put_once(
     engine.append(append).await.map(drop)
 }
 
-/// Notes that a session names a content that is there; without one, that it was stored again.
+/// Adds a session's reference to a stored content. Without a session it records that the content
+/// was stored again.
 async fn name(
     engine: &dyn Engine,
     journal: SessionId,
@@ -189,7 +190,7 @@ async fn name(
     let payload = match session {
         Some(session) if sessions.contains(&session) => return Ok(()),
         Some(session) => note(session, true, journal, last_seq + 1)?,
-        // Nobody has this id: the time of the event is what counts.
+        // No session has this id; only the time of the event matters.
         None => note(LAST, false, journal, last_seq + 1)?,
     };
     let claim = grants::join(engine, journal).await?;
@@ -202,15 +203,15 @@ async fn name(
     engine.append(append).await.map(drop)
 }
 
-/// Notes that sessions do not name a content any more; removes it if none does.
+/// Removes the references of deleted sessions to a content, and the content if none is left.
 async fn forget(
     engine: &dyn Engine,
     info: SessionInfo,
-    is_gone: impl Fn(&SessionId) -> bool,
+    is_deleted: impl Fn(&SessionId) -> bool,
 ) -> Result<bool> {
     let journal = info.session;
     let sessions = sessions_of(engine, journal).await?;
-    let (gone, left): (Vec<_>, Vec<_>) = sessions.into_iter().partition(is_gone);
+    let (deleted, left): (Vec<_>, Vec<_>) = sessions.into_iter().partition(is_deleted);
     if left.is_empty() {
         let deletion = Deletion {
             expected_seq: Some(info.last_seq),
@@ -218,7 +219,7 @@ async fn forget(
         };
         return engine.delete_session(deletion).await;
     }
-    let notes = (info.last_seq + 1..).zip(gone);
+    let notes = (info.last_seq + 1..).zip(deleted);
     let payloads = notes.map(|(seq, session)| note(session, false, journal, seq));
     let payloads = payloads.collect::<Result<Vec<_>>>()?;
     if payloads.is_empty() {
@@ -233,10 +234,10 @@ async fn forget(
     engine.append(append).await.map(|_| false)
 }
 
-/// Adds the sessions that an archive says name a content that is here already.
+/// Adds the references of an archive to a content that is stored already.
 ///
 /// # Errors
-/// The engine's, or an entry cannot be read.
+/// The engine fails, or an entry is unreadable.
 pub(crate) async fn merge(
     engine: &dyn Engine,
     journal: SessionId,
@@ -248,10 +249,10 @@ pub(crate) async fn merge(
             session: journal,
             seq,
         };
-        let noted: ([u8; 16], bool) =
+        let note: ([u8; 16], bool) =
             record::decode_own(payload).map_err(|fault| Error::unreadable(of, fault))?;
-        let session = SessionId::from_u128(u128::from_be_bytes(noted.0));
-        match noted.1 {
+        let session = SessionId::from_u128(u128::from_be_bytes(note.0));
+        match note.1 {
             true => named.insert(session),
             false => named.remove(&session),
         };
@@ -265,11 +266,11 @@ pub(crate) async fn merge(
 }
 
 impl Journal {
-    /// Stores a content, once; it is on disk when this returns, and stays as long as the session is
-    /// there. Without a session it stays for an hour.
+    /// Stores a content once; it is on disk when this returns. It stays as long as the session exists,
+    /// or for an hour without a session.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] over [`MAX_BLOB_BYTES`]; the store takes no writes, or failed.
+    /// [`Error::TooLarge`] over [`MAX_BLOB_BYTES`]; the store accepts no writes or fails.
     pub async fn put_blob(&self, content: &Arc<[u8]>, session: Option<Session>) -> Result<Digest> {
         if content.len() > MAX_BLOB_BYTES {
             return Err(Error::TooLarge {
@@ -286,10 +287,10 @@ impl Journal {
         Ok(digest)
     }
 
-    /// The content of that digest, if it is here. All who hold it at a time share it.
+    /// Reads the content with that digest, if it is stored. Concurrent readers share its memory.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if it is damaged: other bytes are never returned. Or the store failed.
+    /// [`Error::Corrupt`] if it is damaged; the store fails. It never returns other bytes.
     pub async fn blob(&self, digest: Digest) -> Result<Option<Arc<[u8]>>> {
         if self.owner().is_some() && !self.shows_blob(digest).await? {
             return Ok(None);
@@ -305,8 +306,8 @@ impl Journal {
         Ok(found)
     }
 
-    /// Whether the owner that the journal is limited to may read a content: a session of that owner
-    /// names it, or no session does yet, as after an upload.
+    /// Whether the owner of this journal view may read a content: a session of that owner refers to
+    /// it, or no session does yet, as after an upload.
     async fn shows_blob(&self, digest: Digest) -> Result<bool> {
         let named = self.blob_sessions(digest).await?;
         for session in &named {
@@ -317,19 +318,19 @@ impl Journal {
         Ok(named.is_empty())
     }
 
-    /// The sessions that name a content.
+    /// The sessions that refer to a content.
     ///
     /// # Errors
-    /// The store failed.
+    /// The store fails.
     pub async fn blob_sessions(&self, digest: Digest) -> Result<Vec<Session>> {
         let sessions = sessions_of(self.engine().as_ref(), journal_of(&digest)).await?;
         Ok(sessions.into_iter().map(Into::into).collect())
     }
 
-    /// How many contents there are.
+    /// The number and size of all contents.
     ///
     /// # Errors
-    /// The store failed.
+    /// The store fails.
     pub async fn stored_blobs(&self) -> Result<Stored> {
         let (mut stored, mut after) = (Stored::default(), Some(BEFORE_FIRST));
         loop {
@@ -345,11 +346,11 @@ impl Journal {
         }
     }
 
-    /// Removes the contents that no session names any more, an hour after they were last stored.
-    /// Answers how many these were. Costs a read of the names of every content.
+    /// Deletes the contents without a session, an hour after they were last stored, and returns their
+    /// number. It reads the references of every content.
     ///
     /// # Errors
-    /// The store takes no writes, or failed.
+    /// The store accepts no writes or fails.
     pub async fn sweep_blobs(&self, now_unix_ms: u64) -> Result<usize> {
         let engine = self.engine().as_ref();
         let (mut removed, mut after) = (0, Some(BEFORE_FIRST));
@@ -363,24 +364,24 @@ impl Journal {
                 is_blob(info.session) && info.updated_unix_ms + UNNAMED_MS <= now_unix_ms
             };
             for info in page.into_iter().filter(old) {
-                let mut gone = BTreeSet::new();
+                let mut deleted = BTreeSet::new();
                 for session in sessions_of(engine, info.session).await? {
                     let known = engine.session(session).await?;
                     if known.is_none_or(|known| known.last_seq == 0) {
-                        gone.insert(session);
+                        deleted.insert(session);
                     }
                 }
-                match forget(engine, info, |session| gone.contains(session)).await {
+                match forget(engine, info, |session| deleted.contains(session)).await {
                     Ok(is_removed) => removed += usize::from(is_removed),
-                    // It is in use again.
-                    Err(error) if was_late(&error) => {}
+                    // A session refers to it again.
+                    Err(error) if is_conflict(&error) => {}
                     Err(error) => return Err(error),
                 }
             }
         }
     }
 
-    /// Notes that a session is gone that named these contents. What fails here is left to the sweep.
+    /// Removes the references of a deleted session to contents. The sweep repeats what fails here.
     pub(crate) async fn forget_blobs(&self, session: SessionId, named: BTreeSet<Digest>) {
         let engine = self.engine().as_ref();
         for digest in named {
@@ -392,13 +393,13 @@ impl Journal {
                         return Ok(false);
                     };
                     match forget(engine, info, |named| *named == session).await {
-                        Err(error) if was_late(&error) && tries.next().is_some() => {}
+                        Err(error) if is_conflict(&error) && tries.next().is_some() => {}
                         forgotten => return forgotten,
                     }
                 }
             };
             if let Err(error) = forgotten.await {
-                tracing::warn!(%digest, %error, "an attachment's content is removed later");
+                tracing::warn!(%digest, %error, "the content of an attachment cannot be deleted now; the next sweep deletes it");
             }
         }
     }

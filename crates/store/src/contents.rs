@@ -1,4 +1,4 @@
-//! Contents of attachments in memory, and in facts.
+//! The contents of attachments in memory, and the references of facts to them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -6,31 +6,31 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use unisono_context::Digest;
 use unisono_session::Fact;
 
-/// Locks of contents: those whose digests end alike share one.
+/// Number of locks. Contents whose digests have the same last bits share a lock.
 const LOCKS: usize = 16;
 
-/// The contents that are in use in this process: each is read once.
+/// The contents in use in this process. Readers share one copy of each.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     contents: Mutex<HashMap<Digest, Weak<[u8]>>>,
-    changing: [tokio::sync::Mutex<()>; LOCKS],
+    locks: [tokio::sync::Mutex<()>; LOCKS],
 }
 
 impl Loaded {
-    /// Held while the names of a content change, so that this process does not compete with itself.
+    /// Locks the references of a content, so that tasks of this process do not conflict.
     pub(crate) async fn lock(&self, digest: &Digest) -> Option<tokio::sync::MutexGuard<'_, ()>> {
         let last = digest.0.last().copied().unwrap_or_default();
-        let lock = self.changing.get(usize::from(last) % LOCKS)?;
+        let lock = self.locks.get(usize::from(last) % LOCKS)?;
         Some(lock.lock().await)
     }
 
-    /// One of them.
+    /// The content with that digest, if it is in use.
     pub(crate) fn get(&self, digest: &Digest) -> Option<Arc<[u8]>> {
         let loaded = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
         loaded.get(digest)?.upgrade()
     }
 
-    /// Remembers one as long as somebody holds it.
+    /// Shares a content with later readers, as long as it is in use.
     pub(crate) fn keep(&self, digest: Digest, bytes: &Arc<[u8]>) {
         let mut loaded = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
         loaded.retain(|_, bytes| bytes.strong_count() > 0);
@@ -38,8 +38,8 @@ impl Loaded {
     }
 }
 
-/// The contents that a fact names.
-pub(crate) fn named(fact: &Fact) -> impl Iterator<Item = Digest> {
+/// The digests of the contents that a fact refers to.
+pub(crate) fn references(fact: &Fact) -> impl Iterator<Item = Digest> {
     let parts = fact
         .message()
         .into_iter()

@@ -27,18 +27,18 @@ const TRIES: usize = 8;
 pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool> {
     let engine = journal.engine();
     let id = engine::SessionId::from(session);
-    let (mut told, mut read) = (Remains::default(), 0);
+    let (mut remains, mut read) = (Remains::default(), 0);
     let mut tries = 0..TRIES;
     loop {
         let Some(info) = engine.session(id).await? else {
             return Ok(false);
         };
-        follow(journal, session, &mut told, &mut read).await?;
+        follow(journal, session, &mut remains, &mut read).await?;
         let deleted = DeletedUsage {
             sessions: 1,
-            ledger: told.ledger.clone(),
+            ledger: remains.ledger.clone(),
         };
-        let used = told.ledger.entries().len() > 0;
+        let used = remains.ledger.entries().len() > 0;
         let deletion = Deletion {
             session: id,
             // The events after one that cannot be read are not read either.
@@ -51,7 +51,7 @@ pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool
                 engine.claim(id).await?;
             }
             Ok(true) => {
-                journal.forget_blobs(id, told.contents).await;
+                journal.forget_blobs(id, remains.contents).await;
                 if used {
                     sum_up(journal).await;
                 }
@@ -96,7 +96,7 @@ pub(crate) fn merged(mut entries: Vec<Vec<u8>>) -> Result<Option<Vec<u8>>> {
 async fn follow(
     journal: &Journal,
     session: SessionId,
-    told: &mut Remains,
+    remains: &mut Remains,
     read: &mut u64,
 ) -> Result<()> {
     loop {
@@ -112,8 +112,8 @@ async fn follow(
         };
         *read = *last;
         for (_, event) in &page {
-            told.contents.extend(contents::named(&event.fact));
-            told.ledger.take(event);
+            remains.contents.extend(contents::references(&event.fact));
+            remains.ledger.take(event);
         }
     }
 }

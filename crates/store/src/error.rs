@@ -31,7 +31,7 @@ pub enum Error {
     },
     /// The caller's claim has ended, because a later claim owns the session.
     #[error(
-        "session {session} was claimed again (epoch {current}, yours is {epoch}): stop writing, and claim it anew if it is to be yours"
+        "another process claimed session {session} (epoch {current}, yours is {epoch}): stop writing, or claim it again"
     )]
     Fenced {
         /// The session.
@@ -43,7 +43,7 @@ pub enum Error {
     },
     /// Another program works on the session.
     #[error(
-        "session {session} is worked on by {owner}{}: ask that one, or stop it and try again",
+        "session {session} is owned by {owner}{}: send the request there, or stop it and try again",
         At(address.as_deref())
     )]
     Owned {
@@ -55,15 +55,17 @@ pub enum Error {
         address: Option<String>,
     },
     /// The id is reserved for journals of the store itself.
-    #[error("session {session} cannot exist: ids from ffffff00-0000-… on are the store's own")]
+    #[error(
+        "session id {session} is reserved: ids from ffffff00-0000-… on are internal to the store"
+    )]
     ReservedId {
         /// The id.
         session: SessionId,
     },
     /// No program that tried so far has all that the session's open turns need.
     #[error(
-        "session {session} waits for a program that has all that its open turns need: an agent kind, a \
-         tool server or a provider's key; the logs of the others say what they lack"
+        "no running program can continue the open turns of session {session}: each lacks an agent kind, a \
+          tool server or a provider's key; their logs say which"
     )]
     Waiting {
         /// The session.
@@ -71,7 +73,7 @@ pub enum Error {
     },
     /// This program is being drained, so it accepts no sessions that it does not own.
     #[error(
-        "this program is being drained and takes no new work: session {session} is another's to take"
+        "this program is draining and starts no new work: another program takes over session {session}; try again there"
     )]
     Draining {
         /// The session.
@@ -79,7 +81,7 @@ pub enum Error {
     },
     /// An earlier write failed; nothing is written any more until the process is restarted.
     #[error(
-        "the store is read-only since {reason}: nothing acknowledged is lost; mend the cause and start again"
+        "the store is read-only since {reason}: no acknowledged data is lost; fix the cause and restart"
     )]
     ReadOnly {
         /// What failed.
@@ -87,7 +89,7 @@ pub enum Error {
     },
     /// The store could not be opened for writing; later writes are accepted when it can be.
     #[error(
-        "the store takes no writes for now: {reason}; mend that, writing goes on by itself then and nothing acknowledged is lost"
+        "the store accepts no writes: {reason}; fix the cause, then writes continue by themselves; no acknowledged data is lost"
     )]
     Unwritable {
         /// What prevents it.
@@ -96,7 +98,7 @@ pub enum Error {
     /// The disk has no room for a write. Nothing was written; later writes are accepted when there
     /// is room.
     #[error(
-        "the disk of {} is full: {} are free, {} are needed; free some space, writing goes on by itself then and nothing acknowledged is lost",
+        "the disk of {} is full: {} are free, {} are needed; free some space, then writes continue by themselves; no acknowledged data is lost",
         path.display(), Mib(*free_bytes), Mib(*needed_bytes)
     )]
     DiskFull {
@@ -110,7 +112,7 @@ pub enum Error {
     /// The database does not answer, or the connection broke before it did. A write may or may not
     /// be on disk.
     #[error(
-        "the database does not answer ({reason}): check that it runs and that `store.url` names it; writing goes on by itself when it answers, and nothing acknowledged is lost"
+        "the database does not respond ({reason}): check that it runs and that `store.url` is right; then writes continue by themselves; no acknowledged data is lost"
     )]
     Unreachable {
         /// The error that was seen.
@@ -133,7 +135,7 @@ pub enum Error {
         limit_bytes: u64,
     },
     /// An append without events.
-    #[error("an append to session {session} carries no event")]
+    #[error("an append to session {session} has no event")]
     EmptyAppend {
         /// The session.
         session: SessionId,
@@ -250,7 +252,7 @@ pub enum Error {
     },
     /// An archive is damaged and cannot be imported; nothing of it was stored.
     #[error(
-        "the archive is damaged at byte {offset}: {reason}; nothing of it was stored, take another copy"
+        "the archive is damaged at byte {offset}: {reason}; nothing was stored; use another copy"
     )]
     BadArchive {
         /// The offset of the damage, in bytes.

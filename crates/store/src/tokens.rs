@@ -1,10 +1,10 @@
-//! Tokens of people and programs, in a journal of the store's own.
+//! Tokens of people and programs, in an internal journal of the store.
 //!
-//! Of a token's secret only its digest is kept: the secret has 256 random bits, so nobody finds it by
-//! trying. A revoked token is gone; its name can be given again.
+//! The store has only the digest of a token's secret. A secret has 256 random bits, so nobody can
+//! guess it. A revoked token is deleted, and a new token may have its name.
 //!
-//! Where several processes use the store, all of them write to the journal: each reads what the others
-//! wrote before it decides, and one that is not up to date writes nothing.
+//! If several processes use the store, all of them append to the journal. Each reads the entries of
+//! the others before it decides, and a process with an outdated state cannot append.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,61 +18,62 @@ use crate::journal::Journal;
 use crate::record;
 use crate::record::layout::{Fields, Layout, layout, put_optional, unknown};
 
-/// Entries read at a time.
+/// Entries per read.
 const PAGE: usize = 4_096;
-/// Entries after which the state is written down when the journal is opened.
+/// Entries after which a claim of the journal writes a checkpoint of the state.
 const FOLD_AFTER: u64 = 1_024;
 
-/// What a token may do: each may do what those before it may.
+/// The rights of a token. Each scope includes the scopes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// To look.
+    /// Reads.
     Read,
-    /// To give sessions tasks and messages, to make and change them.
+    /// Starts turns, adds messages, creates and changes sessions.
     Ask,
-    /// To decide about calls of tools.
+    /// Approves and rejects tool calls.
     Approve,
-    /// Everything, for all owners.
+    /// Does everything, for all owners.
     Admin,
 }
 
 /// A token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Its name: it stands for who uses it.
+    /// Its name, which identifies its user.
     pub name: Arc<str>,
     /// The BLAKE3 digest of its secret.
     pub digest: Digest,
-    /// What it may do.
+    /// Its rights.
     pub scope: Scope,
-    /// Whose sessions it sees and makes; none: everybody's, and it makes nobody's.
+    /// The owner of the sessions that it sees and creates. Without an owner it sees all sessions and
+    /// creates sessions without an owner.
     pub owner: Option<Arc<str>>,
-    /// When it was made.
+    /// The time of its creation.
     pub created: Timestamp,
-    /// When it ends; none: it does not.
+    /// The time at which it expires; `None` if it does not.
     pub expires: Option<Timestamp>,
 }
 
 impl Token {
-    /// Whether it is no longer valid.
+    /// Whether it has expired.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
 }
 
-/// Something that happened to a token.
+/// An event of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenFact {
-    /// It was made.
+    /// It was created.
     Created {
         /// The token.
         token: Token,
     },
-    /// It is no longer valid.
+    /// It was revoked.
     Revoked {
         /// Its name.
         name: Arc<str>,
-        /// When.
+        /// The time.
         at: Timestamp,
     },
 }
@@ -93,17 +94,17 @@ pub type Known = BTreeMap<Arc<str>, Token>;
 #[derive(Debug)]
 pub struct Tokens {
     journal: Journal,
-    /// None until it could be taken, and after another process took it.
+    /// The claimed epoch; `None` before the claim and after another process claimed the journal.
     epoch: Option<u64>,
     last: u64,
     known: Known,
 }
 
 impl Tokens {
-    /// Reads the journal; it is taken with the first entry that is written.
+    /// Reads the journal, without a claim.
     ///
     /// # Errors
-    /// The store failed; an entry cannot be read.
+    /// The store fails, or an entry is unreadable.
     pub async fn open(journal: &Journal) -> Result<Tokens> {
         let (known, last, _) = fold(journal).await?;
         Ok(Tokens {
@@ -119,22 +120,22 @@ impl Tokens {
         &self.known
     }
 
-    /// Reads what others have written; answers whether anything was.
+    /// Reads the new entries of other processes, and returns whether there were any.
     ///
     /// # Errors
-    /// The store failed; an entry cannot be read.
+    /// The store fails, or an entry is unreadable.
     pub async fn refresh(&mut self) -> Result<bool> {
-        let last = read_on(&self.journal, &mut self.known, self.last).await?;
+        let last = read_after(&self.journal, &mut self.known, self.last).await?;
         let is_new = last != self.last;
         self.last = last;
         Ok(is_new)
     }
 
-    /// Takes the journal if it is not ours, and reads what others have written to it.
+    /// Claims the journal if it is not claimed, and reads the new entries of other processes.
     ///
     /// # Errors
-    /// The store takes no writes, or failed; an entry cannot be read.
-    pub async fn take(&mut self) -> Result<()> {
+    /// The store accepts no writes or fails, or an entry is unreadable.
+    pub async fn claim(&mut self) -> Result<()> {
         let engine = self.journal.engine();
         if self.journal.cluster().is_some() {
             self.epoch = Some(join(engine.as_ref(), ID).await?.epoch);
@@ -159,12 +160,12 @@ impl Tokens {
         Ok(())
     }
 
-    /// Writes an entry down; it is on disk when it returns. The journal has been
-    /// [taken](Tokens::take).
+    /// Appends an entry; it is on disk when this returns. The caller has [claimed](Tokens::claim) the
+    /// journal.
     ///
     /// # Errors
-    /// Another process has taken the journal or written to it: take it again, and decide by what it
-    /// says. Or the store takes no writes, or failed.
+    /// Another process claimed the journal or appended to it: claim it again and decide by its new
+    /// state. Or the store accepts no writes or fails.
     pub async fn append(&mut self, fact: TokenFact) -> Result<()> {
         let Some(epoch) = self.epoch else {
             return Err(Error::Conflict {
@@ -186,7 +187,7 @@ impl Tokens {
                 Ok(())
             }
             Err(error) => {
-                // Whoever goes on takes it again.
+                // The next append requires a new claim.
                 self.epoch = None;
                 Err(error)
             }
@@ -201,7 +202,7 @@ fn apply(known: &mut Known, fact: TokenFact) {
     }
 }
 
-/// What the journal says, its last entry, and how many its newest state checkpoint covers.
+/// Folds the journal: its tokens, its last entry, and the last entry that its checkpoint covers.
 async fn fold(journal: &Journal) -> Result<(Known, u64, u64)> {
     let engine = journal.engine();
     let (mut known, mut folded) = (Known::new(), 0);
@@ -212,12 +213,12 @@ async fn fold(journal: &Journal) -> Result<(Known, u64, u64)> {
         known.extend(all.into_iter().map(|token| (token.name.clone(), token)));
         folded = seq;
     }
-    let last = read_on(journal, &mut known, folded).await?;
+    let last = read_after(journal, &mut known, folded).await?;
     Ok((known, last, folded))
 }
 
-/// Applies the entries after `last`, and answers with the number of the last there is.
-async fn read_on(journal: &Journal, known: &mut Known, mut last: u64) -> Result<u64> {
+/// Applies the entries after `last`, and returns the number of the last entry.
+async fn read_after(journal: &Journal, known: &mut Known, mut last: u64) -> Result<u64> {
     loop {
         let page = journal.engine().read(ID, last + 1, PAGE).await?;
         if page.is_empty() {
@@ -237,7 +238,7 @@ async fn read_on(journal: &Journal, known: &mut Known, mut last: u64) -> Result<
 
 #[cfg(test)]
 mod tests {
-    //! A token is there until it is revoked, also for who opens the journal again.
+    //! A token exists until it is revoked, also after a restart.
 
     use super::*;
     use crate::disk::Disk;
@@ -283,7 +284,7 @@ mod tests {
             let mut tokens = Tokens::open(&journal).await.unwrap();
             let names: Vec<&str> = tokens.known().keys().map(|name| &**name).collect();
             assert_eq!(names, [&["b"][..0], &["b"]][round as usize]);
-            tokens.take().await.unwrap();
+            tokens.claim().await.unwrap();
             for n in 0..FOLD_AFTER {
                 tokens.append(created(&n.to_string())).await.unwrap();
                 tokens.append(revoked(&n.to_string())).await.unwrap();
@@ -301,12 +302,12 @@ mod tests {
         let journal = Journal::new(Arc::new(Memory::new()));
         let mut first = Tokens::open(&journal).await.unwrap();
         assert!(first.append(created("a")).await.is_err(), "not taken");
-        first.take().await.unwrap();
+        first.claim().await.unwrap();
         let mut second = Tokens::open(&journal).await.unwrap();
-        second.take().await.unwrap();
+        second.claim().await.unwrap();
         second.append(created("a")).await.unwrap();
         assert!(first.append(created("a")).await.is_err());
-        first.take().await.unwrap();
+        first.claim().await.unwrap();
         assert!(first.known().contains_key("a"));
         second.refresh().await.unwrap();
     }

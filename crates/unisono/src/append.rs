@@ -8,7 +8,7 @@ use unisono_session::event::RequestKey;
 use unisono_session::machine::Append;
 use uuid::Uuid;
 
-use crate::attached::Given;
+use crate::attachments::NewContent;
 
 /// Maximum characters of an author.
 const AUTHOR_CHARS: usize = 200;
@@ -19,22 +19,22 @@ pub const KEY_CHARS: usize = 255;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Both forms were used.
-    #[error("a message has `text` or `parts`, not both")]
+    #[error("the message has both `text` and `parts`: send only one of them")]
     Both,
     /// The author is not a name.
     #[error(
-        "an author has 1 to {AUTHOR_CHARS} characters, none of which ends a line or controls a \
-         terminal"
+        "the author is not valid: use 1 to {AUTHOR_CHARS} characters without line ends and control \
+          characters"
     )]
     Author,
     /// The time cannot be read.
-    #[error("{0:?} is not a time such as 2026-03-02T09:14:00Z")]
+    #[error("{0:?} is not a time: write one such as 2026-03-02T09:14:00Z")]
     Time(String),
     /// The arguments of a call are no JSON object.
-    #[error("the arguments of the call of `{0}` are not a JSON object, written as a text")]
+    #[error("the arguments of the call of `{0}` are not a JSON object: send one as a text")]
     Arguments(String),
     /// The key is invalid.
-    #[error("a key has 1 to {KEY_CHARS} characters of ASCII")]
+    #[error("the idempotency key is not valid: use 1 to {KEY_CHARS} ASCII characters")]
     Key,
 }
 
@@ -55,7 +55,7 @@ pub fn key(name: &str, request: &impl serde::Serialize) -> Result<RequestKey, Er
     })
 }
 
-/// The message, with a new id. The session decides whether it fits its branch. `attached` are its
+/// The message, with a new id. The session decides whether it fits its branch. `attachments` are its
 /// attachments whose contents are kept, in its order.
 ///
 /// # Errors
@@ -63,17 +63,20 @@ pub fn key(name: &str, request: &impl serde::Serialize) -> Result<RequestKey, Er
 pub fn message(
     new: &NewMessage,
     key: Option<RequestKey>,
-    attached: Vec<message::Part>,
+    attachments: Vec<message::Part>,
 ) -> Result<Append, Error> {
-    let mut attached = attached.into_iter();
+    let mut attachments = attachments.into_iter();
     let parts = match &new.text {
         Some(_) if !new.parts.is_empty() => return Err(Error::Both),
         Some(text) => vec![message::Part::text(text.as_str())],
         None => {
-            let parts = new.parts.iter().map(|part| match Given::of_part(part) {
-                Some(_) => attached.next().map_or_else(|| plain(part), Ok),
-                None => plain(part),
-            });
+            let parts = new
+                .parts
+                .iter()
+                .map(|part| match NewContent::of_part(part) {
+                    Some(_) => attachments.next().map_or_else(|| plain(part), Ok),
+                    None => plain(part),
+                });
             parts.collect::<Result<_, _>>()?
         }
     };

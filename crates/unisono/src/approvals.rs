@@ -17,7 +17,8 @@ use crate::values;
 pub(crate) fn decision(asked: &Decide) -> Result<CallDecision, Error> {
     let text = asked.text.as_deref().filter(|text| !text.trim().is_empty());
     let wanted = || {
-        let missing = "`text` is missing: say what the model is to be told";
+        let missing =
+            "`text` is missing: give the text that the model receives instead of the result";
         text.map(Arc::from)
             .ok_or_else(|| Error::new(Code::InvalidRequest, missing))
     };

@@ -1,9 +1,9 @@
 //! Requests to a session, as turns with their agents and their policy.
 
+mod attachments;
 mod bounds;
 mod caps;
 mod request;
-mod said;
 mod tools;
 
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub struct Ask {
     tools: Vec<ToolSpec>,
     client_options: ClientOptions,
     /// All parts of the task, if it is more than a text.
-    said: Option<Vec<Part>>,
+    parts: Option<Vec<Part>>,
     /// Results of client tools before the task.
     brought: Vec<Part>,
     /// Messages to append before it.
@@ -194,7 +194,7 @@ impl Ask {
             settings: Vec::new(),
             tools: Vec::new(),
             client_options: ClientOptions::default(),
-            said: None,
+            parts: None,
             brought: Vec::new(),
             preceding: None,
             bounds: Bounds::default(),
@@ -389,7 +389,7 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
     let work = match &ask.work {
         What::Task(task) => answer(
             Role::User,
-            ask.brought.iter().cloned().chain(ask.said(task)).collect(),
+            ask.brought.iter().cloned().chain(ask.parts(task)).collect(),
         ),
         What::Results(results) => answer(Role::Tool, results.clone()),
         What::Compact(keep, writing) => Work::Compact {

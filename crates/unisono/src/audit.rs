@@ -1,12 +1,12 @@
-//! Writes the audit log beside requests.
+//! Writes the audit log in the background.
 //!
 //! ```text
-//! request ─► record ─► bounded queue ─► one task ─► one append for all that came meanwhile
+//! request ─► record ─► bounded queue ─► one task ─► one append for all queued entries
 //!                      full: counted
 //! ```
 //!
-//! A request never waits for the log. What is left out is counted, and the number is an entry. An entry
-//! is on disk 50 ms and one write after its request was answered, at most.
+//! A request never waits for the log. The log counts omitted requests and records the count as an
+//! entry. An entry is on disk at most 50 ms plus one write after the response to its request.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,28 +18,28 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 use unisono_context::Timestamp;
 use unisono_runtime::clock;
-use unisono_store::audit::{Audit, Cause, Done, Entry, Kept};
+use unisono_store::audit::{Action, Audit, Cause, Entry, Retention};
 
 use crate::Local;
 
-/// Entries that wait to be written, at most.
+/// Maximum number of queued entries.
 const QUEUE: usize = 4_096;
-/// Entries of one append, at most.
+/// Maximum number of entries in one append.
 const BATCH: usize = 1_024;
-/// How long entries are gathered for one append.
-const GATHERED_FOR: Duration = Duration::from_millis(50);
-/// How long to wait before an append that failed is tried again.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// How long a reader waits for the entries that are not written yet.
-const FLUSHED_WITHIN: Duration = Duration::from_secs(5);
-/// A minute, and how many of them are between two looks for old entries.
+/// How long the writer collects entries for one append.
+const COLLECT_FOR: Duration = Duration::from_millis(50);
+/// Delay before the retry of a failed append.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How long a reader waits for queued entries.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+/// A minute, and the number of minutes between two deletions of old entries.
 const MINUTE: Duration = Duration::from_secs(60);
 const SWEEP_EVERY: u64 = 60;
-/// Refused requests that are recorded in a minute: of one name, or of nobody known; and of all.
-const REFUSALS_OF_ONE: u64 = 60;
+/// Maximum number of refused requests that are recorded per minute: per caller, and in all.
+const REFUSALS_PER_CALLER: u64 = 60;
 const REFUSALS: u64 = 600;
 
-/// The log of a [`Local`]; nothing is recorded before [`Local::begin_audit`].
+/// The log of a [`Local`]. It records nothing before [`Local::begin_audit`].
 #[derive(Debug, Default)]
 pub struct AuditLog {
     writer: Mutex<Option<Writer>>,
@@ -49,21 +49,21 @@ pub struct AuditLog {
 struct Writer {
     orders: mpsc::Sender<Order>,
     task: JoinHandle<()>,
-    left_out: Arc<LeftOut>,
+    left_out: Arc<Omitted>,
     is_enabled: bool,
 }
 
 #[derive(Debug)]
 enum Order {
-    Write(Done),
-    /// Answers when all before it is on disk.
+    Write(Action),
+    /// Responds when all earlier entries are on disk.
     Flush(oneshot::Sender<()>),
 }
 
-/// What was not recorded.
+/// The counts of requests that were not recorded.
 #[derive(Debug, Default)]
-struct LeftOut {
-    /// Because the queue was full.
+struct Omitted {
+    /// Requests that found the queue full.
     queue: AtomicU64,
     refusals: Mutex<Refusals>,
 }
@@ -78,7 +78,7 @@ struct Refusals {
 }
 
 impl Refusals {
-    /// Whether a refused request is recorded; it is counted if not.
+    /// Whether to record a refused request; counts it otherwise.
     fn take(&mut self, who: Option<&Arc<str>>, now: Instant) -> bool {
         if self
             .began
@@ -88,31 +88,31 @@ impl Refusals {
             self.by_name.clear();
             self.all = 0;
         }
-        // The names are bounded by the number of all that are recorded.
-        let of_one = self.by_name.get(&who.cloned()).copied().unwrap_or_default();
-        let is_taken = self.all < REFUSALS && of_one < REFUSALS_OF_ONE;
-        if is_taken {
+        // The number of recorded requests bounds the number of names.
+        let of_caller = self.by_name.get(&who.cloned()).copied().unwrap_or_default();
+        let is_recorded = self.all < REFUSALS && of_caller < REFUSALS_PER_CALLER;
+        if is_recorded {
             self.all += 1;
-            self.by_name.insert(who.cloned(), of_one + 1);
+            self.by_name.insert(who.cloned(), of_caller + 1);
         } else {
             self.left_out += 1;
         }
-        is_taken
+        is_recorded
     }
 }
 
-impl LeftOut {
+impl Omitted {
     fn refusals(&self) -> std::sync::MutexGuard<'_, Refusals> {
         self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was left out since the last time, as entries.
+    /// Takes the counts since the last call, as entries.
     fn entries(&self, at: Timestamp) -> Vec<Entry> {
         let refused = std::mem::take(&mut self.refusals().left_out);
         let full = self.queue.swap(0, Ordering::Relaxed);
         let counts = [(refused, Cause::Refusals), (full, Cause::Queue)];
         let each = counts.into_iter().filter(|(count, _)| *count > 0);
-        each.map(|(count, cause)| Entry::LeftOut { at, count, cause })
+        each.map(|(count, cause)| Entry::Omitted { at, count, cause })
             .collect()
     }
 }
@@ -122,44 +122,41 @@ impl AuditLog {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a request. It never waits.
-    pub fn record(&self, done: Done) {
+    /// Records a request, without waiting.
+    pub fn record(&self, action: Action) {
         let writer = self.writer();
         let Some(writer) = writer.as_ref().filter(|writer| writer.is_enabled) else {
             return;
         };
-        let is_refused = matches!(done.status, Some(401 | 403 | 429));
+        let is_refused = matches!(action.status, Some(401 | 403 | 429));
         let mut is_recorded = true;
         if is_refused {
             let mut refusals = writer.left_out.refusals();
-            is_recorded = refusals.take(done.who.as_ref(), Instant::now());
+            is_recorded = refusals.take(action.who.as_ref(), Instant::now());
         }
-        if is_recorded && writer.orders.try_send(Order::Write(done)).is_err() {
+        if is_recorded && writer.orders.try_send(Order::Write(action)).is_err() {
             writer.left_out.queue.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Waits until all that was recorded is on disk, but not longer than a few seconds.
+    /// Waits until all recorded requests are on disk, for a few seconds at most.
     pub async fn flush(&self) {
         let Some(orders) = self.writer().as_ref().map(|writer| writer.orders.clone()) else {
             return;
         };
-        let (done, flushed) = oneshot::channel();
+        let (action, flushed) = oneshot::channel();
         let flushing = async {
-            if orders.send(Order::Flush(done)).await.is_ok() {
-                // The writer is gone: there is nothing to wait for.
+            if orders.send(Order::Flush(action)).await.is_ok() {
+                // The writer has ended, so there is nothing to wait for.
                 let _ = flushed.await;
             }
         };
-        if tokio::time::timeout(FLUSHED_WITHIN, flushing)
-            .await
-            .is_err()
-        {
+        if tokio::time::timeout(FLUSH_TIMEOUT, flushing).await.is_err() {
             tracing::warn!("the newest entries of the audit log are not on disk yet");
         }
     }
 
-    /// Writes what is left, and ends.
+    /// Writes the queued entries and ends.
     pub(crate) async fn close(&self) {
         let writer = self.writer().take();
         let Some(Writer { orders, task, .. }) = writer else {
@@ -173,16 +170,16 @@ impl AuditLog {
 }
 
 impl Local {
-    /// Begins to write the audit log as the settings have it, and to remove old entries.
+    /// Starts to write the audit log by the settings, and to delete old entries.
     pub fn begin_audit(&self) {
         let settings = self.setup().loaded.config.audit.clone();
-        let kept = Kept {
+        let retention = Retention {
             days: settings.keep_days,
             entries: settings.max_entries,
         };
         let (orders, queue) = mpsc::channel(QUEUE);
-        let left_out = Arc::new(LeftOut::default());
-        let log = Audit::new(&self.parts_journal(), kept);
+        let left_out = Arc::new(Omitted::default());
+        let log = Audit::new(&self.parts_journal(), retention);
         let task = tokio::spawn(write(log, queue, left_out.clone()));
         *self.audit.writer() = Some(Writer {
             orders,
@@ -198,8 +195,8 @@ impl Local {
     }
 }
 
-/// Writes entries as they come, together those that come at the same time.
-async fn write(mut log: Audit, mut orders: mpsc::Receiver<Order>, left_out: Arc<LeftOut>) {
+/// Writes queued entries in batches.
+async fn write(mut log: Audit, mut orders: mpsc::Receiver<Order>, left_out: Arc<Omitted>) {
     let mut minutes = tokio::time::interval(MINUTE);
     minutes.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for minute in 0u64.. {
@@ -209,11 +206,11 @@ async fn write(mut log: Audit, mut orders: mpsc::Receiver<Order>, left_out: Arc<
                 _ = minutes.tick() => break,
             };
             let is_last = first.is_none();
-            let (mut entries, flushes) = gather(first, &mut orders).await;
+            let (mut entries, waiters) = collect(first, &mut orders).await;
             entries.extend(left_out.entries(clock::now()));
             append(&mut log, &entries, &orders).await;
-            for flushed in flushes {
-                // The reader may have left.
+            for flushed in waiters {
+                // The reader may have stopped waiting.
                 let _ = flushed.send(());
             }
             if is_last {
@@ -224,37 +221,37 @@ async fn write(mut log: Audit, mut orders: mpsc::Receiver<Order>, left_out: Arc<
         if minute % SWEEP_EVERY == 0
             && let Err(error) = log.sweep(clock::now()).await
         {
-            tracing::warn!(%error, "old entries of the audit log are removed later");
+            tracing::warn!(%error, "old entries of the audit log cannot be deleted now; the next hour deletes them");
         }
     }
 }
 
-/// All orders that come within a moment, and who waits for them.
-async fn gather(
+/// Collects the orders of a short period: their entries, and the waiting readers.
+async fn collect(
     first: Option<Order>,
     orders: &mut mpsc::Receiver<Order>,
 ) -> (Vec<Entry>, Vec<oneshot::Sender<()>>) {
     if matches!(first, Some(Order::Write(_))) && !orders.is_closed() {
-        tokio::time::sleep(GATHERED_FOR).await;
+        tokio::time::sleep(COLLECT_FOR).await;
     }
-    let (mut entries, mut flushes) = (Vec::new(), Vec::new());
+    let (mut entries, mut waiters) = (Vec::new(), Vec::new());
     let mut next = first;
     while let Some(order) = next {
         match order {
-            Order::Write(done) => entries.push(Entry::Done { done }),
-            Order::Flush(flushed) => flushes.push(flushed),
+            Order::Write(action) => entries.push(Entry::Action { action }),
+            Order::Flush(flushed) => waiters.push(flushed),
         }
-        if entries.len() + flushes.len() == BATCH {
+        if entries.len() + waiters.len() == BATCH {
             break;
         }
         next = orders.try_recv().ok();
     }
-    (entries, flushes)
+    (entries, waiters)
 }
 
-/// Appends entries, however often it takes, as long as the program does not stop.
+/// Appends entries, with retries until the program stops.
 async fn append(log: &mut Audit, entries: &[Entry], orders: &mpsc::Receiver<Order>) {
-    let mut is_said = false;
+    let mut is_logged = false;
     while !entries.is_empty() {
         let Err(error) = log.append(entries, clock::now()).await else {
             return;
@@ -264,11 +261,11 @@ async fn append(log: &mut Audit, entries: &[Entry], orders: &mpsc::Receiver<Orde
             tracing::error!(%error, count, "entries of the audit log are lost");
             return;
         }
-        if !is_said {
-            tracing::warn!(%error, "the audit log cannot be written; it is tried again");
-            is_said = true;
+        if !is_logged {
+            tracing::warn!(%error, "the audit log cannot be written now; it retries every second");
+            is_logged = true;
         }
-        tokio::time::sleep(AGAIN_AFTER).await;
+        tokio::time::sleep(RETRY_AFTER).await;
     }
 }
 
@@ -277,16 +274,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_of_one_name_do_not_hide_those_of_another() {
+    fn refusals_of_one_caller_do_not_hide_those_of_another() {
         let (mut refusals, now) = (Refusals::default(), Instant::now());
         let ada: Arc<str> = "ada".into();
         let taken = |refusals: &mut Refusals, who, at| {
             (0..1_000).filter(|_| refusals.take(who, at)).count() as u64
         };
-        assert_eq!(taken(&mut refusals, None, now), REFUSALS_OF_ONE);
-        assert_eq!(taken(&mut refusals, Some(&ada), now), REFUSALS_OF_ONE);
-        assert_eq!(refusals.left_out, 2 * (1_000 - REFUSALS_OF_ONE));
-        assert_eq!(taken(&mut refusals, None, now + MINUTE), REFUSALS_OF_ONE);
+        assert_eq!(taken(&mut refusals, None, now), REFUSALS_PER_CALLER);
+        assert_eq!(taken(&mut refusals, Some(&ada), now), REFUSALS_PER_CALLER);
+        assert_eq!(refusals.left_out, 2 * (1_000 - REFUSALS_PER_CALLER));
+        assert_eq!(
+            taken(&mut refusals, None, now + MINUTE),
+            REFUSALS_PER_CALLER
+        );
         for n in 0..1_000 {
             refusals.take(Some(&n.to_string().into()), now + MINUTE);
         }

@@ -1,11 +1,10 @@
-//! Who asks: a name, the scope of what it may do, and the owner of the sessions that it sees.
+//! The caller of a service: its name, its scope, and the owner of the sessions that it sees.
 
 use std::sync::Arc;
 
 use unisono_api::token::Scope;
 
-/// Who asks for something. The default may do everything: it is the program itself, and whoever has
-/// the daemon's own token.
+/// A caller. The default is the program itself or the daemon's own token; it may do everything.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Caller {
     name: Option<Arc<str>>,
@@ -24,8 +23,8 @@ impl Default for Caller {
 }
 
 impl Caller {
-    /// A caller with a name. `owner`: whose sessions it sees and makes; none: everybody's, and it
-    /// makes nobody's.
+    /// Makes a caller with a name. It sees and creates the sessions of `owner`. Without an owner it
+    /// sees all sessions and creates sessions without an owner.
     pub fn new(name: impl Into<Arc<str>>, scope: Scope, owner: Option<Arc<str>>) -> Caller {
         Caller {
             name: Some(name.into()),
@@ -34,22 +33,22 @@ impl Caller {
         }
     }
 
-    /// Its name; none: the program itself, or whoever has the daemon's own token.
+    /// Its name; `None` for the program itself and the daemon's own token.
     pub fn name(&self) -> Option<&Arc<str>> {
         self.name.as_ref()
     }
 
-    /// What it may do.
+    /// Its rights.
     pub fn scope(&self) -> Scope {
         self.scope
     }
 
-    /// Whose the sessions are that it makes.
+    /// The owner of the sessions that it creates.
     pub fn owner(&self) -> Option<&Arc<str>> {
         self.owner.as_ref()
     }
 
-    /// The owner to whose sessions it is limited. One with the scope `admin` is not.
+    /// The owner whose sessions alone it sees. The scope `admin` sees all sessions.
     pub fn sees_only(&self) -> Option<&Arc<str>> {
         match self.scope {
             Scope::Admin => None,
@@ -57,19 +56,19 @@ impl Caller {
         }
     }
 
-    /// Whether it may do what needs that scope.
-    pub fn allows(&self, needed: Scope) -> bool {
-        self.scope >= needed
+    /// Whether it has that scope or a wider one.
+    pub fn allows(&self, required: Scope) -> bool {
+        self.scope >= required
     }
 
-    /// Why it may not.
-    pub fn refusal(&self, needed: Scope) -> String {
+    /// The text of a refusal for lack of the scope `required`.
+    pub fn refusal(&self, required: Scope) -> String {
         let name = self.name.as_deref().unwrap_or("of the daemon");
         format!(
-            "the token {name} has the scope `{}`, and this needs `{}`; `unisono tokens create` makes \
-             another one",
+            "the token {name} has the scope `{}`, but this requires `{}`; make a token with it by \
+             `unisono tokens create`",
             self.scope.name(),
-            needed.name()
+            required.name()
         )
     }
 }
@@ -79,11 +78,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_scope_may_do_what_those_before_it_may() {
+    fn each_scope_includes_the_scopes_before_it() {
         for (place, scope) in Scope::ALL.into_iter().enumerate() {
             let caller = Caller::new("a", scope, None);
-            let allowed = Scope::ALL.map(|needed| caller.allows(needed));
-            let expected: Vec<bool> = (0..4).map(|needed| needed <= place).collect();
+            let allowed = Scope::ALL.map(|required| caller.allows(required));
+            let expected: Vec<bool> = (0..4).map(|required| required <= place).collect();
             assert_eq!(allowed[..], expected, "{scope:?}");
         }
         assert!(Caller::default().allows(Scope::Admin));

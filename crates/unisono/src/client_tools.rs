@@ -181,13 +181,13 @@ mod tests {
             json!([{"type": "function", "function": {"name": "weather", "description": "w"}}]);
         let flat =
             json!([{"type": "function", "name": "weather", "description": "w", "strict": true}]);
-        let (told, client_options) = read(chat, Value::Null).unwrap();
+        let (specs, client_options) = read(chat, Value::Null).unwrap();
         assert_eq!(
-            (told.clone(), client_options.clone()),
+            (specs.clone(), client_options.clone()),
             read(flat.clone(), "auto".into()).unwrap()
         );
         assert_eq!(
-            &*told[0].input_schema,
+            &*specs[0].input_schema,
             r#"{"properties":{},"type":"object"}"#
         );
         assert_eq!(client_options.tools, ["weather".into()]);
@@ -203,11 +203,11 @@ mod tests {
         ] {
             assert_eq!(read(flat.clone(), choice).unwrap().1.choice, expected);
         }
-        let (told, client_options) = read(flat, "none".into()).unwrap();
+        let (specs, client_options) = read(flat, "none".into()).unwrap();
         assert_eq!(
-            (told.len(), client_options),
+            (specs.len(), client_options),
             (1, ClientOptions::default()),
-            "told, and not to be called"
+            "the model knows the tool but may not call it"
         );
     }
 

@@ -49,8 +49,8 @@ pub enum Error {
     Summariser(#[from] Unaskable),
     /// The tool server of an agent cannot be used.
     #[error(
-        "{0}: the agents that have its tools cannot work without it; start its program by hand, or \
-         see `unisono config show` for [mcp.*]; its log is on its standard error"
+        "{0}: agents cannot use its tools; check its settings ([mcp.*]) with `unisono config show`, or \
+          start its program by hand to see its errors"
     )]
     Tools(#[from] ServerFault),
     /// The cost is capped, and the price of an agent's model is unknown.
@@ -72,7 +72,7 @@ pub enum Error {
     #[error("{}", .0.detail)]
     Problem(Box<Problem>),
     /// This process only reads sessions.
-    #[error("this process only reads the store")]
+    #[error("this process has opened the store read-only and cannot change it")]
     OnlyReads,
     /// The working directory is unknown.
     #[error("the working directory cannot be found: {0}")]
@@ -116,7 +116,7 @@ pub enum NotChanged {
     #[error(transparent)]
     Session(#[from] unisono_runtime::Error),
     /// They cannot be stored.
-    #[error("the settings cannot be kept: {0}{hint}", hint = if is_full(.0) { FREE } else { "" })]
+    #[error("the settings cannot be stored: {0}{hint}", hint = if is_full(.0) { FREE } else { "" })]
     Store(#[from] io::Error),
 }
 

@@ -48,7 +48,7 @@ pub enum Error {
         reason: catalogue::Error,
     },
     /// The summariser's provider is unavailable.
-    #[error("summariser `{name}` cannot be asked: {lacks}")]
+    #[error("summariser `{name}` is not usable: {lacks}")]
     Unreachable {
         /// Its name.
         name: String,

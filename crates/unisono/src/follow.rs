@@ -148,8 +148,8 @@ impl Follower {
             if self.ended {
                 return Ok(None);
             }
-            let told = self.fold.events();
-            if let Some(said) = self.said.take_if(|said| said.after <= told) {
+            let events = self.fold.events();
+            if let Some(said) = self.said.take_if(|said| said.after <= events) {
                 self.say(&said.progress);
                 continue;
             }

@@ -1,5 +1,5 @@
-//! The condition of a program and of what it needs, without a change and without reading every
-//! record of its store.
+//! Health checks of a program and its environment. They change nothing and do not read every record
+//! of the store.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ use crate::Local;
 use crate::local::off_thread;
 use crate::models::notices;
 
-/// Notices and warnings that are told of each kind.
+/// Maximum number of notices, and of warnings.
 const MOST: usize = 50;
 
-/// Looks at everything.
+/// Runs all checks.
 pub(crate) async fn checks(local: &Local) -> Vec<HealthCheck> {
     let setup = local.setup();
     let mut checks = providers(&setup);
@@ -24,14 +24,14 @@ pub(crate) async fn checks(local: &Local) -> Vec<HealthCheck> {
     let today = notices::today();
     if let Some(days) = setup.loaded.catalogue.outdated_days(today) {
         let says = format!(
-            "it is {days} days old: prices and dates may have changed; take a newer version, or set \
-             models.catalogue"
+            "the catalogue is {days} days old, so prices and dates may be wrong: install a newer version, or \
+             set models.catalogue"
         );
         checks.push(check("catalogue of models", NOTICE, says));
     }
     let known = notices::of_setup(&setup, local.calibrations(), today);
-    let told = known.iter().take(MOST);
-    checks.extend(told.map(|notice| check(&notice.model, NOTICE, notice.to_string())));
+    let notices = known.iter().take(MOST);
+    checks.extend(notices.map(|notice| check(&notice.model, NOTICE, notice.to_string())));
     let warnings = setup.warnings.iter().chain(setup.loaded.warnings.iter());
     let warnings = warnings.take(MOST);
     checks.extend(warnings.map(|warning| check("settings", NOTICE, warning.to_string())));
@@ -41,7 +41,7 @@ pub(crate) async fn checks(local: &Local) -> Vec<HealthCheck> {
     let losses = local.losses().len();
     if losses > 0 {
         let says = format!(
-            "repairs have lost {losses} ranges of events; `unisono doctor --acknowledge` takes note"
+            "repairs have lost {losses} ranges of events: acknowledge them by `unisono doctor --acknowledge`"
         );
         checks.push(check("losses", BAD, says));
     }
@@ -61,7 +61,7 @@ fn check(what: &str, condition: &str, says: String) -> HealthCheck {
     }
 }
 
-/// Providers that can be asked; those without a key are no fault.
+/// Checks whether providers are usable. A provider without a key is off, not bad.
 fn providers(setup: &Setup) -> Vec<HealthCheck> {
     let all = setup.loaded.providers.iter();
     let checks = all.map(|(name, access)| {
@@ -87,7 +87,7 @@ fn model(setup: &Setup) -> HealthCheck {
     }
 }
 
-/// Tool servers whose programs can be found; addresses are not asked.
+/// Checks whether the programs of tool servers exist. It does not connect to addresses.
 fn servers(setup: &Setup) -> Vec<HealthCheck> {
     let servers = setup.loaded.tools.servers.iter();
     let checks = servers.map(|server| {
@@ -102,14 +102,14 @@ fn servers(setup: &Setup) -> Vec<HealthCheck> {
                 ),
             },
             ServerTransport::Address { url, .. } => {
-                check(&what, GOOD, format!("at {url}, not asked"))
+                check(&what, GOOD, format!("at {url}; not checked"))
             }
         }
     });
     checks.collect()
 }
 
-/// Where a program is, as a shell would find it.
+/// The path of a program, as a shell finds it.
 fn program(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         let path = PathBuf::from(name);
@@ -126,18 +126,18 @@ fn editing(setup: &Setup) -> HealthCheck {
         setup.loaded.edits_agents(),
     ) {
         (EditAgents::Auto, true) => {
-            "can be changed by requests: the daemon listens on this machine only"
+            "requests can change them, because the daemon listens on this machine only"
         }
         (EditAgents::Auto, false) => {
-            "cannot be changed by requests: other machines reach the daemon"
+            "requests cannot change them, because other machines reach the daemon (web.edit_agents)"
         }
-        (_, true) => "can be changed by requests (web.edit_agents)",
-        (_, false) => "cannot be changed by requests (web.edit_agents)",
+        (_, true) => "requests can change them (web.edit_agents)",
+        (_, false) => "requests cannot change them (web.edit_agents)",
     };
     check("files of agents", GOOD, how.to_owned())
 }
 
-/// Whether other users of this machine have rights to anything of the store.
+/// Checks that no other user of this machine can access the store.
 async fn store(local: &Local) -> HealthCheck {
     let path = local.directory().map(Path::to_owned);
     let Some(path) = path else {
@@ -146,7 +146,11 @@ async fn store(local: &Local) -> HealthCheck {
     let shown = path.display().to_string();
     let looked = off_thread(move || private::exposed(&path)).await;
     match looked {
-        Ok(None) => check("store", GOOD, format!("{shown}, for its owner only")),
+        Ok(None) => check(
+            "store",
+            GOOD,
+            format!("{shown}; only its owner can access it"),
+        ),
         Ok(Some(open)) => {
             let says = format!(
                 "other users may read {}: run chmod -R go-rwx {shown}",

@@ -27,7 +27,7 @@ pub mod agents;
 pub mod append;
 mod approvals;
 pub mod ask;
-pub mod attached;
+pub mod attachments;
 pub mod audit;
 pub mod automation;
 pub mod caller;

@@ -306,7 +306,7 @@ impl Local {
         self.check_shown(session).await?;
         if self.runtime.is_some() {
             match self.open(session).await {
-                // Another program does; what is on disk is told.
+                // Another program owns the session; its state on disk is shown.
                 Err(Error::Runtime(error)) if error.is_owned_elsewhere() => {}
                 opened => return Ok(View::Live(opened?)),
             }
@@ -353,7 +353,7 @@ impl Local {
         import
             .session
             .get_or_insert_with(|| SessionId::new(Uuid::now_v7()));
-        self.own_import(&mut import).await?;
+        self.label_import(&mut import).await?;
         self.check_own(&import.settings).await?;
         Ok(self.runtime()?.create(import).await?)
     }

@@ -34,7 +34,7 @@ pub(crate) use servers::Servers;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreachable {
     /// An agent's model is unavailable.
-    #[error("agent `{agent}` uses model `{model}`, which cannot be asked: {lacks}")]
+    #[error("agent `{agent}` uses model `{model}`, which is not usable: {lacks}")]
     Lacks {
         /// The agent.
         agent: String,
@@ -44,7 +44,7 @@ pub enum Unreachable {
         lacks: String,
     },
     /// No agent of this turn uses the selected model.
-    #[error("no agent of this turn asks model `{model}`: {agents} ask no language model")]
+    #[error("no agent of this turn uses model `{model}`: {agents} use no language model")]
     Ignored {
         /// The model.
         model: String,
@@ -56,8 +56,8 @@ pub enum Unreachable {
 /// The cost is capped, and the price of an agent's model is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the price of model `{model}` of agent `{agent}` is not known, and {cap} caps the cost; give \
-     it a price in models.toml, or take the cap away"
+    "the price of model `{model}` of agent `{agent}` is unknown, but {cap} limits the cost: set \
+      its price in models.toml, or remove the limit"
 )]
 pub struct Unpriced {
     /// The agent.
@@ -251,7 +251,7 @@ pub async fn count(
         .map_err(|error| format!("not counted by the provider: {error}"))?;
     let counted = measure::whole(model.as_ref(), agent, snapshot).await;
     let counted = counted.map_err(|error| format!("not counted by the provider: {error}"))?;
-    let cannot = || format!("{} cannot be asked how many tokens a text has", agent.model);
+    let cannot = || format!("{} cannot count the tokens of a text", agent.model);
     Ok(counted.ok_or_else(cannot)?.0)
 }
 

@@ -45,7 +45,7 @@ pub struct TaskId {
 
 /// What is no id of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an id of a task is two ids with a full stop between them")]
+#[error("the task id is not valid: it has the form SESSION.TURN")]
 pub struct NoTaskId;
 
 impl Display for TaskId {

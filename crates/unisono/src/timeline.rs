@@ -1,26 +1,26 @@
-//! The instants of a turn in the types of the API.
+//! The timeline of a turn in the types of the API.
 
 use unisono_api::timeline::{RunTimes, Span, Timeline};
 use unisono_context::{SessionId, Timestamp, TurnId};
 use unisono_runtime::clock;
 use unisono_session::Trace;
-use unisono_session::trace::{Stretch, TurnTrace, run_times};
+use unisono_session::trace::{Span as TraceSpan, TurnTrace, run_times};
 
 use crate::turn_view;
 use crate::values::instant;
 
-/// Runs that are told, and spans of each.
+/// Maximum number of runs, and of spans per run.
 const RUNS: usize = 200;
 const SPANS: usize = 500;
 
-/// The instants of a turn; none if the trace does not have it.
+/// The timeline of a turn; `None` if the trace does not have the turn.
 pub(crate) fn of(trace: &Trace, session: SessionId, turn: TurnId) -> Option<Timeline> {
     let found = trace.turn(turn)?;
     let shown = turn_view::one(trace, session, turn)?;
     let runs = found.runs.iter().zip(shown.runs).take(RUNS);
     let runs = runs.filter_map(|(id, run)| {
         let times = run_times(trace.run(*id)?);
-        let left_out = times.stretches.len().saturating_sub(SPANS);
+        let left_out = times.spans.len().saturating_sub(SPANS);
         Some(RunTimes {
             run: run.run,
             agent: run.agent,
@@ -31,7 +31,7 @@ pub(crate) fn of(trace: &Trace, session: SessionId, turn: TurnId) -> Option<Time
             began: times.pace.began.map(instant),
             first_token: times.pace.first_token.map(instant),
             ended: run.ended,
-            spans: times.stretches.iter().take(SPANS).map(of_run).collect(),
+            spans: times.spans.iter().take(SPANS).map(of_run).collect(),
             spans_left_out: left_out as u64,
         })
     });
@@ -44,24 +44,24 @@ pub(crate) fn of(trace: &Trace, session: SessionId, turn: TurnId) -> Option<Time
         frozen: shown.frozen,
         ended: shown.ended,
         now: instant(clock::now()),
-        spans: before(found),
+        spans: spans_before_runs(found),
         runs: runs.collect(),
         runs_left_out: found.runs.len().saturating_sub(RUNS) as u64,
     })
 }
 
-fn of_run(stretch: &Stretch) -> Span {
+fn of_run(span: &TraceSpan) -> Span {
     Span {
-        kind: stretch.kind.name().to_owned(),
-        from: instant(stretch.from),
-        to: stretch.to.map(instant),
-        tool: stretch.tool.as_ref().map(ToString::to_string),
-        attempt: Some(stretch.attempt),
+        kind: span.kind.name().to_owned(),
+        from: instant(span.from),
+        to: span.to.map(instant),
+        tool: span.tool.as_ref().map(ToString::to_string),
+        attempt: Some(span.attempt),
     }
 }
 
-/// What happened before the agents worked.
-fn before(turn: &TurnTrace) -> Vec<Span> {
+/// The spans before the agents begin to work.
+fn spans_before_runs(turn: &TurnTrace) -> Vec<Span> {
     let end = turn.ended.as_ref().map(|(end, _)| end.at);
     let started = turn.started.map(|started| started.at);
     let ready = turn.frozen.map(|(frozen, _)| frozen.at).or(end);

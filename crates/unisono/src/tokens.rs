@@ -1,7 +1,7 @@
-//! Tokens of people and programs, as far as this program knows them.
+//! The tokens of people and programs that this program knows.
 //!
-//! Requests are checked in memory. What this program writes is known at once; what another program on
-//! the same database writes, when [`Local::take_tokens`] has read it.
+//! Requests are checked in memory. Changes by this program take effect at once; changes by another
+//! program on the same database take effect when [`Local::take_tokens`] has read them.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,25 +18,25 @@ use crate::Local;
 use crate::caller::Caller;
 use crate::error::Error;
 
-/// How often an entry is decided again because another process wrote one meanwhile.
+/// Maximum number of retries of an entry that conflicts with another process.
 const TRIES: usize = 64;
-/// What a secret begins with, so that people and scanners recognise one.
+/// The prefix of secrets, by which people and scanners recognise them.
 const PREFIX: &str = "unisono_";
 /// Random bytes of a secret.
 const BYTES: usize = 32;
 
-/// The tokens that are known.
+/// The known tokens.
 #[derive(Debug)]
 pub(crate) struct KnownTokens {
-    /// None before they are asked for.
-    held: Mutex<Option<Tokens>>,
+    /// `None` before the first use.
+    journal: Mutex<Option<Tokens>>,
     table: watch::Sender<Arc<Table>>,
 }
 
 impl Default for KnownTokens {
     fn default() -> KnownTokens {
         KnownTokens {
-            held: Mutex::default(),
+            journal: Mutex::default(),
             table: watch::Sender::new(Arc::default()),
         }
     }
@@ -68,7 +68,7 @@ impl Table {
         self.by_digest.get(&digest)
     }
 
-    /// Whether a token is among them and has not expired.
+    /// Whether the token with that digest exists and has not expired.
     pub fn is_valid(&self, digest: Digest, now: Timestamp) -> bool {
         let known = self.of_digest(digest);
         known.is_some_and(|token| !token.is_expired(now))
@@ -80,7 +80,7 @@ impl Table {
     }
 }
 
-/// Who has a token.
+/// The caller that a token identifies.
 pub fn caller_of(token: &Token) -> Caller {
     Caller::new(token.name.clone(), to_api(token.scope), token.owner.clone())
 }
@@ -103,7 +103,7 @@ pub(crate) const fn from_api(scope: Scope) -> tokens::Scope {
     }
 }
 
-/// What a secret is known by.
+/// The digest of a secret.
 pub(crate) fn digest(secret: &str) -> Digest {
     Digest::of_bytes(secret.as_bytes())
 }
@@ -117,18 +117,18 @@ pub(crate) fn secret() -> io::Result<String> {
 }
 
 impl Local {
-    /// The tokens that are known, each time that they change.
+    /// The known tokens, with a notice of each change.
     pub fn known_tokens(&self) -> watch::Receiver<Arc<Table>> {
         self.tokens.table.subscribe()
     }
 
-    /// Reads what other programs wrote about tokens.
+    /// Reads the token changes of other programs.
     ///
     /// # Errors
     /// The store fails.
     pub async fn take_tokens(&self) -> Result<(), Error> {
-        let mut held = self.tokens.held.lock().await;
-        let (tokens, is_new) = match &mut *held {
+        let mut journal = self.tokens.journal.lock().await;
+        let (tokens, is_new) = match &mut *journal {
             Some(tokens) => {
                 let is_new = tokens.refresh().await?;
                 (tokens, is_new)
@@ -147,27 +147,27 @@ impl Local {
     /// The tokens that are not revoked, by name.
     pub(crate) async fn all_tokens(&self) -> Result<Known, Error> {
         self.take_tokens().await?;
-        let held = self.tokens.held.lock().await;
-        Ok(held
+        let journal = self.tokens.journal.lock().await;
+        Ok(journal
             .as_ref()
             .map(|tokens| tokens.known().clone())
             .unwrap_or_default())
     }
 
-    /// Decides by the tokens there are, and writes down what is decided. Where another process wrote
-    /// meanwhile, it is decided again.
+    /// Records the fact that `decide` makes of the current tokens. After a conflict with another
+    /// process it decides again.
     pub(crate) async fn record_token(
         &self,
         decide: impl Fn(&Known) -> Result<TokenFact, Error>,
     ) -> Result<(), Error> {
-        let mut held = self.tokens.held.lock().await;
-        let tokens = match &mut *held {
+        let mut journal = self.tokens.journal.lock().await;
+        let tokens = match &mut *journal {
             Some(tokens) => tokens,
             none => none.insert(Tokens::open(&self.parts_journal()).await?),
         };
         let mut tried = 0;
         loop {
-            tokens.take().await?;
+            tokens.claim().await?;
             let fact = decide(tokens.known())?;
             tried += 1;
             match tokens.append(fact).await {
@@ -185,12 +185,12 @@ impl Local {
     }
 }
 
-/// When something ends that lasts so many seconds from now.
+/// The instant that is `seconds` from now.
 pub(crate) fn after(seconds: u64) -> Timestamp {
     let ms = i64::try_from(seconds)
         .unwrap_or(i64::MAX)
         .saturating_mul(1_000);
-    // Far enough away, and still a date that can be written.
+    // RFC 3339 can still write this date.
     Timestamp(clock::now().0.saturating_add(ms.min(MOST_MS)))
 }
 

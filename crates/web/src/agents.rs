@@ -1,5 +1,4 @@
-//! `/agents`: who can be asked, what each is told and may call, what it did and cost; and changes of
-//! its file.
+//! `/agents`: lists the agents; shows an agent's instructions, tools, runs and cost; edits its file.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -23,9 +22,9 @@ use crate::layout::layout;
 use crate::parts::{bounded, cost, digest, dollars, encoded, length, many, number, when};
 use crate::trouble::Trouble;
 
-/// Runs that are shown of an agent: the newest.
+/// Maximum number of newest runs on the page of an agent.
 const RUNS: Option<NonZeroUsize> = NonZeroUsize::new(10);
-/// Bytes of its instructions that are shown.
+/// Maximum number of bytes of the instructions on the page.
 const MOST: usize = 64 * 1024;
 
 /// All agents.
@@ -55,14 +54,14 @@ pub(crate) async fn list(State(service): State<Arc<dyn Service>>) -> Result<Resp
                         @if let Some(role) = &agent.role { span class="tag" { (role) } } }
                     td { (short::line(&agent.description, 160)) }
                     td { @if is_model(&agent.kind) { (agent.model) " " } @else { (agent.kind) " " }
-                        @if is_model(&agent.kind) && !usable(agent) { span class="state failed" { "cannot be asked" } } }
+                        @if is_model(&agent.kind) && !usable(agent) { span class="state failed" { "model not usable" } } }
                     td class="number" { (number(jobs)) }
                     td class="number" { @if jobs > 0 { (dollars(amounts.cost_usd)) } @else { "–" } }
                 }
             } }
         } }
-        p class="quiet" { "A file agents/NAME.md of the project defines another one; "
-            code { "unisono agents import" } " takes those of other programs." }
+        p class="quiet" { "To add an agent, write a file agents/NAME.md in the project; "
+            code { "unisono agents import" } " imports agents of other programs." }
     };
     Ok(layout("Agents", &body))
 }
@@ -77,11 +76,11 @@ pub(crate) async fn show(
     Path(name): Path<String>,
 ) -> Result<Response, Trouble> {
     let detail = service.agent(&name).await?;
-    let body = whole(&*service, &detail, None).await?;
+    let body = agent_page(&*service, &detail, None).await?;
     Ok(layout(&name, &body))
 }
 
-async fn whole(
+async fn agent_page(
     service: &dyn Service,
     detail: &AgentDetail,
     refused: Option<(&str, &str)>,
@@ -99,22 +98,22 @@ async fn whole(
     let amounts = Amounts::together(rows.map(|row| &row.amounts));
     Ok(html! {
         h1 { a href="/agents" { "Agents" } " / " (detail.agent.agent) }
-        (about(detail, jobs, &amounts))
-        (attempting(detail, refused))
+        (facts(detail, jobs, &amounts))
+        (task_form(detail, refused))
         (instructions(detail))
         @if !detail.calls.is_empty() { (tools(&detail.calls)) }
         section {
             h2 { "Newest runs" }
-            @if runs.items.is_empty() { p class="quiet" { "It was not asked yet." } }
-            @else { (ran(&runs.items)) }
+            @if runs.items.is_empty() { p class="quiet" { "It has no runs yet." } }
+            @else { (run_table(&runs.items)) }
         }
-        @if let Some(file) = &detail.file { (defined(detail, file)) }
-        @else { p class="quiet" { "No file of its own defines it (" (detail.agent.origin) "): a file agents/"
-            (detail.agent.agent) ".md of the project takes its place." } }
+        @if let Some(file) = &detail.file { (file_section(detail, file)) }
+        @else { p class="quiet" { "It has no file of its own (" (detail.agent.origin) "). A file agents/"
+             (detail.agent.agent) ".md in the project replaces it." } }
     })
 }
 
-fn about(detail: &AgentDetail, jobs: u64, used: &Amounts) -> Markup {
+fn facts(detail: &AgentDetail, jobs: u64, used: &Amounts) -> Markup {
     let agent = &detail.agent;
     html! {
         section class="card" {
@@ -123,9 +122,9 @@ fn about(detail: &AgentDetail, jobs: u64, used: &Amounts) -> Markup {
                 dt { "Kind" } dd { (agent.kind) }
                 @if is_model(&agent.kind) {
                     dt { "Model" } dd { (agent.model) ", window " (number(detail.window_tokens)) " "
-                        @if detail.usable { span class="state done" { "can be asked" } }
-                        @else { span class="state failed" { "cannot be asked" } } }
-                }
+                        @if detail.usable { span class="state done" { "usable" } }
+                        @else { span class="state failed" { "not usable" } } }
+                 }
                 @if let Some(lacks) = &detail.lacks { dt { "Missing" } dd { (lacks) } }
                 @if !agent.tags.is_empty() { dt { "Tags" } dd { (agent.tags.join(", ")) } }
                 @if !detail.skills.is_empty() { dt { "Skills" } dd { (detail.skills.join(", ")) } }
@@ -142,15 +141,15 @@ fn about(detail: &AgentDetail, jobs: u64, used: &Amounts) -> Markup {
     }
 }
 
-/// The form that tries an agent, with the task that was refused.
-fn attempting(detail: &AgentDetail, refused: Option<(&str, &str)>) -> Markup {
+/// The form for a task in a new session, with a refused task and its reason.
+fn task_form(detail: &AgentDetail, refused: Option<(&str, &str)>) -> Markup {
     let name = &detail.agent.agent;
     let (task, why) = refused.unzip();
     html! {
         section class="card" {
             h2 { "Try it" }
             form method="post" action={ "/agents/" (encoded(name)) "/try" } {
-                label for="task" { "Task, in a new session of its own" }
+                label for="task" { "Task (runs in a new session)" }
                 textarea id="task" name="task" rows="2" required aria-invalid=[why.map(|_| "true")]
                     aria-describedby=[why.map(|_| "refused")] { "\n" (task.unwrap_or("")) }
                 @if let Some(why) = why { p class="trouble" id="refused" role="alert" { (why) } }
@@ -164,7 +163,7 @@ fn instructions(detail: &AgentDetail) -> Markup {
     let (shown, left) = bounded(&detail.instructions, MOST);
     html! {
         details class="summary" {
-            summary { "What it is told" }
+            summary { "Instructions" }
             pre class="text" { (shown) }
             @if left > 0 { p class="warn" { "… " (many(left as u64, "more byte")) } }
         }
@@ -183,7 +182,7 @@ fn tools(calls: &[AgentTool]) -> Markup {
                     td { @match &tool.server { Some(server) => { "server " (server) }, None => "built in" } }
                     td { @match (&tool.server, tool.contracts.is_empty()) {
                         (_, false) => (tool.contracts.join(", ")),
-                        (Some(_), true) => "as the server says",
+                        (Some(_), true) => "set by the server",
                         (None, true) => "–",
                     } }
                     td { @if tool.approvals.is_empty() { "no" } @else { (tool.approvals.join(", ")) } }
@@ -193,7 +192,7 @@ fn tools(calls: &[AgentTool]) -> Markup {
     }
 }
 
-fn ran(runs: &[ListedRun]) -> Markup {
+fn run_table(runs: &[ListedRun]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="group" aria-label="Newest runs" { table {
             thead { tr { th scope="col" { "Opened" } th scope="col" { "State" } th scope="col" { "Task" }
@@ -204,7 +203,7 @@ fn ran(runs: &[ListedRun]) -> Markup {
                 tr {
                     td { a href={ "/sessions/" (listed.session) "/runs/" (run.run) } { (when(&run.opened)) } }
                     td { span class={ "state " (run.state) } { (run.state) } }
-                    td { (short::line(run.task.as_deref().unwrap_or("the turn's"), 60)) }
+                    td { (short::line(run.task.as_deref().unwrap_or("the task of the turn"), 60)) }
                     td class="number" { (number(run.usage.input_tokens)) }
                     td class="number" { (number(run.usage.output_tokens)) }
                     td class="number" { (cost(run)) }
@@ -215,7 +214,7 @@ fn ran(runs: &[ListedRun]) -> Markup {
     }
 }
 
-fn defined(detail: &AgentDetail, file: &AgentFile) -> Markup {
+fn file_section(detail: &AgentDetail, file: &AgentFile) -> Markup {
     html! {
         section {
             h2 { "Its file" }
@@ -224,19 +223,19 @@ fn defined(detail: &AgentDetail, file: &AgentFile) -> Markup {
             @if file.editable {
                 p { a class="button" href={ "/agents/" (encoded(&detail.agent.agent)) "/edit" } { "Edit …" } }
             } @else {
-                p class="quiet" { "It cannot be changed here: " code { "web.edit_agents" } " is off, or other machines reach this daemon." }
+                p class="quiet" { "This page cannot change it: " code { "web.edit_agents" } " is off, or other machines can reach this daemon." }
             }
         }
     }
 }
 
-/// A task to try.
+/// A task for an agent.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Attempt {
     task: String,
 }
 
-/// Asks an agent alone, in a session of its own. A refused task is shown again, with the reason.
+/// Asks an agent in a new session, without delegates. It shows a refused task again with the reason.
 pub(crate) async fn attempt(
     State(service): State<Arc<dyn Service>>,
     Path(name): Path<String>,
@@ -262,7 +261,7 @@ pub(crate) async fn attempt(
         Err(service::Error::Problem(problem)) => {
             service.delete_session(&session, false).await?;
             let refused = (attempt.task.as_str(), problem.detail.as_str());
-            let body = whole(&*service, &detail, Some(refused)).await?;
+            let body = agent_page(&*service, &detail, Some(refused)).await?;
             Ok((status(&problem), layout(&name, &body)).into_response())
         }
         Err(error) => Err(error.into()),
@@ -273,7 +272,7 @@ fn status(problem: &Problem) -> StatusCode {
     StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST)
 }
 
-/// The form for the file of an agent.
+/// The form that edits the file of an agent.
 pub(crate) async fn edit(
     State(service): State<Arc<dyn Service>>,
     Path(name): Path<String>,
@@ -287,25 +286,30 @@ pub(crate) async fn edit(
     Ok(layout(&name, &editing(&detail, &file, &draft, &html! {})))
 }
 
-/// An agent with its file, which may be changed.
+/// An agent with its editable file.
 async fn editable(service: &dyn Service, name: &str) -> Result<(AgentDetail, AgentFile), Trouble> {
     let mut detail = service.agent(name).await?;
-    let none = || Problem::new(Code::NotFound, format!("no file defines agent {name:?}"));
+    let none = || {
+        Problem::new(
+            Code::NotFound,
+            format!("agent {name:?} has no file: write agents/{name}.md in the project"),
+        )
+    };
     let file = detail.file.take().ok_or_else(none)?;
     if !file.editable {
-        let why = "`web.edit_agents` is off, or other machines reach this daemon";
+        let why = "agents cannot be edited here: `web.edit_agents` is off, or other machines can reach this daemon";
         return Err(Problem::new(Code::Forbidden, why).into());
     }
     Ok((detail, file))
 }
 
-/// A text for the file, and what is to be done with it.
+/// The fields of the form.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Draft {
     text: String,
-    /// The digest of the text that it was made from.
+    /// The digest of the file when the edit began.
     digest: String,
-    /// The text that was looked at before, whose difference was shown.
+    /// The mark of the last text whose difference was shown.
     #[serde(default)]
     seen: String,
 }
@@ -323,14 +327,15 @@ fn editing(detail: &AgentDetail, file: &AgentFile, draft: &Draft, found: &Markup
             @if draft.seen.is_empty() {
                 button { "Check and show the difference" }
             } @else {
-                button { "Save what is shown above" }
+                button { "Save these changes" }
             }
         }
-        p { a href={ "/agents/" (encoded(name)) } { "Leave it as it is" } }
+        p { a href={ "/agents/" (encoded(name)) } { "Cancel" } }
     }
 }
 
-/// Checks a text and shows its difference; saves it once it was shown.
+/// Checks a text and shows its difference from the file. It saves a text whose difference was shown
+/// before.
 pub(crate) async fn save(
     State(service): State<Arc<dyn Service>>,
     Path(name): Path<String>,
@@ -349,7 +354,7 @@ pub(crate) async fn save(
             Ok(_) => {
                 return Ok(Redirect::to(&format!("/agents/{}", encoded(&name))).into_response());
             }
-            // Somebody was faster: what is there now is compared below.
+            // The file has changed; the page below shows the difference from its new text.
             Err(service::Error::Problem(problem)) if problem.code == Code::Conflict => {}
             Err(error) => return Err(error.into()),
         }
@@ -359,14 +364,14 @@ pub(crate) async fn save(
     let found = html! {
         section class="card" aria-live="polite" {
             @if outdated {
-                p class="trouble" role="alert" { "The file was changed by somebody else since you began. This is how your text \
-                    differs from what it has now: what you save replaces theirs." }
+                p class="trouble" role="alert" { "Somebody else changed the file since you began. The difference below compares your \
+                     text with the new file; saving replaces their changes." }
             }
-            @if !checked.valid { p class="trouble" role="alert" { "It cannot be saved:" } }
+            @if !checked.valid { p class="trouble" role="alert" { "The text cannot be saved:" } }
             @if !checked.problems.is_empty() { ul { @for problem in &checked.problems { li { (problem) } } } }
-            @if checked.valid && checked.problems.is_empty() { p { "Nothing is wrong with it." } }
+            @if checked.valid && checked.problems.is_empty() { p { "The text is valid." } }
             h2 { "The difference" }
-            @if current.text == draft.text { p class="quiet" { "There is none." } }
+            @if current.text == draft.text { p class="quiet" { "The text equals the file." } }
             @else { (diff::texts(("the file", &current.text), ("your text", &draft.text))) }
         }
     };
@@ -384,7 +389,7 @@ pub(crate) async fn save(
     Ok((status, page).into_response())
 }
 
-/// What tells that a text was shown with its difference from a file.
+/// The mark of a text and the digest of the file that it was compared with.
 fn mark(text: &str, digest: &str) -> String {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
@@ -397,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_that_was_not_shown_is_not_saved() {
+    fn a_text_is_saved_only_after_its_difference_was_shown() {
         assert_eq!(mark("a", "d"), mark("a", "d"));
         assert_ne!(mark("a", "d"), mark("b", "d"));
         assert_ne!(mark("a", "d"), mark("a", "e"));

@@ -1,4 +1,4 @@
-//! The content of an attachment, for an image in a page or a person who opens it.
+//! `/blobs/{digest}`: the content of an attachment, for a page or a download.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use unisono_api::Service;
 
 use crate::trouble::Trouble;
 
-/// Images that a page shows. No other type is ever shown in one.
+/// The image types that a page shows. All other types are downloads.
 pub(crate) const SHOWN: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-/// A content never runs, loads or embeds anything, whatever a browser makes of it.
+/// Prevents a browser from running, loading or embedding anything in a content.
 const POLICY: &str = "sandbox; default-src 'none'";
 
-/// The content of that digest.
+/// The content with that digest.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path(digest): Path<String>,
 ) -> Result<Response, Trouble> {
     let content = service.blob(&digest).await?;
-    let shown = SHOWN.iter().find(|mime| **mime == content.mime);
-    let (mime, place) = match shown {
+    let image_type = SHOWN.iter().find(|mime| **mime == content.mime);
+    let (mime, place) = match image_type {
         Some(mime) => (*mime, "inline"),
         None => ("application/octet-stream", "attachment"),
     };

@@ -1,4 +1,4 @@
-//! `/cluster`: the programs that use a database together, and who owns how many sessions.
+//! `/cluster`: the members that share the database, and the number of sessions of each.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::parts::{length, many, number, when};
 use crate::pictures::{attribute, scaled};
 use crate::trouble::Trouble;
 
-/// How often the list is brought up to date while it is looked at, in seconds.
+/// Seconds between two updates of an open page.
 const EVERY: u32 = 5;
 
-/// All programs.
+/// Lists all members.
 pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, Trouble> {
     let query = PageQuery {
         cursor: None,
@@ -28,22 +28,22 @@ pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Resp
     let body = html! { div id="live" data-every=(EVERY) {
         h1 { "Cluster" }
         @if all.items.is_empty() {
-            p class="quiet" { "The store is a directory, which this daemon uses alone. Several daemons share a \
-                PostgreSQL database: " code { "store.url" } "." }
+            p class="quiet" { "The store is a directory, which only this daemon uses. Several daemons can share a \
+                 PostgreSQL database: set " code { "store.url" } "." }
         } @else { (owners(&all.items)) (table(&all)) }
     } };
     Ok(layout("Cluster", &body))
 }
 
-/// Who owns how many sessions, as bars.
+/// The number of sessions of each member, as bars.
 fn owners(all: &[ClusterMember]) -> Markup {
     let whole: u64 = all.iter().map(|member| member.sessions).sum();
     html! {
         section {
-            h2 { "Who owns what" }
-            p class="quiet" { (many(whole, "session")) " of " (many(all.len() as u64, "program")) }
+            h2 { "Sessions by member" }
+            p class="quiet" { (many(whole, "session")) " of " (many(all.len() as u64, "member")) }
             ol class="lanes owners" { @for member in all { li {
-                span class="name" { (member.name) @if member.is_self { " " span class="tag" { "this one" } } }
+                span class="name" { (member.name) @if member.is_self { " " span class="tag" { "this daemon" } } }
                 svg viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true" focusable="false" {
                     rect class="room" x="0" y="3" width="1000" height="14" {}
                     rect class={ "spent" @if member.state.name() == "gone" { " over" } } x="0" y="3" height="14"
@@ -57,10 +57,10 @@ fn owners(all: &[ClusterMember]) -> Markup {
 
 fn table(all: &Page<ClusterMember>) -> Markup {
     html! {
-        div class="scroll" tabindex="0" role="group" aria-label="Programs" { table {
-            thead { tr { th scope="col" { "Program" } th scope="col" { "State" } th scope="col" class="number" { "Sessions" }
+        div class="scroll" tabindex="0" role="group" aria-label="Members" { table {
+            thead { tr { th scope="col" { "Member" } th scope="col" { "State" } th scope="col" class="number" { "Sessions" }
                 th scope="col" { "Address" } th scope="col" { "Version" } th scope="col" { "Joined (UTC)" }
-                th scope="col" class="number" { "Last sign of life" } th scope="col" { "Agents" } } }
+                th scope="col" class="number" { "Last seen" } th scope="col" { "Agents" } } }
             tbody { @for member in &all.items { tr {
                 th scope="row" { (member.name) }
                 td { span class={ "state " @match member.state.name() { "alive" => "done", "gone" => "failed", _ => "waiting" } }
@@ -70,10 +70,10 @@ fn table(all: &Page<ClusterMember>) -> Markup {
                 td { (member.version) }
                 td { (when(&member.joined)) }
                 td class="number" { (length(member.last_seen_ms)) " ago" }
-                td { @match member.same_agents { Some(true) => "the same", Some(false) => "others than here", None => "–" } }
+                td { @match member.same_agents { Some(true) => "the same", Some(false) => "different", None => "–" } }
             } } }
         } }
-        @if all.next.is_some() { p class="quiet" { "There are more." } }
+        @if all.next.is_some() { p class="quiet" { "The list is incomplete." } }
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn each_program_has_a_bar_of_its_share() {
+    fn each_member_has_a_bar_of_its_share() {
         let member = |name: &str, sessions: u64| -> ClusterMember {
             serde_json::from_value(json!({
                 "member": "m", "name": name, "version": "1", "address": null, "state": "alive",

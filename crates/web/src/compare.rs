@@ -1,5 +1,5 @@
-//! `/sessions/{session}/checkpoints/{number}/compare`: what a compaction kept and what it dropped, marked
-//! in the original.
+//! `/sessions/{session}/checkpoints/{number}/compare`: marks the kept and the dropped sentences of a
+//! compaction in the original messages.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,33 +22,33 @@ use crate::pictures::{attribute, scaled};
 use crate::place::Place;
 use crate::trouble::Trouble;
 
-/// Messages of the original that are shown at a time.
+/// Original messages per page.
 const MESSAGES: u32 = 20;
-/// Bytes of a message that are compared.
+/// Maximum number of compared bytes per message.
 const MOST: usize = 16 * 1024;
-/// A sentence is kept in part where so much of its words is in the summary, in percent.
+/// A sentence is partly kept if the summary has this percentage of its words.
 const PART: usize = 60;
-/// Words shorter than this say little alone.
+/// Shorter words do not count in the percentage.
 const SHORT: usize = 4;
 
-/// Which part of the original.
+/// The query: a part of the original messages.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Which {
+pub(crate) struct CompareQuery {
     #[serde(default = "main_branch")]
     branch: String,
     from: Option<u32>,
 }
 
-/// Before and after of a checkpoint.
+/// Shows the original messages of a checkpoint beside its summary.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path((id, number)): Path<(String, String)>,
-    Query(which): Query<Which>,
+    Query(query): Query<CompareQuery>,
 ) -> Result<Response, Trouble> {
-    let place = Place::of(&*service, &id, &which.branch).await?;
-    let detail = service.checkpoint(&id, &number, &which.branch).await?;
+    let place = Place::of(&*service, &id, &query.branch).await?;
+    let detail = service.checkpoint(&id, &number, &query.branch).await?;
     let (first, last) = (detail.checkpoint.first, detail.checkpoint.last);
-    let from = which.from.unwrap_or(first).clamp(first, last);
+    let from = query.from.unwrap_or(first).clamp(first, last);
     let many = MESSAGES.min(last - from + 1);
     let messages = lists::messages(&*service, &place, from, many).await?;
     let summary = Summary::new(&detail.block);
@@ -58,15 +58,15 @@ pub(crate) async fn show(
         .collect();
     let body = place.page(&html! {
         h2 { "Checkpoint " (number) ": before and after" }
-        (counted(&detail, &marked))
+        (counts(&detail, &marked))
         div class="beside" {
             section aria-label="Before" {
                 h3 { "Before: #" (first) "–#" (last) }
                 @for (message, sentences) in &marked { (original(message, sentences)) }
-                (ways(&place, &number, (first, from, last)))
+                (navigation(&place, &number, (first, from, last)))
             }
             section aria-label="After" tabindex="0" {
-                h3 { "After: what stands for them" }
+                h3 { "After: the summary" }
                 pre class="text card" { (detail.block) }
             }
         }
@@ -79,10 +79,10 @@ pub(crate) async fn show(
 }
 
 fn message_text(message: &Message) -> &str {
-    message.parts.iter().find_map(said).unwrap_or("")
+    message.parts.iter().find_map(part_text).unwrap_or("")
 }
 
-fn said(part: &unisono_api::message::Part) -> Option<&str> {
+fn part_text(part: &unisono_api::message::Part) -> Option<&str> {
     use unisono_api::message::Part;
     match part {
         Part::Text { text } => Some(text),
@@ -92,8 +92,8 @@ fn said(part: &unisono_api::message::Part) -> Option<&str> {
     }
 }
 
-/// How much is kept, of what is shown.
-fn counted(detail: &CheckpointDetail, marked: &[(&Message, Vec<(Fate, &str)>)]) -> Markup {
+/// The tokens before and after, and the counts of the shown sentences.
+fn counts(detail: &CheckpointDetail, marked: &[(&Message, Vec<(Fate, &str)>)]) -> Markup {
     let checkpoint = &detail.checkpoint;
     let all = marked.iter().flat_map(|(_, sentences)| sentences);
     let of = |fate: Fate| all.clone().filter(|(own, _)| *own == fate).count() as u64;
@@ -110,10 +110,10 @@ fn counted(detail: &CheckpointDetail, marked: &[(&Message, Vec<(Fate, &str)>)]) 
                 span class="number quiet" { (number(tokens)) " tokens" }
             } }
         }
-        p { "Of the sentences below " ins class="kept" { (many(kept, "sentence")) " word by word" } ", "
-            span class="part" { (number(part)) " in part" } ", "
-            del class="dropped" { (number(dropped)) " dropped" } ". "
-            span class="quiet" { "A sentence counts as kept in part where most of its longer words are in the summary." } }
+        p { "The summary keeps " ins class="kept" { (many(kept, "sentence")) " verbatim" } " and "
+             span class="part" { (number(part)) " in part" } "; "
+            del class="dropped" { (number(dropped)) } " are dropped. "
+            span class="quiet" { "A sentence is kept in part if the summary has most of its longer words." } }
     }
 }
 
@@ -133,7 +133,7 @@ fn original(message: &Message, sentences: &[(Fate, &str)]) -> Markup {
     }
 }
 
-fn ways(place: &Place, number: &str, (first, from, last): (u32, u32, u32)) -> Markup {
+fn navigation(place: &Place, number: &str, (first, from, last): (u32, u32, u32)) -> Markup {
     let to = |at: u32| place.at(&format!("/checkpoints/{number}/compare?from={at}"));
     html! {
         p class="links" {
@@ -143,7 +143,7 @@ fn ways(place: &Place, number: &str, (first, from, last): (u32, u32, u32)) -> Ma
     }
 }
 
-/// What became of a sentence.
+/// Whether the summary keeps a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Kept,
@@ -153,14 +153,14 @@ enum Fate {
     Blank,
 }
 
-/// The text that stands for messages, as it is compared with.
+/// The summary, prepared for comparison.
 struct Summary {
-    /// Its words in order, each between spaces.
+    /// Its words in order, separated by spaces.
     text: String,
     words: HashSet<String>,
 }
 
-/// The words of a text, without what surrounds them.
+/// The words of a text, without punctuation.
 fn words(text: &str) -> impl Iterator<Item = String> {
     let all = text.split(|c: char| !c.is_alphanumeric());
     all.filter(|word| !word.is_empty()).map(str::to_lowercase)
@@ -175,7 +175,7 @@ impl Summary {
         }
     }
 
-    /// The sentences of a text, each with what became of it. Together they are the text.
+    /// Divides a text into sentences, each with its fate.
     fn marks<'t>(&self, text: &'t str) -> Vec<(Fate, &'t str)> {
         let (shown, _) = bounded(text, MOST);
         let sentences = sentences(shown).into_iter();
@@ -206,7 +206,7 @@ impl Summary {
     }
 }
 
-/// A text in sentences: each ends after `.`, `!`, `?` and a space, or after a line.
+/// Divides a text into sentences. A sentence ends after `.`, `!` or `?` and a space, or after a line.
 fn sentences(text: &str) -> Vec<&str> {
     let (mut all, mut from, mut ended) = (Vec::new(), 0, false);
     for (at, c) in text.char_indices() {
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(fates, [Fate::Kept, Fate::Part, Fate::Dropped, Fate::Blank]);
         let all: String = found.iter().map(|(_, sentence)| *sentence).collect();
         assert_eq!(all, text);
-        // A part of a word is none.
+        // A part of a word does not match.
         assert_eq!(summary.fate("Frid"), Fate::Dropped);
     }
 

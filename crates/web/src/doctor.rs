@@ -1,4 +1,4 @@
-//! `/doctor`: the condition of the daemon and of what it needs around it.
+//! `/doctor`: the health of the daemon and its environment.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use crate::layout::layout;
 use crate::parts::many;
 use crate::trouble::Trouble;
 
-/// What is looked at.
+/// Shows all checks.
 pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, Trouble> {
     let all = service.health().await?;
     let bad = all.iter().filter(|check| check.condition == "bad").count();
     let body = html! {
         h1 { "Doctor" }
         p role="status" {
-            @if bad == 0 { span class="state done" { "Nothing is wrong." } }
-            @else { span class="state failed" { (many(bad as u64, "thing")) " to mend." } }
+            @if bad == 0 { span class="state done" { "No check failed." } }
+            @else { span class="state failed" { (many(bad as u64, "check")) " failed." } }
         }
         (table(&all))
-        p class="quiet" { "Nothing was changed. " code { "unisono doctor" } " reads every record of the store as well, \
-            once no daemon uses it." }
+        p class="quiet" { "The checks change nothing. " code { "unisono doctor" } " also checks every record of the store, \
+             while no daemon uses it." }
         p class="links" { a href="/cluster" { "Daemons on the same database" } a href="/settings" { "Settings" } }
     };
     Ok(layout("Doctor", &body))
@@ -40,14 +40,14 @@ fn table(all: &[HealthCheck]) -> Markup {
     let mut sorted: Vec<&HealthCheck> = all.iter().collect();
     sorted.sort_by_key(order);
     html! {
-        div class="scroll" tabindex="0" role="group" aria-label="What was looked at" { table {
-            thead { tr { th scope="col" { "What" } th scope="col" { "Condition" } th scope="col" { "How it is" } } }
+        div class="scroll" tabindex="0" role="group" aria-label="Checks" { table {
+            thead { tr { th scope="col" { "Check" } th scope="col" { "Condition" } th scope="col" { "Details" } } }
             tbody { @for check in sorted { tr {
                 th scope="row" { (check.what) }
                 td { @match check.condition.as_str() {
-                    "bad" => span class="state failed" { "to mend" },
+                    "bad" => span class="state failed" { "failed" },
                     "notice" => span class="state waiting" { "notice" },
-                    "off" => span class="quiet" { "not set up" },
+                    "off" => span class="quiet" { "off" },
                     _ => span class="state done" { "good" },
                 } }
                 td { (check.says) }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_to_mend_comes_first() {
+    fn failed_checks_come_first() {
         let check = |what: &str, condition: &str| HealthCheck {
             what: what.to_owned(),
             condition: condition.to_owned(),

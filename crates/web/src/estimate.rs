@@ -1,4 +1,4 @@
-//! `/sessions/{session}/estimate`: what the task in the form is expected to use.
+//! `/sessions/{session}/estimate`: the expected usage of the task in the form.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::parts::{many, number};
 use crate::place::Place;
 use crate::trouble::Trouble;
 
-/// The estimate for a form that is not sent yet.
+/// Shows the estimate for a form without sending it.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
@@ -24,15 +24,15 @@ pub(crate) async fn show(
     let draft = Draft::read(fields);
     let place = Place::of(&*service, &id, &draft.branch).await?;
     let found = match service.estimate_turn(&id, &draft.turn()).await {
-        Ok(estimate) => sentence(&estimate),
+        Ok(estimate) => summary(&estimate),
         Err(service::Error::Problem(problem)) => html! { p class="trouble" { (problem.detail) } },
         Err(error) => return Err(error.into()),
     };
     let body = place.page(&html! {
         section class="card" {
-            h2 { "Before it is sent" }
+            h2 { "Estimate" }
             div id="estimate" { (found) }
-            p class="quiet" { "Nothing was sent. Go back to the form: what you wrote is in it." }
+            p class="quiet" { "The task was not sent. Go back to the form; it still has your text." }
         }
     });
     Ok(layout("Estimate", &body))
@@ -46,8 +46,8 @@ fn dollars(cost: Option<f64>) -> String {
     }
 }
 
-/// An estimate in one sentence, and each request in a table.
-fn sentence(all: &TurnEstimate) -> Markup {
+/// The estimate in one sentence, and its requests in a table.
+fn summary(all: &TurnEstimate) -> Markup {
     html! {
         p { @if all.approximate { "About " } (number(all.input_tokens)) " tokens in, " (dollars(all.input_cost_usd))
             @if all.max_cost_usd != all.input_cost_usd { "; with the longest replies " (dollars(all.max_cost_usd)) } "." }
@@ -55,7 +55,7 @@ fn sentence(all: &TurnEstimate) -> Markup {
             p class="warn" { "The context is compacted first: " (number(all.context_tokens)) " → at most "
                 (number(all.context_tokens_after)) " tokens." }
         }
-        @if let Some(problem) = &all.problem { p class="trouble" { "It would fail: " (problem) } }
+        @if let Some(problem) = &all.problem { p class="trouble" { "The turn would fail: " (problem) } }
         details { summary { (many(all.runs.len() as u64, "request")) } (table(&all.runs)) }
     }
 }
@@ -64,10 +64,10 @@ fn table(runs: &[RunEstimate]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="group" aria-label="Expected requests" { table {
             thead { tr { th scope="col" { "Agent" } th scope="col" { "Model" } th scope="col" class="number" { "In" }
-                th scope="col" class="number" { "Of these shared" } th scope="col" class="number" { "Out, at most" }
+                th scope="col" class="number" { "Shared" } th scope="col" class="number" { "Out, at most" }
                 th scope="col" class="number" { "Cost, at most" } } }
             tbody { @for run in runs { tr {
-                th scope="row" { (run.agent) } td { (run.model.as_deref().unwrap_or("not known")) }
+                th scope="row" { (run.agent) } td { (run.model.as_deref().unwrap_or("unknown")) }
                 td class="number" { (number(run.input_tokens)) } td class="number" { (number(run.shared_tokens)) }
                 td class="number" { (number(run.max_output_tokens)) } td class="number" { (dollars(run.max_cost_usd)) }
             } } }

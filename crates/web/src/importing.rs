@@ -1,4 +1,4 @@
-//! `/import`: a conversation from a file; and the example, and exports.
+//! `/import`: imports a conversation from a file or from the example; exports sessions.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::layout::layout;
 use crate::parts::many;
 use crate::trouble::Trouble;
 
-/// The formats that are recognised, and what they are.
+/// The formats, with their descriptions.
 const FORMATS: [(&str, &str); 12] = [
-    ("", "recognise it"),
+    ("", "detect automatically"),
     ("unisono", "an export of unisono"),
-    ("openai", "messages of OpenAI"),
-    ("anthropic", "messages of Anthropic"),
+    ("openai", "OpenAI messages"),
+    ("anthropic", "Anthropic messages"),
     ("sharegpt", "ShareGPT"),
     ("chatgpt", "an export of ChatGPT"),
     ("claude", "an export of Claude"),
@@ -29,15 +29,15 @@ const FORMATS: [(&str, &str); 12] = [
     ("codex", "a session of Codex"),
     ("gemini-cli", "a session of Gemini CLI"),
     ("slack", "a channel of Slack"),
-    ("text", "a text that says who speaks"),
+    ("text", "a text with speaker names"),
 ];
 
-/// A conversation to begin with.
+/// The example conversation.
 const EXAMPLE: &str = include_str!("../assets/example.jsonl");
 
-/// What was sent, and why it was refused.
+/// The fields of the form, and the error of a refused file.
 #[derive(Debug, Default)]
-struct Sent {
+struct FormData {
     name: String,
     format: String,
     pick: String,
@@ -48,40 +48,40 @@ struct Sent {
 
 /// The form.
 pub(crate) async fn show() -> Response {
-    layout("Import", &form(&Sent::default()))
+    layout("Import", &form(&FormData::default()))
 }
 
-fn form(sent: &Sent) -> Markup {
+fn form(form_data: &FormData) -> Markup {
     html! {
         h1 { "Import a conversation" }
         script type="module" src=(href("drop.js")) {}
         form class="card drop" id="import" method="post" action="/import" enctype="multipart/form-data" {
-            @if let Some(error) = &sent.error {
+            @if let Some(error) = &form_data.error {
                 p class="trouble" id="refused" role="alert" { (error) }
             }
             label for="file" { "File" }
-            input id="file" name="file" type="file" required aria-describedby=[sent.error.as_ref().map(|_| "refused")];
-            p class="quiet" id="drop-says" { "JSON, lines of JSON, or an export of another program." }
+            input id="file" name="file" type="file" required aria-describedby=[form_data.error.as_ref().map(|_| "refused")];
+            p class="quiet" id="drop-says" { "JSON, JSON lines, or an export of another program." }
             label for="format" { "Format" }
             select id="format" name="format" {
-                @for (name, says) in FORMATS { option value=(name) selected[sent.format == name] { (says) } }
+                @for (name, says) in FORMATS { option value=(name) selected[form_data.format == name] { (says) } }
             }
-            label for="pick" { "Which one, where the file has several: its number or id" }
-            input id="pick" name="pick" value=(sent.pick);
+            label for="pick" { "Number or id of the conversation, if the file has several" }
+            input id="pick" name="pick" value=(form_data.pick);
             span class="chip" {
-                input id="skip" name="skip_bad" type="checkbox" value="true" checked[sent.skip_bad];
-                label for="skip" { "Leave bad lines out" }
+                input id="skip" name="skip_bad" type="checkbox" value="true" checked[form_data.skip_bad];
+                label for="skip" { "Skip invalid lines" }
             }
             button { "Import" }
         }
         form class="card" method="post" action="/examples" {
-            p { "Or begin with an example: a conversation of 160 messages about a migration." }
+            p { "Or start from an example: a conversation of 160 messages about a migration." }
             button class="small plain" { "Start from the example" }
         }
     }
 }
 
-async fn read(mut parts: Multipart) -> Result<Sent, Trouble> {
+async fn read(mut parts: Multipart) -> Result<FormData, Trouble> {
     let unreadable = |error: axum::extract::multipart::MultipartError| -> Trouble {
         let code = match error.status() {
             StatusCode::PAYLOAD_TOO_LARGE => Code::TooLarge,
@@ -89,55 +89,55 @@ async fn read(mut parts: Multipart) -> Result<Sent, Trouble> {
         };
         Problem::new(code, error.body_text()).into()
     };
-    let mut sent = Sent::default();
+    let mut form_data = FormData::default();
     while let Some(part) = parts.next_field().await.map_err(unreadable)? {
         let name = part.name().unwrap_or_default().to_owned();
         if name == "file" {
-            sent.name = part.file_name().unwrap_or_default().to_owned();
-            sent.content = part.bytes().await.map_err(unreadable)?.to_vec();
+            form_data.name = part.file_name().unwrap_or_default().to_owned();
+            form_data.content = part.bytes().await.map_err(unreadable)?.to_vec();
             continue;
         }
         let text = part.text().await.map_err(unreadable)?;
         match name.as_str() {
-            "format" => sent.format = text,
-            "pick" => sent.pick = text.trim().to_owned(),
-            "skip_bad" => sent.skip_bad = text == "true",
+            "format" => form_data.format = text,
+            "pick" => form_data.pick = text.trim().to_owned(),
+            "skip_bad" => form_data.skip_bad = text == "true",
             _ => {}
         }
     }
-    Ok(sent)
+    Ok(form_data)
 }
 
-/// Imports a file. One that is refused leads back to the form, with what is wrong in it.
+/// Imports a file. For a refused file it shows the form again with the error.
 pub(crate) async fn import(
     State(service): State<Arc<dyn Service>>,
     parts: Multipart,
 ) -> Result<Response, Trouble> {
-    let mut sent = read(parts).await?;
+    let mut form_data = read(parts).await?;
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let file = ImportFile {
-        name: some(&sent.name).unwrap_or_else(|| "conversation".to_owned()),
-        format: some(&sent.format),
-        pick: some(&sent.pick),
-        skip_bad: sent.skip_bad,
+        name: some(&form_data.name).unwrap_or_else(|| "conversation".to_owned()),
+        format: some(&form_data.format),
+        pick: some(&form_data.pick),
+        skip_bad: form_data.skip_bad,
         copy: false,
         bounded: true,
-        content: Content::Bytes(std::mem::take(&mut sent.content)),
+        content: Content::Bytes(std::mem::take(&mut form_data.content)),
     };
     match service.import_file(file).await {
-        Ok(imported) => Ok(done(&imported)),
+        Ok(imported) => Ok(imported_page(&imported)),
         Err(service::Error::Problem(problem)) => {
             let status = StatusCode::from_u16(problem.status);
-            sent.error = Some(problem.detail);
-            let page = layout("Import", &form(&sent));
+            form_data.error = Some(problem.detail);
+            let page = layout("Import", &form(&form_data));
             Ok((status.unwrap_or(StatusCode::BAD_REQUEST), page).into_response())
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// Leads to the session, or says first what was left out.
-fn done(imported: &Imported) -> Response {
+/// Redirects to the session, or first shows what the import skipped.
+fn imported_page(imported: &Imported) -> Response {
     let session = &imported.session;
     let to = format!("/sessions/{}", session.session);
     let nothing = imported.left_out == 0 && imported.left_out_parts == 0;
@@ -148,17 +148,17 @@ fn done(imported: &Imported) -> Response {
         section class="card" {
             h1 { "Imported: " (session.title) }
             ul {
-                @if imported.left_out > 0 { li { (many(imported.left_out, "bad message or line")) " left out" } }
-                @if imported.left_out_parts > 0 { li { (many(imported.left_out_parts, "bad part")) " of messages left out" } }
-                @for (what, count) in &imported.left_behind { li { (many(*count, what)) " that a session cannot hold" } }
+                @if imported.left_out > 0 { li { (many(imported.left_out, "invalid message or line")) " skipped" } }
+                @if imported.left_out_parts > 0 { li { (many(imported.left_out_parts, "invalid message part")) " skipped" } }
+                @for (what, count) in &imported.left_behind { li { (many(*count, what)) " not supported by sessions" } }
             }
-            p { a class="button" href=(to) { "To the conversation" } }
+            p { a class="button" href=(to) { "Open the conversation" } }
         }
     };
     layout("Imported", &body)
 }
 
-/// Begins with the example.
+/// Imports the example.
 pub(crate) async fn example(State(service): State<Arc<dyn Service>>) -> Result<Redirect, Trouble> {
     let file = ImportFile {
         name: "orders-migration.jsonl".to_owned(),
@@ -173,7 +173,7 @@ pub(crate) async fn example(State(service): State<Arc<dyn Service>>) -> Result<R
     Ok(Redirect::to(&format!("/sessions/{}", made.session.session)))
 }
 
-/// A session as a file.
+/// Exports a session as a file.
 pub(crate) async fn export(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,

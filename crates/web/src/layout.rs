@@ -49,7 +49,7 @@ fn page(title: &str, body: &Markup, class: &str) -> Response {
                         a href="/doctor" { "Doctor" }
                     }
                     p id="link" class="link" role="status" {}
-                    (PreEscaped(who::PLACE))
+                    (PreEscaped(who::PLACEHOLDER))
                 }
                 main id="main" class=(class) { (body) }
                 p id="said" class="hidden" role="status" {}

@@ -66,7 +66,7 @@ pub fn router<S: Clone + Send + Sync + 'static>(
 ) -> Router<S> {
     let named = move |request: Request, next: Next| {
         let who = who.clone();
-        async move { who::named(who, next.run(request).await).await }
+        async move { who::with_caller(who, next.run(request).await).await }
     };
     routes()
         .layer(from_fn(named))

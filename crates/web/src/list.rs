@@ -242,7 +242,7 @@ fn form() -> Markup {
             form method="post" action="/" {
                 label for="title" { "Title" }
                 input id="title" name="title" required maxlength="200";
-                label for="system" { "What every agent is told first (may be left empty)" }
+                label for="system" { "System text for every agent (optional)" }
                 textarea id="system" name="system" rows="2" {}
                 button { "Start" }
             }

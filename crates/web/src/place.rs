@@ -60,8 +60,8 @@ impl Place {
         })
     }
 
-    /// The context of the branch, for the agents that are configured, or why it cannot be told; none:
-    /// nothing was said yet.
+    /// The context of the branch for the configured agents, or why it cannot be built; `None` for an
+    /// empty branch.
     pub(crate) async fn context(
         &self,
         service: &dyn Service,

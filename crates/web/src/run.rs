@@ -218,7 +218,7 @@ fn difference(why: &Why, beside: &Beside) -> Markup {
         (shared(against.shared_bytes, whole))
         @match (own, &beside.body) {
             (Some(own), Some(theirs)) => (diff::show((&why.run.agent, &whole_of(own)), (&against.agent, &whole_of(theirs)))),
-            _ => p class="quiet" { "What the two were sent beside that cannot be told." },
+            _ => p class="quiet" { "The other parts of the two requests are not known." },
         }
         @if !against.differs.is_empty() {
             p class="quiet" { "Their definitions differ in " (against.differs.join(", ")) "." }

@@ -84,7 +84,7 @@ pub(crate) async fn asked_before(Path(id): Path<String>) -> Redirect {
 
 /// The parts of a session's page.
 struct Shown {
-    /// The context, or why it cannot be told; none: nothing was said yet.
+    /// The context, or why it cannot be built; `None` for an empty branch.
     context: Option<Result<Context, String>>,
     messages: Vec<Message>,
     checkpoints: Page<Checkpoint>,
@@ -138,7 +138,7 @@ impl Shown {
             }
             @match &self.context {
                 Some(Ok(context)) => (bar(context, &places(place, &self.messages))),
-                Some(Err(wrong)) => p class="trouble" { "What the model sees cannot be told: " (wrong) },
+                Some(Err(wrong)) => p class="trouble" { "The context cannot be shown: " (wrong) },
                 None => {},
             }
             div class="bench" {

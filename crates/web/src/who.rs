@@ -1,7 +1,6 @@
-//! Who is logged in, in the header of every page: the name, and the way out.
+//! The name of the logged-in caller and the logout button, in the header of every page.
 //!
-//! Pages are rendered without knowing who sees them. The name is put into the place that the frame
-//! leaves for it when the page is whole.
+//! Pages are rendered without the caller's name. This replaces a placeholder in the finished page.
 
 use std::sync::Arc;
 
@@ -10,14 +9,14 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use maud::html;
 
-/// Where the name stands in a page. Text of conversations is escaped, so that it stands nowhere else.
-pub(crate) const PLACE: &str = "<!--who-->";
+/// The placeholder in a page. Text of conversations is escaped and cannot have it.
+pub(crate) const PLACEHOLDER: &str = "<!--who-->";
 
-/// Puts the name of who is logged in into a page.
-pub(crate) async fn named(who: Option<Arc<str>>, response: Response) -> Response {
+/// Puts the caller's name into a page.
+pub(crate) async fn with_caller(caller: Option<Arc<str>>, response: Response) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE);
     let is_page = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
-    let Some(who) = who.filter(|_| is_page) else {
+    let Some(caller) = caller.filter(|_| is_page) else {
         return response;
     };
     let (mut parts, body) = response.into_parts();
@@ -27,12 +26,12 @@ pub(crate) async fn named(who: Option<Arc<str>>, response: Response) -> Response
     let Ok(page) = std::str::from_utf8(&bytes) else {
         return Response::from_parts(parts, Body::from(bytes));
     };
-    let shown = html! {
+    let header_form = html! {
         form class="who" method="post" action="/logout" {
-            span { (who) } " " button type="submit" { "Log out" }
+            span { (caller) } " " button type="submit" { "Log out" }
         }
     };
     parts.headers.remove(header::CONTENT_LENGTH);
-    let page = page.replacen(PLACE, &shown.into_string(), 1);
+    let page = page.replacen(PLACEHOLDER, &header_form.into_string(), 1);
     Response::from_parts(parts, Body::from(page))
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use unisono::attached;
+use unisono::attachments;
 use unisono_api::message::{NewMessage, Part, Role};
 use unisono_session::state::MAIN;
 
@@ -77,7 +77,7 @@ impl Args {
         if !self.attach.is_empty() {
             parts.extend(text.take().map(|text| Part::Text { text }));
             let files = attach::files(&self.attach)?;
-            parts.extend(files.iter().filter_map(attached::in_request));
+            parts.extend(files.iter().filter_map(attachments::in_request));
         }
         Ok(NewMessage {
             role: self.role,

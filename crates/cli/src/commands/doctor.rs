@@ -215,7 +215,7 @@ fn acknowledge(app: &App, setup: &Setup, store: &Path) -> Result<()> {
 fn look(app: &App, setup: &Setup, error: StoreError) -> Result<()> {
     let store = &setup.loaded.config.store.path;
     let reason = error.to_string();
-    // What cannot be read either is told as what it was first.
+    // If the store is unreadable too, this reports the first error.
     let disk = ReadOnlyDisk::open(store, &*reason).map_err(|_| error)?;
     let checkup = disk.check()?;
     let losses = losses(store)?;
@@ -238,7 +238,7 @@ fn look(app: &App, setup: &Setup, error: StoreError) -> Result<()> {
 fn held(app: &App, setup: &Setup, client: &Client) -> Result<()> {
     let (ready, losses, daemons) = app.wait_for(async {
         let (ready, losses) = (client.ready().await?, all_losses(client).await?);
-        // A database that is away is told by `ready`.
+        // `ready` reports an unavailable database.
         let daemons = group::of_daemon(client).await.unwrap_or_default();
         Ok((ready, losses, daemons))
     })?;

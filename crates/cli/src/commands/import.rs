@@ -167,7 +167,7 @@ async fn several(
     (mut source, chosen): (Source, Vec<Conversation>),
 ) -> Result<()> {
     let worker = app.new_desk(setup).await?.work(app, None).await?;
-    let (mut all, mut told) = (LeftOut::default(), Vec::new());
+    let (mut all, mut imported) = (LeftOut::default(), Vec::new());
     let mut result = Ok(());
     for conversation in chosen {
         if conversation.messages == 0 && args.all {
@@ -199,7 +199,7 @@ async fn several(
         };
         match keep(app, args, worker.service(), part, import, &left_out).await {
             Ok(kept) => {
-                told.push(kept);
+                imported.push(kept);
                 all.add(&left_out);
             }
             Err(problem) => {
@@ -210,7 +210,7 @@ async fn several(
     }
     all.report(&source.name, &app.out);
     if app.out.json {
-        app.out.json(&told);
+        app.out.json(&imported);
     }
     worker.stop(End::Ended).await;
     result.and_then(|()| all.ending())

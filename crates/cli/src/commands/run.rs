@@ -88,7 +88,7 @@ impl Args {
         let ask = Ask::new(self.task.as_deref().unwrap_or(TASK));
         let ask = match &self.attach[..] {
             [] => ask,
-            files => ask.attaching(attach::files(files)?),
+            files => ask.with_attachments(attach::files(files)?),
         };
         Ok(self.workers.given(ask.branch(self.branch.as_str())))
     }

@@ -10,49 +10,49 @@ use crate::problem::Result;
 use crate::show;
 
 const CREATE_HELP: &str = "\
-The secret is shown once, and only its digest is stored: hand it to the person or program that is to
-use it. Requests carry it as `Authorization: Bearer <secret>`. `read` looks; `ask` also gives sessions
-tasks, makes, changes and deletes them; `approve` also decides about tool calls; `admin` may do
-everything. With --owner, the token sees and makes only the sessions with the label `owner` of that
-name; the scope `admin` sees all.
+The secret is shown once, and the store has only its digest. Give it to the person or program that
+uses it; requests send it as `Authorization: Bearer <secret>`. The scope `read` only reads; `ask` also
+starts turns and creates, changes and deletes sessions; `approve` also decides about tool calls; `admin`
+may do everything. With --owner, the token sees and creates only sessions with that label `owner`,
+unless its scope is `admin`.
 
-JSON: {name, scope, owner (null: none), created, expires (null: it does not end), expired, secret}.";
+JSON: {name, scope, owner (null: none), created, expires (null: never), expired, secret}.";
 
 const LIST_HELP: &str = "\
-The daemon's own token, in `server.token_file`, is not among them.
+The list does not have the daemon's own token, which is in `server.token_file`.
 
-JSON: a list of {name, scope, owner (null: none), created, expires (null: it does not end), expired}.";
+JSON: a list of {name, scope, owner (null: none), created, expires (null: never), expired}.";
 
 const REVOKE_HELP: &str = "\
-It is refused from now on, its event streams end, and browsers that logged in with it are logged out.
-Other daemons on the same database follow within about a second. The name can be given again.
+The daemon refuses the token from now on, ends its event streams, and logs out browsers that used it.
+Other daemons on the same database follow within about a second. A new token may have the name.
 
-JSON: as an item of `unisono tokens list`.";
+JSON: an item of `unisono tokens list`.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Makes a token and shows its secret, once
+    /// Creates a token and shows its secret once
     #[command(after_help = CREATE_HELP)]
     Create(Create),
     /// Lists the tokens that are not revoked
     #[command(after_help = LIST_HELP)]
     List,
-    /// Revokes a token, at once and for good
+    /// Revokes a token at once; this cannot be undone
     #[command(after_help = REVOKE_HELP)]
     Revoke(Revoke),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Create {
-    /// The token's name: it stands for who uses it
+    /// The token's name, which identifies its user
     name: String,
-    /// What it may do: read, ask, approve, admin
+    /// Its rights: read, ask, approve or admin
     #[arg(long, default_value = "ask")]
     scope: Scope,
-    /// Whose sessions it sees and makes (default: everybody's, and it makes nobody's)
+    /// The owner of the sessions that it sees and creates (default: it sees all sessions)
     #[arg(long)]
     owner: Option<String>,
-    /// How long it is valid: 90d, 12h, 30m (default: until it is revoked)
+    /// Its validity: 90d, 12h, 30m (default: until it is revoked)
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     expires: Option<u64>,
 }
@@ -65,16 +65,16 @@ pub(crate) struct Revoke {
 
 pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    // A store that is not there yet is made: the first token may come before the first session.
+    // The first token may precede the first session, so this creates a missing store.
     let store = app.store_or_daemon(&setup).await?;
     let service = app.service_on(store, &setup)?;
-    let done = match command {
+    let result = match command {
         Command::Create(args) => create(app, &*service, args).await,
         Command::List => list(app, &*service).await,
         Command::Revoke(args) => revoke(app, &*service, &args.name).await,
     };
     service.close().await;
-    done
+    result
 }
 
 async fn create(app: &App, service: &dyn Service, args: Create) -> Result<()> {
@@ -90,7 +90,7 @@ async fn create(app: &App, service: &dyn Service, args: Create) -> Result<()> {
     } else {
         app.out.data(&made.secret);
         app.out.message(format_args!(
-            "token {} with the scope {} {}; its secret is shown this once",
+            "token {} with the scope {} {}; its secret is not shown again",
             made.token.name,
             made.token.scope,
             until(&made.token)
@@ -105,7 +105,7 @@ async fn list(app: &App, service: &dyn Service) -> Result<()> {
         app.out.json(&tokens);
     } else if tokens.is_empty() {
         app.out.message(
-            "there is no token but the daemon's own; `unisono tokens create NAME` makes one",
+            "the store has no tokens besides the daemon's own; `unisono tokens create NAME` creates one",
         );
     } else {
         let header = ["TOKEN", "SCOPE", "OWNER", "CREATED (UTC)", "EXPIRES (UTC)"];
@@ -160,9 +160,9 @@ fn until(token: &Token) -> String {
     }
 }
 
-/// The seconds of a time as people write it.
+/// Parses a duration such as `90d` into seconds.
 fn seconds(text: &str) -> std::result::Result<u64, String> {
-    let wrong = || format!("{text:?} is no time: write 90d, 12h, 30m or 45s");
+    let wrong = || format!("{text:?} is not a duration: write 90d, 12h, 30m or 45s");
     let unit = text.chars().last().ok_or_else(wrong)?;
     let each = match unit {
         'd' => 24 * 60 * 60,

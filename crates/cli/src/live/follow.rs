@@ -181,7 +181,7 @@ pub(crate) async fn follow(
             biased;
             who = interrupts.next() => Some(who),
             update = updates.next() => {
-                let ended = || Problem::failed("the turn is not told of any more");
+                let ended = || Problem::failed("the stream of the turn's events ended early; `unisono attach` follows the turn again");
                 let update = update.ok_or_else(ended)??;
                 watch.apply(&update.event);
                 screen.update(&update.event, watch);

@@ -232,7 +232,7 @@ fn what_is_wrong_is_an_error_of_the_protocol_and_the_next_request_is_answered() 
             "session/prompt",
             image,
             -32602,
-            "type of the file is not known",
+            "type of the file is not supported",
         ),
         (
             "session/prompt",

@@ -193,12 +193,12 @@ fn files_that_are_no_images_are_refused_with_their_reason() {
         (
             attachment("a.png", &whole[..whole.len() - 3]),
             400,
-            "damaged or cut short",
+            "damaged or truncated",
         ),
         (
             said("image/jpeg"),
             400,
-            "is said to be image/jpeg and is image/png",
+            "the declared type of the file is image/jpeg, but its content is image/png",
         ),
         (
             attachment("a.png", &png(30_000, 30_000, b"")),
@@ -265,7 +265,10 @@ fn files_that_are_no_images_are_refused_with_their_reason() {
     let body = json!({"model": "clerk", "messages": [{"role": "user", "content": [part]}]});
     let error = daemon.post(CHAT, &body).json()["error"].clone();
     assert!(
-        error["message"].as_str().unwrap().contains("cut short"),
+        error["message"]
+            .as_str()
+            .unwrap()
+            .contains("damaged or truncated"),
         "{error}"
     );
     assert!(scene.sent().is_empty());

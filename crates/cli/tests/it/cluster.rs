@@ -300,7 +300,10 @@ fn open_turns_wait_for_a_daemon_that_can_work_on_them() {
     let task = json!({"task": "Again?", "lead": "facts", "agents": [], "wait": false});
     let refused = unable.post(&format!("/v1/sessions/{id}/turns"), &task);
     let detail = refused.expect(503).problem("unavailable");
-    assert!(detail.contains("waits for a program"), "{detail}");
+    assert!(
+        detail.contains("no running program can continue the open turns"),
+        "{detail}"
+    );
     unable.get(&format!("/sessions/{id}")).expect(200);
     assert_eq!(provider.request_count(), 1, "it did not try");
     gate.open();
@@ -678,7 +681,7 @@ fn what_keeps_daemons_apart_is_said() {
     let refused = places[1]
         .call(&["delegate", &id, "facts", "-t", "Well?"])
         .expect(1);
-    refused.says(&["is worked on by unisono on", "http://127.0.0.1:1"]);
+    refused.says(&["is owned by unisono on", "http://127.0.0.1:1"]);
     for daemon in [one, unreached, differs] {
         daemon.stop();
     }

@@ -212,7 +212,7 @@ fn what_cannot_be_used_is_told_with_its_line() {
     ]);
     call(&["--presets", "off"]).says(&["invalid value 'off'", "checkpoint"]);
     call(&["--summarisers", "openai/gpt-4o"])
-        .says(&["summariser `openai/gpt-4o` cannot be asked: no key: set OPENAI_API_KEY"]);
+        .says(&["summariser `openai/gpt-4o` is not usable: no key: set OPENAI_API_KEY"]);
     call(&["--summarisers", "nobody/knows"]).says(&["summariser `nobody/knows`"]);
     place
         .call(&["eval", "compaction", &talk, "--probes", "none.jsonl"])

@@ -83,7 +83,7 @@ fn rows() -> Vec<Row> {
             2,
             "no program of the cluster",
         ),
-        row("tokens list", vec![], 0, "no token but"),
+        row("tokens list", vec![], 0, "no tokens besides"),
         row(
             "tokens create",
             vec!["ada", "--owner", "ada"],

@@ -471,7 +471,7 @@ fn a_turn_is_lent_tools_as_a_client_of_openai_lends_them() {
         (
             json!({"task": "x", "tools": tools(), "agents": ["facts"]}),
             400,
-            "let it work alone",
+            "ask it alone",
         ),
         (json!({"results": came}), 422, "no call"),
         (json!({}), 422, "empty"),

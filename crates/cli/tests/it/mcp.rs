@@ -471,7 +471,7 @@ fn bad_calls_are_told_and_leave_nothing_behind() {
         &mut server,
         "delegate",
         json!({"tasks": [{"agent": "risks"}]}),
-        "nobody is told what to do",
+        "the request has no task",
     );
     refused(
         &mut server,

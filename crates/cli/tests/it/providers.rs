@@ -406,7 +406,7 @@ fn the_provider_counts_the_context_when_it_is_asked() {
     ];
     call(&place, &offline)
         .expect(0)
-        .says(&["cannot be asked how many tokens"]);
+        .says(&["cannot count the tokens"]);
 }
 
 #[test]
@@ -635,10 +635,10 @@ fn the_daemon_has_the_context_counted_with_its_own_key() {
     let context = daemon.get(&format!("/v1/sessions/{id}/context?exact=true"));
     let context = context.expect(200).json();
     let why = context["not_exact"].as_str().unwrap();
-    assert!(why.contains("cannot be asked how many tokens"), "{why}");
+    assert!(why.contains("cannot count the tokens"), "{why}");
     place
         .call(&["context", "latest", "--exact"])
         .expect(0)
-        .says(&["cannot be asked how many tokens"]);
+        .says(&["cannot count the tokens"]);
     daemon.stop();
 }

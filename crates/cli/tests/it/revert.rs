@@ -100,7 +100,7 @@ fn a_revert_that_cannot_be_says_why_and_what_to_do() {
     let refused = place.call(&small);
     assert_ne!(refused.code, Some(0), "{refused:?}");
     revert("2").expect(0);
-    revert("2").expect(2).says(&["was taken back before"]);
+    revert("2").expect(2).says(&["has already been reverted"]);
     revert("1").expect(0);
 }
 

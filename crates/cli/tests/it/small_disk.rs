@@ -467,7 +467,10 @@ fn what_is_written_is_its_owners_alone() {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
     let told = place.call(&["doctor"]);
-    assert!(told.stdout.contains("for its owner only"), "{told:?}");
+    assert!(
+        told.stdout.contains("only its owner can access it"),
+        "{told:?}"
+    );
     let told = told
         .expect(0)
         .says(&["other users of this machine had rights"]);

@@ -135,7 +135,7 @@ fn what_is_done_where_no_summary_is_written_can_be_said_beforehand() {
     let chosen = |name: &str| call(&place, &["compact", "--yes", "--summariser", name]);
     chosen("anthropic/claude-haiku-4-5")
         .expect(2)
-        .says(&["cannot be asked", "ANTHROPIC_API_KEY"]);
+        .says(&["is not usable", "ANTHROPIC_API_KEY"]);
     chosen("nobody/model")
         .expect(2)
         .says(&["summariser `nobody/model`"]);

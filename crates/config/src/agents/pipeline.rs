@@ -24,8 +24,8 @@ pub(super) fn stages(source: &Source) -> Vec<Stage> {
 /// Whether an agent without a kind has only a pipeline: without instructions it adds nothing to the
 /// result of the last stage.
 pub(super) fn alone(source: &Source) -> bool {
-    let told = source.text("instructions").unwrap_or_default();
-    source.table.entry(KEY).is_some() && told.trim().is_empty()
+    let instructions = source.text("instructions").unwrap_or_default();
+    source.table.entry(KEY).is_some() && instructions.trim().is_empty()
 }
 
 /// Errors of the pipeline of an agent, or of its absence.

@@ -27,13 +27,15 @@ pub struct Cron {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CronError {
     /// It has more or fewer fields.
-    #[error("it has {0} fields and not 5: minute, hour, day of the month, month, day of the week")]
+    #[error(
+        "it has {0} fields instead of 5: minute, hour, day of the month, month, day of the week"
+    )]
     Fields(usize),
     /// A field is wrong.
     #[error("{0}")]
     Field(String),
     /// No date has all that it asks for.
-    #[error("no date is like that")]
+    #[error("no date matches it")]
     Never,
 }
 

@@ -13,7 +13,7 @@ pub struct Cron(Infallible);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CronError {
     /// This build knows none.
-    #[error("this build knows no cron expressions; use `every`")]
+    #[error("this build does not support cron expressions: use `every`")]
     Absent,
 }
 

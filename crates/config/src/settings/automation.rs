@@ -70,7 +70,7 @@ pub struct Trigger {
     pub task: Task,
 }
 
-/// Reads all of them; what is wrong is told and left out.
+/// Reads all of them; reports and skips invalid ones.
 pub(super) fn read(
     config: &Config,
     sources: &Sources,

@@ -42,7 +42,7 @@ pub struct Hooks {
     pub rules: Vec<HookRule>,
 }
 
-/// Reads the hooks; what is wrong is told and left out.
+/// Reads the hooks; reports and skips invalid ones.
 pub(super) fn read(
     config: &Config,
     sources: &Sources,

@@ -49,8 +49,8 @@ pub enum Unchangeable {
     Key(String),
     /// The change would require reading a file.
     #[error(
-        "`{0}` takes the name of a prompt here: write the path of a file in a settings file, whose \
-         name it then has"
+        "`{0}` takes the name of a prompt here, not a path: name a prompt file in a settings file first, \
+          then use its name"
     )]
     Path(String),
     /// The file is invalid.

@@ -37,7 +37,7 @@ pub(super) enum Chosen<'t> {
     Url(&'t str),
 }
 
-/// Reads tables of settings: what is wrong with a key is told at its place.
+/// Reads tables of settings, and reports the errors of a key at its place.
 pub(super) struct Reader<'r> {
     pub(super) place: &'r dyn Fn(&[&str]) -> Place,
     pub(super) found: &'r mut Diagnostics,

@@ -15,7 +15,7 @@ pub enum NotActive {
     #[error("the session has no such checkpoint")]
     Unknown,
     /// A person has reverted it.
-    #[error("checkpoint {number} was taken back before: nothing of it is in the context")]
+    #[error("checkpoint {number} has already been reverted")]
     Retired {
         /// Its number.
         number: u32,
@@ -29,7 +29,9 @@ pub enum NotActive {
         by: u32,
     },
     /// The branch has other messages at its cutoff.
-    #[error("checkpoint {number} stands for messages up to {cutoff} of another branch")]
+    #[error(
+        "checkpoint {number} summarises messages up to {cutoff} of another branch: name that branch"
+    )]
     Elsewhere {
         /// Its number.
         number: u32,
@@ -38,7 +40,7 @@ pub enum NotActive {
     },
     /// An overlapping checkpoint has precedence.
     #[error(
-        "checkpoint {number} gives way to checkpoint {to}, which stands for some of the same messages: revert {to} first"
+        "checkpoint {to} summarises some of the messages of checkpoint {number}: revert {to} first"
     )]
     GivesWay {
         /// Its number.

@@ -24,7 +24,7 @@ pub enum WriteError {
         help: Option<String>,
     },
     /// The format cannot be written.
-    #[error("{0} is only read, not written; written are unisono, openai, sharegpt and anthropic")]
+    #[error("the format {0} is for imports only: export as unisono, openai, sharegpt or anthropic")]
     OnlyRead(Format),
     /// The session has no id yet.
     #[error("the session does not exist yet")]

@@ -23,7 +23,7 @@ const VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// It is not such a document.
-    #[error("this is not a document of calibrations: {0}")]
+    #[error("this is not a calibration file: {0}")]
     Malformed(String),
     /// It was written by another version of this program.
     #[error("calibrations have version {found}, this program reads version {VERSION}")]

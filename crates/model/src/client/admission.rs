@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::gate::{AdmissionRequest, Gate, SentRequest, Step};
 use super::headers::ResponseHeaders;
 use super::limits::Ticket;
-use super::share::{Held, LimitShare};
+use super::share::{HoldTarget, LimitShare};
 use crate::dialect::Failure;
 use crate::language::Class;
 use crate::provider::Settings;
@@ -28,7 +28,7 @@ pub(super) struct Admission {
     provider: Arc<str>,
     share: LimitShare,
     /// The version of the other programs' pauses that the gate has applied.
-    told: AtomicU64,
+    holds_version: AtomicU64,
 }
 
 /// A request that may be sent. If it is dropped without a report, it counts as abandoned.
@@ -62,7 +62,7 @@ impl Admission {
             start: Instant::now(),
             provider: settings.name.clone(),
             share,
-            told: AtomicU64::new(0),
+            holds_version: AtomicU64::new(0),
         }
     }
 
@@ -89,7 +89,7 @@ impl Admission {
                 ticket: place.ticket,
                 patience: queue.saturating_sub(arrived.elapsed()),
             };
-            self.take_told();
+            self.apply_holds();
             let draw = fastrand::f64();
             let programs = self.share.programs();
             let step = self.with_gate(|gate, now| {
@@ -138,9 +138,9 @@ impl Admission {
     }
 
     /// Applies new pauses of other programs.
-    fn take_told(&self) {
-        let seen = self.told.load(Ordering::Relaxed);
-        let Some((told, holds)) = self.share.news_of(&self.provider, seen) else {
+    fn apply_holds(&self) {
+        let seen = self.holds_version.load(Ordering::Relaxed);
+        let Some((holds_version, holds)) = self.share.holds_since(&self.provider, seen) else {
             return;
         };
         self.with_gate(|gate, now| {
@@ -148,7 +148,7 @@ impl Admission {
                 gate.hold(now, model.as_ref(), *wait);
             }
         });
-        self.told.store(told, Ordering::Relaxed);
+        self.holds_version.store(holds_version, Ordering::Relaxed);
     }
 
     /// Learns the provider's limits from the headers of a response.
@@ -181,17 +181,19 @@ impl Admitted<'_> {
         let held = self.end(|gate, now, sent| gate.failed(now, sent, failure, reached));
         for (model, wait) in held.into_iter().flatten() {
             let provider = self.admission.provider.clone();
-            self.admission.share.hold(Held { provider, model }, wait);
+            self.admission
+                .share
+                .hold(HoldTarget { provider, model }, wait);
         }
     }
 
     fn end<T>(&mut self, report: impl FnOnce(&mut Gate, Duration, &SentRequest) -> T) -> Option<T> {
         let sent = self.sent.take()?;
-        let told = self
+        let holds_version = self
             .admission
             .with_gate(|gate, now| report(gate, now, &sent));
         self.admission.released.notify_waiters();
-        Some(told)
+        Some(holds_version)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The cool-down that all requests to a provider share: if one is told to wait, its siblings wait
+//! The cool-down that all requests to a provider share: if one must wait, its siblings wait
 //! too, so that one refusal does not become one per sibling.
 //!
 //! Times are durations since a fixed start.

@@ -258,7 +258,7 @@ pub(super) fn chat(said: &[Said]) -> Chat {
     })
 }
 
-/// An own persona, told apart from the fixture's.
+/// A persona that differs from the fixture's.
 pub(super) fn own() -> Group {
     Group::Own(Persona {
         agent: AgentId::new("own"),

@@ -55,7 +55,7 @@ const CONTINUE: &str = "Go on.";
 const NO_SIGNATURE: &str = r#","thoughtSignature":"skip_thought_signature_validator""#;
 
 /// Models that refuse an output schema beside tools ("function calling with a response mime type
-/// is unsupported"): they are told of the schema in words.
+/// is unsupported"): their requests have the schema in words.
 const SCHEMA_OR_TOOLS: &[&str] = &["gemini-1", "gemini-2"];
 
 /// What a function's name may hold besides letters, digits, `_` and `-`.

@@ -106,7 +106,7 @@ fn page(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    //! Reasons are one bounded line without credentials; a proxy's page is told apart.
+    //! A reason is one bounded line without credentials; the page of a proxy is recognised.
 
     use super::*;
 

@@ -189,8 +189,8 @@ mod tests {
         [failed: timeout: 3 s]
         ");
         lead.allowed = [].into();
-        let told = assignment(&lead);
-        assert!(told.starts_with("You may not call tools: answer from what you know.\n\n"));
+        let text = assignment(&lead);
+        assert!(text.starts_with("You may not call tools: answer from what you know.\n\n"));
     }
 
     #[test]

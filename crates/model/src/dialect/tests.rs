@@ -79,8 +79,8 @@ fn whoever_lends_a_tool_may_insist_on_a_call() {
         json!({"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["weather"]}}),
     ];
     let none = || [Value::Null, Value::Null, Value::Null, Value::Null];
-    let mut told = none();
-    (told[0], told[1]) = ("none".into(), "none".into());
+    let mut expected = none();
+    (expected[0], expected[1]) = ("none".into(), "none".into());
     let table = [
         (client_options(Choice::Free), false, none()),
         // A call that is handed over is an answer: also the last one.
@@ -89,7 +89,7 @@ fn whoever_lends_a_tool_may_insist_on_a_call() {
         (client_options(Choice::Any), true, any),
         (client_options(Choice::This("weather".into())), false, this),
         (ClientOptions::default(), false, none()),
-        (ClientOptions::default(), true, told),
+        (ClientOptions::default(), true, expected),
     ];
     for (client_options, wrap_up, expected) in table {
         let request = asking(client_options, wrap_up);

@@ -1,4 +1,4 @@
-//! Files as strangers send them: whole, cut short, lying about their type, huge, moving.
+//! Files of strangers: complete, truncated, of a wrong type, huge, animated.
 
 use super::*;
 
@@ -156,13 +156,13 @@ fn what_is_not_taken_is_refused_with_its_reason() {
         (jpeg_of(65_535, 9), None, "65535 x 9 pixels"),
         (png_of(9, 9, &moving), None, "an animation"),
         (gif_of(2), None, "an animation"),
-        (gif_of(0), None, "damaged or cut short"),
+        (gif_of(0), None, "damaged or truncated"),
         (
             webp_of(b"VP8X", &[2, 0, 0, 0, 9, 0, 0, 19, 0, 0]),
             None,
             "an animation",
         ),
-        (b"%PDF-1.7 no end".to_vec(), None, "damaged or cut short"),
+        (b"%PDF-1.7 no end".to_vec(), None, "damaged or truncated"),
     ] {
         let error = checked(&bytes, said).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}: {reason}");

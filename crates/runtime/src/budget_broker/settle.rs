@@ -1,4 +1,4 @@
-//! What sessions hold by what their journals say.
+//! Returns unused grants of sessions, by the usage in their journals.
 
 use unisono_context::SessionId;
 use unisono_session::budget::broker::DaemonBudget;
@@ -8,10 +8,11 @@ use unisono_store::Journal;
 
 use crate::clock;
 
-/// Events read at a time.
+/// Events per read.
 const PAGE: usize = 4_096;
 
-/// Takes back what sessions hold by what their journals say, unless another program works on them.
+/// Lowers the grants of sessions to the usage in their journals. It skips sessions that another
+/// program owns.
 pub(super) async fn settle(
     journal: &Journal,
     rules: &DaemonBudget,
@@ -26,14 +27,14 @@ pub(super) async fn settle(
         }
         lowered.extend(match session_use(journal, session).await? {
             Some(session_use) => broker.lower(rules, session, session_use, clock::now()),
-            // Deleted, or it does not fold.
+            // The session is deleted or cannot be folded.
             None => broker.close(rules, session, clock::now()),
         });
     }
     Ok(lowered)
 }
 
-/// What a session's journal says it has in use, if it says anything.
+/// The budget use in a session's journal, if the journal has events.
 pub(super) async fn session_use(
     journal: &Journal,
     session: SessionId,

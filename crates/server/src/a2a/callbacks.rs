@@ -5,7 +5,7 @@
 //! where the new owner of a session continues the deliveries. After a start, the current state is
 //! delivered.
 
-mod keeping;
+mod storage;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -42,9 +42,9 @@ type Name = (TaskId, String);
 
 /// A stored callback.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Kept {
+struct Registration {
     config: TaskPushNotificationConfig,
-    /// Whether the token was made here: it signs, and is not sent.
+    /// Whether this server made the token. Such a token signs deliveries and is not sent.
     is_token_made: bool,
 }
 
@@ -53,7 +53,7 @@ struct Kept {
 pub(super) struct Callbacks {
     hosts: Vec<String>,
     file: PathBuf,
-    kept: Mutex<BTreeMap<Name, (Kept, CancellationToken)>>,
+    registrations: Mutex<BTreeMap<Name, (Registration, CancellationToken)>>,
     /// Held while the file is written.
     writing: tokio::sync::Mutex<()>,
     work: TaskTracker,
@@ -67,16 +67,24 @@ impl Callbacks {
         Some(Callbacks {
             hosts: hosts.to_vec(),
             file: directory.join(FILE),
-            kept: Mutex::default(),
+            registrations: Mutex::default(),
             writing: tokio::sync::Mutex::default(),
             work: TaskTracker::new(),
             stop: CancellationToken::new(),
         })
     }
 
-    fn kept<T>(&self, look: impl FnOnce(&mut BTreeMap<Name, (Kept, CancellationToken)>) -> T) -> T {
-        // Nothing in it can be half done.
-        look(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with_registrations<T>(
+        &self,
+        look: impl FnOnce(&mut BTreeMap<Name, (Registration, CancellationToken)>) -> T,
+    ) -> T {
+        // No panic leaves the map inconsistent.
+        look(
+            &mut self
+                .registrations
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     /// Checks a callback.
@@ -111,17 +119,16 @@ impl Callbacks {
     }
 
     /// Stores a callback, replacing one with the same id. The caller starts its delivery.
-    fn keep(&self, name: &Name, kept: Kept) -> Result<CancellationToken, Error> {
-        self.kept(|all| {
+    fn keep(&self, name: &Name, registration: Registration) -> Result<CancellationToken, Error> {
+        self.with_registrations(|all| {
             let of_task = all.keys().filter(|(task, _)| *task == name.0).count();
             if !all.contains_key(name) && (of_task >= OF_TASK || all.len() >= IN_ALL) {
-                let message = format!(
-                    "a task has {OF_TASK} callbacks at most, and all tasks {IN_ALL} together"
-                );
+                let message =
+                    format!("too many callbacks: at most {OF_TASK} per task and {IN_ALL} in all");
                 return Err(Error::new(Kind::Busy, message));
             }
             let stop = self.stop.child_token();
-            let before = all.insert(name.clone(), (kept, stop.clone()));
+            let before = all.insert(name.clone(), (registration, stop.clone()));
             if let Some((_, before)) = before {
                 before.cancel();
             }
@@ -129,11 +136,13 @@ impl Callbacks {
         })
     }
 
-    /// Forgets a callback; one that has another token by now stays.
-    fn forget(&self, name: &Name, only: Option<&Kept>) {
-        self.kept(|all| {
-            let is_it = |kept: &Kept| only.is_none_or(|only| only == kept);
-            if all.get(name).is_some_and(|(kept, _)| is_it(kept))
+    /// Removes a callback, unless it is not `only`.
+    fn forget(&self, name: &Name, only: Option<&Registration>) {
+        self.with_registrations(|all| {
+            let is_it = |registration: &Registration| only.is_none_or(|only| only == registration);
+            if all
+                .get(name)
+                .is_some_and(|(registration, _)| is_it(registration))
                 && let Some((_, stop)) = all.remove(name)
             {
                 stop.cancel();
@@ -143,8 +152,8 @@ impl Callbacks {
 }
 
 /// A callback for a client, without its secrets.
-fn shown(kept: &Kept) -> TaskPushNotificationConfig {
-    let mut config = kept.config.clone();
+fn shown(registration: &Registration) -> TaskPushNotificationConfig {
+    let mut config = registration.config.clone();
     if let Some(how) = &mut config.authentication {
         how.credentials = None;
     }
@@ -155,20 +164,21 @@ impl Door {
     /// The callbacks, if there can be any.
     pub(super) fn callbacks(&self) -> Result<&Callbacks, Error> {
         let none = || {
-            let message = "this server sends no callbacks; `server.callback_hosts` says to where \
-                           some may be sent";
+            let message = "this server sends no callbacks; set the allowed hosts in \
+                           `server.callback_hosts`";
             Error::new(Kind::PushNotificationNotSupported, message)
         };
         self.callbacks.as_deref().ok_or_else(none)
     }
 
-    /// Refuses a callback that a message brings along, before that begins anything.
+    /// Refuses an invalid callback in a message before the message has any effect.
     pub(super) fn check_callback(&self, config: &TaskPushNotificationConfig) -> Result<(), Error> {
         let field = "configuration.taskPushNotificationConfig";
         self.callbacks()?.check(config, field).map(drop)
     }
 
-    /// Keeps a callback of a task, and tells it from now on. The same one again is the same.
+    /// Registers a callback of a task and starts its delivery. Repeating a registration changes
+    /// nothing.
     pub(super) async fn create_callback(
         self: &Arc<Door>,
         mut config: TaskPushNotificationConfig,
@@ -188,7 +198,7 @@ impl Door {
         config.tenant = None;
         let is_token_made = set(&config.token).is_none();
         if is_token_made {
-            let known = callbacks.kept(|all| {
+            let known = callbacks.with_registrations(|all| {
                 let known = all.get(&(look.id, id.clone()))?;
                 known
                     .0
@@ -200,44 +210,50 @@ impl Door {
                 None => secret()?,
             });
         }
-        let (name, kept) = (
+        let (name, registration) = (
             (look.id, id),
-            Kept {
+            Registration {
                 config,
                 is_token_made,
             },
         );
-        let shown = shown(&kept);
-        let stop = callbacks.keep(&name, kept.clone())?;
-        if let Err(error) = self.write_callback(callbacks, &name, &kept).await {
-            callbacks.forget(&name, Some(&kept));
+        let shown = shown(&registration);
+        let stop = callbacks.keep(&name, registration.clone())?;
+        if let Err(error) = self.write_callback(callbacks, &name, &registration).await {
+            callbacks.forget(&name, Some(&registration));
             return Err(error);
         }
-        self.tell(name, kept, callback, stop);
+        self.deliver(name, registration, callback, stop);
         Ok(shown)
     }
 
-    /// Tells a callback until its task has ended.
-    fn tell(self: &Arc<Door>, name: Name, kept: Kept, callback: Callback, stop: CancellationToken) {
+    /// Delivers to a callback until its task has ended.
+    fn deliver(
+        self: &Arc<Door>,
+        name: Name,
+        registration: Registration,
+        callback: Callback,
+        stop: CancellationToken,
+    ) {
         let Ok(callbacks) = self.callbacks() else {
             return;
         };
         let door = self.clone();
-        let told = Delivery {
+        let delivery = Delivery {
             task: name.0,
             callback,
-            config: kept.config.clone(),
-            is_token_sent: !kept.is_token_made,
+            config: registration.config.clone(),
+            is_token_sent: !registration.is_token_made,
         };
         callbacks.work.spawn(async move {
-            let telling = deliver::tell(&door, told);
-            if stop.run_until_cancelled(telling).await.is_none() {
+            let deliveries = deliver::deliver_all(&door, delivery);
+            if stop.run_until_cancelled(deliveries).await.is_none() {
                 return;
             }
             if let Some(callbacks) = &door.callbacks {
-                callbacks.forget(&name, Some(&kept));
-                if let Err(error) = door.erase_callback(callbacks, &name, &kept).await {
-                    tracing::warn!(%error, "a callback of a task that has ended is left");
+                callbacks.forget(&name, Some(&registration));
+                if let Err(error) = door.erase_callback(callbacks, &name, &registration).await {
+                    tracing::warn!(%error, "the callback of an ended task cannot be deleted now");
                 }
             }
         });
@@ -252,7 +268,8 @@ impl Door {
         let callbacks = self.callbacks()?;
         let look = self.look_for(task).await?;
         let name = (look.id, id.to_owned());
-        let found = callbacks.kept(|all| all.get(&name).map(|(kept, _)| shown(kept)));
+        let found = callbacks
+            .with_registrations(|all| all.get(&name).map(|(registration, _)| shown(registration)));
         found.ok_or_else(|| {
             let message = format!("the task has no callback {id:?}");
             Error::new(Kind::TaskNotFound, message).about("taskId", task)
@@ -266,9 +283,10 @@ impl Door {
     ) -> Result<ListTaskPushNotificationConfigsResponse, Error> {
         let callbacks = self.callbacks()?;
         let look = self.look_for(task).await?;
-        let configs = callbacks.kept(|all| {
+        let configs = callbacks.with_registrations(|all| {
             let own = all.iter().filter(|((task, _), _)| *task == look.id);
-            own.map(|(_, (kept, _))| shown(kept)).collect()
+            own.map(|(_, (registration, _))| shown(registration))
+                .collect()
         });
         Ok(ListTaskPushNotificationConfigsResponse {
             configs,
@@ -276,36 +294,39 @@ impl Door {
         })
     }
 
-    /// Forgets a callback of a task, if there is one.
+    /// Deletes a callback of a task, if it exists.
     pub(super) async fn delete_callback(&self, task: &str, id: &str) -> Result<(), Error> {
         let callbacks = self.callbacks()?;
         let look = self.look_for(task).await?;
         let name = (look.id, id.to_owned());
-        let known = callbacks.kept(|all| all.get(&name).map(|(kept, _)| kept.clone()));
-        let Some(kept) = known else {
+        let known = callbacks
+            .with_registrations(|all| all.get(&name).map(|(registration, _)| registration.clone()));
+        let Some(registration) = known else {
             return Ok(());
         };
-        callbacks.forget(&name, Some(&kept));
-        self.erase_callback(callbacks, &name, &kept).await
+        callbacks.forget(&name, Some(&registration));
+        self.erase_callback(callbacks, &name, &registration).await
     }
 
-    /// Goes on to tell the callbacks that an earlier process had, or another daemon.
-    fn resume(self: &Arc<Door>, callbacks: &Callbacks, all: Vec<Kept>) {
-        for kept in all {
-            let task: Option<TaskId> = kept.config.task_id.parse().ok();
-            let (Some(task), Some(id)) = (task, kept.config.id.clone()) else {
+    /// Resumes the deliveries of an earlier process or of another daemon.
+    fn resume(self: &Arc<Door>, callbacks: &Callbacks, all: Vec<Registration>) {
+        for registration in all {
+            let task: Option<TaskId> = registration.config.task_id.parse().ok();
+            let (Some(task), Some(id)) = (task, registration.config.id.clone()) else {
                 continue;
             };
-            let callback = match callbacks.check(&kept.config, "") {
+            let callback = match callbacks.check(&registration.config, "") {
                 Ok(callback) => callback,
                 Err(error) => {
-                    tracing::warn!(%task, %error, "a callback is not told any more");
+                    tracing::warn!(%task, %error, "the deliveries to a callback cannot be resumed");
                     continue;
                 }
             };
-            match callbacks.keep(&(task, id.clone()), kept.clone()) {
-                Ok(stop) => self.tell((task, id), kept, callback, stop),
-                Err(error) => tracing::warn!(%task, %error, "a callback is not told any more"),
+            match callbacks.keep(&(task, id.clone()), registration.clone()) {
+                Ok(stop) => self.deliver((task, id), registration, callback, stop),
+                Err(error) => {
+                    tracing::warn!(%task, %error, "the deliveries to a callback cannot be resumed")
+                }
             }
         }
     }
@@ -394,18 +415,22 @@ mod tests {
             session: unisono_context::SessionId::from_u128(1),
             turn: unisono_context::TurnId::from_u128(2),
         };
-        let kept = |n: usize| Kept {
+        let registration = |n: usize| Registration {
             config: config(json!({"id": n.to_string(), "taskId": task.to_string()})),
             is_token_made: false,
         };
         for n in 0..OF_TASK {
-            before.keep(&(task, n.to_string()), kept(n)).unwrap();
+            before
+                .keep(&(task, n.to_string()), registration(n))
+                .unwrap();
         }
-        let more = before.keep(&(task, "more".into()), kept(9)).unwrap_err();
+        let more = before
+            .keep(&(task, "more".into()), registration(9))
+            .unwrap_err();
         assert_eq!(more.kind, Kind::Busy);
         // Another one of the same id stops the first.
-        let first = before.keep(&(task, "0".into()), kept(0)).unwrap();
-        let second = before.keep(&(task, "0".into()), kept(0)).unwrap();
+        let first = before.keep(&(task, "0".into()), registration(0)).unwrap();
+        let second = before.keep(&(task, "0".into()), registration(0)).unwrap();
         assert!(first.is_cancelled() && !second.is_cancelled());
         before.write().await.unwrap();
         let after = callbacks(directory.path());

@@ -20,15 +20,15 @@ use super::http::JSON;
 use super::operations::set;
 use super::task::Extent;
 
-/// How often the same is sent, at most.
+/// Maximum number of attempts per delivery.
 const ATTEMPTS: u32 = 6;
-/// How long the second attempt waits; each later one waits twice as long as the one before.
+/// Delay before the second attempt. It doubles with each further attempt.
 const WAIT: Duration = Duration::from_millis(250);
-/// How often a task is looked at that is worked on elsewhere.
+/// Period between reads of a task whose session another daemon owns.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The header of a client's own token.
 const TOKEN: &str = "x-a2a-notification-token";
-/// Hex digits of the id of a delivery.
+/// Number of hex digits in the id of a delivery.
 const ID_DIGITS: usize = 32;
 
 /// A callback and its task.
@@ -37,42 +37,49 @@ pub(super) struct Delivery {
     pub(super) task: TaskId,
     pub(super) callback: Callback,
     pub(super) config: TaskPushNotificationConfig,
-    /// Whether its token is sent: else it only signs.
+    /// Whether deliveries have the token; otherwise it only signs them.
     pub(super) is_token_sent: bool,
 }
 
-/// Tells a callback of each state of its task up to the last one. It ends with the task.
-pub(super) async fn tell(door: &Door, told: Delivery) {
+/// Delivers each state of a task to a callback, until the task has ended.
+pub(super) async fn deliver_all(door: &Door, delivery: Delivery) {
     let mut last = None;
     loop {
-        match follow(door, &told, &mut last).await {
+        match follow(door, &delivery, &mut last).await {
             Ok(()) => return,
-            // Another daemon works on the session, or the store does not answer for now.
+            // Another daemon owns the session, or the store is unavailable.
             Err(error) if error.kind == Kind::Unavailable => tokio::time::sleep(LOOK_EVERY).await,
             Err(error) => {
-                let task = told.task;
-                tracing::warn!(%task, %error, "a callback is not told any more");
+                let task = delivery.task;
+                tracing::warn!(%task, %error, "the deliveries to a callback end");
                 return;
             }
         }
     }
 }
 
-async fn follow(door: &Door, told: &Delivery, last: &mut Option<TaskState>) -> Result<(), Error> {
-    // What is on disk is told, whoever works on it.
-    if look(door, told, last).await?.is_terminal() {
+async fn follow(
+    door: &Door,
+    delivery: &Delivery,
+    last: &mut Option<TaskState>,
+) -> Result<(), Error> {
+    // The state on disk is delivered even if another daemon owns the session.
+    if look(door, delivery, last).await?.is_terminal() {
         return Ok(());
     }
-    let handle = door.local.open(told.task.session).await?;
-    let mut follower = door.local.follower(handle, told.task.turn, None).await?;
+    let handle = door.local.open(delivery.task.session).await?;
+    let mut follower = door
+        .local
+        .follower(handle, delivery.task.turn, None)
+        .await?;
     loop {
-        let state = look(door, told, last).await?;
+        let state = look(door, delivery, last).await?;
         if state.is_terminal() {
             return Ok(());
         }
         loop {
             let Some(event) = follow::next(&door.local, &mut follower).await? else {
-                let message = "the session is not worked on here any more";
+                let message = "this daemon does not own the session any more";
                 return Err(Error::new(Kind::Unavailable, message));
             };
             if may_change(&event, &state) {
@@ -85,23 +92,23 @@ async fn follow(door: &Door, told: &Delivery, last: &mut Option<TaskState>) -> R
 /// Reads the state of a task, and delivers it if it differs from the last one.
 async fn look(
     door: &Door,
-    told: &Delivery,
+    delivery: &Delivery,
     last: &mut Option<TaskState>,
 ) -> Result<TaskState, Error> {
-    let task = door.look(told.task).await?.task(Extent::ALL);
+    let task = door.look(delivery.task).await?.task(Extent::ALL);
     let state = task.status.state.clone();
     if last.as_ref() != Some(&state) {
         let changed = task.status.timestamp.map(|at| at.timestamp_millis());
-        let id = id(told, &state, changed.unwrap_or_default());
+        let id = id(delivery, &state, changed.unwrap_or_default());
         // Serialising a task does not fail.
         let body = serde_json::to_vec(&StreamResponse::Task(task)).unwrap_or_default();
-        deliver(told, &id, body.into()).await;
+        send(delivery, &id, body.into()).await;
         *last = Some(state.clone());
     }
     Ok(state)
 }
 
-/// Whether the state may be another one after that.
+/// Whether an event may change the state of the task.
 fn may_change(event: &TurnEvent, state: &TaskState) -> bool {
     match event {
         TurnEvent::Waiting { .. } | TurnEvent::Decided { .. } | TurnEvent::Ended(_) => true,
@@ -110,35 +117,35 @@ fn may_change(event: &TurnEvent, state: &TaskState) -> bool {
     }
 }
 
-/// Sends it until it is taken, as often as that is tried.
-async fn deliver(told: &Delivery, id: &str, body: Bytes) {
+/// Sends a body until the callback accepts it or the attempts are used up.
+async fn send(delivery: &Delivery, id: &str, body: Bytes) {
     let mut wait = WAIT;
     for attempt in 1..=ATTEMPTS {
         let seconds = clock::now().0 / 1_000;
-        let headers = headers(told, id, seconds, &body);
-        let task = told.task;
-        match told.callback.send(&headers, body.clone()).await {
+        let headers = headers(delivery, id, seconds, &body);
+        let task = delivery.task;
+        match delivery.callback.send(&headers, body.clone()).await {
             Ok(()) => return,
             Err(DeliveryError::Failed(reason)) if attempt < ATTEMPTS => {
-                tracing::debug!(%task, reason, attempt, "a callback did not take what it is told");
+                tracing::debug!(%task, reason, attempt, "a delivery to a callback failed; it is tried again");
                 tokio::time::sleep(wait).await;
                 wait *= 2;
             }
             Err(error) => {
-                tracing::warn!(%task, %error, attempt, "a callback was not told of its task");
+                tracing::warn!(%task, %error, attempt, "a delivery to a callback failed; the callback misses this state");
                 return;
             }
         }
     }
 }
 
-/// The same for the same state of a task, however often it is sent.
-fn id(told: &Delivery, state: &TaskState, changed_ms: i64) -> String {
+/// The id of a delivery. Repeated deliveries of the same state have the same id.
+fn id(delivery: &Delivery, state: &TaskState, changed_ms: i64) -> String {
     let mut hasher = Hasher::new("unisono/a2a-notification", 1);
-    let callback = told.config.id.as_deref().unwrap_or_default();
+    let callback = delivery.config.id.as_deref().unwrap_or_default();
     let state = serde_json::to_string(state).unwrap_or_default();
     hasher
-        .bytes(told.task.to_string().as_bytes())
+        .bytes(delivery.task.to_string().as_bytes())
         .bytes(callback.as_bytes())
         .bytes(state.as_bytes())
         .bytes(&changed_ms.to_be_bytes());
@@ -148,8 +155,13 @@ fn id(told: &Delivery, state: &TaskState, changed_ms: i64) -> String {
 }
 
 /// The headers of a delivery: the token of the client, and a signature by Standard Webhooks.
-fn headers(told: &Delivery, id: &str, seconds: i64, body: &[u8]) -> Vec<(&'static str, String)> {
-    let config = &told.config;
+fn headers(
+    delivery: &Delivery,
+    id: &str,
+    seconds: i64,
+    body: &[u8],
+) -> Vec<(&'static str, String)> {
+    let config = &delivery.config;
     let token = set(&config.token).unwrap_or_default();
     let mut headers = vec![
         ("content-type", JSON.to_owned()),
@@ -158,7 +170,7 @@ fn headers(told: &Delivery, id: &str, seconds: i64, body: &[u8]) -> Vec<(&'stati
         ("webhook-timestamp", seconds.to_string()),
         ("webhook-signature", signature(token, id, seconds, body)),
     ];
-    if told.is_token_sent {
+    if delivery.is_token_sent {
         headers.push((TOKEN, token.to_owned()));
     }
     if let Some(how) = &config.authentication {

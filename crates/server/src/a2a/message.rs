@@ -6,7 +6,7 @@ use a2a::{Message, Part, PartContent, Role};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
-use unisono::attached;
+use unisono::attachments;
 use unisono::chat::CallAnswer;
 use unisono_api::approval::Approval;
 use unisono_api::turn::NewAttachment;
@@ -64,7 +64,7 @@ pub(super) fn attachments(message: &Message) -> Result<Vec<NewAttachment>, Error
         };
         let name = part.filename.as_deref().unwrap_or_default();
         let mime = part.media_type.as_deref();
-        let checked = attached::part(name, mime, bytes.as_slice().into(), u64::MAX);
+        let checked = attachments::part(name, mime, bytes.as_slice().into(), u64::MAX);
         checked.map_err(|wrong| {
             let message = format!("message.parts[{at}]: {wrong}");
             Error::new(Kind::ContentTypeNotSupported, message)

@@ -60,8 +60,8 @@ impl Door {
         Ok(sent)
     }
 
-    /// Keeps the callback that a message brings along. A task that has ended meanwhile is told whole
-    /// in the response.
+    /// Registers the callback in a message. If the task has ended meanwhile, the response has the whole
+    /// task.
     async fn add_callback(
         self: &Arc<Door>,
         id: TaskId,
@@ -105,7 +105,7 @@ impl Door {
             return Err(Error::new(Kind::UnsupportedOperation, error).about("taskId", id));
         }
         let answers = message::answers(message, &look.waiting)?;
-        // Before the calls go on, so that what they come back with is told.
+        // Follow before the calls continue, so that their results are sent.
         let sent = match is_followed {
             true => self.followed(look.id, true).await?,
             false => Sent {

@@ -48,14 +48,14 @@ struct Answer {
 }
 
 impl Updates {
-    /// After that task was told, with the calls of it that wait. `from_middle`: it was begun before,
-    /// so that what its agents are saying has come in part already.
-    pub(super) fn new(told: &Task, waiting: Vec<Approval>, from_middle: bool) -> Updates {
-        let artifacts = told.artifacts.iter().flatten();
+    /// Continues after a task that the client has, with its waiting calls. `from_middle`: the task began
+    /// earlier, so the client has missed the beginning of the current replies.
+    pub(super) fn new(task: &Task, waiting: Vec<Approval>, from_middle: bool) -> Updates {
+        let artifacts = task.artifacts.iter().flatten();
         Updates {
-            task: told.id.clone(),
-            context: told.context_id.clone(),
-            state: told.status.state.clone(),
+            task: task.id.clone(),
+            context: task.context_id.clone(),
+            state: task.status.state.clone(),
             lead: None,
             agents: BTreeMap::new(),
             artifacts: artifacts.map(|one| one.artifact_id.clone()).collect(),
@@ -69,7 +69,7 @@ impl Updates {
                 .map(|one| (one.call.clone(), one))
                 .collect(),
             remarks: 0,
-            is_ended: told.status.state.is_terminal(),
+            is_ended: task.status.state.is_terminal(),
         }
     }
 
@@ -86,7 +86,7 @@ impl Updates {
     /// The events of the next update, which came at `now`.
     pub(super) fn take(&mut self, event: TurnEvent, now: &str) -> Vec<StreamResponse> {
         match event {
-            // What waits was told with the task, which is newer.
+            // The client has the newer task with its waiting calls.
             TurnEvent::State(state) => self.members(state.agents),
             TurnEvent::Accepted { agents, .. } => self.members(agents),
             TurnEvent::Runs { agents } => {

@@ -1,4 +1,4 @@
-//! `/v1/audit`, and the entry that each request leaves in the log.
+//! `/v1/audit`, and the recording of requests in the audit log.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(list))
 }
 
-/// Who changed what, and who was refused, the newest first. Content is never recorded, and reads are
-/// not. A page looks at a bounded number of entries: with `who` it may have fewer than `limit`
-/// although there is a next one.
+/// Lists changes and refused requests, newest first. The log has neither reads nor content. A page
+/// examines a bounded number of entries: with `who` it may have fewer than `limit` entries although
+/// it has a `next`.
 #[utoipa::path(
     get, path = "/v1/audit", tag = "audit", params(AuditQuery),
-    responses((status = 200, description = "A part of the log", body = Page<AuditEntry>))
+    responses((status = 200, description = "A page of the log", body = Page<AuditEntry>))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
@@ -35,7 +35,7 @@ async fn list(
     Ok(Json(shared.local.audit(&query).await?))
 }
 
-/// A request on its way: when this is dropped, it is recorded, also if its client left.
+/// Records a request when it is dropped, also if the client disconnected.
 pub(super) struct Recording<'s> {
     shared: &'s Shared,
     method: Method,
@@ -45,7 +45,7 @@ pub(super) struct Recording<'s> {
 }
 
 impl<'s> Recording<'s> {
-    /// Begins with a request, which gets the note of what becomes known of it.
+    /// Attaches a [`Note`] to a request, which later stages fill in.
     pub(super) fn begin(shared: &'s Shared, request: &mut Request) -> Recording<'s> {
         let note = Note::default();
         request.extensions_mut().insert(note.clone());
@@ -74,15 +74,15 @@ impl Drop for Recording<'_> {
             && let Some(route) = scopes::pattern(&self.method, path)
             && self.status.is_some_and(|status| status != 404)
         {
-            // It was refused before its route was looked for.
+            // The request was refused before routing.
             self.note.set_route(route);
         }
         let changes = changes(&self.method, path, self.note.route().as_deref());
-        let done = self
+        let action = self
             .note
             .entry(self.method.as_str(), path, self.status, changes);
-        if let Some(done) = done {
-            self.shared.local.audit_log().record(done);
+        if let Some(action) = action {
+            self.shared.local.audit_log().record(action);
         }
     }
 }

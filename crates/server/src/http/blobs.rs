@@ -1,4 +1,4 @@
-//! `/v1/blobs`: contents of attachments.
+//! `/v1/blobs`: attachment contents.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::Shared;
 use super::extract::Path;
 use super::problem::ApiError;
 
-/// A content never runs, loads or embeds anything, whatever a browser makes of it.
+/// Prevents a browser from running, loading or embedding anything in a content.
 const POLICY: &str = "sandbox; default-src 'none'";
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -25,12 +25,12 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(get))
 }
 
-/// Stores an image (PNG, JPEG, GIF, WebP) or a PDF. Messages and tasks name it by its digest; if none
-/// does, it is removed after an hour. Equal files are stored once.
+/// Stores an image (PNG, JPEG, GIF, WebP) or a PDF. Messages and tasks refer to it by its digest; a
+/// file without a reference is deleted after an hour. Equal files are stored once.
 #[utoipa::path(
     post, path = "/v1/blobs", tag = "messages",
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 201, description = "It is on disk", body = Blob))
+    responses((status = 201, description = "The file is on disk", body = Blob))
 )]
 async fn put(
     State(shared): State<Arc<Shared>>,
@@ -43,7 +43,7 @@ async fn put(
     Ok((StatusCode::CREATED, Json(stored)))
 }
 
-/// The content of a stored file, with the type that its bytes say.
+/// The content of a stored file, with the media type of its bytes.
 #[utoipa::path(
     get, path = "/v1/blobs/{digest}", tag = "messages",
     params(("digest" = String, Path, description = "BLAKE3 of the content in hexadecimal digits")),
@@ -55,10 +55,10 @@ async fn get(
     Path(digest): Path<String>,
 ) -> Result<Response, ApiError> {
     let BlobContent { mime, bytes } = shared.local.blob(&digest).await?;
-    let kept = "private, max-age=31536000, immutable";
+    let caching = "private, max-age=31536000, immutable";
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_str(&mime)),
-        (header::CACHE_CONTROL, Ok(HeaderValue::from_static(kept))),
+        (header::CACHE_CONTROL, Ok(HeaderValue::from_static(caching))),
         (
             header::X_CONTENT_TYPE_OPTIONS,
             Ok(HeaderValue::from_static("nosniff")),

@@ -76,7 +76,7 @@ async fn create(
             let turn = shared.local.turn(&id, &turn).await?;
             let known = calls.iter().map(|answer| answer.call.clone());
             let parts = Parts::new(&turn, known);
-            // Before the calls go on, so that what they come back with is told.
+            // Follow before the calls continue, so that their results are sent.
             let follower = follower(&shared, &id, &turn, None).await?;
             let handle = sessions::open(&shared, &id).await?;
             let of = extract::id("turn", &turn.turn)?;

@@ -80,7 +80,7 @@ pub(super) fn host(address: &str) -> Option<String> {
     Some(address.host()?.to_ascii_lowercase())
 }
 
-/// Follows the other programs, and tells them what providers told this one. Never ends.
+/// Follows the other programs, and shares the holds of providers with them. Never ends.
 pub(super) async fn follow(shared: Arc<Shared>, door: Arc<Door>, address: String) {
     let local = shared.local.clone();
     tokio::join!(follow_beats(shared, door, address), local.tell_holds());
@@ -140,7 +140,7 @@ async fn take_documents(shared: &Shared) -> bool {
 
 async fn announce(shared: &Shared, address: &str) {
     if let Err(error) = shared.local.announce(address, &shared.token.public()).await {
-        tracing::warn!(%error, "the other daemons are not told what agents there are");
+        tracing::warn!(%error, "this daemon cannot announce its address and its agents to the others");
     }
 }
 

@@ -19,9 +19,8 @@ use tokio_io_timeout::TimeoutStream;
 use super::lingering::Lingering;
 use super::open_files;
 
-/// Connections that are taken beyond those that are allowed, to be told so, or that it lives. The
-/// oldest of them ends where there would be one more: who asks at once is answered, however many
-/// others ask nothing.
+/// Maximum number of accepted connections beyond the limit; they get refusals and health checks. A
+/// further connection closes the oldest of them, so idle connections cannot block active ones.
 const SPARE: usize = 32;
 /// How long one of those may take.
 const SPARE_WITHIN: Duration = Duration::from_secs(2);
@@ -43,8 +42,8 @@ pub(super) struct Limits {
     pub(super) drain: Duration,
 }
 
-/// How many connections of those that are wanted there is room for: the limit of open files is
-/// raised, and what it does not allow is told.
+/// Raises the limit of open files, and returns how many of the `wanted` connections it allows; logs
+/// a lower number.
 pub(super) fn fitting(wanted: usize) -> usize {
     let files = open_files::raise();
     let fit = open_files::fitting(wanted, SPARE, files);

@@ -33,7 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     post, path = "/v1/sessions/{session}/delegations", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),
            ("Idempotency-Key" = Option<String>, Header,
-            description = "Asked again under the same key, the first one is told, also after a crash")),
+            description = "A repeated request with the same key returns the first delegation, also after a crash")),
     request_body = NewDelegation,
     responses((status = 200, description = "All have ended",
                content((Delegation = "application/json"), (String = "text/event-stream"))),

@@ -1,10 +1,9 @@
 //! `/v1/sessions/{session}/events`: what happens, as server-sent events.
 //!
 //! Each event of the journal is sent once, in order, with its sequence number as the id: a client
-//! that comes back with `Last-Event-ID` goes on where it was, also after a restart. Progress, and
-//! that agents were read again (`agents`), has no id and is not kept; that some of it was missed is
-//! told (`missed`). A client that reads slowly holds nothing up: events are read from the journal
-//! when there is room for them.
+//! that reconnects with `Last-Event-ID` continues there, also after a restart. Progress and reloads
+//! of agents (`agents`) have no id and are not stored; a `missed` event reports lost progress. A slow
+//! client delays nothing else: events are read from the journal when the client has room for them.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -117,7 +116,7 @@ pub(super) struct Stream {
     after: u64,
     events: Events,
     progress: broadcast::Receiver<ProgressUpdate>,
-    /// What was said after events that are not told yet.
+    /// Progress that belongs after events that are not sent yet.
     said: Option<ProgressUpdate>,
     reloads: watch::Receiver<Option<Arc<Reload>>>,
     stopping: watch::Receiver<bool>,
@@ -190,15 +189,15 @@ impl Stream {
 
     async fn soon(&mut self) -> Option<Next> {
         loop {
-            let told = self.after;
-            if let Some(said) = self.said.take_if(|said| said.after <= told) {
+            let sent = self.after;
+            if let Some(said) = self.said.take_if(|said| said.after <= sent) {
                 return Some(Next::Said(said.progress));
             }
             tokio::select! {
                 biased;
                 // The answer of a turn is given as long as the program finishes what it began.
                 () = stopped(&mut self.stopping), if self.until.is_none() => return None,
-                // What is said before an event is told before it.
+                // Progress before an event is sent before the event.
                 said = self.progress.recv(), if self.said.is_none() => match said {
                     Ok(said) => self.said = Some(said),
                     Err(broadcast::error::RecvError::Lagged(_)) => return Some(Next::Missed),
@@ -225,8 +224,8 @@ impl Stream {
         }
     }
 
-    /// What is told has ended. None: the session is gone, or another daemon's, which the client finds
-    /// when it asks again.
+    /// Subscribes again after the end of a subscription. None: the session is deleted, or another daemon
+    /// owns it; the client learns that when it reconnects.
     async fn again(&mut self) -> Option<()> {
         let owner = self.shared.local.owner(Some(self.session.id())).await;
         if owner.ok()?.is_some() {
@@ -310,7 +309,7 @@ fn progress(said: &Doing) -> Progress {
     }
 }
 
-/// An event as it is told.
+/// Converts an event to its API type.
 fn to_api(seq: u64, event: &Recorded) -> Event {
     let (turn, run) = about(&event.fact);
     let agent = match &event.fact {

@@ -147,9 +147,9 @@ async fn pass(
 fn failed(owner: &Member, error: &dyn std::error::Error) -> ApiError {
     let address = owner.announced.address.as_deref().unwrap_or_default();
     let causes = std::iter::successors(error.source(), |error| error.source());
-    let source = causes.fold(String::new(), |told, cause| format!("{told}: {cause}"));
+    let source = causes.fold(String::new(), |text, cause| format!("{text}: {cause}"));
     let detail = format!(
-        "{} works on the session, and does not answer at {address} ({error}{source}); try again in a \
+        "{} owns the session, but does not respond at {address} ({error}{source}); try again in a \
          moment, and see that the daemons reach each other (`cluster.address`)",
         owner.name
     );

@@ -212,8 +212,8 @@ async fn complete(
         };
         return Ok(named(answer::stream(shared, asked, shape).await, session));
     }
-    let answer = answer_of(&shared, asked).await.map(|(turn, told, text)| {
-        Json(chat::completion(turn, request.model, text, &told)).into_response()
+    let answer = answer_of(&shared, asked).await.map(|(id, turn, text)| {
+        Json(chat::completion(id, request.model, text, &turn)).into_response()
     });
     Ok(named(answer, session))
 }
@@ -259,14 +259,14 @@ impl Conversation {
 
 /// The answer, once it is there, with its turn.
 async fn answer_of(shared: &Shared, mut asked: Asked) -> Result<(TurnId, Turn, String), Refused> {
-    let turn = begin(shared, &mut asked).await?;
-    let told = match shared.local.wait(&asked.session, turn).await {
-        Ok(_) => turns::read(shared, &asked.session, turn).await,
+    let id = begin(shared, &mut asked).await?;
+    let turn = match shared.local.wait(&asked.session, id).await {
+        Ok(_) => turns::read(shared, &asked.session, id).await,
         Err(error) => Err(error.into()),
     };
     asked.leave().await;
-    let (told, text) = answered(told?)?;
-    Ok((turn, told, text))
+    let (turn, text) = answered(turn?)?;
+    Ok((id, turn, text))
 }
 
 /// The task and its agents.

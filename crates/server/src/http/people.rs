@@ -1,5 +1,5 @@
-//! Who asks: by the daemon's token, by a token of a person or program, by the login of a browser, or
-//! by the word of a proxy or of another daemon.
+//! Identifies the caller of a request: by the daemon's token, by a token of a person or program, by the
+//! login of a browser, or by a header from a proxy or another daemon.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use unisono::caller::Caller;
 use unisono::tokens::{Table, caller_of};
 use unisono_api::Code;
 use unisono_api::audit::DAEMON;
-use unisono_api::token::{Scope, is_name};
+use unisono_api::token::{NAME_CHARS, Scope, is_name};
 use unisono_config::settings::{Server, UserScope};
 use unisono_context::{Digest, Timestamp};
 use unisono_runtime::clock;
@@ -22,17 +22,17 @@ use super::login::Login;
 use super::problem::ApiError;
 use super::{Error, Shared};
 
-/// The header by which a daemon says for whom it passes a request on. It counts only beside the token
-/// of the daemons.
+/// The header in which a daemon names the caller of a forwarded request. It is ignored without the
+/// daemon's token.
 pub(super) const CALLER: HeaderName = HeaderName::from_static("unisono-caller");
-/// How often the store is asked at most whether an unknown token was made meanwhile.
-const ASK_EVERY: Duration = Duration::from_millis(250);
+/// Minimum period between two reads of the store for unknown tokens.
+const READ_EVERY: Duration = Duration::from_millis(250);
 
-/// Who asks.
+/// The identity of a caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Identity {
     caller: Caller,
-    /// The digest of the token by which the caller is known; none: it needs none.
+    /// The digest of the caller's token; none for the daemon's token and for users of a proxy.
     token: Option<Digest>,
 }
 
@@ -44,12 +44,12 @@ impl Identity {
         }
     }
 
-    /// Whoever has the daemon's token.
+    /// The identity of the daemon's token, which may do everything.
     pub(super) fn whole() -> Identity {
         Identity::default()
     }
 
-    /// The caller, where it is not the one that may do everything.
+    /// The caller, unless it is the daemon's token.
     pub(super) fn limited(&self) -> Option<&Caller> {
         self.caller.name().map(|_| &self.caller)
     }
@@ -62,7 +62,7 @@ impl Identity {
         self.token
     }
 
-    /// What another daemon is told of the caller.
+    /// The header that names the caller to another daemon.
     pub(super) fn header(&self) -> Option<HeaderValue> {
         let text = match (self.token, self.caller.owner()) {
             (Some(token), _) => format!("token {token}"),
@@ -73,10 +73,10 @@ impl Identity {
     }
 }
 
-/// What is known of people.
+/// The known tokens, and the settings for users of a proxy.
 pub(crate) struct People {
     tokens: watch::Receiver<Arc<Table>>,
-    asked: Mutex<Option<Instant>>,
+    read_at: Mutex<Option<Instant>>,
     /// The header by which a proxy names the user.
     user_header: Option<HeaderName>,
     user_scope: Scope,
@@ -85,7 +85,7 @@ pub(crate) struct People {
 
 impl People {
     /// # Errors
-    /// The setting of the header is no name of one.
+    /// `server.trusted_user_header` is not a valid header name.
     pub(super) async fn open(local: &Local, settings: &Server) -> Result<People, Error> {
         let user_header = match settings.trusted_user_header.as_str() {
             "" => None,
@@ -95,11 +95,11 @@ impl People {
             ),
         };
         if let Err(error) = local.take_tokens().await {
-            tracing::warn!(%error, "tokens of people are not known yet");
+            tracing::warn!(%error, "the tokens cannot be read now; they are read again later");
         }
         Ok(People {
             tokens: local.known_tokens(),
-            asked: Mutex::default(),
+            read_at: Mutex::default(),
             user_header,
             user_scope: match settings.trusted_user_scope {
                 UserScope::Read => Scope::Read,
@@ -127,24 +127,24 @@ impl People {
             .and_then(|token| token.expires);
         let revoked = tokens.wait_for(|table| table.of_digest(token).is_none());
         tokio::select! {
-            // Whoever would tell is gone: so is the daemon.
+            // A closed channel means that the daemon stops.
             _ = revoked => {}
             () = passed(expires) => {}
         }
     }
 
-    /// Whether it is time to ask the store again.
-    fn may_ask(&self, now: Instant) -> bool {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        if asked.is_some_and(|asked| now.duration_since(asked) < ASK_EVERY) {
+    /// Whether the store may be read again for unknown tokens.
+    fn may_read(&self, now: Instant) -> bool {
+        let mut read_at = self.read_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if read_at.is_some_and(|read_at| now.duration_since(read_at) < READ_EVERY) {
             return false;
         }
-        *asked = Some(now);
+        *read_at = Some(now);
         true
     }
 }
 
-/// Waits for an instant; for none, forever.
+/// Waits until an instant, or forever without one.
 async fn passed(at: Option<Timestamp>) {
     let Some(at) = at else {
         return std::future::pending().await;
@@ -154,20 +154,20 @@ async fn passed(at: Option<Timestamp>) {
         let Ok(left @ 1..) = u64::try_from(left) else {
             return;
         };
-        // A clock may be set: it is looked at again.
+        // The clock may be set meanwhile, so it is read again every minute.
         let left = Duration::from_millis(left).min(Duration::from_secs(60));
         tokio::time::sleep(left).await;
     }
 }
 
-/// Who makes a request that carries this secret; `headers` are those of the request.
+/// Identifies the caller of a request with this secret and these headers.
 pub(super) async fn by_secret(
     shared: &Shared,
     secret: &str,
     headers: &HeaderMap,
 ) -> Result<Identity, ApiError> {
     if shared.token.is(secret) {
-        return by_word(shared, headers).await;
+        return by_header(shared, headers).await;
     }
     let digest = Digest::of_bytes(secret.as_bytes());
     match known(shared, digest).await {
@@ -176,13 +176,14 @@ pub(super) async fn by_secret(
     }
 }
 
-/// For whom a request is made that carries the daemon's token: another daemon or a proxy says so.
-async fn by_word(shared: &Shared, headers: &HeaderMap) -> Result<Identity, ApiError> {
+/// Identifies the caller of a request with the daemon's token. A header from another daemon or a proxy
+/// may name the caller.
+async fn by_header(shared: &Shared, headers: &HeaderMap) -> Result<Identity, ApiError> {
     let people = &shared.people;
-    if let Some(said) = headers.get(CALLER) {
-        let said = said.to_str().ok().and_then(|said| said.split_once(' '));
+    if let Some(value) = headers.get(CALLER) {
+        let value = value.to_str().ok().and_then(|value| value.split_once(' '));
         let token = |hex: &str| hex.parse::<Digest>().ok();
-        return match said {
+        return match value {
             Some(("token", hex)) => match token(hex) {
                 Some(digest) => match known(shared, digest).await {
                     Some(token) => of_token(&token, clock::now()),
@@ -209,18 +210,21 @@ async fn by_word(shared: &Shared, headers: &HeaderMap) -> Result<Identity, ApiEr
 }
 
 fn unreadable() -> ApiError {
-    ApiError::new(Code::InvalidRequest, format!("{CALLER} names nobody"))
+    ApiError::new(
+        Code::InvalidRequest,
+        format!("the header {CALLER} has an unreadable value"),
+    )
 }
 
-/// A person whom a proxy names.
+/// The identity of a user whom a proxy or another daemon names.
 fn user(scope: Scope, name: &str) -> Result<Identity, ApiError> {
     if name == DAEMON {
-        let detail = format!("{DAEMON:?} is the daemon's own token, and no user");
+        let detail = format!("no user can have the name {DAEMON:?}: the daemon's own token has it");
         return Err(ApiError::new(Code::Forbidden, detail));
     }
     if !is_name(name) {
         let detail = format!(
-            "the user {name:?} has other characters than letters, digits and `-_.@+`, or too many"
+            "{name:?} is not a valid user name: use 1 to {NAME_CHARS} letters, digits and `-_.@+`"
         );
         return Err(ApiError::new(Code::Forbidden, detail));
     }
@@ -230,7 +234,7 @@ fn user(scope: Scope, name: &str) -> Result<Identity, ApiError> {
     })
 }
 
-/// Who came by a link, and whose link it was.
+/// Identifies the caller of a browser login by the token that made its link.
 pub(super) fn of_login(shared: &Shared, login: Login) -> Result<Identity, ApiError> {
     let Some(digest) = login.token else {
         return Ok(Identity::whole());
@@ -240,7 +244,7 @@ pub(super) fn of_login(shared: &Shared, login: Login) -> Result<Identity, ApiErr
         Some(token) => of_token(token, clock::now()),
         None => Err(ApiError::new(
             Code::Unauthorized,
-            "the token of this login is revoked; ask for another link",
+            "the token of this login is revoked; log in with another link",
         )),
     }
 }
@@ -249,29 +253,29 @@ fn of_token(token: &Token, now: Timestamp) -> Result<Identity, ApiError> {
     match token.is_expired(now) {
         false => Ok(Identity::of_token(token)),
         true => {
-            let detail = format!("the token {} has expired; ask for another one", token.name);
+            let detail = format!("the token {} has expired; use another one", token.name);
             Err(ApiError::new(Code::Unauthorized, detail))
         }
     }
 }
 
-/// The token with that digest. Where several programs use the store, another one may have made it just
-/// now.
+/// The token with that digest. If several programs use the store, it reads the new tokens of the others
+/// first.
 async fn known(shared: &Shared, digest: Digest) -> Option<Arc<Token>> {
     let people = &shared.people;
     if let Some(token) = people.table().of_digest(digest) {
         return Some(token.clone());
     }
-    if shared.local.beats().is_some() && people.may_ask(Instant::now()) {
+    if shared.local.beats().is_some() && people.may_read(Instant::now()) {
         if let Err(error) = shared.local.take_tokens().await {
-            tracing::warn!(%error, "tokens that another program made are not known");
+            tracing::warn!(%error, "new tokens of other programs cannot be read now; requests with them are refused");
         }
         return people.table().of_digest(digest).cloned();
     }
     None
 }
 
-/// Reads what other programs on the same database wrote about tokens, again and again.
+/// Reads the token changes of other programs on the same database every second.
 pub(super) async fn follow(shared: Arc<Shared>) {
     if shared.local.beats().is_none() {
         return;
@@ -279,12 +283,12 @@ pub(super) async fn follow(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
         if let Err(error) = shared.local.take_tokens().await {
-            tracing::warn!(%error, "tokens that another program revoked may still be taken");
+            tracing::warn!(%error, "token changes of other programs cannot be read now; revoked tokens may still be accepted");
         }
     }
 }
 
-/// Whose token a refused request carries, where that is known: it has expired.
+/// The identity of an expired token in a refused request, if the token is known.
 pub(super) fn expired(shared: &Shared, headers: &HeaderMap) -> Option<Identity> {
     let bearer = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (_, secret) = bearer.split_once(' ')?;
@@ -294,7 +298,7 @@ pub(super) fn expired(shared: &Shared, headers: &HeaderMap) -> Option<Identity> 
         .map(|token| Identity::of_token(token))
 }
 
-/// Whether a request says who makes it: else a browser may be known.
+/// Whether a request has an `Authorization` header; without one, a browser may have a login.
 pub(super) fn has_secret(headers: &HeaderMap) -> bool {
     headers.contains_key(header::AUTHORIZATION)
 }

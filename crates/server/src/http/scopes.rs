@@ -1,7 +1,7 @@
-//! Which scope a route needs: one table for all doors.
+//! The scope that each route requires, in one table for all APIs.
 //!
-//! A route that is not in the table needs `admin`. A test proves that every route of the API's
-//! description is in it.
+//! A route outside the table requires `admin`. A test proves that the table has every route of the
+//! API description.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{Shared, guard};
 use crate::a2a;
 use crate::audit::Note;
 
-/// The scopes of routes. A method is that of the route; a path is as routes are written.
+/// The scopes of routes, by method and by path pattern.
 const SCOPES: &[(Scope, &str, &[&str])] = &[
     (
         Scope::Read,
@@ -97,14 +97,14 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
         Scope::Read,
         "POST",
         &[
-            // A link is for the caller itself.
+            // A login link has the rights of its caller.
             "/v1/login-links",
-            // Nothing is carried out.
+            // These change nothing.
             "/v1/sessions/{session}/compactions/dry-run",
             "/v1/sessions/{session}/turns/estimate",
             "/v1/agents/{agent}/check",
             "/sessions/{session}/estimate",
-            // Its tools say themselves what they need.
+            // MCP tools check their own scopes.
             "/mcp",
             "/logout",
         ],
@@ -208,7 +208,7 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
     (Scope::Admin, "DELETE", &["/v1/tokens/{token}"]),
 ];
 
-/// Routes by which nothing is changed, although their method could.
+/// Routes that change nothing despite their method.
 const READS: [(&str, &str); 4] = [
     ("POST", "/v1/sessions/{session}/compactions/dry-run"),
     ("POST", "/v1/sessions/{session}/turns/estimate"),
@@ -216,14 +216,14 @@ const READS: [(&str, &str); 4] = [
     ("POST", "/sessions/{session}/estimate"),
 ];
 
-/// Whether nothing is changed by a route, although its method could.
+/// Whether a route changes nothing despite its method.
 pub(super) fn only_reads(method: &Method, route: &str) -> bool {
     READS.contains(&(method.as_str(), route))
 }
 
-/// The pattern of the route that a path is meant for, where the table has it.
+/// The pattern in the table that matches a path.
 pub(super) fn pattern(method: &Method, path: &str) -> Option<&'static str> {
-    let fits = |pattern: &str| {
+    let matches = |pattern: &str| {
         let (mut pattern, mut path) = (pattern.split('/'), path.split('/'));
         loop {
             match (pattern.next(), path.next()) {
@@ -240,22 +240,22 @@ pub(super) fn pattern(method: &Method, path: &str) -> Option<&'static str> {
     };
     let of_method = SCOPES.iter().filter(|(_, of, _)| *of == method);
     let paths = of_method.flat_map(|(.., paths)| paths.iter().copied());
-    // A name in full is meant before a place for any.
+    // An exact pattern precedes a pattern with parameters.
     let exact = |pattern: &&str| *pattern == path;
     let found = paths.clone().find(exact);
-    found.or_else(|| paths.clone().find(|pattern| fits(pattern)))
+    found.or_else(|| paths.clone().find(|pattern| matches(pattern)))
 }
 
-/// The scope that a route needs, where the table says it.
+/// The scope of a route in the table.
 fn listed(method: &str, path: &str) -> Option<Scope> {
     let mut all = SCOPES.iter();
     let found = all.find(|(_, of, paths)| *of == method && paths.contains(&path));
     found.map(|(scope, ..)| *scope)
 }
 
-/// The scope that a route needs.
-fn needed(method: &Method, path: &str) -> Scope {
-    // What follows a cut stretch of an address, as the protocol of agents has it, stands in no route.
+/// The scope that a route requires.
+fn required(method: &Method, path: &str) -> Scope {
+    // A2A routes have actions after a colon, which no pattern can express.
     if a2a::is_under(path) {
         return match *method {
             Method::GET | Method::HEAD => Scope::Read,
@@ -277,13 +277,13 @@ pub(super) async fn check(
     next: Next,
 ) -> Response {
     Note::from_extensions(request.extensions()).set_route(path.as_str());
-    // What needs no token needs no scope.
+    // A route without a token requires no scope.
     if guard::is_free(request.uri().path()) {
         return next.run(request).await;
     }
     match shared
         .local
-        .check_scope(needed(request.method(), path.as_str()))
+        .check_scope(required(request.method(), path.as_str()))
     {
         Ok(()) => next.run(request).await,
         Err(refused) => problem::shaped(request.uri(), ApiError::from(refused)),
@@ -297,7 +297,7 @@ mod tests {
     use super::super::openai;
     use super::*;
 
-    /// Paths of the description that need no token, or another secret.
+    /// Described paths that require no token or another secret.
     const FREE: [&str; 4] = [
         "/healthz",
         "/readyz",
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_reads_is_in_the_table_and_a_path_has_its_pattern() {
+    fn read_only_routes_are_in_the_table_and_a_path_has_its_pattern() {
         for (method, path) in READS {
             assert_eq!(listed(method, path), Some(Scope::Read), "{path}");
         }
@@ -361,11 +361,11 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_route_needs_all_there_is() {
-        assert_eq!(needed(&Method::GET, "/v1/new"), Scope::Admin);
-        assert_eq!(needed(&Method::POST, "/v1/search"), Scope::Admin);
-        assert_eq!(needed(&Method::HEAD, "/v1/sessions"), Scope::Read);
-        assert_eq!(needed(&Method::POST, "/a2a/"), Scope::Ask);
-        assert_eq!(needed(&Method::GET, "/a2a/tasks"), Scope::Read);
+    fn an_unknown_route_requires_admin() {
+        assert_eq!(required(&Method::GET, "/v1/new"), Scope::Admin);
+        assert_eq!(required(&Method::POST, "/v1/search"), Scope::Admin);
+        assert_eq!(required(&Method::HEAD, "/v1/sessions"), Scope::Read);
+        assert_eq!(required(&Method::POST, "/a2a/"), Scope::Ask);
+        assert_eq!(required(&Method::GET, "/a2a/tasks"), Scope::Read);
     }
 }

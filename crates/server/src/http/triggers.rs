@@ -1,5 +1,5 @@
-//! `/v1/triggers`: other programs begin turns. Each trigger has a secret of its own, in place of the
-//! token; who does not know it is not told whether there is such a trigger.
+//! `/v1/triggers`: other programs begin turns. Each trigger has its own secret instead of a token. A
+//! refusal does not show whether the trigger exists.
 
 mod signature;
 
@@ -44,7 +44,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     post, path = "/v1/triggers/{trigger}", tag = "triggers",
     params(("trigger" = String, Path, description = "The trigger's name"),
            ("Idempotency-Key" = Option<String>, Header,
-            description = "Asked again under the same key, the first turn is told, also after a crash")),
+            description = "A repeated request with the same key returns the first turn, also after a crash")),
     request_body(content = Object, description = "What the task is about: a JSON object"),
     security(("trigger" = [])),
     responses((status = 202, description = "The turn is accepted", body = TriggeredTurn))

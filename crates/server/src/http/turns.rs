@@ -72,7 +72,7 @@ async fn ended(
     post, path = "/v1/sessions/{session}/turns", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),
            ("Idempotency-Key" = Option<String>, Header,
-            description = "Asked again under the same key, the first turn is told, also after a crash")),
+            description = "A repeated request with the same key returns the first turn, also after a crash")),
     request_body = NewTurn,
     responses((status = 200, description = "The turn has ended",
                content((Turn = "application/json"), (String = "text/event-stream"))),
@@ -99,7 +99,8 @@ async fn create(
 /// The header under which a request can be made again.
 const KEY: &str = "idempotency-key";
 
-/// The key of a request, where it has one: with what is asked for, however it is to be told.
+/// The idempotency key of a request, if it has one, with a digest of the request. The digest ignores
+/// the form of the response.
 pub(super) fn key(
     headers: &HeaderMap,
     request: &impl Serialize,

@@ -1,14 +1,13 @@
 //! The routes of each caller.
 //!
 //! ```text
-//! request ─► guard: who asks? ─► the routes of that caller ─► scope ─► owner of the session ─► route
-//!                                a Local for the caller      scopes    forward
+//! request ─► guard: the caller ─► the routes of that caller ─► scope ─► owner of the session ─► route
+//!                                 a Local for the caller       scopes   forward
 //! ```
 //!
-//! Every caller has routes of its own, all of them on a [`Local`](unisono::Local) that shows what the
-//! caller may see: those of `/v1`, of OpenAI, MCP and A2A, and the page. A route cannot forget to ask
-//! who its caller is, because it has nothing else to ask. Routes are made when a caller comes first, and
-//! kept for those that came last.
+//! Every caller has its own routes for `/v1`, OpenAI, MCP, A2A and the page. They use a
+//! [`Local`](unisono::Local) that shows only what the caller may see, so no route can omit the check.
+//! The first request of a caller creates its routes; a cache keeps the routes of recent callers.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -32,20 +31,20 @@ use super::rate::Rate;
 use super::{Shared, forward, guard, login, mcp, scopes};
 use crate::a2a::{self, Door};
 
-/// Callers whose routes are kept.
-const KEPT: usize = 256;
+/// Maximum number of callers in the cache.
+const CACHED: usize = 256;
 
 /// The routes of all callers.
 pub(super) struct Views {
-    /// The routes of `/v1` and OpenAI, on nobody's sessions yet.
+    /// The routes of `/v1` and OpenAI, without state.
     routes: Router<Arc<Shared>>,
     shared: Arc<Shared>,
     door: Arc<Door>,
     calls: Arc<Semaphore>,
     body_limit_bytes: usize,
-    /// Those of the program itself.
+    /// The routes of the daemon's own token.
     whole: Router,
-    kept: Mutex<HashMap<Caller, (Instant, Arc<View>)>>,
+    cached: Mutex<HashMap<Caller, (Instant, Arc<View>)>>,
 }
 
 /// The routes of one caller.
@@ -69,13 +68,13 @@ impl Views {
             calls: calls.clone(),
             body_limit_bytes,
             whole: Router::new(),
-            kept: Mutex::default(),
+            cached: Mutex::default(),
         };
         views.whole = views.routes_on(shared, door.clone());
         views
     }
 
-    /// All routes on the sessions that somebody sees.
+    /// All routes, with the state of one caller.
     fn routes_on(&self, shared: &Arc<Shared>, door: Arc<Door>) -> Router {
         let forwarding = middleware::from_fn_with_state(shared.clone(), forward::forward);
         let scoped = middleware::from_fn_with_state(shared.clone(), scopes::check);
@@ -92,17 +91,17 @@ impl Views {
             .with_state(shared.clone())
     }
 
-    /// The routes of a caller.
+    /// The routes of a caller, from the cache if possible.
     fn of(&self, caller: &Caller, now: Instant) -> Arc<View> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((used, view)) = kept.get_mut(caller) {
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((used, view)) = cached.get_mut(caller) {
             *used = now;
             return view.clone();
         }
-        if kept.len() >= KEPT {
-            let oldest = kept.iter().min_by_key(|(_, (used, _))| *used);
+        if cached.len() >= CACHED {
+            let oldest = cached.iter().min_by_key(|(_, (used, _))| *used);
             if let Some(oldest) = oldest.map(|(caller, _)| caller.clone()) {
-                kept.remove(&oldest);
+                cached.remove(&oldest);
             }
         }
         let local = Arc::new(self.shared.local.for_caller(caller.clone()));
@@ -115,12 +114,12 @@ impl Views {
             router: self.routes_on(&shared, door),
             rate: Rate::per_minute(self.shared.people.requests_per_minute()),
         });
-        kept.insert(caller.clone(), (now, view.clone()));
+        cached.insert(caller.clone(), (now, view.clone()));
         view
     }
 }
 
-/// The page, and what lets a browser in to see it.
+/// The page, and the login and logout of browsers.
 fn page(shared: &Shared) -> Router<Arc<Shared>> {
     let login = Router::new()
         .route(login::PATH, get(login::enter))
@@ -129,7 +128,7 @@ fn page(shared: &Shared) -> Router<Arc<Shared>> {
     login.merge(unisono_web::router(shared.local.clone(), who))
 }
 
-/// What every request goes through: who asks, then the routes of the caller.
+/// The router of all requests: it identifies the caller, then dispatches to the caller's routes.
 pub(super) fn router(views: &Arc<Views>, shared: &Arc<Shared>) -> Router {
     Router::new()
         .fallback(dispatch)
@@ -145,16 +144,16 @@ async fn dispatch(
     let Some(caller) = who.limited() else {
         return answer(views.whole.clone(), request).await;
     };
-    // It is held until the answer begins: a route of MCP does not hold its sessions itself.
+    // `view` lives until the response begins: MCP routes do not hold their sessions themselves.
     let view = views.of(caller, Instant::now());
     if let Err(wait) = view.rate.take(Instant::now()) {
         let name = caller.name().map_or("", |name| name);
         let detail = format!(
-            "token {name} made more requests than `server.token_requests_per_minute` allows"
+            "token {name} exceeded its limit of requests (`server.token_requests_per_minute`)"
         );
         let seconds = wait.as_secs_f64().ceil() as u64;
-        let fault = ApiError::new(Code::Busy, detail).retry_after(seconds);
-        return problem::shaped(request.uri(), fault);
+        let error = ApiError::new(Code::Busy, detail).retry_after(seconds);
+        return problem::shaped(request.uri(), error);
     }
     answer(view.router.clone(), request).await
 }

@@ -191,7 +191,7 @@ mod tests {
         .unwrap()
     }
 
-    fn told(tool: &str, turn: Turn) -> Outcome {
+    fn outcome_of(tool: &str, turn: Turn) -> Outcome {
         match Followed::Ended(turn).into_answer(tool) {
             Ok(Answer::Complete(outcome)) => outcome,
             _ => panic!("no answer"),
@@ -201,20 +201,23 @@ mod tests {
     #[test]
     fn wait_answers_in_the_form_of_what_the_turn_was_asked_for() {
         let plain = turn("answered", &[run("risks", "delegate", None, "done")]);
-        assert_eq!(told("wait", plain).text, "All of it.");
+        assert_eq!(outcome_of("wait", plain).text, "All of it.");
         let runs = [
             run("risks", "delegate", Some("Which?"), "done"),
             run("lead", "lead", None, "done"),
         ];
         let delegated = turn("answered", &runs);
         let findings = "## risks\n\nrisks found it\n\n## Joined\n\nAll of it.";
-        assert_eq!(told("wait", delegated.clone()).text, findings);
-        assert_eq!(told("delegate", delegated.clone()).text, findings);
-        assert_eq!(told("ask", delegated).text, "All of it.");
+        assert_eq!(outcome_of("wait", delegated.clone()).text, findings);
+        assert_eq!(outcome_of("delegate", delegated.clone()).text, findings);
+        assert_eq!(outcome_of("ask", delegated).text, "All of it.");
         let mut compacted = turn("compacted", &[]);
         compacted.task = None;
         compacted.checkpoints = vec![3];
-        assert_eq!(told("wait", compacted).text, "compacted: checkpoint 3");
+        assert_eq!(
+            outcome_of("wait", compacted).text,
+            "compacted: checkpoint 3"
+        );
     }
 
     #[test]
@@ -224,7 +227,7 @@ mod tests {
             run("facts", "delegate", None, "failed"),
             run("lead", "lead", None, "cancelled"),
         ];
-        let outcome = told("ask", turn("failed", &runs));
+        let outcome = outcome_of("ask", turn("failed", &runs));
         assert!(outcome.is_error);
         assert_eq!(
             outcome.text,
@@ -238,14 +241,14 @@ mod tests {
     #[test]
     fn an_answer_says_that_less_was_kept_than_was_asked_for() {
         let mut turn = turn("answered", &[]);
-        assert_eq!(told("ask", turn.clone()).note, None);
+        assert_eq!(outcome_of("ask", turn.clone()).note, None);
         turn.compacted = Some(unisono_api::turn::Compacted {
             tokens_before: 9,
             tokens_after: Some(3),
             compression_ratio: Some(3.0),
             tightened: true,
         });
-        let note = told("ask", turn).note.unwrap();
+        let note = outcome_of("ask", turn).note.unwrap();
         assert!(
             note.starts_with("Less of the conversation was kept"),
             "{note}"

@@ -87,7 +87,7 @@ pub(super) async fn wait(
 ) -> Done {
     let session = opened(local, &waited.session).await?;
     let turn = turn_id(&waited.turn)?;
-    // One that never was is told before it is waited for.
+    // A turn that does not exist gives an error instead of a wait.
     read(local, &session, turn).await?;
     let place = Place {
         turn,
@@ -129,7 +129,8 @@ pub(super) async fn delegate(
         Some(task) => filled("task", task)?.to_owned(),
         None if lines.is_empty() => {
             return Err(
-                "nobody is told what to do: give each agent a task, or all of them one".to_owned(),
+                "the request has no task: give each agent a task, or one task for all agents"
+                    .to_owned(),
             );
         }
         None => lines.join("\n"),
@@ -221,7 +222,7 @@ async fn begin(
 #[derive(Clone, Copy, Debug)]
 struct Place {
     turn: TurnId,
-    /// The event before it; where that is not known, what happened is not told again.
+    /// The event before the turn. If it is unknown, past events are not sent.
     before: Option<u64>,
     /// Whether a client that takes its request back cancels it.
     cancels: bool,
@@ -400,23 +401,26 @@ fn is_news(fact: &Fact) -> bool {
 /// Sends progress notifications for a request.
 struct ProgressNotifier<'c> {
     context: &'c RequestContext<RoleServer>,
-    told: f64,
+    count: f64,
 }
 
 impl<'c> ProgressNotifier<'c> {
     fn new(context: &'c RequestContext<RoleServer>) -> ProgressNotifier<'c> {
-        ProgressNotifier { context, told: 0.0 }
+        ProgressNotifier {
+            context,
+            count: 0.0,
+        }
     }
 
     async fn tell(&mut self, text: &str) {
         let Some(token) = self.context.meta.get_progress_token() else {
             return;
         };
-        self.told += 1.0;
-        let notice = ProgressNotificationParam::new(token, self.told).with_message(text);
+        self.count += 1.0;
+        let notice = ProgressNotificationParam::new(token, self.count).with_message(text);
         // A client that does not listen any more still gets its answer.
         if let Err(error) = self.context.peer.notify_progress(notice).await {
-            tracing::debug!(%error, "a client was not told");
+            tracing::debug!(%error, "a progress notification cannot be sent");
         }
     }
 }

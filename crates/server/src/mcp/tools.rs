@@ -251,7 +251,7 @@ pub(super) fn specs() -> Vec<Tool> {
 fn compaction_properties(known: &Value, branch: &Value) -> Value {
     json!({
         "session": known, "branch": branch,
-        "instructions": {"type": "string", "description": "What the writer of the summary is told"},
+        "instructions": {"type": "string", "description": "Instructions for the summariser"},
         "summariser": {"type": "string", "description": "Who writes it: a model as provider/model, or `extractive`, which takes quotes; without it, those that are configured"},
         "on_failure": {"enum": OnFailure::ALL, "default": OnFailure::Leave, "description": "What is done where no model writes one that can be taken: they are asked again, quotes are taken, or all is left as it is"},
         "keep_messages": {"type": "integer", "minimum": 1, "description": "How many of the newest messages stay; without this and `keep_tokens`, all from the newest user message on do"},

@@ -43,8 +43,8 @@ impl Way {
                 Way::No
             };
         }
-        let told = context.peer.peer_info();
-        let able = told.is_some_and(|told| told.capabilities.elicitation.is_some());
+        let client = context.peer.peer_info();
+        let able = client.is_some_and(|client| client.capabilities.elicitation.is_some());
         match able && server.can_request {
             true => Way::Request,
             false => Way::No,

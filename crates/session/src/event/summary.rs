@@ -242,9 +242,9 @@ impl Display for Fact {
                 run: id,
                 call,
                 used: Amount { tokens, cost },
-                told,
+                is_reported,
             } => {
-                let how = if *told { "" } else { " at worst" };
+                let how = if *is_reported { "" } else { " at worst" };
                 write!(
                     f,
                     "{}: call {call}, {tokens} tokens and {cost}{how}",

@@ -20,8 +20,8 @@ impl State {
                 run,
                 call,
                 used,
-                told,
-            } => self.budget.settle(*run, *call, *used, *told),
+                is_reported,
+            } => self.budget.settle(*run, *call, *used, *is_reported),
             Fact::RunStepped { run, step } => {
                 if let Step::Model(reply) = &**step {
                     self.budget.charge_reply(*run, &reply.usage);

@@ -55,7 +55,7 @@ fn lose(
         run,
         call: reservation.call,
         used: reservation.amount,
-        told: false,
+        is_reported: false,
     })
 }
 
@@ -82,6 +82,6 @@ pub(super) fn settle(
         run,
         call,
         used,
-        told: reported,
+        is_reported: reported,
     })
 }

@@ -30,7 +30,7 @@ pub(super) fn handle(
             run,
             call: reserved.call,
             used,
-            told: true,
+            is_reported: true,
         })?;
         let reservation = Reservation {
             amount: reserved.amount - used,

@@ -1,55 +1,55 @@
-//! When a run waited, when its model worked, and when its tools and people did.
+//! The timeline of a run: the periods of its queue, model, tools, people and delegates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unisono_context::Timestamp;
 
-use super::{Happened, RunTrace};
+use super::{RunEvent, RunTrace};
 use crate::run::calls::CallPlace;
 use crate::run::{Ending, Pace, Step};
 
-/// What goes on in a stretch of time.
+/// The activity of a run in a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StretchKind {
-    /// The run waits for a place among the active runs.
+pub enum Activity {
+    /// The run waits in the queue of runs.
     Queue,
     /// Its agent, or its model, works.
     Model,
-    /// A tool works.
+    /// A tool call runs.
     Tool,
-    /// A call waits for the decision of a person.
+    /// A tool call waits for the decision of a person.
     Person,
-    /// It waits for agents that it gave tasks to.
+    /// The run waits for its delegates.
     Delegates,
-    /// An attempt failed; the next one is not due yet.
+    /// An attempt failed, and the next one is not due yet.
     Retry,
 }
 
-impl StretchKind {
-    /// The stable word.
+impl Activity {
+    /// Its name in the API.
     pub const fn name(self) -> &'static str {
         match self {
-            StretchKind::Queue => "queue",
-            StretchKind::Model => "model",
-            StretchKind::Tool => "tool",
-            StretchKind::Person => "person",
-            StretchKind::Delegates => "delegates",
-            StretchKind::Retry => "retry",
+            Activity::Queue => "queue",
+            Activity::Model => "model",
+            Activity::Tool => "tool",
+            Activity::Person => "person",
+            Activity::Delegates => "delegates",
+            Activity::Retry => "retry",
         }
     }
 }
 
-/// A stretch of the time of a run.
+/// A period of a run with one activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stretch {
-    /// What goes on.
-    pub kind: StretchKind,
+pub struct Span {
+    /// The activity.
+    pub kind: Activity,
     /// Its beginning.
     pub from: Timestamp,
-    /// Its end; none: it goes on.
+    /// Its end; `None` if it has not ended.
     pub to: Option<Timestamp>,
-    /// The tool, for [`StretchKind::Tool`] and [`StretchKind::Person`].
+    /// The tool, for [`Activity::Tool`] and [`Activity::Person`].
     pub tool: Option<Arc<str>>,
     /// The attempt, from 1.
     pub attempt: u32,
@@ -58,10 +58,10 @@ pub struct Stretch {
 /// The times of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTimes {
-    /// When the attempt that brought its result began, and when its first piece of text came.
+    /// The beginning and the first text of the attempt with its result.
     pub pace: Pace,
-    /// By beginning. Tool calls of one reply may overlap.
-    pub stretches: Vec<Stretch>,
+    /// Its periods by beginning. Tool calls of one reply may overlap.
+    pub spans: Vec<Span>,
 }
 
 /// The times of a run, from its opening to its end.
@@ -77,20 +77,20 @@ pub fn run_times(run: &RunTrace) -> RunTimes {
         delegates: None,
         attempt: 1,
         calls: BTreeMap::new(),
-        stretches: Vec::new(),
+        spans: Vec::new(),
     };
     let steps = run
         .steps
         .iter()
         .map(|(moment, step)| (moment, Mark::Step(step)));
-    let others = run.happened.iter();
-    let others = others.map(|(moment, what)| (moment, Mark::Other(what)));
+    let others = run.events.iter();
+    let others = others.map(|(moment, event)| (moment, Mark::Event(event)));
     let mut marks: Vec<_> = steps.chain(others).collect();
     marks.sort_by_key(|(moment, mark)| (moment.seq, matches!(mark, Mark::Step(_))));
     for (moment, mark) in marks {
         match mark {
             Mark::Step(step) => fold.step(moment.at, step),
-            Mark::Other(what) => fold.other(moment.at, what),
+            Mark::Event(event) => fold.event(moment.at, event),
         }
     }
     fold.finish(pace)
@@ -98,30 +98,30 @@ pub fn run_times(run: &RunTrace) -> RunTimes {
 
 enum Mark<'r> {
     Step(&'r Step),
-    Other(&'r Happened),
+    Event(&'r RunEvent),
 }
 
-/// The tool of a call, what goes on with it, and since when; none: nothing does.
-type OpenCall = (Arc<str>, Option<(StretchKind, Timestamp)>);
+/// The tool of a call, with its current activity and the beginning of that.
+type OpenCall = (Arc<str>, Option<(Activity, Timestamp)>);
 
 struct Fold {
-    /// The end of the run; none: it goes on.
+    /// The end of the run; `None` if it has not ended.
     end: Option<Timestamp>,
-    /// Since when the model works, or the run waits.
+    /// The beginning of the model's or the retry's current activity.
     at: Timestamp,
-    /// Whether it waits for tools or others.
+    /// Whether the run waits for tools or delegates.
     waits: bool,
-    /// Since when it waits for others.
+    /// Since when the run waits for delegates.
     delegates: Option<Timestamp>,
     attempt: u32,
     /// The calls so far.
     calls: BTreeMap<CallPlace, OpenCall>,
-    stretches: Vec<Stretch>,
+    spans: Vec<Span>,
 }
 
 impl Fold {
-    fn put(&mut self, kind: StretchKind, from: Timestamp, to: Option<Timestamp>) {
-        self.stretches.push(Stretch {
+    fn put(&mut self, kind: Activity, from: Timestamp, to: Option<Timestamp>) {
+        self.spans.push(Span {
             kind,
             from,
             to,
@@ -134,13 +134,13 @@ impl Fold {
         match step {
             Step::Model(reply) if !reply.calls.is_empty() => {
                 if !self.waits {
-                    self.put(StretchKind::Model, self.at, Some(now));
+                    self.put(Activity::Model, self.at, Some(now));
                 }
                 self.waits = true;
             }
             Step::Tools(_) => {
                 if let Some(since) = self.delegates.take() {
-                    self.put(StretchKind::Delegates, since, Some(now));
+                    self.put(Activity::Delegates, since, Some(now));
                 }
                 (self.at, self.waits) = (now, false);
             }
@@ -148,50 +148,48 @@ impl Fold {
         }
     }
 
-    fn other(&mut self, now: Timestamp, what: &Happened) {
-        match what {
-            Happened::Called { call, tool, held } => {
-                let since = held.then_some((StretchKind::Person, now));
+    fn event(&mut self, now: Timestamp, event: &RunEvent) {
+        match event {
+            RunEvent::Called {
+                call,
+                tool,
+                needs_approval,
+            } => {
+                let since = needs_approval.then_some((Activity::Person, now));
                 self.calls.insert(*call, (tool.clone(), since));
             }
-            Happened::Started(call) => self.call(*call, now, Some(StretchKind::Tool)),
-            Happened::InDoubt(call) => self.call(*call, now, Some(StretchKind::Person)),
-            Happened::Ended(call) | Happened::Decided(call) => self.call(*call, now, None),
-            Happened::Delegated => self.delegates = Some(now),
-            Happened::Retried(not_before) => {
+            RunEvent::Started(call) => self.call(*call, now, Some(Activity::Tool)),
+            RunEvent::InDoubt(call) => self.call(*call, now, Some(Activity::Person)),
+            RunEvent::Ended(call) | RunEvent::Decided(call) => self.call(*call, now, None),
+            RunEvent::Delegated => self.delegates = Some(now),
+            RunEvent::Retried(not_before) => {
                 if !self.waits {
-                    self.put(StretchKind::Model, self.at, Some(now));
+                    self.put(Activity::Model, self.at, Some(now));
                 }
                 let until = (*not_before).max(now);
                 let until = self.end.map_or(until, |end| until.min(end));
-                self.put(StretchKind::Retry, now, Some(until));
+                self.put(Activity::Retry, now, Some(until));
                 (self.at, self.waits) = (until, false);
                 self.attempt += 1;
             }
         }
     }
 
-    /// What went on with a call is over, and something else begins.
-    fn call(&mut self, call: CallPlace, now: Timestamp, next: Option<StretchKind>) {
+    /// Ends the current activity of a call and begins the next one.
+    fn call(&mut self, call: CallPlace, now: Timestamp, next: Option<Activity>) {
         let Some((tool, since)) = self.calls.get_mut(&call) else {
             return;
         };
         let tool = tool.clone();
-        let over = std::mem::replace(since, next.map(|kind| (kind, now)));
-        if let Some((kind, from)) = over {
+        let previous = std::mem::replace(since, next.map(|kind| (kind, now)));
+        if let Some((kind, from)) = previous {
             self.put_call(kind, from, Some(now), tool);
         }
     }
 
-    fn put_call(
-        &mut self,
-        kind: StretchKind,
-        from: Timestamp,
-        to: Option<Timestamp>,
-        tool: Arc<str>,
-    ) {
+    fn put_call(&mut self, kind: Activity, from: Timestamp, to: Option<Timestamp>, tool: Arc<str>) {
         self.put(kind, from, to);
-        if let Some(put) = self.stretches.last_mut() {
+        if let Some(put) = self.spans.last_mut() {
             put.tool = Some(tool);
         }
     }
@@ -203,42 +201,42 @@ impl Fold {
             }
         }
         if let Some(since) = self.delegates {
-            self.put(StretchKind::Delegates, since, self.end);
+            self.put(Activity::Delegates, since, self.end);
         }
         if !self.waits {
-            self.put(StretchKind::Model, self.at, self.end);
+            self.put(Activity::Model, self.at, self.end);
         }
-        let mut stretches = self.stretches;
-        queued(&mut stretches, self.attempt, pace);
-        stretches.retain(|one| one.to != Some(one.from));
-        stretches.sort_by_key(|one| (one.from, one.to.is_none(), one.to));
-        RunTimes { pace, stretches }
+        let mut spans = self.spans;
+        queued(&mut spans, self.attempt, pace);
+        spans.retain(|span| span.to != Some(span.from));
+        spans.sort_by_key(|span| (span.from, span.to.is_none(), span.to));
+        RunTimes { pace, spans }
     }
 }
 
-/// Divides the first stretch of the last attempt where its agent began.
-fn queued(stretches: &mut Vec<Stretch>, attempt: u32, pace: Pace) {
+/// Splits the first span of the last attempt into queue and model at the beginning of its agent.
+fn queued(spans: &mut Vec<Span>, attempt: u32, pace: Pace) {
     let Some(began) = pace.began else { return };
-    let of_model = |one: &Stretch| one.attempt == attempt && one.kind == StretchKind::Model;
-    let Some(first) = stretches.iter_mut().find(|one| of_model(one)) else {
+    let of_model = |span: &Span| span.attempt == attempt && span.kind == Activity::Model;
+    let Some(first) = spans.iter_mut().find(|span| of_model(span)) else {
         return;
     };
     let until = first.to.map_or(began, |to| began.min(to));
     if until <= first.from {
         return;
     }
-    let queue = Stretch {
-        kind: StretchKind::Queue,
+    let queue = Span {
+        kind: Activity::Queue,
         to: Some(until),
         ..first.clone()
     };
     first.from = until;
-    stretches.push(queue);
+    spans.push(queue);
 }
 
 #[cfg(test)]
 mod tests {
-    //! A run's times, told by its events.
+    //! The times of a run, from its events.
 
     use unisono_context::call::{Reply, ToolCall};
     use unisono_context::{AgentId, Digest, RunId, TurnId};
@@ -277,7 +275,7 @@ mod tests {
             stage: None,
             steps: Vec::new(),
             retries: Vec::new(),
-            happened: Vec::new(),
+            events: Vec::new(),
             ended: pace.map(|pace| (moment(99, 1_000), Arc::new(ending(pace)))),
             late: Vec::new(),
             waits_for: 0,
@@ -304,22 +302,22 @@ mod tests {
         }))
     }
 
-    fn called(index: u32, held: bool) -> Happened {
-        Happened::Called {
+    fn called(index: u32, needs_approval: bool) -> RunEvent {
+        RunEvent::Called {
             call: place(index),
             tool: "mail".into(),
-            held,
+            needs_approval,
         }
     }
 
     fn listed(times: &RunTimes) -> Vec<(&'static str, i64, Option<i64>, u32)> {
-        let each = times.stretches.iter();
-        each.map(|one| {
+        let each = times.spans.iter();
+        each.map(|span| {
             (
-                one.kind.name(),
-                one.from.0,
-                one.to.map(|to| to.0),
-                one.attempt,
+                span.kind.name(),
+                span.from.0,
+                span.to.map(|to| to.0),
+                span.attempt,
             )
         })
         .collect()
@@ -335,14 +333,14 @@ mod tests {
             (moment(2, 200), calls()),
             (moment(9, 700), Arc::new(Step::Tools(Vec::new()))),
         ];
-        run.happened = vec![
+        run.events = vec![
             (moment(3, 200), called(0, false)),
             (moment(3, 200), called(1, true)),
-            (moment(4, 210), Happened::Started(place(0))),
-            (moment(5, 300), Happened::Ended(place(0))),
-            (moment(6, 600), Happened::Decided(place(1))),
-            (moment(7, 600), Happened::Started(place(1))),
-            (moment(8, 700), Happened::Ended(place(1))),
+            (moment(4, 210), RunEvent::Started(place(0))),
+            (moment(5, 300), RunEvent::Ended(place(0))),
+            (moment(6, 600), RunEvent::Decided(place(1))),
+            (moment(7, 600), RunEvent::Started(place(1))),
+            (moment(8, 700), RunEvent::Ended(place(1))),
         ];
         let times = run_times(&run);
         let expected = [
@@ -355,16 +353,16 @@ mod tests {
         ];
         assert_eq!(listed(&times), expected);
         assert_eq!(times.pace.first_token, Some(Timestamp(180)));
-        assert_eq!(times.stretches[2].tool.as_deref(), Some("mail"));
+        assert_eq!(times.spans[2].tool.as_deref(), Some("mail"));
     }
 
     #[test]
-    fn what_goes_on_has_no_end() {
+    fn a_current_activity_has_no_end() {
         let mut run = trace(None);
         run.steps = vec![(moment(2, 200), calls())];
-        run.happened = vec![
+        run.events = vec![
             (moment(3, 200), called(0, true)),
-            (moment(3, 200), Happened::Delegated),
+            (moment(3, 200), RunEvent::Delegated),
         ];
         let expected = [
             ("model", 100, Some(200), 1),
@@ -380,7 +378,7 @@ mod tests {
             began: Some(Timestamp(620)),
             first_token: None,
         }));
-        run.happened = vec![(moment(2, 300), Happened::Retried(Timestamp(600)))];
+        run.events = vec![(moment(2, 300), RunEvent::Retried(Timestamp(600)))];
         let expected = [
             ("model", 100, Some(300), 1),
             ("retry", 300, Some(600), 1),
@@ -397,11 +395,11 @@ mod tests {
             first_token: None,
         }));
         run.steps = vec![(moment(2, 200), calls())];
-        run.happened = vec![
+        run.events = vec![
             (moment(3, 200), called(0, false)),
-            (moment(4, 200), Happened::Started(place(0))),
-            (moment(5, 400), Happened::InDoubt(place(0))),
-            (moment(6, 500), Happened::Decided(place(0))),
+            (moment(4, 200), RunEvent::Started(place(0))),
+            (moment(5, 400), RunEvent::InDoubt(place(0))),
+            (moment(6, 500), RunEvent::Decided(place(0))),
         ];
         let expected = [
             ("model", 100, Some(200), 1),

@@ -1,4 +1,4 @@
-//! The log keeps its order over segments and restarts, and forgets what is old.
+//! The log keeps its order over segments and restarts, and deletes old entries.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use super::*;
 use crate::disk::Disk;
 use crate::memory::Memory;
 
-const KEPT: Kept = Kept {
+const RETENTION: Retention = Retention {
     days: 90,
     entries: 1_000_000,
 };
 
 fn entry(at: i64, who: &str) -> Entry {
-    let done = Done {
+    let action = Action {
         at: Timestamp(at),
         who: Some(who.into()),
         owner: None,
@@ -22,7 +22,7 @@ fn entry(at: i64, who: &str) -> Entry {
         object: BTreeMap::from([("session".into(), "0192".into())]),
         status: Some(200),
     };
-    Entry::Done { done }
+    Entry::Action { action }
 }
 
 async fn all(journal: &Journal, since: i64, limit: usize) -> Vec<Entry> {
@@ -45,7 +45,7 @@ async fn entries_are_there_again_the_newest_first_and_are_no_session() {
     for round in 1..4 {
         let disk = Disk::open(directory.path().join("store")).unwrap().disk;
         let journal = Journal::new(Arc::new(disk));
-        let mut log = Audit::new(&journal, KEPT);
+        let mut log = Audit::new(&journal, RETENTION);
         let new = [entry(round * 10, "ada"), entry(round * 10 + 1, "bob")];
         log.append(&new, Timestamp(round * 10)).await.unwrap();
         let expected: Vec<Entry> = (1..=round)
@@ -63,11 +63,11 @@ async fn entries_are_there_again_the_newest_first_and_are_no_session() {
 #[tokio::test]
 async fn a_full_log_loses_its_oldest_segment_and_keeps_its_places() {
     let journal = Journal::new(Arc::new(Memory::new()));
-    let kept = Kept {
+    let retention = Retention {
         entries: SEGMENTS * 4,
-        ..KEPT
+        ..RETENTION
     };
-    let mut log = Audit::new(&journal, kept);
+    let mut log = Audit::new(&journal, retention);
     for n in 0..100 {
         log.append(&[entry(n, "ada")], Timestamp(n)).await.unwrap();
         let shown = all(&journal, 0, 5).await;
@@ -85,11 +85,11 @@ async fn a_full_log_loses_its_oldest_segment_and_keeps_its_places() {
 #[tokio::test]
 async fn a_batch_that_is_larger_than_a_segment_fills_several() {
     let journal = Journal::new(Arc::new(Memory::new()));
-    let kept = Kept {
+    let retention = Retention {
         entries: SEGMENTS * 4,
-        ..KEPT
+        ..RETENTION
     };
-    let mut log = Audit::new(&journal, kept);
+    let mut log = Audit::new(&journal, retention);
     let many: Vec<Entry> = (0..100).map(|n| entry(n, "ada")).collect();
     log.append(&many[..20], Timestamp(0)).await.unwrap();
     assert_eq!(all(&journal, 0, 100).await.len(), 20);
@@ -105,7 +105,7 @@ async fn old_entries_leave_the_store() {
     let path = directory.path().join("store");
     let disk = Disk::open(&path).unwrap().disk;
     let journal = Journal::new(Arc::new(disk));
-    let mut log = Audit::new(&journal, KEPT);
+    let mut log = Audit::new(&journal, RETENTION);
     for day in 0..100 {
         let at = day * DAY_MS;
         log.append(&[entry(at, &format!("name-{day:03}"))], Timestamp(at))
@@ -114,7 +114,7 @@ async fn old_entries_leave_the_store() {
         log.sweep(Timestamp(at)).await.unwrap();
     }
     let now = Timestamp(99 * DAY_MS);
-    let shown = all(&journal, KEPT.since(now).0, 100).await;
+    let shown = all(&journal, RETENTION.since(now).0, 100).await;
     assert_eq!(shown.len(), 91);
     let stored = all(&journal, 0, 1_000).await.len();
     assert!((91..=91 + 13).contains(&stored), "{stored}");
@@ -142,11 +142,14 @@ async fn old_entries_leave_the_store() {
 #[tokio::test]
 async fn two_writers_lose_nothing_of_each_other() {
     let journal = Journal::new(Arc::new(Memory::new()));
-    let kept = Kept {
+    let retention = Retention {
         entries: 1_000,
-        ..KEPT
+        ..RETENTION
     };
-    let mut logs = [Audit::new(&journal, kept), Audit::new(&journal, kept)];
+    let mut logs = [
+        Audit::new(&journal, retention),
+        Audit::new(&journal, retention),
+    ];
     for n in 0..200 {
         let log = &mut logs[n as usize % 2];
         log.append(&[entry(n, "ada")], Timestamp(n)).await.unwrap();
@@ -157,13 +160,13 @@ async fn two_writers_lose_nothing_of_each_other() {
 #[tokio::test]
 async fn a_part_looks_at_so_many_entries_and_tells_where_it_stopped() {
     let journal = Journal::new(Arc::new(Memory::new()));
-    let mut log = Audit::new(&journal, KEPT);
+    let mut log = Audit::new(&journal, RETENTION);
     log.append(&[entry(0, "rare")], Timestamp(0)).await.unwrap();
     let many: Vec<Entry> = (0..1_000).map(|n| entry(n, "ada")).collect();
     for _ in 0..20 {
         log.append(&many, Timestamp(1)).await.unwrap();
     }
-    let rare = |entry: &Entry| matches!(entry, Entry::Done { done } if done.who.as_deref() == Some("rare"));
+    let rare = |entry: &Entry| matches!(entry, Entry::Action { action } if action.who.as_deref() == Some("rare"));
     let first = read(&journal, None, Timestamp(0), 10, rare).await.unwrap();
     assert!(first.entries.is_empty() && first.next.is_some());
     let second = read(&journal, first.next, Timestamp(0), 10, rare);
@@ -172,7 +175,7 @@ async fn a_part_looks_at_so_many_entries_and_tells_where_it_stopped() {
 
 #[test]
 fn the_bytes_of_entries_do_not_change() {
-    let left_out = Entry::LeftOut {
+    let left_out = Entry::Omitted {
         at: Timestamp(1),
         count: 2,
         cause: Cause::Queue,

@@ -66,7 +66,7 @@ async fn come_and_go(journal: &Journal, numbers: impl Iterator<Item = u64>) {
     }
 }
 
-async fn told(journal: &Journal) -> (u64, u64, u64) {
+async fn totals(journal: &Journal) -> (u64, u64, u64) {
     let deleted = journal.deleted().await.unwrap();
     let total = deleted.ledger.total();
     assert_eq!(total.cost, Some(Cost::from_micro_dollars(total.input.0)));
@@ -80,7 +80,7 @@ async fn what_sessions_used_outlives_them_and_the_process_and_a_vacuum() {
     for round in 0..3 {
         let disk = Disk::open(&path).unwrap().disk;
         let journal = Journal::new(Arc::new(disk));
-        assert_eq!(told(&journal).await, (4 * round, 4 * round, 10 * round));
+        assert_eq!(totals(&journal).await, (4 * round, 4 * round, 10 * round));
         come_and_go(&journal, 1..=4).await;
         assert_eq!(journal.sessions(None, 10).await.unwrap(), []);
         assert_eq!(journal.unfinished().await.unwrap(), []);
@@ -107,7 +107,7 @@ async fn the_sum_takes_the_place_of_many_entries() {
     let journal = Journal::new(Arc::new(Memory::new()));
     let many = SUM_AFTER * 2 + 7;
     come_and_go(&journal, 1..=many).await;
-    assert_eq!(told(&journal).await, (many, many, many * (many + 1) / 2));
+    assert_eq!(totals(&journal).await, (many, many, many * (many + 1) / 2));
     let kept = journal
         .engine()
         .session(DELETED_USAGE)
@@ -134,7 +134,7 @@ async fn all_at_once_none_is_lost() {
         deleting.spawn(async move { journal.delete(session).await.unwrap() });
     }
     assert!(deleting.join_all().await.into_iter().all(|deleted| deleted));
-    assert_eq!(told(&journal).await, (many, many, many * (many + 1) / 2));
+    assert_eq!(totals(&journal).await, (many, many, many * (many + 1) / 2));
     journal.close().await.unwrap();
 }
 
@@ -173,7 +173,7 @@ async fn what_is_written_while_a_session_is_deleted_is_counted_or_refused() {
     }
     assert!(journal.delete(session).await.unwrap());
     let written = writing.await.unwrap();
-    assert_eq!(told(&journal).await, (1, written, written));
+    assert_eq!(totals(&journal).await, (1, written, written));
     journal.close().await.unwrap();
 }
 

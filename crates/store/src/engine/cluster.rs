@@ -73,7 +73,7 @@ pub struct Beat {
     /// Whether another live member waits for budget: what is granted here and not used is to be given
     /// back.
     pub is_budget_wanted: bool,
-    /// How long other members were told to leave providers and models alone, as of this beat.
+    /// The holds of providers and models by other members, with their remaining times at this beat.
     pub holds: Vec<Hold>,
 }
 

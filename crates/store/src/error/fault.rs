@@ -54,13 +54,13 @@ pub enum Fault {
     #[error("it is missing")]
     Missing,
     /// It does not start with the header of a record.
-    #[error("it is no record")]
+    #[error("it is not a record")]
     NotARecord,
     /// Its length is wrong.
     #[error("its length is wrong")]
     Truncated,
     /// Its checksum does not match.
-    #[error("its checksum does not hold")]
+    #[error("its checksum is wrong")]
     BadChecksum,
     /// It was written by a newer version.
     #[error("a newer version wrote it ({what})")]
@@ -84,7 +84,7 @@ pub enum Fault {
         found: u8,
     },
     /// It is undamaged, but has the key of another record.
-    #[error("it carries another record's key")]
+    #[error("it has the key of another record")]
     WrongKey,
     /// Its body cannot be decoded as a row.
     #[error("its body does not decode: {reason}")]

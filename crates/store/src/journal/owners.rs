@@ -1,6 +1,7 @@
-//! A journal as one owner sees it: sessions of others are not there.
+//! The view of one owner on a journal: it hides the sessions of other owners.
 //!
-//! Whose a session is stands in its first event and never changes, so it is read once and remembered.
+//! The first event of a session has its owner, which never changes. The view reads it once and caches
+//! it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,17 +13,17 @@ use super::Journal;
 use crate::engine::SessionInfo;
 use crate::error::Result;
 
-/// Sessions whose owners are remembered; beyond it all are read again.
-const KEPT: usize = 65_536;
+/// Maximum number of sessions in the cache. A full cache is cleared.
+const CACHED: usize = 65_536;
 
-/// Whose sessions are, as far as anybody asked.
+/// The cached owners of sessions.
 #[derive(Debug, Default)]
 pub(super) struct Owners(Mutex<HashMap<SessionId, Known>>);
 
-/// Whose a session is.
+/// The owner of a session.
 #[derive(Clone, Debug)]
 struct Known {
-    /// When it was made: after it was deleted, another one may have its id.
+    /// The time of its creation; a later session may reuse the id of a deleted one.
     created_unix_ms: u64,
     owner: Option<Arc<str>>,
 }
@@ -33,9 +34,9 @@ impl Owners {
         known.get(&session).cloned()
     }
 
-    fn keep(&self, session: SessionId, found: Known) {
+    fn cache(&self, session: SessionId, found: Known) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= KEPT {
+        if known.len() >= CACHED {
             known.clear();
         }
         known.insert(session, found);
@@ -48,7 +49,7 @@ impl Owners {
 }
 
 impl Journal {
-    /// The same journal with the sessions of one owner only: all others do not exist in what it reads
+    /// A view of the journal with the sessions of one owner. Other sessions do not exist in its reads
     /// and lists.
     #[must_use]
     pub fn of_owner(&self, owner: Arc<str>) -> Journal {
@@ -58,15 +59,15 @@ impl Journal {
         }
     }
 
-    /// Whose sessions are there; none: everybody's.
+    /// The owner of the visible sessions; `None` if all sessions are visible.
     pub fn owner(&self) -> Option<&Arc<str>> {
         self.only.as_ref()
     }
 
-    /// Whether a session can be seen: it is there, or everybody's are.
+    /// Whether a session is visible. Without an owner every id is.
     ///
     /// # Errors
-    /// The store failed, or the session's first event cannot be read.
+    /// The store fails, or the first event of the session is unreadable.
     pub async fn shows(&self, session: SessionId) -> Result<bool> {
         if self.only.is_none() {
             return Ok(true);
@@ -74,7 +75,7 @@ impl Journal {
         if !self.is_seen(session.into()) {
             return Ok(false);
         }
-        // Where nobody else deletes sessions, what is known stays true.
+        // The cache is right if no other process can delete sessions.
         if self.cluster().is_none()
             && let Some(known) = self.owners.known(session)
         {
@@ -86,12 +87,12 @@ impl Journal {
         }
     }
 
-    /// Whether the session that begins with this event can be seen.
+    /// Whether the session with this first event is visible.
     pub(super) fn is_shown(&self, first: &Event) -> bool {
         self.only.is_none() || owner_of(first) == self.only
     }
 
-    /// Those that can be seen.
+    /// Keeps the visible sessions of a page.
     pub(super) async fn seen(&self, mut page: Vec<SessionInfo>) -> Result<Vec<SessionInfo>> {
         page.retain(|known| self.is_seen(known.session));
         match self.only {
@@ -100,7 +101,7 @@ impl Journal {
         }
     }
 
-    /// Those of the owner; first events that are not known are read together.
+    /// Keeps the owner's sessions of a page. It reads all first events that the cache lacks at once.
     async fn of_the_owner(&self, mut page: Vec<SessionInfo>) -> Result<Vec<SessionInfo>> {
         let of = |info: &SessionInfo| SessionId::from(info.session);
         let (mut unknown, mut own) = (Vec::new(), HashSet::new());
@@ -124,14 +125,14 @@ impl Journal {
             if found.owner == self.only {
                 own.insert(of(info));
             }
-            self.owners.keep(of(info), found);
+            self.owners.cache(of(info), found);
         }
         page.retain(|info| own.contains(&of(info)));
         Ok(page)
     }
 }
 
-/// Whose the session is that begins with this event; none: nobody's.
+/// The owner of the session with this first event, if it has one.
 fn owner_of(first: &Event) -> Option<Arc<str>> {
     match &first.fact {
         Fact::Created { labels, .. } => {

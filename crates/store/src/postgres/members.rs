@@ -178,7 +178,7 @@ impl Membership {
         let parameters: [&(dyn ToSql + Sync); 2] = [&id, &self.instance];
         let left = timeout(LONGEST_PAUSE, self.link.read(LEAVE, &parameters)).await;
         if let Ok(Err(error)) = left {
-            tracing::warn!(%error, "the other programs are not told that this one leaves");
+            tracing::warn!(%error, "this program cannot announce that it leaves; the others notice it after a timeout");
         }
         self.link.close().await;
     }

@@ -64,7 +64,7 @@ layout! {
         36 ToolInDoubt { call },
         37 ToolDecided { call, decision; by },
         38 Reserved { run, reservation },
-        39 CallSettled { run, call, used, told },
+        39 CallSettled { run, call, used, is_reported },
         40 ToolsAnswered { run, round },
         41 InstructionsSet { text },
         42 HookAnswered { place, hook, answer },

@@ -224,7 +224,7 @@ async fn an_id_of_the_stores_own_is_no_session() {
     let journal = Journal::new(Arc::new(Memory::new()));
     let id = SessionId::from_u128(0xff_ffff << 104);
     let error = journal.claim(id).await.unwrap_err().to_string();
-    assert!(error.contains("are the store's own"), "{error}");
+    assert!(error.contains("are internal to the store"), "{error}");
 }
 
 /// Sessions that come and go at once, all with the same content.

@@ -106,7 +106,7 @@ impl Ask {
 
     /// The attachments whose bytes are here.
     fn attachments(&self) -> Vec<NewAttachment> {
-        let parts = self.said.iter().flatten();
+        let parts = self.parts.iter().flatten();
         let attachments = parts.filter_map(|part| match part {
             Part::Attachment {
                 filename,

@@ -51,7 +51,7 @@ pub fn tools_of<'o>(
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientToolsRefused {
     /// The agent has a tool of that name.
-    #[error("agent {agent} has a tool {tool:?} of its own: lend yours under another name")]
+    #[error("agent {agent} already has a tool {tool:?}: give the client tool another name")]
     Taken {
         /// The agent.
         agent: AgentId,
@@ -60,11 +60,11 @@ pub enum ClientToolsRefused {
     },
     /// The agent does not work alone.
     #[error(
-        "tools are lent to one agent, and {0} works with others: let it work alone (`agents`: [])"
+        "client tools work for a single agent, but {0} has delegates: ask it alone (`agents`: [])"
     )]
     Several(AgentId),
     /// A call is required, but the agent has no model that calls tools.
-    #[error("agent {0} has no model that calls tools: ask it without insisting on a call")]
+    #[error("agent {0} has no model that calls tools: ask it without a required call")]
     Callless(AgentId),
 }
 

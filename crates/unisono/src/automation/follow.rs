@@ -163,7 +163,7 @@ impl Local {
         if let Err(error) = &given
             && may_work_later(error)
         {
-            // Who asked is told, and asks again.
+            // The caller receives the error and may try again.
             let reason = error.to_string().into();
             let fact = StartFact::Failed { key, reason };
             self.record(&source, |_| ((), Some(fact.clone()))).await?;

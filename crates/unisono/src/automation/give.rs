@@ -186,7 +186,7 @@ impl Local {
         }
     }
 
-    /// The session that a task is given to; none: a new one, or none that can be told.
+    /// The session of a task; `None` if the task makes a new session or its session is unknown.
     pub async fn session_of_task(&self, task: &NewTask) -> Option<SessionId> {
         match &task.session {
             Target::New => None,
@@ -194,7 +194,8 @@ impl Local {
         }
     }
 
-    /// The session that the next turn of a schedule is in; none: a new one, or none that can be told.
+    /// The session of the next turn of a schedule; `None` if it makes a new session or its session is
+    /// unknown.
     pub async fn session_of_schedule(&self, name: &str) -> Option<SessionId> {
         let setup = self.setup();
         let schedule = setup.loaded.automation.schedule(name)?;

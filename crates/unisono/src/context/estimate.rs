@@ -39,7 +39,7 @@ pub enum Error {
     #[error("there is no branch {0:?}")]
     Branch(String),
     /// The message that names the part to compact does not exist.
-    #[error("the branch has no message {message}: it ends with {last}")]
+    #[error("the branch has no message {message}: its last message is {last}")]
     Message {
         /// The named message.
         message: Ordinal,

@@ -107,7 +107,9 @@ impl Shares {
                 None => tightest.push((share, false)),
             }
         }
-        let told = tightest.into_iter();
-        told.map(|(share, is_lead)| share.to_api(is_lead)).collect()
+        let shares = tightest.into_iter();
+        shares
+            .map(|(share, is_lead)| share.to_api(is_lead))
+            .collect()
     }
 }

@@ -93,14 +93,14 @@ pub async fn of_session<T>(
         newest.sort_unstable();
         let is_last = newest.len() < many;
         for (accepted, turn) in newest.into_iter().rev() {
-            let told = after.filter(|spot| spot.accepted == accepted);
+            let spot = after.filter(|spot| spot.accepted == accepted);
             let mut runs = pick(turn, &part);
-            if let Some(told) = told.and_then(|spot| spot.run) {
+            if let Some(last) = spot.and_then(|spot| spot.run) {
                 let order = part.turn(turn).map_or(&[][..], |turn| &turn.runs);
                 let is_left = |run: &RunId| {
                     order
                         .iter()
-                        .take_while(|one| **one != told)
+                        .take_while(|one| **one != last)
                         .any(|one| one == run)
                 };
                 runs.retain(|(run, _)| is_left(run));

@@ -153,18 +153,18 @@ async fn a_turn_is_found_from_the_newest_event_backwards() {
     for &id in turns.iter().rev() {
         let found = turn(&journal, &session, Lookup::Turn(id)).await.unwrap();
         let found = found.unwrap();
-        let told = |trace| turn_view::one(trace, session.id(), id).unwrap();
+        let view = |trace| turn_view::one(trace, session.id(), id).unwrap();
         assert_eq!(
-            to_value(told(&found)).unwrap(),
-            to_value(told(&whole)).unwrap()
+            to_value(view(&found)).unwrap(),
+            to_value(view(&whole)).unwrap()
         );
-        assert_eq!(told(&found).runs.len(), 2);
+        assert_eq!(view(&found).runs.len(), 2);
         for &run in &found.turn(id).unwrap().runs {
             let of_run = turn(&journal, &session, Lookup::Run(run)).await.unwrap();
             let of_run = turn_view::one(&of_run.unwrap(), session.id(), id);
             assert_eq!(
                 to_value(of_run.unwrap()).unwrap(),
-                to_value(told(&whole)).unwrap()
+                to_value(view(&whole)).unwrap()
             );
         }
         if id == turns[turns.len() - 1] {
@@ -218,7 +218,7 @@ async fn a_part_of_a_sessions_runs_costs_the_same_wherever_it_is() {
         let runs = &trace.turn(turn).unwrap().runs;
         runs.iter().map(|run| (*run, *run)).collect()
     };
-    let (mut told, mut after) = (Vec::new(), None);
+    let (mut listed, mut after) = (Vec::new(), None);
     loop {
         counted.1.store(u64::MAX, Ordering::Relaxed);
         counted.2.store(0, Ordering::Relaxed);
@@ -230,38 +230,41 @@ async fn a_part_of_a_sessions_runs_costs_the_same_wherever_it_is() {
             assert!(
                 read < written / 3,
                 "{read} of {written} after {}",
-                told.len()
+                listed.len()
             );
 
             assert!(counted.1.load(Ordering::Relaxed) > before - PAGE as u64);
             assert_eq!(runs.len(), LIMIT);
         }
-        told.extend(runs);
+        listed.extend(runs);
         // As it is sent, and comes back.
         after = next.map(|spot| spot.to_string().parse().unwrap());
         if after.is_none() {
             break;
         }
     }
-    assert_eq!(told, whole);
+    assert_eq!(listed, whole);
 
-    // Three in a hundred are wanted: each is told once.
+    // Three in a hundred match: each is listed once.
     let few = |turn: TurnId, trace: &Trace| {
         let mut runs = pick(turn, trace);
         runs.retain(|(run, _)| whole.iter().position(|one| one == run).unwrap() % 33 == 0);
         runs
     };
-    let (mut told, mut after) = (Vec::new(), None);
+    let (mut listed, mut after) = (Vec::new(), None);
     loop {
         let part = runs::of_session(&journal, &session, after, 1, few);
         let (runs, next) = part.await.unwrap();
-        told.extend(runs);
+        listed.extend(runs);
         after = next;
         if after.is_none() {
             break;
         }
     }
-    assert_eq!(told, whole.iter().step_by(33).copied().collect::<Vec<_>>());
+    assert_eq!(
+        listed,
+        whole.iter().step_by(33).copied().collect::<Vec<_>>()
+    );
     drop(session);
     local.shutdown().await;
 }

@@ -1,7 +1,7 @@
-//! A [`Local`] for one caller: what the caller must not see is not there, for whatever asks.
+//! A [`Local`] for one caller: it hides the sessions of other owners.
 //!
-//! The journal and the search index of such a value show the owner's sessions only, and every session
-//! is opened through [`Local::check_shown`]. Whatever is built on a `Local` is limited with it.
+//! Its journal and its search index show only the owner's sessions, and every session is opened
+//! through [`Local::check_shown`]. Every service on a `Local` has the same limits.
 
 use std::sync::{Arc, OnceLock};
 
@@ -31,7 +31,8 @@ impl From<Parts> for Local {
 }
 
 impl Local {
-    /// The same for a caller: sessions of other owners do not exist for it, unless it may see them.
+    /// Makes a `Local` for a caller. The sessions of other owners do not exist in it, unless the
+    /// caller may see all sessions.
     #[must_use]
     pub fn for_caller(&self, caller: Caller) -> Local {
         let journal = self.parts.journal.clone();
@@ -47,17 +48,17 @@ impl Local {
         }
     }
 
-    /// The journal as nobody is limited in it: for what is the store's own.
+    /// The journal with all sessions, for internal data of the store.
     pub(crate) fn parts_journal(&self) -> unisono_store::Journal {
         self.parts.journal.clone()
     }
 
-    /// Who asks.
+    /// The caller.
     pub fn caller(&self) -> &Caller {
         &self.caller
     }
 
-    /// The search index, as the caller sees it.
+    /// The search index with the sessions that the caller sees.
     pub fn search(&self) -> &Search {
         match self.journal.owner() {
             None => self.whole_search(),
@@ -81,23 +82,23 @@ impl Local {
         }
     }
 
-    /// Whether sessions of others are hidden.
+    /// Whether sessions of other owners are hidden.
     pub fn is_limited(&self) -> bool {
         self.journal.owner().is_some()
     }
 
-    /// Refuses what the caller's scope does not cover.
+    /// Checks that the caller has a scope.
     ///
     /// # Errors
-    /// `forbidden`.
-    pub fn check_scope(&self, needed: Scope) -> Result<(), Error> {
-        match self.caller.allows(needed) {
+    /// `forbidden`: the caller has a narrower scope.
+    pub fn check_scope(&self, required: Scope) -> Result<(), Error> {
+        match self.caller.allows(required) {
             true => Ok(()),
-            false => Err(Error::new(Code::Forbidden, self.caller.refusal(needed))),
+            false => Err(Error::new(Code::Forbidden, self.caller.refusal(required))),
         }
     }
 
-    /// A session of somebody else is as unknown as one that does not exist.
+    /// Checks that the caller sees a session. A hidden session gives the error of a missing one.
     pub(super) async fn check_shown(&self, session: SessionId) -> Result<(), Error> {
         match self.journal.shows(session).await? {
             true => Ok(()),
@@ -105,14 +106,14 @@ impl Local {
         }
     }
 
-    /// Whether the caller sees a session, or none has that id.
+    /// Whether the caller sees the session with that id, or no session has it.
     pub(crate) async fn may_name(&self, session: SessionId) -> Result<bool, Error> {
         Ok(self.journal.shows(session).await? || !self.parts.journal.exists(session).await?)
     }
 
-    /// A new session has the owner of the caller. An id that somebody else's session has is replaced:
-    /// a refusal would tell that it exists.
-    pub(super) async fn own_import(&self, import: &mut Import) -> Result<(), Error> {
+    /// Labels a new session with the caller's owner. It replaces an id that a hidden session has,
+    /// because a refusal would show that the session exists.
+    pub(super) async fn label_import(&self, import: &mut Import) -> Result<(), Error> {
         if let Some(owner) = self.caller.owner() {
             import.labels.insert(OWNER.into(), owner.clone());
         }
@@ -124,10 +125,10 @@ impl Local {
         Ok(())
     }
 
-    /// Decides a waiting call of a session, for the caller.
+    /// Records the caller's decision about a waiting tool call.
     ///
     /// # Errors
-    /// `forbidden`: its scope does not cover that; as [`Handle::decide`].
+    /// `forbidden` without the scope `approve`; otherwise as [`Handle::decide`].
     pub async fn decide_in(
         &self,
         session: &Handle,

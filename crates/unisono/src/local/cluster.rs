@@ -6,7 +6,7 @@ use futures_util::stream::{self, StreamExt as _};
 use tokio::sync::watch;
 use unisono_context::SessionId;
 use unisono_context::digest::Hasher;
-use unisono_model::client::share::Held;
+use unisono_model::client::share::HoldTarget;
 use unisono_session::State;
 use unisono_session::agent::AgentKind;
 use unisono_store::{Announcement, Beat, Cluster, Document, Hold, Member, SessionInfo};
@@ -19,9 +19,9 @@ use crate::{ask, history, models};
 const TAKEN_AT_A_TIME: usize = 64;
 /// Sessions opened at the same time.
 const OPENED_AT_A_TIME: usize = 16;
-/// How often a program that hands its sessions over looks whether their turns have ended.
+/// Period between checks whether the turns of sessions to hand over have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How often other programs are told what is left alone, at most.
+/// Minimum period between two announcements of holds.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
 impl Local {
@@ -92,13 +92,12 @@ impl Local {
             .find(takes_work))
     }
 
-    /// Takes its part of the providers' limits among the live programs, and leaves alone what others
-    /// were told to.
+    /// Applies this program's part of the providers' limits, and the holds of other programs.
     pub fn share_limits(&self, beat: &Beat) {
         self.share
             .set(u32::try_from(beat.alive).unwrap_or(u32::MAX));
         let holds = beat.holds.iter().map(|hold| {
-            let held = Held {
+            let held = HoldTarget {
                 provider: hold.provider.as_str().into(),
                 model: hold.model.as_deref().map(Into::into),
             };
@@ -107,7 +106,7 @@ impl Local {
         self.share.take(holds);
     }
 
-    /// Tells the other programs what providers told this one to leave alone. Never ends.
+    /// Announces this program's holds of providers to the other programs. Never ends.
     pub async fn tell_holds(&self) {
         let Some(cluster) = self.cluster() else {
             return;
@@ -120,9 +119,9 @@ impl Local {
                 wait,
             });
             if let Err(error) = cluster.hold(holds.collect()).await {
-                tracing::debug!(%error, "the other daemons are not told to leave a provider alone");
+                tracing::debug!(%error, "this daemon cannot announce a hold of a provider to the others");
             }
-            // What comes meanwhile is told together.
+            // Holds that come meanwhile are announced together.
             tokio::time::sleep(TELL_EVERY).await;
         }
     }
@@ -296,8 +295,8 @@ impl Local {
         Ok(self.journal.sweep().await?)
     }
 
-    /// What this program lacks to go on with the open turns of a session; none: nothing, or it cannot
-    /// be told.
+    /// What this program lacks to continue the open turns of a session; `None` if it lacks nothing or
+    /// the session is unreadable.
     async fn lacks(&self, session: SessionId) -> Option<String> {
         let mut state = State::default();
         history::catch_up(&self.journal, session, &mut state)

@@ -88,7 +88,7 @@ impl Local {
     fn take(&self, before: &Setup, setup: Setup) -> (Difference, Diagnostics) {
         let difference = setup.roster.since(&before.roster);
         let warnings = setup.warnings.clone();
-        let known = |warning| before.warnings.iter().any(|told| told == warning);
+        let known = |warning| before.warnings.iter().any(|known| known == warning);
         for warning in warnings.iter().filter(|warning| !known(*warning)) {
             tracing::warn!("{warning}");
         }

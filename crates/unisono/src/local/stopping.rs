@@ -7,7 +7,7 @@ use unisono_store::Journal;
 
 use super::{Local, Parts};
 
-/// How long hooks are waited for that are told of the end of a turn.
+/// How long to wait for the hooks of ended turns.
 const HOOKS_WITHIN: Duration = Duration::from_secs(5);
 
 impl Local {

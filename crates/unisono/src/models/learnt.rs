@@ -54,9 +54,9 @@ impl CalibrationFile {
 
     /// Stores new calibrations after the end of each turn, until the channel closes.
     pub(crate) fn observer(self: &Arc<CalibrationFile>) -> Observer {
-        let (told, turns) = mpsc::channel(1);
+        let (sender, turns) = mpsc::channel(1);
         tokio::spawn(keep_all(self.clone(), turns, PAUSE));
-        let tell = tell(told);
+        let tell = tell(sender);
         Observer::new(move |_, events| tell(events))
     }
 
@@ -171,9 +171,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         for samples in 1..=2 {
             let learnt = Arc::new(CalibrationFile::open(Some(directory.path())));
-            let (told, turns) = mpsc::channel(1);
+            let (sender, turns) = mpsc::channel(1);
             let keeper = tokio::spawn(keep_all(learnt.clone(), turns, Duration::ZERO));
-            let observe = tell(told);
+            let observe = tell(sender);
             let model: Arc<str> = "anthropic/x".into();
             learnt
                 .calibrations

@@ -54,8 +54,8 @@ impl Servers {
                 return;
             };
             let served = client.query_model(&entry.model.model).await;
-            let told = served.window.is_some() || served.slots.is_some();
-            self.rest(name, if told { FRESH } else { SILENT });
+            let is_known = served.window.is_some() || served.slots.is_some();
+            self.rest(name, if is_known { FRESH } else { SILENT });
             if let Some(window) = served.window.filter(|_| entry.assumed) {
                 learnt.record_stated_window(name, entry.window, window);
             }
@@ -134,15 +134,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_told_nothing_is_asked_again_after_a_minute() {
-        let (servers, silent, told) = (Servers::default(), "own/a".into(), "own/b".into());
-        assert!(servers.is_due(&silent) && servers.is_due(&told));
+    async fn a_silent_server_is_queried_again_after_a_minute() {
+        let (servers, silent, known) = (Servers::default(), "own/a".into(), "own/b".into());
+        assert!(servers.is_due(&silent) && servers.is_due(&known));
         servers.rest(&silent, SILENT);
-        servers.rest(&told, FRESH);
+        servers.rest(&known, FRESH);
         assert!(!servers.is_due(&silent), "it was asked just now");
         advance(SILENT).await;
-        assert!(servers.is_due(&silent) && !servers.is_due(&told));
+        assert!(servers.is_due(&silent) && !servers.is_due(&known));
         advance(FRESH - SILENT).await;
-        assert!(servers.is_due(&told));
+        assert!(servers.is_due(&known));
     }
 }

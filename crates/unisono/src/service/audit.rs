@@ -8,7 +8,7 @@ use unisono_api::{Code, Page};
 use unisono_context::Timestamp;
 use unisono_runtime::clock;
 use unisono_search::{Bound, instant};
-use unisono_store::audit::{Cause, Done, Entry, Kept, Position, read};
+use unisono_store::audit::{Action, Cause, Entry, Position, Retention, read};
 
 use super::no_cursor;
 use crate::Local;
@@ -21,32 +21,32 @@ impl Audit for Local {
         self.check_scope(Scope::Admin)?;
         let now = clock::now();
         let settings = &self.setup().loaded.config.audit;
-        let kept = Kept {
+        let retention = Retention {
             days: settings.keep_days,
             entries: settings.max_entries,
         };
-        let since = asked_since(query, now)?.max(kept.since(now));
+        let since = parse_since(query, now)?.max(retention.since(now));
         let before = query.cursor.as_deref().map(position).transpose()?;
         let who = query.who.as_deref();
         if let Some(who) = who.filter(|who| !is_name(who)) {
             let detail = format!(
-                "`who`: {who:?} is no name of a token or a person; {DAEMON:?} is the daemon's own token"
+                "`who`: {who:?} is not a valid name of a token or a person; the daemon's own token is {DAEMON:?}"
             );
             return Err(service::Error::new(Code::Refused, detail));
         }
         self.audit_log().flush().await;
-        let is_wanted = |entry: &Entry| match (who, entry) {
+        let matches = |entry: &Entry| match (who, entry) {
             (None, _) => true,
-            (Some(who), Entry::Done { done }) => done.who.as_deref() == Some(who),
+            (Some(who), Entry::Action { action }) => action.who.as_deref() == Some(who),
             (Some(_), _) => false,
         };
         let limit = Page::<()>::size(query.limit);
         let journal = self.parts_journal();
-        let part = read(&journal, before, since, limit, is_wanted).await;
+        let part = read(&journal, before, since, limit, matches).await;
         let part = part.map_err(Error::from)?;
         let entries = part.entries.into_iter();
         Ok(Page {
-            items: entries.map(|(_, entry)| described(entry)).collect(),
+            items: entries.map(|(_, entry)| to_api(entry)).collect(),
             next: part
                 .next
                 .map(|next| format!("{}:{}", next.generation, next.seq)),
@@ -54,7 +54,7 @@ impl Audit for Local {
     }
 }
 
-fn asked_since(query: &AuditQuery, now: Timestamp) -> Result<Timestamp, Error> {
+fn parse_since(query: &AuditQuery, now: Timestamp) -> Result<Timestamp, Error> {
     let Some(since) = query.since.as_deref() else {
         return Ok(Timestamp(0));
     };
@@ -73,12 +73,12 @@ fn position(cursor: &str) -> Result<Position, Error> {
     parts.ok_or_else(|| no_cursor(cursor))
 }
 
-fn described(entry: Entry) -> AuditEntry {
+fn to_api(entry: Entry) -> AuditEntry {
     let at = values::instant(entry.at());
     let text = |text: std::sync::Arc<str>| text.to_string();
     match entry {
-        Entry::Done { done } => {
-            let Done {
+        Entry::Action { action } => {
+            let Action {
                 who,
                 owner,
                 method,
@@ -87,7 +87,7 @@ fn described(entry: Entry) -> AuditEntry {
                 object,
                 status,
                 ..
-            } = done;
+            } = action;
             let object = object.into_iter();
             AuditEntry {
                 at,
@@ -102,12 +102,12 @@ fn described(entry: Entry) -> AuditEntry {
                 cause: None,
             }
         }
-        Entry::LeftOut { count, cause, .. } => AuditEntry {
+        Entry::Omitted { count, cause, .. } => AuditEntry {
             left_out: Some(count),
             cause: Some(cause_name(cause).to_owned()),
             ..nothing(at)
         },
-        // It is not among those that are read.
+        // Reads do not return it.
         Entry::Began { .. } => nothing(at),
     }
 }

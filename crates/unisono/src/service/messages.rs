@@ -23,7 +23,7 @@ use super::sessions::branch;
 use super::{cursor, id, no_cursor};
 use crate::Local;
 use crate::append;
-use crate::attached::{self, Given};
+use crate::attachments::{self, NewContent};
 use crate::context::pins;
 use crate::error::Error;
 use crate::message_tree;
@@ -54,9 +54,10 @@ impl Messages for Local {
     async fn append(&self, session: &str, new: &NewMessage, key: Option<&str>) -> Answer<Appended> {
         let session = id("session", session)?;
         let key = key.map(|name| append::key(name, new)).transpose();
-        let given: Vec<Given<'_>> = new.parts.iter().filter_map(Given::of_part).collect();
-        let attached = self.attached(given).await?;
-        let asked = key.and_then(|key| append::message(new, key, attached));
+        let contents: Vec<NewContent<'_>> =
+            new.parts.iter().filter_map(NewContent::of_part).collect();
+        let attachments = self.attachment_parts(contents).await?;
+        let asked = key.and_then(|key| append::message(new, key, attachments));
         let asked = asked.map_err(wrong_message)?;
         let message = asked.message.id;
         let place = match self.runtime() {
@@ -296,9 +297,9 @@ fn part(part: &SaidPart) -> Part {
             size_bytes: *size_bytes,
             digest: content.as_ref().map(|content| content.digest.to_string()),
             data: None,
-            extent: content
-                .as_ref()
-                .map_or_else(Extent::default, |content| attached::extent(content.extent)),
+            extent: content.as_ref().map_or_else(Extent::default, |content| {
+                attachments::extent(content.extent)
+            }),
         },
     }
 }

@@ -77,10 +77,10 @@ async fn found(
         search.settle(only.first().copied()).await?;
     }
     let limit = sought.limit.map_or(FOUND, NonZeroUsize::get).min(MOST);
-    let told = offset_of_cursor(sought)?;
-    let answer = search.find(&query, &only, told + limit + 1).await?;
-    let left = answer.found.into_iter().skip(told);
-    let part = Page::first(left, limit, |_| (told + limit).to_string());
+    let offset = offset_of_cursor(sought)?;
+    let answer = search.find(&query, &only, offset + limit + 1).await?;
+    let left = answer.found.into_iter().skip(offset);
+    let part = Page::first(left, limit, |_| (offset + limit).to_string());
     let stems = query.stems();
     let mut hits = Vec::with_capacity(part.items.len());
     for found in part.items {
@@ -103,10 +103,10 @@ async fn found(
 
 /// Number of messages on the previous pages: results are ranked, so there is no other position.
 fn offset_of_cursor(sought: &SearchQuery) -> Result<usize, Error> {
-    let told = cursor(sought.cursor.as_deref())?.unwrap_or(0);
-    if told > DEEPEST {
-        let detail = format!("no more than {DEEPEST} messages are told: search for rarer words");
+    let offset = cursor(sought.cursor.as_deref())?.unwrap_or(0);
+    if offset > DEEPEST {
+        let detail = format!("search results end after {DEEPEST} messages: search for rarer words");
         return Err(Error::new(Code::Refused, detail));
     }
-    Ok(told)
+    Ok(offset)
 }

@@ -16,7 +16,7 @@ use unisono_session::{Input, State};
 use super::messages::unknown_branch;
 use super::sessions::ended_turn;
 use super::{asked, cursor, id};
-use crate::attached::Given;
+use crate::attachments::NewContent;
 use crate::context::{estimate, tip};
 use crate::error::Error;
 use crate::follow::Follower;
@@ -38,8 +38,8 @@ impl Turns for Local {
         let ask = asked::read(self.journal(), &session, asked).await?;
         let ask = match asked {
             TurnRequest::Task(new) if !new.attachments.is_empty() => {
-                let given = new.attachments.iter().map(Given::of_task).collect();
-                ask.attaching(self.attached(given).await?)
+                let contents = new.attachments.iter().map(NewContent::of_task).collect();
+                ask.with_attachments(self.attachment_parts(contents).await?)
             }
             _ => ask,
         };

@@ -288,17 +288,17 @@ mod tests {
             after: None,
             limit: 2,
         };
-        let mut told = Vec::new();
+        let mut listed = Vec::new();
         loop {
             let part = part(all.clone(), &query);
             assert_eq!(part.total, 5);
             let turns = part.tasks.iter().map(|task| task.place.task.turn.as_u128());
-            told.extend(turns);
+            listed.extend(turns);
             let Some(next) = part.next else { break };
             assert_eq!(next.to_string().parse(), Ok(next));
             query.after = Some(next);
         }
-        assert_eq!(told, [5, 2, 4, 3, 1]);
+        assert_eq!(listed, [5, 2, 4, 3, 1]);
         let only = |query: TaskQuery| {
             let part = part(all.clone(), &query);
             let turns = part.tasks.iter().map(|task| task.place.task.turn.as_u128());

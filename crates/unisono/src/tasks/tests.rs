@@ -1,4 +1,4 @@
-//! A message begins one session, however often it comes; a turn's state is told in one way.
+//! A repeated message begins one session; each state of a turn has one A2A state.
 
 use unisono_config::settings::Sources;
 

@@ -31,18 +31,18 @@ pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
     for problem in &reload.problems {
         app.out.warn(problem);
     }
-    let told = [
+    let changes = [
         ("new", &reload.added),
         ("changed", &reload.changed),
-        ("gone", &reload.removed),
+        ("removed", &reload.removed),
     ];
-    let told = told.into_iter().filter(|(_, agents)| !agents.is_empty());
-    let told: Vec<String> = told
+    let changes = changes.into_iter().filter(|(_, agents)| !agents.is_empty());
+    let changes: Vec<String> = changes
         .map(|(word, agents)| format!("{word}: {}", agents.join(", ")))
         .collect();
-    match told.is_empty() {
-        true => app.out.message("the agents are as they were"),
-        false => app.out.message(told.join("; ")),
+    match changes.is_empty() {
+        true => app.out.message("no agent has changed"),
+        false => app.out.message(changes.join("; ")),
     }
     Ok(())
 }

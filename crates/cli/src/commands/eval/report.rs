@@ -1,4 +1,4 @@
-//! What was measured, and how it is told as JSON.
+//! The results of an evaluation and their JSON.
 
 use std::collections::BTreeMap;
 

@@ -91,7 +91,7 @@ fn gone(done: Result<Result<(), Error>, tokio::task::JoinError>) -> Result<()> {
 /// A client of this program, and what it asked.
 struct Bridge {
     client: Arc<Client>,
-    /// What the client of this program is told.
+    /// The messages to the client of this program.
     say: mpsc::Sender<Value>,
     asked: JoinSet<Result<(), Error>>,
     /// By the id of the request.

@@ -1,4 +1,4 @@
-//! What two runs of a turn were sent alike, as it is told.
+//! Shows the common parts of the requests of two runs.
 
 use unisono::Service;
 use unisono::short::end;

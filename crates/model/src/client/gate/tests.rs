@@ -392,12 +392,12 @@ fn what_the_provider_said_is_told_to_others_and_what_the_network_did_is_not() {
         (Class::Unauthorised, true, Vec::new()),
         (Class::BadRequest, true, Vec::new()),
     ];
-    for (class, reached, told) in rows {
+    for (class, reached, expected) in rows {
         let mut gate = gate(Limits::default());
         for round in 0..2 {
             let held = gate.failed(ms(0), &sent(Passes::ORDINARY, 10), &failure(class), reached);
             if round == 1 {
-                assert_eq!(held, told, "{class:?}");
+                assert_eq!(held, expected, "{class:?}");
             }
         }
     }

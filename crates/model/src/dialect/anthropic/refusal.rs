@@ -69,7 +69,7 @@ fn class(kind: &str, message: &str) -> Option<Class> {
     })
 }
 
-/// Some causes have no type of their own: they are told by the message.
+/// The class by the message, for causes without their own type.
 fn invalid(message: &str) -> Class {
     let lower = message.to_ascii_lowercase();
     if lower.contains("prompt is too long") || lower.contains("exceed context limit") {

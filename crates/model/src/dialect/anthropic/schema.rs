@@ -1,5 +1,5 @@
-//! Output schemas as structured outputs take them: every object closed, no limits on numbers and
-//! lengths. What is taken out is told in words, in the description.
+//! Output schemas for structured outputs: every object is closed, and numbers and lengths have no
+//! limits. The description has the removed limits in words.
 
 use std::fmt;
 
@@ -43,14 +43,14 @@ fn write(out: &mut Json, schema: &str) -> Option<()> {
         "type" => value.get().contains("\"object\""),
         _ => false,
     });
-    let mut told = Vec::new();
+    let mut limits = Vec::new();
     out.raw("{");
     let mut first = true;
     for (key, value) in &members {
         let value = value.get();
         let few = matches!(value, "0" | "1");
         if REFUSED.contains(&&**key) || (key == "minItems" && !few) {
-            told.push(format!("{key}: {value}"));
+            limits.push(format!("{key}: {value}"));
             continue;
         }
         if key == "description" || (key == "additionalProperties" && is_object) {
@@ -62,7 +62,7 @@ fn write(out: &mut Json, schema: &str) -> Option<()> {
     }
     let description = members.iter().find(|(key, _)| key == "description");
     let description = description.and_then(|(_, text)| serde_json::from_str(text.get()).ok());
-    if let Some(description) = describe(description, &told) {
+    if let Some(description) = describe(description, &limits) {
         separate(out, &mut first)
             .raw(r#""description":"#)
             .string(&description);
@@ -104,14 +104,14 @@ fn member(out: &mut Json, key: &str, value: &str) -> Option<()> {
     }
 }
 
-fn describe(description: Option<String>, told: &[String]) -> Option<String> {
-    if told.is_empty() {
+fn describe(description: Option<String>, limits: &[String]) -> Option<String> {
+    if limits.is_empty() {
         return description;
     }
-    let told = format!("({})", told.join(", "));
+    let limits = format!("({})", limits.join(", "));
     Some(match description {
-        Some(description) => format!("{description} {told}"),
-        None => told,
+        Some(description) => format!("{description} {limits}"),
+        None => limits,
     })
 }
 

@@ -235,7 +235,7 @@ impl Decoder {
     /// Each part is a call, also one that is like another and has no id: the API wants as many
     /// responses as it sent calls ("the number of function response parts is equal to the number of
     /// function call parts", else status 400), and its stream tells nothing twice. An event has no
-    /// id by which a repeated one could be told from a second call.
+    /// id that distinguishes a repeated call from a second one.
     fn call(&mut self, call: Call<'_>) -> Result<(), Failure> {
         let field = "candidates[0].content.parts[].functionCall.name";
         let name = call.name.ok_or_else(|| Failure::missing(field))?;

@@ -13,7 +13,7 @@
 //! and Azure send it, as do Ollama, vLLM, llama.cpp and TGI; servers that did not were mended for
 //! that reason. One that still does not can be asked without streaming.
 //!
-//! Why a reply ended is always told: one that does not say it may have been cut off, and is an
+//! A complete reply has the reason of its end: one without it may be truncated, and is an
 //! error. Usage may be missing: servers that are like OpenAI's leave it out of streams, or know
 //! nothing of `stream_options`. Such a reply counts as nothing in what is shown, since nothing is
 //! made up, and as all that was reserved for it in budgets.

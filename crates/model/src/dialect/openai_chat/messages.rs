@@ -2,7 +2,7 @@
 //!
 //! Since GPT-5.6 a prompt is cached at breakpoints only, and the provider sets just one by
 //! itself, at the newest message: agents with the same context and different tasks would never
-//! meet in it. A model that takes breakpoints is therefore told three: the end of tools and
+//! meet in it. A request to a model with breakpoints therefore has three: the end of tools and
 //! system text, the user's last message before the newest, where the turn before this one ended
 //! its head, and the newest, where this head ends. With the provider's own, which the agent's
 //! loop reads from, these are the four that a request may write. Only system and user text can

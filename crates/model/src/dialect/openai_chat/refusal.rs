@@ -22,31 +22,31 @@ struct ErrorBody {
     codes: Vec<String>,
     /// The status it stands for, where it says so itself.
     status: Option<u16>,
-    /// The window, where it is told as a number.
+    /// The window, if it is a number.
     window: Option<u64>,
 }
 
 /// An answer with an error status.
 pub(in crate::dialect) fn refusal(status: u16, body: &[u8]) -> Failure {
     match parse_error(body) {
-        Some(told) => Failure::new(class(&told, Some(status)), told.reason()),
+        Some(error) => Failure::new(class(&error, Some(status)), error.reason()),
         None => foreign(status, body),
     }
 }
 
 /// An error that came with a status of success, whole or in mid-stream. None: it is no error.
 pub(in crate::dialect) fn reported(body: &[u8]) -> Option<Failure> {
-    parse_error(body).map(|told| Failure::new(class(&told, told.status), told.reason()))
+    parse_error(body).map(|error| Failure::new(class(&error, error.status), error.reason()))
 }
 
 /// An error by its code alone, as a response that failed has one.
 pub(in crate::dialect) fn failed(code: &str, message: &str) -> Failure {
-    let told = ErrorBody {
+    let error = ErrorBody {
         message: message.to_owned(),
         codes: vec![code.to_ascii_lowercase()],
         ..ErrorBody::default()
     };
-    Failure::new(class(&told, None), told.reason())
+    Failure::new(class(&error, None), error.reason())
 }
 
 fn parse_error(body: &[u8]) -> Option<ErrorBody> {
@@ -142,15 +142,15 @@ impl ErrorBody {
     }
 }
 
-/// What is told decides, since servers differ in the status they send it with; else the status;
-/// else it is taken for a fault that may pass.
-fn class(told: &ErrorBody, status: Option<u16>) -> Class {
-    let by_code = told.codes.iter().find_map(|code| by_code(code, told));
+/// The class of an error: by its body, since servers differ in their statuses; else by its status;
+/// else a temporary error.
+fn class(error: &ErrorBody, status: Option<u16>) -> Class {
+    let by_code = error.codes.iter().find_map(|code| by_code(code, error));
     let refused = !matches!(status, Some(429 | 500..));
-    let by_message = || refused.then(|| by_message(told)).flatten();
+    let by_message = || refused.then(|| by_message(error)).flatten();
     by_code.or_else(by_message).unwrap_or_else(|| match status {
         // An address without a model behind it is a fault of the configuration.
-        Some(404) if !told.says(&["model", "deployment"]) => Class::BadRequest,
+        Some(404) if !error.says(&["model", "deployment"]) => Class::BadRequest,
         Some(status) => by_status(status),
         None => Class::Unavailable {
             retry_after_ms: None,
@@ -159,7 +159,7 @@ fn class(told: &ErrorBody, status: Option<u16>) -> Class {
 }
 
 /// The class of a code or type ("Error codes"); none: it says no more than the status.
-fn by_code(code: &str, told: &ErrorBody) -> Option<Class> {
+fn by_code(code: &str, error: &ErrorBody) -> Option<Class> {
     Some(match code {
         "invalid_api_key" | "authentication_error" | "invalid_authentication" | "unauthorized" => {
             Class::Unauthorised
@@ -170,11 +170,11 @@ fn by_code(code: &str, told: &ErrorBody) -> Option<Class> {
         | "billing_not_active"
         | "credits_exhausted" => Class::OutOfQuota,
         "model_not_found" | "deploymentnotfound" | "invalid_model" => Class::UnknownModel,
-        "context_length_exceeded" | "exceed_context_size_error" => {
-            Class::Overflow { limit: limit(told) }
-        }
+        "context_length_exceeded" | "exceed_context_size_error" => Class::Overflow {
+            limit: limit(error),
+        },
         // It is larger than all that a minute allows: waiting does not help.
-        "rate_limit_exceeded" | "tokens" if told.says(&["request too large"]) => Class::BadRequest,
+        "rate_limit_exceeded" | "tokens" if error.says(&["request too large"]) => Class::BadRequest,
         "rate_limit_exceeded" | "rate_limit_error" | "resource_exhausted" => Class::RateLimited {
             retry_after_ms: None,
         },
@@ -193,7 +193,7 @@ fn by_code(code: &str, told: &ErrorBody) -> Option<Class> {
 }
 
 /// The class of a message, where servers have no code for what it says.
-fn by_message(told: &ErrorBody) -> Option<Class> {
+fn by_message(error: &ErrorBody) -> Option<Class> {
     let overflow = [
         "context length",
         "context window",
@@ -209,15 +209,17 @@ fn by_message(told: &ErrorBody) -> Option<Class> {
         "unknown model",
         "model not exist",
     ];
-    if told.window.is_some() || told.says(&overflow) {
-        return Some(Class::Overflow { limit: limit(told) });
+    if error.window.is_some() || error.says(&overflow) {
+        return Some(Class::Overflow {
+            limit: limit(error),
+        });
     }
-    told.says(&unknown).then_some(Class::UnknownModel)
+    error.says(&unknown).then_some(Class::UnknownModel)
 }
 
 /// The window that a message names.
-fn limit(told: &ErrorBody) -> Option<Tokens> {
-    let lower = told.message.to_ascii_lowercase();
+fn limit(error: &ErrorBody) -> Option<Tokens> {
+    let lower = error.message.to_ascii_lowercase();
     let named = || {
         [
             "context length",
@@ -233,7 +235,7 @@ fn limit(told: &ErrorBody) -> Option<Tokens> {
             number_in_clause(after)
         })
     };
-    told.window.or_else(named).map(Tokens)
+    error.window.or_else(named).map(Tokens)
 }
 
 /// The first number before the sentence ends, at most a few words on. Thousands may be parted

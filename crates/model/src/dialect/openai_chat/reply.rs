@@ -57,7 +57,7 @@ struct Function<'a> {
 #[derive(Debug)]
 struct Content<'a>(Cow<'a, str>);
 
-/// What a request used. All but the first two are told by some servers only.
+/// The usage of a request. Some servers send only the first two fields.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(super) struct Usage {
     prompt_tokens: Option<u64>,
@@ -166,7 +166,7 @@ impl Draft {
     /// # Errors
     /// The arguments of a call cannot be read.
     pub(super) fn add(&mut self, delta: Delta<'_>) -> Result<(), Failure> {
-        // Before the content: where reasoning is told by itself, there is none in that.
+        // Before the content, because separate reasoning is no part of the content.
         self.reason(ReasoningKey::Content, delta.reasoning_content);
         self.reason(ReasoningKey::Plain, delta.reasoning);
         if let Some(content) = delta.content {
@@ -194,7 +194,7 @@ impl Draft {
         self.apart.push(piece, &mut self.text);
     }
 
-    /// Notes what was used. Told again it is told in full.
+    /// Sets the usage. A repeated usage replaces the earlier one.
     pub(super) fn used(&mut self, usage: Usage) {
         self.usage = usage;
     }
@@ -250,8 +250,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Which call a piece goes on with; none: it begins one. Pieces are told apart by their
-    /// index; some servers send none, or the same with each call, and whole calls only.
+    /// The call that a piece continues; `None` if it begins one. The index identifies the call; some
+    /// servers send no index, or the same one for each call, and whole calls only.
     fn place(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let other = |call: &Call| !id.is_empty() && !call.id.is_empty() && call.id != id;
         match index {

@@ -98,8 +98,8 @@ fn the_last_call_of_a_run_is_told_to_answer() {
     request.wrap_up = Some("The limit of 20 turns is reached: answer \"now\".".into());
     let alone = value(&body(&request, &SENDING));
     assert_eq!(alone["messages"].as_array().unwrap().len(), 2, "{alone}");
-    let told = alone["messages"][1]["content"].as_str().unwrap();
-    assert!(told.ends_with("\n\nThe limit of 20 turns is reached: answer \"now\"."));
+    let text = alone["messages"][1]["content"].as_str().unwrap();
+    assert!(text.ends_with("\n\nThe limit of 20 turns is reached: answer \"now\"."));
     assert_eq!(alone["tool_choice"], "none");
 
     request.exchange = fixture::exchange("[]", ["a", "b"]);
@@ -601,7 +601,7 @@ proptest! {
     #[test]
     fn no_bytes_are_too_strange(body in any::<Vec<u8>>(), status in 400..600u16) {
         let _ = CHAT.whole(&body);
-        let told = CHAT.refusal(status, &body).reason;
-        prop_assert!(told.chars().count() < 400 && !told.contains(char::is_control));
+        let reason = CHAT.refusal(status, &body).reason;
+        prop_assert!(reason.chars().count() < 400 && !reason.contains(char::is_control));
     }
 }

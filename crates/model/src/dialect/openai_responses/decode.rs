@@ -222,8 +222,8 @@ pub(in crate::dialect) fn whole(body: &[u8]) -> Result<Reply, Failure> {
     let response: Response<'_> =
         serde_json::from_slice(body).map_err(|e| reported(body).unwrap_or(unreadable(body, &e)))?;
     if response.output.is_none() && response.error.is_none() {
-        let told = response.status.is_none().then(|| reported(body)).flatten();
-        return Err(told.unwrap_or_else(|| Failure::missing("output")));
+        let failure = response.status.is_none().then(|| reported(body)).flatten();
+        return Err(failure.unwrap_or_else(|| Failure::missing("output")));
     }
     let Ended {
         usage,

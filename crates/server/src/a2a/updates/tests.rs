@@ -38,7 +38,7 @@ fn ended(state: &str, answer: Option<&str>) -> Value {
 }
 
 /// The events of these updates, shortly.
-fn told(state: &str, from_middle: bool, updates: &[Value]) -> Vec<String> {
+fn lines(state: &str, from_middle: bool, updates: &[Value]) -> Vec<String> {
     let begun = serde_json::from_value(turn(state, None, json!([]))).unwrap();
     let begun = task::task("s.t", &begun, &[], Extent::ALL);
     let mut made = Updates::new(&begun, Vec::new(), from_middle);
@@ -167,7 +167,7 @@ fn an_answer_is_whole_whatever_was_missed_or_tried_again() {
         ),
     ];
     for (from_middle, updates, expected) in rows {
-        assert_eq!(told("working", from_middle, updates), expected);
+        assert_eq!(lines("working", from_middle, updates), expected);
     }
 }
 
@@ -189,7 +189,7 @@ fn other_agents_results_are_artifacts_of_their_own_each_once() {
         "answer=So..",
         "COMPLETED",
     ];
-    assert_eq!(told("queued", false, &rows), expected);
+    assert_eq!(lines("queued", false, &rows), expected);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_person_is_asked_about_all_calls_that_wait() {
         "WORKING".to_owned(),
         "CANCELED".to_owned(),
     ];
-    assert_eq!(told("working", false, &rows), expected);
+    assert_eq!(lines("working", false, &rows), expected);
 }
 
 #[test]
@@ -233,6 +233,6 @@ fn the_end_says_what_became_of_it() {
         (ended("cancelled", None), "CANCELED"),
     ];
     for (end, expected) in rows {
-        assert_eq!(told("working", false, &[end]), [expected]);
+        assert_eq!(lines("working", false, &[end]), [expected]);
     }
 }

@@ -323,7 +323,7 @@ mod tests {
         for update in updates {
             all.extend(parts.take(serde_json::from_value(update.clone()).unwrap()));
         }
-        let told = all.iter().filter_map(|part| {
+        let lines = all.iter().filter_map(|part| {
             Some(match part {
                 Part::TextStart { id } => format!("text {id}"),
                 Part::TextDelta { id, delta } => format!("+{id} {delta}"),
@@ -339,9 +339,9 @@ mod tests {
                 _ => return None,
             })
         });
-        let told = told.collect();
+        let lines = lines.collect();
         assert!(parts.is_ended());
-        told
+        lines
     }
 
     fn ended(state: &str, answer: Option<&str>) -> Value {

@@ -1,4 +1,4 @@
-//! Connections to other daemons, with TLS where an address asks for it.
+//! Connections to other daemons, with TLS for `https` addresses.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -15,9 +15,9 @@ use rustls::ClientConfig;
 use rustls::crypto::ring;
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
-/// How long another daemon may take to accept a connection.
+/// Timeout for connecting to another daemon.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
-/// A connection on which nothing comes is looked at this often, and given up after so many looks.
+/// Period of the TCP keepalive probes, and the number of unanswered probes that closes a connection.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
 
@@ -27,14 +27,14 @@ pub(super) enum Error {
     #[error(transparent)]
     Sent(#[from] hyper_util::client::legacy::Error),
     #[error(
-        "TLS cannot be used: {0}; install the system's CA certificates (package ca-certificates), or \
-         name a file in SSL_CERT_FILE"
+        "TLS cannot be set up: {0}; install the system's CA certificates (package ca-certificates), or \
+         set SSL_CERT_FILE to a file of certificates"
     )]
     Tls(String),
 }
 
-/// Sends a request to the daemon of its address. Certificates are checked as this machine checks them,
-/// with the file of SSL_CERT_FILE where that is set.
+/// Sends a request to the daemon at its address. The certificates of this machine, or those of
+/// SSL_CERT_FILE, verify the daemon.
 pub(super) async fn send(request: Request) -> Result<Response, Error> {
     let answer = match request.uri().scheme() == Some(&Scheme::HTTPS) {
         false => plain().request(request).await?,
@@ -52,7 +52,7 @@ fn plain() -> &'static Client<HttpConnector, Body> {
     PLAIN.get_or_init(|| Client::builder(TokioExecutor::new()).build(connector()))
 }
 
-/// The client of encrypted connections; or why there is none.
+/// The client of encrypted connections, or why TLS cannot be set up.
 type Encrypted = Result<Client<HttpsConnector<HttpConnector>, Body>, rustls::Error>;
 
 fn encrypted() -> &'static Encrypted {
@@ -76,7 +76,7 @@ fn connector() -> HttpConnector {
     let mut connector = HttpConnector::new();
     connector.set_connect_timeout(Some(CONNECT_WITHIN));
     connector.set_nodelay(true);
-    // A machine that is gone says nothing.
+    // A machine that lost power never closes its connections.
     connector.set_keepalive(Some(KEEPALIVE));
     connector.set_keepalive_interval(Some(KEEPALIVE));
     connector.set_keepalive_retries(Some(KEEPALIVE_RETRIES));

@@ -154,9 +154,9 @@ impl<S: Shape> Answer<S> {
     /// The rest of the answer and the last events.
     async fn end(&mut self) {
         self.ended = true;
-        let told = turns::read(&self.shared, &self.asked.session, self.turn).await;
+        let turn = turns::read(&self.shared, &self.asked.session, self.turn).await;
         self.asked.leave().await;
-        match told.map_err(Refused::from).and_then(answered) {
+        match turn.map_err(Refused::from).and_then(answered) {
             Ok((turn, text)) => {
                 let rest = match text.strip_prefix(self.sent.as_str()) {
                     Some(rest) => rest.to_owned(),

@@ -131,8 +131,8 @@ impl List {
                 None => return Err(self.refused(Code::Conflict, differs.detail(first))),
             },
         };
-        let told = import.messages.len();
-        let mut new = import.messages.split_off(next.min(told));
+        let count = import.messages.len();
+        let mut new = import.messages.split_off(next.min(count));
         if new.is_empty() {
             // The turn that it was the input of came to nothing: it is asked once more.
             let last = import
@@ -142,7 +142,9 @@ impl List {
             new.extend(last);
         }
         if new.is_empty() {
-            let detail = format!("the session has all {told} messages: none of them is new");
+            let detail = format!(
+                "the request has no new message: the session already has all {count}; append one"
+            );
             return Err(self.refused(Code::Conflict, detail));
         }
         import.messages = new;
@@ -161,7 +163,7 @@ impl List {
                 let last = import.messages.pop();
                 let parts = last.map(|(_, last)| last.parts).unwrap_or_default();
                 let ask = match parts.iter().any(|part| part.content().is_some()) {
-                    true => Ask::saying(parts),
+                    true => Ask::from_parts(parts),
                     false => Ask::new(compare::text(&parts)),
                 };
                 Ok(match with_results {

@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn any_schema_is_taken_in_its_own_order() {
         let schema = r#"{"$schema":"http://json-schema.org/draft-07/schema#","title":"T","type":"object","required":["z","a"],"properties":{"z":{"type":"string","description":"$schema"},"a":{}}}"#;
-        let told = r#"{"title":"T","type":"object","required":["z","a"],"properties":{"z":{"type":"string","description":"$schema"},"a":{}}}"#;
+        let expected = r#"{"title":"T","type":"object","required":["z","a"],"properties":{"z":{"type":"string","description":"$schema"},"a":{}}}"#;
         let chat = format!(
             r#"{{"type":"json_schema","json_schema":{{"name":"a","strict":true,"schema":{schema}}}}}"#
         );
@@ -205,7 +205,7 @@ mod tests {
         for format in [chat, response] {
             assert_eq!(
                 shape_of(&format),
-                Ok(Shape::Schema(told.into())),
+                Ok(Shape::Schema(expected.into())),
                 "{format}"
             );
         }

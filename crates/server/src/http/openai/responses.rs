@@ -74,9 +74,9 @@ async fn respond(
         };
         return Ok(named(answer::stream(shared, asked, shape).await, session));
     }
-    let answer = answer_of(&shared, asked).await.map(|(turn, told, text)| {
-        let output = output(turn, text, &told);
-        Json(started.response(turn, status(&told), output, Some(&told))).into_response()
+    let answer = answer_of(&shared, asked).await.map(|(id, turn, text)| {
+        let output = output(id, text, &turn);
+        Json(started.response(id, status(&turn), output, Some(&turn))).into_response()
     });
     Ok(named(answer, session))
 }

@@ -34,9 +34,9 @@ pub(super) fn is_proven(secret: &str, headers: &HeaderMap, body: &[u8], now_s: i
         return hex.is_some_and(|hex| is_signed(secret.as_bytes(), &hex, &[body]));
     }
     let bearer = text("authorization").and_then(|text| text.split_once(' '));
-    bearer.is_some_and(|(scheme, told)| {
+    bearer.is_some_and(|(scheme, token)| {
         // Digests are compared in constant time.
-        scheme.eq_ignore_ascii_case("bearer") && digest(told.trim()) == digest(secret)
+        scheme.eq_ignore_ascii_case("bearer") && digest(token.trim()) == digest(secret)
     })
 }
 

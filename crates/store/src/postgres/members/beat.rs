@@ -24,7 +24,7 @@ pub(super) struct Own<'a> {
     pub(super) documents: Option<u64>,
     /// Whether sessions wait for a member that can work on them.
     pub(super) some_wait: bool,
-    /// How long other members were told to leave providers and models alone.
+    /// The holds of providers and models.
     pub(super) holds: &'a [Hold],
 }
 

@@ -1,4 +1,4 @@
-//! What members share besides sessions: documents, holds of providers, and callbacks of tasks.
+//! Data that members share besides sessions: documents, holds of providers, and callbacks of tasks.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::engine::{Document, Hold, SessionId};
 use crate::error::Result;
 use crate::postgres::unsigned;
 
-/// The names of providers and models are no longer than this in what members share.
+/// Maximum length in bytes of the names of providers and models in holds.
 const NAME_MAX: usize = 200;
-/// Holds that are told at a time.
+/// Maximum number of holds in one statement.
 const HOLDS_MAX: usize = 256;
 
 impl Membership {
@@ -43,7 +43,7 @@ impl Membership {
     }
 
     pub(super) async fn held(&self, mut holds: Vec<Hold>) -> Result<()> {
-        // One statement changes a row once: of several holds of the same, the longest counts.
+        // One statement can change a row only once, so only the longest hold of a model is sent.
         holds.sort_unstable_by(|a, b| b.cmp(a));
         holds.dedup_by(|a, b| a.provider == b.provider && a.model == b.model);
         holds.retain(|hold| {
@@ -122,7 +122,7 @@ impl Membership {
     }
 }
 
-/// What a row of a beat says of the holds of other members.
+/// The holds of other members in a row of a beat.
 pub(super) fn holds(row: &Row) -> Vec<Hold> {
     let providers: Option<Vec<String>> = row.get(13);
     let models: Option<Vec<String>> = row.get(14);

@@ -121,8 +121,8 @@ DELETE FROM unisono_callbacks WHERE session = $1 AND name = $2 AND text = $3 RET
 pub(super) const CALLBACKS: &str = "\
 SELECT session, text FROM unisono_callbacks WHERE session = ANY($1) ORDER BY session, name";
 
-/// Those of sessions that a member owns, or that nobody does: they are idle, and their last state may
-/// not have been told.
+/// The callbacks of sessions that the member owns, and of sessions without an owner, whose last state
+/// may not have been delivered.
 pub(super) const OWN_CALLBACKS: &str = "\
 SELECT kept.session, kept.text FROM unisono_callbacks AS kept
 JOIN unisono_sessions AS known ON known.session = kept.session

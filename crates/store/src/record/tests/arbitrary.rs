@@ -325,11 +325,11 @@ fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
         (
             "CallSettled",
             (id(RunId::from_u128), any::<u32>(), amount(), any::<bool>())
-                .prop_map(|(run, call, used, told)| Fact::CallSettled {
+                .prop_map(|(run, call, used, is_reported)| Fact::CallSettled {
                     run,
                     call,
                     used,
-                    told,
+                    is_reported,
                 })
                 .boxed(),
         ),

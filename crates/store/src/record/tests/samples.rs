@@ -290,7 +290,7 @@ fn pipeline() -> Fact {
     }
 }
 
-fn told(instructions: &str) -> SummaryOptions {
+fn options(instructions: &str) -> SummaryOptions {
     SummaryOptions::with_instructions(Some(instructions))
 }
 
@@ -317,7 +317,7 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
     };
     let compact = Work::Compact {
         keep: Some(Keep::Messages(4)),
-        writing: told("Keep the names."),
+        writing: options("Keep the names."),
     };
     let compact_plainly = Work::Compact {
         keep: None,
@@ -386,7 +386,7 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
                     keep: None,
                     writing: SummaryOptions {
                         summariser: Some("openai/gpt-4o-mini".into()),
-                        ..told("Keep the names.")
+                        ..options("Keep the names.")
                     },
                 },
                 shares,
@@ -419,7 +419,7 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
             accepted(
                 Work::Regenerate {
                     checkpoint: CHECKPOINT,
-                    writing: told("Keep the names."),
+                    writing: options("Keep the names."),
                 },
                 shares,
             ),

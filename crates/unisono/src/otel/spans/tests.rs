@@ -27,12 +27,12 @@ fn ended(spans: &mut Spans, id: TurnId, at: i64) {
 }
 
 fn summary(spans: &mut Spans, turn: TurnId, at: i64) -> SpanData {
-    let told = Fact::SummariserUsed {
+    let fact = Fact::SummariserUsed {
         turn,
         model: "test/a".into(),
         usage: Usage::NONE,
     };
-    take(spans, at, told).remove(0)
+    take(spans, at, fact).remove(0)
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::values;
 pub fn describe(id: &str, state: &State) -> Session {
     let tree = state.tree();
     let names = tree.branches();
-    let told = names.map(|(name, head)| branch(state, name, head));
+    let branches = names.map(|(name, head)| branch(state, name, head));
     // Ids of turns are in chronological order.
     let ended = state.ended_turns().rev();
     let ended = ended.map(|(turn, ended)| ended_turn(state, turn, ended));
@@ -31,7 +31,7 @@ pub fn describe(id: &str, state: &State) -> Session {
         settings: plain(state.settings()),
         events: state.events(),
         messages: tree.len() as u64,
-        branches: Preview::new(tree.branches().count(), told, at("branches")),
+        branches: Preview::new(tree.branches().count(), branches, at("branches")),
         checkpoints: state.checkpoints().iter().len() as u64,
         open_turns: Preview::new(state.open_turns().count(), open, at("turns")),
         open_runs: open_runs(state),

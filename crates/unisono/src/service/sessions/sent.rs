@@ -1,5 +1,5 @@
-//! Files in messages of a request: a client that sends a damaged one is told, while a conversation in
-//! a file is imported without it.
+//! Files in messages of a request. A damaged file in a request is an error, while the import of a
+//! conversation file skips it.
 
 use serde_json::Value;
 use serde_json::value::RawValue;

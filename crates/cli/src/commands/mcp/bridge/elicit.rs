@@ -87,15 +87,15 @@ struct Held {
 
 impl Held {
     fn of(answer: &Value) -> Option<Held> {
-        let told = answer.pointer("/result/structuredContent")?;
-        let mut waiting = told["waiting"].as_array()?.iter();
+        let content = answer.pointer("/result/structuredContent")?;
+        let mut waiting = content["waiting"].as_array()?.iter();
         let held = waiting.find(|waiting| waiting["waits_for"] == "approval")?;
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let (agent, tool) = (held["agent"].as_str()?, held["tool"].as_str()?);
         Some(Held {
             place: Place {
-                session: text(&told["turn"]["session"])?,
-                turn: text(&told["turn"]["turn"])?,
+                session: text(&content["turn"]["session"])?,
+                turn: text(&content["turn"]["turn"])?,
             },
             call: text(&held["call"])?,
             question: mcp::question(agent, tool, held["arguments"].as_str()?),
@@ -235,7 +235,7 @@ impl Drop for Question<'_> {
         }
         if self.is_open {
             let params = json!({"requestId": self.id, "reason": "the call does not wait any more"});
-            // A client that reads nothing is not told either.
+            // A client that does not read misses the message.
             let _ = self.caller.say.try_send(json!({
                 "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params,
             }));

@@ -258,12 +258,12 @@ fn a_status_of_success_with_no_error_in_it_reports_none() {
 
 #[test]
 fn keys_and_control_characters_are_not_passed_on() {
-    let told = refusal(
+    let failure = refusal(
         401,
         br#"{"error":{"message":"bad key sk-proj-AbCdEfGhIjKlMnOpQrStUvWx\u0007\n given"}}"#,
     );
-    assert!(!told.reason.contains("AbCdEf"), "{told:?}");
-    assert!(!told.reason.contains(char::is_control), "{told:?}");
+    assert!(!failure.reason.contains("AbCdEf"), "{failure:?}");
+    assert!(!failure.reason.contains(char::is_control), "{failure:?}");
     let long = format!(r#"{{"error":"{}"}}"#, "x".repeat(9_000));
     assert!(refusal(400, long.as_bytes()).reason.chars().count() <= 301);
 }

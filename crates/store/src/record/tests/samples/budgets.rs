@@ -82,7 +82,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
                 run: RUN,
                 call: 2,
                 used: Amount::ZERO,
-                told: true,
+                is_reported: true,
             },
         ),
         (

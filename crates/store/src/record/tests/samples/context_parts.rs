@@ -16,7 +16,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
     vec![
         (
             "turn_accepted_compact_topic",
-            part(ContextPart::Topic { message }, told("Keep the names.")),
+            part(ContextPart::Topic { message }, options("Keep the names.")),
         ),
         (
             "turn_accepted_compact_attention",

@@ -1,5 +1,4 @@
-//! Where callbacks are kept: in a file of the store's directory, or in the database that several daemons
-//! share.
+//! The storage of callbacks: a file in the store's directory, or the database of a cluster.
 
 use std::sync::Arc;
 use std::{fs, io};
@@ -9,13 +8,17 @@ use unisono_context::SessionId;
 
 use super::super::Door;
 use super::super::error::{Error, Kind};
-use super::{Callbacks, Kept, Name};
+use super::{Callbacks, Name, Registration};
 
 impl Callbacks {
-    /// Puts all on disk.
+    /// Writes all callbacks to the file.
     pub(super) async fn write(&self) -> Result<(), Error> {
         let _one = self.writing.lock().await;
-        let all: Vec<Kept> = self.kept(|all| all.values().map(|(kept, _)| kept.clone()).collect());
+        let all: Vec<Registration> = self.with_registrations(|all| {
+            all.values()
+                .map(|(registration, _)| registration.clone())
+                .collect()
+        });
         let file = self.file.clone();
         let written = tokio::task::spawn_blocking(move || {
             let text = serde_json::to_string(&all).map_err(io::Error::other)?;
@@ -24,28 +27,28 @@ impl Callbacks {
         let written = written.await.map_err(io::Error::other);
         written
             .and_then(|done| done)
-            .map_err(|error| unkept(&error))
+            .map_err(|error| not_stored(&error))
     }
 
-    /// Those of the file.
-    pub(super) fn read(&self) -> Vec<Kept> {
+    /// Reads the callbacks of the file.
+    pub(super) fn read(&self) -> Vec<Registration> {
         let text = match fs::read_to_string(&self.file) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
             Err(error) => {
-                tracing::warn!(%error, "callbacks of open tasks are not known");
+                tracing::warn!(%error, "the file of callbacks cannot be read; open tasks send no notifications");
                 return Vec::new();
             }
         };
         serde_json::from_str(&text).unwrap_or_else(|error| {
-            tracing::warn!(%error, file = %self.file.display(), "callbacks cannot be read");
+            tracing::warn!(%error, file = %self.file.display(), "the file of callbacks is damaged; open tasks send no notifications");
             Vec::new()
         })
     }
 
-    /// Tells none of them any more here. Where they are kept they stay.
+    /// Stops all deliveries in this process. The stored callbacks stay.
     fn leave_all(&self) {
-        self.kept(|all| {
+        self.with_registrations(|all| {
             for (_, stop) in std::mem::take(all).into_values() {
                 stop.cancel();
             }
@@ -54,38 +57,37 @@ impl Callbacks {
 }
 
 impl Door {
-    /// Keeps a callback until its task has ended.
+    /// Stores a callback.
     pub(super) async fn write_callback(
         &self,
         callbacks: &Callbacks,
         name: &Name,
-        kept: &Kept,
+        registration: &Registration,
     ) -> Result<(), Error> {
         if !self.local.is_shared() {
             return callbacks.write().await;
         }
-        let (session, row, text) = row(name, kept);
+        let (session, row, text) = row(name, registration);
         let put = self.local.keep_callback(session, row, text).await;
-        put.map_err(|error| unkept(&error))
+        put.map_err(|error| not_stored(&error))
     }
 
-    /// Keeps a callback no longer.
+    /// Deletes a stored callback.
     pub(super) async fn erase_callback(
         &self,
         callbacks: &Callbacks,
         name: &Name,
-        kept: &Kept,
+        registration: &Registration,
     ) -> Result<(), Error> {
         if !self.local.is_shared() {
             return callbacks.write().await;
         }
-        let (session, row, text) = row(name, kept);
+        let (session, row, text) = row(name, registration);
         let forgotten = self.local.forget_callback(session, row, text).await;
-        forgotten.map_err(|error| unkept(&error))
+        forgotten.map_err(|error| not_stored(&error))
     }
 
-    /// Goes on to tell the callbacks that an earlier process had; with sessions, those of sessions that
-    /// another daemon left.
+    /// Resumes the deliveries of an earlier process, or those for `sessions` that another daemon left.
     pub(crate) async fn resume_callbacks(self: Arc<Door>, sessions: Option<Vec<SessionId>>) {
         let Ok(callbacks) = self.callbacks() else {
             return;
@@ -95,19 +97,21 @@ impl Door {
         }
         match self.local.kept_callbacks(sessions).await {
             Ok(texts) => {
-                let kept = texts.iter().map(|text| serde_json::from_str(text));
-                let kept = kept.inspect(|kept: &Result<Kept, _>| {
-                    if let Err(error) = kept {
-                        tracing::warn!(%error, "a callback cannot be read");
+                let registration = texts.iter().map(|text| serde_json::from_str(text));
+                let registration = registration.inspect(|registration: &Result<Registration, _>| {
+                    if let Err(error) = registration {
+                        tracing::warn!(%error, "a stored callback is damaged and gets no notifications");
                     }
                 });
-                self.resume(callbacks, kept.flatten().collect());
+                self.resume(callbacks, registration.flatten().collect());
             }
-            Err(error) => tracing::warn!(%error, "callbacks of open tasks are not known"),
+            Err(error) => {
+                tracing::warn!(%error, "the callbacks cannot be read from the database; open tasks send no notifications")
+            }
         }
     }
 
-    /// Leaves the callbacks of all sessions to the daemons that take the sessions over.
+    /// Stops all deliveries; the daemons that take over the sessions resume them.
     pub(crate) fn leave_callbacks(&self) {
         if let Ok(callbacks) = self.callbacks() {
             callbacks.leave_all();
@@ -115,14 +119,14 @@ impl Door {
     }
 }
 
-/// A callback in the database: its session, its name within that, and its text.
-fn row((task, id): &Name, kept: &Kept) -> (SessionId, String, String) {
-    // Serialising a callback does not fail.
-    let text = serde_json::to_string(kept).unwrap_or_default();
+/// A row of the database: the session, the name of the callback in the session, and its JSON.
+fn row((task, id): &Name, registration: &Registration) -> (SessionId, String, String) {
+    // Serialisation of a callback does not fail.
+    let text = serde_json::to_string(registration).unwrap_or_default();
     (task.session, format!("{}/{id}", task.turn), text)
 }
 
-fn unkept(error: &dyn std::fmt::Display) -> Error {
-    let message = format!("the callback cannot be kept: {error}");
+fn not_stored(error: &dyn std::fmt::Display) -> Error {
+    let message = format!("the callback cannot be stored: {error}");
     Error::new(Kind::Unavailable, message)
 }

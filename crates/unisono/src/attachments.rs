@@ -1,4 +1,4 @@
-//! Attachments of clients: checked, and read from the store where a client names one by its digest.
+//! Attachments of clients: checks them, and reads them from the store by digest.
 
 use std::sync::Arc;
 
@@ -15,64 +15,65 @@ use unisono_runtime::AttachmentLimits;
 use crate::Local;
 use crate::error::Error;
 
-/// The name of an attachment that has none.
+/// The name of an attachment without one.
 const UNNAMED: &str = "attachment";
-/// Characters of a name, at most.
+/// Maximum number of characters in a name.
 const NAME_CHARS: usize = 255;
 
-/// Why an attachment is not taken.
+/// Why an attachment is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
-    /// It has content and names some.
-    #[error("attachment {0:?} has `data` or `digest`, not both")]
+pub enum AttachmentError {
+    /// It has both `data` and `digest`.
+    #[error("attachment {0:?} has both `data` and `digest`: send only one of them")]
     Both(String),
-    /// It is not base64.
+    /// Its data are not base64.
     #[error("the data of attachment {0:?} are not base64")]
     Base64(String),
-    /// Its bytes are not taken.
+    /// Its bytes are not a valid file.
     #[error("attachment {name:?}: {error}")]
     File {
         /// Its name.
         name: String,
-        /// Why not.
+        /// The reason.
         error: media::Error,
     },
-    /// It names a content that is not there.
-    #[error("there is no attachment with the digest {0:?}: upload it first (POST /v1/blobs)")]
+    /// The store has no content with its digest.
+    #[error("the store has no attachment with the digest {0:?}: upload it first (POST /v1/blobs)")]
     Missing(String),
-    /// Its name is no name of a file.
+    /// Its name is too long or has control characters.
     #[error(
-        "the name of an attachment has 1 to {NAME_CHARS} characters, none of which is a control"
+        "the name of an attachment is not valid: use 1 to {NAME_CHARS} characters without control \
+         characters"
     )]
     Name,
 }
 
-impl From<Wrong> for Error {
-    fn from(wrong: Wrong) -> Error {
-        let code = match &wrong {
-            Wrong::File {
+impl From<AttachmentError> for Error {
+    fn from(error: AttachmentError) -> Error {
+        let code = match &error {
+            AttachmentError::File {
                 error: media::Error::TooLarge { .. },
                 ..
             } => Code::TooLarge,
-            Wrong::Missing(_) => Code::NotFound,
+            AttachmentError::Missing(_) => Code::NotFound,
             _ => Code::InvalidRequest,
         };
-        Error::new(code, wrong.to_string())
+        Error::new(code, error.to_string())
     }
 }
 
-/// An attachment as a client gives it.
+/// An attachment in a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Given<'g> {
+pub(crate) struct NewContent<'g> {
     pub(crate) filename: &'g str,
     pub(crate) mime: &'g str,
     pub(crate) data: Option<&'g str>,
     pub(crate) digest: Option<&'g str>,
 }
 
-impl<'g> Given<'g> {
-    /// The attachment of a message's part, if its content is to be kept.
-    pub(crate) fn of_part(part: &'g ApiPart) -> Option<Given<'g>> {
+impl<'g> NewContent<'g> {
+    /// The attachment of a message part, if it has content.
+    pub(crate) fn of_part(part: &'g ApiPart) -> Option<NewContent<'g>> {
         match part {
             ApiPart::Attachment {
                 filename,
@@ -80,7 +81,7 @@ impl<'g> Given<'g> {
                 data,
                 digest,
                 ..
-            } if data.is_some() || digest.is_some() => Some(Given {
+            } if data.is_some() || digest.is_some() => Some(NewContent {
                 filename,
                 mime,
                 data: data.as_deref(),
@@ -90,9 +91,9 @@ impl<'g> Given<'g> {
         }
     }
 
-    /// One of a task.
-    pub(crate) fn of_task(new: &'g NewAttachment) -> Given<'g> {
-        Given {
+    /// The attachment of a task.
+    pub(crate) fn of_task(new: &'g NewAttachment) -> NewContent<'g> {
+        NewContent {
             filename: &new.filename,
             mime: &new.mime,
             data: new.data.as_deref(),
@@ -100,52 +101,52 @@ impl<'g> Given<'g> {
         }
     }
 
-    /// The part of a message. `files` has the contents that are named, up to `most` bytes are taken.
+    /// Makes the message part. `files` has the contents for its digest. `max_bytes` limits its size.
     ///
     /// # Errors
-    /// Why it is not taken.
-    pub(crate) fn part(&self, files: &Files, most: u64) -> Result<Part, Wrong> {
+    /// Why it is refused.
+    pub(crate) fn part(&self, files: &Files, max_bytes: u64) -> Result<Part, AttachmentError> {
         let name = || self.filename.to_owned();
         let bytes: Arc<[u8]> = match (self.data, self.digest) {
-            (Some(_), Some(_)) => return Err(Wrong::Both(name())),
+            (Some(_), Some(_)) => return Err(AttachmentError::Both(name())),
             (Some(data), None) => {
                 let decoded = STANDARD.decode(data.trim());
-                decoded.map_err(|_| Wrong::Base64(name()))?.into()
+                decoded.map_err(|_| AttachmentError::Base64(name()))?.into()
             }
             (None, digest) => {
                 let digest = digest.unwrap_or_default();
                 let parsed = digest.parse::<Digest>().ok();
                 let known = parsed.and_then(|digest| files.get(&digest));
                 known
-                    .ok_or_else(|| Wrong::Missing(digest.to_owned()))?
+                    .ok_or_else(|| AttachmentError::Missing(digest.to_owned()))?
                     .clone()
             }
         };
-        part(self.filename, Some(self.mime), bytes, most)
+        part(self.filename, Some(self.mime), bytes, max_bytes)
     }
 }
 
-/// Checks bytes, and makes the part of a message of them.
+/// Checks bytes and makes a message part of them.
 ///
 /// # Errors
-/// Why they are not taken.
+/// Why they are refused.
 pub fn part(
     filename: &str,
     mime: Option<&str>,
     bytes: Arc<[u8]>,
-    most: u64,
-) -> Result<Part, Wrong> {
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    max_bytes: u64,
+) -> Result<Part, AttachmentError> {
+    let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
     let filename = match filename.trim() {
         "" => UNNAMED,
         name => name.rsplit(['/', '\\']).next().unwrap_or(UNNAMED),
     };
     if filename.chars().count() > NAME_CHARS || filename.contains(char::is_control) {
-        return Err(Wrong::Name);
+        return Err(AttachmentError::Name);
     }
     let size_bytes = bytes.len() as u64;
-    let checked = media::check(bytes, mime, most);
-    let (kind, content) = checked.map_err(|error| Wrong::File {
+    let checked = media::check(bytes, mime, max_bytes);
+    let (kind, content) = checked.map_err(|error| AttachmentError::File {
         name: filename.to_owned(),
         error,
     })?;
@@ -157,7 +158,7 @@ pub fn part(
     })
 }
 
-/// An attachment whose bytes are here, as a part of a request; none for any other part.
+/// An attachment in memory as a part of a request; `None` for any other part.
 pub fn in_request(part: &Part) -> Option<ApiPart> {
     let Part::Attachment {
         filename,
@@ -179,7 +180,7 @@ pub fn in_request(part: &Part) -> Option<ApiPart> {
     })
 }
 
-/// How large a content is to a model, for programs.
+/// Converts an extent to its API type.
 pub(crate) fn extent(extent: Extent) -> ApiExtent {
     match extent {
         Extent::Pixels { width, height } => ApiExtent {
@@ -196,21 +197,24 @@ pub(crate) fn extent(extent: Extent) -> ApiExtent {
 }
 
 impl Local {
-    /// How much may be attached, by the settings.
+    /// The limits of attachments in the settings.
     pub(crate) fn attachment_limits(&self) -> AttachmentLimits {
         self.setup().loaded.config.attachments.limits()
     }
 
-    /// The parts of messages that these are, with the contents that they name.
+    /// Makes the message parts of attachments, with the contents for their digests.
     ///
     /// # Errors
-    /// One is not taken, or the store failed.
-    pub(crate) async fn attached(&self, given: Vec<Given<'_>>) -> Result<Vec<Part>, Error> {
-        let most = self.attachment_limits().each;
+    /// One is refused, or the store fails.
+    pub(crate) async fn attachment_parts(
+        &self,
+        contents: Vec<NewContent<'_>>,
+    ) -> Result<Vec<Part>, Error> {
+        let max_bytes = self.attachment_limits().each;
         let mut parts = Vec::new();
-        for given in given {
+        for contents in contents {
             let mut files = Files::default();
-            let digest = given
+            let digest = contents
                 .digest
                 .and_then(|digest| digest.parse::<Digest>().ok());
             if let Some(digest) = digest
@@ -218,22 +222,23 @@ impl Local {
             {
                 files.insert(digest, bytes);
             }
-            parts.push(given.part(&files, most)?);
+            parts.push(contents.part(&files, max_bytes)?);
         }
         Ok(parts)
     }
 
-    /// Stores a file that messages can name for an hour.
+    /// Stores a file. It is deleted after an hour without a reference by a message.
     ///
     /// # Errors
-    /// It is not taken, or the store failed.
+    /// It is refused, or the store fails.
     pub(crate) async fn upload(&self, bytes: Vec<u8>, mime: Option<&str>) -> Result<Blob, Error> {
         let limits = self.attachment_limits();
         let bytes: Arc<[u8]> = bytes.into();
         let part = part(UNNAMED, mime, bytes.clone(), limits.each)?;
         let stored = self.journal().stored_blobs().await?.bytes;
         if stored.saturating_add(bytes.len() as u64) > limits.store {
-            let detail = "the store has no room for more attachments (`attachments.store_bytes`)";
+            let detail = "the attachments in the store have reached their limit; delete sessions, or raise \
+                          `attachments.store_bytes`";
             return Err(Error::new(Code::TooLarge, detail));
         }
         let digest = self.journal().put_blob(&bytes, None).await?;
@@ -254,10 +259,10 @@ impl Local {
         })
     }
 
-    /// A content with its type.
+    /// Reads a content with its type.
     ///
     /// # Errors
-    /// There is none, it is damaged, or the store failed.
+    /// It does not exist or is damaged, or the store fails.
     pub(crate) async fn content(&self, digest: &str) -> Result<(Kind, Arc<[u8]>), Error> {
         let missing = || Error::not_found("attachment", digest);
         let parsed = digest.parse::<Digest>().map_err(|_| missing())?;
