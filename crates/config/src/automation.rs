@@ -1,6 +1,6 @@
-//! Turns that nobody types: at times (schedules), and when other programs ask (triggers).
+//! Automatic turns: schedules start them at times, triggers on requests of other programs.
 //!
-//! [`Rule`] says when a schedule is due, as a pure function of instants: whoever asks has the clock.
+//! [`Rule`] computes when a schedule is due, as a pure function of instants; the caller has the clock.
 
 #[cfg_attr(not(feature = "cron"), path = "automation/no_cron.rs")]
 mod cron;
@@ -17,90 +17,90 @@ use unisono_runtime::agent::template::Template;
 pub use cron::{Cron, CronError, zone};
 pub use rule::{Rule, When};
 
-/// The longest name of a schedule or a trigger, in bytes: it is a part of keys and labels.
+/// Maximum bytes of the name of a schedule or a trigger, which is a part of keys and labels.
 pub const LONGEST_NAME: usize = 64;
 
-/// All turns that begin by themselves.
+/// All schedules and triggers.
 #[derive(Clone, Debug, Default)]
 pub struct Automation {
-    /// At times, by name.
+    /// The schedules, by name.
     pub schedules: Vec<Schedule>,
-    /// When other programs ask, by name.
+    /// The triggers, by name.
     pub triggers: Vec<Trigger>,
 }
 
 impl Automation {
-    /// The schedule of that name.
+    /// The schedule with that name.
     pub fn schedule(&self, name: &str) -> Option<&Schedule> {
         self.schedules.iter().find(|one| &*one.name == name)
     }
 
-    /// The trigger of that name.
+    /// The trigger with that name.
     pub fn trigger(&self, name: &str) -> Option<&Trigger> {
         self.triggers.iter().find(|one| &*one.name == name)
     }
 }
 
-/// A turn that begins at times.
+/// A rule that starts turns at times.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     /// Its name.
     pub name: Arc<str>,
     /// When it is due.
     pub rule: Rule,
-    /// What begins then.
+    /// The task of its turns.
     pub task: NewTask,
-    /// What becomes of a time that passed while nothing worked.
+    /// What to do about times that passed while no program ran.
     pub missed: Missed,
-    /// Whether it begins turns by itself.
+    /// Whether it starts turns.
     pub enabled: bool,
 }
 
-/// A turn that begins when another program asks for it.
+/// A rule that starts turns on requests of another program.
 #[derive(Clone, Debug)]
 pub struct Trigger {
-    /// Its name, which is in its address.
+    /// Its name, which is a part of its address.
     pub name: Arc<str>,
-    /// What the program proves to know.
+    /// The secret that requests prove.
     pub secret: Key,
-    /// What begins then.
+    /// The task of its turns.
     pub task: NewTask,
 }
 
-/// What becomes of the times of a schedule that passed while nothing worked.
+/// What a schedule does about times that passed while no program ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missed {
-    /// It runs once, for the newest of them.
+    /// It runs once, for the newest time.
     Run,
-    /// It does not.
+    /// It skips them.
     Skip,
 }
 
-/// A task that is given to a session by itself.
+/// The task of an automatic turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTask {
     /// The session.
     pub session: Target,
     /// The branch it continues.
     pub branch: String,
-    /// The agent that answers; none: as configured.
+    /// The lead; none for the configured one.
     pub lead: Option<String>,
-    /// The agents that work before it; none: as configured.
+    /// The delegates; none for the configured ones.
     pub agents: Option<Vec<String>>,
-    /// Settings for its turns alone, by dotted key.
+    /// The settings of its turns, by dotted key.
     pub settings: BTreeMap<String, String>,
-    /// What is to be done.
+    /// The text of the task.
     pub task: Template,
 }
 
-/// The session that a task is given to.
+/// The session of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A new one each time.
+    /// A new session each time.
     New,
-    /// That of this id.
+    /// The session with this id.
     Id(String),
-    /// The newest with this label; where there is none, one is made.
+    /// The newest session with this label, or a new one.
     Label {
         /// The label's name.
         name: String,
@@ -110,10 +110,10 @@ pub enum Target {
 }
 
 impl NewTask {
-    /// The text of the task at that moment. `body` is what a request brought.
+    /// Renders the text of the task at a moment. `body` is the body of a trigger's request.
     ///
     /// # Errors
-    /// The name of a place that nothing stands for.
+    /// The name of an unknown placeholder.
     pub fn fill(&self, name: &str, at: &Zoned, body: Option<&str>) -> Result<String, String> {
         self.task.fill(|place| match place {
             "name" => Some(name.to_owned()),
@@ -127,12 +127,12 @@ impl NewTask {
     }
 }
 
-/// The places that a task may have, with a body or without one.
+/// The placeholders that a task may have. `body` is for triggers only.
 pub(crate) const PLACES: [&str; 6] = ["name", "date", "time", "weekday", "scheduled", "body"];
 
 /// An instant on the clocks of a time zone.
 pub fn on_clock(at: Timestamp, zone: &jiff::tz::TimeZone) -> Zoned {
-    // Every instant that a schedule or a clock gives is within the years that are known.
+    // Every instant of a schedule or a clock is within the supported years.
     let at = jiff::Timestamp::from_millisecond(at.0).unwrap_or_default();
     at.to_zoned(zone.clone())
 }

@@ -54,6 +54,6 @@ pub struct Condition {
     pub sessions: u64,
     /// Messages in it.
     pub messages: u64,
-    /// Why it had to be made anew since it was opened; none: it was whole.
+    /// Why it had to be rebuilt since it was opened; none: it was whole.
     pub remade: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Searches that end when nobody waits for their result any more.
+//! Cancellation of searches when nobody waits for their result.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,27 +8,27 @@ use tantivy::query::{Scorer, Weight};
 use tantivy::schema::Schema;
 use tantivy::{DocId, DocSet, SegmentOrdinal, SegmentReader, TERMINATED, TantivyError};
 
-/// Documents between two looks at whether the result is still wanted.
+/// Documents between two checks for cancellation.
 const EVERY: u32 = 1_024;
 
-/// Whether the result of a search is still wanted, as its thread sees it.
+/// The cancellation flag of a search, for its thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted(Arc<AtomicBool>);
 
-/// Held by whoever waits for a result; the search ends soon after this is dropped.
+/// The guard of a waiting caller. Its drop cancels the search.
 #[derive(Debug)]
 pub(crate) struct Waiting(Arc<AtomicBool>);
 
 impl Wanted {
-    /// A result that is wanted until [`Waiting`] is dropped.
+    /// Makes a flag that the drop of [`Waiting`] sets.
     pub(crate) fn by() -> (Wanted, Waiting) {
         let wanted = Wanted::default();
         let waiting = Waiting(wanted.0.clone());
         (wanted, waiting)
     }
 
-    /// Collects while the result is wanted. Where the search engine is to leave out documents that
-    /// cannot be among the best (`prunes`), that is looked at before each segment only.
+    /// Collects until cancelled. With pruning (`prunes`) it checks for cancellation only before each
+    /// segment.
     pub(crate) fn collect<C>(&self, collector: C, prunes: bool) -> While<C> {
         While {
             wanted: self.clone(),
@@ -37,7 +37,7 @@ impl Wanted {
         }
     }
 
-    /// Goes through documents while the result is wanted.
+    /// Iterates over documents until cancelled.
     pub(crate) fn each<D: DocSet + ?Sized>(
         &self,
         documents: &mut D,
@@ -56,7 +56,7 @@ impl Wanted {
         Ok(())
     }
 
-    /// Ends a search whose result nobody waits for.
+    /// Ends a cancelled search with an error.
     pub(crate) fn check(&self) -> tantivy::Result<()> {
         match self.0.load(Ordering::Relaxed) {
             true => Err(TantivyError::SystemError("cancelled".to_owned())),
@@ -71,7 +71,7 @@ impl Drop for Waiting {
     }
 }
 
-/// A collector that stops soon after its result is not wanted any more.
+/// A collector that stops soon after cancellation.
 pub(crate) struct While<C> {
     wanted: Wanted,
     collector: C,
@@ -141,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts documents; nobody waits for the result after so many.
+    /// Counts documents, and cancels after a number of them.
     struct Abandoned {
         after: u32,
         seen: Arc<AtomicU32>,

@@ -1,4 +1,4 @@
-//! Errors of an index, which is never the truth and can be rebuilt.
+//! Errors of the search index, which can always be rebuilt from the journal.
 
 use std::path::PathBuf;
 
@@ -9,63 +9,63 @@ use crate::query::TooLarge;
 /// The result of a search or an update.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why the index could not be used.
+/// Why a search or an update failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Its files cannot be read or written.
+    /// The index files cannot be read or written.
     #[error("the search index cannot be {doing}: {reason}")]
     Engine {
-        /// What was being done: `read`, `written`.
+        /// The failed action: `read`, `written`.
         doing: &'static str,
-        /// What the search engine says.
+        /// The error of the search engine.
         reason: String,
     },
-    /// There is no room on the disk for what was to be written; what was committed can be read.
+    /// The disk is full. Committed data stays readable.
     #[error(
         "the search index cannot be {doing}: {reason}; free some space, then indexing continues by itself"
     )]
     DiskFull {
-        /// What was being done: `written`, `made`.
+        /// The failed action: `written`, `made`.
         doing: &'static str,
-        /// What the operating system says.
+        /// The error of the operating system.
         reason: String,
     },
-    /// It is not what was written; it has to be made anew.
+    /// The index files are damaged, and the index must be rebuilt.
     #[error("the search index is damaged: {reason}; `unisono doctor` rebuilds it")]
     Damaged {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// Its directory cannot be made or removed.
+    /// The directory cannot be created or removed.
     #[error("the search index at {} cannot be {doing}: {source}", path.display())]
     Directory {
-        /// What was being done.
+        /// The failed action.
         doing: &'static str,
         /// The directory.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The journal it is made from cannot be read.
+    /// The journal cannot be read.
     #[error(transparent)]
     Store(#[from] unisono_store::Error),
-    /// What is asked for is larger than a query may be.
+    /// The query exceeds its limits.
     #[error(transparent)]
     Query(#[from] TooLarge),
-    /// It is still being brought up to the journal.
+    /// The index has not caught up with the journal.
     #[error("the search index is still being built; try again in a moment")]
     Behind,
     /// The program was built without the search engine.
     #[error("this program was built without search (feature `search`)")]
     NotBuilt,
-    /// Nobody keeps the index any more.
+    /// The index is closed.
     #[error("the search index is closed")]
     Closed,
 }
 
 impl Error {
-    /// Whether room on the disk is what is missing.
+    /// Whether the disk is full.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
         match self {
@@ -76,7 +76,7 @@ impl Error {
         }
     }
 
-    /// The same error for another one who waits for it.
+    /// A copy of the error for a further waiting caller.
     #[cfg(feature = "index")]
     pub(crate) fn again(&self) -> Error {
         match self {

@@ -110,7 +110,7 @@ impl Follower {
         self.let_go().await;
     }
 
-    /// After damage the index is made anew. After any other failure what was committed can still be
+    /// After damage the index is rebuilt. After any other failure what was committed can still be
     /// searched; it is tried again later, and what was not committed is read from the journal then.
     async fn note(&mut self, done: Result<()>) {
         let Err(error) = done else { return };

@@ -22,30 +22,30 @@ use crate::error::{Error, Result};
 use crate::guarded::guarded;
 use crate::words::{ANALYSIS, analyzer};
 
-/// What every cursor is found by.
+/// The term by which cursors are found.
 const ALL: &str = "all";
 
-/// What is indexed of a message, and of a session's cursor.
+/// The fields of messages and cursors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields {
-    /// All that was said, tool calls and results and names of attachments included.
+    /// The text of the message, including tool calls, results and names of attachments.
     pub(crate) text: Field,
-    /// The day it was said, in words and numbers; for the questions of agents.
+    /// The day of the message in words and numbers, for the queries of agents.
     pub(crate) day: Field,
-    /// The session, of messages only.
+    /// The session of a message.
     pub(crate) session: Field,
     pub(crate) role: Field,
     pub(crate) agent: Field,
-    /// Whose its session is, where a label says it.
+    /// The owner of its session, if it has one.
     pub(crate) owner: Field,
-    /// When it was said, in milliseconds since 1970 UTC.
+    /// The time of the message, in milliseconds since 1970 UTC.
     pub(crate) at: Field,
     pub(crate) ordinal: Field,
-    /// The strand of the session's tree that it is on.
+    /// The strand of the message tree that has the message.
     pub(crate) strand: Field,
-    /// Where a message is found again: a [`Place`].
+    /// The position of the message: a [`Place`].
     pub(crate) place: Field,
-    /// The session, of its cursor only.
+    /// The session of a cursor.
     pub(crate) cursor_of: Field,
     /// A [`Cursor`].
     pub(crate) cursor: Field,
@@ -135,8 +135,8 @@ impl Fields {
     }
 }
 
-/// A day as people ask for it: `Sunday 7 May 2023 2023-05-07`; none before 1971, where a
-/// conversation brought no times.
+/// A day as text: `Sunday 7 May 2023 2023-05-07`; none before 1971, because imports without times
+/// have such dates.
 fn day(at: Timestamp) -> Option<String> {
     const YEAR_MS: i64 = 31_536_000_000;
     let at = jiff::Timestamp::from_millisecond(at.0).ok();
@@ -149,7 +149,7 @@ fn key(session: SessionId) -> String {
     format!("{:032x}", session.as_u128())
 }
 
-/// Where a message is found again.
+/// The position of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) session: SessionId,
@@ -174,22 +174,22 @@ impl Place {
     }
 }
 
-/// How far a session's journal is taken in.
+/// The indexed part of a session's journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
-    /// When the session was first claimed, in milliseconds since 1970 UTC: one that was deleted and
-    /// made again is another one.
+    /// The first claim of the session, in milliseconds since 1970 UTC; it differs for a new session
+    /// with the id of a deleted one.
     pub(crate) born: u64,
-    /// The last event looked at.
+    /// The last indexed event.
     pub(crate) seq: u64,
-    /// Messages taken in: the first so many of the session's tree.
+    /// The number of indexed messages, from the first of the message tree.
     pub(crate) messages: u64,
-    /// The last of these.
+    /// The last indexed message.
     pub(crate) last: Option<MessageId>,
 }
 
 impl Cursor {
-    /// Before the first event of a session.
+    /// The cursor before the first event.
     pub(crate) fn start(born: u64) -> Cursor {
         Cursor {
             born,
@@ -235,7 +235,7 @@ pub(crate) struct Index {
     pub(crate) fields: Fields,
     pub(crate) index: tantivy::Index,
     reader: IndexReader,
-    /// Where it is; none: in memory.
+    /// Its directory; none in memory.
     directory: Option<PathBuf>,
 }
 
@@ -246,24 +246,24 @@ impl std::fmt::Debug for Index {
 }
 
 impl Index {
-    /// An index that forgets.
+    /// An index in memory.
     pub(crate) fn in_memory() -> Result<Index> {
         guarded("made", || Index::on(builder().create_in_ram()?, None))
     }
 
-    /// Opens the index in a directory, or makes one, and checks every file of it. What is damaged,
-    /// or of another version, is removed and made anew; then says why. Blocking.
+    /// Opens or creates the index in a directory and checks every file. It rebuilds a damaged index or
+    /// one of another version, and then returns the reason. Blocking.
     pub(crate) fn open(dir: &Path) -> Result<(Index, Option<String>)> {
         if !dir.exists() {
             return Ok((Index::make(dir)?, None));
         }
         match Index::open_whole(dir) {
             Ok(index) => Ok((index, None)),
-            // Nothing says that it is damaged.
+            // The index may be intact.
             Err(error) if error.is_disk_full() => Err(error),
             Err(error) => {
                 let reason = error.to_string();
-                tracing::warn!(index = %dir.display(), reason, "the search index is made anew");
+                tracing::warn!(index = %dir.display(), reason, "the search index is rebuilt");
                 remove(dir)?;
                 Ok((Index::make(dir)?, Some(reason)))
             }
@@ -312,28 +312,28 @@ impl Index {
         })
     }
 
-    /// Takes what rights others have to its files: the library below makes them as the umask says,
-    /// in a directory that is closed to others.
+    /// Removes the rights of other users to its files, which the library creates by the umask. The
+    /// directory is already private.
     pub(crate) fn narrow(&self) {
         let Some(directory) = &self.directory else {
             return;
         };
         if let Err(error) = private::narrow(directory) {
-            tracing::warn!(index = %directory.display(), %error, "others may be able to read the search index");
+            tracing::warn!(index = %directory.display(), %error, "other users may be able to read the search index; run chmod -R go-rwx on it");
         }
     }
 
-    /// What was committed, as of the last [`Self::refresh`].
+    /// A searcher of the commits before the last [`Self::refresh`].
     pub(crate) fn searcher(&self) -> Searcher {
         self.reader.searcher()
     }
 
-    /// Lets searches see the last commit.
+    /// Makes the last commit visible to searches.
     pub(crate) fn refresh(&self) -> Result<()> {
         guarded("read", || self.reader.reload())
     }
 
-    /// How far each session is taken in.
+    /// The cursor of each session.
     pub(crate) fn cursors(&self) -> Result<Vec<(SessionId, Cursor)>> {
         let searcher = self.searcher();
         guarded("read", || {
@@ -355,7 +355,7 @@ impl Index {
 fn builder() -> IndexBuilder {
     let (schema, _) = Fields::schema();
     let settings = IndexSettings {
-        // What is stored is not worth a thread.
+        // A compression thread is not worth it for so little data.
         docstore_compress_dedicated_thread: false,
         ..IndexSettings::default()
     };

@@ -18,13 +18,13 @@ use unisono_context::{AgentId, Role, Timestamp};
 
 use crate::words::words;
 
-/// Bytes of a query, at most.
+/// Maximum number of bytes in a query.
 pub const MAX_BYTES: usize = 4_096;
-/// Terms of a query, at most: words, single characters in scripts without spaces, filters by role
-/// or agent.
+/// Maximum number of terms in a query: words, single characters in scripts without spaces, and
+/// filters by role or agent.
 pub const MAX_TERMS: usize = 128;
 
-/// A query that is larger than a search takes.
+/// A query beyond the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooLarge {
     /// Its text is too long.
@@ -35,56 +35,56 @@ pub enum TooLarge {
     Terms(usize),
 }
 
-/// What is searched for, and among what.
+/// A parsed query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// What is to be found in the text. Without any, the newest messages are.
+    /// The clauses on the text. Without clauses the newest messages match.
     pub clauses: Vec<Clause>,
-    /// Which messages count at all.
+    /// The filter of messages.
     pub filters: Filters,
-    /// The session as it was written, to be resolved by who knows them.
+    /// The session filter as written; the caller resolves it.
     pub session: Option<String>,
-    /// What was left out, and why.
+    /// The ignored parts of the query, with reasons.
     pub notes: Vec<String>,
 }
 
-/// A word, or words that follow one another.
+/// A word or a phrase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clause {
     /// As it was written.
     pub text: String,
-    /// Whether it has to be there.
+    /// Whether it must match.
     pub need: Need,
-    /// Its words as the index has them; never empty.
+    /// Its words in the form of the index; never empty.
     pub(crate) stems: Vec<String>,
 }
 
 /// Whether a clause has to match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// It ranks higher what has it.
+    /// Matches rank higher.
     Wanted,
-    /// Only what has it is found.
+    /// Only messages with it match.
     Required,
-    /// What has it is not found.
+    /// Only messages without it match.
     Excluded,
 }
 
-/// Which messages are searched. What is empty or none lets all through.
+/// The filter of messages. Empty and absent fields match all messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filters {
-    /// Who speaks: one of these.
+    /// The allowed roles.
     pub roles: Vec<Role>,
-    /// The agent that wrote it: one of these.
+    /// The allowed agents.
     pub agents: Vec<AgentId>,
-    /// Said at this instant or later.
+    /// The earliest time, inclusive.
     pub since: Option<Timestamp>,
-    /// Said before this instant.
+    /// The latest time, exclusive.
     pub until: Option<Timestamp>,
 }
 
 impl Query {
-    /// Reads what a person wrote.
+    /// Parses the text of a person.
     ///
     /// # Errors
     /// The text has more than [`MAX_BYTES`] or more than [`MAX_TERMS`].
@@ -103,7 +103,7 @@ impl Query {
         }
     }
 
-    /// The same with equal clauses once: a word that is asked for again finds nothing more.
+    /// Removes repeated clauses, which match nothing more.
     #[cfg(feature = "index")]
     pub(crate) fn merged(mut self) -> Query {
         let mut clauses: Vec<Clause> = Vec::with_capacity(self.clauses.len());

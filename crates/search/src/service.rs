@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     pub(crate) behind: AtomicBool,
     /// Whether it is to be let go of: what is under way ends at the next good place.
     pub(crate) closing: AtomicBool,
-    /// Why it was last made anew.
+    /// Why it was last rebuilt.
     remade: Mutex<Option<String>>,
 }
 
@@ -260,7 +260,7 @@ impl Search {
     }
 
     /// Searches once all is taken in, or what was committed, and says why that is not all. An index
-    /// that turns out to be damaged is made anew and asked again.
+    /// that turns out to be damaged is rebuilt and asked again.
     async fn ask<T: Send + 'static>(
         &self,
         session: Option<SessionId>,

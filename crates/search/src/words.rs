@@ -13,7 +13,7 @@ use tantivy::tokenizer::{
 };
 
 /// The analysis in the index's schema. A change of it needs another name: an index of the old one
-/// is then made anew.
+/// is then rebuilt.
 pub(crate) const ANALYSIS: &str = "unisono_words_1";
 
 /// A longer run of letters and digits is data, not a word; a SHA-512 in hexadecimal still is one.

@@ -1,13 +1,13 @@
-//! The daemon over HTTP: `/v1`, an endpoint for OpenAI's clients, health.
+//! The HTTP server of the daemon: `/v1`, OpenAI endpoints, MCP, A2A, the page and health.
 //!
 //! ```text
-//! connection ─► guard (host, origin, token, room) ─► route ─► Local
+//! connection ─► guard (host, origin, token, load) ─► route ─► Local
 //!               connections    guard                  sessions, turns, events …
 //! ```
 //!
-//! Loopback by default. Every route but health and the pages about problems wants the token.
-//! Every amount is bounded: connections, requests at a time, streams, header and body bytes, those of
-//! all bodies together.
+//! It listens on loopback by default. Every route except health and the problem pages requires a
+//! token. All resources are bounded: connections, concurrent requests, streams, header and body bytes,
+//! and the bytes of all bodies together.
 
 mod agents;
 mod approvals;
@@ -94,47 +94,47 @@ use token::Token;
 use unisono::{Local, Service};
 use views::Views;
 
-/// How long a call of a tool may take to notice that the time to finish is over.
+/// How long a tool call may take to stop after the drain period.
 const CALLS_WITHIN: Duration = Duration::from_secs(1);
-/// How long it may take to remove the sessions of requests whose clients have gone away.
+/// How long the removal of ephemeral sessions of disconnected clients may take.
 const LEFT_WITHIN: Duration = Duration::from_secs(1);
 
-/// Why the daemon cannot be reached over HTTP.
+/// Why the HTTP server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address is taken, or not this machine's.
+    /// The address is in use or does not belong to this machine.
     #[error("cannot listen on {address}: {error}; set `server.bind` to another address")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the operating system.
         error: std::io::Error,
     },
-    /// Others could reach it, and nobody said that they may.
+    /// Other machines could reach the address, and the settings do not allow it.
     #[error(
         "other machines can reach {0}: to allow this, pass --allow-remote (or set \
           `server.allow_remote`) and put a TLS proxy in front"
     )]
     Remote(SocketAddr),
-    /// The file of the token cannot be read or made.
+    /// The token file cannot be read or created.
     #[error("the token file {}: {error}", .path.display())]
     Token {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         error: std::io::Error,
     },
-    /// The setting is no name of a header.
+    /// The setting is not a valid header name.
     #[error(
         "server.trusted_user_header: {0:?} is not a valid header name; write one, or leave it empty"
     )]
     UserHeader(String),
-    /// It cannot join the daemons on the same database.
+    /// The daemon cannot join the cluster.
     #[error(transparent)]
     Cluster(#[from] unisono::Error),
 }
 
-/// What every route uses: the sessions as its caller sees them, and what all callers share.
+/// The state of a caller's routes: the sessions that the caller sees, and the common state.
 pub(crate) struct Shared {
     local: Arc<Local>,
     common: Arc<Common>,
@@ -148,47 +148,47 @@ impl Deref for Shared {
     }
 }
 
-/// What the routes of all callers share.
+/// The common state of all routes.
 pub(crate) struct Common {
     token: Token,
     logins: Arc<Logins>,
-    /// Host names that may be asked for, lower case.
+    /// The allowed host names, in lower case.
     hosts: Vec<String>,
     requests: Semaphore,
     bodies: Bodies,
     rate: Rate,
     streams: Arc<Semaphore>,
-    /// How long a client may make no progress with what it sends or is sent.
+    /// How long a client may send or receive nothing.
     stall: Duration,
-    /// Turns true when the program is stopping.
+    /// Becomes true when the program stops.
     stopping: watch::Receiver<bool>,
     answers: metrics::Answers,
     openapi: OpenApi,
-    /// Sessions of other daemons that were taken over.
+    /// The takeover of sessions of other daemons.
     taken_over: AtomicU64,
-    /// Sessions that are there for one request.
+    /// Sessions that exist for one request.
     ephemeral_sessions: EphemeralSessions,
     people: People,
 }
 
-/// A daemon that listens.
+/// A listening server.
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     router: Router,
-    /// What connections get that are too many.
+    /// The routes of connections beyond the limit.
     full: Router,
     shared: Arc<Shared>,
     /// The routes of all callers.
     views: Arc<Views>,
-    /// What answers the Agent2Agent protocol.
+    /// The server of the Agent2Agent protocol.
     door: Arc<Door>,
-    /// Calls of tools at the same time.
+    /// Permits for concurrent tool calls.
     calls: Arc<Semaphore>,
     stop: watch::Sender<bool>,
     limits: connections::Limits,
     token_file: PathBuf,
-    /// Where other daemons reach it.
+    /// The address at which other daemons reach it.
     reached: String,
 }
 
@@ -201,10 +201,10 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// Listens at the configured address; nothing is answered before [`Server::run`].
+    /// Listens at the configured address; it responds after [`Server::run`].
     ///
     /// # Errors
-    /// The address is taken or open to others, or the token cannot be read or made.
+    /// The address is in use or open to other machines, or the token cannot be read or created.
     pub async fn bind(local: Local) -> Result<Server, Error> {
         local.log_notices();
         let settings = local.setup().loaded.config.server.clone();
@@ -265,15 +265,14 @@ impl Server {
         })
     }
 
-    /// The server of the Model Context Protocol, to answer clients elsewhere than at `/mcp` as long
-    /// as this one runs.
+    /// The server of the Model Context Protocol, for clients other than those at `/mcp`, as long as
+    /// this server runs.
     pub fn mcp(&self) -> crate::mcp::Server {
         let stopping = self.shared.stopping.clone();
         crate::mcp::Server::new(&self.shared.local, stopping, self.calls.clone())
     }
 
-    /// The sessions, for a client that is answered elsewhere than over HTTP. None: as many clients as
-    /// may be are answered.
+    /// Attaches a client that does not use HTTP. None: the limit of clients is reached.
     pub fn attach(&self) -> Option<Attached> {
         Some(Attached {
             service: self.shared.local.clone(),
@@ -283,7 +282,7 @@ impl Server {
         })
     }
 
-    /// The address it listens at.
+    /// The listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -293,31 +292,30 @@ impl Server {
         authority(self.address)
     }
 
-    /// A link by which one browser can come in, once; none where no secret can be had.
+    /// A login link for one browser, valid once; none without a source of random bytes.
     pub async fn login_link(&self) -> Option<String> {
         let login = login::Login::default();
         let host = self.authority();
         login::new_link(&self.shared, &host, login).await.ok()
     }
 
-    /// Where the token is.
+    /// The path of the token file.
     pub fn token_file(&self) -> &Path {
         &self.token_file
     }
 
-    /// Takes up the turns that were left open, and answers until `stop` comes or the runtime gives
-    /// up; then nothing new is taken, what is being answered is finished, calls of tools included,
-    /// and the daemon is shut down. Turns that are still open go on at the next start. Returns why
-    /// the runtime gave up, if it did.
+    /// Resumes open turns and responds to requests until `stop` completes or the runtime fails. Then
+    /// it accepts no new requests, finishes current ones, tool calls included, and shuts the daemon
+    /// down. Turns that are still open continue at the next start. Returns the failure of the
+    /// runtime, if any.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Option<Arc<str>> {
         let shared = &self.shared;
         let upkeep = upkeep::begin(shared, &self.door, self.reached.clone());
         self.answer_beside(upkeep, stop).await
     }
 
-    /// As [`Server::run`], without the upkeep of the store: open turns go on when somebody asks for
-    /// their sessions, and agents that are defined anew, sessions that are too old and free space
-    /// are left to a daemon.
+    /// As [`Server::run`], without maintenance: open turns continue when their sessions are opened,
+    /// and it reloads no agents, deletes no old sessions and frees no space.
     pub async fn answer(self, stop: impl Future<Output = ()>) -> Option<Arc<str>> {
         self.answer_beside(Vec::new(), stop).await
     }
@@ -351,35 +349,35 @@ impl Server {
         let (failed, drained) = serving.await;
         for task in upkeep {
             task.abort();
-            // Aborted or not, it has to be gone before the daemon can be taken back.
+            // The task must end before the daemon can be unwrapped.
             let _ = task.await;
         }
         door.stop().await;
         drop((door, views));
         let leaving = shared.ephemeral_sessions.left();
         if tokio::time::timeout(LEFT_WITHIN, leaving).await.is_err() {
-            tracing::warn!("sessions for one request are left until the next start");
+            tracing::warn!("ephemeral sessions cannot be removed now; the next start removes them");
         }
-        // A call that is being answered lets go of the daemon before its place.
+        // A current call releases the daemon before its permit.
         let calls = self.calls.acquire_many(calls_at_a_time);
         if tokio::time::timeout_at(drained + CALLS_WITHIN, calls)
             .await
             .is_err()
         {
-            tracing::warn!("a call of a tool did not end in time");
+            tracing::warn!("a tool call did not end in time");
         }
         match Arc::into_inner(shared).and_then(|shared| Arc::into_inner(shared.local)) {
             Some(local) => local.shutdown().await,
-            None => tracing::warn!("a request is still held; the store closes with the process"),
+            None => tracing::warn!("a request has not ended; the store closes with the process"),
         }
         failed
     }
 }
 
-/// A client that is answered elsewhere than over HTTP. The program waits for it when it stops.
+/// A client that does not use HTTP. The program waits for it when it stops.
 #[derive(Debug)]
 pub struct Attached {
-    /// What it asks.
+    /// The service for its requests.
     pub service: Arc<dyn Service>,
     stopping: watch::Receiver<bool>,
     drain: Duration,
@@ -387,15 +385,15 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// Waits until the program is about to stop; answers how long the client has to end then.
+    /// Waits until the program stops, and returns the time that the client has to end.
     pub async fn stopped(&self) -> Duration {
-        // Whoever would tell is gone: that is the same.
+        // A closed channel also means that the program stops.
         let _ = self.stopping.clone().wait_for(|stopping| *stopping).await;
         self.drain
     }
 }
 
-/// What connections are held to.
+/// The limits of connections.
 fn limits(settings: &unisono_config::settings::Server) -> connections::Limits {
     connections::Limits {
         connections: connections::fitting(settings.connections as usize),
@@ -404,7 +402,7 @@ fn limits(settings: &unisono_config::settings::Server) -> connections::Limits {
     }
 }
 
-/// Does what takes a while on a thread of its own.
+/// Runs blocking work on a separate thread.
 async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, problem::ApiError> {
@@ -412,14 +410,14 @@ async fn off_thread<T: Send + 'static>(
     done.map_err(|error| problem::ApiError::new(Code::Failed, error.to_string()))
 }
 
-/// Tells the service manager, where there is one.
+/// Notifies the service manager, if there is one.
 fn notify(state: sd_notify::NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::debug!(%error, "the service manager cannot be notified");
     }
 }
 
-/// Every route, with its description.
+/// All routes with their descriptions.
 fn routes() -> OpenApiRouter<Arc<Shared>> {
     let problems = OpenApiRouter::new().routes(routes!(problem::about));
     let login = OpenApiRouter::new().routes(routes!(login::link));
@@ -475,7 +473,7 @@ async fn listen(address: SocketAddr) -> Result<(SocketAddr, TcpListener), Error>
     bound.map_err(|error| Error::Listen { address, error })
 }
 
-/// What connections get that are too many: health alone.
+/// The routes of connections beyond the limit: health only.
 fn full(shared: &Arc<Shared>) -> Router {
     let (health, _) = health::routes().split_for_parts();
     health
@@ -486,7 +484,7 @@ fn full(shared: &Arc<Shared>) -> Router {
 
 /// The description of all routes (OpenAPI 3.1), as JSON.
 pub fn description() -> String {
-    // Serialising it does not fail.
+    // Serialisation of the description does not fail.
     serde_json::to_string(&routes().into_openapi()).unwrap_or_default()
 }
 

@@ -1,9 +1,9 @@
-//! What other programs can do with sessions over the Model Context Protocol: tools that ask,
-//! delegate, recall, search, compact and list, and resources for sessions and snapshots.
+//! The server of the Model Context Protocol: tools that ask, delegate, recall, search, compact and
+//! list, and resources for sessions and snapshots.
 //!
-//! The same server answers at `/mcp` of the daemon and on standard input and output. It keeps
-//! nothing between requests, so that both revisions of the protocol are served alike: the current
-//! one (2026-07-28, no handshake) and those before it.
+//! The same server responds at `/mcp` of the daemon and on standard input and output. It has no state
+//! between requests, so it serves the current revision of the protocol (2026-07-28, without a
+//! handshake) and the earlier ones in the same way.
 
 mod answer;
 mod asking;
@@ -51,34 +51,34 @@ const INSTRUCTIONS: &str = "Sessions are conversations that are kept, compacted 
 pub struct Server {
     local: Weak<Local>,
     stopping: watch::Receiver<bool>,
-    /// Calls at the same time: so many.
+    /// Permits for concurrent calls.
     places: Arc<Semaphore>,
     most: u32,
-    /// How long a client that knows tasks waits for an answer.
+    /// How long a call of a client with task support blocks before it becomes a task.
     task_after: Duration,
-    /// How long calls may go on once the program stops.
+    /// How long calls may continue after the program stops.
     drain: Duration,
-    /// Whether it can send clients requests of its own, and be answered.
+    /// Whether it can send requests to clients.
     can_request: bool,
 }
 
-/// What came of a call.
+/// The result of a call.
 struct Outcome {
     text: String,
     /// The additional content.
     note: Option<&'static str>,
-    /// The same for programs.
+    /// The structured content.
     structured: Value,
     is_error: bool,
 }
 
-/// What a call is answered with.
+/// The response to a call.
 enum Answer {
-    /// What came of it.
+    /// The result.
     Complete(Outcome),
-    /// The calls that need a decision first.
+    /// The calls that require a decision first.
     Asks(InputRequiredResult),
-    /// It takes longer: the client looks at it later.
+    /// The call became a task; the client polls it.
     Task(CreateTaskResult),
 }
 
@@ -121,7 +121,7 @@ impl From<Outcome> for Answer {
 
 type Done = Result<Answer, String>;
 
-/// A call that holds the daemon. The daemon is let go of before the place is.
+/// A current call: the daemon and a permit, which are released in this order.
 struct Held {
     local: Arc<Local>,
     _place: OwnedSemaphorePermit,
@@ -147,8 +147,8 @@ impl Server {
         }
     }
 
-    /// Answers on standard input and output until the client leaves or the program stops; then what
-    /// is being answered is finished, as long as that may take.
+    /// Responds on standard input and output until the client disconnects or the program stops; then
+    /// it finishes current calls within the drain period.
     ///
     /// # Errors
     /// The client violates the protocol, or has disconnected.
@@ -161,7 +161,7 @@ impl Server {
             () = stopped(&mut stopping) => return Ok(()),
         };
         let token = running.cancellation_token();
-        // Dropped, it would cancel what is being answered.
+        // A drop would cancel the current calls.
         let running = running.waiting();
         tokio::pin!(running);
         let ended = tokio::select! {
@@ -169,7 +169,7 @@ impl Server {
             () = stopped(&mut stopping) => {
                 let calls = self.places.acquire_many(self.most);
                 if tokio::time::timeout(self.drain, calls).await.is_err() {
-                    tracing::warn!("calls of tools were not finished in time");
+                    tracing::warn!("tool calls did not end in time");
                 }
                 token.cancel();
                 running.await
@@ -178,7 +178,7 @@ impl Server {
         ended.map(|_| ()).map_err(|error| error.to_string())
     }
 
-    /// The same over HTTP. The guard has authorised the request.
+    /// Responds over HTTP. The guard has authorised the request.
     pub(crate) fn over_http(
         self,
         body_limit_bytes: usize,
@@ -192,8 +192,8 @@ impl Server {
         StreamableHttpService::new(make, Arc::default(), config)
     }
 
-    /// Waits until the program stops, and then as long as calls may go on. Some of the time is left
-    /// to say what is not finished.
+    /// Waits until the program stops, and then for most of the drain period. The rest is for the
+    /// responses of unfinished calls.
     async fn drained(&self) {
         stopped(&mut self.stopping.clone()).await;
         tokio::time::sleep(self.drain * 9 / 10).await;
@@ -275,7 +275,7 @@ fn note(context: &RequestContext<RoleServer>) -> Note {
     })
 }
 
-/// Ends a call that only looks when its client leaves or cancels it.
+/// Ends a read-only call when its client disconnects or cancels it.
 async fn while_wanted(
     context: &RequestContext<RoleServer>,
     call: impl Future<Output = Done>,
@@ -286,7 +286,7 @@ async fn while_wanted(
 
 /// Waits until the program stops.
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // Whoever would tell is gone: that is the same.
+    // A closed channel also means that the program stops.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
@@ -319,7 +319,7 @@ impl ServerHandler for Server {
             let reason = format!("there is no tool {:?}", request.name);
             return Err(ErrorData::invalid_params(reason, None));
         }
-        // A client that reads the text sees why; an error of the protocol it may not.
+        // A client shows the text of a result, but may hide a protocol error.
         let result = match self.call(request, &context).await {
             Ok(Answer::Asks(asks)) => return Ok(asks.into()),
             Ok(Answer::Task(task)) => return Ok(CallToolResponse::Task(task)),
@@ -361,7 +361,7 @@ impl ServerHandler for Server {
         tasks::cancel(&held.local, &request.task_id).await
     }
 
-    /// None are declared.
+    /// The server declares none.
     async fn complete(
         &self,
         _: CompleteRequestParams,
@@ -370,7 +370,7 @@ impl ServerHandler for Server {
         Err(ErrorData::method_not_found::<CompleteRequestMethod>())
     }
 
-    /// There are none, and none are declared.
+    /// The server has and declares none.
     async fn list_prompts(
         &self,
         _: Option<PaginatedRequestParams>,

@@ -1,4 +1,4 @@
-//! `/sessions/{session}/turns/{turn}`: one turn with its runs, while it goes on and after.
+//! `/sessions/{session}/turns/{turn}`: one turn with its runs, also while it runs.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ use crate::trouble::Trouble;
 use crate::waits::Waits;
 use crate::{approvals, markdown, message, summaries};
 
-/// How deep the tree is drawn; what is deeper stands at that depth.
+/// Maximum indentation of the tree of runs.
 const DEEPEST: usize = 4;
-/// Calls that are shown of those that wait.
+/// Maximum number of shown waiting calls.
 const CALLS: usize = 10;
 
 /// One turn.
@@ -64,13 +64,13 @@ fn title(turn: &Turn) -> String {
     markdown::line(turn.task.as_deref().unwrap_or("Compaction"), 120)
 }
 
-/// The answer of a turn that has one.
+/// The answer of a turn, if it has one.
 fn answer(turn: &Turn) -> Option<&str> {
     let answer = turn.answer.as_deref()?;
     (turn.calls.is_empty() || !answer.is_empty()).then_some(answer)
 }
 
-/// What came of a change of the context.
+/// The result of a change of the context.
 fn changed(found: &Compaction) -> Markup {
     let turn = &found.turn;
     let chosen = found.summariser.as_deref().unwrap_or_default();
@@ -112,8 +112,8 @@ fn changed(found: &Compaction) -> Markup {
     }
 }
 
-/// A turn with its runs. Its answer is a message of the conversation. `notifies`: it says what was
-/// compacted for it by itself; `unfolded`: its runs are shown at once.
+/// A turn with its runs. Its answer is a message of the conversation. `notifies`: shows automatic
+/// compactions; `unfolded`: shows the runs at once.
 pub(crate) fn card(
     turn: &Turn,
     waits: &Waits,
@@ -160,7 +160,7 @@ pub(crate) fn card(
     }
 }
 
-/// What was compacted by itself before the agents were asked.
+/// The automatic compactions before the agents began.
 fn compacted(turn: &Turn) -> Markup {
     let branch = encoded(&turn.branch);
     let sizes = turn
@@ -179,14 +179,14 @@ fn compacted(turn: &Turn) -> Markup {
     }
 }
 
-/// The warning that less stands verbatim than was asked for.
+/// The warning that the context keeps fewer messages verbatim than configured.
 pub(crate) fn tightened() -> Markup {
     html! {
         p class="warn" { "Less was kept than was asked for: otherwise the context would not have fitted." }
     }
 }
 
-/// A turn that goes on, as the end of the conversation: what the lead says as it says it.
+/// An open turn at the end of the conversation, with the streamed text of the lead.
 pub(crate) fn under_way(turn: &Turn, waits: &Waits) -> Markup {
     let lead = turn.runs.iter().find(|run| run.role == "lead");
     let busy = turn.runs.iter();
@@ -238,7 +238,7 @@ fn run(run: &Run, turn: &Turn, waits: &Waits, place: &Place, depth: usize) -> Ma
     }
 }
 
-/// What a run used, and how long it took.
+/// The usage and the duration of a run.
 fn numbers(run: &Run, turn: &Turn) -> Markup {
     let used = &run.usage;
     html! {
@@ -257,7 +257,7 @@ fn numbers(run: &Run, turn: &Turn) -> Markup {
     }
 }
 
-/// What a run was given to do, and came back with; the lead's answer stands in the conversation.
+/// The task and the result of a run. The conversation has the lead's answer.
 fn said(run: &Run, turn: &Turn, place: &Place) -> Markup {
     let answers = run.role == "lead" && (turn.ended.is_none() || answer(turn).is_some());
     let text = run.text.as_deref().unwrap_or("");
@@ -275,14 +275,14 @@ fn said(run: &Run, turn: &Turn, place: &Place) -> Markup {
     }
 }
 
-/// How long something has gone on that began then.
+/// The time since an instant.
 fn so_far(began: &str) -> String {
     let began: Option<Timestamp> = began.parse().ok();
     let went = began.map(|began| Timestamp::now().duration_since(began).as_secs().max(0));
     went.map_or_else(String::new, |seconds| format!("{seconds} s"))
 }
 
-/// Stops a turn.
+/// Cancels a turn.
 pub(crate) async fn cancel(
     State(service): State<Arc<dyn Service>>,
     Path((id, turn)): Path<(String, String)>,

@@ -1,4 +1,4 @@
-//! Follows a turn until it ends, its time is over, or somebody interrupts.
+//! Follows a turn until it ends, times out, or is interrupted.
 
 use std::future::{Future, pending};
 use std::time::Duration;
@@ -47,31 +47,31 @@ impl Interrupts {
     }
 }
 
-/// Who interrupts.
+/// The source of an interruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interrupt {
     /// A person at the terminal (SIGINT).
     Person,
-    /// Whoever looks after the process (SIGTERM).
+    /// The manager of the process (SIGTERM).
     System,
 }
 
-/// What becomes of the turn when a person interrupts.
+/// What a person's interruption does to the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Interrupted {
-    /// It stays open and is not followed any more.
+    /// The turn stays open, and following stops.
     Leave,
     /// The turn is cancelled and followed to its end; a second interruption stops following.
     Cancel,
 }
 
-/// Whoever shows a turn as it goes on.
+/// Shows a turn while it is followed.
 pub(crate) trait Show {
-    /// What has changed, with the turn as it is since. All that was said before an event comes
-    /// before it.
+    /// Shows a change, with the new state of the turn. Progress before an event comes before the
+    /// event.
     fn update(&mut self, event: &TurnEvent, watch: &Watch);
 
-    /// A call of a tool waits for a person.
+    /// A tool call waits for a decision.
     fn waits(&mut self, call: &Approval, watch: &Watch);
 
     /// Asks the person at the terminal; false without a terminal.
@@ -79,23 +79,23 @@ pub(crate) trait Show {
         false
     }
 
-    /// What they answer; for ever where nobody was asked. May be dropped and waited for again.
+    /// Waits for the person's answer; forever if nobody was asked. It is safe to drop and repeat.
     fn reply(&mut self) -> impl Future<Output = Reply> + Send {
         pending()
     }
 }
 
-/// What a turn is stopped by.
+/// When following stops.
 #[derive(Debug)]
 pub(crate) struct Limits<'i> {
-    /// The turn is cancelled then; none: it may take as long as it wants.
+    /// The time at which the turn is cancelled; none for no limit.
     timeout: Option<Duration>,
     interrupts: &'i mut Interrupts,
     interrupted: Interrupted,
 }
 
 impl<'i> Limits<'i> {
-    /// Interrupted, the turn stays open.
+    /// An interruption leaves the turn open.
     pub(crate) fn leaving(timeout: Option<Duration>, interrupts: &'i mut Interrupts) -> Limits<'i> {
         Limits {
             timeout,
@@ -104,7 +104,7 @@ impl<'i> Limits<'i> {
         }
     }
 
-    /// The same, with this limit unless one is set.
+    /// Sets a time limit, unless there is one.
     pub(crate) fn within(self, timeout: Duration) -> Limits<'i> {
         Limits {
             timeout: self.timeout.or(Some(timeout)),
@@ -112,7 +112,7 @@ impl<'i> Limits<'i> {
         }
     }
 
-    /// Interrupted by a person, the turn is cancelled.
+    /// A person's interruption cancels the turn.
     pub(crate) fn cancelling(
         timeout: Option<Duration>,
         interrupts: &'i mut Interrupts,
@@ -125,14 +125,14 @@ impl<'i> Limits<'i> {
     }
 }
 
-/// Why following ended.
+/// Why following stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// The turn ended.
     Ended,
-    /// It was stopped because its time was over.
+    /// The turn was cancelled at its time limit.
     TimedOut,
-    /// A person does not want to wait; the turn is open.
+    /// A person stopped following; the turn is open.
     Interrupted,
 }
 
@@ -143,13 +143,13 @@ pub(crate) struct Followed<'s> {
 }
 
 impl Followed<'_> {
-    /// Reports compactions as configured.
+    /// Reports compactions if the settings ask for it.
     pub(crate) fn notifying(self, compaction: &Compaction) -> Self {
         let watch = self.watch.notifying(compaction);
         Followed { watch, ..self }
     }
 
-    /// Follows it no more.
+    /// Stops following.
     pub(crate) fn leave(self) -> Watch {
         self.watch
     }
@@ -188,7 +188,7 @@ pub(crate) async fn follow(
                 None
             }
             reply = screen.reply() => answers.take(reply, service).await,
-            // A person's time is not the turn's.
+            // The time of a person's decision does not count.
             () = at(late), if !cancelled && !watch.waiting.is_empty() => {
                 late = timeout.map(|timeout| Instant::now() + timeout);
                 None
@@ -210,20 +210,19 @@ pub(crate) async fn follow(
         cancelled = true;
         late = Some(cancel(service, watch).await);
     }
-    // Whoever works on it looks at the clock as well.
+    // The program that runs the turn also applies the limit.
     match watch.error() {
         Some((TIMED_OUT, _)) => Ok(End::TimedOut),
         _ => Ok(end),
     }
 }
 
-/// Cancels a turn, and says by when it is to have ended. One that ended meanwhile needs no
-/// cancelling.
+/// Cancels a turn, unless it has ended, and returns the deadline for its end.
 async fn cancel(service: &dyn Service, watch: &Watch) -> Instant {
     let late = Instant::now() + CANCELLED_WITHIN;
     let cancelled = service.cancel_turn(&watch.session, &watch.turn).await;
     if let Err(error) = cancelled {
-        tracing::debug!(%error, "the turn is not cancelled");
+        tracing::debug!(%error, "the turn cannot be cancelled");
     }
     late
 }

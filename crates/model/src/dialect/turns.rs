@@ -17,9 +17,9 @@ use unisono_context::{Part, Role, Snapshot};
 use super::label::{Labels, without_labels};
 use crate::media::Accepts;
 
-/// What stands for the result of a call that never got one.
+/// The text for a missing result of a call.
 const NO_RESULT: &str = "[no result recorded]";
-/// What stands for a result that came only after something else was said.
+/// The text for a result that came later, after other messages.
 const RESULT_FOLLOWS: &str = "[the result follows below]";
 
 /// The id of a call on the wire: its place in the conversation.
@@ -32,20 +32,20 @@ impl fmt::Display for CallId {
     }
 }
 
-/// Who speaks. Results of tools are a turn of their own.
+/// The speaker. Tool results are a separate turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Speaker {
     /// Instructions in mid-conversation.
     System,
-    /// A person, or what stands for one.
+    /// A person, or text in a person's place.
     User,
     /// The model.
     Assistant,
-    /// Tools: every piece is a result.
+    /// Tools: every part is a result.
     Tools,
 }
 
-/// One turn; never without pieces.
+/// One turn; it has at least one part.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Turn<'a> {
     pub(super) speaker: Speaker,
@@ -72,7 +72,7 @@ pub(super) enum Piece<'a> {
     },
 }
 
-/// An attachment that the model takes. The text before it names it.
+/// An attachment that the model accepts. The text before it has its name.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct File<'a> {
     pub(super) name: Arc<str>,
@@ -82,7 +82,7 @@ pub(super) struct File<'a> {
 }
 
 impl File<'_> {
-    /// Bytes of it in a request, without what is around it.
+    /// Its bytes in a request, without framing.
     pub(super) fn written_bytes(&self) -> usize {
         self.bytes.len().div_ceil(3) * 4 + self.name.len() + self.mime.len()
     }
@@ -105,7 +105,7 @@ pub(super) fn turns(snapshot: &Snapshot, accepts: Accepts) -> Vec<Turn<'_>> {
     walk.turns
 }
 
-/// What a tool answered as one text, for dialects that have no mark for errors.
+/// The result of a tool as one text, for dialects without an error flag.
 pub(super) fn result_text<'r>(content: &'r str, is_error: bool) -> Cow<'r, str> {
     if is_error && content != NO_RESULT && content != RESULT_FOLLOWS {
         Cow::Owned(format!("[tool error]\n{content}"))
@@ -114,7 +114,7 @@ pub(super) fn result_text<'r>(content: &'r str, is_error: bool) -> Cow<'r, str> 
     }
 }
 
-/// Which attachments are shown.
+/// The accepted attachments.
 #[derive(Clone, Copy)]
 struct Shown<'a> {
     snapshot: &'a Snapshot,
@@ -124,10 +124,9 @@ struct Shown<'a> {
 struct Walk<'a> {
     shown: Shown<'a>,
     turns: Vec<Turn<'a>>,
-    /// Calls of the newest turn that have no result yet. While there are any, nothing but
-    /// results is added behind them.
+    /// Calls of the newest turn without results. While there are any, only results may follow.
     open: Vec<Open<'a>>,
-    /// What was said beside results while calls were open: it follows the last result.
+    /// Parts beside results while calls were open; they follow the last result.
     held: Vec<Piece<'a>>,
     labels: Labels,
 }
@@ -136,7 +135,7 @@ struct Walk<'a> {
 struct Open<'a> {
     id: CallId,
     name: Cow<'a, str>,
-    /// What is said in the result's place if something else comes first.
+    /// The text in the result's place if something else comes first.
     otherwise: &'static str,
 }
 
@@ -204,8 +203,8 @@ impl<'a> Walk<'a> {
         parts
     }
 
-    /// Puts results right after their calls, whoever's message they are in. What is left has no
-    /// such place.
+    /// Puts results right after their calls, from messages of any author. The rest has no calls before
+    /// it.
     fn results(&mut self, said: &Message, parts: Vec<Owned<'a>>) -> Vec<Owned<'a>> {
         let mut answers = said.answers.iter();
         let mut rest = Vec::with_capacity(parts.len());
@@ -235,7 +234,7 @@ impl<'a> Walk<'a> {
         rest
     }
 
-    /// Only a model calls tools, whoever's message the call is in.
+    /// Tool calls belong to the model, in messages of any author.
     fn call(&mut self, id: CallId, name: Cow<'a, str>, arguments: Cow<'a, str>, lost: &[u16]) {
         let otherwise = if lost.contains(&id.0.index) {
             NO_RESULT
@@ -267,7 +266,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// No model takes a file in what it is said to have said itself: the note of it stays.
+    /// No model accepts a file in its own message, so the message has only the note.
     fn file(&mut self, speaker: Speaker, file: File<'a>) {
         match speaker {
             Speaker::Assistant | Speaker::System => {}
@@ -276,7 +275,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A result whose call is not just before it, as text.
+    /// Renders a result without a call right before it as text.
     fn detached(&mut self, content: &str, is_error: bool) {
         let what = if is_error {
             "tool error"
@@ -287,7 +286,7 @@ impl<'a> Walk<'a> {
         self.text(Speaker::Tools, text.into());
     }
 
-    /// Says in each missing result's place why it is missing.
+    /// Fills the place of each missing result with the reason.
     fn close_calls(&mut self) {
         for open in std::mem::take(&mut self.open) {
             let result = Piece::Result {
@@ -318,7 +317,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// A part, borrowed where the message stands as it was said.
+/// A part, borrowed from an unchanged message.
 enum Owned<'a> {
     Text(Cow<'a, str>),
     File(File<'a>),
@@ -351,7 +350,7 @@ fn owned_or_borrowed<'a>(parts: Cow<'a, [Part]>, shown: Shown<'a>) -> Vec<Owned<
     all
 }
 
-/// The content of an attachment, if the model takes it and it is loaded.
+/// The content of an attachment, if the model accepts it and it is loaded.
 fn file<'a>(part: &Part, shown: Shown<'a>) -> Option<Owned<'a>> {
     let Part::Attachment {
         filename,

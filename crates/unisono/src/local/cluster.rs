@@ -1,4 +1,4 @@
-//! This program among the others that use its store.
+//! This program as a member of the cluster on its store.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use super::Local;
 use crate::error::Error;
 use crate::{ask, history, models};
 
-/// Sessions taken over at a time: others find some, too.
+/// Sessions per takeover; other members take over the rest.
 const TAKEN_AT_A_TIME: usize = 64;
-/// Sessions opened at the same time.
+/// Maximum number of concurrent session openings.
 const OPENED_AT_A_TIME: usize = 16;
 /// Period between checks whether the turns of sessions to hand over have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -25,16 +25,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
 impl Local {
-    /// The group of programs on the store, where several may use it.
+    /// The cluster, if several programs may use the store.
     pub(crate) fn cluster(&self) -> Option<&dyn Cluster> {
         self.journal.cluster()
     }
 
-    /// Tells the others where this daemon is reached, and by which token: its digest. To be called
-    /// again when its agents are defined anew.
+    /// Announces the address of this daemon, the digest of its token, and its agents to the others.
+    /// The caller repeats it after a reload of agents.
     ///
     /// # Errors
-    /// A live member takes another token, or the store failed.
+    /// A live member accepts another token, or the store fails.
     pub async fn announce(&self, address: &str, token: &[u8]) -> Result<(), Error> {
         let Some(cluster) = self.cluster() else {
             return Ok(());
@@ -47,7 +47,7 @@ impl Local {
         Ok(cluster.announce(announcement).await?)
     }
 
-    /// A digest of all that its agents are.
+    /// A digest of its agent definitions.
     pub(crate) fn agents_digest(&self) -> Vec<u8> {
         let mut hasher = Hasher::new("unisono/agents", 1);
         for agent in self.setup().roster.iter() {
@@ -56,17 +56,16 @@ impl Local {
         hasher.finish().0.to_vec()
     }
 
-    /// What is known of the others, each time that there is something new; none: nobody else uses the
-    /// store.
+    /// The state of the cluster, with a notice of each beat; none without a cluster.
     pub fn beats(&self) -> Option<watch::Receiver<Beat>> {
         self.cluster().map(Cluster::beats)
     }
 
-    /// The other live program that works on a session, or that is to be asked for one because this
-    /// program takes no new ones; none: this one is.
+    /// The other live member that owns a session, or that should open it because this program accepts
+    /// no new sessions; none if this program owns or may open it.
     ///
     /// # Errors
-    /// The database does not answer.
+    /// The database does not respond.
     pub async fn owner(&self, session: Option<SessionId>) -> Result<Option<Member>, Error> {
         let Some(cluster) = self.cluster() else {
             return Ok(None);
@@ -126,10 +125,10 @@ impl Local {
         }
     }
 
-    /// A text that all programs on the database share; none: there is none, or no database.
+    /// A document that all members share; none if it does not exist, or without a cluster.
     ///
     /// # Errors
-    /// The database does not answer.
+    /// The database does not respond.
     pub async fn shared_text(&self, name: &'static str) -> Result<Option<Document>, Error> {
         match self.cluster() {
             Some(cluster) => Ok(cluster.document(name).await?),
@@ -137,11 +136,11 @@ impl Local {
         }
     }
 
-    /// Replaces such a text if it still has the version `before` (0: it was not there). Answers whether
-    /// it did, or nobody else uses the store.
+    /// Replaces such a document if it still has the version `before` (0: it does not exist). Returns
+    /// whether it did; always true without a cluster.
     ///
     /// # Errors
-    /// The database does not answer.
+    /// The database does not respond.
     pub async fn share_text(
         &self,
         name: &'static str,
@@ -160,10 +159,10 @@ impl Local {
         self.cluster().is_some()
     }
 
-    /// Keeps a callback of a session's task for whichever program works on the session.
+    /// Stores a callback of a session's task for the owner of the session.
     ///
     /// # Errors
-    /// The database does not answer.
+    /// The database does not respond.
     pub async fn keep_callback(
         &self,
         session: SessionId,
@@ -176,10 +175,10 @@ impl Local {
         }
     }
 
-    /// Forgets such a callback if it still has that text.
+    /// Deletes such a callback if it still has that text.
     ///
     /// # Errors
-    /// The database does not answer.
+    /// The database does not respond.
     pub async fn forget_callback(
         &self,
         session: SessionId,
@@ -192,11 +191,11 @@ impl Local {
         }
     }
 
-    /// The texts of the callbacks of these sessions; without any named, those of all sessions that this
-    /// program or nobody owns.
+    /// The texts of the callbacks of these sessions; for `None`, of the sessions that this program or
+    /// no member owns.
     ///
     /// # Errors
-    /// The database does not answer.
+    /// The database does not respond.
     pub async fn kept_callbacks(
         &self,
         sessions: Option<Vec<SessionId>>,
@@ -209,11 +208,11 @@ impl Local {
         Ok(kept.into_iter().map(|(_, text)| text).collect())
     }
 
-    /// Claims some of the sessions of programs that are gone; each goes to one program. None: there
-    /// are no more.
+    /// Claims some sessions of lost members; each session gets one new owner. Empty if there are no
+    /// more.
     ///
     /// # Errors
-    /// The database does not answer.
+    /// The database does not respond.
     pub async fn take_over(&self) -> Result<Vec<SessionInfo>, Error> {
         match self.cluster() {
             Some(cluster) => Ok(cluster.take_over(TAKEN_AT_A_TIME).await?),
@@ -221,11 +220,11 @@ impl Local {
         }
     }
 
-    /// Goes on with the open turns of sessions that were taken over. Those without are nobody's from
-    /// then on. Answers how many it went on with.
+    /// Resumes the open turns of sessions after a takeover, and gives up sessions without open turns.
+    /// Returns the number of resumed sessions.
     ///
     /// # Errors
-    /// The database does not answer.
+    /// The database does not respond.
     pub async fn adopt(&self, taken: Vec<SessionInfo>) -> Result<usize, Error> {
         let Some(cluster) = self.cluster() else {
             return Ok(0);
@@ -240,7 +239,7 @@ impl Local {
             let session = info.session.into();
             match self.lacks(session).await {
                 Some(lacks) => {
-                    tracing::warn!(%session, lacks, "open turns are left to another daemon");
+                    tracing::warn!(%session, lacks, "this daemon cannot resume the open turns of a session; another one may");
                     cluster.decline(info).await?;
                     Ok(0)
                 }
@@ -257,8 +256,8 @@ impl Local {
         adopted.into_iter().sum()
     }
 
-    /// Those that may have open turns. One whose events cannot be read is among them: opening it says
-    /// why.
+    /// The sessions that may have open turns, including unreadable ones, whose opening reports the
+    /// error.
     async fn unfinished_of(&self, taken: &[SessionInfo]) -> Vec<SessionId> {
         if let Ok(unfinished) = self.journal.unfinished_of(taken.to_vec()).await {
             return unfinished;
@@ -273,11 +272,10 @@ impl Local {
         unfinished
     }
 
-    /// Sessions that it took over and did not come to open or to leave, because the database failed in
-    /// between.
+    /// Sessions that it claimed but neither opened nor gave up, because the database failed meanwhile.
     ///
     /// # Errors
-    /// The database does not answer.
+    /// The database does not respond.
     pub async fn taken_and_left(&self) -> Result<Vec<SessionInfo>, Error> {
         let Some(cluster) = self.cluster() else {
             return Ok(Vec::new());
@@ -287,10 +285,10 @@ impl Local {
         Ok(owned)
     }
 
-    /// Takes back what is left of imports of programs that are gone.
+    /// Rolls back unfinished imports of lost members.
     ///
     /// # Errors
-    /// The database does not answer.
+    /// The database does not respond.
     pub async fn roll_back_imports(&self) -> Result<usize, Error> {
         Ok(self.journal.sweep().await?)
     }
@@ -329,7 +327,7 @@ impl Local {
         })
     }
 
-    /// Opens sessions, so that their open turns go on. One that cannot be opened is logged.
+    /// Opens sessions, which resumes their open turns; logs failures.
     pub async fn open_all(&self, sessions: Vec<SessionId>) {
         stream::iter(sessions)
             .for_each_concurrent(OPENED_AT_A_TIME, |session| self.open_taken(session))
@@ -339,20 +337,20 @@ impl Local {
     async fn open_taken(&self, session: SessionId) {
         match self.open(session).await {
             Err(Error::Runtime(error)) if error.is_owned_elsewhere() => {
-                tracing::debug!(%session, %error, "another program works on a session");
+                tracing::debug!(%session, %error, "another program owns the session");
             }
             Err(error) => {
-                tracing::error!(%session, %error, "a session cannot be opened");
+                tracing::error!(%session, %error, "the session cannot be opened");
             }
             Ok(_) => {}
         }
     }
 
-    /// Hands all of its sessions over: those that work are waited for as long as `patience` lasts,
-    /// and go on elsewhere then. Answers false, and keeps them, if it is let in again meanwhile.
+    /// Hands over all of its sessions. It waits up to `patience` for open turns; other members resume
+    /// the rest. Returns false and keeps the sessions if the drain is withdrawn meanwhile.
     ///
     /// # Errors
-    /// The database does not answer.
+    /// The database does not respond.
     pub async fn hand_over(&self, patience: Duration) -> Result<bool, Error> {
         let Some(cluster) = self.cluster() else {
             return Ok(false);
@@ -365,7 +363,7 @@ impl Local {
         };
         let mut beats = cluster.beats();
         tokio::select! {
-            // What has not ended goes on elsewhere.
+            // Other members resume the open turns.
             _ = tokio::time::timeout(patience, ended) => {}
             let_in = beats.wait_for(|beat| !beat.is_draining) => if let_in.is_ok() {
                 return Ok(false);
@@ -377,7 +375,7 @@ impl Local {
     }
 }
 
-/// Whether requests can be passed on to a member that takes new sessions.
+/// Whether requests can be forwarded to a member that accepts new sessions.
 fn takes_work(member: &Member) -> bool {
     let is_reached = member.announced.address.is_some();
     is_reached && member.is_alive && !member.is_draining && !member.is_self

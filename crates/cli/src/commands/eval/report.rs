@@ -11,51 +11,51 @@ use unisono_model::retention::{self, Category};
 
 use crate::show;
 
-/// All that was measured of one conversation.
+/// The results of one conversation.
 #[derive(Debug)]
 pub(super) struct Report {
-    /// Its file's name.
+    /// The name of its file.
     pub(super) conversation: String,
     pub(super) messages: usize,
-    /// Of all messages.
+    /// The tokens of all messages.
     pub(super) tokens: u64,
-    /// What counted them.
+    /// The tokenizer.
     pub(super) encoding: &'static str,
-    /// What the whole conversation retains: less than all where no line of it answers a probe.
+    /// The share of the whole conversation, which is below 1 if no line answers a probe.
     pub(super) whole: retention::Report,
-    /// What it was compacted to, the largest first.
+    /// The sizes of compaction, largest first.
     pub(super) sizes: Vec<Size>,
 }
 
-/// One size, and what was kept in it.
+/// One size with its results.
 #[derive(Debug)]
 pub(super) struct Size {
-    /// The conversation is so many times larger.
+    /// The size of the conversation divided by this size.
     pub(super) ratio: u32,
-    /// The most tokens.
+    /// The limit of tokens.
     pub(super) tokens: u64,
     pub(super) rows: Vec<Row>,
 }
 
-/// One way to keep something.
+/// The result of one way to compact.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) way: Way,
-    /// What was kept, or why nothing was.
+    /// The retained shares, or why the way failed.
     pub(super) kept: Result<Kept, String>,
 }
 
-/// What chose what is kept.
+/// A way to compact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// One summary of all.
+    /// One summary of all messages.
     Summary { summariser: String },
-    /// A preset's compaction; without a summariser where it writes no summaries.
+    /// The compaction of a preset; without a summariser if it writes no summaries.
     Preset {
         preset: Preset,
         summariser: Option<String>,
     },
-    /// A simple way, to compare with.
+    /// A baseline for comparison.
     Baseline(Baseline),
 }
 
@@ -63,20 +63,20 @@ pub(super) enum Way {
 pub(super) struct Kept {
     pub(super) tokens: u64,
     pub(super) retained: retention::Report,
-    /// Of what a compaction made.
+    /// The results of compactions.
     pub(super) made: Option<Made>,
 }
 
 #[derive(Debug)]
 pub(super) struct Made {
-    /// What wrote the summaries, as `provider/model`, `extractive`, `truncation` or `none`.
+    /// The summariser: `provider/model`, `extractive`, `truncation` or `none`.
     pub(super) writers: Vec<String>,
     pub(super) duration_ms: u64,
     pub(super) cost: Option<Cost>,
 }
 
 impl Way {
-    /// As people read it: `checkpoint, extractive`.
+    /// The name for people: `checkpoint, extractive`.
     pub(super) fn label(&self) -> String {
         match self {
             Way::Summary { summariser } => format!("one summary, {summariser}"),
@@ -89,7 +89,7 @@ impl Way {
         }
     }
 
-    /// The same with quotes as summaries; none for what writes none.
+    /// The same way with extractive summaries; none for a way without summaries.
     fn by_quotes(&self) -> Option<Way> {
         let summariser = || EXTRACTIVE.to_owned();
         match self {
@@ -115,7 +115,7 @@ impl Way {
         }
     }
 
-    /// The summariser that was asked for.
+    /// The requested summariser.
     pub(super) fn summariser(&self) -> Option<&str> {
         match self {
             Way::Summary { summariser } => Some(summariser),
@@ -126,7 +126,7 @@ impl Way {
 }
 
 impl Size {
-    /// How many times the tail's share a row keeps; none where the tail keeps nothing.
+    /// The share of a row divided by that of the tail; none if the tail keeps nothing.
     pub(super) fn times_tail(&self, kept: &Kept) -> Option<f64> {
         let tail = |row: &&Row| row.way == Way::Baseline(Baseline::Tail);
         let tail = self.rows.iter().find(tail)?.kept.as_ref().ok()?;
@@ -134,14 +134,14 @@ impl Size {
         (tail > 0.0).then(|| kept.retained.all.share() / tail)
     }
 
-    /// What quotes keep in the place of a model's summary; none for what is no model's.
+    /// The share of extractive summaries instead of a model's; none for rows without a model.
     pub(super) fn by_quotes(&self, way: &Way) -> Option<&Kept> {
         let quoted = way.by_quotes().filter(|quoted| quoted != way)?;
         let row = self.rows.iter().find(|row| row.way == quoted)?;
         row.kept.as_ref().ok()
     }
 
-    /// How many times their share a row keeps.
+    /// The share of a row divided by theirs.
     fn times_quotes(&self, way: &Way, kept: &Kept) -> Option<f64> {
         let quotes = self.by_quotes(way)?.retained.all.share();
         (quotes > 0.0).then(|| kept.retained.all.share() / quotes)
@@ -167,7 +167,7 @@ impl Report {
     }
 }
 
-/// How many probes there are of a category.
+/// The number of probes in a category.
 pub(super) fn probes_of(report: &retention::Report, category: Category) -> usize {
     report
         .by_category
@@ -202,7 +202,7 @@ fn size_json(size: &Size) -> Value {
     json!({"ratio": size.ratio, "tokens": size.tokens, "rows": rows})
 }
 
-/// The shares kept of all probes and of each category's that has some.
+/// The retained shares of all probes and of each category with probes.
 fn shares(report: &retention::Report) -> Value {
     let by_category = report.by_category.iter();
     let by_category = by_category.map(|(category, score)| (category.name(), score.share()));
@@ -213,7 +213,7 @@ fn shares(report: &retention::Report) -> Value {
     Value::Object(shares)
 }
 
-/// To four decimal places: more would only be noise.
+/// Rounds to four decimal places.
 fn rounded(share: f64) -> f64 {
     (share * 10_000.0).round() / 10_000.0
 }

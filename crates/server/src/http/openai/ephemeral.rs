@@ -1,9 +1,8 @@
-//! Sessions that are there for one request: with the request they go, however that ends.
+//! Sessions that exist for one request. The end of the request removes them.
 //!
-//! A client that has gone away is answered by nobody, so its turn is cancelled: nothing works or
-//! spends for it any more. What a process that was killed left is removed at the next start, by
-//! a label alone, before any of it goes on. Only this program gives that label: a session that
-//! somebody else made is never one of these, whatever is said of it.
+//! If a client disconnects, its turn is cancelled, so it spends nothing any more. After a kill, the
+//! next start removes the sessions by their label before any of their turns continues. Only this
+//! program sets that label, so no other session is ever removed.
 
 use std::sync::Arc;
 
@@ -17,10 +16,10 @@ use uuid::Uuid;
 use unisono::Error;
 use unisono::Local;
 
-/// Sessions looked at at a time.
+/// Sessions per read.
 const PAGE: usize = 1_024;
 
-/// Those of one process.
+/// The ephemeral sessions of one process.
 #[derive(Debug)]
 pub(in crate::http) struct EphemeralSessions {
     process: Uuid,
@@ -36,13 +35,13 @@ impl EphemeralSessions {
         }
     }
 
-    /// Says of a conversation that it is there for one request.
+    /// Labels a new session as ephemeral.
     pub(super) fn mark(&self, import: &mut Import) {
         import.labels.insert("via".into(), "openai".into());
         import.ephemeral = Some(self.process.to_string().into());
     }
 
-    /// Removes that session as soon as this is gone.
+    /// Removes the session when the returned guard is dropped.
     pub(super) fn guard(&self, local: &Arc<Local>, session: &Handle) -> EphemeralSession {
         EphemeralSession {
             local: local.clone(),
@@ -52,13 +51,13 @@ impl EphemeralSessions {
         }
     }
 
-    /// Waits until all are removed whose clients have gone away. There are to be no more.
+    /// Waits until the sessions of disconnected clients are removed. The caller adds no more.
     pub(in crate::http) async fn left(&self) {
         self.leaving.close();
         self.leaving.wait().await;
     }
 
-    /// Removes those of these sessions that are of requests of an earlier process; gives the
+    /// Removes the ephemeral sessions of an earlier process among these sessions, and returns the
     /// others.
     pub(in crate::http) async fn without(
         &self,
@@ -71,12 +70,12 @@ impl EphemeralSessions {
             if first.as_ref().is_some_and(|first| self.is_left(first))
                 && local.owner(Some(session)).await?.is_some()
             {
-                // Of a request that another daemon answers.
+                // The session belongs to a request to another daemon.
                 continue;
             }
             if first.is_some_and(|first| self.is_left(&first)) {
                 local.runtime()?.delete(session).await?;
-                tracing::info!(%session, "a session for one request was left, and is removed");
+                tracing::info!(%session, "an ephemeral session of an earlier process is removed");
             } else {
                 others.push(session);
             }
@@ -84,7 +83,7 @@ impl EphemeralSessions {
         Ok(others)
     }
 
-    /// Removes all that are of requests of an earlier process.
+    /// Removes all ephemeral sessions of earlier processes.
     pub(in crate::http) async fn sweep(&self, local: &Local) -> Result<(), Error> {
         let mut after = None;
         loop {
@@ -107,7 +106,7 @@ impl EphemeralSessions {
     }
 }
 
-/// Keeps a session for one request.
+/// Removes its session on drop.
 #[derive(Debug)]
 pub(super) struct EphemeralSession {
     local: Arc<Local>,
@@ -117,7 +116,7 @@ pub(super) struct EphemeralSession {
 }
 
 impl EphemeralSession {
-    /// Removes the session; it is gone when this returns.
+    /// Removes the session before it returns.
     pub(super) async fn leave(mut self) {
         remove(&self.local, &self.session).await;
         self.gone = true;
@@ -130,7 +129,7 @@ impl Drop for EphemeralSession {
             return;
         }
         let (local, session) = (self.local.clone(), self.session.clone());
-        // Without a runtime the process ends: the next one removes it.
+        // Without a runtime the process is ending; the next process removes the session.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let removing = async move { remove(&local, &session).await };
             self.leaving.spawn_on(removing, &runtime);
@@ -146,7 +145,7 @@ async fn remove(local: &Local, session: &Handle) {
     let removed: Result<(), Error> = async {
         for turn in session.inspect(open).await? {
             if let Err(error) = session.cancel(turn).await {
-                tracing::debug!(session = %session.id(), %turn, %error, "a turn is not cancelled");
+                tracing::debug!(session = %session.id(), %turn, %error, "a turn of an ephemeral session cannot be cancelled");
             }
         }
         local.runtime()?.delete(session.id()).await?;
@@ -155,6 +154,6 @@ async fn remove(local: &Local, session: &Handle) {
     .await;
     if let Err(error) = removed {
         let session = session.id();
-        tracing::warn!(%session, %error, "a session for one request is left until the next start");
+        tracing::warn!(%session, %error, "an ephemeral session cannot be removed now; the next start removes it");
     }
 }
