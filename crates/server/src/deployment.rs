@@ -2,11 +2,12 @@
 //! address, room on the disk, and the servers that it is to reach.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use axum::http::Uri;
 use tokio::net::TcpStream;
+use unisono::find_program;
 use unisono_runtime::mcp::{Server, ServerTransport};
 use unisono_store::private;
 
@@ -22,9 +23,9 @@ const LEAST_ROOM: u64 = 256 * 1024 * 1024;
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What.
+    /// The name of the check.
     pub what: String,
-    /// How it is, or what is wrong with it and what to do.
+    /// The result, or the fault and its fix.
     pub found: Result<String, String>,
 }
 
@@ -111,7 +112,7 @@ async fn address(server: &settings::Server, runs: bool) -> Result<String, String
     )
 }
 
-/// Who can reach an address.
+/// Which machines can reach an address.
 fn reach_of(at: SocketAddr, hosts: &[String]) -> String {
     if at.ip().is_loopback() {
         return format!("{at}, from this machine");
@@ -156,7 +157,7 @@ fn disk(store: &Path) -> Result<String, String> {
 async fn tools(server: &Server) -> Result<String, String> {
     match &server.transport {
         ServerTransport::Program(command) => {
-            let found = program(&command.program);
+            let found = find_program(&command.program);
             let found = found.map(|path| path.display().to_string());
             found.ok_or_else(|| format!("there is no program {:?}", command.program))
         }
@@ -164,18 +165,7 @@ async fn tools(server: &Server) -> Result<String, String> {
     }
 }
 
-/// Where a program is, as a shell would find it.
-fn program(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        let path = PathBuf::from(name);
-        return path.is_file().then_some(path);
-    }
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let mut each = std::env::split_paths(&paths).map(|path| path.join(name));
-    each.find(|path| path.is_file())
-}
-
-/// Connects, and says nothing.
+/// Opens a connection and closes it.
 async fn reached(url: &str) -> Result<String, String> {
     let place = url.parse::<Uri>().ok().and_then(|uri| {
         let port = match uri.scheme_str() {

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use unisono_context::budget::{Budget, Budgets};
 use unisono_context::checkpoint::{Body, Checkpoint, block_text};
 use unisono_context::compaction::{self, Mode};
-use unisono_context::snapshot::{Block, Entry, Preamble, Snapshot};
+use unisono_context::snapshot::{Entry, Preamble, Snapshot};
 use unisono_context::tokens::{Count, Counts};
-use unisono_context::{Digest, Encoding, MessageId, Timestamp, Tokens};
+use unisono_context::{Digest, Encoding, MessageId, Timestamp};
 use unisono_model::Tokenizer;
 use unisono_runtime::tools;
 use unisono_session::agent::ContextMode;
@@ -268,17 +268,6 @@ impl Shown {
     /// Its tokens as a percentage of the usable tokens.
     pub fn percent(&self) -> u64 {
         self.used.tokens.0.saturating_mul(100) / self.measured.budget.usable.0.max(1)
-    }
-
-    /// Tokens of a summary.
-    pub fn block_tokens(&self, block: &Block) -> Tokens {
-        let count = block.checkpoint().counts.get(self.encoding);
-        count.unwrap_or_default().tokens + self.measured.budget.per_message
-    }
-
-    /// Tokens of a message in its form.
-    pub fn entry_tokens(&self, state: &State, entry: &Entry) -> Tokens {
-        entry_count(state, entry, self.encoding).tokens + self.measured.budget.per_message
     }
 }
 

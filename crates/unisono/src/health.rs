@@ -93,7 +93,7 @@ fn servers(setup: &Setup) -> Vec<HealthCheck> {
     let checks = servers.map(|server| {
         let what = format!("tools of {}", server.name);
         match &server.transport {
-            ServerTransport::Program(command) => match program(&command.program) {
+            ServerTransport::Program(command) => match find_program(&command.program) {
                 Some(path) => check(&what, GOOD, path.display().to_string()),
                 None => check(
                     &what,
@@ -110,7 +110,7 @@ fn servers(setup: &Setup) -> Vec<HealthCheck> {
 }
 
 /// The path of a program, as a shell finds it.
-fn program(name: &str) -> Option<PathBuf> {
+pub fn find_program(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         let path = PathBuf::from(name);
         return path.is_file().then_some(path);

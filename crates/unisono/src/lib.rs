@@ -71,6 +71,7 @@ pub mod why;
 pub use ask::{Ask, Finished};
 pub use conversation::{Conversation, parse_conversation, read_conversation};
 pub use error::{Error, NotChanged};
+pub use health::find_program;
 pub use local::{Builder, Local};
 /// The crates beneath this one: every type of a public signature has a path in here.
 pub mod parts {

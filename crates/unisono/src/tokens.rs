@@ -68,12 +68,6 @@ impl Table {
         self.by_digest.get(&digest)
     }
 
-    /// Whether the token with that digest exists and has not expired.
-    pub fn is_valid(&self, digest: Digest, now: Timestamp) -> bool {
-        let known = self.of_digest(digest);
-        known.is_some_and(|token| !token.is_expired(now))
-    }
-
     /// The token of that name, also if it has expired.
     pub fn named(&self, name: &str) -> Option<&Arc<Token>> {
         self.by_digest.values().find(|token| *token.name == *name)
@@ -224,8 +218,6 @@ mod tests {
         let found = table.of_secret("secret of a").unwrap();
         assert_eq!(caller_of(found).name(), Some(&"a".into()));
         assert!(table.of_secret("secret of c").is_none() && table.of_secret("").is_none());
-        let b = digest("secret of b");
-        assert!(table.is_valid(b, Timestamp(9)) && !table.is_valid(b, Timestamp(10)));
         assert!(table.named("b").is_some() && table.named("c").is_none());
     }
 }
