@@ -1,4 +1,4 @@
-//! What every verb starts from: settings, the store, a daemon.
+//! The environment of a command: settings, the store, a daemon.
 
 use std::future::Future;
 use std::path::Path;
@@ -37,7 +37,7 @@ pub(crate) fn client(running: &Running) -> Result<Client> {
     Ok(Client::new(url.as_str(), token.trim())?)
 }
 
-/// A call of the program.
+/// One run of the program.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) out: Out,
@@ -57,7 +57,7 @@ impl App {
         }
     }
 
-    /// Where settings are read from, the flags of this call included.
+    /// The sources of settings, including the flags.
     pub(crate) fn sources(&self, flags: Vec<Override>) -> Result<Sources> {
         let directory = std::env::current_dir().map_err(|error| {
             Problem::failed(format!("the working directory cannot be found: {error}"))
@@ -92,7 +92,7 @@ impl App {
         Ok(setup.with(own, &[])?)
     }
 
-    /// The same for reading only: invalid session settings are ignored.
+    /// As above, but ignores invalid session settings, for commands that only read.
     pub(crate) fn setup_beside(&self, setup: &Setup, own: &Own) -> Setup {
         let with = self.setup_with(setup, own);
         with.unwrap_or_else(|_| setup.clone())
@@ -110,8 +110,8 @@ impl App {
         self.out.message(self.out.paint_messages.dim(said));
     }
 
-    /// Opens the store where nothing in it is to be changed: one that cannot be written is looked
-    /// at as it is. One that does not exist is empty, and is not made.
+    /// Opens the store for reading. A missing store counts as empty and is not created; one without
+    /// write access is opened read-only.
     pub(crate) async fn store_to_read(&self, setup: &Setup) -> Result<Place> {
         if !self.has_store(setup)? {
             return Ok(Place::Process(Opened::nothing()));
@@ -158,7 +158,7 @@ impl App {
         Ok(Place::Process(Opened::nothing()))
     }
 
-    /// Whether a store is at its path. One that is named in this call and is not there is an error.
+    /// Whether the store exists. A missing store is an error if a flag names it.
     pub(crate) fn has_store(&self, setup: &Setup) -> Result<bool> {
         let store = &setup.loaded.config.store;
         let path = &store.path;
@@ -170,7 +170,7 @@ impl App {
         Ok(found)
     }
 
-    /// The store's directory, which must be there.
+    /// The store's directory, which must exist.
     pub(crate) fn store_path<'s>(&self, setup: &'s Setup) -> Result<&'s Path> {
         let path = &setup.loaded.config.store.path;
         match unisono_store::is_store(path)? {
@@ -179,8 +179,8 @@ impl App {
         }
     }
 
-    /// A store that is named in this call is made in a directory that is there, and nowhere else:
-    /// a mistyped path makes none.
+    /// Checks the parent directory of a store that a flag names, so that a mistyped path creates no
+    /// store.
     fn check_named(&self, path: &Path) -> Result<()> {
         let parent = path.parent().filter(|_| self.global.names_store());
         let Some(parent) = parent.filter(|parent| !path.exists() && !parent.exists()) else {
@@ -191,7 +191,7 @@ impl App {
             path.display(),
             parent.display()
         );
-        Err(Problem::usage(problem).hint("make that directory first, or give another path"))
+        Err(Problem::usage(problem).hint("create that directory first, or give another path"))
     }
 
     /// Opens an existing store and reports repairs.
@@ -202,12 +202,12 @@ impl App {
         Ok(opened)
     }
 
-    /// What an opening has put right.
+    /// Reports the repairs of an opening.
     fn report_opening(&self, opened: &Opened) {
         self.report_opening_of(opened.narrowed, opened.salvage.as_ref());
     }
 
-    /// The same, part by part.
+    /// Reports the given repairs.
     pub(crate) fn report_opening_of(&self, narrowed: u64, salvage: Option<&Salvage>) {
         if narrowed > 0 {
             self.report_narrowed(narrowed);
@@ -217,7 +217,7 @@ impl App {
         }
     }
 
-    /// That others could read the store until now.
+    /// Reports that other users could read the store until now.
     pub(crate) fn report_narrowed(&self, narrowed: u64) {
         let files = show::many(narrowed, "path");
         self.out.warn(format_args!(
@@ -282,7 +282,7 @@ impl App {
         }
     }
 
-    /// What a repair has lost of a session.
+    /// The losses of a session by a repair.
     pub(crate) fn report_lost(&self, session: &str, lost: &LostEvents) {
         let LostEvents {
             first,
@@ -304,18 +304,18 @@ impl App {
         let runtime =
             runtime.map_err(|error| Problem::failed(format!("cannot start threads: {error}")))?;
         let done = runtime.block_on(work);
-        // What still blocks a thread is not waited for: all that matters is on disk.
+        // Blocked threads are not joined, because all data is on disk.
         runtime.shutdown_timeout(std::time::Duration::from_millis(200));
         done
     }
 }
 
-/// What is known of models' tokens in the store that is configured here.
+/// The calibrations of models in the configured store.
 pub(crate) fn learnt_here(setup: &Setup) -> Calibrations {
     models::learnt(&setup.loaded.config.store.path)
 }
 
-/// A store as people name it: its directory, or its database without user and password.
+/// The name of a store: its directory, or its database without user and password.
 pub(crate) fn named(store: &Store) -> String {
     match &store.url {
         Some(url) => unisono_store::postgres::place(url),
@@ -323,8 +323,8 @@ pub(crate) fn named(store: &Store) -> String {
     }
 }
 
-/// A store that has to be there and is not.
+/// The error of a missing store.
 fn no_store(path: &Path) -> Problem {
-    let problem = Problem::usage(format!("there is no store at {}", path.display()));
+    let problem = Problem::usage(format!("the store {} does not exist", path.display()));
     problem.hint("`unisono run FILE` or `unisono import FILE` makes one")
 }

@@ -1,5 +1,4 @@
-//! What a shell offers behind `unisono`: verbs and flags, and the sessions, agents and models there
-//! are where it is asked.
+//! Shell completion: verbs and flags, and the existing sessions, agents and models.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -20,14 +19,14 @@ use crate::problem::{Problem, Result};
 use crate::service::all_sessions;
 use crate::show;
 
-/// The variable by which a shell asks: its value is the shell's name.
+/// The variable of a completion request; its value is the name of the shell.
 const VARIABLE: &str = "COMPLETE";
 const PROGRAM: &str = "unisono";
-/// Sessions that are offered, the newest.
+/// Maximum number of newest sessions as candidates.
 const SESSIONS: usize = 50;
-/// How long a person waits at most.
+/// Timeout of a completion.
 const WITHIN: Duration = Duration::from_secs(2);
-/// Characters of a title that are shown beside a session.
+/// Maximum number of characters of a session's title.
 const TITLE_CHARS: usize = 40;
 
 /// Answers a completion request of a shell; none if there is no request.
@@ -44,7 +43,7 @@ pub(crate) fn answer(extensions: &Extensions) -> Option<ExitCode> {
     }
 }
 
-/// What a shell reads to ask this program from then on; none for an unknown shell.
+/// The script that registers completion in a shell; none for an unknown shell.
 pub(crate) fn registration(shell: &str) -> Option<Vec<u8>> {
     let shells = Shells::builtins();
     let mut script = Vec::new();
@@ -71,7 +70,7 @@ fn offering(command: Command, extensions: &Extensions) -> Command {
         .mut_subcommands(|below| offering(below, extensions))
 }
 
-/// What there is of a kind.
+/// A kind of candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Values {
     Sessions,
@@ -80,7 +79,7 @@ enum Values {
 }
 
 impl Values {
-    /// By the value's name in the help.
+    /// The kind by the name of a value in the help.
     fn from_arg(arg: &Arg) -> Option<Values> {
         let names = arg.get_value_names().unwrap_or_default();
         match names.first()?.as_str() {
@@ -91,8 +90,7 @@ impl Values {
         }
     }
 
-    /// Those that what is written begins. Where they cannot be found out, there are none: a person
-    /// who completes a word has asked for no error.
+    /// The candidates that begin with a prefix; none after an error, because completion shows no errors.
     fn offered(self, extensions: &Extensions, current: &str) -> Vec<CompletionCandidate> {
         let words: Vec<String> = std::env::args().collect();
         let app = App::new(Global::of_words(&words), extensions.clone());
@@ -101,7 +99,7 @@ impl Values {
             Values::Agents => agents(&app),
             Values::Models => models(&app),
         };
-        // A list of agents is completed at its end.
+        // Completion of a list of agents concerns the last one.
         let (before, word) = match (self, current.rsplit_once(',')) {
             (Values::Agents, Some((before, word))) => (format!("{before},"), word),
             _ => (String::new(), current),
@@ -133,9 +131,9 @@ fn sessions(app: &App) -> Result<Found> {
             listed
         };
         let in_time = tokio::time::timeout(WITHIN, listed).await;
-        in_time.unwrap_or_else(|_| Err(Problem::failed("the store does not answer in time")))
+        in_time.unwrap_or_else(|_| Err(Problem::failed("the store does not respond in time")))
     })?;
-    // The one that grew last is first.
+    // The most recently changed session is first.
     newest.sort_by(|a, b| (&b.updated, &b.session).cmp(&(&a.updated, &a.session)));
     let each = newest.into_iter().take(SESSIONS);
     let each = each.map(|one| (one.session, show::line(&one.title, TITLE_CHARS)));

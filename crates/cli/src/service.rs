@@ -1,4 +1,4 @@
-//! The service that a verb asks: the store itself, or the daemon that has it open.
+//! The service of a command: the store itself, or the daemon that has it open.
 
 pub(crate) mod lookup;
 
@@ -20,20 +20,20 @@ use crate::place::Place;
 use crate::problem::{Problem, Result};
 
 impl App {
-    /// To look at sessions, and for what needs no agents: open turns stay as they are. A store that
-    /// does not exist is empty, and is not made; one that cannot be written is read.
+    /// The service for reading; it resumes no open turns. A missing store counts as empty and is not
+    /// created; one without write access is opened read-only.
     pub(crate) async fn reader(&self, setup: &Setup) -> Result<Arc<dyn Service>> {
         let store = self.store_to_read(setup).await?;
         self.service_on(store, setup)
     }
 
-    /// As [`App::reader`], to change something in a store.
+    /// As [`App::reader`], for changes.
     pub(crate) async fn changer(&self, setup: &Setup) -> Result<Arc<dyn Service>> {
         let store = self.store_if_exists(setup).await?;
         self.service_on(store, setup)
     }
 
-    /// A store that is open, or the daemon that has it, as a service.
+    /// Makes a service of an open store or a daemon.
     pub(crate) fn service_on(&self, store: Place, setup: &Setup) -> Result<Arc<dyn Service>> {
         Ok(match store {
             Place::Process(opened) => {
@@ -44,14 +44,13 @@ impl App {
         })
     }
 
-    /// As [`App::changer`]; a store that does not exist is made.
+    /// As [`App::changer`], but creates a missing store.
     pub(crate) async fn maker(&self, setup: &Setup) -> Result<Arc<dyn Service>> {
         let store = self.store_or_daemon(setup).await?;
         self.service_on(store, setup)
     }
 
-    /// What is configured for this call: its agents and models. No store is opened, of none anything
-    /// but what was learnt of models is read.
+    /// The configured agents and models. It opens no store and reads only the calibrations of models.
     pub(crate) fn configured(&self, setup: &Setup) -> Result<Arc<dyn Service>> {
         let opened = Opened {
             directory: Some(setup.loaded.config.store.path.clone()),
@@ -62,16 +61,16 @@ impl App {
     }
 }
 
-/// The settings among the flags of this call that count for what is asked of another process.
+/// The flags whose settings apply to requests to another process.
 pub(crate) fn request_settings(setup: &Setup) -> Settings {
     let flags = setup.loaded.sources().overrides.iter();
-    // The others concern this process.
+    // The other flags concern only this process.
     let meant = flags.filter(|flag| flag.key != "store.path" && !flag.key.starts_with("log."));
     let each = meant.map(|flag| (flag.key.clone(), flag.value.clone().into()));
     each.collect()
 }
 
-/// The session a person means: an id, a unique beginning or end of one, or `latest`.
+/// Finds a session by its id, a unique beginning or end of its id, or `latest`.
 pub(crate) async fn find_session(service: &dyn Service, name: &str) -> Result<SessionListItem> {
     let query = SessionQuery {
         id: Some(name.to_owned()),
@@ -87,12 +86,12 @@ pub(crate) async fn find_session(service: &dyn Service, name: &str) -> Result<Se
         (None, _, "latest") => Err(no_latest(all_sessions(service).await?.len())),
         (None, ..) => {
             let problem = format!("no session `{name}` in this store");
-            Err(Problem::not_found(problem).hint("`unisono sessions list` shows those there are"))
+            Err(Problem::not_found(problem).hint("`unisono sessions list` shows the existing ones"))
         }
     }
 }
 
-/// No session is a person's, of so many.
+/// The error of a missing session, with the number of existing ones.
 fn no_latest(all: usize) -> Problem {
     let (what, hint) = match all {
         0 => (
@@ -107,7 +106,7 @@ fn no_latest(all: usize) -> Problem {
     Problem::not_found(what).hint(hint)
 }
 
-/// Every session, the one that was made last first.
+/// Every session, newest first.
 pub(crate) async fn all_sessions(service: &dyn Service) -> Result<Vec<SessionListItem>> {
     sessions_of(service, SessionQuery::default()).await
 }
@@ -138,7 +137,7 @@ async fn sessions_of(
     }
 }
 
-/// The settings of a session of its own.
+/// The session's own settings.
 pub(crate) async fn own_settings(service: &dyn Service, session: &str) -> Result<Own> {
     let settings = service.session(session).await?.settings.into_iter();
     Ok(settings
@@ -146,7 +145,7 @@ pub(crate) async fn own_settings(service: &dyn Service, session: &str) -> Result
         .collect())
 }
 
-/// The checkpoints of a session as they stand on a branch, the newest first.
+/// The checkpoints of a branch, newest first.
 pub(crate) async fn all_checkpoints(
     service: &dyn Service,
     session: &str,
@@ -164,7 +163,7 @@ pub(crate) async fn all_checkpoints(
     }
 }
 
-/// The turns of a session that have not ended, the oldest first.
+/// The open turns of a session, oldest first.
 pub(crate) async fn open_turns(service: &dyn Service, session: &Session) -> Result<Vec<String>> {
     if !session.open_turns.has_more {
         return Ok(session.open_turns.items.clone());
@@ -177,7 +176,7 @@ pub(crate) async fn open_turns(service: &dyn Service, session: &Session) -> Resu
     Ok(open.map(|turn| turn.turn).collect())
 }
 
-/// The turns of a session, the newest first.
+/// The turns of a session, newest first.
 pub(crate) async fn all_turns(service: &dyn Service, session: &str) -> Result<Vec<Turn>> {
     let mut all = Vec::new();
     let mut query = largest_part();
@@ -191,7 +190,7 @@ pub(crate) async fn all_turns(service: &dyn Service, session: &str) -> Result<Ve
     }
 }
 
-/// The first part of a list, as large as a part may be.
+/// The first page of a list, of the maximum size.
 pub(crate) fn largest_part() -> PageQuery {
     PageQuery {
         cursor: None,
@@ -199,7 +198,7 @@ pub(crate) fn largest_part() -> PageQuery {
     }
 }
 
-/// The first part of what there is on a branch, as large as a part may be.
+/// The first page of a list of a branch, of the maximum size.
 pub(crate) fn of_branch(branch: &str) -> BranchPageQuery {
     BranchPageQuery {
         branch: branch.to_owned(),
@@ -208,7 +207,7 @@ pub(crate) fn of_branch(branch: &str) -> BranchPageQuery {
     }
 }
 
-/// How many messages a branch has, on which something was said.
+/// The number of messages of a non-empty branch.
 pub(crate) async fn spoken_length(
     service: &dyn Service,
     session: &str,
@@ -220,7 +219,7 @@ pub(crate) async fn spoken_length(
     }
 }
 
-/// How many messages a branch has; none where nothing was said yet.
+/// The number of messages of a branch; none for an empty one.
 pub(crate) async fn branch_length(
     service: &dyn Service,
     session: &str,
@@ -250,7 +249,7 @@ pub(crate) async fn all_branches(service: &dyn Service, session: &str) -> Result
     }
 }
 
-/// There is no branch of that name.
+/// The error of a missing branch.
 pub(crate) fn unknown_branch(branches: &[Branch], name: &str) -> Problem {
     let problem = Problem::not_found(format!("the session has no branch `{name}`"));
     let known: Vec<&str> = branches.iter().map(|branch| branch.name.as_str()).collect();

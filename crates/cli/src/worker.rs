@@ -1,4 +1,4 @@
-//! What works on sessions: this process, or the daemon that has the store open.
+//! The worker of sessions: this process, or the daemon that has the store open.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl App {
         self.desk_on(self.store_if_exists(setup).await?, setup)
     }
 
-    /// The same; a store that does not exist is made.
+    /// As above, but creates a missing store.
     pub(crate) async fn new_desk(&self, setup: &Setup) -> Result<Desk> {
         self.desk_on(self.store_or_daemon(setup).await?, setup)
     }
@@ -43,7 +43,7 @@ impl App {
     fn desk_on(&self, place: Place, setup: &Setup) -> Result<Desk> {
         let looked_at = match &place {
             Place::Process(opened) => Place::Process(Opened {
-                // What looks at it does not take the search index.
+                // Inspection does not lock the search index.
                 degraded: true,
                 salvage: None,
                 ..opened.clone()
@@ -59,24 +59,24 @@ impl App {
 }
 
 impl Desk {
-    /// The address of the daemon that works; none: this process is to.
+    /// The address of the daemon; none if this process is the worker.
     pub(crate) fn daemon(&self) -> Option<&str> {
         self.place.daemon()
     }
 
-    /// To look at sessions: nothing is started.
+    /// The service for inspection, without a runtime.
     pub(crate) fn service(&self) -> &dyn Service {
         &*self.service
     }
 
-    /// Closes the store, on which nothing was done.
+    /// Closes the store without any work.
     pub(crate) async fn close(self) {
         drop(self.place);
         self.service.close().await;
     }
 
-    /// Starts to work, for a session with such settings of its own. Where an answer is asked for here,
-    /// says once what answers.
+    /// Starts the worker for a session with these settings. With a task, it announces once which models
+    /// answer.
     pub(crate) async fn work(self, app: &App, of: Option<(&Own, &Ask)>) -> Result<Worker> {
         let Desk {
             place,
@@ -110,7 +110,7 @@ impl Desk {
     }
 }
 
-/// What works on sessions.
+/// The worker of sessions.
 #[derive(Debug)]
 pub(crate) struct Worker {
     service: Arc<dyn Service>,
@@ -124,7 +124,7 @@ impl Worker {
         &*self.service
     }
 
-    /// The context of a branch as the agents would see it.
+    /// The context of a branch for the agents.
     pub(crate) async fn context(&self, session: &str, ask: &Ask) -> Result<Context> {
         let AgentQuery { lead, agents, .. } = asked_agents(ask);
         let query = ContextQuery {
@@ -136,7 +136,7 @@ impl Worker {
         Ok(self.service.context(session, &query).await?)
     }
 
-    /// All agents with their roles in the turn. Without a session: in a new one.
+    /// All agents with their roles in a turn of a session, or of a new one.
     pub(crate) async fn agents(&self, session: Option<&str>, ask: &Ask) -> Result<Vec<Agent>> {
         let query = AgentQuery {
             session: session.map(str::to_owned),
@@ -145,12 +145,12 @@ impl Worker {
         Ok(self.service.agents(&query).await?)
     }
 
-    /// Asks a session, and follows the turn from its acceptance on.
+    /// Starts a turn in a session, and follows it from its acceptance.
     pub(crate) async fn ask(&self, session: &str, ask: &Ask) -> Result<Followed<'_>> {
         self.begin(session, &ask.request(), ask.on_branch()).await
     }
 
-    /// The same for a request that is made already, on that branch.
+    /// As above, for a complete request on a branch.
     pub(crate) async fn begin(
         &self,
         session: &str,
@@ -201,7 +201,7 @@ impl Worker {
         };
         let stopped = tokio::time::timeout(patience, self.service.close()).await;
         if stopped.is_err() {
-            tracing::warn!("not everything stopped in time; what is on disk is whole");
+            tracing::warn!("the program did not stop in time; the data on disk is complete");
         }
     }
 }

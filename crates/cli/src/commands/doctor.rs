@@ -1,5 +1,5 @@
-//! `unisono doctor`: which providers can be asked, what a daemon has around it, every record of the
-//! store checked, and the search index made right.
+//! `unisono doctor`: checks the providers, the environment of a daemon and every record of the store,
+//! and repairs the search index.
 
 mod group;
 
@@ -135,7 +135,7 @@ fn database(app: &App, setup: &Setup, args: &Args) -> Result<()> {
         ));
         return Err(problem.hint("restore it from a backup, as its operator does"));
     }
-    // A connection lives as long as the threads that it was made on.
+    // A connection requires the runtime that made it.
     let checked = app.wait_for(async {
         let opened = match app.store_or_daemon(setup).await? {
             Place::Daemon(client) => return Ok(Err(client)),
@@ -167,7 +167,7 @@ fn database(app: &App, setup: &Setup, args: &Args) -> Result<()> {
     }
 }
 
-/// What can be said before there is a store: that is no fault.
+/// The report without a store, which is no error.
 fn fresh(app: &App, setup: &Setup) -> Result<()> {
     let around = app.wait_for(around(setup, false))?;
     let store = setup.loaded.config.store.path.display().to_string();
@@ -186,7 +186,7 @@ fn fresh(app: &App, setup: &Setup) -> Result<()> {
     }
 }
 
-/// Takes note of what repairs have lost.
+/// Acknowledges the losses of repairs.
 fn acknowledge(app: &App, setup: &Setup, store: &Path) -> Result<()> {
     let losses = match Disk::open(store) {
         Ok(opened) => {
@@ -205,13 +205,15 @@ fn acknowledge(app: &App, setup: &Setup, store: &Path) -> Result<()> {
     if app.out.json {
         app.out.json(&json!({"acknowledged": losses}));
     } else {
-        app.out
-            .message(format_args!("noted: {}", show::many(losses, "lost range")));
+        app.out.message(format_args!(
+            "acknowledged: {}",
+            show::many(losses, "lost range")
+        ));
     }
     Ok(())
 }
 
-/// What can be said of a store that cannot be written.
+/// The report on a read-only store.
 fn look(app: &App, setup: &Setup, error: StoreError) -> Result<()> {
     let store = &setup.loaded.config.store.path;
     let reason = error.to_string();
@@ -234,7 +236,7 @@ fn look(app: &App, setup: &Setup, error: StoreError) -> Result<()> {
     Err(Problem::silent(Exit::Failed))
 }
 
-/// What can be said of a store that a daemon has open.
+/// The report on a store that a daemon has open.
 fn held(app: &App, setup: &Setup, client: &Client) -> Result<()> {
     let (ready, losses, daemons) = app.wait_for(async {
         let (ready, losses) = (client.ready().await?, all_losses(client).await?);
@@ -280,7 +282,7 @@ async fn around(setup: &Setup, runs: bool) -> Result<Vec<Check>> {
     Ok(unisono_server::deployment::check(setup, runs).await)
 }
 
-/// What is around the daemon.
+/// The checks of the daemon's environment.
 fn deployment(app: &App, checks: &[Check]) {
     for Check { what, found } in checks {
         match found {
@@ -297,8 +299,8 @@ fn looked_at(check: &Check) -> Value {
     json!({"what": check.what, "good": check.found.is_ok(), "says": says})
 }
 
-/// The search index as it is once it is up to the journal; none where none is kept. One of a store
-/// that was repaired is made anew.
+/// Brings the search index up to date and checks it; none without an index. After a repair of the
+/// store it rebuilds the index.
 async fn index(app: &App, setup: &Setup, repaired: bool) -> Result<Option<Condition>> {
     let store = &setup.loaded.config.store;
     if store.search_index == SearchIndex::Memory {
@@ -315,13 +317,13 @@ async fn index(app: &App, setup: &Setup, repaired: bool) -> Result<Option<Condit
     Ok(Some(condition?))
 }
 
-/// What repairs of the store have lost, and nobody has acknowledged.
+/// The losses of repairs that are not acknowledged.
 fn losses(store: &Path) -> Result<Vec<Loss>> {
     let losses = unisono_store::losses(store)?;
     Ok(losses.iter().rev().map(loss).collect())
 }
 
-/// The same of a daemon's.
+/// The losses in a daemon's store.
 async fn all_losses(client: &Client) -> Result<Vec<Loss>> {
     let mut all = Vec::new();
     let mut query = LossQuery::default();
@@ -351,7 +353,7 @@ fn condition(of: &Condition) -> Value {
     json!({"sessions": of.sessions, "messages": of.messages, "remade": of.remade})
 }
 
-/// Which providers can be asked, and what the others lack. A key is never shown.
+/// The usable providers, and what the others lack. It never shows a key.
 fn providers(app: &App, setup: &Setup) {
     for (name, access) in setup.loaded.providers.iter() {
         match &access.settings {
@@ -369,7 +371,7 @@ fn providers(app: &App, setup: &Setup) {
     }
 }
 
-/// Models that go or are not known, and a catalogue that is too old to know.
+/// Notices about retired and unknown models, and about an outdated catalogue.
 fn catalogue(app: &App, setup: &Setup) {
     let today = notices::today();
     if let Some(days) = setup.loaded.catalogue.outdated_days(today) {
@@ -446,7 +448,7 @@ fn text(app: &App, store: &str, checkup: &Checkup, losses: &[Loss]) {
     losses.iter().for_each(|loss| report_loss(app, loss));
 }
 
-/// What was found, as JSON; without a search index.
+/// The report as JSON, without the search index.
 fn report(
     setup: &Setup,
     store: &str,

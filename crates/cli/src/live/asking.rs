@@ -11,29 +11,29 @@ use super::follow::{Interrupt, Show};
 use super::watch::Watch;
 use unisono::short::end;
 
-/// What came back of a question.
+/// The result of a question.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// What was written.
+    /// The person's line.
     Line(String),
-    /// The person broke off.
+    /// The person interrupted.
     Interrupted,
 }
 
-/// A question as it stands in front of its answer.
+/// The prompt of a question.
 pub(crate) fn shown(question: &str) -> String {
     format!("{:<10} {question}: ", "")
 }
 
 /// The input of a person.
 pub(crate) trait Lines {
-    /// Whether there is one.
+    /// Whether a person can answer.
     fn is_person(&self) -> bool;
 
-    /// Wants a line for a question; whether the question is still to be shown.
+    /// Requests a line for a question. Returns whether the caller must show the question.
     fn ask(&mut self, question: &str) -> bool;
 
-    /// The line; for ever where none was asked for or comes. May be dropped and asked again.
+    /// Waits for the line; forever without a request. It is safe to drop and repeat.
     fn reply(&mut self) -> impl Future<Output = Reply> + Send;
 }
 
@@ -48,12 +48,12 @@ impl Lines for Terminal {
 
     fn ask(&mut self, _: &str) -> bool {
         let (send, line) = oneshot::channel();
-        // A thread of its own: the program does not wait for it to end.
+        // A separate thread, so that the program does not wait for its end.
         std::thread::spawn(move || {
             let mut line = String::new();
             let read = io::stdin().lock().read_line(&mut line);
             if read.is_ok_and(|n| n > 0) {
-                // The receiver may be gone.
+                // The receiver may be closed.
                 let _ = send.send(line);
             }
         });
@@ -75,12 +75,12 @@ impl Lines for Terminal {
     }
 }
 
-/// Whether nobody knows if a call was made.
+/// Whether the outcome of a call is unknown.
 pub(super) fn is_in_doubt(call: &Approval) -> bool {
     call.waits_for == "in_doubt"
 }
 
-/// What a person can do about a call from a command line.
+/// The commands that decide about a call.
 pub(super) fn how(call: &Approval) -> String {
     let id = end(&call.call);
     match is_in_doubt(call) {
@@ -106,7 +106,7 @@ fn read(in_doubt: bool, line: &str) -> Option<Decide> {
     Some(Decide { decision, text })
 }
 
-/// The question that is put, if one is.
+/// The current question, if any.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     question: Option<Approval>,
@@ -115,8 +115,8 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// Asks about the first call that waits, where there is a person to ask. One question at a
-    /// time; a line that is being waited for belongs to the question it was asked for.
+    /// Asks a person, if there is one, about the first waiting call. There is one question at a time;
+    /// an outstanding line answers the question that requested it.
     pub(crate) fn ask(&mut self, watch: &Watch, screen: &mut impl Show) {
         if self.question.is_some() {
             return;
@@ -143,8 +143,8 @@ impl Answers {
         let decision = read(is_in_doubt(&call), &line)?;
         self.answered.push(call.call.clone());
         if let Err(error) = service.decide(&call.call, &decision).await {
-            // Somebody else was faster, or its time was over.
-            tracing::info!(%error, "the answer is not taken");
+            // Somebody else decided, or the call timed out.
+            tracing::info!(%error, "the decision is too late");
         }
         None
     }

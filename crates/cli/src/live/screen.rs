@@ -1,5 +1,4 @@
-//! What a person sees of a turn on stderr: lines that come as it goes on; on a terminal one line
-//! for each agent that changes in place.
+//! The display of a turn on stderr: lines of progress, and on a terminal one updated line per agent.
 
 use std::future::Future;
 use std::time::Duration;
@@ -23,7 +22,7 @@ use crate::show;
 const TICK: Duration = Duration::from_millis(100);
 const SPINNER: &str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏ ";
 
-/// A turn's place on stderr.
+/// The display of a turn.
 #[derive(Debug)]
 pub(crate) struct Screen<'o> {
     out: &'o Out,
@@ -34,13 +33,13 @@ pub(crate) struct Screen<'o> {
     asks: bool,
 }
 
-/// What moves on a terminal.
+/// The progress bars of a terminal.
 #[derive(Debug)]
 struct Bars {
     all: MultiProgress,
-    /// What is done before the agents work.
+    /// The step before the agents begin.
     step: Option<ProgressBar>,
-    /// One for each agent.
+    /// One bar per agent.
     runs: Vec<ProgressBar>,
 }
 
@@ -71,7 +70,7 @@ impl<'o> Screen<'o> {
         }
     }
 
-    /// As another asks about calls that wait, or does not.
+    /// Sets whether this terminal asks about waiting calls.
     pub(crate) fn asked_elsewhere(self, asks: bool) -> Screen<'o> {
         Screen { asks, ..self }
     }
@@ -150,13 +149,13 @@ impl<'o> Screen<'o> {
                 let pause = notice::pause(pause);
                 ("retry", format!("{reason}; the next try is in {pause}"))
             }
-            // The next update says whether it is retried, replaced or given up.
+            // The next update shows whether the run is retried, replaced or has failed.
             None => ("failed", format!("a compaction step: {reason}")),
         };
         self.headline(word, &self.paint.yellow(text));
     }
 
-    /// A call that waits for a person, and how to answer it.
+    /// Shows a waiting call with the commands that decide about it.
     pub(crate) fn waits(&self, call: &Approval, watch: &Watch) {
         let agent = &call.agent;
         let line = approvals::line(&call.tool, &call.arguments.to_string());
@@ -203,7 +202,7 @@ impl<'o> Screen<'o> {
         }
     }
 
-    /// How a compaction step goes on.
+    /// Shows the progress of a compaction step.
     fn compacting(&self, text: &str, trouble: bool) {
         if trouble {
             return self.headline("summary", &self.paint.yellow(text));
@@ -272,7 +271,7 @@ impl<'o> Screen<'o> {
         let Some(bars) = &mut self.bars else {
             return self.out.message(format_args!("  {}", line.trim_end()));
         };
-        // Somebody was given a task meanwhile.
+        // A delegate has joined meanwhile.
         while bars.runs.len() <= index {
             bars.runs.push(bars.all.add(ProgressBar::new_spinner()));
         }
@@ -361,7 +360,7 @@ fn tokens(used: &Amounts) -> String {
     }
 }
 
-/// What was read from caches, and the cost.
+/// Tokens from caches, and the cost.
 fn extra(used: &Amounts) -> String {
     let cache = show::cache(used).map(|cache| format!("  cache: {cache}"));
     let cost = match show::cost_of(used) {

@@ -208,7 +208,7 @@ fn files_that_are_no_images_are_refused_with_their_reason() {
         (
             attachment("a.svg", b"<svg xmlns='http://www.w3.org/2000/svg'/>"),
             400,
-            "is not known",
+            "is not supported",
         ),
         (attachment("a.png", &large), 413, "at most 20971520"),
         (
@@ -306,7 +306,7 @@ fn files_go_with_a_task_and_leave_with_an_export() {
     scene
         .place
         .write("talk.jsonl", "{\"role\":\"user\",\"content\":\"Hello\"}\n");
-    let told = scene.place.json(&[
+    let output = scene.place.json(&[
         "run",
         "talk.jsonl",
         "--task",
@@ -316,13 +316,13 @@ fn files_go_with_a_task_and_leave_with_an_export() {
         "--attach",
         "plan.pdf",
     ]);
-    assert_eq!(told["answer"], "A cat.", "{told}");
+    assert_eq!(output["answer"], "A cat.", "{output}");
     let sent = scene.sent().pop().unwrap().to_string();
     assert!(
         sent.contains(&base64(&image)) && sent.contains(&base64(&pdf())),
         "{sent}"
     );
-    let session = told["session"].as_str().unwrap();
+    let session = output["session"].as_str().unwrap();
     scene
         .place
         .call(&["append", session, "Again:", "--attach", "screen.png"])
@@ -331,7 +331,7 @@ fn files_go_with_a_task_and_leave_with_an_export() {
         .place
         .call(&["append", session, "--attach", "talk.jsonl"])
         .expect(2)
-        .says(&["is not known"]);
+        .says(&["is not supported"]);
     let exported = scene.place.call(&["export", session]).expect(0);
     let text = exported.stdout.clone();
     assert_eq!(text.matches(&base64(&image)).count(), 2, "{text}");

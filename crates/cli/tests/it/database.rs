@@ -138,7 +138,7 @@ fn another_machine_takes_over_a_turn_whose_machine_is_gone() {
 #[test]
 fn what_is_wrong_with_the_database_is_said_without_the_password() {
     let wrong = [
-        ("postgres://me:hunter2@127.0.0.1:1/db", "does not answer"),
+        ("postgres://me:hunter2@127.0.0.1:1/db", "does not respond"),
         ("postgres://me:hunter2@127.0.0.1:1", "names no database"),
         ("mysql://me:hunter2@127.0.0.1:1/db", "cannot be read"),
     ];

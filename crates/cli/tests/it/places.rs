@@ -65,7 +65,7 @@ fn a_store_that_is_named_and_cannot_be_used_is_an_error_and_nothing_is_made() {
     for verb in OF_WHAT_IS_THERE {
         for store in ["nowhere", "empty"] {
             let done = call(verb, store).expect(2);
-            done.says(&["there is no store at", store, "hint: "]);
+            done.says(&["does not exist", store, "hint: "]);
         }
     }
     for verb in OF_WHAT_IS_THERE.iter().chain(&MAKING) {
@@ -162,8 +162,8 @@ fn a_new_project_says_where_earlier_sessions_are() {
             .len(),
         1
     );
-    let told = place.json(&["init", "third"]);
-    assert_eq!(told["earlier_store"], store.as_str(), "{told}");
+    let output = place.json(&["init", "third"]);
+    assert_eq!(output["earlier_store"], store.as_str(), "{output}");
     // A second time nothing changes.
     let again = place.json(&["init", "third"]);
     assert_eq!(again["earlier_store"], Value::Null, "{again}");
@@ -187,9 +187,9 @@ fn a_fresh_project_is_in_order() {
     let place = Place::new();
     let done = place.call(&["doctor"]).expect(0);
     assert!(done.stdout.contains("no store yet"), "{done:#?}");
-    let told = place.json(&["doctor"]);
+    let output = place.json(&["doctor"]);
     assert_eq!(
-        (&told["sessions"], &told["search"]),
+        (&output["sessions"], &output["search"]),
         (&Value::from(0), &Value::Null)
     );
     assert!(!place.path("data").exists(), "looking makes nothing");

@@ -142,9 +142,9 @@ fn what_is_not_taken_is_refused_with_its_reason() {
         (
             b"<svg xmlns='x'/>".to_vec(),
             Some("image/svg+xml"),
-            "is not known",
+            "is not supported",
         ),
-        (b"BM123456".to_vec(), None, "is not known"),
+        (b"BM123456".to_vec(), None, "is not supported"),
         (
             png_of(9, 9, b""),
             Some("image/jpeg"),

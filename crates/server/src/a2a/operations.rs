@@ -77,7 +77,7 @@ impl Operation {
     }
 }
 
-/// What is answered.
+/// The response.
 pub(super) enum Answer {
     Value(Value),
     Stream(Box<Updates>),
@@ -288,7 +288,7 @@ impl Door {
         for found in &part.tasks {
             match self.look(found.place.task).await {
                 Ok(look) => tasks.push(look.task(extent)),
-                // It was deleted meanwhile.
+                // The session was deleted meanwhile.
                 Err(error) if error.kind == Kind::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -331,7 +331,7 @@ fn name(state: &TaskState) -> String {
     name.as_str().unwrap_or_default().to_owned()
 }
 
-/// There are no tenants: an agent has an address of its own.
+/// Refuses tenants: each agent has its own address instead.
 pub(super) fn check_tenant(tenant: Option<&str>) -> Result<(), Error> {
     match tenant.filter(|tenant| !tenant.is_empty()) {
         None => Ok(()),
@@ -344,7 +344,7 @@ pub(super) fn set(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !text.is_empty())
 }
 
-/// How many messages of a task's history are wanted.
+/// The requested number of messages of a task's history.
 pub(super) fn history(length: Option<i32>) -> Result<Option<usize>, Error> {
     let negative = |_| Error::field("historyLength", "must not be below 0");
     length.map(usize::try_from).transpose().map_err(negative)

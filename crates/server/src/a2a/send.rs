@@ -19,7 +19,7 @@ use super::{AGENTS, Door, card, message};
 
 /// Characters of a session's title.
 const TITLE_CHARS: usize = 80;
-/// What is taken as a wish for text, whatever its type.
+/// Output modes that accept text of any type.
 const ANY: [&str; 3] = [card::OUTPUT, "text/*", "*/*"];
 
 /// A task that was started or continued.
@@ -134,7 +134,7 @@ impl Door {
         let (session, is_new) = self.session(message, key, &text).await?;
         let asked = TurnRequest::Task(NewTurn {
             lead: agent.map(str::to_owned),
-            // An agent that is asked by itself works alone.
+            // A directly addressed agent works without delegates.
             agents: agent.map(|_| Vec::new()),
             attachments,
             ..NewTurn::new(text)
@@ -199,7 +199,7 @@ pub(crate) async fn begun(
     }
 }
 
-/// What stands for a message that begins a session; none: it does not.
+/// The key of a message that begins a session; none if it continues one.
 fn first_message(path: &str, body: &[u8]) -> Option<Digest> {
     #[derive(Deserialize)]
     struct Body {
@@ -210,7 +210,7 @@ fn first_message(path: &str, body: &[u8]) -> Option<Digest> {
     struct Params {
         message: Option<Message>,
     }
-    // What cannot be read is refused where it is looked at.
+    // The operation refuses an unreadable message.
     let body: Body = serde_json::from_slice(body).ok()?;
     let within = body.params.and_then(|params| params.message);
     let message = body.message.or(within)?;

@@ -1,4 +1,4 @@
-//! `/v1/cluster`: the daemons on one database; and what each of them does for the others.
+//! `/v1/cluster`: the members of a cluster; takeover and handover of sessions.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::login;
 use super::problem::ApiError;
 use crate::a2a::Door;
 
-/// Sessions that are looked after at a time.
+/// Sessions per takeover.
 const AT_A_TIME: usize = 64;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -86,7 +86,7 @@ pub(super) async fn follow(shared: Arc<Shared>, door: Arc<Door>, address: String
     tokio::join!(follow_beats(shared, door, address), local.tell_holds());
 }
 
-/// Takes over what programs leave that are gone, and hands its own sessions over when it is drained.
+/// Takes over sessions of lost members, and hands over its own sessions when it is drained.
 async fn follow_beats(shared: Arc<Shared>, door: Arc<Door>, address: String) {
     let local = &shared.local;
     let Some(mut beats) = local.beats() else {
@@ -97,7 +97,7 @@ async fn follow_beats(shared: Arc<Shared>, door: Arc<Door>, address: String) {
     let (mut documents, mut lapses) = (0, 0);
     loop {
         tokio::select! {
-            // Whoever would tell is gone: so is the store.
+            // A closed channel means that the store is closed.
             beat = beats.changed() => if beat.is_err() { return },
             news = reloads.changed() => if news.is_ok() {
                 announce(&shared, &address).await;
@@ -110,7 +110,7 @@ async fn follow_beats(shared: Arc<Shared>, door: Arc<Door>, address: String) {
             documents = beat.documents;
         }
         if beat.lapses > std::mem::replace(&mut lapses, beat.lapses) {
-            // Its sessions may be others', who tell their callbacks then.
+            // Other members may own its sessions now; they deliver to the callbacks.
             door.leave_callbacks();
             door.clone().resume_callbacks(None).await;
         }
@@ -144,7 +144,7 @@ async fn announce(shared: &Shared, address: &str) {
     }
 }
 
-/// Answers false where it is let in again meanwhile, or is to try again.
+/// Returns false if the drain was withdrawn meanwhile or must be retried.
 async fn hand_over(shared: &Shared) -> bool {
     let local = &shared.local;
     tracing::info!("this daemon is drained: it hands its sessions over");
@@ -183,13 +183,13 @@ async fn take_over(shared: &Shared, door: &Arc<Door>, is_clean: bool) -> bool {
     match taken.await {
         Ok(()) => true,
         Err(error) => {
-            tracing::warn!(%error, "sessions of a program that is gone wait");
+            tracing::warn!(%error, "the sessions of a lost member cannot be taken over now; it is tried again");
             false
         }
     }
 }
 
-/// Goes on with sessions that were taken over.
+/// Resumes sessions after a takeover.
 async fn look_after(
     shared: &Shared,
     door: &Arc<Door>,

@@ -1,5 +1,5 @@
-//! What the description of all routes (OpenAPI 3.1) says of every route alike: an id that no other
-//! has, the problems it can be answered with, formats of ids, who may ask.
+//! The common parts of the API description (OpenAPI 3.1): unique operation ids, possible problems,
+//! formats of ids, and authentication.
 //!
 //! A route says only what is its own; a code of a problem that is added is described everywhere it
 //! can come, once [`Route::can_be_answered`] says where that is.
@@ -24,7 +24,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::openai;
 
-/// The scheme by which whoever asks is known.
+/// The authentication scheme.
 const TOKEN: &str = "token";
 /// The same of a trigger.
 const TRIGGER: &str = "trigger";
@@ -68,7 +68,7 @@ pub(super) fn named<S: Clone + Send + Sync + 'static>(
     routes
 }
 
-/// Says what holds for every route.
+/// Adds the common parts to every route.
 pub(super) fn complete(api: &mut OpenApi) {
     for (path, item) in &mut api.paths.paths {
         for (method, operation) in operations(item) {
@@ -106,7 +106,7 @@ pub(super) fn complete(api: &mut OpenApi) {
     refer_to_items(components);
 }
 
-/// The items of a part of a list are those of their own schema, and not another copy of it.
+/// Replaces the copied schema of list items by a reference.
 fn refer_to_items(components: &mut Components) {
     let known: BTreeSet<String> = components.schemas.keys().cloned().collect();
     for (name, schema) in &mut components.schemas {
@@ -134,7 +134,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut O
         .filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
 }
 
-/// What decides by which problems a route can be answered.
+/// The properties of a route that determine its possible problems.
 struct Route {
     changes: bool,
     has_body: bool,
@@ -143,7 +143,7 @@ struct Route {
     is_keyed: bool,
     /// Whether it is answered without a token.
     is_open: bool,
-    /// Whether it is answered whatever else is being done.
+    /// Whether it is answered under any load.
     is_health: bool,
     is_openai: bool,
 }

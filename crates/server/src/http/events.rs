@@ -1,4 +1,4 @@
-//! `/v1/sessions/{session}/events`: what happens, as server-sent events.
+//! `/v1/sessions/{session}/events`: the events of a session as server-sent events.
 //!
 //! Each event of the journal is sent once, in order, with its sequence number as the id: a client
 //! that reconnects with `Last-Event-ID` continues there, also after a restart. Progress and reloads
@@ -46,7 +46,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(follow))
 }
 
-/// Where to follow from.
+/// The position after which to follow.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -99,7 +99,7 @@ async fn follow(
         .into_response())
 }
 
-/// A place for a stream, or why there is none.
+/// Takes a permit for a stream, or fails.
 pub(super) fn place(shared: &Shared) -> Result<OwnedSemaphorePermit, ApiError> {
     shared.streams.clone().try_acquire_owned().map_err(|_| {
         ApiError::new(
@@ -125,13 +125,13 @@ pub(super) struct Stream {
     _place: OwnedSemaphorePermit,
 }
 
-/// What a stream gives next.
+/// The next item of a stream.
 pub(super) enum Next {
     /// An event of the journal.
     Recorded(u64, Arc<SharedEvent>),
-    /// What is being done.
+    /// Progress.
     Said(Doing),
-    /// Some of what was being done was missed.
+    /// Progress was missed.
     Missed,
     /// Agents were read again.
     Agents(Arc<Reload>),
@@ -176,7 +176,7 @@ impl Stream {
         let next = self.soon().await;
         let later = later(self.events.followers());
         if later >= LATER_LEAST {
-            // Nothing wakes it meanwhile.
+            // No event can wake it meanwhile.
             tokio::time::sleep(later).await;
         }
         next
@@ -195,7 +195,7 @@ impl Stream {
             }
             tokio::select! {
                 biased;
-                // The answer of a turn is given as long as the program finishes what it began.
+                // A stream of one turn continues while the program finishes current work.
                 () = stopped(&mut self.stopping), if self.until.is_none() => return None,
                 // Progress before an event is sent before the event.
                 said = self.progress.recv(), if self.said.is_none() => match said {
@@ -258,13 +258,13 @@ impl Stream {
     }
 }
 
-/// How long an event waits for the next ones where so many follow.
+/// How long an event waits for further ones if many streams follow.
 fn later(followers: usize) -> Duration {
     LATER_EACH.saturating_mul(u32::try_from(followers).unwrap_or(u32::MAX))
 }
 
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // Whoever would tell is gone: that is the same.
+    // A closed channel also means that the program stops.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 

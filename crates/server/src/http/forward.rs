@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Path, query, body and answer go on as streams. A request is passed on once: the daemon that gets it
-//! answers. Where the owner cannot be reached, what only reads is answered from the journal.
+//! answers. If the owner is unreachable, this daemon answers read-only requests from the journal.
 
 mod connections;
 
@@ -45,7 +45,7 @@ const LEFT_OUT: [HeaderName; 9] = [
     header::AUTHORIZATION,
 ];
 
-/// Passes a request on, or has it answered here.
+/// Forwards a request to the owner of its session, or lets this daemon answer it.
 pub(super) async fn forward(
     State(shared): State<Arc<Shared>>,
     request: Request,
@@ -58,7 +58,7 @@ pub(super) async fn forward(
     let passed = async {
         let (session, request) = session_of(&shared, request).await?;
         match session {
-            // Whether somebody else works on it is nothing that the caller may learn.
+            // The caller may not see the session, so this daemon answers.
             Some(session) if !shared.local.journal().shows(session).await? => {
                 Ok(Passed::Here(request))
             }
@@ -72,8 +72,8 @@ pub(super) async fn forward(
     }
 }
 
-/// The answer of the daemon that works on a session, where only a route itself can say which one a
-/// request is about; none: it is to be answered here.
+/// The answer of the owner of a session, for routes that find the session themselves; none if this
+/// daemon must answer.
 pub(super) async fn by_owner(
     shared: &Shared,
     session: Option<SessionId>,
@@ -88,22 +88,22 @@ pub(super) async fn by_owner(
     }
 }
 
-/// Whether there are others, and none of them has passed the request on.
+/// Whether there are other daemons, and none of them has forwarded the request.
 fn may_pass(shared: &Shared, headers: &HeaderMap) -> bool {
     let others = shared.local.beats();
     let others = others.is_some_and(|beats| beats.borrow().alive > 1);
     others && !headers.contains_key(&FORWARDED)
 }
 
-/// What became of a request.
+/// The result of forwarding.
 enum Passed {
     /// Another daemon has answered.
     On(Response),
-    /// It is to be answered here.
+    /// This daemon must answer.
     Here(Request),
 }
 
-/// Whether a path is about the daemon that is asked, whoever works on what.
+/// Whether a path concerns this daemon itself and is never forwarded.
 fn is_of_each(path: &str) -> bool {
     guard::OPEN.contains(&path)
         || path == "/metrics"
@@ -137,7 +137,7 @@ async fn pass(
         // A request that only reads has no body that could be lost.
         Err(error) if reads => {
             let owner = &owner.name;
-            tracing::warn!(%owner, %address, %error, "another daemon does not answer");
+            tracing::warn!(%owner, %address, %error, "another daemon does not respond");
             Ok(Passed::Here(Request::from_parts(parts, Body::empty())))
         }
         Err(error) => Err(failed(&owner, &error)),
@@ -168,7 +168,7 @@ fn uri_at(address: &str, uri: &Uri) -> Result<Uri, ApiError> {
     })
 }
 
-/// The headers that go on, with the token that all daemons take where the path needs it.
+/// The forwarded headers, with the daemons' token if the path requires one.
 fn headers(shared: &Shared, given: &Parts) -> Result<HeaderMap, ApiError> {
     let mut headers = given.headers.clone();
     for name in LEFT_OUT {
@@ -213,7 +213,7 @@ fn answered(shared: &Shared, mut answer: Response) -> Response {
     }
     let mut stopping = shared.stopping.clone();
     let stopped = async move {
-        // Whoever would tell is gone: that is the same.
+        // A closed channel also means that the program stops.
         let _ = stopping.wait_for(|stopping| *stopping).await;
     };
     answer
@@ -317,7 +317,7 @@ fn session_said(body: &Bytes) -> Option<SessionId> {
     struct Named {
         session: Option<String>,
     }
-    // What cannot be read is refused where it is looked at.
+    // The route refuses an unreadable body.
     let said: Said = serde_json::from_slice(body).ok()?;
     let params = said.params.unwrap_or_default();
     let message = said.message.or(params.message).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What every request has to pass: its host, its origin, its token, and whether there is room.
+//! The checks of every request: host, origin, token, and load.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,7 +21,7 @@ use super::triggers;
 use crate::a2a;
 use crate::audit::Note;
 
-/// Paths that are answered without a token and whatever else is being done.
+/// Paths that need no token and are answered under any load.
 pub(super) const OPEN: [&str; 2] = ["/healthz", "/readyz"];
 
 /// Lets a request through, or says why not in the shape its client knows.
@@ -121,7 +121,7 @@ pub(super) fn is_free(path: &str) -> bool {
     OPEN.contains(&path) || is_open(path)
 }
 
-/// What a connection gets that is one too many, whatever it asks for but [`OPEN`].
+/// The refusal for connections beyond the limit; paths in [`OPEN`] are still answered.
 pub(super) async fn full() -> ApiError {
     let detail = "as many connections as `server.connections` allows are open";
     ApiError::new(Code::Busy, detail)
@@ -144,7 +144,7 @@ async fn who(shared: &Shared, method: &Method, headers: &HeaderMap) -> Result<Id
     people::by_secret(shared, bearer(headers)?, headers).await
 }
 
-/// Who asks, noted for the audit log. One whose token has expired is noted as well.
+/// Identifies the caller and notes it for the audit log, also with an expired token.
 async fn known(
     shared: &Shared,
     note: &Note,
@@ -183,7 +183,7 @@ async fn answer(request: Request, next: Next) -> Response {
     response
 }
 
-/// The host that is asked for.
+/// The host in the request.
 fn host<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> Result<&'r str, ApiError> {
     let mut named = headers.get_all(header::HOST).iter();
     let (first, more) = (named.next(), named.next());
@@ -197,7 +197,7 @@ fn host<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> Result<&'r str, ApiError> {
     host.ok_or_else(|| ApiError::new(Code::InvalidRequest, "the request names no host"))
 }
 
-/// Whether a host, its port aside, is one of those.
+/// Whether a host, without its port, is allowed.
 fn is_known(hosts: &[String], host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,

@@ -38,7 +38,7 @@ async fn readyz(State(shared): State<Arc<Shared>>) -> Result<String, ApiError> {
     match shared.local.journal().health() {
         Health::Ok => Ok(ready(&shared)),
         Health::Unreachable { reason } => {
-            let detail = format!("the database of the store does not answer: {reason}");
+            let detail = format!("the database of the store does not respond: {reason}");
             Err(ApiError::new(Code::Unavailable, detail))
         }
         Health::DiskFull { reason } | Health::ReadOnly { reason } => {

@@ -22,7 +22,7 @@ use super::token::{Token, digest, random};
 use super::{Shared, off_thread};
 use unisono::replace::replace;
 
-/// Where a link leads.
+/// The path of links.
 pub(super) const PATH: &str = "/login";
 /// The cookie's name.
 const COOKIE: &str = "unisono";
@@ -33,7 +33,7 @@ const BROWSERS: usize = 64;
 const KNOWN_MS: i64 = 30 * 24 * 60 * 60 * 1_000;
 /// Maximum tries to replace the shared text while other daemons change it.
 const SHARE_TRIES: usize = 16;
-/// The file in the store's directory that browsers are kept in.
+/// The file of browsers in the store's directory.
 const FILE: &str = "browsers";
 
 /// Links that work once, and the browsers that came by one. Of their secrets only digests are kept,
@@ -41,7 +41,7 @@ const FILE: &str = "browsers";
 #[derive(Debug)]
 pub(super) struct Logins {
     key: [u8; 32],
-    /// None: browsers are forgotten when the program ends.
+    /// `None` if logins end with the program.
     file: Option<PathBuf>,
     known: Mutex<Known>,
     /// Held while what the daemons share is read or replaced: what was read earlier counts for nothing
@@ -62,10 +62,10 @@ struct Link {
     login: Login,
 }
 
-/// Whose a link is, and who came by it.
+/// The login of a link or a browser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Login {
-    /// The digest of the token that it stands for; none: the daemon's own.
+    /// The digest of its token; none for the daemon's own.
     pub(super) token: Option<Digest>,
 }
 
@@ -78,14 +78,14 @@ struct Browser {
 }
 
 impl Logins {
-    /// Those of the daemon that has a store; none are kept where the store has no directory.
+    /// Opens the logins of a store. Without a directory they are only in memory.
     pub(super) fn open(store: &Path, token: &Token) -> Logins {
         let file = store.is_dir().then(|| store.join(FILE));
         let text = file.as_ref().map(fs::read_to_string);
         let text = match text {
             Some(Ok(text)) => text,
             Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(%error, "who was logged in is not known");
+                tracing::warn!(%error, "the file of logins cannot be read; browsers must log in again");
                 String::new()
             }
             _ => String::new(),
@@ -137,7 +137,7 @@ impl Logins {
         }))
     }
 
-    /// Who uses the browser that a request comes from; none: it was not let in.
+    /// The login of the browser that sent a request; none without a login.
     pub(super) fn login(&self, headers: &HeaderMap) -> Option<Login> {
         self.login_at(headers, clock::now())
     }
@@ -160,7 +160,7 @@ impl Logins {
         });
     }
 
-    /// What other daemons on the same database have to know, for [`Logins::take`].
+    /// The shared text for other members, for [`Logins::take`].
     fn text(&self) -> String {
         self.known(|known| {
             let links = known.links.iter();
@@ -171,7 +171,7 @@ impl Logins {
         })
     }
 
-    /// Takes over what other daemons know: their links are all that there are.
+    /// Replaces the links by those of the shared text.
     fn take(&self, text: &str) {
         self.known(|known| {
             known.links = text.lines().filter_map(Link::read).collect();
@@ -188,7 +188,7 @@ impl Logins {
         blake3::keyed_hash(&self.key, secret.as_bytes())
     }
 
-    /// Keeps the browsers for the next start. Where that fails they are known until the program ends.
+    /// Stores the browsers for the next start. After a failure their logins end with the program.
     fn write(&self, browsers: &[Browser]) {
         let Some(file) = &self.file else { return };
         let lines = browsers.iter().map(Browser::line);
@@ -217,7 +217,7 @@ impl Browser {
         )
     }
 
-    /// Reads its line; none where it is not one.
+    /// Parses a line; none if it is invalid.
     fn read(line: &str) -> Option<Browser> {
         let mut words = line.split(' ');
         Some(Browser {
@@ -249,7 +249,7 @@ impl Login {
             .map_or(String::new(), |token| format!(" {token}"))
     }
 
-    /// None where the word is no digest: a line that is not understood lets nobody in.
+    /// Parses a word; none if it is not a digest, so that an invalid line permits no login.
     fn read(word: Option<&str>) -> Option<Login> {
         let token = word.map(|word| word.trim().parse()).transpose().ok()?;
         Some(Login { token })
@@ -277,7 +277,7 @@ pub(super) async fn new_link(shared: &Shared, host: &str, login: Login) -> io::R
     for _ in 0..SHARE_TRIES {
         let before = read_shared(shared).await;
         shared.logins.link(&code, login);
-        // While the database does not answer, the link works at this daemon only.
+        // While the database does not respond, the link works only at this daemon.
         let Some(before) = before else { break };
         if share(shared, before).await != Some(false) {
             break;
@@ -324,7 +324,8 @@ async fn share(shared: &Shared, before: u64) -> Option<bool> {
 /// daemons get the same link at the same time, the one that replaces the shared text first accepts it.
 async fn use_link(shared: &Shared, code: &str) -> Result<Option<String>, ApiError> {
     let failed = || {
-        let detail = "the link cannot be checked while the database does not answer: open it again";
+        let detail =
+            "the database does not respond, so the link cannot be checked: open it again later";
         ApiError::new(Code::Unavailable, detail)
     };
     let mut secret: Option<String> = None;

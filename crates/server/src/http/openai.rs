@@ -41,7 +41,7 @@ use unisono::ask::Ask;
 use unisono::client_tools::ClientToolRequest;
 use unisono_config::settings::Attachments;
 
-/// Where all of it is.
+/// The base path.
 pub(super) const BASE: &str = "/openai/";
 /// The model that stands for the configured lead and its agents.
 const TEAM: &str = "team";
@@ -56,7 +56,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .merge(responses::routes())
 }
 
-/// Why there is no answer, in OpenAI's shape.
+/// An error in OpenAI's format.
 #[derive(Debug)]
 pub(super) struct Refused(ApiError, Option<&'static str>);
 
@@ -237,7 +237,7 @@ struct Conversation {
     field: &'static str,
     /// The session that is named in the request's body.
     session: Option<String>,
-    /// Whether the answer is wanted piece by piece.
+    /// Whether to stream the answer.
     stream: bool,
     /// In which form.
     form: Form,
@@ -282,7 +282,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// The session that is continued, for a header; none: it is there for this request only.
+    /// The continued session, for a header; none for an ephemeral one.
     fn continued(&self) -> Option<HeaderValue> {
         let id = self.session.id().to_string();
         let id = self.ephemeral.is_none().then_some(id)?;
@@ -352,7 +352,7 @@ async fn prepare(
         .team(&setup)
         .map_err(|error| Refused::field("model", Code::NotFound, error.to_string()))?;
     wanted.fits(&team.lead)?;
-    // Before there is a session that would have to be removed again.
+    // Before the session exists, so that an error leaves none.
     let place = said.stream.then(|| events::place(shared)).transpose()?;
     let passes = named.is_none();
     let session = match named {
@@ -426,7 +426,7 @@ async fn begin(shared: &Shared, asked: &mut Asked) -> Result<TurnId, Refused> {
     }
 }
 
-/// The answer of a turn, or why there is none.
+/// The answer of a turn, or its error.
 fn answered(turn: Turn) -> Result<(Turn, String), Refused> {
     if let Some(text) = turn.answer.clone() {
         return Ok((turn, text));

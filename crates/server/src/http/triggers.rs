@@ -21,15 +21,15 @@ use super::extract::{self, Path};
 use super::problem::ApiError;
 use super::{Shared, forward};
 
-/// Where triggers are.
+/// The path of triggers.
 pub(super) const BASE: &str = "/v1/triggers/";
-/// What of a body is put into a task, in bytes.
+/// Maximum bytes of a body that a task includes.
 const BODY_BYTES: usize = 131_072;
 /// Characters of the longest key of a request.
 const KEY_CHARS: usize = 128;
 /// The headers that say which request it is: our own, Standard Webhooks', GitHub's.
 const KEYS: [&str; 3] = ["idempotency-key", "webhook-id", "x-github-delivery"];
-/// What stands for the secret of a trigger that is not there: comparing takes as long.
+/// The secret of missing triggers, so that the comparison takes the same time.
 const NOBODY: &str = "0123456789abcdef0123456789abcdef";
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -85,7 +85,7 @@ async fn pull(
     Ok((StatusCode::ACCEPTED, Json(begun)).into_response())
 }
 
-/// The body, if it is not longer than that: it is read before anybody knows who asks.
+/// Reads a body up to a limit, because the caller is not authenticated yet.
 async fn read(body: Body, most: usize) -> Result<Vec<u8>, ApiError> {
     let mut parts = body.into_data_stream();
     let mut read = Vec::new();
@@ -116,7 +116,7 @@ fn object<'b>(headers: &HeaderMap, body: &'b [u8]) -> Result<&'b str, ApiError> 
     if !text.trim_start().starts_with('{') {
         return Err(wrong("the body must be a JSON object".to_owned()));
     }
-    // What is nested deeper than anybody reads is refused, too.
+    // Deeply nested values are also refused.
     let read: Result<serde_json::Value, _> = serde_json::from_str(text);
     match read {
         Ok(_) => Ok(text),

@@ -20,9 +20,9 @@ const TIGHTENED: &str = "Less of the conversation was kept verbatim than the pre
 enum Form {
     /// The lead's answer.
     Answer,
-    /// What each agent found, then the lead's answer.
+    /// The result of each agent, then the lead's answer.
     Findings,
-    /// What a compaction came to.
+    /// The result of a compaction.
     Compaction,
 }
 
@@ -54,7 +54,7 @@ impl Form {
 pub(super) enum Followed {
     /// To its end.
     Ended(Turn),
-    /// To calls that wait for a person, whom its client cannot ask.
+    /// The response for calls that wait for a person whom the client cannot ask.
     Waits(Turn, String, Value),
     /// To a call that its client can ask a person about.
     Asks(InputRequiredResult),
@@ -145,7 +145,7 @@ fn compaction(turn: &Turn) -> String {
     }
 }
 
-/// Why there is no answer, and how far each run has come.
+/// Why the turn has no answer, and the state of each run.
 fn without_answer(turn: &Turn) -> String {
     let mut text = match &turn.error {
         Some(error) => format!("the turn failed ({}): {}", error.code, error.reason),

@@ -35,7 +35,7 @@ pub(super) enum Way {
 
 impl Way {
     pub(super) fn open_to(server: &Server, context: &RequestContext<RoleServer>) -> Way {
-        // Requests of the current revision say it themselves, those before it said it at first.
+        // The current revision declares it in each request, earlier ones in the handshake.
         if let Some(able) = context.meta.client_capabilities() {
             return if able.elicitation.is_some() {
                 Way::Answer
@@ -70,7 +70,7 @@ pub(super) fn questions(waiting: &[WaitingCall]) -> InputRequests {
     asked.collect()
 }
 
-/// What the answer to one of them decides, if anything.
+/// The decision in an answer, if any.
 pub(super) fn decided(
     waiting: &[WaitingCall],
     key: &str,
@@ -130,7 +130,7 @@ pub fn question(agent: &str, tool: &str, arguments: &str) -> Value {
     serde_json::to_value(question_params(agent, tool, arguments)).unwrap_or_default()
 }
 
-/// Whether the `result` of `elicitation/create` approves the call; none: nothing was decided.
+/// Whether the `result` of `elicitation/create` approves the call; none without a decision.
 pub fn approves(result: &Value) -> Option<bool> {
     let answer: ElicitResult = serde_json::from_value(result.clone()).ok()?;
     is_approved(&answer)
@@ -148,7 +148,7 @@ fn is_approved(answer: &ElicitResult) -> Option<bool> {
     }
 }
 
-/// What was decided; none: nothing was.
+/// The decision, if any.
 fn decision(answer: &ElicitResult) -> Option<CallDecision> {
     is_approved(answer).map(|approved| match approved {
         true => CallDecision::Approved,
@@ -156,7 +156,7 @@ fn decision(answer: &ElicitResult) -> Option<CallDecision> {
     })
 }
 
-/// What came of a question to a client.
+/// The result of a question to a client.
 pub(super) enum Reply {
     /// A person decided.
     Decided(CallDecision),

@@ -340,7 +340,7 @@ async fn a_server_that_cannot_hold_a_store_is_refused_with_what_to_do() {
     engine.close().await.unwrap();
     let nobody = refused("postgres://u:s3cret@127.0.0.1:1/db?sslmode=disable".to_owned()).await;
     assert!(
-        nobody.contains("does not answer") && !nobody.contains("s3cret"),
+        nobody.contains("does not respond") && !nobody.contains("s3cret"),
         "{nobody}"
     );
 }

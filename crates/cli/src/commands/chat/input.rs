@@ -1,7 +1,7 @@
-//! Where the lines of a chat come from: an editor on a terminal, or any other standard input.
+//! The input lines of a chat: from an editor on a terminal, or from any other standard input.
 //!
-//! Reading blocks, so it is done on a thread that is asked for one line at a time: while a turn is
-//! worked on nobody reads, and the terminal is as it was.
+//! Reads block, so a thread reads one requested line at a time. During a turn nobody reads, and the
+//! terminal has its normal state.
 
 use std::io::{self, BufRead, IsTerminal};
 use std::sync::mpsc as blocking;
@@ -21,18 +21,18 @@ use crate::live::{Lines, Reply, shown};
 use crate::output::Out;
 use crate::problem::{Problem, Result};
 
-/// What was read.
+/// The result of a read.
 #[derive(Debug)]
 pub(super) enum Read {
     /// A line, without its end.
     Line(String),
-    /// A person broke off.
+    /// The person interrupted.
     Nothing,
-    /// There is no more.
+    /// The input has ended.
     End,
 }
 
-/// What stands in front of a line, without and with colours.
+/// The prompt of a line, without and with colours.
 #[derive(Debug)]
 pub(super) struct Prompt {
     pub(super) plain: String,
@@ -74,7 +74,7 @@ pub(super) struct Input {
 #[derive(Debug)]
 enum Wanted {
     Line(Prompt),
-    /// The answer to a question: one line, which is not kept.
+    /// The answer to a question: one line, which is not added to the history.
     Answer(Prompt),
     /// Earlier lines, for the arrow keys.
     Recall(Vec<String>),
@@ -103,13 +103,13 @@ impl Input {
         self.terminal.is_some()
     }
 
-    /// Lets a person go back to these lines.
+    /// Adds lines to the history.
     pub(super) async fn recall(&self, lines: Vec<String>) {
         // If the thread has ended, the next read fails.
         let _ = self.prompts.send(Wanted::Recall(lines));
     }
 
-    /// The next line. Asked again after it was given up, it waits for the same one.
+    /// Waits for the next line. If it is dropped and repeated, it waits for the same line.
     pub(super) async fn line(&mut self, prompt: Prompt) -> Result<Read> {
         if !self.asked && self.prompts.send(Wanted::Line(prompt)).is_ok() {
             self.asked = true;
@@ -126,7 +126,7 @@ impl Input {
     }
 }
 
-/// Between the lines of a chat: only a person at a terminal is asked, the lines of a file are
+/// Asks a question between messages, but only a person at a terminal; the lines of a file are
 /// messages.
 impl Lines for Input {
     fn is_person(&self) -> bool {
@@ -152,13 +152,13 @@ impl Lines for Input {
         match line {
             Some(Ok(Read::Line(line))) => Reply::Line(line),
             Some(Ok(Read::Nothing)) => Reply::Interrupted,
-            // Nothing is written any more.
+            // The input has ended.
             Some(Ok(Read::End) | Err(_)) | None => std::future::pending().await,
         }
     }
 }
 
-/// Lines of a standard input that is no terminal.
+/// Lines of a standard input without a terminal.
 fn plain(wanted: &blocking::Receiver<Wanted>, lines: &mpsc::Sender<io::Result<Read>>) {
     let read = || -> io::Result<Read> {
         let mut whole = String::new();
@@ -201,7 +201,7 @@ fn joined(whole: &mut String, line: &str) -> bool {
     }
 }
 
-/// Lines that a person edits.
+/// Lines of an editor on a terminal.
 fn edited(wanted: &blocking::Receiver<Wanted>, lines: &mpsc::Sender<io::Result<Read>>) {
     let config = Config::builder()
         .auto_add_history(false)
@@ -212,7 +212,7 @@ fn edited(wanted: &blocking::Receiver<Wanted>, lines: &mpsc::Sender<io::Result<R
     let mut editor = match editor {
         Ok(editor) => editor,
         Err(error) => {
-            // Whoever is not there to hear it has ended.
+            // A closed receiver has ended.
             let _ = lines.blocking_send(Err(io::Error::other(error)));
             return;
         }
@@ -221,7 +221,7 @@ fn edited(wanted: &blocking::Receiver<Wanted>, lines: &mpsc::Sender<io::Result<R
     while let Ok(wanted) = wanted.recv() {
         match wanted {
             Wanted::Recall(said) => said.iter().for_each(|line| {
-                // A line too many is not kept.
+                // An excess line is dropped.
                 let _ = editor.history_mut().add(line);
             }),
             Wanted::Line(prompt) => {
@@ -264,7 +264,7 @@ fn edit(editor: &mut Editor<Orders, MemHistory>, mut prompt: Prompt) -> io::Resu
     }
 }
 
-/// How the terminal was: an editor that is given up in the middle of a line leaves it otherwise.
+/// The state of the terminal, to restore after an editor that was dropped in the middle of a line.
 #[derive(Debug)]
 struct Terminal(rustix::termios::Termios);
 
@@ -277,7 +277,7 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         let now = rustix::termios::OptionalActions::Now;
-        // There is nothing else to be done about it.
+        // A failure here cannot be handled.
         let _ = rustix::termios::tcsetattr(io::stdin(), now, &self.0);
     }
 }

@@ -21,7 +21,7 @@ use crate::conversation;
 use crate::problem::{Problem, Result};
 use crate::show;
 
-/// Nothing worth measuring fits in fewer tokens.
+/// Minimum tokens of a size.
 const SMALLEST: u64 = 128;
 
 const HELP: &str = "\
@@ -73,7 +73,7 @@ pub(crate) struct Args {
     svg: Option<PathBuf>,
 }
 
-/// Those that compact.
+/// The presets that compact.
 fn presets() -> impl Iterator<Item = Preset> {
     Preset::ALL
         .into_iter()
@@ -81,7 +81,7 @@ fn presets() -> impl Iterator<Item = Preset> {
 }
 
 impl Args {
-    /// Those asked for, each once.
+    /// The requested ways, without repetitions.
     fn presets(&self) -> Vec<Preset> {
         let asked = |preset: &Preset| {
             self.presets.is_empty() || self.presets.iter().any(|name| name == preset.name())
@@ -89,7 +89,7 @@ impl Args {
         presets().filter(asked).collect()
     }
 
-    /// From the largest to the smallest, each once.
+    /// The sizes, largest first, without repetitions.
     fn ratios(&self) -> Vec<u32> {
         let mut ratios = self.sizes.clone();
         ratios.sort_unstable();
@@ -100,7 +100,7 @@ impl Args {
     fn summarisers(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         let asked = self.summarisers.iter().map(|name| name.trim());
-        // A model's summary is compared with quotes, which cost nothing.
+        // The extractive summaries, which cost nothing, are the baseline of a model.
         for name in std::iter::once(EXTRACTIVE).chain(asked) {
             if !names.contains(&name) {
                 names.push(name);
@@ -132,11 +132,11 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).map_err(problem)
 }
 
-/// A conversation, what can be asked of it, and what counts it.
+/// A conversation with its probes and its tokenizer.
 struct Subject {
     name: String,
     import: Import,
-    /// What is said in each message of the branch `main`.
+    /// The text of each message of the branch `main`.
     said: Vec<String>,
     probes: Vec<Probe>,
     tokenizer: Tokenizer,
@@ -200,7 +200,7 @@ impl Subject {
         })
     }
 
-    /// Adds what each summariser and each preset keeps to every size.
+    /// Adds the results of each summariser and each preset to every size.
     async fn compactions(
         &self,
         app: &App,
@@ -212,7 +212,7 @@ impl Subject {
             let evaluation = Evaluation::start(setup, name).await.map_err(refused)?;
             let summariser = name.to_owned();
             let mut ways = vec![Way::Summary { summariser }];
-            // What writes no summary is the same for every summariser.
+            // A way without summaries has the same result for every summariser.
             let presets = args.presets().into_iter();
             let presets = presets.filter(|preset| summarises(*preset) || index == 0);
             ways.extend(presets.map(|preset| Way::Preset {
@@ -228,7 +228,7 @@ impl Subject {
             evaluation.shutdown().await;
         }
         for size in sizes {
-            // Summaries first, then presets; each group in the order asked for.
+            // Summaries first, then presets; each group in the requested order.
             size.rows
                 .sort_by_key(|row| !matches!(row.way, Way::Summary { .. }));
             for warning in less_than_quotes(size) {
@@ -309,7 +309,7 @@ impl Subject {
     }
 }
 
-/// The models' summaries that keep less than quotes of the same size do.
+/// The models whose summaries retain less than extractive ones of the same size.
 fn less_than_quotes(size: &Size) -> Vec<String> {
     let less = size.rows.iter().filter_map(|row| {
         let kept = row.kept.as_ref().ok()?.retained.all;
@@ -347,7 +347,7 @@ fn refused(error: evaluation::Error) -> Problem {
     match error {
         evaluation::Error::Local(error) => error.into(),
         error @ (evaluation::Error::Unknown { .. } | evaluation::Error::Unreachable { .. }) => {
-            Problem::usage(error).hint("`unisono models` shows those that can be asked")
+            Problem::usage(error).hint("`unisono models` shows the usable ones")
         }
         error @ (evaluation::Error::Empty | evaluation::Error::Failed(_)) => Problem::failed(error),
     }

@@ -1,5 +1,5 @@
-//! The Model Context Protocol on standard input and output, where a daemon has the store open: each
-//! message goes to the daemon's own server of it, and what that says comes back.
+//! A bridge of the Model Context Protocol between standard input and output and a daemon that has the
+//! store open.
 
 mod elicit;
 
@@ -19,16 +19,16 @@ use crate::live::Interrupts;
 use crate::output::Out;
 use crate::problem::{Problem, Result};
 
-/// Where a message of the current revision says which one that is.
+/// The key of the revision in messages of the current revision.
 const REVISION: &str = "/params/_meta/io.modelcontextprotocol~1protocolVersion";
-/// Lines that may wait to be read.
+/// Maximum number of queued lines.
 const LINES: usize = 64;
-/// The code of a message that cannot be read.
+/// The error code of an unreadable message.
 const UNREADABLE: i64 = -32_700;
-/// The code of one that could not be answered.
+/// The error code of a failed request.
 const FAILED: i64 = -32_603;
 
-/// Passes messages on until there are no more, the program is stopped, or the daemon is gone.
+/// Forwards messages until the input ends, the program is stopped, or the daemon stops.
 pub(super) async fn run(out: &Out, client: Client, interrupts: &mut Interrupts) -> Result<()> {
     let (say, mut said) = mpsc::channel(LINES);
     let mut lines = lines();
@@ -42,7 +42,7 @@ pub(super) async fn run(out: &Out, client: Client, interrupts: &mut Interrupts) 
         questions: Arc::new(Questions::new()),
     };
     let mut reading = true;
-    // Once nobody asks any more, what was asked is answered.
+    // After the end of the input, open requests are still answered.
     while reading || !bridge.asked.is_empty() {
         tokio::select! {
             biased;
@@ -64,7 +64,7 @@ pub(super) async fn run(out: &Out, client: Client, interrupts: &mut Interrupts) 
     Ok(())
 }
 
-/// The lines of standard input, read on a thread that the program does not wait for.
+/// The lines of standard input, from a thread that the program does not join.
 fn lines() -> mpsc::Receiver<String> {
     let (send, lines) = mpsc::channel(LINES);
     std::thread::spawn(move || {
@@ -78,7 +78,7 @@ fn lines() -> mpsc::Receiver<String> {
     lines
 }
 
-/// Ends the program where the daemon is gone.
+/// Ends the program after the daemon has stopped.
 fn gone(done: Result<Result<(), Error>, tokio::task::JoinError>) -> Result<()> {
     match done {
         Ok(Err(error)) => Err(error.into()),
@@ -88,26 +88,26 @@ fn gone(done: Result<Result<(), Error>, tokio::task::JoinError>) -> Result<()> {
     }
 }
 
-/// A client of this program, and what it asked.
+/// The client of this program, and its requests.
 struct Bridge {
     client: Arc<Client>,
     /// The messages to the client of this program.
     say: mpsc::Sender<Value>,
     asked: JoinSet<Result<(), Error>>,
-    /// By the id of the request.
+    /// The open requests, by id.
     open: HashMap<String, Asked>,
-    /// The revision that was agreed on.
+    /// The negotiated revision.
     revision: Option<Arc<str>>,
     /// Whether the client can ask a person.
     can_ask: bool,
     questions: Arc<Questions>,
 }
 
-/// A request that is not answered yet.
+/// An open request.
 struct Asked {
     request: AbortHandle,
-    /// The turn that ends with it where it is taken back: one that it began and that came to wait
-    /// for a person. Until then the daemon sees to that by itself.
+    /// The turn that a cancelled request cancels: a turn that the request began and that waits for a
+    /// person. Before that the daemon cancels the turn itself.
     begun: Option<Begun>,
 }
 
@@ -152,11 +152,11 @@ impl Bridge {
         Ok(())
     }
 
-    /// Passes a request on, beside others.
+    /// Forwards a request concurrently with others.
     fn ask(&mut self, message: Value) {
         let id = message["id"].to_string();
         self.open.retain(|_, asked| !asked.request.is_finished());
-        // A client of the current revision asks by an answer, which passes as it is.
+        // In the current revision an answer carries the questions, so it is forwarded unchanged.
         let asks = self.can_ask
             && message["method"] == "tools/call"
             && message.pointer(REVISION).is_none();
@@ -183,7 +183,7 @@ impl Bridge {
         self.open.insert(id, Asked { request, begun });
     }
 
-    /// Cancels the turn of a request that is taken back.
+    /// Cancels the turn of a cancelled request.
     fn cancel(&mut self, begun: Option<&Begun>) {
         let Some(place) = begun.and_then(turn_of) else {
             return;
@@ -192,14 +192,14 @@ impl Bridge {
         self.asked.spawn(async move {
             match client.cancel_turn(&place.session, &place.turn).await {
                 Err(error @ Error::Unreachable { .. }) => Err(error),
-                // One that ended meanwhile needs no cancelling.
+                // The turn may have ended meanwhile.
                 _ => Ok(()),
             }
         });
     }
 }
 
-/// Passes a message on and tells what comes back; gives the answer.
+/// Forwards a message and sends the responses to the client; returns the answer.
 async fn passed(
     say: &mpsc::Sender<Value>,
     client: &Client,
@@ -210,7 +210,8 @@ async fn passed(
     send_answer(say, message, answer).await
 }
 
-/// Passes a message on, tells what comes before the answer, and gives that.
+/// Forwards a message, sends the notifications before the answer to the client, and returns the
+/// answer.
 async fn exchanged(
     say: &mpsc::Sender<Value>,
     client: &Client,
@@ -220,10 +221,10 @@ async fn exchanged(
     let mut messages = client.mcp(message, revision).await?;
     let mut answer = None;
     while let Some(text) = messages.next().await? {
-        // A stream begins with an event that says nothing.
+        // A stream begins with an empty event.
         match serde_json::from_str::<Value>(&text) {
             Ok(said) if said.get("method").is_some() => {
-                // Whoever would print it is gone with the program.
+                // The printer ends with the program.
                 let _ = say.send(said).await;
             }
             Ok(said) => answer = Some(said),
@@ -233,7 +234,8 @@ async fn exchanged(
     Ok(answer)
 }
 
-/// Tells the answer to a message. What the daemon refuses is one; an error is that it is gone.
+/// Sends the answer to a message to the client. A refusal is an answer; an error means that the
+/// daemon has stopped.
 async fn send_answer(
     say: &mpsc::Sender<Value>,
     message: &Value,

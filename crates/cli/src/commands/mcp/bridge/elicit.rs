@@ -1,5 +1,5 @@
-//! Calls that wait for a person, where the client of this program can ask one (elicitation): it is
-//! asked here, because the daemon's server cannot send requests over HTTP.
+//! Approval of tool calls by the user of the client (elicitation). This program asks the client,
+//! because the daemon's server cannot send requests over HTTP.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use unisono_server::mcp;
 use super::exchanged;
 use crate::live::Watch;
 
-/// Questions that the client has not replied to, by their ids; none once it is gone.
+/// Open questions to the client, by id; none after it disconnected.
 #[derive(Debug)]
 pub(super) struct Questions {
     open: Mutex<Option<HashMap<String, oneshot::Sender<Value>>>>,
@@ -38,37 +38,37 @@ impl Questions {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the reply to one of them.
+    /// Accepts the reply to a question.
     pub(super) fn reply(&self, reply: Value) {
         let id = reply["id"].as_str().unwrap_or_default();
         let asked = self.open().as_mut().and_then(|open| open.remove(id));
-        // Whoever asked may have given up.
+        // The question may have been withdrawn.
         asked.map(|asked| asked.send(reply).ok());
     }
 
-    /// The client is gone: nobody replies any more.
+    /// Drops all questions after the client disconnected.
     pub(super) fn close(&self) {
         self.open().take();
     }
 }
 
-/// A turn that a request began or waits for.
+/// The turn of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) session: String,
     pub(super) turn: String,
 }
 
-/// Where the turn of a request stands once it is known.
+/// The turn of a request, once it is known.
 pub(super) type Begun = Arc<Mutex<Option<Place>>>;
 
-/// The turn of a request; none: it is not known, or there is none.
+/// The turn of a request; none if it is unknown or does not exist.
 pub(super) fn turn_of(begun: &Begun) -> Option<Place> {
     let begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
     begun.clone()
 }
 
-/// A call of a tool that may come to wait for a person.
+/// A tool call that may wait for a person.
 pub(super) struct Caller {
     pub(super) say: mpsc::Sender<Value>,
     pub(super) client: Arc<Client>,
@@ -77,7 +77,7 @@ pub(super) struct Caller {
     pub(super) begun: Begun,
 }
 
-/// The call that an answer says a person has to approve.
+/// The call in an answer that requires approval.
 #[derive(Debug, PartialEq, Eq)]
 struct Held {
     place: Place,
@@ -102,7 +102,7 @@ impl Held {
         })
     }
 
-    /// The request that waits for the end of the turn, in place of the one that was made.
+    /// The request that waits for the end of the turn and replaces the original one.
     fn wait(&self, made: &Value) -> Value {
         let mut wait = made.clone();
         let Place { session, turn } = &self.place;
@@ -112,7 +112,7 @@ impl Held {
     }
 }
 
-/// What came of a question.
+/// The result of a question.
 enum Reply {
     Decided(Verdict),
     /// Nobody decided.
@@ -122,10 +122,10 @@ enum Reply {
 }
 
 impl Caller {
-    /// The answer to a call of a tool, once no call waits that the client's user can decide about.
+    /// The answer to a tool call, once no waiting call can be decided by the client's user.
     ///
     /// # Errors
-    /// The daemon is gone, or refuses.
+    /// The daemon has stopped or refuses.
     pub(super) async fn answered(&self, mut message: Value) -> Result<Option<Value>, Error> {
         loop {
             let revision = self.revision.as_deref();
@@ -149,7 +149,7 @@ impl Caller {
             text: None,
         };
         match self.client.decide(&held.call, &decide).await {
-            // Somebody else was faster.
+            // Somebody else decided first.
             Err(Error::Problem(problem))
                 if matches!(problem.code, Code::Conflict | Code::NotFound) =>
             {
@@ -159,7 +159,7 @@ impl Caller {
         }
     }
 
-    /// Has the client ask its user, as long as the call waits.
+    /// Asks the client's user, as long as the call waits.
     async fn ask_user(&self, held: &Held) -> Result<Reply, Error> {
         let Some((mut question, reply)) = Question::new(self) else {
             return Ok(Reply::Nobody);
@@ -184,7 +184,7 @@ impl Caller {
             settled = self.settled(held) => match settled {
                 Ok(()) => Ok(Reply::Settled),
                 Err(error @ Error::Unreachable { .. }) => Err(error),
-                // A question that nobody could take back is not left open.
+                // Withdraws the question before the error.
                 Err(_) => Ok(Reply::Nobody),
             },
         }
@@ -205,7 +205,7 @@ impl Caller {
     }
 }
 
-/// A question to the client. It is taken back where nobody waits for the reply any more.
+/// A question to the client. Its drop withdraws it.
 struct Question<'c> {
     caller: &'c Caller,
     id: String,
@@ -213,7 +213,7 @@ struct Question<'c> {
 }
 
 impl Question<'_> {
-    /// None: the client is gone.
+    /// Waits for the reply; none if the client disconnected.
     fn new(caller: &Caller) -> Option<(Question<'_>, oneshot::Receiver<Value>)> {
         let number = caller.questions.next.fetch_add(1, Ordering::Relaxed);
         let id = format!("unisono-{number}");
