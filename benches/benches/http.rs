@@ -448,13 +448,13 @@ async fn listeners(table: &Table, served: &Served) {
         let path = format!("/v1/sessions/{session}/branches");
         served.post(&client, &path, &branch).await;
         // From when it is on disk and told to who asked for it.
-        let told = Instant::now();
-        let mut last = told;
+        let reply = Instant::now();
+        let mut last = reply;
         for (stream, at) in hearing.join_all().await {
             last = last.max(at);
             streams.push(stream);
         }
-        samples.push(last.duration_since(told));
+        samples.push(last.duration_since(reply));
     }
     let (middle, late) = (samples.median(), samples.at(0.95));
     let result = format!("p50 {}, p95 {}", time(middle), time(late));

@@ -31,7 +31,7 @@ fn delegate(tasks: &[(&str, &str)]) -> Act {
 }
 
 /// The newest results a model was given.
-fn told(request: &Request) -> &[ToolResult] {
+fn newest_results(request: &Request) -> &[ToolResult] {
     match request.exchange.last() {
         Some(Exchange::Results(results)) => results,
         _ => &[],
@@ -98,7 +98,7 @@ async fn a_lead_delegates_in_two_rounds_and_joins_what_comes_back() {
     let model = Scripted::by(|request| match request.exchange.len() {
         0 => delegate(&[("a", "meet"), ("b", "meet"), ("c", "meet")]),
         2 => delegate(&[("b", "more"), ("a", "rest")]),
-        _ => Act::say(joined(told(request))),
+        _ => Act::say(joined(newest_results(request))),
     });
     let meeting = Arc::new(Barrier::new(3));
     let agent = |plan: Scenario, id| plan.available(definition(id), Meeting(meeting.clone()));
@@ -112,7 +112,7 @@ async fn a_lead_delegates_in_two_rounds_and_joins_what_comes_back() {
     let requests = model.requests();
     assert_eq!(requests.len(), 3);
     assert_eq!(
-        joined(told(&requests[1])),
+        joined(newest_results(&requests[1])),
         "a did meet; b did meet; c did meet"
     );
     let said = ended.branch[9..].join("\n");
@@ -143,7 +143,7 @@ async fn what_goes_wrong_with_a_task_is_told_to_the_lead() {
     let model = Scripted::by(|request| {
         let deep = request.persona.agent.as_str() == "deep";
         match (deep, request.exchange.len()) {
-            (_, 2) => Act::say(joined(told(request))),
+            (_, 2) => Act::say(joined(newest_results(request))),
             (true, _) => delegate(&[("shaky", "dig")]),
             (false, _) => delegate(&[
                 ("shaky", "try"),
@@ -184,7 +184,7 @@ async fn what_goes_wrong_with_a_task_is_told_to_the_lead() {
         let last = requests
             .iter()
             .rfind(|r| r.persona.agent.as_str() == "lead");
-        let results = told(last.expect("the lead was asked")).iter();
+        let results = newest_results(last.expect("the lead was asked")).iter();
         let got: Vec<_> = results.map(|r| (&*r.content, r.is_error)).collect();
         let there = "there are: shaky, broken, deep";
         let nobody = format!("[refused: there is no agent `nobody` to delegate to; {there}]");
@@ -216,7 +216,7 @@ async fn the_time_in_which_an_agent_waits_for_others_is_not_its_own() {
     }
     let model = Scripted::by(|request| match request.exchange.len() {
         0 => delegate(&[("slow", "take your time")]),
-        _ => Act::say(joined(told(request))),
+        _ => Act::say(joined(newest_results(request))),
     });
     let lead = Definition {
         timeout_ms: 2_000,
@@ -240,7 +240,7 @@ async fn agents_that_need_each_others_places_do_not_wait_for_ever() {
         let agent = request.persona.agent.as_str();
         let task = &*request.task;
         match (agent, request.exchange.len()) {
-            (_, 2) => Act::say(joined(told(request))),
+            (_, 2) => Act::say(joined(newest_results(request))),
             ("lead", _) => delegate(&[("left", "both"), ("right", "both")]),
             ("left", _) if task == "both" => delegate(&[("right", "alone")]),
             ("right", _) if task == "both" => delegate(&[("left", "alone")]),
@@ -305,7 +305,7 @@ fn counted(tally: &Tally) -> Scenario {
         match (agent, moves) {
             ("lead", 0) => delegate(&[("a", "one"), ("b", "two"), ("nobody", "three")]),
             ("lead", 2) => delegate(&[("a", "four")]),
-            ("lead", _) => Act::say(joined(told(request))),
+            ("lead", _) => Act::say(joined(newest_results(request))),
             (_, 0) => Act::call(&[("recall", r#"{"n":1}"#)]),
             _ => Act::say(format!("{agent} did {}", request.task)),
         }

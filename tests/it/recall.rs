@@ -120,8 +120,8 @@ impl Agent for Reader {
             return Ok(Answer::text("Done."));
         };
         let arguments = format!(r#"{{"n":{n},"steps":true}}"#);
-        let told = ctx.call_tool("recall", &arguments).await?;
-        Ok(Answer::text(&*told.content))
+        let reply = ctx.call_tool("recall", &arguments).await?;
+        Ok(Answer::text(&*reply.content))
     }
 }
 

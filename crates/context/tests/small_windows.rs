@@ -144,7 +144,7 @@ proptest! {
         let mut chat = Chat::long(messages, size);
         let plans = chat.compact(&Budgets::from(budget), &policy, Mode::Check, GOOD).unwrap();
         let kept = chat.verbatim().len() as u32;
-        let told = plans.iter().any(|plan| plan.tightened);
-        prop_assert_eq!(told, kept < asked, "{} of {}", kept, asked);
+        let reply = plans.iter().any(|plan| plan.tightened);
+        prop_assert_eq!(reply, kept < asked, "{} of {}", kept, asked);
     }
 }

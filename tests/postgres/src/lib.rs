@@ -112,23 +112,23 @@ impl Server {
         for setting in &self.settings {
             command.args(["-c", setting]);
         }
-        let (told, ready) = mpsc::channel();
+        let (reply, ready) = mpsc::channel();
         // The thread lives as long as the process: a server dies with the thread that started it.
         thread::spawn(move || {
             let mut child = command.spawn().unwrap();
             let log = BufReader::new(child.stderr.take().unwrap());
-            let mut waiting = Some((told, child));
+            let mut waiting = Some((reply, child));
             let mut said = Vec::new();
             for line in log.lines().map_while(Result::ok) {
                 if line.contains("ready to accept connections")
-                    && let Some((told, child)) = waiting.take()
+                    && let Some((reply, child)) = waiting.take()
                 {
-                    told.send(Ok(child)).unwrap();
+                    reply.send(Ok(child)).unwrap();
                 }
                 said.push(line);
             }
-            if let Some((told, _)) = waiting.take() {
-                told.send(Err(said.join("\n"))).unwrap();
+            if let Some((reply, _)) = waiting.take() {
+                reply.send(Err(said.join("\n"))).unwrap();
             }
             loop {
                 thread::park();

@@ -327,7 +327,7 @@ mod tests {
     }
 
     /// The steps as text: one line each, the head as `HEAD`.
-    fn told(streamed: bool, act: Act) -> String {
+    fn response_text(streamed: bool, act: Act) -> String {
         let plan = plan(&response(streamed), &act.how);
         let mut out = String::new();
         for step in &plan.steps {
@@ -353,12 +353,12 @@ mod tests {
 
     #[test]
     fn a_plain_response_is_one_write() {
-        insta::assert_snapshot!(told(true, Act::answer("")), @r#"
+        insta::assert_snapshot!(response_text(true, Act::answer("")), @r#"
         begin
         write HEAD "12\r\ndata: 1\n\ndata: 2\n\n\r\n0\r\n\r\n"
         KeepAlive
         "#);
-        insta::assert_snapshot!(told(false, Act::answer("")), @r#"
+        insta::assert_snapshot!(response_text(false, Act::answer("")), @r#"
         begin
         write HEAD "data: 1\n\ndata: 2\n\n"
         KeepAlive
@@ -369,7 +369,7 @@ mod tests {
     fn gates_part_what_is_written() {
         let gate = Gate::new();
         let act = Act::answer("").hold(&gate).hold_at(At::Body(0), &gate);
-        insta::assert_snapshot!(told(true, act.hold_at(At::LastEvent, &gate)), @r#"
+        insta::assert_snapshot!(response_text(true, act.hold_at(At::LastEvent, &gate)), @r#"
         wait
         write HEAD ""
         wait
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn an_ending_cuts_the_rest() {
-        let at = |place, ending| told(true, Act::answer("").end_at(place, ending));
+        let at = |place, ending| response_text(true, Act::answer("").end_at(place, ending));
         insta::assert_snapshot!(at(At::Body(3), Ending::Close), @r#"
         begin
         write HEAD "3\r\ndat\r\n"
@@ -407,14 +407,14 @@ mod tests {
 
     #[test]
     fn splits_are_writes_of_their_own() {
-        insta::assert_snapshot!(told(true, Act::answer("").split(Splits::At(vec![7, 99]))), @r#"
+        insta::assert_snapshot!(response_text(true, Act::answer("").split(Splits::At(vec![7, 99]))), @r#"
         begin
         write HEAD "7\r\ndata: 1\r\n"
         write "b\r\n\n\ndata: 2\n\n\r\n"
         write "0\r\n\r\n"
         KeepAlive
         "#);
-        insta::assert_snapshot!(told(false, Act::answer("").split(Splits::Every(12))), @r#"
+        insta::assert_snapshot!(response_text(false, Act::answer("").split(Splits::Every(12))), @r#"
         write HEAD ""
         begin
         write "data: 1\n\ndat"
@@ -453,7 +453,7 @@ mod tests {
             first: Duration::from_millis(50),
             tokens_per_second: 8,
         };
-        insta::assert_snapshot!(told(true, Act::answer("").pace(pace)), @r#"
+        insta::assert_snapshot!(response_text(true, Act::answer("").pace(pace)), @r#"
         pause 50ms
         begin
         write HEAD "9\r\ndata: 1\n\n\r\n"

@@ -62,7 +62,7 @@ fn stops_are_told_apart() {
         for stop in [Stop::Complete, Stop::CutOff, Stop::Refused, Stop::Filtered] {
             let document = whole(dialect, &Answer::text("No.").stop(stop));
             let document: serde_json::Value = serde_json::from_str(&document).expect("JSON");
-            let told = match dialect {
+            let reply = match dialect {
                 Dialect::OpenAiChat => {
                     let choice = &document["choices"][0];
                     format!(
@@ -86,7 +86,7 @@ fn stops_are_told_apart() {
                     )
                 }
             };
-            table.push_str(&format!("{dialect:?} {stop:?}: {told}\n"));
+            table.push_str(&format!("{dialect:?} {stop:?}: {reply}\n"));
         }
     }
     insta::assert_snapshot!(table);

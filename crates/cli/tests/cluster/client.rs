@@ -190,10 +190,10 @@ async fn decide(
             _ => (Verdict::Done, Some(format!("send: {mark}"))),
         };
         let decide = Decide { decision, text };
-        let mut told = Duration::ZERO;
+        let mut reply = Duration::ZERO;
         loop {
             // One daemon after the other: a decision may have been taken whose answer was lost.
-            let client = &people.clients[(from as usize + told.as_millis() as usize) % 3];
+            let client = &people.clients[(from as usize + reply.as_millis() as usize) % 3];
             let said = tokio::time::timeout(ANSWERS_WITHIN, client.decide(&waiting.call, &decide));
             match said.await {
                 Ok(Ok(_)) => break,
@@ -201,8 +201,8 @@ async fn decide(
                 Ok(Err(error)) if format!("{:?}", error.code()) == "NotFound" => break,
                 _ => *unanswered += 1,
             }
-            told += Duration::from_millis(1);
-            if told > Duration::from_millis(500) {
+            reply += Duration::from_millis(1);
+            if reply > Duration::from_millis(500) {
                 return Err(format!("nobody takes a decision about {waiting:?}"));
             }
             tokio::time::sleep(LOOK_EVERY).await;

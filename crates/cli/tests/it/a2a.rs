@@ -335,12 +335,12 @@ fn a_task_is_streamed_to_whoever_began_it_and_to_others() {
         .expect(200);
     assert_eq!(reply.header("content-type"), Some("text/event-stream"));
     first.open();
-    let told = updates(reply.events());
-    let task = &told[0]["task"];
-    assert_eq!(put_together(&told), "The move is on Friday.");
-    let last = &told.last().unwrap()["statusUpdate"];
+    let response = updates(reply.events());
+    let task = &response[0]["task"];
+    assert_eq!(put_together(&response), "The move is on Friday.");
+    let last = &response.last().unwrap()["statusUpdate"];
     assert_eq!((state(last), &last["taskId"]), ("COMPLETED", &task["id"]));
-    let chunks = told
+    let chunks = response
         .iter()
         .filter(|one| one["artifactUpdate"]["lastChunk"] == true);
     assert_eq!(chunks.count(), 1);
@@ -362,10 +362,13 @@ fn a_task_is_streamed_to_whoever_began_it_and_to_others() {
     let by_get = team.rest("GET", &path, None).expect(200);
     gate.open();
     for reply in [by_rpc, by_post, by_get] {
-        let told = updates(reply.events());
-        assert_eq!(told[0]["task"]["id"], begun["id"]);
-        assert_eq!(put_together(&told), "The move is on Friday.");
-        assert_eq!(state(&told.last().unwrap()["statusUpdate"]), "COMPLETED");
+        let response = updates(reply.events());
+        assert_eq!(response[0]["task"]["id"], begun["id"]);
+        assert_eq!(put_together(&response), "The move is on Friday.");
+        assert_eq!(
+            state(&response.last().unwrap()["statusUpdate"]),
+            "COMPLETED"
+        );
     }
     daemon.stop();
 }
@@ -397,8 +400,8 @@ fn a_task_is_cancelled_and_takes_nothing_any_more() {
         .expect(200);
     let cancelled = team.rpc("CancelTask", &json!({"id": task["id"]}));
     assert_eq!(state(&cancelled), "CANCELED", "{cancelled}");
-    let told = updates(subscribed.events());
-    assert_eq!(state(&told.last().unwrap()["statusUpdate"]), "CANCELED");
+    let reply = updates(subscribed.events());
+    assert_eq!(state(&reply.last().unwrap()["statusUpdate"]), "CANCELED");
     gate.open();
 
     let again = team.error("CancelTask", &json!({"id": task["id"]}));
@@ -504,14 +507,17 @@ fn a_call_that_waits_is_decided_by_a_message_to_its_task() {
             &task["id"],
         );
         let reply = team.call("SendStreamingMessage", &json!({"message": decision}));
-        let told = updates(reply.expect(200).events());
-        assert_eq!(told[0]["task"]["id"], task["id"]);
-        let said = put_together(&told);
+        let response = updates(reply.expect(200).events());
+        assert_eq!(response[0]["task"]["id"], task["id"]);
+        let said = put_together(&response);
         assert!(said.contains(answer), "{said}");
         // Where the turn had ended before, its task is all that there is to tell.
-        let last = told.last().unwrap();
+        let last = response.last().unwrap();
         let last = ["statusUpdate", "task"].map(|kind| &last[kind]);
-        let last = last.into_iter().find(|told| !told.is_null()).unwrap();
+        let last = last
+            .into_iter()
+            .find(|response| !response.is_null())
+            .unwrap();
         assert_eq!(state(last), "COMPLETED");
         assert_eq!(scene.count("call send "), made);
         daemon.stop();
@@ -543,7 +549,7 @@ fn tasks_are_listed_by_their_last_change_a_part_at_a_time() {
         &elsewhere,
     ));
 
-    let mut told = Vec::new();
+    let mut reply = Vec::new();
     let mut token = String::new();
     loop {
         let path = format!("/tasks?pageSize=2&pageToken={token}");
@@ -554,14 +560,14 @@ fn tasks_are_listed_by_their_last_change_a_part_at_a_time() {
         );
         let tasks = part["tasks"].as_array().unwrap();
         assert!(tasks.iter().all(|task| task.get("artifacts").is_none()));
-        told.extend(tasks.iter().map(|task| task["id"].clone()));
+        reply.extend(tasks.iter().map(|task| task["id"].clone()));
         token = part["nextPageToken"].as_str().unwrap().to_owned();
         if token.is_empty() {
             break;
         }
     }
     assert_eq!(
-        told,
+        reply,
         [&third, &second, &first].map(|task| task["id"].clone())
     );
     let listed = |params: Value| {

@@ -1,4 +1,4 @@
-//! Callbacks of the Agent2Agent protocol: addresses that are told how tasks go on.
+//! Callbacks of the Agent2Agent protocol: addresses that receive the states of tasks.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -12,13 +12,13 @@ use unisono_fake_provider::{Act, Answer, Gate, Script, block_on};
 use crate::a2a::{Client, says, scripted, with_key};
 use crate::support::PATIENCE;
 
-/// What a receiver was told: its headers and its body.
-pub(crate) struct Told {
+/// A received delivery: its headers and its body.
+pub(crate) struct Delivery {
     headers: Vec<(String, String)>,
     body: String,
 }
 
-impl Told {
+impl Delivery {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut named = self.headers.iter().filter(|(known, _)| known == name);
         named.next().map(|(_, value)| value.as_str())
@@ -33,8 +33,8 @@ impl Told {
     }
 }
 
-/// What is told on a connection, if all of it comes.
-fn read(reader: &mut BufReader<TcpStream>) -> Option<Told> {
+/// Reads the delivery of a connection, if it is complete.
+fn read(reader: &mut BufReader<TcpStream>) -> Option<Delivery> {
     let (mut headers, mut line) = (Vec::new(), String::new());
     reader.read_line(&mut line).ok()?;
     if line.is_empty() {
@@ -49,32 +49,35 @@ fn read(reader: &mut BufReader<TcpStream>) -> Option<Told> {
         };
         headers.push((name.to_lowercase(), value.to_owned()));
     }
-    let mut told = Told {
+    let mut delivery = Delivery {
         headers,
         body: String::new(),
     };
-    let length: u64 = told.header("content-length")?.parse().unwrap();
-    let read = reader.by_ref().take(length).read_to_string(&mut told.body);
-    (read.ok()? as u64 == length).then_some(told)
+    let length: u64 = delivery.header("content-length")?.parse().unwrap();
+    let read = reader
+        .by_ref()
+        .take(length)
+        .read_to_string(&mut delivery.body);
+    (read.ok()? as u64 == length).then_some(delivery)
 }
 
-/// A server that takes what it is told, after it has refused it with these statuses.
+/// A server that accepts deliveries after it has refused some with these statuses.
 pub(crate) struct Receiving {
     pub(crate) url: String,
-    told: Receiver<Told>,
+    delivery: Receiver<Delivery>,
 }
 
 impl Receiving {
     pub(crate) fn start(refusals: &'static [u16]) -> Receiving {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/hook?of=me", listener.local_addr().unwrap());
-        let (send, told) = mpsc::channel();
+        let (send, delivery) = mpsc::channel();
         thread::spawn(move || {
             let mut refusals = refusals.iter();
             for stream in listener.incoming().map_while(Result::ok) {
                 let mut reader = BufReader::new(stream);
                 // A program that is killed breaks off.
-                let Some(told) = read(&mut reader) else {
+                let Some(delivery) = read(&mut reader) else {
                     continue;
                 };
                 let status = refusals.next().copied().unwrap_or(204);
@@ -82,17 +85,17 @@ impl Receiving {
                     "HTTP/1.1 {status} So\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
                 );
                 reader.get_mut().write_all(reply.as_bytes()).ok();
-                if send.send(told).is_err() {
+                if send.send(delivery).is_err() {
                     return;
                 }
             }
         });
-        Receiving { url, told }
+        Receiving { url, delivery }
     }
 
     #[track_caller]
-    pub(crate) fn next(&self) -> Told {
-        self.told.recv_timeout(PATIENCE).unwrap()
+    pub(crate) fn next(&self) -> Delivery {
+        self.delivery.recv_timeout(PATIENCE).unwrap()
     }
 }
 
@@ -140,15 +143,15 @@ fn a_callback_is_told_of_each_state_signed_and_with_what_its_client_asked_for() 
         "no credentials"
     );
     gate.open();
-    let mut told = vec![first];
-    while told.last().unwrap().state() != "TASK_STATE_COMPLETED" {
-        told.push(receiving.next());
+    let mut reply = vec![first];
+    while reply.last().unwrap().state() != "TASK_STATE_COMPLETED" {
+        reply.push(receiving.next());
     }
-    let last = told.last().unwrap();
+    let last = reply.last().unwrap();
     assert_eq!(last.task(), team.task(&task));
     let ids: std::collections::BTreeSet<_> =
-        told.iter().map(|one| one.header("webhook-id")).collect();
-    assert_eq!(ids.len(), told.len());
+        reply.iter().map(|one| one.header("webhook-id")).collect();
+    assert_eq!(ids.len(), reply.len());
     assert!(last.header("webhook-signature").unwrap().starts_with("v1,"));
     let seconds: u64 = last.header("webhook-timestamp").unwrap().parse().unwrap();
     assert!(seconds > 1_700_000_000);
@@ -199,10 +202,10 @@ fn a_callback_is_told_after_the_program_was_killed_and_again_where_it_was_refuse
 
     let daemon = with_key(&place);
     loop {
-        let told = receiving.next();
-        if told.state() == "TASK_STATE_COMPLETED" {
+        let events = receiving.next();
+        if events.state() == "TASK_STATE_COMPLETED" {
             assert_eq!(
-                told.task()["artifacts"][0]["parts"][0]["text"],
+                events.task()["artifacts"][0]["parts"][0]["text"],
                 "The answer."
             );
             break;

@@ -342,10 +342,10 @@ fn a_call_that_waits_is_decided_by_the_editors_person() {
             ["I look.Brief it is.", "Brief it is."].contains(&&*said),
             "{said}"
         );
-        let told = editor.texts_at("tool_call_update", "/content/0/content/text");
+        let reply = editor.texts_at("tool_call_update", "/content/0/content/text");
         assert!(
-            told.iter().any(|text| text.contains(result)),
-            "{choice}: {told:?}"
+            reply.iter().any(|text| text.contains(result)),
+            "{choice}: {reply:?}"
         );
         let second = &provider.requests()[1];
         let second = String::from_utf8_lossy(&second.body).into_owned();

@@ -97,8 +97,8 @@ fn a_conversation_is_kept_elsewhere_and_asked_about_here() {
         (result, 422),
     ] {
         let refused = daemon.post(&path, &body);
-        let (told, why) = (refused.status, refused.text());
-        assert_eq!(told, status, "{body}: {why}");
+        let (reply, why) = (refused.status, refused.text());
+        assert_eq!(reply, status, "{body}: {why}");
     }
 
     // All of it survives, and goes with an export.

@@ -18,7 +18,7 @@ fn held() -> Scene {
 
 #[test]
 fn a_run_asks_at_the_terminal_and_does_as_it_is_told() {
-    for (answer, told, made) in [
+    for (answer, reply, made) in [
         ("yes\r", "Told: send: the invoice", 1),
         ("n not today\r", "They said: not", 0),
     ] {
@@ -31,7 +31,7 @@ fn a_run_asks_at_the_terminal_and_does_as_it_is_told() {
         talking.sees(QUESTION);
         assert_eq!(scene.count("call send "), 0);
         talking.say(answer);
-        talking.sees(told);
+        talking.sees(reply);
         talking.ends();
         assert_eq!(scene.count("call send "), made);
     }

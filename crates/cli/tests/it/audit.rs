@@ -160,8 +160,8 @@ fn each_change_is_in_the_log_with_its_name_and_a_restart_keeps_it() {
     }
     daemon.stop();
     // Without a daemon, the store itself is read.
-    let told = place.json(&["audit", "--limit", "1000"]);
-    assert_eq!(told, Value::from(before.clone()));
+    let output = place.json(&["audit", "--limit", "1000"]);
+    assert_eq!(output, Value::from(before.clone()));
     let few = place.json(&[
         "audit",
         "--limit",

@@ -1,4 +1,4 @@
-//! What a client may ask for is bounded, and what is too much is told by name.
+//! Requests of clients are bounded, and an error names the exceeded limit.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -149,8 +149,8 @@ fn health_is_answered_however_few_files_may_be_open() {
     let mut command: Command = place.command_of("sh".as_ref(), &[script.to_str().unwrap()]);
     command.args([program]);
     let mut going = Going::start(command);
-    let told = going.wait_for(&["allows fewer connections"]);
-    assert!(told.contains("connections=96"), "{told}");
+    let reply = going.wait_for(&["allows fewer connections"]);
+    assert!(reply.contains("connections=96"), "{reply}");
     let line = going.wait_for(&["listening"]);
     let address = line.split_once("http://").unwrap().1.trim().to_owned();
     // Nobody says anything on these.

@@ -316,8 +316,8 @@ fn a_chat_beside_a_daemon_shows_what_its_own_flags_make_of_the_agents() {
     ] {
         let wrong = daemon.get(&format!("/v1/agents?settings={own}"));
         assert!((400..500).contains(&wrong.status));
-        let told = wrong.json()["detail"].as_str().unwrap().to_owned();
-        assert!(told.contains(says), "{told}");
+        let reply = wrong.json()["detail"].as_str().unwrap().to_owned();
+        assert!(reply.contains(says), "{reply}");
     }
     daemon.stop();
 }

@@ -165,11 +165,11 @@ fn a_session_is_worked_on_by_one_daemon_and_reached_through_all() {
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "recall", "arguments": {"session": id, "query": "migration"}}});
     let accept = [("Accept", "application/json, text/event-stream")];
-    let told = other
+    let response = other
         .request_with("POST", "/mcp", &accept, Some(&call))
         .expect(200)
         .text();
-    assert!(told.contains("Friday"), "{told}");
+    assert!(response.contains("Friday"), "{response}");
     // What one says is found by the other, and what it deletes is gone for both.
     let found = other.get("/v1/search?q=migration").expect(200).json();
     assert_eq!(found["hits"][0]["session"], id.as_str(), "{found}");

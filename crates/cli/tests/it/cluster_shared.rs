@@ -75,8 +75,8 @@ fn a_provider_that_tells_one_daemon_to_wait_is_left_alone_by_all() {
     let places = [0; 3].map(|_| machine(&server, TOKEN, &settings));
     let daemons = places.each_ref().map(daemon);
     members(&daemons[0], |all| all.len() == 3);
-    let told = turn(&daemons[0], &session(&daemons[0], "A talk."));
-    assert_ne!(told["state"], "answered", "{told}");
+    let reply = turn(&daemons[0], &session(&daemons[0], "A talk."));
+    assert_ne!(reply["state"], "answered", "{reply}");
     for daemon in &daemons {
         until_refused(daemon, &provider, "asked for a pause");
     }
@@ -354,10 +354,10 @@ fn callbacks_of_a_daemon_that_dies_are_told_by_who_takes_over() {
     receiving.next();
     kill(one);
     loop {
-        let told = receiving.next();
-        if told.state() == "TASK_STATE_COMPLETED" {
-            assert_eq!(told.task()["id"], task["id"]);
-            assert_eq!(told.header("x-a2a-notification-token"), Some("mine"));
+        let events = receiving.next();
+        if events.state() == "TASK_STATE_COMPLETED" {
+            assert_eq!(events.task()["id"], task["id"]);
+            assert_eq!(events.header("x-a2a-notification-token"), Some("mine"));
             break;
         }
     }

@@ -31,18 +31,18 @@ fn a_dry_run_says_what_each_preset_would_do_at_the_next_turn() {
         "tiered",
         "truncate",
     ];
-    let told = presets.map(|preset| {
+    let reply = presets.map(|preset| {
         let preset = format!("compaction.preset={preset}");
-        let told = next_turn(&place, &[&preset, "compaction.trigger_tokens=9000"]);
-        assert!(!told["steps"].as_array().unwrap().is_empty(), "{told}");
+        let reply = next_turn(&place, &[&preset, "compaction.trigger_tokens=9000"]);
+        assert!(!reply["steps"].as_array().unwrap().is_empty(), "{reply}");
         assert!(
-            told["estimated_tokens_after"].as_u64() <= Some(9_000),
-            "{told}"
+            reply["estimated_tokens_after"].as_u64() <= Some(9_000),
+            "{reply}"
         );
-        told
+        reply
     });
-    for (at, one) in told.iter().enumerate() {
-        for other in &told[at + 1..] {
+    for (at, one) in reply.iter().enumerate() {
+        for other in &reply[at + 1..] {
             assert_ne!(one["steps"], other["steps"]);
             assert_ne!(one["keeps"], other["keeps"]);
         }
@@ -70,18 +70,18 @@ fn a_dry_run_says_what_each_preset_would_do_at_the_next_turn() {
 fn what_a_dry_run_says_of_the_next_turn_is_what_that_does() {
     let place = imported();
     let above = "compaction.trigger_tokens=9000";
-    let told = next_turn(&place, &[above, "turn.agents="]);
+    let reply = next_turn(&place, &[above, "turn.agents="]);
     let (before, most) = (
-        told["tokens_before"].as_u64().unwrap(),
-        told["estimated_tokens_after"].as_u64().unwrap(),
+        reply["tokens_before"].as_u64().unwrap(),
+        reply["estimated_tokens_after"].as_u64().unwrap(),
     );
     let task = ["--agents", "", "--task", "What is open?"];
     let args = [&["run", "--session", "latest", "--set", above][..], &task].concat();
     let done = place.json(&args);
     let checkpoints = done["checkpoints"].as_array().unwrap().len() as u64;
-    let steps = told["steps"].as_array().unwrap().iter();
+    let steps = reply["steps"].as_array().unwrap().iter();
     let summaries = steps.filter(|step| step.as_str().unwrap().starts_with("summarise"));
-    assert_eq!(checkpoints, summaries.count() as u64, "{told}");
+    assert_eq!(checkpoints, summaries.count() as u64, "{reply}");
     // The input is not known before.
     let (was, is) = (&done["tokens_before"], &done["tokens_after"]);
     assert!(was.as_u64().unwrap() - before < 50, "{was} of {before}");

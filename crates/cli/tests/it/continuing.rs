@@ -55,8 +55,8 @@ impl Client {
 
     /// The answer to a list.
     fn answer(&self, messages: &[Value]) -> Value {
-        let told = self.ask(messages).expect(200).json();
-        told["choices"][0]["message"].clone()
+        let reply = self.ask(messages).expect(200).json();
+        reply["choices"][0]["message"].clone()
     }
 
     /// Why a list is refused.
@@ -253,14 +253,14 @@ fn a_list_that_contradicts_the_session_is_refused_with_the_message() {
         assistant("one"),
         user("So?")
     ]);
-    let told = client.ask_with(
+    let reply = client.ask_with(
         RESPONSES,
         &[],
         &json!({"input": input, "instructions": "Be short."}),
     );
-    let told = told.expect(200);
-    assert_eq!(told.header("x-unisono-session"), Some(&*client.session));
-    assert_eq!(told.json()["output"][0]["content"][0]["text"], "two");
+    let reply = reply.expect(200);
+    assert_eq!(reply.header("x-unisono-session"), Some(&*client.session));
+    assert_eq!(reply.json()["output"][0]["content"][0]["text"], "two");
     client.daemon.stop();
 }
 

@@ -89,9 +89,9 @@ fn bad_lines_are_left_out_on_request() {
     let args = ["import", "talk.jsonl", "--skip-bad", "--json"];
     let done = place.call(&args).expect(4);
     let says = ["talk.jsonl:2:", "left out   1 bad message"];
-    let told = done.says(&says).json();
+    let reply = done.says(&says).json();
     assert_eq!(
-        (&told["messages"], &told["left_out"]),
+        (&reply["messages"], &reply["left_out"]),
         (&json!(2), &json!(1))
     );
 }
@@ -115,11 +115,11 @@ fn bad_parts_are_left_out_of_their_messages_on_request() {
         "talk.jsonl:3:",
         "left out   1 bad message and 2 bad parts of others",
     ];
-    let told = place.call(&["import", "talk.jsonl", "--skip-bad", "--json"]);
-    let told = told.expect(4).says(&says).json();
-    assert_eq!(told["messages"], 3, "{told}");
+    let output = place.call(&["import", "talk.jsonl", "--skip-bad", "--json"]);
+    let output = output.expect(4).says(&says).json();
+    assert_eq!(output["messages"], 3, "{output}");
     assert_eq!(
-        (&told["left_out"], &told["left_out_parts"]),
+        (&output["left_out"], &output["left_out_parts"]),
         (&json!(1), &json!(2))
     );
     let exported = place.call(&["export", "latest"]).expect(0);

@@ -188,18 +188,18 @@ fn a_person_delegates_to_agents_of_their_choice_without_a_daemon() {
     };
     let ours = ["risks=What can go wrong?", "broken"];
     // Something is missing.
-    let told = delegate(&ours, "What was decided?").expect(4).json();
-    assert_eq!(told["state"], "answered");
-    let missing = told["missing"].as_array().unwrap();
+    let reply = delegate(&ours, "What was decided?").expect(4).json();
+    assert_eq!(reply["state"], "answered");
+    let missing = reply["missing"].as_array().unwrap();
     assert_eq!(missing.len(), 1);
     assert_eq!(missing[0]["agent"], "broken");
     assert_eq!(missing[0]["state"], "failed");
     let reason = missing[0]["reason"].as_str().unwrap();
     assert!(reason.contains("status"), "{reason}");
-    let runs = told["runs"].as_array().unwrap().iter();
+    let runs = reply["runs"].as_array().unwrap().iter();
     let agents: Vec<&str> = runs.map(|run| run["agent"].as_str().unwrap()).collect();
     assert_eq!(agents, ["risks", "broken", "lead"]);
-    assert_eq!(told["snapshot_agents"], 3, "one snapshot");
+    assert_eq!(reply["snapshot_agents"], 3, "one snapshot");
 
     let nobody = delegate(&["nobody"], "What was decided?").expect(2);
     nobody.says(&["unknown agent `nobody`", "known are: "]);

@@ -1,4 +1,4 @@
-//! A daemon that is told to stop: it takes nothing new, leaves in time what does not end, and goes
+//! A daemon that must stop: it takes nothing new, leaves in time what does not end, and goes
 //! on with it at its next start.
 
 use std::net::TcpStream;
@@ -32,10 +32,10 @@ fn a_stopping_daemon_exits_in_time_and_its_open_turn_goes_on_later() {
     let agent = heard(&scene.started);
 
     let Daemon { going, address, .. } = daemon;
-    let told = Instant::now();
+    let reply = Instant::now();
     going.signal("TERM");
     going.finish().expect(0).says(&["stopped"]);
-    assert!(told.elapsed() < PATIENCE / 2, "{:?}", told.elapsed());
+    assert!(reply.elapsed() < PATIENCE / 2, "{:?}", reply.elapsed());
     assert!(TcpStream::connect(&address).is_err(), "nobody listens");
     let alive = std::path::Path::new(&format!("/proc/{agent}")).exists();
     assert!(!alive, "its program still runs");
@@ -191,7 +191,7 @@ fn a_service_manager_is_told_when_it_is_ready_and_when_it_stops() {
     let place = Place::new();
     let manager = UnixDatagram::bind(place.path("notify")).unwrap();
     manager.set_read_timeout(Some(PATIENCE)).unwrap();
-    let told = || {
+    let notified = || {
         let mut said = [0; 128];
         let length = manager.recv(&mut said).unwrap();
         String::from_utf8(said[..length].to_vec()).unwrap()
@@ -200,9 +200,9 @@ fn a_service_manager_is_told_when_it_is_ready_and_when_it_stops() {
     command.env("NOTIFY_SOCKET", place.path("notify"));
     let mut daemon = Going::start(command);
     daemon.wait_for(&["listening"]);
-    assert!(told().contains("READY=1"));
+    assert!(notified().contains("READY=1"));
     daemon.signal("TERM");
-    assert!(told().contains("STOPPING=1"));
+    assert!(notified().contains("STOPPING=1"));
     daemon.finish().expect(0);
 }
 

@@ -111,9 +111,9 @@ fn what_a_session_used_is_told_when_it_is_gone() {
     drop(daemon);
 
     // Without a daemon it is the same, and a deletion without one as well.
-    let told = place.json(&["usage"]);
-    assert_eq!(told["total"], three["total"]);
-    assert_eq!(told["deleted"], three["deleted"]);
+    let output = place.json(&["usage"]);
+    assert_eq!(output["total"], three["total"]);
+    assert_eq!(output["deleted"], three["deleted"]);
     place
         .call(&["sessions", "delete", "latest", "--yes"])
         .expect(0);

@@ -327,7 +327,7 @@ fn a_context_is_counted_with_the_settings_of_the_daemon_that_has_it() {
     let place = Place::with_config(EXTRACTIVE);
     place.json(&["import", &example()]);
     let own = ["context", "latest", "--set", "compaction.safety=0.5"];
-    let usable = |told: &Value| told["usable_tokens"].as_u64().unwrap();
+    let usable = |reply: &Value| reply["usable_tokens"].as_u64().unwrap();
     let (here, otherwise) = (place.json(&["context", "latest"]), place.json(&own));
     assert!(usable(&otherwise) < usable(&here));
     let daemon = Daemon::start(&place);
@@ -338,11 +338,11 @@ fn a_context_is_counted_with_the_settings_of_the_daemon_that_has_it() {
         "flags count as they do for a turn"
     );
     let id = here["session"].as_str().unwrap();
-    let told = daemon
+    let reply = daemon
         .get(&format!("/v1/sessions/{id}/context"))
         .expect(200)
         .json();
-    assert_eq!(usable(&told), usable(&here));
+    assert_eq!(usable(&reply), usable(&here));
     let alone = daemon.get(&format!("/v1/sessions/{id}/context?lead=facts&agents="));
     assert!(alone.expect(200).json()["tools"].is_array());
     let unknown = daemon.get(&format!("/v1/sessions/{id}/context?agents=risks,nobody"));

@@ -142,11 +142,11 @@ fn a_reply_cut_to_what_a_stand_in_can_give_and_its_prefix_are_recorded() {
     assert_eq!(replies.len(), 2, "{shown:#}");
     let prefix = replies[0]["stand_in_prefix"].as_str().unwrap();
     assert_ne!(shown["prefix"], prefix, "it has words of its own");
-    for told in replies
+    for reply in replies
         .into_iter()
         .chain(why["requests"].as_array().unwrap())
     {
-        assert_eq!(told["stand_in_prefix"], prefix, "{told:#}");
+        assert_eq!(reply["stand_in_prefix"], prefix, "{reply:#}");
     }
     let prefix = &prefix[..12];
     for (verb, says) in [

@@ -40,8 +40,8 @@ fn sent(scene: &Scene) -> usize {
         .count()
 }
 
-/// What the hook was told, a line each.
-fn told(path: &PathBuf) -> Vec<Value> {
+/// The notices that the hook received, one per line.
+fn notices(path: &PathBuf) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let lines = text.lines().filter(|line| !line.is_empty());
     lines
@@ -52,11 +52,11 @@ fn told(path: &PathBuf) -> Vec<Value> {
 /// Waits until so many lines are there.
 fn wait_for(path: &PathBuf, lines: usize) -> Vec<Value> {
     let begun = Instant::now();
-    while told(path).len() < lines {
-        assert!(begun.elapsed() < PATIENCE, "{:?}", told(path));
+    while notices(path).len() < lines {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", notices(path));
         std::thread::sleep(Duration::from_millis(5));
     }
-    told(path)
+    notices(path)
 }
 
 #[test]
@@ -159,13 +159,13 @@ fn a_hook_that_was_asked_when_the_program_was_killed_is_asked_again_under_the_sa
     let report = going.finish().expect(0).json();
     assert_eq!(report["state"], "answered", "{report}");
     assert_eq!(sent(&scene), 1);
-    let told = told(&asked);
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert_eq!(told[0], told[1], "the same question has the same id");
-    assert_eq!(told[0]["event"], "before_tool_call");
-    assert_eq!(told[0]["tool"], "files__send");
-    assert_eq!(told[0]["arguments"], json!({"text": "news"}));
-    assert_eq!(told[0]["agent"], "clerk");
+    let reply = notices(&asked);
+    assert_eq!(reply.len(), 2, "{reply:?}");
+    assert_eq!(reply[0], reply[1], "the same question has the same id");
+    assert_eq!(reply[0]["event"], "before_tool_call");
+    assert_eq!(reply[0]["tool"], "files__send");
+    assert_eq!(reply[0]["arguments"], json!({"text": "news"}));
+    assert_eq!(reply[0]["agent"], "clerk");
 }
 
 const SAYS: &str = "[agents.says]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"echo\"\n\
@@ -198,12 +198,12 @@ fn a_hook_is_told_of_the_end_of_a_turn_also_when_the_daemon_was_killed() {
     let daemon = Daemon::start(&place);
     heard(&started);
     tell(&word, "{\"pin\":[1]}");
-    let told = wait_for(&asked, 2);
-    assert_eq!(told[0], told[1]);
-    assert_eq!(told[0]["event"], "turn_ended");
-    assert_eq!(told[0]["turn"], turn["turn"]);
+    let reply = wait_for(&asked, 2);
+    assert_eq!(reply[0], reply[1]);
+    assert_eq!(reply[0]["event"], "turn_ended");
+    assert_eq!(reply[0]["turn"], turn["turn"]);
     assert_eq!(
-        (&told[0]["state"], &told[0]["answer"]),
+        (&reply[0]["state"], &reply[0]["answer"]),
         (&json!("answered"), &json!("Done."))
     );
     let begun = Instant::now();
@@ -223,7 +223,7 @@ fn a_hook_is_told_of_the_end_of_a_turn_also_when_the_daemon_was_killed() {
     let daemon = Daemon::start(&place);
     daemon.get(&pins).expect(200);
     daemon.stop();
-    assert_eq!(self::told(&asked).len(), 2, "it is not asked once more");
+    assert_eq!(self::notices(&asked).len(), 2, "it is not asked once more");
 }
 
 #[test]
@@ -238,9 +238,9 @@ fn a_run_without_a_daemon_tells_its_hooks_before_it_ends() {
     );
     let report = place.call(&["run", "talk.json", "--task", "Do it.", "--json"]);
     let report = report.expect(0).json();
-    let told = told(&path);
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!(told[0]["turn"], report["turn"]);
+    let reply = notices(&path);
+    assert_eq!(reply.len(), 1, "{reply:?}");
+    assert_eq!(reply[0]["turn"], report["turn"]);
 }
 
 fn denied(place: &Place, words: &[&str]) -> Done {
@@ -294,16 +294,16 @@ fn what_a_hook_says_before_a_compaction_is_told_to_the_summariser() {
     assert_eq!(asked_for.len(), 1);
     let prompt = asked_for[0].json().to_string();
     assert!(prompt.contains("Keep every supplier by name."), "{prompt}");
-    let told = told(&asked);
-    let events: Vec<&str> = told
+    let reply = notices(&asked);
+    let events: Vec<&str> = reply
         .iter()
         .map(|one| one["event"].as_str().unwrap())
         .collect();
     assert_eq!(events, ["before_compaction", "after_compaction"]);
-    assert_eq!(told[0]["checkpoint"], Value::Null);
-    assert_eq!(told[1]["checkpoint"], 1);
-    assert_eq!(told[0]["messages"], told[1]["messages"]);
-    assert!(told[0]["tokens"].as_u64().unwrap() > 8_000, "{told:?}");
+    assert_eq!(reply[0]["checkpoint"], Value::Null);
+    assert_eq!(reply[1]["checkpoint"], 1);
+    assert_eq!(reply[0]["messages"], reply[1]["messages"]);
+    assert!(reply[0]["tokens"].as_u64().unwrap() > 8_000, "{reply:?}");
 }
 
 #[test]
@@ -356,9 +356,9 @@ fn a_hook_can_be_a_server() {
     let done = Going::start(command).finish().expect(1);
     done.says(&["the hook `office` denied it: The office is closed."]);
     let (head, body) = server.join().unwrap();
-    let told: Value = serde_json::from_slice(&body).unwrap();
-    assert_eq!(told["task"], "Do it.");
-    let key = format!("idempotency-key: {}", told["id"].as_str().unwrap());
+    let reply: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(reply["task"], "Do it.");
+    let key = format!("idempotency-key: {}", reply["id"].as_str().unwrap());
     assert!(
         head.contains(&key) && head.contains(&"x-office: north-4711".to_owned()),
         "{head:?}"

@@ -90,8 +90,8 @@ fn what_run_prints_is_taken_by_why_runs_show_and_replay() {
         run_of(&first, "risks")
     );
     let why = |bodies: bool| {
-        let told = daemon.get(&format!("{at}?bodies={bodies}")).expect(200);
-        told.json()["requests"][0].clone()
+        let reply = daemon.get(&format!("{at}?bodies={bodies}")).expect(200);
+        reply.json()["requests"][0].clone()
     };
     let (with, without) = (why(true), why(false));
     let length = |part: &str| with[part].as_str().unwrap().len() as u64;
@@ -184,9 +184,9 @@ fn lists_begin_with_the_newest_on_a_command_line_and_over_http() {
 /// The error that a call prints as JSON.
 fn error(done: &Done) -> Value {
     let last = done.stderr.lines().last().unwrap_or_default();
-    let told: Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{done:#?}"));
-    assert_eq!(told["error"]["exit"], done.code.unwrap(), "{done:#?}");
-    told["error"].clone()
+    let reply: Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{done:#?}"));
+    assert_eq!(reply["error"]["exit"], done.code.unwrap(), "{done:#?}");
+    reply["error"].clone()
 }
 
 #[test]

@@ -137,8 +137,8 @@ fn pages_beside_agents_are_no_agents_and_a_built_in_one_goes_with_a_word() {
         "page.md",
         "NOTES.md",
     ]);
-    let told = "takes the place of the built-in agent `lead`";
-    assert!(done.stdout.contains(told), "{}", done.stdout);
+    let reply = "takes the place of the built-in agent `lead`";
+    assert!(done.stdout.contains(reply), "{}", done.stdout);
     assert!(!place.path("agents/notes.md").exists());
     let boss = std::fs::read_to_string(place.path("agents/boss.md")).unwrap();
     assert!(

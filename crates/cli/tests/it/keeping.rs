@@ -134,7 +134,7 @@ fn nothing_that_steers_reaches_a_terminal_a_page_or_a_file() {
     let task = json!({"task": EVIL, "agents": []});
     let turn = daemon.post(&format!("/v1/sessions/{id}/turns"), &task);
     let turn = turn.expect(200).json();
-    // Programs are told all of it.
+    // Programs receive all of it.
     let messages = daemon.get(&path).expect(200).json();
     assert_eq!(messages["items"][1]["parts"], parts);
 

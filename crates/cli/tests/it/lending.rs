@@ -15,7 +15,7 @@ pub(crate) struct Scene {
     pub(crate) provider: FakeProvider,
 }
 
-/// What the model was told of tools, and what it was sent of results.
+/// The tools and the results in the requests to the model.
 fn results(request: &Recorded) -> Vec<String> {
     let body = request.json();
     let messages = body["messages"].as_array().unwrap().iter();
@@ -115,13 +115,13 @@ fn a_call_ends_the_answer_and_its_result_goes_on() {
     for (call, degrees) in calls.iter().zip(["12", "14"]) {
         messages.push(json!({"role": "tool", "tool_call_id": call["id"], "content": degrees}));
     }
-    let told = daemon.post(CHAT, &ask(&messages)).expect(200).json();
+    let reply = daemon.post(CHAT, &ask(&messages)).expect(200).json();
     assert_eq!(
-        told["choices"][0]["message"]["content"], "Told: #3 12 | #3 14",
-        "{told}"
+        reply["choices"][0]["message"]["content"], "Told: #3 12 | #3 14",
+        "{reply}"
     );
-    assert_eq!(told["choices"][0]["finish_reason"], "stop");
-    assert_eq!(told["choices"][0]["message"].get("tool_calls"), None);
+    assert_eq!(reply["choices"][0]["finish_reason"], "stop");
+    assert_eq!(reply["choices"][0]["message"].get("tool_calls"), None);
     let none = daemon.get("/v1/sessions").expect(200).json();
     assert_eq!(none["items"], json!([]), "nothing is kept");
 
@@ -205,10 +205,10 @@ fn a_stream_ends_with_the_calls() {
     let input = json!([{"role": "user", "content": "How warm is it?"}, output[0], output[1], other,
                        result(&output[1], "12"), result(&other, "14")]);
     let ask = json!({"model": "clerk", "tools": flat, "input": input});
-    let told = daemon.post(RESPONSES, &ask).expect(200).json();
+    let reply = daemon.post(RESPONSES, &ask).expect(200).json();
     assert_eq!(
-        told["output"][0]["content"][0]["text"], "Told: #3 12 | #3 14",
-        "{told}"
+        reply["output"][0]["content"][0]["text"], "Told: #3 12 | #3 14",
+        "{reply}"
     );
     daemon.stop();
 }
@@ -248,13 +248,13 @@ fn a_session_keeps_the_calls_and_a_restart_does_not_forget_them() {
             .contains("no call \"call_7\" waits"),
         "{wrong}"
     );
-    let told = daemon
+    let reply = daemon
         .post(CHAT, &ask(json!([result(&call["id"])])))
         .expect(200)
         .json();
     assert_eq!(
-        told["choices"][0]["message"]["content"], "Told: #3 12",
-        "{told}"
+        reply["choices"][0]["message"]["content"], "Told: #3 12",
+        "{reply}"
     );
 
     let turns = daemon
@@ -298,14 +298,14 @@ fn a_call_that_does_not_fit_is_the_models_to_mend() {
     for body in &sent {
         assert_eq!(body["tool_choice"], ask["tool_choice"]);
     }
-    let told = sent[1]["messages"].to_string();
+    let request = sent[1]["messages"].to_string();
     assert!(
-        told.contains("place") && told.contains("is a required property"),
-        "{told}"
+        request.contains("place") && request.contains("is a required property"),
+        "{request}"
     );
     assert!(
-        told.contains("not made: another call of the same reply was wrong"),
-        "{told}"
+        request.contains("not made: another call of the same reply was wrong"),
+        "{request}"
     );
     daemon.stop();
 }
@@ -388,11 +388,11 @@ fn results_may_stand_before_what_is_said_next_in_a_session() {
     assert!(wrong.to_string().contains("call_7"), "{wrong}");
 
     let both = ask(json!([first, said, result[0], next]));
-    let told = daemon.post(CHAT, &both).expect(200).json();
+    let reply = daemon.post(CHAT, &both).expect(200).json();
     // Its model sees the call, what came of it, and what is said next.
     assert_eq!(
-        told["choices"][0]["message"]["content"], "Told: #3 12",
-        "{told}"
+        reply["choices"][0]["message"]["content"], "Told: #3 12",
+        "{reply}"
     );
     let sent = scene.sent().pop().unwrap();
     let roles = sent["messages"].as_array().unwrap().iter();
@@ -401,8 +401,8 @@ fn results_may_stand_before_what_is_said_next_in_a_session() {
     assert_eq!(roles[at - 1..=at + 1], ["assistant", "tool", "user"]);
     let messages = daemon.get(&format!("/v1/sessions/{id}/messages"));
     let messages = messages.expect(200).json();
-    let told = messages["items"].as_array().unwrap().iter();
-    let roles: Vec<&str> = told.filter_map(|one| one["role"].as_str()).collect();
+    let reply = messages["items"].as_array().unwrap().iter();
+    let roles: Vec<&str> = reply.filter_map(|one| one["role"].as_str()).collect();
     assert_eq!(roles, ["user", "assistant", "tool", "user", "assistant"]);
     daemon.stop();
 }
@@ -428,13 +428,13 @@ fn results_that_a_session_has_already_are_not_taken_twice() {
     let failed = ask(json!([first, said, result]));
     daemon.post(CHAT, &failed).expect(500);
     let next = json!({"role": "user", "content": "Once more."});
-    let told = daemon.post(CHAT, &ask(json!([first, said, result, next])));
-    let told = told.expect(200).json();
-    assert_eq!(told["choices"][0]["message"]["content"], "Told.");
+    let reply = daemon.post(CHAT, &ask(json!([first, said, result, next])));
+    let reply = reply.expect(200).json();
+    assert_eq!(reply["choices"][0]["message"]["content"], "Told.");
     assert_eq!(results(&scene.provider.requests()[2]), ["#3 12"]);
     let messages = daemon.get(&format!("{path}/messages")).expect(200).json();
-    let told = messages["items"].as_array().unwrap().iter();
-    let roles: Vec<&str> = told.filter_map(|one| one["role"].as_str()).collect();
+    let reply = messages["items"].as_array().unwrap().iter();
+    let roles: Vec<&str> = reply.filter_map(|one| one["role"].as_str()).collect();
     assert_eq!(roles, ["user", "assistant", "tool", "user", "assistant"]);
     daemon.stop();
 }
@@ -455,11 +455,11 @@ fn a_turn_is_lent_tools_as_a_client_of_openai_lends_them() {
     let came = json!([{"call_id": left["calls"][0]["id"], "content": "12"}]);
     let keyed = [("Idempotency-Key", "result")];
     let bring = json!({"tools": tools(), "results": came});
-    let told = daemon.request_with("POST", &path, &keyed, Some(&bring));
-    let told = told.expect(200).json();
-    assert_eq!(told["answer"], "Told: #3 12", "{told}");
+    let reply = daemon.request_with("POST", &path, &keyed, Some(&bring));
+    let reply = reply.expect(200).json();
+    assert_eq!(reply["answer"], "Told: #3 12", "{reply}");
     let again = daemon.request_with("POST", &path, &keyed, Some(&bring));
-    assert_eq!(again.expect(200).json(), told);
+    assert_eq!(again.expect(200).json(), reply);
 
     for (asked, status, says) in [
         (json!({"task": "x", "tools": [{}]}), 400, "tools: tools[0]"),

@@ -1,4 +1,4 @@
-//! Lists over HTTP: each that grows is told in parts, and the parts together are the list.
+//! Lists over HTTP: each growing list has pages, and the pages together are the list.
 
 use std::time::{Duration, Instant};
 
@@ -186,7 +186,7 @@ fn a_list_goes_on_where_it_was_though_it_changed_in_between() {
         daemon.get(&path).expect(200).json()
     };
 
-    // What was told last does not wait any more.
+    // The last item of the page does not wait any more.
     let first = part("/v1/approvals", None);
     let call = items(&first)[0]["call"].as_str().unwrap();
     let approve = json!({"decision": "approve"});
@@ -196,7 +196,7 @@ fn a_list_goes_on_where_it_was_though_it_changed_in_between() {
     let second = part("/v1/approvals", Some(&first["next"]));
     assert_eq!(items(&second)[0]["arguments"], json!({"text": "two"}));
 
-    // One comes before what was told last, one after it.
+    // One comes before the last item of the page, one after it.
     let first = part(&at("/branches"), None);
     assert_eq!(items(&first)[0]["name"], "main");
     for name in ["a", "n"] {
@@ -206,7 +206,7 @@ fn a_list_goes_on_where_it_was_though_it_changed_in_between() {
     let second = part(&at("/branches"), Some(&first["next"]));
     assert_eq!(items(&second)[0]["name"], "n");
 
-    // What was told last is not pinned any more.
+    // The last item of the page is not pinned any more.
     let first = part(&at("/pins"), None);
     assert_eq!(items(&first)[0]["ordinal"], 1);
     assert_eq!(items(&first).len(), 1);

@@ -37,9 +37,13 @@ fn usage_is_told_by_day_agent_model_and_session_cached_against_not() {
     place.json(&["run", &example(), "--agents", "risks,facts"]);
     let total = place.json(&["usage"])["total"].clone();
     for by in ["day", "agent", "model", "session"] {
-        let told = place.json(&["usage", "--by", by]);
-        let groups = told["groups"].as_array().unwrap();
-        assert_eq!(groups.len(), if by == "agent" { 3 } else { 1 }, "{told:#}");
+        let output = place.json(&["usage", "--by", by]);
+        let groups = output["groups"].as_array().unwrap();
+        assert_eq!(
+            groups.len(),
+            if by == "agent" { 3 } else { 1 },
+            "{output:#}"
+        );
         let sum = |key: &str| groups.iter().map(|group| number(&group[key])).sum::<u64>();
         assert_eq!(sum("input_tokens"), number(&total["input_tokens"]), "{by}");
         let uncached = number(&total["input_tokens"]) - number(&total["cache_read_tokens"]);
@@ -156,21 +160,21 @@ fn an_estimate_is_near_what_is_counted_and_starts_nothing() {
     let daemon = Daemon::start(&place);
     let at = |rest: &str| format!("/v1/sessions/{session}{rest}");
     let new = json!({"task": "What could go wrong?", "agents": ["risks", "facts=List the dates."]});
-    let told = daemon.post(&at("/turns/estimate"), &new).expect(200).json();
-    let runs = told["runs"].as_array().unwrap();
+    let reply = daemon.post(&at("/turns/estimate"), &new).expect(200).json();
+    let runs = reply["runs"].as_array().unwrap();
     let agents: Vec<&str> = runs
         .iter()
         .map(|run| run["agent"].as_str().unwrap())
         .collect();
     assert_eq!(agents, ["risks", "facts", "lead"]);
-    let context = number(&told["context_tokens_after"]);
+    let context = number(&reply["context_tokens_after"]);
     for run in runs {
-        assert!(number(&run["input_tokens"]) > context, "{told:#}");
+        assert!(number(&run["input_tokens"]) > context, "{reply:#}");
         assert!(run["max_cost_usd"].as_f64() > run["input_cost_usd"].as_f64());
     }
     assert_eq!(number(&runs[0]["shared_tokens"]), 0);
     assert!(number(&runs[1]["shared_tokens"]) >= context);
-    assert_eq!(told["problem"], Value::Null);
+    assert_eq!(reply["problem"], Value::Null);
     assert_eq!(
         daemon.get(&at("/turns")).expect(200).json()["items"],
         json!([])

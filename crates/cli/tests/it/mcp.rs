@@ -164,7 +164,7 @@ fn the_revision_before_is_served_with_a_handshake() {
         "name": "ask", "_meta": {"progressToken": "p"},
         "arguments": {"session": session, "task": "What is the risk?", "agents": ["risks"]},
     });
-    let (answer, told) = server.ask(3, "tools/call", call);
+    let (answer, reply) = server.ask(3, "tools/call", call);
     let result = &answer["result"];
     assert_ne!(result["isError"], true, "{answer}");
     assert!(
@@ -177,17 +177,17 @@ fn the_revision_before_is_served_with_a_handshake() {
     let turn = &result["structuredContent"]["turn"];
     assert_eq!(turn["state"], "answered");
     assert_eq!(turn["runs"].as_array().unwrap().len(), 2);
-    let told: Vec<&Value> = told
+    let reply: Vec<&Value> = reply
         .iter()
         .filter(|m| m["method"] == "notifications/progress")
         .collect();
-    assert!(!told.is_empty(), "nothing was told of the progress");
-    let steps: Vec<f64> = told
+    assert!(!reply.is_empty(), "nothing was told of the progress");
+    let steps: Vec<f64> = reply
         .iter()
         .map(|m| m["params"]["progress"].as_f64().unwrap())
         .collect();
     assert!(steps.windows(2).all(|pair| pair[0] < pair[1]), "{steps:?}");
-    assert!(told.iter().all(|m| m["params"]["progressToken"] == "p"));
+    assert!(reply.iter().all(|m| m["params"]["progressToken"] == "p"));
     let turn = turn["turn"].as_str().unwrap().to_owned();
     let uri = format!("unisono://sessions/{session}/snapshots/{turn}");
     let (read, _) = server.ask(4, "resources/read", json!({"uri": uri}));
@@ -215,13 +215,13 @@ fn where_a_daemon_has_the_store_messages_are_passed_on_to_it() {
         "name": "ask", "_meta": {"progressToken": "p"},
         "arguments": {"session": session, "task": "What is the risk?", "agents": ["risks"]},
     });
-    let (answer, told) = server.ask(2, "tools/call", call);
+    let (answer, reply) = server.ask(2, "tools/call", call);
     let turn = &answer["result"]["structuredContent"]["turn"];
     assert_eq!(turn["state"], "answered", "{answer}");
-    let told = told
+    let reply = reply
         .iter()
         .filter(|m| m["method"] == "notifications/progress");
-    assert!(told.count() > 0, "nothing was told of the progress");
+    assert!(reply.count() > 0, "nothing was told of the progress");
     let path = format!(
         "/v1/sessions/{session}/turns/{}",
         turn["turn"].as_str().unwrap()

@@ -42,12 +42,12 @@ fn sessions_are_listed_from_the_newest_on() {
     server.initialize("2025-11-25");
     let (mut listed, mut cursor) = (Vec::new(), json!({"limit": 2}));
     for left in [1, 0] {
-        let told = called(&mut server, "sessions", cursor.clone())["structuredContent"].clone();
-        let sessions = told["sessions"].as_array().unwrap().iter();
+        let reply = called(&mut server, "sessions", cursor.clone())["structuredContent"].clone();
+        let sessions = reply["sessions"].as_array().unwrap().iter();
         let ids = sessions.map(|one| one["session"].as_str().unwrap().to_owned());
         listed.extend(ids);
-        assert_eq!(told["next"].is_null(), left == 0, "{told}");
-        cursor["cursor"] = told["next"].clone();
+        assert_eq!(reply["next"].is_null(), left == 0, "{reply}");
+        cursor["cursor"] = reply["next"].clone();
     }
     let newest: Vec<String> = all.into_iter().rev().collect();
     assert_eq!(listed, newest);
@@ -62,10 +62,10 @@ fn a_search_keeps_to_a_session_and_to_dates() {
     let mut server = Spoken::start(&place);
     server.initialize("2025-11-25");
     let mut found = |query: String| {
-        let told = called(&mut server, "search", json!({"query": query}));
-        let told = told["structuredContent"].clone();
-        assert_eq!(told["notes"], json!([]), "{query}: {told}");
-        let mut ids: Vec<String> = told["found"]
+        let reply = called(&mut server, "search", json!({"query": query}));
+        let reply = reply["structuredContent"].clone();
+        assert_eq!(reply["notes"], json!([]), "{query}: {reply}");
+        let mut ids: Vec<String> = reply["found"]
             .as_array()
             .unwrap()
             .iter()
@@ -109,10 +109,10 @@ fn sessions_are_listed_by_their_labels() {
     let made = asked["structuredContent"]["turn"]["session"].clone();
     assert_ne!(made, other);
     for label in ["channel=mcp", "channel"] {
-        let told = called(&mut server, "sessions", json!({"label": label}));
-        let told = &told["structuredContent"]["sessions"];
-        assert_eq!(told.as_array().unwrap().len(), 1, "{told}");
-        assert_eq!(told[0]["session"], made);
+        let reply = called(&mut server, "sessions", json!({"label": label}));
+        let reply = &reply["structuredContent"]["sessions"];
+        assert_eq!(reply.as_array().unwrap().len(), 1, "{reply}");
+        assert_eq!(reply[0]["session"], made);
     }
     let none = called(&mut server, "sessions", json!({"label": "channel=irc"}));
     assert_eq!(none["structuredContent"]["sessions"], json!([]));
@@ -133,13 +133,13 @@ fn nothing_is_recalled_of_a_session_without_messages() {
     for asked in [json!({"query": "heron"}), json!({"from": 1})] {
         let mut arguments = asked.clone();
         arguments["session"] = session.clone();
-        let told = called(&mut server, "recall", arguments);
+        let reply = called(&mut server, "recall", arguments);
         assert_eq!(
-            told["structuredContent"]["messages"],
+            reply["structuredContent"]["messages"],
             json!([]),
-            "{asked}: {told}"
+            "{asked}: {reply}"
         );
-        let text = told["content"][0]["text"].as_str().unwrap();
+        let text = reply["content"][0]["text"].as_str().unwrap();
         assert_eq!(text, "nothing was said yet", "{asked}");
     }
     server.end();
@@ -164,12 +164,12 @@ fn what_is_found_says_who_said_it_and_when() {
         ),
         ("recall", json!({"session": session, "from": 1}), "messages"),
     ] {
-        let told = called(&mut server, tool, arguments);
-        let one = &told["structuredContent"][list][0];
-        assert_eq!(one["author"], "zoe", "{told}");
-        assert_eq!(one["at"], "2026-02-02T09:14:00.000Z", "{told}");
+        let reply = called(&mut server, tool, arguments);
+        let one = &reply["structuredContent"][list][0];
+        assert_eq!(one["author"], "zoe", "{reply}");
+        assert_eq!(one["at"], "2026-02-02T09:14:00.000Z", "{reply}");
         assert_eq!((&one["ordinal"], &one["role"]), (&json!(1), &json!("user")));
-        let text = told["content"][0]["text"].as_str().unwrap();
+        let text = reply["content"][0]["text"].as_str().unwrap();
         assert!(text.contains("1 user zoe 2026-02-02"), "{tool}: {text}");
     }
     server.end();

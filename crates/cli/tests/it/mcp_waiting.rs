@@ -27,12 +27,12 @@ fn a_client_that_can_ask_nobody_is_told_of_the_call_and_the_turn_stays() {
     let mut server = Spoken::started(scene.command(&["mcp"]));
     server.initialize("2025-11-25");
     let (answer, _) = server.ask(2, "tools/call", ask());
-    let told = &answer["result"]["structuredContent"];
+    let reply = &answer["result"]["structuredContent"];
     assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
-    let call = told["waiting"][0]["call"].as_str().unwrap();
-    assert_eq!(told["waiting"][0]["waits_for"], "approval");
+    let call = reply["waiting"][0]["call"].as_str().unwrap();
+    assert_eq!(reply["waiting"][0]["waits_for"], "approval");
     assert!(text(&answer).contains(&format!("unisono approvals approve {call}")));
-    let turn = &told["turn"];
+    let turn = &reply["turn"];
     let wait = json!({"session": turn["session"], "turn": turn["turn"]});
     let wait = json!({"name": "wait", "arguments": wait});
     let (still, _) = server.ask(3, "tools/call", wait.clone());
@@ -58,7 +58,7 @@ fn a_client_that_can_ask_nobody_is_told_of_the_call_and_the_turn_stays() {
 
 #[test]
 fn a_client_of_the_revision_before_asks_while_it_waits() {
-    for (reply, told, made) in [
+    for (reply, response, made) in [
         (
             json!({"action": "accept", "content": {"approve": true}}),
             "Told: send: the invoice",
@@ -78,7 +78,7 @@ fn a_client_of_the_revision_before_asks_while_it_waits() {
         );
         server.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": reply}));
         let (answer, _) = server.answer(2);
-        assert!(text(&answer).contains(told), "{answer}");
+        assert!(text(&answer).contains(response), "{answer}");
         server.end();
         assert_eq!(scene.count("call send "), made);
     }
@@ -129,8 +129,8 @@ fn the_command_that_is_printed_works_while_the_client_is_connected() {
     let mut server = Spoken::started(scene.command(&["mcp"]));
     server.initialize("2025-11-25");
     let (answer, _) = server.ask(2, "tools/call", ask());
-    let told = &answer["result"]["structuredContent"];
-    let call = told["waiting"][0]["call"].as_str().unwrap();
+    let reply = &answer["result"]["structuredContent"];
+    let call = reply["waiting"][0]["call"].as_str().unwrap();
     assert_eq!(scene.waiting()[0]["call"], call);
     let printed = text(&answer).split('`');
     let printed: Vec<&str> = printed
@@ -140,7 +140,7 @@ fn the_command_that_is_printed_works_while_the_client_is_connected() {
     assert_eq!(printed, ["approvals", "approve", call]);
     let done = scene.call(&printed).expect(0);
     done.says(&["approved: files__send"]);
-    let turn = &told["turn"];
+    let turn = &reply["turn"];
     let wait = json!({"session": turn["session"], "turn": turn["turn"]});
     let wait = json!({"name": "wait", "arguments": wait});
     let (answer, _) = server.ask(3, "tools/call", wait);
@@ -163,10 +163,10 @@ fn wait_tells_what_each_agent_of_a_delegation_found() {
     let tasks = json!([{"agent": "sender", "task": "Send it."}]);
     let delegate = json!({"name": "delegate", "arguments": {"tasks": tasks}});
     let (answer, _) = server.ask(2, "tools/call", delegate);
-    let told = &answer["result"]["structuredContent"];
-    let call = told["waiting"][0]["call"].as_str().unwrap();
+    let reply = &answer["result"]["structuredContent"];
+    let call = reply["waiting"][0]["call"].as_str().unwrap();
     scene.call(&["approvals", "approve", call]).expect(0);
-    let turn = &told["turn"];
+    let turn = &reply["turn"];
     let wait = json!({"session": turn["session"], "turn": turn["turn"]});
     let wait = json!({"name": "wait", "arguments": wait});
     let (answer, _) = server.ask(3, "tools/call", wait);
@@ -217,7 +217,7 @@ fn a_question_is_taken_back_when_its_call_is_settled_elsewhere() {
 
 #[test]
 fn where_a_daemon_has_the_store_a_client_is_asked_as_well() {
-    for (reply, told, made) in [
+    for (reply, response, made) in [
         (
             json!({"action": "accept", "content": {"approve": true}}),
             "Told: send: the invoice",
@@ -234,7 +234,7 @@ fn where_a_daemon_has_the_store_a_client_is_asked_as_well() {
         let question = asked(&mut server, ask());
         server.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": reply}));
         let (answer, _) = server.answer(2);
-        assert!(text(&answer).contains(told), "{answer}");
+        assert!(text(&answer).contains(response), "{answer}");
         server.end();
         daemon.stop();
         assert_eq!(scene.count("call send "), made);

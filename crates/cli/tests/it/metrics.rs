@@ -344,7 +344,7 @@ fn promtool_accepts_what_is_told() {
     let turns = format!("/v1/sessions/{}/turns", made["session"].as_str().unwrap());
     let task = json!({"task": "When do we ship?", "agents": ["facts"]});
     daemon.post(&turns, &task).expect(200);
-    let told = daemon.get("/metrics").expect(200).text();
+    let reply = daemon.get("/metrics").expect(200).text();
     daemon.stop();
     let mut checking = Command::new(promtool)
         .args(["check", "metrics"])
@@ -354,9 +354,12 @@ fn promtool_accepts_what_is_told() {
         .spawn()
         .unwrap();
     let mut input = checking.stdin.take().unwrap();
-    input.write_all(told.as_bytes()).unwrap();
+    input.write_all(reply.as_bytes()).unwrap();
     drop(input);
     let said = checking.wait_with_output().unwrap();
     let found = String::from_utf8_lossy(&said.stderr);
-    assert!(said.status.success() && found.is_empty(), "{found}\n{told}");
+    assert!(
+        said.status.success() && found.is_empty(),
+        "{found}\n{reply}"
+    );
 }

@@ -47,21 +47,21 @@ fn a_reply_is_as_long_as_is_asked_and_says_that_it_was_cut_off() {
     let scene = Scene::scripted(Script::always(Act::answer(cut)));
     let daemon = Daemon::start(&scene.place);
     for field in ["max_tokens", "max_completion_tokens"] {
-        let told = daemon
+        let reply = daemon
             .post(CHAT, &asked(json!({field: 5})))
             .expect(200)
             .json();
-        assert_eq!(told["choices"][0]["finish_reason"], "length", "{told}");
-        assert_eq!(told["choices"][0]["message"]["content"], "It is on");
+        assert_eq!(reply["choices"][0]["finish_reason"], "length", "{reply}");
+        assert_eq!(reply["choices"][0]["message"]["content"], "It is on");
     }
     assert_eq!(
         streamed(&daemon, json!({"max_tokens": 5})),
         ("It is on".into(), json!("length"))
     );
-    let told = daemon.post(RESPONSES, &asked(json!({"max_output_tokens": 20})));
-    let told = told.expect(200).json();
-    assert_eq!(told["status"], "incomplete", "{told}");
-    assert_eq!(told["incomplete_details"]["reason"], "max_output_tokens");
+    let reply = daemon.post(RESPONSES, &asked(json!({"max_output_tokens": 20})));
+    let reply = reply.expect(200).json();
+    assert_eq!(reply["status"], "incomplete", "{reply}");
+    assert_eq!(reply["incomplete_details"]["reason"], "max_output_tokens");
     let most = scene
         .sent()
         .into_iter()
@@ -79,16 +79,16 @@ fn a_reply_ends_at_a_stop_text_whatever_its_provider_does() {
     let scene = Scene::scripted(Script::always(Act::answer(pieces)));
     let daemon = Daemon::start(&scene.place);
     for stop in [json!("END"), json!(["nowhere", "END"])] {
-        let told = daemon
+        let reply = daemon
             .post(CHAT, &asked(json!({"stop": stop})))
             .expect(200)
             .json();
         assert_eq!(
-            told["choices"][0]["message"]["content"], "On Friday. ",
-            "{told}"
+            reply["choices"][0]["message"]["content"], "On Friday. ",
+            "{reply}"
         );
-        let told = streamed(&daemon, json!({"stop": stop}));
-        assert_eq!(told, ("On Friday. ".into(), json!("stop")));
+        let reply = streamed(&daemon, json!({"stop": stop}));
+        assert_eq!(reply, ("On Friday. ".into(), json!("stop")));
     }
     let sent = scene.sent();
     assert_eq!(sent[0]["stop"], json!(["END"]));
@@ -105,12 +105,12 @@ fn a_reply_that_ends_before_its_first_character_is_an_empty_answer_that_is_paid_
     ] {
         let scene = Scene::scripted(Script::always(Act::answer(answer)));
         let daemon = Daemon::start(&scene.place);
-        let told = daemon.post(CHAT, &asked(bound.clone())).expect(200).json();
-        let choice = &told["choices"][0];
-        assert_eq!(choice["message"]["content"], "", "{told}");
+        let reply = daemon.post(CHAT, &asked(bound.clone())).expect(200).json();
+        let choice = &reply["choices"][0];
+        assert_eq!(choice["message"]["content"], "", "{reply}");
         assert_eq!(choice["finish_reason"], finish);
-        let told = streamed(&daemon, bound);
-        assert_eq!(told, (String::new(), json!(finish)));
+        let reply = streamed(&daemon, bound);
+        assert_eq!(reply, (String::new(), json!(finish)));
         assert_eq!(scene.sent().len(), 2);
         daemon.stop();
     }
@@ -122,9 +122,9 @@ fn the_offline_model_keeps_to_the_length_that_is_asked() {
     let daemon = Daemon::start(&place);
     let mut body = asked(json!({"max_tokens": 3}));
     body["model"] = "lead".into();
-    let told = daemon.post(CHAT, &body).expect(200).json();
-    assert_eq!(told["choices"][0]["finish_reason"], "length", "{told}");
-    assert_eq!(told["usage"]["completion_tokens"], 3);
+    let reply = daemon.post(CHAT, &body).expect(200).json();
+    assert_eq!(reply["choices"][0]["finish_reason"], "length", "{reply}");
+    assert_eq!(reply["usage"]["completion_tokens"], 3);
     daemon.stop();
 }
 
@@ -141,28 +141,28 @@ fn any_schema_stands_in_place_of_the_agents_own() {
     });
     let chat = json!({"type": "json_schema", "json_schema": {"name": "day", "schema": schema}});
     let flat = json!({"type": "json_schema", "name": "day", "schema": schema});
-    let told = daemon
+    let reply = daemon
         .post(CHAT, &asked(json!({"response_format": chat})))
         .expect(200)
         .json();
     assert_eq!(
-        told["choices"][0]["message"]["content"],
+        reply["choices"][0]["message"]["content"],
         r#"{"day":"Friday"}"#
     );
-    let told = daemon.post(RESPONSES, &asked(json!({"text": {"format": flat}})));
-    let told = told.expect(200).json();
+    let reply = daemon.post(RESPONSES, &asked(json!({"text": {"format": flat}})));
+    let reply = reply.expect(200).json();
     assert_eq!(
-        told["output"][0]["content"][0]["text"],
+        reply["output"][0]["content"][0]["text"],
         r#"{"day":"Friday"}"#
     );
     let any = json!({"response_format": {"type": "json_object"}});
     daemon.post(CHAT, &asked(any)).expect(200);
     let sent = scene.sent();
     for body in &sent[..2] {
-        let told = &body["response_format"]["json_schema"];
-        assert_eq!(told["strict"], true, "{body}");
-        assert_eq!(told["schema"]["title"], "Day");
-        assert!(told["schema"].get("$schema").is_none());
+        let reply = &body["response_format"]["json_schema"];
+        assert_eq!(reply["strict"], true, "{body}");
+        assert_eq!(reply["schema"]["title"], "Day");
+        assert!(reply["schema"].get("$schema").is_none());
     }
     assert_eq!(
         sent[2]["response_format"]["json_schema"]["schema"],
@@ -185,12 +185,12 @@ fn one_model_is_told_and_one_that_is_not_there_is_named_as_openai_does() {
     let scene = Scene::scripted(Script::always(Act::answer(Answer::text("So."))));
     let daemon = Daemon::start(&scene.place);
     for name in ["clerk", "team"] {
-        let told = daemon
+        let response = daemon
             .get(&format!("/openai/v1/models/{name}"))
             .expect(200)
             .json();
         assert_eq!(
-            (&told["id"], &told["object"]),
+            (&response["id"], &response["object"]),
             (&json!(name), &json!("model"))
         );
     }

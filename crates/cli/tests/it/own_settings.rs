@@ -266,13 +266,13 @@ fn a_label_of_a_session_before_it_could_have_settings_still_counts() {
         (found["value"].clone(), found["origin"] == "session")
     };
     let off = labelled("off");
-    let told = daemon.get(&off).expect(200).json();
-    assert_eq!(notice(told), (json!("\"off\""), true));
-    let told = daemon.get(&labelled("on")).expect(200).json();
-    assert_eq!(notice(told), (json!("\"on\""), false));
+    let reply = daemon.get(&off).expect(200).json();
+    assert_eq!(notice(reply), (json!("\"off\""), true));
+    let reply = daemon.get(&labelled("on")).expect(200).json();
+    assert_eq!(notice(reply), (json!("\"on\""), false));
     let on = json!({"changes": {"compaction.notice": "on"}});
-    let told = daemon.request("PATCH", &off, Some(&on)).expect(200).json();
-    assert_eq!(notice(told), (json!("\"on\""), true));
+    let reply = daemon.request("PATCH", &off, Some(&on)).expect(200).json();
+    assert_eq!(notice(reply), (json!("\"on\""), true));
     daemon.stop();
 }
 

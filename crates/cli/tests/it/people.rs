@@ -274,14 +274,17 @@ fn a_token_of_one_owner_finds_nothing_of_another_by_search_cursor_label_or_prefi
             [200, 400, 404, 422].contains(&status),
             "{path}: {status} {text}"
         );
-        let told = text.replace(&format!("there is no session {session}"), "");
+        let response = text.replace(&format!("there is no session {session}"), "");
         let named = path.contains(session.as_str());
         assert!(
-            !told.contains(SECRET) || path.contains(SECRET) && status != 200,
+            !response.contains(SECRET) || path.contains(SECRET) && status != 200,
             "{path}: {text}"
         );
-        assert!(named || !told.contains(session.as_str()), "{path}: {text}");
-        assert!(!told.contains(&later), "{path}: {text}");
+        assert!(
+            named || !response.contains(session.as_str()),
+            "{path}: {text}"
+        );
+        assert!(!response.contains(&later), "{path}: {text}");
     }
     let mine = bob.get("/v1/sessions").expect(200).json();
     assert_eq!(mine["items"].as_array().unwrap().len(), 1, "{mine}");
@@ -588,7 +591,7 @@ fn a_revoked_token_is_refused_and_its_streams_end() {
     assert!(stream.next().is_some());
     let mut stays = other.get(&path).expect(200).events();
     assert!(stays.next().is_some());
-    let (tell, told) = mpsc::channel();
+    let (tell, response) = mpsc::channel();
     let ending = thread::spawn(move || {
         while stream.next().is_some() {}
         tell.send(()).unwrap();
@@ -597,7 +600,7 @@ fn a_revoked_token_is_refused_and_its_streams_end() {
         .call(&["tokens", "revoke", "ada-ask"])
         .expect(0)
         .says(&["is revoked"]);
-    told.recv_timeout(PATIENCE).expect("the stream ends");
+    response.recv_timeout(PATIENCE).expect("the stream ends");
     ending.join().unwrap();
     ada.get("/v1/sessions").expect(401).problem("unauthorized");
     // The other one goes on.

@@ -202,8 +202,11 @@ fn a_stage_that_fails_is_missed_or_stops_the_pipeline() {
     let args = ["run", &example(), "--lead", "article", "--json"];
     let report = place.call(&args).expect(4).json();
     let states = ["done", "failed", "done", "partial"];
-    let told = agents(&report["runs"]);
-    assert!(told.iter().map(|(_, state)| *state).eq(states), "{told:?}");
+    let reply = agents(&report["runs"]);
+    assert!(
+        reply.iter().map(|(_, state)| *state).eq(states),
+        "{reply:?}"
+    );
     assert_eq!(report["answer"], report["runs"][2]["text"]);
     let missing = report["runs"][3]["reason"].as_str().unwrap();
     assert!(

@@ -44,9 +44,9 @@ fn every_agent_is_told_what_the_project_says_and_the_turn_is_replayed_with_it() 
         "--json",
     ];
     let first = call(&asked).json();
-    let told = systems(&provider);
-    assert_eq!(told.len(), 2, "a delegate and the lead");
-    for system in &told {
+    let reply = systems(&provider);
+    assert_eq!(reply.len(), 2, "a delegate and the lead");
+    for system in &reply {
         assert!(
             system.contains("# Instructions of this project (AGENTS.md)"),
             "{system}"
@@ -64,10 +64,10 @@ fn every_agent_is_told_what_the_project_says_and_the_turn_is_replayed_with_it() 
     // What it says now counts for the next turn, and for no turn before.
     place.write("AGENTS.md", "Amounts are in euros.\n");
     let second = call(&["delegate", "latest", "facts", "-t", "And now?", "--json"]).json();
-    let told = systems(&provider);
+    let reply = systems(&provider);
     assert!(
-        told[2..].iter().all(|system| system.contains("euros")),
-        "{told:?}"
+        reply[2..].iter().all(|system| system.contains("euros")),
+        "{reply:?}"
     );
     let replayed = place.call(&["replay", first["turn"].as_str().unwrap()]);
     assert!(replayed.expect(0).stdout.contains("checks hold"));
@@ -83,9 +83,9 @@ fn every_agent_is_told_what_the_project_says_and_the_turn_is_replayed_with_it() 
         "turn.agents_md_bytes=0",
     ];
     call(&off);
-    let told = systems(&provider);
+    let reply = systems(&provider);
     assert!(
-        !told
+        !reply
             .last()
             .unwrap()
             .contains("Instructions of this project")

@@ -128,7 +128,7 @@ fn a_daemon_purges_and_vacuums_while_it_serves() {
 /// No session's id.
 const ABSENT: &str = "01920000-0000-7000-8000-000000000001";
 
-/// A loss is told by the session, the page and `doctor` until a person has taken note of it.
+/// The session, the page and `doctor` report a loss until a person acknowledges it.
 #[test]
 fn a_loss_stays_visible_until_it_is_acknowledged() {
     let place = Place::new();
@@ -169,10 +169,10 @@ fn a_loss_stays_visible_until_it_is_acknowledged() {
 
     place.call(&["doctor"]).expect(1);
     for _ in 0..2 {
-        let told = place.call(&["doctor"]).expect(1);
-        assert!(told.stdout.contains("doctor --acknowledge"), "{told:?}");
-        assert!(!told.stdout.contains("everything is whole"), "{told:?}");
-        assert_eq!(told.stdout.matches("lost").count(), 1, "{told:?}");
+        let output = place.call(&["doctor"]).expect(1);
+        assert!(output.stdout.contains("doctor --acknowledge"), "{output:?}");
+        assert!(!output.stdout.contains("everything is whole"), "{output:?}");
+        assert_eq!(output.stdout.matches("lost").count(), 1, "{output:?}");
     }
     let told_by_verbs = || {
         let listed = place.json(&["sessions", "list"]);
@@ -189,8 +189,8 @@ fn a_loss_stays_visible_until_it_is_acknowledged() {
     told_by_verbs();
     let daemon = Daemon::start(&place);
     told_by_verbs();
-    let told = place.call(&["doctor"]).expect(1);
-    assert!(told.stdout.contains("doctor --acknowledge"), "{told:?}");
+    let output = place.call(&["doctor"]).expect(1);
+    assert!(output.stdout.contains("doctor --acknowledge"), "{output:?}");
     let doctor = place.call(&["doctor", "--json"]).expect(1).json();
     let listed = daemon.get("/v1/losses").expect(200).json();
     assert_eq!(doctor["losses"], listed["items"]);
@@ -198,7 +198,7 @@ fn a_loss_stays_visible_until_it_is_acknowledged() {
     assert_eq!(listed["next"], json!(null));
     let metrics = daemon.get("/metrics").expect(200).text();
     assert!(metrics.contains("unisono_store_losses 1"), "{metrics}");
-    // What is lost while the store is open is told as well.
+    // A loss while the store is open is reported as well.
     let list = place.path("data/unisono/losses");
     let line = std::fs::read_to_string(&list).unwrap();
     let more = line.replace(" 1\n", " 2\n").replace(&id, ABSENT);

@@ -68,7 +68,7 @@ impl Scene {
         made["session"].as_str().unwrap().to_owned()
     }
 
-    /// What the agent is told when it makes this call in a session.
+    /// The result of this call of the agent in a session.
     fn recalled(&self, session: &str, call: Value) -> String {
         self.recalled_on("main", session, call)
     }
@@ -92,33 +92,36 @@ fn recall_reaches_the_sessions_of_the_same_owner_and_no_others() {
     let other = scene.session("bob", &["The vault code is 9922."]);
     let nobodys = scene.session("", &["The vault code is 5544."]);
     let asking = scene.session("ann", &["Hello."]);
-    let told = scene.recalled(&asking, json!({"query": "vault code"}));
+    let reply = scene.recalled(&asking, json!({"query": "vault code"}));
     assert!(
-        told.contains("7311") && told.contains("\"of ann\""),
-        "{told}"
+        reply.contains("7311") && reply.contains("\"of ann\""),
+        "{reply}"
     );
-    let before = told
+    let before = reply
         .lines()
         .find(|line| line.starts_with("(before: #1 user, 20"));
     assert!(
         before.is_some_and(|line| line.ends_with(": Morning.)")),
-        "{told}"
+        "{reply}"
     );
-    assert!(!told.contains("9922") && !told.contains("5544"), "{told}");
+    assert!(
+        !reply.contains("9922") && !reply.contains("5544"),
+        "{reply}"
+    );
     let whole = format!("recall {{\"session\":\"{first}\",\"n\":2}} reads it whole");
-    assert!(told.contains(&whole), "{told}");
-    let told = scene.recalled(&asking, json!({"session": first, "n": 2}));
-    assert!(told.contains(long.trim()), "{told}");
+    assert!(reply.contains(&whole), "{reply}");
+    let reply = scene.recalled(&asking, json!({"session": first, "n": 2}));
+    assert!(reply.contains(long.trim()), "{reply}");
     for (session, why) in [(&other, "no session"), (&nobodys, "no session")] {
-        let told = scene.recalled(&asking, json!({"session": session, "n": 1}));
-        assert!(told.contains(why) && !told.contains("vault"), "{told}");
+        let reply = scene.recalled(&asking, json!({"session": session, "n": 1}));
+        assert!(reply.contains(why) && !reply.contains("vault"), "{reply}");
     }
-    let told = scene.recalled(&asking, json!({"session": first, "n": 9}));
-    assert!(told.contains("has no message #9"), "{told}");
+    let reply = scene.recalled(&asking, json!({"session": first, "n": 9}));
+    assert!(reply.contains("has no message #9"), "{reply}");
     // Sessions of nobody are not of one owner.
     let alone = scene.session("", &["Hello."]);
-    let told = scene.recalled(&alone, json!({"query": "vault code"}));
-    assert!(told.contains("nothing found"), "{told}");
+    let reply = scene.recalled(&alone, json!({"query": "vault code"}));
+    assert!(reply.contains("nothing found"), "{reply}");
     let asked = scene.provider.requests().last().unwrap().json();
     let recall = asked["tools"][0]["function"].to_string();
     assert!(
@@ -138,10 +141,10 @@ fn recall_reaches_no_further_than_it_may() {
         let branches = format!("/v1/sessions/{session}/branches");
         let branch = json!({"name": "idea", "at": listed["items"][0]["id"]});
         scene.daemon.post(&branches, &branch).expect(201);
-        let told = scene.recalled_on("idea", &session, json!({"query": "vault code"}));
-        assert_eq!(told.contains("8800"), other_branch, "{reach}: {told}");
-        assert!(!told.contains("7311"), "{reach}: {told}");
-        let told = scene.recalled_on("idea", &session, json!({"branch": "main", "n": 2}));
-        assert_eq!(told.contains("8800"), other_branch, "{reach}: {told}");
+        let reply = scene.recalled_on("idea", &session, json!({"query": "vault code"}));
+        assert_eq!(reply.contains("8800"), other_branch, "{reach}: {reply}");
+        assert!(!reply.contains("7311"), "{reach}: {reply}");
+        let reply = scene.recalled_on("idea", &session, json!({"branch": "main", "n": 2}));
+        assert_eq!(reply.contains("8800"), other_branch, "{reach}: {reply}");
     }
 }

@@ -36,9 +36,9 @@ fn follow(daemon: &Daemon, session: &str) -> Events {
 /// The next word of agents that were read again and are so.
 #[track_caller]
 fn read_again(events: &mut Events, is: impl Fn(&Value) -> bool) -> Value {
-    let told = events.filter(|event| event.name == "agents");
-    let mut told = told.map(|event| serde_json::from_str(&event.data).unwrap());
-    told.find(|told| is(told)).unwrap()
+    let reply = events.filter(|event| event.name == "agents");
+    let mut reply = reply.map(|event| serde_json::from_str(&event.data).unwrap());
+    reply.find(|reply| is(reply)).unwrap()
 }
 
 #[test]
@@ -52,9 +52,9 @@ fn files_that_are_written_and_removed_count_for_the_turns_after_them() {
 
     place.write("agents/says.md", saying("two and more"));
     place.write("agents/new.toml", "description = \"New\"\n");
-    let told = read_again(&mut events, |told| told["added"] == json!(["new"]));
+    let reply = read_again(&mut events, |reply| reply["added"] == json!(["new"]));
     assert_eq!(
-        (&told["taken"], &told["problems"]),
+        (&reply["taken"], &reply["problems"]),
         (&json!(true), &json!([]))
     );
     assert_eq!(said(&daemon, &session), "two and more");
@@ -62,8 +62,8 @@ fn files_that_are_written_and_removed_count_for_the_turns_after_them() {
     // One that is wrong changes nothing, and that is said.
     place.write("agents/new.toml", "description = \n");
     place.write("agents/says.md", saying("three"));
-    let told = read_again(&mut events, |told| told["taken"] == false);
-    let problem = told["problems"][0].as_str().unwrap();
+    let reply = read_again(&mut events, |reply| reply["taken"] == false);
+    let problem = reply["problems"][0].as_str().unwrap();
     assert!(problem.starts_with("agents/new.toml:1:"), "{problem}");
     assert_eq!(said(&daemon, &session), "two and more");
     let listed = daemon.get("/v1/agents").expect(200).json();
@@ -71,8 +71,8 @@ fn files_that_are_written_and_removed_count_for_the_turns_after_them() {
     assert!(listed.iter().any(|agent| agent["agent"] == "new"));
 
     std::fs::remove_file(place.path("agents/new.toml")).unwrap();
-    let told = read_again(&mut events, |told| told["taken"] == true);
-    assert_eq!(told["removed"], json!(["new"]));
+    let reply = read_again(&mut events, |reply| reply["taken"] == true);
+    assert_eq!(reply["removed"], json!(["new"]));
     assert_eq!(said(&daemon, &session), "three");
     daemon.going.signal("TERM");
     let done = daemon.going.finish().expect(0);
@@ -93,9 +93,9 @@ fn they_are_read_when_asked_and_tables_of_the_settings_too() {
 
     let changed = config.replace("[\"one\"]", "[\"two\"]") + "[turn]\ntimeout_seconds = 77\n";
     place.write("config/unisono.toml", &changed);
-    let told = reload().expect(200).json();
-    assert_eq!(told["changed"], json!(["says"]));
-    let problem = told["problems"][0].as_str().unwrap();
+    let reply = reload().expect(200).json();
+    assert_eq!(reply["changed"], json!(["says"]));
+    let problem = reply["problems"][0].as_str().unwrap();
     for words in [
         "config/unisono.toml:9:",
         "`turn.timeout_seconds` has changed",
@@ -135,8 +135,8 @@ fn an_agent_may_come_with_a_model_that_nobody_named_before() {
     let session = session(&daemon);
     let agent = "---\ndescription: Asks\nmodel: local/other\n---\n";
     place.write("agents/says.md", agent);
-    let told = daemon.post("/v1/agents/reload", &json!({})).expect(200);
-    assert_eq!(told.json()["added"], json!(["says"]));
+    let reply = daemon.post("/v1/agents/reload", &json!({})).expect(200);
+    assert_eq!(reply.json()["added"], json!(["says"]));
     assert_eq!(said(&daemon, &session), "Says the other model.");
     daemon.stop();
 }
@@ -154,8 +154,8 @@ fn an_open_turn_goes_on_with_the_agents_it_began_with_also_after_a_restart() {
     let config = std::fs::read_to_string(scene.place.path("config/unisono.toml")).unwrap();
     let config = config.replace("The word is", "It was changed:");
     scene.place.write("config/unisono.toml", config);
-    let told = daemon.post("/v1/agents/reload", &json!({})).expect(200);
-    assert_eq!(told.json()["changed"], json!(["waits"]));
+    let reply = daemon.post("/v1/agents/reload", &json!({})).expect(200);
+    assert_eq!(reply.json()["changed"], json!(["waits"]));
     daemon.going.signal("KILL");
     drop(daemon);
     crate::support::send_signal("KILL", &agent);
@@ -178,26 +178,26 @@ fn a_request_with_settings_of_its_own_has_what_the_daemon_has_read() {
     place.write("agents/other.md", saying("other"));
     let daemon = Daemon::start(&place);
     let session = session(&daemon);
-    let told = |settings: Value| {
+    let answer_with = |settings: Value| {
         let task = json!({"task": "When?", "settings": settings});
         let turn = daemon.post(&format!("{session}/turns"), &task).expect(200);
         turn.json()["runs"][0]["text"].clone()
     };
     let own = json!({"turn.timeout_seconds": 50});
-    assert_eq!(told(own.clone()), "one");
+    assert_eq!(answer_with(own.clone()), "one");
 
     // What is written is nobody's before it is read, and settings at a start are not read again.
     place.write("agents/says.md", saying("two"));
     let changed = config.replace("\"says\"", "\"other\"");
     place.write("config/unisono.toml", &changed);
-    assert_eq!(told(own.clone()), "one");
+    assert_eq!(answer_with(own.clone()), "one");
     let reload = daemon.post("/v1/agents/reload", &json!({}));
     assert_eq!(reload.expect(200).json()["changed"], json!(["says"]));
     for settings in [own, json!({})] {
-        assert_eq!(told(settings.clone()), "two", "{settings}");
+        assert_eq!(answer_with(settings.clone()), "two", "{settings}");
     }
     let chosen = json!({"turn.agents": ["other"]});
-    assert_eq!(told(chosen), "other", "its own win");
+    assert_eq!(answer_with(chosen), "other", "its own win");
     let wrong = json!({"task": "When?", "settings": {"turn.agents": ["nobody"]}});
     let wrong = daemon.post(&format!("{session}/turns"), &wrong).expect(422);
     assert!(wrong.problem("refused").contains("nobody"));
@@ -206,6 +206,6 @@ fn a_request_with_settings_of_its_own_has_what_the_daemon_has_read() {
     daemon
         .request("PATCH", "/v1/settings", Some(&change))
         .expect(200);
-    assert_eq!(told(json!({"turn.timeout_seconds": 50})), "other");
+    assert_eq!(answer_with(json!({"turn.timeout_seconds": 50})), "other");
     daemon.stop();
 }

@@ -198,16 +198,16 @@ fn bad_places(daemon: &Daemon, session: &str, path: &str, methods: &Value) -> us
                 "code" => "busy",
                 _ => session,
             };
-            let told = wrong.filter(|(name, _)| name == part);
+            let wrong_part = wrong.filter(|(name, _)| name == part);
             path.replace(
                 &format!("{{{part}}}"),
-                told.map_or(right, |(_, wrong)| wrong),
+                wrong_part.map_or(right, |(_, wrong)| wrong),
             )
         })
     };
-    // Who does not know the secret of a trigger is not told whether there is one.
+    // A request without the secret of a trigger does not learn whether the trigger exists.
     let is_trigger = path.starts_with("/v1/triggers/");
-    let told = |status: u16| match is_trigger {
+    let is_expected = |status: u16| match is_trigger {
         true => [400, 401, 404].contains(&status),
         false => [400, 404, 409, 422].contains(&status),
     };
@@ -228,7 +228,7 @@ fn bad_places(daemon: &Daemon, session: &str, path: &str, methods: &Value) -> us
             ] {
                 let path = concrete(Some((part, wrong)));
                 let status = ask(&path);
-                assert!(told(status), "{method} {path}: {status}");
+                assert!(is_expected(status), "{method} {path}: {status}");
             }
         }
         if method != "GET" || path.starts_with("/openai/") {
@@ -251,7 +251,7 @@ fn bad_places(daemon: &Daemon, session: &str, path: &str, methods: &Value) -> us
             for wrong in ["x%00", "-1.5", "%FF%FE", "99999999999999999999999"] {
                 let path = format!("{}?{name}={wrong}", concrete(None));
                 let status = daemon.get(&path).status;
-                assert!(told(status), "GET {path}: {status}");
+                assert!(is_expected(status), "GET {path}: {status}");
             }
         }
     }

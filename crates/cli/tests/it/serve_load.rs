@@ -181,7 +181,7 @@ fn a_cursor_from_before_a_vacuum_goes_on_where_it_was() {
     daemon
         .post(&format!("/v1/sessions/{kept}/turns"), &task)
         .expect(200);
-    let told = |daemon: &Daemon, after: u64, upto: u64| -> Vec<(u64, String)> {
+    let events_between = |daemon: &Daemon, after: u64, upto: u64| -> Vec<(u64, String)> {
         let path = format!("/v1/sessions/{kept}/events");
         let after = after.to_string();
         let headers = [("Last-Event-ID", after.as_str())];
@@ -202,7 +202,7 @@ fn a_cursor_from_before_a_vacuum_goes_on_where_it_was() {
     };
     let whole = daemon.get(&format!("/v1/sessions/{kept}")).json();
     let now = whole["events"].as_u64().unwrap();
-    let before = told(&daemon, 0, now);
+    let before = events_between(&daemon, 0, now);
     for id in &gone {
         daemon
             .request("DELETE", &format!("/v1/sessions/{id}"), None)
@@ -218,7 +218,7 @@ fn a_cursor_from_before_a_vacuum_goes_on_where_it_was() {
     let daemon = Daemon::start(&place);
     let half = now / 2;
     assert_eq!(
-        told(&daemon, half, now),
+        events_between(&daemon, half, now),
         before[half as usize..],
         "no gap, nothing twice"
     );
@@ -227,7 +227,7 @@ fn a_cursor_from_before_a_vacuum_goes_on_where_it_was() {
         .expect(200);
     let later = daemon.get(&format!("/v1/sessions/{kept}")).json();
     let later = later["events"].as_u64().unwrap();
-    let rest = told(&daemon, now, later);
+    let rest = events_between(&daemon, now, later);
     assert!((now + 1..=later).eq(rest.iter().map(|(id, _)| *id)));
     let headers = [("Last-Event-ID", "3")];
     let path = format!("/v1/sessions/{}/events", gone[0]);

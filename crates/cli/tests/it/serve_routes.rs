@@ -350,9 +350,9 @@ fn one_run_is_cancelled_and_the_turn_says_what_is_missing() {
     let events = daemon.get(&at("/events?after=0")).expect(200).events();
     let mut ended = events.filter(|event| event.name == "turn_ended");
     assert!(ended.next().is_some());
-    let told = daemon.get(&at(&format!("/delegations/{turn}"))).json();
-    assert_eq!(told["missing"][0]["run"], run, "{told}");
-    assert_eq!(told["missing"][0]["state"], "cancelled");
+    let reply = daemon.get(&at(&format!("/delegations/{turn}"))).json();
+    assert_eq!(reply["missing"][0]["run"], run, "{reply}");
+    assert_eq!(reply["missing"][0]["state"], "cancelled");
     let again = daemon.request("POST", &at(&format!("/runs/{run}/cancel")), None);
     again.expect(404).problem("not_found");
     daemon.stop();
@@ -404,17 +404,17 @@ fn the_runs_of_all_sessions_are_a_list_in_parts() {
 
     // Whatever the size of the parts, and whatever else was done meanwhile, each run is told once.
     for limit in [1, 3, 4, 5, 12] {
-        let (mut told, mut cursor) = (Vec::new(), String::new());
+        let (mut reply, mut cursor) = (Vec::new(), String::new());
         loop {
             let page = list(&format!("limit={limit}{cursor}"));
             assert!(items(&page).len() <= limit);
-            told.extend(items(&page));
+            reply.extend(items(&page));
             match page["next"].as_str() {
                 Some(next) => cursor = format!("&cursor={next}"),
                 None => break,
             }
         }
-        assert_eq!(told, whole, "{limit} at a time");
+        assert_eq!(reply, whole, "{limit} at a time");
     }
     let first = list("limit=2");
     let again = json!({"task": "Three?", "agents": ["marks"]});

@@ -1,4 +1,4 @@
-//! Skills of a project: every agent is told of them, an agent reads one when its task needs it.
+//! Skills of a project: every agent knows them, an agent reads one when its task needs it.
 
 use serde_json::{Value, json};
 use unisono_fake_provider::{Answer, FakeProvider, Script};
@@ -79,7 +79,7 @@ fn an_agent_reads_a_skill_into_its_own_run_and_the_turn_is_replayed() {
         "{system}"
     );
     assert!(tools(&bodies[0]).contains(&"skill"));
-    let told = bodies[4]["messages"].to_string();
+    let request = bodies[4]["messages"].to_string();
     for part in [
         "Lead with the reader.",
         "references/tone.md",
@@ -87,9 +87,9 @@ fn an_agent_reads_a_skill_into_its_own_run_and_the_turn_is_replayed() {
         "is not in the folder of skill",
         "there is no skill",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(request.contains(part), "{part}: {request}");
     }
-    assert!(!told.contains("TEST_KEY"), "nothing outside is read");
+    assert!(!request.contains("TEST_KEY"), "nothing outside is read");
 
     // What was read is in the journal: the turn is the same when the skill is gone.
     let turn = done["turn"].as_str().unwrap();
@@ -122,10 +122,10 @@ fn without_skills_there_is_no_tool_and_an_agent_is_told_whole_those_it_names() {
     ask(&["--set", "turn.skills_bytes=0"]).expect(0);
     let bodies = scene.bodies();
     assert!(!tools(&bodies[0]).contains(&"skill"));
-    let told = bodies[0]["messages"].to_string();
-    assert!(!told.contains("- release-notes:"), "{told}");
-    let told = told.split_once("Be exact.").expect("its instructions").1;
-    assert!(told.contains("# Skill release-notes") && told.contains("Lead with the reader."));
+    let request = bodies[0]["messages"].to_string();
+    assert!(!request.contains("- release-notes:"), "{request}");
+    let request = request.split_once("Be exact.").expect("its instructions").1;
+    assert!(request.contains("# Skill release-notes") && request.contains("Lead with the reader."));
 
     let checked = |skill: &str| {
         scene.place.write(

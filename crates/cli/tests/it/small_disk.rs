@@ -466,15 +466,15 @@ fn what_is_written_is_its_owners_alone() {
         let path = place.path(&format!("data/unisono{path}"));
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
-    let told = place.call(&["doctor"]);
+    let output = place.call(&["doctor"]);
     assert!(
-        told.stdout.contains("only its owner can access it"),
-        "{told:?}"
+        output.stdout.contains("only its owner can access it"),
+        "{output:?}"
     );
-    let told = told
+    let output = output
         .expect(0)
         .says(&["other users of this machine had rights"]);
-    drop(told);
+    drop(output);
     let again = place.json(&["doctor"]);
     assert_eq!(again["narrowed"], 0);
 }

@@ -128,9 +128,9 @@ fn why_that_much_is_usable_is_said_with_the_agent_that_leaves_least() {
     };
     place.call(&["import", &file]).expect(0);
     for (agents, named) in [("", None), ("wordy", Some("wordy"))] {
-        let told = context(agents, &["--json"]).json();
-        let shares = told["usable"].as_array().unwrap();
-        assert_eq!(shares.len(), 1, "{told}");
+        let output = context(agents, &["--json"]).json();
+        let shares = output["usable"].as_array().unwrap();
+        assert_eq!(shares.len(), 1, "{output}");
         let tokens = |key: &str| shares[0][key].as_i64().unwrap();
         let reserved = [
             "reply_tokens",
@@ -141,9 +141,12 @@ fn why_that_much_is_usable_is_said_with_the_agent_that_leaves_least() {
         ];
         let reserved: i64 = reserved.into_iter().map(tokens).sum();
         let left = 32_768 - reserved + tokens("calibration_tokens");
-        assert_eq!(left, tokens("usable_tokens"), "{told}");
-        assert_eq!(shares[0]["usable_tokens"], told["usable_tokens"], "{told}");
-        assert_eq!(shares[0]["lead"], named.is_none(), "{told}");
+        assert_eq!(left, tokens("usable_tokens"), "{output}");
+        assert_eq!(
+            shares[0]["usable_tokens"], output["usable_tokens"],
+            "{output}"
+        );
+        assert_eq!(shares[0]["lead"], named.is_none(), "{output}");
         let shown = context(agents, &[]).stdout;
         assert!(shown.contains("window 32,768 − reply 2,048"), "{shown}");
         let says = |name| shown.contains(&format!("by agent {name}, which leaves least"));

@@ -156,8 +156,8 @@ fn a_prompt_of_ones_own_is_what_the_summariser_is_told() {
                    {{instructions}}\n{{prior}}\n{{conversation}}\n";
     place.write("config/prompts/minutes.md", minutes);
     call(&place, &["import", &example()]).expect(0);
-    let told = ["compact", "--yes", "--instructions", "Keep the dates."];
-    call(&place, &told).expect(0);
+    let reply = ["compact", "--yes", "--instructions", "Keep the dates."];
+    call(&place, &reply).expect(0);
     let asked = summaries(&provider);
     assert_eq!(asked.len(), 1);
     let prompt = asked[0].json().to_string();

@@ -162,8 +162,8 @@ impl Scene {
         self.json(&["approvals", "list"])
     }
 
-    /// The tools that the model was told of.
-    fn told(&self) -> Vec<String> {
+    /// The tools in the first request to the model.
+    fn tool_names(&self) -> Vec<String> {
         let body = self.provider.requests()[0].json();
         let tools = body["tools"].as_array().unwrap().iter();
         tools
@@ -201,14 +201,16 @@ fn an_agent_calls_tools_of_a_program_in_order_and_is_told_what_is_wrong() {
     tool `files__die` does not exist; it may call: files__fork, files__garbage, files__grow, files__never, files__put, files__read, files__send, files__variable, read_message, recall | [tool error]
     tool `files__nothing` does not exist; it may call: files__fork, files__garbage, files__grow, files__never, files__put, files__read, files__send, files__variable, read_message, recall | not set | read: last
     "#);
-    let told = scene.told();
-    assert!(told.is_sorted(), "{told:?}");
-    assert!(told.contains(&"files__read".to_owned()) && !told.contains(&"files__flood".to_owned()));
-    // What the model was told of is counted where one looks.
+    let reply = scene.tool_names();
+    assert!(reply.is_sorted(), "{reply:?}");
+    assert!(
+        reply.contains(&"files__read".to_owned()) && !reply.contains(&"files__flood".to_owned())
+    );
+    // The context counts the tools in the requests.
     let context = scene.json(&["context", "latest"]);
     let shown = context["tools"].as_array().unwrap().iter();
     let shown: Vec<&str> = shown.filter_map(|tool| tool["name"].as_str()).collect();
-    assert_eq!(shown, told);
+    assert_eq!(shown, reply);
     // Effects are made in the order of the reply, under keys; reading needs none.
     let log = scene.log();
     let at = |start: &str| log.iter().position(|line| line.starts_with(start)).unwrap();
@@ -232,18 +234,18 @@ fn whatever_a_server_does_the_model_is_told_and_the_run_goes_on() {
     let scene = Scene::new(&replies, &program(""), "max_model_calls = 12");
     assert_eq!(scene.answer(), "Told: read: x");
     let requests = scene.provider.requests();
-    let told: Vec<String> = requests
+    let request: Vec<String> = requests
         .iter()
         .filter_map(|r| Some(results(r)?.join("")))
         .collect();
-    for (told, says) in told.iter().zip([
+    for (request, says) in request.iter().zip([
         "tool server `files` ended with exit status: 9",
         "tool server `files` sent a line that is not JSON-RPC",
         "tool server `files` sent a message of more than 8 MiB",
         "tool server `files` gave no answer within 3.0 s",
         "read: x",
     ]) {
-        assert!(told.contains(says), "{says}: {told}");
+        assert!(request.contains(says), "{says}: {request}");
     }
     assert_eq!(scene.count("start "), 4, "started again after each death");
     assert_eq!(scene.count("cancelled"), 1, "told that nobody waits");
@@ -466,17 +468,17 @@ fn whatever_a_server_at_an_address_does_the_model_is_told_and_the_run_goes_on() 
     let scene = Scene::new(&replies, &server, "max_model_calls = 12");
     assert_eq!(scene.answer(), "Told: read: x");
     let requests = scene.provider.requests();
-    let told: Vec<String> = requests
+    let reply: Vec<String> = requests
         .iter()
         .filter_map(|request| Some(results(request)?.join("")))
         .collect();
-    for (told, says) in told.iter().zip([
+    for (reply, says) in reply.iter().zip([
         "tool server `files` did not answer: unexpected server response: could not parse JSON",
         "exceeded the maximum size of 16777216 bytes",
         "tool server `files` gave no answer within 3.0 s",
         "read: x",
     ]) {
-        assert!(told.contains(says), "{says}: {told}");
+        assert!(reply.contains(says), "{says}: {reply}");
     }
 }
 

@@ -145,10 +145,10 @@ fn numbers_of_tiers_that_cannot_be_are_told() {
             "keep one of",
         ),
     ];
-    for (settings, told) in rows {
+    for (settings, reply) in rows {
         let place = Place::with_config(&format!("[compaction]\n{settings}\n"));
         let checked = place.call(&["config", "check"]).expect(2).stdout;
-        assert!(checked.contains(told), "{settings}: {checked}");
+        assert!(checked.contains(reply), "{settings}: {checked}");
     }
     let thirds = "[compaction]\ntier_topic = 0.34\ntier_topics = 0.33\ntier_bulks = 0.33\n";
     Place::with_config(thirds)

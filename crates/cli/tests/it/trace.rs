@@ -262,14 +262,14 @@ fn the_bytes_of_one_request_are_written_as_they_were() {
         &format!("it has 1 to {}", requests.len()),
     ]);
 
-    let told = call(&place, &["why", short]).expect(0).stdout;
+    let output = call(&place, &["why", short]).expect(0).stdout;
     for words in [
         "round 1 of",
         "frozen as snapshot",
         "compaction: ",
         "Read \"all\" of it: ä",
     ] {
-        assert!(told.contains(words), "{words:?}: {told}");
+        assert!(output.contains(words), "{words:?}: {output}");
     }
     let risks = of("risks");
     for against in [&["why", short][..], &["why", short, "--against", &risks]] {

@@ -114,12 +114,12 @@ fn who_does_not_know_the_secret_learns_nothing() {
             "0"
         },
     );
-    let told = |name: &str, headers: &[(&str, &str)], body: &[u8]| {
+    let response_to = |name: &str, headers: &[(&str, &str)], body: &[u8]| {
         let reply = post(&daemon, name, headers, body).expect(401);
         assert!(reply.header("www-authenticate").is_some());
         reply.text()
     };
-    let unknown = told("nobody", &[("Authorization", &secret)], BODY);
+    let unknown = response_to("nobody", &[("Authorization", &secret)], BODY);
     type Case<'c> = (&'c [(&'c str, &'c str)], &'c [u8]);
     let table: [Case<'_>; 6] = [
         (&[], BODY),
@@ -130,8 +130,8 @@ fn who_does_not_know_the_secret_learns_nothing() {
         (&[("webhook-signature", "v1,AAAA")], BODY),
     ];
     for (headers, body) in table {
-        assert_eq!(told("deploy", headers, body), unknown, "{headers:?}");
-        assert_eq!(told("nobody", headers, body), unknown, "{headers:?}");
+        assert_eq!(response_to("deploy", headers, body), unknown, "{headers:?}");
+        assert_eq!(response_to("nobody", headers, body), unknown, "{headers:?}");
     }
     let sessions = daemon.get("/v1/sessions").expect(200).json();
     assert_eq!(sessions["items"], serde_json::json!([]));
@@ -208,10 +208,10 @@ fn a_trigger_without_a_secret_is_told_with_its_place() {
         let place = Place::with_config(&text);
         place.write("short", "abc");
         let checked = place.call(&["config", "check"]).expect(2);
-        let told = &checked.stdout;
+        let output = &checked.stdout;
         assert!(
-            told.contains("unisono.toml:") && told.contains(words),
-            "{told}"
+            output.contains("unisono.toml:") && output.contains(words),
+            "{output}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A client of the daemon that follows a turn over its deaths: what it is told, it is told once.
+//! A client that follows a turn over kills of the daemon and receives each event once.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -29,15 +29,15 @@ impl Daemon {
         let out = child.stdout.take().ok_or("it has no output")?;
         let read = BufReader::new(out).read_line(&mut line);
         read.map_err(|error| error.to_string())?;
-        let Ok(told) = serde_json::from_str::<Value>(&line) else {
+        let Ok(received) = serde_json::from_str::<Value>(&line) else {
             return match life::wait(&mut child, || false)? {
                 true => Err("the daemon ended by itself".to_owned()),
                 false => Ok(None),
             };
         };
-        let token = told["token_file"].as_str().unwrap_or_default();
+        let token = received["token_file"].as_str().unwrap_or_default();
         let token = std::fs::read_to_string(token).map_err(|error| error.to_string())?;
-        let url = told["url"].as_str().unwrap_or_default();
+        let url = received["url"].as_str().unwrap_or_default();
         Ok(Some(Daemon {
             child,
             address: url.trim_start_matches("http://").to_owned(),
@@ -104,10 +104,10 @@ impl Daemon {
     pub(crate) fn follow(
         &self,
         session: &str,
-        told: &mut Vec<Told>,
+        received: &mut Vec<ReceivedEvent>,
         mut wanted: impl FnMut() -> bool,
     ) -> io::Result<bool> {
-        let last = told.last().map_or(0, |told| told.seq);
+        let last = received.last().map_or(0, |received| received.seq);
         let more = format!("Last-Event-ID: {last}\r\n");
         let path = format!("/v1/sessions/{session}/events");
         let mut stream = self.send("GET", &path, &more, "")?;
@@ -115,11 +115,11 @@ impl Daemon {
         while let Some(piece) = stream.chunk()? {
             text += &String::from_utf8_lossy(&piece);
             while let Some((block, rest)) = text.split_once("\n\n") {
-                let event = Told::read(block);
+                let event = ReceivedEvent::read(block);
                 text = rest.to_owned();
                 let Some(event) = event else { continue };
                 let kind = event.kind.clone();
-                told.push(event);
+                received.push(event);
                 match kind.as_str() {
                     "turn_ended" => return Ok(true),
                     "tools_called" | "tool_in_doubt" if !wanted() => return Ok(false),
@@ -166,24 +166,24 @@ impl Stream {
     }
 }
 
-/// An event as the client was told of it.
+/// A received event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct ReceivedEvent {
     pub(crate) seq: u64,
     pub(crate) kind: String,
     pub(crate) text: String,
 }
 
-impl Told {
+impl ReceivedEvent {
     /// An event of the journal; none: progress, or a comment.
-    fn read(block: &str) -> Option<Told> {
+    fn read(block: &str) -> Option<ReceivedEvent> {
         let field = |name: &str| {
             let mut lines = block.lines().filter_map(|line| line.strip_prefix(name));
             lines.next().map(str::trim_start)
         };
         let seq = field("id:")?.parse().ok()?;
         let data: Value = serde_json::from_str(field("data:")?).ok()?;
-        Some(Told {
+        Some(ReceivedEvent {
             seq,
             kind: field("event:")?.to_owned(),
             text: data["text"].as_str()?.to_owned(),

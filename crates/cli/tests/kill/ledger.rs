@@ -311,8 +311,8 @@ impl Ledger {
             return Err(format!("asked and answered differ: {lost:?}"));
         }
         if let Some(reference) = reference.filter(|reference| **reference != self.bodies) {
-            let told = differences(reference, &self.bodies);
-            return Err(format!("other bytes than without a death:{told}"));
+            let reply = differences(reference, &self.bodies);
+            return Err(format!("other bytes than without a death:{reply}"));
         }
         let effects: Vec<&str> = self.effects.keys().map(String::as_str).collect();
         if effects != ["mark", "one", "three", "two"] {
@@ -333,7 +333,7 @@ impl Ledger {
 /// The requests that only one of two lives has, each from a little before the place where it parts
 /// from the other life's.
 fn differences(reference: &Bodies, bodies: &Bodies) -> String {
-    let mut told = String::new();
+    let mut reply = String::new();
     for (which, of, others) in [
         ("without a death", reference, bodies),
         ("after a death", bodies, reference),
@@ -342,10 +342,10 @@ fn differences(reference: &Bodies, bodies: &Bodies) -> String {
             let parts = others.values().map(|other| common(body, other));
             let at = parts.max().unwrap_or_default().saturating_sub(BEFORE);
             let part: String = body.chars().skip(at).collect();
-            let _ = write!(told, "\n{which}, {mark}, from character {at}:\n{part}");
+            let _ = write!(reply, "\n{which}, {mark}, from character {at}:\n{part}");
         }
     }
-    told
+    reply
 }
 
 /// How many characters two texts begin with alike.

@@ -31,7 +31,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use client::{Daemon, Told};
+use client::{Daemon, ReceivedEvent};
 use ledger::{Bodies, Counts, Ledger};
 use life::Death;
 use people::{Question, answer_all, asked_once, until_it_waits};
@@ -85,12 +85,12 @@ fn all() -> Result<(), String> {
             let Some(plan) = plans.lock().unwrap().next() else {
                 return Ok(());
             };
-            let told = |wrong| format!("round {plan:?}: {wrong}");
+            let reply = |wrong| format!("round {plan:?}: {wrong}");
             let reference = match plan.shape {
                 Shape::Fan => &fan,
                 Shape::Line => &line,
             };
-            let (done, _) = round(&template.place, plan, Some(reference)).map_err(told)?;
+            let (done, _) = round(&template.place, plan, Some(reference)).map_err(reply)?;
             if done.deaths == done.waited && plan.sweeps() {
                 plans.lock().unwrap().is_through(plan.way, plan.shape);
             }
@@ -200,7 +200,7 @@ fn by_commands(scene: &Scene, plan: &Plan, ledger: &mut Ledger) -> Result<(), St
 }
 
 fn by_a_daemon(scene: &Scene, plan: &Plan, ledger: &mut Ledger) -> Result<(), String> {
-    let mut told: Vec<Told> = Vec::new();
+    let mut received: Vec<ReceivedEvent> = Vec::new();
     let mut acknowledged = false;
     for life in 0..=LIVES {
         let death = plan.deaths.get(life).copied().unwrap_or(Death::None);
@@ -214,7 +214,7 @@ fn by_a_daemon(scene: &Scene, plan: &Plan, ledger: &mut Ledger) -> Result<(), St
                         daemon: &daemon,
                         ledger,
                     };
-                    client.follow(&mut acknowledged, &mut told)
+                    client.follow(&mut acknowledged, &mut received)
                 })?
             }
             None => false,
@@ -224,7 +224,7 @@ fn by_a_daemon(scene: &Scene, plan: &Plan, ledger: &mut Ledger) -> Result<(), St
             return Err("a turn was acknowledged, and is lost".to_owned());
         }
         if ended {
-            return told_once(&told, ledger);
+            return received_once(&received, ledger);
         }
         if death == Death::None {
             return Err("the daemon was left alone, and the turn has not ended".to_owned());
@@ -244,7 +244,11 @@ struct Client<'r> {
 impl Client<'_> {
     /// It does not know whether it was heard before the last death, and asks again. Whether it was
     /// told of the turn's end.
-    fn follow(mut self, acknowledged: &mut bool, told: &mut Vec<Told>) -> Result<bool, String> {
+    fn follow(
+        mut self,
+        acknowledged: &mut bool,
+        received: &mut Vec<ReceivedEvent>,
+    ) -> Result<bool, String> {
         let daemon = self.daemon;
         let Ok(session) = daemon.session() else {
             return Ok(false);
@@ -266,7 +270,7 @@ impl Client<'_> {
             }
         };
         // A connection that breaks is the daemon's death.
-        let ended = daemon.follow(&session, told, answer).unwrap_or(false);
+        let ended = daemon.follow(&session, received, answer).unwrap_or(false);
         wrong.map(|()| ended)
     }
 
@@ -310,20 +314,24 @@ impl Client<'_> {
 }
 
 /// The client knows the journal: each event, in order, once.
-fn told_once(told: &[Told], ledger: &Ledger) -> Result<(), String> {
+fn received_once(received: &[ReceivedEvent], ledger: &Ledger) -> Result<(), String> {
     let journal = ledger.journal.events.iter();
-    let expected = journal.zip(1..).map(|(event, seq)| Told {
+    let expected = journal.zip(1..).map(|(event, seq)| ReceivedEvent {
         seq,
         kind: event.fact.name().to_owned(),
         text: event.fact.to_string(),
     });
     // What comes after the end of the turn, it did not wait for.
-    let expected: Vec<Told> = expected.take(told.len()).collect();
-    match told == expected && told.last().is_some_and(|told| told.kind == "turn_ended") {
+    let expected: Vec<ReceivedEvent> = expected.take(received.len()).collect();
+    match received == expected
+        && received
+            .last()
+            .is_some_and(|received| received.kind == "turn_ended")
+    {
         true => Ok(()),
         false => Err(format!(
-            "the client was told {} events, and not those of the journal",
-            told.len()
+            "the client received {} events that differ from those of the journal",
+            received.len()
         )),
     }
 }

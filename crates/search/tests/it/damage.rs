@@ -50,7 +50,7 @@ async fn it_follows_from_where_it_was() {
 }
 
 /// What a session's actor tells after each commit.
-async fn told(journal: &Journal, from: usize) -> Committed {
+async fn commit_notice(journal: &Journal, from: usize) -> Committed {
     let mut state = State::default();
     for (_, event) in journal.read(session(1), 1, 10_000).await.unwrap() {
         state.apply(&event).unwrap();
@@ -70,11 +70,11 @@ async fn what_is_told_is_taken_in_once_and_gaps_are_read_from_the_journal() {
     let search = Search::on_disk(journal.clone(), dir.path().join("search"));
     assert_eq!(find(&search, "kestrel").await.len(), 0);
     write(&journal, session(1), &talk(0, 4)).await;
-    search.committed(told(&journal, 0).await);
-    search.committed(told(&journal, 2).await);
+    search.committed(commit_notice(&journal, 0).await);
+    search.committed(commit_notice(&journal, 2).await);
     assert_eq!(find(&search, "kestrel").await.len(), 4);
     go_on(&journal, session(1), &talk(4, 9)).await;
-    search.committed(told(&journal, 7).await);
+    search.committed(commit_notice(&journal, 7).await);
     assert_eq!(find(&search, "kestrel").await.len(), 9);
     assert_eq!(found(&search, "number5").await, [(session(1), 6)]);
     journal.delete(session(1)).await.unwrap();

@@ -66,12 +66,12 @@ fn a_disk_that_fails_at_the_start_is_an_error_and_no_damage() {
     for _ in 0..2 {
         let (acked, said) = child::finish(child::spawn(&store, 4, &env));
         assert!(acked.is_empty());
-        let told = said
+        let reply = said
             .iter()
             .find_map(|line| line.split_once("cannot open: "));
-        let told = told.unwrap_or_else(|| panic!("{said:?}")).1;
-        assert!(told.contains("Input/output error"), "{told}");
-        assert!(!store.join("quarantine").exists(), "{told}");
+        let reply = reply.unwrap_or_else(|| panic!("{said:?}")).1;
+        assert!(reply.contains("Input/output error"), "{reply}");
+        assert!(!store.join("quarantine").exists(), "{reply}");
     }
     let opened = Disk::open(&store).unwrap();
     assert_eq!(opened.salvage, None);

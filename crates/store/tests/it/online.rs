@@ -227,10 +227,10 @@ async fn a_loss_stays_visible_after_the_repair() {
     for _ in 0..2 {
         let checkup = unisono_store::doctor(dir.path()).unwrap();
         assert_eq!((checkup.findings.len(), checkup.salvage), (0, None));
-        let told = losses(dir.path()).unwrap();
-        assert_eq!(told.len(), 1);
+        let reply = losses(dir.path()).unwrap();
+        assert_eq!(reply.len(), 1);
         assert_eq!(
-            (told[0].session, told[0].quarantine.as_str()),
+            (reply[0].session, reply[0].quarantine.as_str()),
             (SessionId::from_u128(7), "1")
         );
     }

@@ -226,11 +226,11 @@ fn what_is_wrong_with_an_agent_is_told_with_its_line() {
         ("a.toml", "description = 3\n"),
         ("a.toml", "description = \"x\"\nmodel = \n"),
     ];
-    let told: Vec<String> = table
+    let reply: Vec<String> = table
         .iter()
         .map(|(name, text)| format!("{text}\n>>> {}\n", with_agent(name, text).check()))
         .collect();
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(reply.join("\n"));
 }
 
 #[test]

@@ -256,11 +256,11 @@ fn a_file_that_is_not_toml_is_placed() {
         "[log]\nlevel = \"unfinished\n",
         "x = 99999999999999999999",
     ];
-    let told: Vec<String> = table
+    let reply: Vec<String> = table
         .iter()
         .map(|text| Sandbox::with_config(text).complaints())
         .collect();
-    insta::assert_snapshot!(told.join("\n---\n"));
+    insta::assert_snapshot!(reply.join("\n---\n"));
 }
 
 #[test]
@@ -275,11 +275,11 @@ fn thresholds_that_contradict_each_other_are_both_named() {
         "preset = \"off\"\ntrigger_of_usable = 0.5\n",
         "minimum_tokens = 5000\n[compaction.models.extractive]\ntrigger_tokens = 4000\n",
     ];
-    let told: Vec<String> = table
+    let reply: Vec<String> = table
         .iter()
         .map(|text| Sandbox::with_config(&format!("[compaction]\n{text}")).check())
         .collect();
-    insta::assert_snapshot!(told.join("\n---\n"));
+    insta::assert_snapshot!(reply.join("\n---\n"));
 }
 
 #[test]
@@ -297,11 +297,11 @@ fn amounts_that_a_model_has_no_room_for_are_told_with_their_numbers() {
         "trigger_tokens = 90000\nkeep_tokens = 20000\n",
         "preset = \"off\"\nkeep_tokens = 200000\n",
     ];
-    let told: Vec<String> = table
+    let reply: Vec<String> = table
         .iter()
         .map(|text| Sandbox::with_config(&format!("{lead}[compaction]\n{text}")).check())
         .collect();
-    insta::assert_snapshot!(told.join("\n---\n"));
+    insta::assert_snapshot!(reply.join("\n---\n"));
 }
 
 #[test]

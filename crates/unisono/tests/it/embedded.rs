@@ -148,7 +148,7 @@ async fn a_turn_of_own_models_is_rebuilt_as_it_was() {
 
 #[tokio::test]
 async fn what_goes_wrong_in_a_tool_is_told_to_who_called_it() {
-    for (task, told) in [
+    for (task, reply) in [
         (
             r#"{"item":"bear"}"#,
             "[failed: the tool panicked: no bears here]",
@@ -157,7 +157,7 @@ async fn what_goes_wrong_in_a_tool_is_told_to_who_called_it() {
         (r#"{"items":1}"#, "\"item\" is a required property"),
     ] {
         let answer = answer_to(task).await;
-        assert!(answer.contains(told), "{task}: {answer}");
+        assert!(answer.contains(reply), "{task}: {answer}");
     }
 }
 
@@ -175,7 +175,7 @@ async fn names_that_cannot_be_are_told_at_the_start() {
     }
     let other = program(extensions()).set("models.default", "own/other");
     let tool = with_buyers(program(extensions())).set("agents.north.tools", "stocks");
-    for (program, told) in [
+    for (program, reply) in [
         (
             other,
             "this program has no model `own/other`; it has own/echo",
@@ -203,7 +203,7 @@ async fn names_that_cannot_be_are_told_at_the_start() {
         ),
     ] {
         let error = program.in_memory().start().await.unwrap_err().to_string();
-        assert!(error.contains(told), "{told}: {error}");
+        assert!(error.contains(reply), "{reply}: {error}");
     }
 }
 

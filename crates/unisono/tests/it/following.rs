@@ -150,12 +150,12 @@ async fn what_is_said_is_told_between_the_events_between_which_it_was_said() {
     // Nobody looks until all has happened.
     local.wait(&session, turn).await.unwrap();
     let all: Vec<TurnUpdate> = followed.try_collect().await.unwrap();
-    let told = all.iter().filter_map(|one| match &one.event {
+    let events = all.iter().filter_map(|one| match &one.event {
         TurnEvent::Progress { text, .. } if !text.contains("calling") => Some(text.as_str()),
         TurnEvent::ToolStarted { .. } | TurnEvent::ToolEnded { .. } => Some(one.event.name()),
         _ => None,
     });
-    let told: Vec<&str> = told.collect();
-    assert_eq!(told, ["before", "tool_started", "tool_ended", "after"]);
+    let events: Vec<&str> = events.collect();
+    assert_eq!(events, ["before", "tool_started", "tool_ended", "after"]);
     local.shutdown().await;
 }

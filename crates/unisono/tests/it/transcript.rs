@@ -53,7 +53,7 @@ fn outline(parsed: &Parsed) -> String {
     lines.join("\n")
 }
 
-fn told(text: &[u8]) -> String {
+fn outline_or_error(text: &[u8]) -> String {
     match read(text, &named()) {
         Ok(parsed) => outline(&parsed),
         Err(error) => error.to_string(),
@@ -81,7 +81,7 @@ fn openai_messages_in_every_wrapping() {
         &lines.replace('\n', "\r\n"),
         &format!("\u{feff}{lines}\n\n"),
     ]
-    .map(|text| told(text.as_bytes()));
+    .map(|text| outline_or_error(text.as_bytes()));
     insta::assert_snapshot!(outlines[0]);
     for outline in &outlines {
         assert_eq!(outline, &outlines[0]);
@@ -96,7 +96,7 @@ fn sharegpt_with_functions() {
         {"from":"function_call","value":"{\"name\":\"w\",\"arguments\":{\"b\":1,\"a\":[2]}}"},
         {"from":"observation","value":"rain"},
         {"from":"gpt","value":"Rain."}]}]"#;
-    insta::assert_snapshot!(told(text.as_bytes()));
+    insta::assert_snapshot!(outline_or_error(text.as_bytes()));
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn the_authored_subset_keeps_arguments_as_they_were_written() {
         "{\"type\":\"message\",\"role\":\"assistant\",\"parts\":[{\"type\":\"tool_call\",\"id\":\"1\",\"name\":\"n\",\"arguments\":{\"z\": 12345678901234567890123, \"a\": 1.10 }}],\"mood\":\"good\"}\n",
         "{\"type\":\"message\",\"role\":\"tool\",\"parts\":[{\"type\":\"tool_result\",\"call_id\":\"1\",\"content\":\"r\",\"is_error\":true}]}\n",
     );
-    insta::assert_snapshot!(told(text.as_bytes()));
+    insta::assert_snapshot!(outline_or_error(text.as_bytes()));
 }
 
 #[test]
@@ -243,11 +243,11 @@ fn bad_input_is_told_with_line_column_and_reason() {
             .into_bytes(),
         ),
     ];
-    let told: Vec<String> = table
+    let reply: Vec<String> = table
         .iter()
-        .map(|(what, text)| format!("## {what}\n{}\n", told(text)))
+        .map(|(what, text)| format!("## {what}\n{}\n", outline_or_error(text)))
         .collect();
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(reply.join("\n"));
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn shortened_messages_must_be_there_and_once() {
         (vec![cut.replace("cut", "masked")], "`tokens`"),
     ] {
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let told = told(file(&lines).as_bytes());
-        assert!(told.contains(expected), "{told}");
+        let reply = outline_or_error(file(&lines).as_bytes());
+        assert!(reply.contains(expected), "{reply}");
     }
 }
