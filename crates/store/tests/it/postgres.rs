@@ -96,32 +96,35 @@ async fn what_was_acknowledged_outlives_a_crash_of_the_server_and_is_there_once(
         return;
     };
     let engine = Arc::new(Postgres::open(options(&server.url("talks"))).await.unwrap());
-    let writing: Vec<_> = (1..=8_u128)
-        .map(|n| {
-            let engine = engine.clone();
-            tokio::spawn(async move {
-                let session = SessionId::from_u128(n);
-                let claim = engine.claim(session).await.unwrap();
-                let mut acknowledged = 0;
-                for seq in 0..200_u64 {
-                    let append = Append {
-                        session,
-                        epoch: claim.epoch,
-                        expected_seq: seq,
-                        payloads: vec![seq.to_be_bytes().to_vec()],
-                    };
-                    match engine.append(append).await {
-                        Ok(last) => acknowledged = last,
-                        Err(Error::Unreachable { .. }) => break,
-                        Err(error) => panic!("{error}"),
-                    }
+    let (written, mut progress) = tokio::sync::watch::channel(0_u64);
+    let mut writing = Vec::new();
+    for n in 1..=8_u128 {
+        let session = SessionId::from_u128(n);
+        let claim = engine.claim(session).await.unwrap();
+        let (engine, written) = (engine.clone(), written.clone());
+        writing.push(tokio::spawn(async move {
+            let mut acknowledged = 0;
+            for seq in 0..200_u64 {
+                let append = Append {
+                    session,
+                    epoch: claim.epoch,
+                    expected_seq: seq,
+                    payloads: vec![seq.to_be_bytes().to_vec()],
+                };
+                match engine.append(append).await {
+                    Ok(last) => acknowledged = last,
+                    Err(Error::Unreachable { .. }) => break,
+                    Err(error) => panic!("{error}"),
                 }
-                (session, acknowledged)
-            })
-        })
-        .collect();
-    for _ in 0..3 {
-        tokio::time::sleep(Duration::from_millis(60)).await;
+                written.send_modify(|written| *written += 1);
+            }
+            (session, acknowledged)
+        }));
+    }
+    drop(written);
+    for crash in 1..=3 {
+        // Also goes on when every writer has ended.
+        let _ = progress.wait_for(|written| *written >= crash * 100).await;
         let server = server.clone();
         let crashed = tokio::task::spawn_blocking(move || {
             server.crash();
