@@ -14,6 +14,7 @@ use unisono_runtime::Extensions;
 
 use crate::app::App;
 use crate::args::Global;
+use crate::caller::Verb;
 use crate::help;
 use crate::output;
 use crate::problem::{Problem, Result};
@@ -95,7 +96,11 @@ impl Values {
     /// who completes a word has asked for no error.
     fn offered(self, extensions: &Extensions, current: &str) -> Vec<CompletionCandidate> {
         let words: Vec<String> = std::env::args().collect();
-        let app = App::new(Global::of_words(&words), extensions.clone());
+        let app = App::new(
+            Global::of_words(&words),
+            Verb::default(),
+            extensions.clone(),
+        );
         let found = match self {
             Values::Sessions => sessions(&app),
             Values::Agents => agents(&app),

@@ -20,6 +20,10 @@ use crate::journal::Journal;
 use crate::record;
 use crate::record::layout::{Fields, Layout, layout, put_optional, unknown};
 
+mod commands;
+
+pub use commands::{Command, METHOD, recorded};
+
 /// Number of segments.
 pub const SEGMENTS: u64 = 8;
 /// Number of entries that are read at a time.
@@ -31,24 +35,25 @@ const TRIES: usize = 64;
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
 
-/// A request that changed something or was refused.
+/// A request that changed something or was refused, or a command that changed something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// When it was answered.
+    /// When it was answered; of a command, when it began to change something.
     pub at: Timestamp,
-    /// The name of the token or person; `None` if nobody is known.
+    /// The name of the token, the person, or the user of the operating system; `None` if nobody is
+    /// known.
     pub who: Option<Arc<str>>,
     /// The owner of that token.
     pub owner: Option<Arc<str>>,
-    /// The method of HTTP.
+    /// The method of HTTP, or [`METHOD`].
     pub method: Arc<str>,
-    /// The pattern of the route; empty if there is no such route.
+    /// The pattern of the route, empty if there is no such route; or the name of the command.
     pub route: Arc<str>,
-    /// The tool of MCP or the operation of A2A.
+    /// The tool of MCP, the operation of A2A, or `login`.
     pub operation: Option<Arc<str>>,
     /// The ids of what it is about, by kind, such as `session`.
     pub object: BTreeMap<Arc<str>, Arc<str>>,
-    /// The status of the answer; `None` if the client left before it.
+    /// The status of the answer; `None` of a command, or if the client left before it.
     pub status: Option<u16>,
 }
 

@@ -66,6 +66,14 @@ impl Journal {
         }
     }
 
+    /// The same journal on another engine, which has the same sessions.
+    pub(crate) fn on(&self, engine: Arc<dyn Engine>) -> Journal {
+        Journal {
+            engine,
+            ..self.clone()
+        }
+    }
+
     /// Locks the summing of usage, unless it is locked already.
     pub(crate) fn summing(&self) -> Option<MutexGuard<'_, ()>> {
         self.summing.try_lock().ok()

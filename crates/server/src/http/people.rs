@@ -230,6 +230,14 @@ fn user(scope: Scope, name: &str) -> Result<Identity, ApiError> {
     })
 }
 
+/// Who comes by a link. Its token may have been made at another daemon just now.
+pub(super) async fn of_link(shared: &Shared, login: Login) -> Result<Identity, ApiError> {
+    if let Some(digest) = login.token {
+        known(shared, digest).await;
+    }
+    of_login(shared, login)
+}
+
 /// Who came by a link, and whose link it was.
 pub(super) fn of_login(shared: &Shared, login: Login) -> Result<Identity, ApiError> {
     let Some(digest) = login.token else {
