@@ -164,7 +164,7 @@ test("a turn's timeline has its queue, first words, tools and the person who dec
     assert.equal(await page.locator(".timeline rect.person").count(), 1);
     assert.equal(await page.locator(".timeline rect.first").count(), 1);
     await page.locator("#times-table summary").click();
-    await page.locator("#times-table").getByText("mail__send waited for a person").waitFor();
+    await page.locator("#times-table").getByText("waited for a person: mail__send was approved").waitFor();
     await shot(page, "timeline");
     await assert.rejects(place.ask("GET", `/v1/sessions/${session}/turns/${session}/timeline`), /404/);
     assert.deepEqual(page.faults, []);

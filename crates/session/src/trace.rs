@@ -20,7 +20,7 @@ use crate::event::{
 use crate::run::{Ending, Step, Usage};
 
 pub use answered::AnsweredCalls;
-pub use happened::Happened;
+pub use happened::{DecidedCall, Happened, MadeDecision, decisions};
 pub use timeline::{RunTimes, Stretch, StretchKind, run_times};
 
 /// The time and the number of an event.

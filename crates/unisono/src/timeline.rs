@@ -51,12 +51,15 @@ pub(crate) fn of(trace: &Trace, session: SessionId, turn: TurnId) -> Option<Time
 }
 
 fn of_run(stretch: &Stretch) -> Span {
+    let decision = stretch.decision.as_ref();
     Span {
         kind: stretch.kind.name().to_owned(),
         from: instant(stretch.from),
         to: stretch.to.map(instant),
         tool: stretch.tool.as_ref().map(ToString::to_string),
         attempt: Some(stretch.attempt),
+        decision: decision.map(|decision| decision.name.to_owned()),
+        by: decision.and_then(|decision| decision.by.as_ref().map(ToString::to_string)),
     }
 }
 
@@ -88,5 +91,7 @@ fn span(kind: &str, from: Timestamp, to: Option<Timestamp>) -> Span {
         to: to.map(instant),
         tool: None,
         attempt: None,
+        decision: None,
+        by: None,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use unisono_context::Timestamp;
 
-use super::{Happened, RunTrace};
+use super::{Happened, MadeDecision, RunTrace};
 use crate::run::calls::CallPlace;
 use crate::run::{Ending, Pace, Step};
 
@@ -53,6 +53,8 @@ pub struct Stretch {
     pub tool: Option<Arc<str>>,
     /// The attempt, from 1.
     pub attempt: u32,
+    /// What ended it, for [`StretchKind::Person`]; none: it goes on.
+    pub decision: Option<MadeDecision>,
 }
 
 /// The times of a run.
@@ -127,6 +129,7 @@ impl Fold {
             to,
             tool: None,
             attempt: self.attempt,
+            decision: None,
         });
     }
 
@@ -154,9 +157,10 @@ impl Fold {
                 let since = held.then_some((StretchKind::Person, now));
                 self.calls.insert(*call, (tool.clone(), since));
             }
-            Happened::Started(call) => self.call(*call, now, Some(StretchKind::Tool)),
-            Happened::InDoubt(call) => self.call(*call, now, Some(StretchKind::Person)),
-            Happened::Ended(call) | Happened::Decided(call) => self.call(*call, now, None),
+            Happened::Started(call) => self.call(*call, now, Some(StretchKind::Tool), None),
+            Happened::InDoubt(call) => self.call(*call, now, Some(StretchKind::Person), None),
+            Happened::Ended(call) => self.call(*call, now, None, None),
+            Happened::Decided { call, decision } => self.call(*call, now, None, Some(decision)),
             Happened::Delegated => self.delegates = Some(now),
             Happened::Retried(not_before) => {
                 if !self.waits {
@@ -171,15 +175,21 @@ impl Fold {
         }
     }
 
-    /// What went on with a call is over, and something else begins.
-    fn call(&mut self, call: CallPlace, now: Timestamp, next: Option<StretchKind>) {
+    /// What went on with a call is over, by that decision, and something else begins.
+    fn call(
+        &mut self,
+        call: CallPlace,
+        now: Timestamp,
+        next: Option<StretchKind>,
+        decision: Option<&MadeDecision>,
+    ) {
         let Some((tool, since)) = self.calls.get_mut(&call) else {
             return;
         };
         let tool = tool.clone();
         let over = std::mem::replace(since, next.map(|kind| (kind, now)));
         if let Some((kind, from)) = over {
-            self.put_call(kind, from, Some(now), tool);
+            self.put_call(kind, from, Some(now), tool, decision.cloned());
         }
     }
 
@@ -189,17 +199,19 @@ impl Fold {
         from: Timestamp,
         to: Option<Timestamp>,
         tool: Arc<str>,
+        decision: Option<MadeDecision>,
     ) {
         self.put(kind, from, to);
         if let Some(put) = self.stretches.last_mut() {
             put.tool = Some(tool);
+            put.decision = decision;
         }
     }
 
     fn finish(mut self, pace: Pace) -> RunTimes {
         for (_, (tool, since)) in std::mem::take(&mut self.calls) {
             if let Some((kind, from)) = since {
-                self.put_call(kind, from, self.end, tool);
+                self.put_call(kind, from, self.end, tool, None);
             }
         }
         if let Some(since) = self.delegates {
@@ -312,6 +324,16 @@ mod tests {
         }
     }
 
+    fn decided(index: u32, by: Option<&str>) -> Happened {
+        Happened::Decided {
+            call: place(index),
+            decision: MadeDecision {
+                name: "approved",
+                by: by.map(Into::into),
+            },
+        }
+    }
+
     fn listed(times: &RunTimes) -> Vec<(&'static str, i64, Option<i64>, u32)> {
         let each = times.stretches.iter();
         each.map(|one| {
@@ -340,7 +362,7 @@ mod tests {
             (moment(3, 200), called(1, true)),
             (moment(4, 210), Happened::Started(place(0))),
             (moment(5, 300), Happened::Ended(place(0))),
-            (moment(6, 600), Happened::Decided(place(1))),
+            (moment(6, 600), decided(1, Some("ada"))),
             (moment(7, 600), Happened::Started(place(1))),
             (moment(8, 700), Happened::Ended(place(1))),
         ];
@@ -356,6 +378,15 @@ mod tests {
         assert_eq!(listed(&times), expected);
         assert_eq!(times.pace.first_token, Some(Timestamp(180)));
         assert_eq!(times.stretches[2].tool.as_deref(), Some("mail"));
+        let by = |decision: &MadeDecision| (decision.name, decision.by.as_deref() == Some("ada"));
+        let decision = times.stretches[2].decision.as_ref();
+        assert_eq!(decision.map(by), Some(("approved", true)));
+        let listed = super::super::decisions(&run);
+        let listed: Vec<_> = listed
+            .iter()
+            .map(|one| (one.moment.seq, &*one.tool, by(&one.decision)))
+            .collect();
+        assert_eq!(listed, [(6, "mail", ("approved", true))]);
     }
 
     #[test]
@@ -401,7 +432,7 @@ mod tests {
             (moment(3, 200), called(0, false)),
             (moment(4, 200), Happened::Started(place(0))),
             (moment(5, 400), Happened::InDoubt(place(0))),
-            (moment(6, 500), Happened::Decided(place(0))),
+            (moment(6, 500), decided(0, None)),
         ];
         let expected = [
             ("model", 100, Some(200), 1),
