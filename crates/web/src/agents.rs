@@ -62,7 +62,7 @@ pub(crate) async fn list(State(service): State<Arc<dyn Service>>) -> Result<Resp
             } }
         } }
         p class="quiet" { "A file agents/NAME.md of the project defines another one; "
-            code { "unisono agents import" } " takes those of other programs." }
+            a href="/import/agents" { "an import" } " takes those of other programs." }
     };
     Ok(layout("Agents", &body))
 }
