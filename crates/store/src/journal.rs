@@ -299,14 +299,6 @@ impl Journal {
         Ok(sessions)
     }
 
-    /// How many sessions are looked at for so many: an owner may have few of many.
-    fn room(&self, wanted: usize) -> usize {
-        match self.only {
-            Some(_) => wanted.max(SESSIONS_PAGE),
-            None => wanted,
-        }
-    }
-
     /// Whether a journal is that of a session, and the session is not hidden.
     fn is_seen(&self, journal: engine::SessionId) -> bool {
         is_of_a_session(journal) && !self.imports.hides(journal)

@@ -215,7 +215,7 @@ fn every_route_of_the_table_hides_what_another_owner_has() {
             assert!(!leaked, "{what}: {text}");
         }
     }
-    assert!(tried >= 90, "{tried}");
+    assert!(tried >= 80, "{tried}");
     // A schedule that works in her sessions is not there for him.
     for order in ["runs", "pause"] {
         let path = format!("/v1/schedules/hers/{order}");

@@ -9,7 +9,7 @@ use unisono_context::SessionId;
 use unisono_session::{Event, Fact, OWNER};
 
 use super::Journal;
-use crate::engine::SessionInfo;
+use crate::engine::{SESSIONS_PAGE, SessionInfo};
 use crate::error::Result;
 
 /// Sessions whose owners are remembered; beyond it all are read again.
@@ -83,6 +83,14 @@ impl Journal {
         match self.engine.session(session.into()).await? {
             Some(info) => Ok(!self.of_the_owner(vec![info]).await?.is_empty()),
             None => Ok(false),
+        }
+    }
+
+    /// How many sessions are looked at for so many: an owner may have few of many.
+    pub(super) fn room(&self, wanted: usize) -> usize {
+        match self.only {
+            Some(_) => wanted.max(SESSIONS_PAGE),
+            None => wanted,
         }
     }
 

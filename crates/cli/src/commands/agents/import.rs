@@ -122,34 +122,7 @@ fn show_report(app: &App, report: &Report) {
             "skipped": list(skipped, "reason"),
         }));
     }
-    let paint = app.out.paint;
-    for one in done {
-        let word = match one.status {
-            Status::Written => paint.green("written"),
-            Status::WouldWrite => paint.cyan("to write"),
-            Status::Exists => paint.yellow("kept"),
-            Status::Twice => paint.yellow("left out"),
-        };
-        let (file, from) = (one.file.display(), one.from.display());
-        let format = one.agent.format.name();
-        app.out
-            .data(format_args!("{word}  {file}  from {from} ({format})"));
-        match one.status {
-            Status::Exists => app
-                .out
-                .data("  exists: --force overwrites an .md; a .toml of that name has to go first"),
-            Status::Twice => app.out.data("  another file defines an agent of that name"),
-            Status::Written | Status::WouldWrite => {}
-        }
-        one.agent
-            .lost
-            .iter()
-            .for_each(|lost| app.out.data(line("lost", lost)));
-        one.agent
-            .changed
-            .iter()
-            .for_each(|changed| app.out.data(line("changed", changed)));
-    }
+    done.iter().for_each(|one| show_one(app, one));
     let written = done
         .iter()
         .filter(|one| one.status == Status::Written)
@@ -163,6 +136,33 @@ fn show_report(app: &App, report: &Report) {
     report_skipped(app, skipped);
     for (file, problem) in problems {
         app.out.warn(format_args!("{}: {problem}", file.display()));
+    }
+}
+
+fn show_one(app: &App, one: &Placed) {
+    let paint = app.out.paint;
+    let word = match one.status {
+        Status::Written => paint.green("written"),
+        Status::WouldWrite => paint.cyan("to write"),
+        Status::Exists => paint.yellow("kept"),
+        Status::Twice => paint.yellow("left out"),
+    };
+    let (file, from) = (one.file.display(), one.from.display());
+    let format = one.agent.format.name();
+    app.out
+        .data(format_args!("{word}  {file}  from {from} ({format})"));
+    match one.status {
+        Status::Exists => app
+            .out
+            .data("  exists: --force overwrites an .md; a .toml of that name has to go first"),
+        Status::Twice => app.out.data("  another file defines an agent of that name"),
+        Status::Written | Status::WouldWrite => {}
+    }
+    for lost in &one.agent.lost {
+        app.out.data(line("lost", lost));
+    }
+    for changed in &one.agent.changed {
+        app.out.data(line("changed", changed));
     }
 }
 
