@@ -47,6 +47,12 @@ bench-quickstart:
     @benches/machine.sh
     @benches/quickstart.sh
 
+# The page in a real browser, in the same form.
+bench-page:
+    @benches/machine.sh
+    @cargo build --release --quiet -p unisono-cli --bin unisono
+    @UNISONO=target/release/unisono node benches/page.mjs
+
 # A turn on each real provider that a key is set for; the others are skipped, and that is said.
 live:
     @tests/live.sh
@@ -69,7 +75,7 @@ soak-cluster rounds="1000":
 browser DIR="":
     cargo build -p unisono-cli
     npm ci --prefix tests/ui && npm ci --prefix tests/sdk
-    UNISONO_SHOTS="{{DIR}}" node --test tests/ui/page.test.mjs tests/ui/texts.test.mjs tests/ui/workbench.test.mjs
+    UNISONO_SHOTS="{{DIR}}" node --test tests/ui/page.test.mjs tests/ui/texts.test.mjs tests/ui/workbench.test.mjs tests/ui/looking.test.mjs tests/ui/agents.test.mjs tests/ui/open.test.mjs
     node --test tests/sdk/openai.test.mjs tests/sdk/chat.test.mjs tests/sdk/acp.test.mjs
     python3 -m venv target/sdk && target/sdk/bin/pip install --quiet --requirement tests/sdk/requirements.txt
     target/sdk/bin/python tests/sdk/test_openai.py

@@ -55,6 +55,7 @@ const paths = (session) => [
   "/", "/agents", "/agents/poet", "/agents/poet/edit", "/agents/risks", "/usage", "/usage?by=agent", "/usage?by=model", "/usage?by=session",
   `/usage?by=day&from=${day()}&to=${day()}`, "/settings", "/settings?q=budget", "/doctor", "/cluster", "/import", "/nothing-here",
   `/sessions/${session}`, `/sessions/${session}/context`, `/sessions/${session}/checkpoints/1/compare`, `/usage?session=${session}`,
+  "/import/agents",
 ];
 
 test("every page is free of faults that are known, in each form it is looked at", async () => {
@@ -62,14 +63,14 @@ test("every page is free of faults that are known, in each form it is looked at"
   try {
     for (const [form, options] of Object.entries({
       light: {}, dark: { colorScheme: "dark" }, forced: { forcedColors: "active" },
-      phone: { viewport: { width: 390, height: 844 } }, "without scripts": { javaScriptEnabled: false },
+      phone: { viewport: { width: 390, height: 844 } }, zoomed, "without scripts": { javaScriptEnabled: false },
     })) {
       const page = await enter(browser, place, options);
       for (const path of paths(place.session)) {
         const reply = await page.goto(place.address + path);
         assert.equal(reply.status(), path === "/nothing-here" ? 404 : 200, `${path} ${await reply.text().then((text) => text.slice(-800))}`);
         if (options.javaScriptEnabled !== false) {
-          if (form === "light" || form === "phone") await faults(page, `${form} ${path}`);
+          await faults(page, `${form} ${path}`);
           const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
           assert.ok(wide <= 0, `${path} is ${wide} px too wide in ${form}`);
         }
@@ -77,6 +78,90 @@ test("every page is free of faults that are known, in each form it is looked at"
       }
       const own = page.faults.filter((fault) => !fault.includes("404"));
       assert.deepEqual(own, [], form);
+      await page.context().close();
+    }
+  } finally {
+    await place.stop();
+  }
+});
+
+// A window of 1280 pixels at 200 %.
+const zoomed = { viewport: { width: 640, height: 400 }, deviceScaleFactor: 2 };
+
+// What is shown of what a person can do or read, and what is cut off without a way to see it.
+const seen = () => {
+  const named = (one) => (one.getAttribute("aria-label") ?? one.labels?.[0]?.textContent ?? one.textContent).trim().slice(0, 60);
+  const isShown = (one) => one.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && one.getClientRects().length > 0;
+  const parts = [...document.querySelectorAll("a, button, input:not([type=hidden]), select, textarea, summary, h1, h2, h3, th, dt, dd")];
+  const outside = (one) => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1 && !one.closest(".scroll, pre, .scroller, .skip, svg");
+  const cut = [...document.querySelectorAll("main *")].filter((one) => {
+    const { overflowX, textOverflow } = getComputedStyle(one);
+    return ["hidden", "clip"].includes(overflowX) && textOverflow !== "ellipsis" && one.scrollWidth > one.clientWidth + 1 && isShown(one) && !one.matches(".hidden, svg");
+  });
+  return {
+    shown: parts.filter(isShown).map((one) => `${one.localName} ${named(one)}`),
+    outside: parts.filter(isShown).filter(outside).map((one) => one.outerHTML.slice(0, 120)),
+    cut: cut.map((one) => one.outerHTML.slice(0, 120)),
+  };
+};
+
+test("at 200 % nothing is hidden, cut off or wider than the window", async () => {
+  const place = await asked();
+  try {
+    const wide = await enter(browser, place);
+    const near = await enter(browser, place, zoomed);
+    for (const path of paths(place.session)) {
+      await wide.goto(place.address + path);
+      await near.goto(place.address + path);
+      const [whole, half] = [await wide.evaluate(seen), await near.evaluate(seen)];
+      assert.deepEqual(whole.shown.filter((one) => !half.shown.includes(one)), [], `hidden on ${path}`);
+      assert.deepEqual([half.outside, half.cut], [[], []], path);
+      const more = await near.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.ok(more <= 0, `${path} is ${more} px too wide`);
+    }
+    await wide.context().close();
+    await near.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("by keyboard alone the new pages are reached, and what has the focus is seen", async () => {
+  const place = await asked();
+  const { secret } = await place.ask("POST", "/v1/tokens", { name: "ada.who", scope: "admin" });
+  place.bearer = secret;
+  try {
+    for (const options of [{}, { forcedColors: "active" }]) {
+      const page = await enter(browser, place, options);
+      for (const path of ["/agents", "/agents/poet", "/agents/poet/edit", "/import", "/import/agents", "/doctor", `/sessions/${place.session}/checkpoints/1/compare`]) {
+        await page.goto(place.address + path);
+        const can = await page.evaluate(() => [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
+          .filter((one) => one.checkVisibility() && !one.disabled).length);
+        const reached = new Set();
+        for (let stops = 0; stops < 250; stops++) {
+          await page.keyboard.press("Tab");
+          const at = await page.evaluate(() => {
+            const one = document.activeElement;
+            if (one === document.body) return null;
+            const { outlineStyle, outlineWidth } = getComputedStyle(one);
+            const all = [...document.querySelectorAll("*")];
+            return { at: all.indexOf(one), seen: outlineStyle !== "none" && outlineWidth !== "0px", html: one.outerHTML.slice(0, 100) };
+          });
+          if (!at || reached.has(at.at)) break;
+          assert.ok(at.seen, `${path}: the focus is not seen on ${at.html}`);
+          reached.add(at.at);
+        }
+        assert.ok(reached.size >= can, `${path}: ${reached.size} of ${can} are reached`);
+      }
+      // The name of who is logged in, and the way out.
+      await page.goto(`${place.address}/agents`);
+      await page.locator("header .who").getByText("ada.who").waitFor();
+      await faults(page, "who");
+      const out = page.getByRole("button", { name: "Log out" });
+      await out.focus();
+      await page.keyboard.press("Enter");
+      await page.getByText("You are not logged in").waitFor();
+      await faults(page, "logged out");
       await page.context().close();
     }
   } finally {
@@ -114,8 +199,8 @@ test("pictures say what their tables say", async () => {
       assert.equal(groups.reduce((sum, group) => sum + group.input_tokens, 0), total.input_tokens, by);
     }
     assert.deepEqual((await place.ask("GET", "/v1/usage?by=day&from=2001-01-01&to=2001-12-31")).rows, []);
-    for (const wrong of ["from=yesterday", "to=2026-13-01", "by=week"]) {
-      await assert.rejects(place.ask("GET", `/v1/usage?${wrong}`), /400/, wrong);
+    for (const [wrong, status] of [["from=yesterday", /422/], ["to=2026-13-01", /422/], ["by=week", /400/]]) {
+      await assert.rejects(place.ask("GET", `/v1/usage?${wrong}`), status, wrong);
     }
     await page.goto(`${place.address}/usage`);
     await page.getByRole("link", { name: day() }).first().click();
@@ -164,7 +249,7 @@ test("a turn's timeline has its queue, first words, tools and the person who dec
     assert.equal(await page.locator(".timeline rect.person").count(), 1);
     assert.equal(await page.locator(".timeline rect.first").count(), 1);
     await page.locator("#times-table summary").click();
-    await page.locator("#times-table").getByText("mail__send waited for a person").waitFor();
+    await page.locator("#times-table").getByText("waited for a person: mail__send was approved").waitFor();
     await shot(page, "timeline");
     await assert.rejects(place.ask("GET", `/v1/sessions/${session}/turns/${session}/timeline`), /404/);
     assert.deepEqual(page.faults, []);

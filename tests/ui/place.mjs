@@ -30,9 +30,9 @@ export class Place {
     return JSON.parse(execFileSync(binary, [...args, "--json"], options));
   }
 
-  // Starts the daemon and waits until it says where its page is.
+  // Starts the daemon and waits until it says where its page is. Started again, it has the same address.
   async serve() {
-    const args = ["serve", "--bind", "127.0.0.1:0"];
+    const args = ["serve", "--bind", this.address ? new URL(this.address).host : "127.0.0.1:0"];
     const options = { cwd: this.path, env: this.env, stdio: ["ignore", "ignore", "pipe"] };
     this.daemon = spawn(binary, args, options);
     const lines = createInterface({ input: this.daemon.stderr });
@@ -57,7 +57,7 @@ export class Place {
 
   // What the daemon answers to a program.
   async ask(method, path, body) {
-    const headers = { Authorization: `Bearer ${this.token}` };
+    const headers = { Authorization: `Bearer ${this.bearer ?? this.token}` };
     if (body) headers["Content-Type"] = "application/json";
     const options = { method, headers, body: body && JSON.stringify(body) };
     const reply = await fetch(this.address + path, options);
@@ -65,12 +65,17 @@ export class Place {
     return reply.json();
   }
 
-  async stop() {
+  // Ends the daemon; its store stays.
+  async halt() {
     if (this.daemon && this.daemon.exitCode === null) {
       const gone = new Promise((done) => this.daemon.once("exit", done));
       this.daemon.kill("SIGTERM");
       await gone;
     }
+  }
+
+  async stop() {
+    await this.halt();
     rmSync(this.path, { recursive: true, force: true });
   }
 }

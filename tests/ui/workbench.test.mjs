@@ -212,6 +212,37 @@ test("a task whose answer was lost on the way is sent again, and done once", asy
   }
 });
 
+test("a model and a preset are chosen for one turn", async () => {
+  // The configured model has no key.
+  const place = await new Place('[models]\ndefault = "openai/gpt-4o"\n').serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Chosen", messages: said(4) });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    const ask = async (task) => {
+      await page.getByLabel("Task", { exact: true }).fill(task);
+      await page.getByRole("button", { name: /^Ask/ }).click();
+    };
+    await page.getByText("Tasks of their own, another lead").click();
+    const presets = await page.locator("#preset option").evaluateAll((all) => all.map((one) => one.value).filter(Boolean));
+    assert.deepEqual(await page.locator("#model option").allTextContents(), ["as configured", "extractive"]);
+    for (const preset of presets) {
+      await page.getByLabel("Model of all agents").selectOption("extractive");
+      await page.getByLabel("Compaction preset").selectOption(preset);
+      await ask(`With ${preset}?`);
+      await page.locator(".turn", { hasText: `With ${preset}?` }).locator(".state.answered").waitFor();
+    }
+    const { items } = await place.ask("GET", `/v1/sessions/${session}/turns`);
+    assert.equal(items.length, presets.length);
+    assert.ok(items.every(({ runs }) => runs.every(({ model }) => model === "extractive")), JSON.stringify(items[0].runs));
+    // The session's own settings are as they were.
+    assert.deepEqual((await place.ask("GET", `/v1/sessions/${session}`)).settings ?? {}, {});
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
 test("a branch shows its own turns", async () => {
   const place = await new Place().serve();
   try {

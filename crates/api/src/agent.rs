@@ -115,6 +115,92 @@ pub struct AgentCheck {
     pub outdated: bool,
 }
 
+/// Files of another program, whose agents are to be imported.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewAgentImport {
+    /// The files: those that define agents, and those that they name. At most 64, with 1 MiB together.
+    pub files: Vec<ImportedFile>,
+    /// `claude`, `codex`, `copilot`, `opencode`, `gemini` or `crewai`; absent: it is recognised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Whether nothing is written.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// A file of another program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ImportedFile {
+    /// Its name, or its path below the directory that the files are from: formats are recognised by
+    /// it too.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// The outcome of an import of agents.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct AgentImport {
+    /// The agents, in the order of their files.
+    pub agents: Vec<ImportedAgent>,
+    /// Files, or agents in them, that cannot be imported.
+    pub problems: Vec<FileNote>,
+    /// Files that define no agent.
+    pub skipped: Vec<FileNote>,
+    /// What later turns find different; null: nothing was written.
+    pub reload: Option<Reload>,
+}
+
+/// An imported agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct ImportedAgent {
+    /// Its name here.
+    pub agent: String,
+    /// The program that it is from.
+    pub format: String,
+    /// The file that it is from.
+    pub from: String,
+    /// The file of its definition.
+    pub file: String,
+    /// The text of its definition.
+    pub text: String,
+    /// `written`; `would_write`; `exists`: a file of that name is kept; `twice`: another of the files
+    /// defines an agent of that name.
+    pub state: String,
+    /// The keys that did not carry over.
+    pub lost: Vec<KeyChange>,
+    /// The keys that carried over in another form.
+    pub changed: Vec<KeyChange>,
+}
+
+/// A key of another program that was lost or changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct KeyChange {
+    /// The key, with dots between its parts.
+    pub key: String,
+    /// Its line; null: it is not known.
+    pub line: Option<u32>,
+    /// The reason, and what to do instead.
+    pub reason: String,
+}
+
+/// A file, and what is said of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct FileNote {
+    /// The file.
+    pub file: String,
+    /// The reason.
+    pub reason: String,
+}
+
 /// The outcome of a reload of the agent definitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]

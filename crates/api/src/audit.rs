@@ -5,32 +5,46 @@ use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
+use crate::token::is_name;
+
 /// The name of the daemon's own token in the log. No token or person can have it.
 pub const DAEMON: &str = "daemon";
 
+/// A name of this length or more may be a secret.
+const SECRET_CHARS: usize = 32;
+/// The prefix of tokens' secrets.
+const SECRET_PREFIX: &str = "unisono_";
+
+/// Whether a value is a name that is too short for a secret.
+pub fn is_short_name(value: &str) -> bool {
+    is_name(value) && value.len() < SECRET_CHARS && !value.starts_with(SECRET_PREFIX)
+}
+
 /// A request that changed something or was refused, without its content; or the number of requests
-/// that the log omitted.
+/// that the log omitted; or a command that changed the store without a daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct AuditEntry {
-    /// When the daemon responded, RFC 3339 in UTC.
+    /// Time of the response, RFC 3339 in UTC; of a command, the time before its first change.
     pub at: String,
     /// The name of the token, or of the person whom a proxy named; `daemon` for the daemon's own
-    /// token; null: unknown.
+    /// token; of a command, the user of the operating system; null: unknown.
     pub who: Option<String>,
     /// The owner of the token.
     pub owner: Option<String>,
-    /// The HTTP method; null: the entry is a count of omitted requests.
+    /// The HTTP method, or `CLI` for a command without a daemon; null: the entry is a count of omitted
+    /// requests.
     pub method: Option<String>,
-    /// The pattern of the route, such as `/v1/sessions/{session}/turns`; null: no route matches the
-    /// path, or the entry is a count.
+    /// The pattern of the route, such as `/v1/sessions/{session}/turns`, or the name of the command,
+    /// such as `sessions delete`; null: no route matches the path, or the entry is a count.
     pub route: Option<String>,
-    /// The MCP tool or the A2A operation.
+    /// The MCP tool, the A2A operation, or `login` for a browser that logged in by a link.
     pub operation: Option<String>,
-    /// The ids in the path or in the arguments of the operation, by kind: `session`, `turn`, `call`,
-    /// `token`, `agent`.
+    /// The ids in the path, or in the arguments of the operation or the command, by kind: `session`,
+    /// `turn`, `call`, `token`, `agent`.
     pub object: BTreeMap<String, String>,
-    /// The status of the response; null: the client disconnected before it, or the entry is a count.
+    /// The status of the response; null: the client disconnected before it, or the entry is a command or
+    /// a count.
     pub status: Option<u16>,
     /// The number of omitted requests; null: the entry is a request.
     pub left_out: Option<u64>,

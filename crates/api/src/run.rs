@@ -129,6 +129,44 @@ pub struct RunDetail {
     pub steps: Vec<RunStep>,
     /// Its attempts after the first.
     pub attempts: Vec<Attempt>,
+    /// The decisions about its tool calls.
+    #[serde(default)]
+    pub decisions: Vec<CallDecision>,
+}
+
+/// A decision about a tool call that waited for a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct CallDecision {
+    /// The event that recorded it.
+    pub event: u64,
+    /// When it was decided.
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub at: String,
+    /// The tool, as models know it.
+    pub tool: String,
+    /// `approved`, `denied`, `expired`, `done`, `failed` or `repeated`.
+    pub decision: String,
+    /// The name of the token by which it was decided; null: nobody's, or the daemon's own.
+    pub by: Option<String>,
+}
+
+impl CallDecision {
+    /// What was decided and by whom, for people.
+    pub fn text(&self) -> String {
+        decision_text(&self.tool, &self.decision, self.by.as_deref())
+    }
+}
+
+/// A decision about a call of a tool, for people.
+pub fn decision_text(tool: &str, decision: &str, by: Option<&str>) -> String {
+    let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
+    match decision {
+        "expired" => format!("nobody decided about {tool} in time"),
+        "done" => format!("{tool} was said to be done{by}"),
+        "failed" => format!("{tool} was said to have failed{by}"),
+        _ => format!("{tool} was {decision}{by}"),
+    }
 }
 
 /// A finished step of a run.
@@ -287,7 +325,7 @@ pub struct Cause {
     /// When it happened.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub at: String,
-    /// `input`, `start`, `plan`, `freeze`, `run`, `attempt` or `end`.
+    /// `input`, `start`, `plan`, `freeze`, `run`, `attempt`, `decision` or `end`.
     pub cause: String,
     /// What happened, for people.
     pub text: String,

@@ -190,7 +190,8 @@ pub struct Usage {
     /// or days were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Deleted>,
-    /// The state of the daemon's budgets.
+    /// The state of the budgets of the daemon and of owners; for a caller with an owner, of this owner
+    /// only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budgets: Vec<Budget>,
 }
@@ -205,8 +206,11 @@ fn is_zero(number: &u64) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Budget {
-    /// `daemon`, `session`, `turn` or `run`.
+    /// `daemon`, `owner`, `session`, `turn` or `run`.
     pub level: String,
+    /// The owner; absent: the budget is not an owner's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// `cost`, `tokens` or `time`.
     pub resource: String,
     /// The maximum.
@@ -217,4 +221,14 @@ pub struct Budget {
     pub reserved: f64,
     /// The remaining amount.
     pub left: f64,
+}
+
+impl Budget {
+    /// The level, with the name of the owner.
+    pub fn name(&self) -> String {
+        match &self.owner {
+            Some(owner) => format!("{} {owner}", self.level),
+            None => self.level.clone(),
+        }
+    }
 }

@@ -19,6 +19,7 @@ use unisono_server::http::Running;
 use unisono_store::{Error, Health, Salvage};
 
 use crate::args::Global;
+use crate::caller::Verb;
 use crate::output::Out;
 use crate::place::Place;
 use crate::problem::{Problem, Result};
@@ -43,16 +44,18 @@ pub(crate) struct App {
     pub(crate) out: Out,
     pub(crate) extensions: Extensions,
     global: Global,
+    verb: Verb,
     /// Whether the store was already announced.
     said_store: AtomicBool,
 }
 
 impl App {
-    pub(crate) fn new(global: Global, extensions: Extensions) -> App {
+    pub(crate) fn new(global: Global, verb: Verb, extensions: Extensions) -> App {
         App {
             out: Out::new(&global),
             extensions,
             global,
+            verb,
             said_store: AtomicBool::new(false),
         }
     }
@@ -136,7 +139,8 @@ impl App {
     /// Opens the store for work, also if it is read-only for now.
     pub(crate) async fn store_to_serve(&self, setup: &Setup) -> Result<Place> {
         let path = &setup.loaded.config.store.path;
-        let error = match self.open_or_find(setup).await? {
+        // A daemon records the requests that it answers.
+        let error = match self.find_store(setup).await? {
             Ok(found) => return Ok(found),
             Err(error) if error.is_unwritable() && unisono_store::is_store(path)? => error,
             Err(error) => return Err(error.into()),
@@ -237,6 +241,15 @@ impl App {
 
     /// As [`Self::store_or_daemon`]; or why the store cannot be opened.
     async fn open_or_find(&self, setup: &Setup) -> Result<Result<Place, Error>> {
+        let found = self.find_store(setup).await?;
+        Ok(found.map(|place| match place {
+            Place::Process(opened) => Place::Process(self.verb.recorded(opened, setup)),
+            Place::Daemon(client) => Place::Daemon(client),
+        }))
+    }
+
+    /// The same, without a record of what this call changes.
+    async fn find_store(&self, setup: &Setup) -> Result<Result<Place, Error>> {
         let store = &setup.loaded.config.store;
         self.check_named(&store.path)?;
         self.announce_store(setup);

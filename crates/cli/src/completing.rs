@@ -13,6 +13,7 @@ use unisono_runtime::Extensions;
 
 use crate::app::App;
 use crate::args::Global;
+use crate::caller::Verb;
 use crate::help;
 use crate::output;
 use crate::problem::{Problem, Result};
@@ -93,7 +94,11 @@ impl Values {
     /// The candidates that begin with a prefix; none after an error, because completion shows no errors.
     fn offered(self, extensions: &Extensions, current: &str) -> Vec<CompletionCandidate> {
         let words: Vec<String> = std::env::args().collect();
-        let app = App::new(Global::of_words(&words), extensions.clone());
+        let app = App::new(
+            Global::of_words(&words),
+            Verb::default(),
+            extensions.clone(),
+        );
         let found = match self {
             Values::Sessions => sessions(&app),
             Values::Agents => agents(&app),

@@ -4,6 +4,7 @@
 use clap::{Command, CommandFactory, FromArgMatches};
 
 use crate::args::Cli;
+use crate::caller::Verb;
 
 /// What begins a line of its own, though no paragraph.
 const BEGINS: [&str; 2] = ["JSON:", "Exit codes:"];
@@ -13,13 +14,16 @@ pub(crate) fn command() -> Command {
     flowing(Cli::command())
 }
 
-/// Reads the command line of this process.
+/// Reads the command line of this process, and names its verb.
 ///
 /// # Errors
 /// It is wrong, or asks for a help.
-pub(crate) fn parse() -> Result<Cli, clap::Error> {
+pub(crate) fn parse() -> Result<(Cli, Verb), clap::Error> {
     let mut matches = command().try_get_matches()?;
-    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))
+    let verb = Verb::from_matches(&matches);
+    let cli = Cli::from_arg_matches_mut(&mut matches);
+    let cli = cli.map_err(|error| error.format(&mut command()))?;
+    Ok((cli, verb))
 }
 
 fn flowing(command: Command) -> Command {

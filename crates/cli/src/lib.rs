@@ -24,6 +24,7 @@ mod approvals;
 mod args;
 mod ask;
 mod attach;
+mod caller;
 mod commands;
 mod completing;
 mod conversation;
@@ -56,11 +57,11 @@ pub fn main(extensions: Extensions) -> ExitCode {
     if let Some(done) = completing::answer(&extensions) {
         return done;
     }
-    let cli = match help::parse() {
-        Ok(cli) => cli,
+    let (cli, verb) = match help::parse() {
+        Ok(parsed) => parsed,
         Err(error) => return output::usage(&error),
     };
-    let app = app::App::new(cli.global, extensions);
+    let app = app::App::new(cli.global, verb, extensions);
     let done = commands::carry_out(&app, cli.command);
     app.out.finish(done)
 }

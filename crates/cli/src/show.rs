@@ -49,7 +49,7 @@ pub(crate) fn budget_line(of: &Budget) -> String {
     };
     let mut line = format!(
         "{}: {} of {} used, {} left",
-        of.level,
+        of.name(),
         shown(of.spent),
         shown(of.cap),
         shown(of.left)

@@ -2,7 +2,10 @@
 
 use async_trait::async_trait;
 use reqwest::Method;
-use unisono_api::agent::{Agent, AgentCheck, AgentDetail, AgentQuery, Model, NewAgentFile, Reload};
+use unisono_api::agent::{
+    Agent, AgentCheck, AgentDetail, AgentImport, AgentQuery, Model, NewAgentFile, NewAgentImport,
+    Reload,
+};
 use unisono_api::service::{Agents, Result};
 
 use crate::Client;
@@ -31,6 +34,10 @@ impl Agents for Client {
     async fn save_agent(&self, agent: &str, new: &NewAgentFile) -> Result<Reload> {
         let request = self.request(Method::PUT, &agent_path(agent));
         self.json(request.json(new)).await
+    }
+
+    async fn import_agents(&self, new: &NewAgentImport) -> Result<AgentImport> {
+        self.json(self.post("/v1/agent-imports", new)).await
     }
 
     async fn reload_agents(&self) -> Result<Reload> {

@@ -53,6 +53,19 @@ pub(crate) enum Kind {
     Refused(&'static str),
 }
 
+/// Keys by which other programs know a key, where the spelling would suggest a wrong one.
+const OF_OTHERS: [(&str, &str); 9] = [
+    ("maxTurns", "max_model_calls"),
+    ("max_turns", "max_model_calls"),
+    ("max_iter", "max_model_calls"),
+    ("max_steps", "max_model_calls"),
+    ("max_execution_time", "timeout"),
+    ("disallowedTools", "deny_tools"),
+    ("mcpServers", "mcp_servers"),
+    ("prompt", "instructions"),
+    ("system_prompt", "instructions"),
+];
+
 /// A key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
@@ -255,9 +268,18 @@ fn unknown(entry: &Entry, keys: &[Key], path: &str, dotted: &str) -> Diagnostic 
         false => Diagnostic::warning(place, problem),
     };
     let mut diagnostic = diagnostic.on(dotted);
-    diagnostic.help = suggestion(&entry.key, known);
+    diagnostic.help = match translated(&entry.key, keys) {
+        Some(key) => Some(format!("did you mean `{key}`?")),
+        None => suggestion(&entry.key, known),
+    };
     diagnostic.unknown_key = true;
     diagnostic
+}
+
+/// The key here that a key of another program stands for.
+fn translated(name: &str, keys: &[Key]) -> Option<&'static str> {
+    let (_, own) = OF_OTHERS.iter().find(|(other, _)| *other == name)?;
+    keys.iter().any(|key| key.name == *own).then_some(*own)
 }
 
 fn join(path: &str, key: &str) -> String {

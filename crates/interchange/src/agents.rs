@@ -12,6 +12,7 @@ mod crew;
 mod delegating;
 mod detect;
 mod formats;
+mod import;
 mod rule;
 mod script;
 mod source;
@@ -25,6 +26,7 @@ use std::path::{Path, PathBuf};
 use unisono_model::catalogue::Catalogue;
 
 pub use detect::find;
+pub use import::{Candidate, Import, Placed, Report, Status, Writes};
 
 use unisono_config::diagnostic::Diagnostic;
 

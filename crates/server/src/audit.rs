@@ -9,16 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::http::Extensions;
 use unisono::caller::Caller;
-use unisono_api::audit::DAEMON;
-use unisono_api::token::is_name;
+use unisono_api::audit::{DAEMON, is_short_name};
 use unisono_runtime::clock;
 use unisono_store::audit::Action;
 use uuid::Uuid;
-
-/// A text of this length or more may be a secret.
-const SECRET_CHARS: usize = 32;
-/// The prefix of tokens' secrets.
-const SECRET_PREFIX: &str = "unisono_";
 
 /// The collected data of a request, in its extensions.
 #[derive(Clone, Debug, Default)]
@@ -147,9 +141,7 @@ fn is_loggable(value: &str, status: Option<u16>) -> bool {
             || part.len() <= 10 && !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit())
     });
     let is_known = status.is_some_and(|status| ![400, 401, 404, 405, 415, 422].contains(&status));
-    let is_short_name =
-        is_name(value) && value.len() < SECRET_CHARS && !value.starts_with(SECRET_PREFIX);
-    is_id || is_known && is_short_name
+    is_id || is_known && is_short_name(value)
 }
 
 #[cfg(test)]

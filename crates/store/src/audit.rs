@@ -20,6 +20,10 @@ use crate::journal::Journal;
 use crate::record;
 use crate::record::layout::{Fields, Layout, layout, put_optional, unknown};
 
+mod commands;
+
+pub use commands::{Command, METHOD, recorded};
+
 /// Number of segments.
 pub const SEGMENTS: u64 = 8;
 /// Entries per read.
@@ -31,24 +35,24 @@ const TRIES: usize = 64;
 /// Milliseconds per day.
 const DAY_MS: i64 = 86_400_000;
 
-/// A request that changed something or was refused.
+/// A request that changed something or was refused, or a command that changed something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
-    /// Time of the response.
+    /// Time of the response; of a command, the time before its first change.
     pub at: Timestamp,
-    /// The name of the token or person; `None` if unknown.
+    /// The name of the token, the person, or the user of the operating system; `None` if unknown.
     pub who: Option<Arc<str>>,
     /// The owner of that token.
     pub owner: Option<Arc<str>>,
-    /// The HTTP method.
+    /// The HTTP method, or [`METHOD`].
     pub method: Arc<str>,
-    /// The pattern of the route; empty if no route matches the path.
+    /// The pattern of the route, empty if no route matches the path; or the name of the command.
     pub route: Arc<str>,
-    /// The MCP tool or the A2A operation.
+    /// The MCP tool, the A2A operation, or `login`.
     pub operation: Option<Arc<str>>,
     /// The ids of the objects it concerns, by kind, such as `session`.
     pub object: BTreeMap<Arc<str>, Arc<str>>,
-    /// The status of the response; `None` if the client disconnected before it.
+    /// The status of the response; `None` for a command, or if the client disconnected before it.
     pub status: Option<u16>,
 }
 

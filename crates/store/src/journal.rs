@@ -66,6 +66,14 @@ impl Journal {
         }
     }
 
+    /// The same journal on another engine, which has the same sessions.
+    pub(crate) fn on(&self, engine: Arc<dyn Engine>) -> Journal {
+        Journal {
+            engine,
+            ..self.clone()
+        }
+    }
+
     /// Locks the summing of usage, unless it is locked already.
     pub(crate) fn summing(&self) -> Option<MutexGuard<'_, ()>> {
         self.summing.try_lock().ok()
@@ -289,14 +297,6 @@ impl Journal {
         }
         sessions.truncate(limit);
         Ok(sessions)
-    }
-
-    /// How many sessions are looked at for so many: an owner may have few of many.
-    fn room(&self, wanted: usize) -> usize {
-        match self.only {
-            Some(_) => wanted.max(SESSIONS_PAGE),
-            None => wanted,
-        }
     }
 
     /// Whether a journal is that of a session, and the session is not hidden.

@@ -1,22 +1,20 @@
 //! The past of a session, read from its journal: turns, runs and their requests.
 
+mod budgets;
 pub mod runs;
 mod settled;
 pub mod usage;
 
-use std::collections::BTreeMap;
+pub(crate) use budgets::budgets;
 
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_runtime::Extensions;
-use unisono_runtime::clock;
 use unisono_runtime::replay::{self, Rebuilt};
-use unisono_session::budget::BudgetStatus;
 use unisono_session::{Event, Fact, Replay, State, Trace};
-use unisono_store::{Grants, Journal};
+use unisono_store::Journal;
 
 use crate::models;
 use crate::view::Inspect;
-use unisono_config::settings::Budget;
 use unisono_config::setup::Setup;
 
 /// Events read at a time.
@@ -298,31 +296,6 @@ pub fn rebuild(setup: &Setup, extensions: &Extensions, replay: &Replay) -> Rebui
     let stood_in = steps.filter_map(|step| step.fallback());
     let models = models::on_paper(setup, extensions, named.chain(stood_in));
     replay::rebuild(replay, &models)
-}
-
-/// The state of the budgets of all sessions together.
-///
-/// # Errors
-/// The store failed, or the budgets granted to sessions cannot be read.
-pub async fn daemon_budgets(
-    journal: &Journal,
-    budget: &Budget,
-) -> Result<Vec<BudgetStatus>, unisono_store::Error> {
-    let Some(rules) = budget.daemon.rules() else {
-        return Ok(Vec::new());
-    };
-    let house = Grants::read(journal).await?;
-    let mut status = BTreeMap::new();
-    for session in house.holders() {
-        let (mut state, mut folds) = (State::default(), false);
-        read(journal, session, |event| {
-            folds = state.apply(event).is_ok();
-            Ok::<_, unisono_store::Error>(folds)
-        })
-        .await?;
-        status.extend(folds.then(|| (session, state.session_use())));
-    }
-    Ok(house.left(&rules, &status, clock::now()))
 }
 
 #[cfg(test)]

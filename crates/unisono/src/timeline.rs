@@ -51,12 +51,15 @@ pub(crate) fn of(trace: &Trace, session: SessionId, turn: TurnId) -> Option<Time
 }
 
 fn of_run(span: &TraceSpan) -> Span {
+    let decision = span.decision.as_ref();
     Span {
         kind: span.kind.name().to_owned(),
         from: instant(span.from),
         to: span.to.map(instant),
         tool: span.tool.as_ref().map(ToString::to_string),
         attempt: Some(span.attempt),
+        decision: decision.map(|decision| decision.name.to_owned()),
+        by: decision.and_then(|decision| decision.by.as_ref().map(ToString::to_string)),
     }
 }
 
@@ -88,5 +91,7 @@ fn span(kind: &str, from: Timestamp, to: Option<Timestamp>) -> Span {
         to: to.map(instant),
         tool: None,
         attempt: None,
+        decision: None,
+        by: None,
     }
 }

@@ -3,7 +3,7 @@
 //! Requests are checked in memory. Changes by this program take effect at once; changes by another
 //! program on the same database take effect when [`Local::take_tokens`] has read them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 
@@ -136,6 +136,18 @@ impl Local {
             self.publish(tokens.known());
         }
         Ok(())
+    }
+
+    /// The owners to whom tokens belong.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub(crate) async fn owners_of_tokens(&self) -> Result<BTreeSet<Arc<str>>, Error> {
+        let known = self.all_tokens().await?;
+        Ok(known
+            .values()
+            .filter_map(|token| token.owner.clone())
+            .collect())
     }
 
     /// The tokens that are not revoked, by name.

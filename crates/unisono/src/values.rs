@@ -41,9 +41,15 @@ pub fn coverage(of: checkpoint::FactCoverage) -> FactCoverage {
 
 /// The state of a budget.
 pub fn budget(of: &BudgetStatus) -> Budget {
+    budget_of(None, of)
+}
+
+/// A budget, which may be that of an owner.
+pub fn budget_of(owner: Option<&str>, of: &BudgetStatus) -> Budget {
     let amount = |amount| of.in_units(amount);
     Budget {
         level: of.level.name().to_owned(),
+        owner: owner.map(str::to_owned),
         resource: of.resource.name().to_owned(),
         cap: amount(of.cap),
         spent: amount(of.spent),

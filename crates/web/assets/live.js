@@ -7,13 +7,19 @@ import { morph, openFor } from "./morph.js";
 const GATHER = 60;
 // A page is brought up to date at most this often.
 const PAUSE = 400;
-// How long until a stream that was refused is opened again, at first and at most.
+// How long until a stream that was refused is opened again, at first and at most, in milliseconds.
 const RETRY = 1_000;
 const RETRY_MOST = 30_000;
 
 const link = document.getElementById("link");
 const said = document.getElementById("said");
 const live = () => document.getElementById("live");
+
+// A page says one thing at a time about its daemon. That the page itself is an old one is said last.
+let isOld = false;
+const say = (text) => {
+  if (!isOld) link.textContent = text;
+};
 
 // What was streamed of runs that have not ended, by run: not in the page the daemon renders.
 const streamed = new Map();
@@ -31,7 +37,8 @@ const keeps = (old, fresh) => {
 // What to do where the daemon answers, but not with the page.
 function refused(reply) {
   if (reply.ok) return "";
-  return reply.status === 401 ? "signed out: come in by a new link" : "the daemon refused: trying again";
+  if (reply.status === 401) return "signed out: come in by a new link";
+  return reply.status === 404 ? "this is not there any more" : "the daemon refused: trying again";
 }
 
 // What is of all sessions has no stream of its own: it is looked at again every so many seconds.
@@ -39,6 +46,49 @@ const every = Number(live()?.dataset.every);
 const { session, after } = live()?.dataset ?? {};
 // Where the page is rendered: not where it was sent as the answer to a form.
 const address = () => document.querySelector("[data-at]")?.dataset.at ?? location.href;
+
+// The daemon's page of now; none where it answers with no such page.
+async function ask() {
+  const reply = await fetch(address(), { headers: { Accept: "text/html" } });
+  const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+  const fresh = page.getElementById("live");
+  return { reply, page, fresh: reply.ok && live() ? fresh : null };
+}
+
+// Style and scripts have other addresses when the daemon has another version.
+const versionOf = (page) => page.querySelector('link[rel="stylesheet"]')?.getAttribute("href");
+const own = versionOf(document);
+
+function isChanged(field) {
+  if (field.type === "hidden") return false;
+  if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+  if (!field.options) return field.value !== field.defaultValue;
+  const chosen = [...field.options].findIndex((option) => option.defaultSelected);
+  return field.selectedIndex !== Math.max(chosen, 0);
+}
+
+const FIELDS = "textarea, input, select";
+const holds = (node) => node.nodeType === Node.ELEMENT_NODE &&
+  ((node.matches(FIELDS) && isChanged(node)) || [...node.querySelectorAll(FIELDS)].some(isChanged));
+
+// A page of another version is not put into this one, whose scripts do not know it: the whole page is
+// loaded, once for each version, unless something was written that would be lost.
+function isUpgraded(page) {
+  const version = versionOf(page);
+  if (!version || version === own) return false;
+  if (!holds(document.body) && sessionStorage.getItem("version") !== version) {
+    sessionStorage.setItem("version", version);
+    if (address() === location.href) location.reload();
+    else location.assign(address());
+  } else if (!isOld) {
+    const again = document.createElement("a");
+    again.href = address();
+    again.textContent = "load this page again";
+    link.replaceChildren("the daemon has a new version: ", again);
+    isOld = true;
+  }
+  return true;
+}
 
 // Messages of a page that is open stay when newer ones push them out of what the daemon renders.
 const MESSAGES = 300;
@@ -60,8 +110,10 @@ function steady(change) {
   if (seen?.isConnected) pane.scrollTop += seen.getBoundingClientRect().top - before;
 }
 
-function render(fresh) {
-  steady(() => morph(live(), fresh, { keeps, stays }));
+// `taken`: a part whose form was sent, so that it is what the daemon renders, whatever was written in it.
+function render(fresh, taken = null) {
+  const kept = (node) => !taken?.contains(node) && holds(node);
+  steady(() => morph(live(), fresh, { keeps, stays, holds: kept }));
   for (const [run, text] of streamed) {
     for (const shown of shownOf(run)) if (shown.textContent === "") shown.textContent = text;
   }
@@ -80,14 +132,12 @@ async function refresh() {
   while (again) {
     again = false;
     try {
-      const reply = await fetch(address(), { headers: { Accept: "text/html" } });
-      if (every) link.textContent = refused(reply);
-      const page = new DOMParser().parseFromString(await reply.text(), "text/html");
-      const fresh = page.getElementById("live");
-      if (reply.ok && fresh && live()) render(fresh);
+      const { reply, page, fresh } = await ask();
+      if (every) say(refused(reply));
+      if (fresh && !isUpgraded(page)) render(fresh);
     } catch {
       // The daemon is not there: the stream of events says so, and when it is back.
-      if (every) link.textContent = "disconnected: trying again";
+      if (every) say("disconnected: trying again");
     }
     await pause(PAUSE);
   }
@@ -102,27 +152,57 @@ const CHANGES = [
 ];
 
 // Follows a session from an event on. A stream that breaks off goes on after its last event; one that
-// is refused is opened again later, from there.
+// is refused is opened again later, from there. A browser keeps few connections to one daemon, so a page
+// that nobody sees has none.
 function follow() {
-  let last = after;
+  let last = Number(after);
   let wait = RETRY;
   let lost = false;
+  let source = null;
+  let timer = 0;
+
+  // What is said from now on is missing from what is shown until the reply is whole.
+  function lose() {
+    if (!lost) for (const [run, text] of streamed) streamed.set(run, `${text} … `);
+    lost = true;
+  }
+
+  function leave() {
+    clearTimeout(timer);
+    source?.close();
+    source = null;
+  }
+
+  // Looks why a stream was refused, and opens it again. The daemon may have come back with an older
+  // store, where the last event never happened: then the stream begins with what the page has now.
+  async function comeBack() {
+    try {
+      const { reply, page, fresh } = await ask();
+      if (!reply.ok) say(refused(reply));
+      if (fresh && !isUpgraded(page)) {
+        last = Math.min(last, Number(fresh.dataset.after));
+        render(fresh);
+      }
+    } catch {
+      say("disconnected: trying again");
+    }
+    if (document.visibilityState !== "hidden" && !source) open();
+  }
 
   function open() {
-    const source = new EventSource(`/v1/sessions/${session}/events?after=${last}`);
+    const own = source = new EventSource(`/v1/sessions/${session}/events?after=${last}`);
     source.onopen = () => {
-      link.textContent = "";
+      say("");
       wait = RETRY;
       if (lost) refresh();
       lost = false;
     };
     source.onerror = () => {
-      // What was said meanwhile is missing from what is shown until the reply is whole.
-      if (!lost) for (const [run, text] of streamed) streamed.set(run, `${text} … `);
-      lost = true;
-      link.textContent = "disconnected: trying again";
-      if (source.readyState !== EventSource.CLOSED) return;
-      setTimeout(open, wait);
+      lose();
+      if (!link.textContent || own.readyState !== EventSource.CLOSED) say("disconnected: trying again");
+      if (own.readyState !== EventSource.CLOSED || source !== own) return;
+      source = null;
+      timer = setTimeout(comeBack, wait);
       wait = Math.min(wait * 2, RETRY_MOST);
     };
     source.addEventListener("text_delta", (event) => {
@@ -140,9 +220,15 @@ function follow() {
       const shown = turn && document.querySelector(`[data-progress="${CSS.escape(turn)}"]`);
       if (shown) shown.textContent = harmless(text);
     });
+    // This page read too slowly, and was not told everything.
+    source.addEventListener("missed", () => {
+      lose();
+      lost = false;
+      refresh();
+    });
     for (const name of CHANGES) {
       source.addEventListener(name, (event) => {
-        last = event.lastEventId || last;
+        last = Number(event.lastEventId) || last;
         const { run } = JSON.parse(event.data);
         // A reply is over, or another attempt begins: what comes is another text.
         if (run && name !== "run_opened") streamed.delete(run);
@@ -151,7 +237,13 @@ function follow() {
       });
     }
   }
-  open();
+
+  document.addEventListener("visibilitychange", () => {
+    leave();
+    if (document.visibilityState === "hidden") lose();
+    else open();
+  });
+  if (document.visibilityState !== "hidden") open();
 }
 
 // A task is handed in without leaving the page: what is streamed from then on is not missed. The form
@@ -176,7 +268,7 @@ document.addEventListener("submit", async (event) => {
       form.reset();
       document.getElementById("estimate")?.replaceChildren();
     }
-    render(fresh);
+    render(fresh, composer);
     if (reply.ok) said.textContent = "The task was taken.";
     else document.getElementById("task")?.focus();
   } catch {

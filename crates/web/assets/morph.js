@@ -29,13 +29,15 @@ function attributes(old, fresh) {
 }
 
 // `keeps(old, fresh)`: whether a part stays as it is. `stays(old, fresh)`: whether one stays that the
-// daemon does not render any more, below what is `fresh` now.
+// daemon does not render any more, below what is `fresh` now. `holds(old)`: whether something was written
+// in it, which would be lost.
 export function morph(old, fresh, rules = {}) {
   if (old.nodeType !== Node.ELEMENT_NODE) {
     if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
     return;
   }
   if (old.hasAttribute("data-keep") || rules.keeps?.(old, fresh)) return;
+  if (old.nodeName === "FORM" && rules.holds?.(old)) return;
   attributes(old, fresh);
   children(old, fresh, rules);
 }
@@ -47,7 +49,7 @@ function children(old, fresh, rules) {
   for (const child of [...old.childNodes]) {
     const key = keyOf(child);
     if (!key || wanted.has(key)) continue;
-    if (rules.stays?.(child, fresh)) stay.add(child);
+    if (rules.stays?.(child, fresh) || rules.holds?.(child)) stay.add(child);
     else child.remove();
   }
   const keyed = new Map();
@@ -71,7 +73,7 @@ function children(old, fresh, rules) {
   }
   while (at) {
     const rest = after(at.nextSibling);
-    at.remove();
+    if (!rules.holds?.(at)) at.remove();
     at = rest;
   }
 }

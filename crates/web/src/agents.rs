@@ -60,8 +60,8 @@ pub(crate) async fn list(State(service): State<Arc<dyn Service>>) -> Result<Resp
                 }
             } }
         } }
-        p class="quiet" { "To add an agent, write a file agents/NAME.md in the project; "
-            code { "unisono agents import" } " imports agents of other programs." }
+        p class="quiet" { "To add an agent, write a file agents/NAME.md in the project, or "
+            a href="/import/agents" { "import" } " agents of other programs." }
     };
     Ok(layout("Agents", &body))
 }

@@ -12,6 +12,16 @@ use crate::place::Place;
 /// What begins the name of a field with the task of one agent; the agent's name follows.
 const TASK_OF: &str = "task:";
 
+/// When a conversation is summarised, and how much of it stays.
+const PRESETS: [&str; 6] = [
+    "checkpoint",
+    "retention",
+    "progressive",
+    "tiered",
+    "truncate",
+    "off",
+];
+
 /// What a form has, or what a person wrote in one that was refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Draft {
@@ -19,6 +29,10 @@ pub(crate) struct Draft {
     task: String,
     /// What tells this task from the same one sent once more, as when a connection broke off.
     pub(crate) key: Option<String>,
+    /// The model of all agents; none: as configured.
+    model: Option<String>,
+    /// The compaction preset; none: as configured.
+    preset: Option<String>,
     /// Who answers; none: as configured.
     lead: Option<String>,
     /// Agents that are chosen.
@@ -52,6 +66,8 @@ impl Draft {
                 "branch" => draft.branch = value,
                 "task" => draft.task = value.replace("\r\n", "\n"),
                 "key" => draft.key = Some(value).filter(|key| !key.is_empty()),
+                "model" => draft.model = Some(value).filter(|model| !model.is_empty()),
+                "preset" => draft.preset = Some(value).filter(|preset| !preset.is_empty()),
                 "lead" => draft.lead = Some(value).filter(|lead| !lead.is_empty()),
                 "agent" => draft.agents.push(value),
                 _ => {
@@ -79,7 +95,16 @@ impl Draft {
             "" => agent.clone(),
             task => format!("{agent}={task}"),
         };
+        let own = [
+            ("models.override", &self.model),
+            ("compaction.preset", &self.preset),
+        ];
+        let own = own.into_iter().filter_map(|(key, value)| {
+            let value = value.clone()?;
+            Some((key.to_owned(), value.into()))
+        });
         NewTurn {
+            settings: own.collect(),
             branch: self.branch.clone(),
             lead: self.lead.clone(),
             agents: Some(self.agents.iter().map(named).collect()),
@@ -89,7 +114,13 @@ impl Draft {
 }
 
 /// The form, with what a person wrote in it where it was refused.
-pub(crate) fn form(place: &Place, lead: &str, agents: &[Agent], draft: &Draft) -> Markup {
+pub(crate) fn form(
+    place: &Place,
+    configured: &Configured,
+    agents: &[Agent],
+    draft: &Draft,
+) -> Markup {
+    let lead = configured.lead.as_str();
     let refused = draft.error.is_some();
     let others = agents.iter().filter(|agent| agent.agent != lead);
     let others: Vec<(&str, &str)> = others
@@ -116,8 +147,8 @@ pub(crate) fn form(place: &Place, lead: &str, agents: &[Agent], draft: &Draft) -
                         legend { "Agents that work before " (lead) }
                         @for (agent, about) in others.iter().chain(&gone) { (chip(agent, about, draft)) }
                     }
-                    (more(lead, &others, draft))
                 }
+                (more(configured, &others, draft))
                 div class="send" {
                     // First in order: the Enter key takes the first button.
                     button class="ask" { "Ask " (lead) }
@@ -138,12 +169,18 @@ fn chip(agent: &str, about: &str, draft: &Draft) -> Markup {
     }
 }
 
-/// Fields for tasks of their own, and for another lead.
-fn more(lead: &str, agents: &[(&str, &str)], draft: &Draft) -> Markup {
+/// Fields for tasks of their own, and for another lead, model and preset.
+fn more(configured: &Configured, agents: &[(&str, &str)], draft: &Draft) -> Markup {
+    let lead = &configured.lead;
     let own = draft.tasks.iter().any(|(_, task)| !task.trim().is_empty());
+    let other = draft.lead.is_some() || draft.model.is_some() || draft.preset.is_some();
+    let named = draft
+        .model
+        .iter()
+        .filter(|one| !configured.models.contains(one));
     html! {
-        details class="tasks" id="tasks" open[own || draft.lead.is_some()] {
-            summary { "Tasks of their own, another lead" }
+        details class="tasks" id="tasks" open[own || other] {
+            summary { "Tasks of their own, another lead, model or preset" }
             p class="quiet" { "An agent without one works on the task above." }
             @for (agent, _) in agents {
                 label for={ "task-" (agent) } { (agent) }
@@ -154,6 +191,20 @@ fn more(lead: &str, agents: &[(&str, &str)], draft: &Draft) -> Markup {
                 option value="" { (lead) ", as configured" }
                 @for (agent, _) in agents {
                     option value=(agent) selected[draft.lead.as_deref() == Some(*agent)] { (agent) }
+                }
+            }
+            label for="model" { "Model of all agents, for this turn" }
+            select id="model" name="model" {
+                option value="" { "as configured" }
+                @for model in configured.models.iter().chain(named) {
+                    option value=(model) selected[draft.model.as_ref() == Some(model)] { (model) }
+                }
+            }
+            label for="preset" { "Compaction preset, for this turn" }
+            select id="preset" name="preset" {
+                option value="" { "as configured" }
+                @for preset in PRESETS {
+                    option value=(preset) selected[draft.preset.as_deref() == Some(preset)] { (preset) }
                 }
             }
         }
@@ -182,11 +233,15 @@ mod tests {
             ("task:actions", "Not asked."),
             ("lead", "coordinator"),
             ("key", "k1"),
+            ("model", "extractive"),
+            ("preset", ""),
         ]));
         assert_eq!(draft.key.as_deref(), Some("k1"));
         let turn = draft.turn();
         assert_eq!(turn.lead.as_deref(), Some("coordinator"));
         assert_eq!(turn.task, "Which\nday?");
+        let own = [("models.override".to_owned(), "extractive".into())];
+        assert_eq!(turn.settings, own.into());
         assert_eq!(turn.branch, "what if");
         let asked = ["facts=Find = dates.".to_owned(), "risks".to_owned()];
         assert_eq!(turn.agents, Some(asked.to_vec()));
@@ -200,6 +255,7 @@ mod tests {
             lead: "lead".to_owned(),
             agents: vec!["risks".to_owned(), "facts=Find.".to_owned()],
             notifies: true,
+            models: Vec::new(),
         };
         let draft = Draft::new(&configured);
         assert!(draft.chosen("risks") && draft.chosen("facts") && !draft.chosen("lead"));

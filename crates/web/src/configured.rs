@@ -11,12 +11,19 @@ pub(crate) struct Configured {
     pub(crate) agents: Vec<String>,
     /// Whether a turn names its automatic summaries.
     pub(crate) notifies: bool,
+    /// The models that can be asked.
+    pub(crate) models: Vec<String>,
 }
 
 impl Configured {
     /// Reads the settings of a session.
     pub(crate) async fn read(service: &dyn Service, session: &str) -> Result<Configured> {
-        Ok(Configured::of(&service.session_settings(session).await?))
+        let usable = service.models().await?.into_iter();
+        let usable = usable.filter(|model| model.usable);
+        Ok(Configured {
+            models: usable.map(|model| model.model).collect(),
+            ..Configured::of(&service.session_settings(session).await?)
+        })
     }
 
     fn of(settings: &[Setting]) -> Configured {
@@ -35,6 +42,7 @@ impl Configured {
                 .filter_map(|agent| Some(agent.as_str()?.to_owned()))
                 .collect(),
             notifies: text(notice.as_ref()) != Some("off"),
+            models: Vec::new(),
         }
     }
 }

@@ -9,6 +9,7 @@
 //! The page knows nothing but the [`Service`] and its types. Whoever mounts [`router`] decides who may
 //! see it, and shows [`refused`] to everybody else.
 
+mod agent_import;
 mod agents;
 mod approvals;
 mod assets;
@@ -94,6 +95,7 @@ pub fn is_page(path: &str) -> bool {
         || below("/sessions/")
         || below("/blobs/")
         || below("/approvals/")
+        || below("/import/")
         || below("/schedules/")
 }
 
@@ -122,6 +124,10 @@ fn routes() -> Router<Arc<dyn Service>> {
         )
         .merge(parts_of_sessions())
         .merge(agents())
+        .route(
+            "/import/agents",
+            get(agent_import::show).post(agent_import::import),
+        )
         .route("/import", get(importing::show).post(importing::import))
         .route("/examples", post(importing::example))
         .route("/doctor", get(doctor::show))

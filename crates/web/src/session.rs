@@ -144,7 +144,7 @@ impl Shown {
             div class="bench" {
                 div class="talk" {
                     (self.conversation(place))
-                    (composer::form(place, &self.configured.lead, &self.agents, draft))
+                    (composer::form(place, &self.configured, &self.agents, draft))
                 }
                 div class="beside-talk" {
                     div class="pane" role="region" aria-label="Turns" tabindex="0" { (self.turns(place)) }

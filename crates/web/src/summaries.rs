@@ -4,7 +4,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::response::{Redirect, Response};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use unisono_api::compaction::{
@@ -306,21 +307,68 @@ pub(crate) struct Change {
     wanted: Wanted,
 }
 
-/// Puts a text in place of a summary's.
+/// Puts a text in place of a summary's. Where somebody else was faster, the text is kept, beside what
+/// stands now.
 pub(crate) async fn edit(
     State(service): State<Arc<dyn Service>>,
     Path((id, number)): Path<(String, String)>,
     Form(change): Form<Change>,
-) -> Result<Redirect, Trouble> {
+) -> Result<Response, Trouble> {
     // A form sends line ends as CR LF.
     let text = change.text.replace("\r\n", "\n");
+    let detail = service.checkpoint(&id, &number, &change.branch).await?;
+    if detail.revert.is_none() {
+        let place = Place::of(&*service, &id, &change.branch).await?;
+        let body = place.page(&overtaken(&*service, &place, &detail, &text).await?);
+        let page = layout(&format!("checkpoint {number}"), &body);
+        return Ok((StatusCode::CONFLICT, page).into_response());
+    }
     let new = EditSummary {
         text,
         branch: change.branch,
         wait: false,
     };
     let checkpoint = number;
-    begun(&*service, &id, TurnRequest::Edit { checkpoint, new }).await
+    let begun = begun(&*service, &id, TurnRequest::Edit { checkpoint, new }).await?;
+    Ok(begun.into_response())
+}
+
+/// A text for a checkpoint that is not in the context any more.
+async fn overtaken(
+    service: &dyn Service,
+    place: &Place,
+    detail: &CheckpointDetail,
+    text: &str,
+) -> Result<Markup, Trouble> {
+    let id = &place.about.session;
+    let replaced_by = detail.inactive.as_ref().and_then(|of| of.revert_first);
+    let newer = match replaced_by {
+        Some(number) => {
+            let number = number.to_string();
+            let newer = service.checkpoint(id, &number, &place.branch).await?;
+            Some(newer).filter(|newer| newer.revert.is_some())
+        }
+        None => None,
+    };
+    Ok(html! {
+        section class="card" {
+            h2 { "Checkpoint " (detail.checkpoint.number) " was changed meanwhile" }
+            div role="alert" { (why_inactive(detail)) }
+            @if let Some(newer) = &newer {
+                h3 { "Checkpoint " (newer.checkpoint.number) ", which stands now" }
+                pre class="text" { (newer.checkpoint.text.as_deref().unwrap_or("")) }
+                form method="post" action={ "/sessions/" (id) "/checkpoints/" (newer.checkpoint.number) "/edit" } {
+                    input type="hidden" name="branch" value=(place.branch);
+                    label for="text" { "Your text, which was not saved" }
+                    textarea id="text" name="text" rows="12" required { "\n" (text) }
+                    button { "Save it in place of checkpoint " (newer.checkpoint.number) }
+                }
+            } @else {
+                label for="text" { "Your text, which was not saved" }
+                textarea id="text" rows="12" readonly { "\n" (text) }
+            }
+        }
+    })
 }
 
 /// Has a summary written anew.

@@ -109,7 +109,7 @@ pub fn refused(why: &str) -> Response {
         section class="card" {
             h1 { "You are not logged in" }
             p { (why) }
-            p { "The daemon prints a link that works once when it starts. Another one comes from:" }
+            p { "The daemon prints a link when it starts. A link works once, within an hour. Another one comes from:" }
             pre { "curl -X POST -H \"Authorization: Bearer $(cat TOKEN_FILE)\" http://ADDRESS/v1/login-links" }
         }
     };

@@ -3,7 +3,10 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::agent::{Agent, AgentCheck, AgentDetail, AgentQuery, Model, NewAgentFile, Reload};
+use crate::agent::{
+    Agent, AgentCheck, AgentDetail, AgentImport, AgentQuery, Model, NewAgentFile, NewAgentImport,
+    Reload,
+};
 
 /// Agents and models.
 #[async_trait]
@@ -32,6 +35,14 @@ pub trait Agents {
     /// As `check_agent`; `forbidden`: files of agents cannot be changed; `conflict`: the file has
     /// changed since it was read; `refused`: the text is wrong.
     async fn save_agent(&self, agent: &str, new: &NewAgentFile) -> Result<Reload>;
+
+    /// Imports agents of another program: converts them, and writes a file for each that has none, for
+    /// turns that begin later.
+    ///
+    /// # Errors
+    /// `forbidden`: files of agents cannot be changed; `refused`: a name, a format, or the definitions
+    /// together are wrong, and nothing was written; `too_large`.
+    async fn import_agents(&self, new: &NewAgentImport) -> Result<AgentImport>;
 
     /// Reads the definitions of all agents again, for turns that begin later; all or none.
     ///

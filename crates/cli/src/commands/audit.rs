@@ -12,11 +12,12 @@ use crate::show;
 const HELP: &str = "\
 The newest first. Requests to a daemon that change something are recorded with their status, and
 refused ones (401, 403, 429) of each name up to 60 a minute; `left out` counts the others. `daemon` is
-the daemon's own token. Content and reads are not recorded. An entry without a status: the client left
-before the answer. Commands that open the store themselves are not recorded.
+the daemon's own token. Content and reads are not recorded. A browser that comes by a link is a `login`.
+A command that changes the store without a daemon has the method CLI and the user of the operating
+system. An entry without a status: a command, or a client that left before the answer.
 
-JSON: a list of {at, who (null: nobody known), owner, method, route (null: none has that address),
-operation (tool of MCP or operation of A2A), object {session, turn, call, token, ...}, status, left_out
+JSON: a list of {at, who (null: nobody known), owner, method, route (null: none has that address; of CLI:
+the command), operation (tool of MCP, operation of A2A, login), object {session, turn, call, token, ...}, status, left_out
 (a number of requests), cause (refusals, queue)}.";
 
 #[derive(Debug, clap::Args)]
@@ -25,7 +26,7 @@ pub(crate) struct Args {
     /// Only entries since then: a date, an instant, or an age
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Only requests of this token or person
+    /// Only entries of this token, person or user
     #[arg(long, value_name = "NAME")]
     who: Option<String>,
     /// Number of entries, at most

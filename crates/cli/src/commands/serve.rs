@@ -111,7 +111,7 @@ async fn report_ready(app: &App, server: &Server, url: &str) {
     app.out.message(format_args!("listening  {url}"));
     app.out.message(format_args!("token      in {token_file}"));
     if let Some(link) = server.login_link().await {
-        let line = format_args!("page       {link} (works once)");
+        let line = format_args!("page       {link} (works once, for an hour)");
         app.out.message(line);
     }
 }

@@ -45,7 +45,8 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Create {
     /// The token's name, which identifies its user
-    name: String,
+    #[arg(value_name = "NAME")]
+    token: String,
     /// Its rights: read, ask, approve or admin
     #[arg(long, default_value = "ask")]
     scope: Scope,
@@ -60,7 +61,8 @@ pub(crate) struct Create {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Revoke {
     /// The token's name
-    name: String,
+    #[arg(value_name = "NAME")]
+    token: String,
 }
 
 pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
@@ -71,7 +73,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
     let result = match command {
         Command::Create(args) => create(app, &*service, args).await,
         Command::List => list(app, &*service).await,
-        Command::Revoke(args) => revoke(app, &*service, &args.name).await,
+        Command::Revoke(args) => revoke(app, &*service, &args.token).await,
     };
     service.close().await;
     result
@@ -79,7 +81,7 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
 
 async fn create(app: &App, service: &dyn Service, args: Create) -> Result<()> {
     let new = NewToken {
-        name: args.name,
+        name: args.token,
         scope: args.scope,
         owner: args.owner,
         expires_seconds: args.expires,

@@ -18,8 +18,8 @@ JSON: {rows: [{agent (null: summaries), model, jobs, input_tokens, output_tokens
 cache_expected_tokens, cache_read_tokens, cache_write_tokens, cache_missed, cost_usd}], groups
 (absent without --by) [{key, title (of a session), jobs, uncached_tokens, input_tokens, ...}], total,
 deleted (absent: none, or with SESSION) {sessions, jobs, input_tokens, ...}: the part used by
-deleted sessions, budgets (absent: none is set) [{level, resource, cap, spent, reserved, left}]:
-of [budget.daemon], in dollars, tokens or seconds}.";
+deleted sessions, budgets (absent: none is set) [{level, owner (absent: no owner's), resource, cap, spent, reserved,
+left}]: of [budget.daemon], [budget.owner] and [budget.owners.NAME], in dollars, tokens or seconds}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

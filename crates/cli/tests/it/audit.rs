@@ -193,6 +193,121 @@ fn each_change_is_in_the_log_with_its_name_and_a_restart_keeps_it() {
 }
 
 #[test]
+fn a_command_without_a_daemon_is_recorded_with_its_user_before_each_change() {
+    let place = Place::with_config(SETTINGS);
+    let message = json!({"role": "user", "content": CONTENT});
+    place.write("talk.jsonl", format!("{message}\n"));
+    let made = place.json(&["run", "talk.jsonl", "--task", CONTENT]);
+    let session = made["session"].as_str().unwrap();
+    place.call(&["append", session, CONTENT]).expect(0);
+    place.call(&["pin", "latest", "1"]).expect(0);
+    let made = place.json(&["tokens", "create", "ada", "--owner", "ada"]);
+    place.call(&["tokens", "revoke", "ada"]).expect(0);
+    place.call(&["tokens", "revoke", "ada"]).expect(2);
+    // None of these changes anything.
+    for reads in [
+        vec!["sessions", "list"],
+        vec!["sessions", "show", session],
+        vec!["context", session],
+        vec!["why", session],
+        vec!["history", "search", CONTENT],
+        vec!["export", session],
+        vec!["tokens", "list"],
+        vec!["usage"],
+        vec!["runs", "list"],
+        vec!["doctor"],
+        vec!["compact", session, "--dry-run"],
+    ] {
+        place.call(&reads);
+    }
+    place
+        .call(&["sessions", "delete", "latest", "--yes"])
+        .expect(0);
+    let entries = place.json(&["audit"]);
+    let entries = entries.as_array().unwrap();
+    let found: Vec<_> = entries
+        .iter()
+        .map(|entry| (entry["route"].as_str().unwrap(), &entry["object"]))
+        .collect();
+    let (of, token) = (json!({"session": session}), json!({"token": "ada"}));
+    let expected = [
+        ("sessions delete", &of),
+        ("tokens revoke", &token),
+        ("tokens create", &token),
+        ("pin", &of),
+        ("append", &of),
+        ("run", &of),
+    ];
+    assert_eq!(found, expected);
+    let who = entries[0]["who"].as_str().unwrap();
+    for entry in entries {
+        let parts = (&entry["who"], &entry["method"], &entry["status"]);
+        assert_eq!(parts, (&json!(who), &json!("CLI"), &Value::Null));
+    }
+    let text = json!(entries).to_string();
+    for hidden in [CONTENT, made["secret"].as_str().unwrap()] {
+        assert!(!text.contains(hidden), "{hidden}: {text}");
+    }
+    let of_user = place.call(&["audit", "--who", who, "--limit", "1"]);
+    let shown = of_user.expect(0).stdout;
+    assert!(shown.contains("CLI sessions delete"), "{shown}");
+    // A daemon goes on with the same log, and records what the same command asks of it.
+    let daemon = Daemon::start(&place);
+    place.call(&["tokens", "create", "bob"]).expect(0);
+    let all = log(&daemon, "");
+    assert_eq!(
+        (&all[0]["who"], &all[0]["method"]),
+        (&json!("daemon"), &json!("POST"))
+    );
+    assert_eq!(all[1..], *entries);
+    daemon.stop();
+    let off = Place::with_config(&format!("{SETTINGS}[audit]\nenabled = false\n"));
+    off.call(&["tokens", "create", "ada"]).expect(0);
+    assert_eq!(off.json(&["audit"]), json!([]));
+}
+
+#[test]
+fn a_login_by_a_link_is_recorded_and_so_is_a_link_that_does_not_work() {
+    let place = Place::with_config(SETTINGS);
+    let daemon = Daemon::start(&place);
+    let (ada, bob) = (
+        of_owner(&daemon, "ada", "read"),
+        of_owner(&daemon, "bob", "read"),
+    );
+    let link = |caller: &Caller<'_>| {
+        let made = caller
+            .post("/v1/login-links", &json!({}))
+            .expect(201)
+            .json();
+        let url = made["url"].as_str().unwrap().to_owned();
+        url[url.find("/login").unwrap()..].to_owned()
+    };
+    let host = [("Host", daemon.address.as_str())];
+    let open = |path: &str| daemon.send(&head("GET", path, &host, 0), b"").status;
+    let (of_ada, of_bob) = (link(&ada), link(&bob));
+    daemon
+        .request("DELETE", "/v1/tokens/bob-read", None)
+        .expect(200);
+    assert_eq!(open(&of_ada), 303);
+    assert_eq!(open(&of_ada), 401, "a link works once");
+    assert_eq!(open(&of_bob), 401, "its token is revoked");
+    let logins: Vec<Value> = log(&daemon, "")
+        .into_iter()
+        .filter(|entry| entry["route"] == "/login")
+        .collect();
+    let found: Vec<_> = logins
+        .iter()
+        .map(|entry| (entry["who"].as_str(), what(entry)))
+        .collect();
+    let refused = (None, ("GET /login".to_owned(), Some(401)));
+    let entered = (Some("ada-read"), ("GET /login login".to_owned(), Some(303)));
+    assert_eq!(found, [refused.clone(), refused, entered]);
+    let code = of_ada.split('=').next_back().unwrap();
+    assert!(!json!(logins).to_string().contains(code));
+    daemon.stop();
+}
+
+#[test]
 fn refused_requests_are_in_the_log_bounded_and_only_admins_see_it() {
     let place = Place::with_config(&format!(
         "{SETTINGS}[server]\ntoken_requests_per_minute = 200\n"

@@ -231,6 +231,27 @@ fn what_did_not_change_for_long_is_deleted_on_request() {
 }
 
 #[test]
+fn a_key_of_another_program_leads_to_the_one_with_its_meaning() {
+    let place = Place::new();
+    for (key, value, meant) in [
+        ("max_turns", "5", "max_model_calls"),
+        ("maxTurns", "5", "max_model_calls"),
+        ("system_prompt", "Be brief.", "instructions"),
+        ("disallowedTools", "[skill]", "deny_tools"),
+    ] {
+        let text = format!("---\ndescription: reviews\n{key}: {value}\n---\nReview it.\n");
+        place.write("agents/reviewer.md", text);
+        let checked = place.call(&["agents", "check"]).expect(2);
+        for says in [
+            format!("unknown key `{key}`"),
+            format!("did you mean `{meant}`?"),
+        ] {
+            assert!(checked.stdout.contains(&says), "{}", checked.stdout);
+        }
+    }
+}
+
+#[test]
 fn what_a_person_types_wrong_is_an_error_that_says_what_may_be_meant() {
     let place = Place::new();
     let set = ["sessions", "list", "--set", "compaction.prest=off"];

@@ -65,6 +65,7 @@ mod moving;
 mod openai_form;
 #[cfg(feature = "otel")]
 mod otel;
+mod others;
 mod own_servers;
 mod own_settings;
 mod people;

@@ -10,6 +10,7 @@ use unisono_fake_provider::tools::{LOG, MANNER, serve_http, serve_if_asked};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Script};
 
 use crate::http::Daemon;
+use crate::people::{Caller, caller};
 use crate::support::{Done, Going, PATIENCE, Place, finish, is_alive};
 
 const KEY: &str = "sk-test-77d0c1e2a9b4";
@@ -401,6 +402,76 @@ fn two_clients_that_answer_one_call_are_told_who_was_first() {
     let unknown = daemon.post(nobody, &json!({"decision": "approve"}));
     assert_eq!(unknown.expect(404).json()["code"], "not_found");
     assert_eq!(scene.count("call send "), 1);
+    daemon.stop();
+}
+
+#[test]
+fn who_decided_about_a_call_is_shown_with_its_run() {
+    let send = |text: &str| ("files__send", json!({"text": text}));
+    let replies = [&[send("one"), send("two")][..]];
+    let scene = Scene::new(&replies, &program("approve = [\"send\"]"), "");
+    let imported = scene.place.json(&["import", "talk.json"]);
+    let id = imported["session"].as_str().unwrap().to_owned();
+    let daemon = Daemon::start(&scene.place);
+    let task = json!({"task": "Do it.", "wait": false});
+    let turn = daemon.post(&format!("/v1/sessions/{id}/turns"), &task);
+    let turn = turn.expect(202).json()["turn"].as_str().unwrap().to_owned();
+    let begun = Instant::now();
+    let waiting = loop {
+        let waiting = daemon.get("/v1/approvals").expect(200).json()["items"].clone();
+        if waiting.as_array().unwrap().len() == 2 {
+            break waiting;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{waiting}");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let ada = caller(&daemon, &json!({"name": "ada", "scope": "approve"}));
+    let whole = Caller {
+        daemon: &daemon,
+        token: daemon.token.clone(),
+    };
+    for (caller, call, decision) in [(&ada, 0, "approve"), (&whole, 1, "deny")] {
+        let call = waiting[call]["call"].as_str().unwrap();
+        let decision = json!({"decision": decision});
+        caller
+            .post(&format!("/v1/approvals/{call}"), &decision)
+            .expect(200);
+    }
+    daemon
+        .get(&format!("/v1/sessions/{id}/turns/{turn}/events?after=0"))
+        .expect(200)
+        .text();
+    let run = scene.json(&["runs", "show", &turn]);
+    let decided = run["decisions"].as_array().unwrap();
+    let decided: Vec<_> = decided
+        .iter()
+        .map(|one| [&one["tool"], &one["decision"], &one["by"]].map(Value::as_str))
+        .collect();
+    let tool = Some("files__send");
+    let expected = [
+        [tool, Some("approved"), Some("ada")],
+        [tool, Some("denied"), None],
+    ];
+    assert_eq!(decided, expected);
+    for verb in [&["runs", "show", &turn][..], &["why", &turn]] {
+        let said = scene.call(verb).expect(0).stdout;
+        for says in ["files__send was approved by ada", "files__send was denied"] {
+            assert!(said.contains(says), "{verb:?}: {said}");
+        }
+    }
+    let times = daemon.get(&format!("/v1/sessions/{id}/turns/{turn}/timeline"));
+    let times = times.expect(200).json();
+    let spans = times["runs"][0]["spans"].as_array().unwrap();
+    let mut people: Vec<_> = spans
+        .iter()
+        .filter(|span| span["kind"] == "person")
+        .map(|span| (span["decision"].as_str().unwrap(), span["by"].as_str()))
+        .collect();
+    people.sort_unstable();
+    assert_eq!(people, [("approved", Some("ada")), ("denied", None)]);
+    let page = format!("/sessions/{id}/turns/{turn}");
+    let page = daemon.get(&page).expect(200).text();
+    assert!(page.contains("files__send was approved by ada"), "{page}");
     daemon.stop();
 }
 

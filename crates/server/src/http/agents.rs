@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use unisono_api::agent::{Agent, AgentCheck, AgentDetail, AgentQuery, Model, NewAgentFile, Reload};
+use unisono_api::agent::{
+    Agent, AgentCheck, AgentDetail, AgentImport, AgentQuery, Model, NewAgentFile, NewAgentImport,
+    Reload,
+};
 use unisono_api::service::Agents;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -20,6 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(models))
         .routes(routes!(show, save))
         .routes(routes!(check))
+        .routes(routes!(import))
 }
 
 /// All agents, each with its role in the described turn.
@@ -76,6 +80,19 @@ async fn save(
     extract::Json(new): extract::Json<NewAgentFile>,
 ) -> Result<Json<Reload>, ApiError> {
     Ok(Json(shared.local.save_agent(&agent, &new).await?))
+}
+
+/// Imports agents of other programs: converts them, and writes a file into `agents/` of the project for
+/// each that has none. What does not carry over is listed.
+#[utoipa::path(
+    post, path = "/v1/agent-imports", tag = "agents", request_body = NewAgentImport,
+    responses((status = 200, description = "What became of each", body = AgentImport))
+)]
+async fn import(
+    State(shared): State<Arc<Shared>>,
+    extract::Json(new): extract::Json<NewAgentImport>,
+) -> Result<Json<AgentImport>, ApiError> {
+    Ok(Json(shared.local.import_agents(&new).await?))
 }
 
 /// Reads the definitions of all agents again. They apply to turns that begin later; if one is

@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 
 use super::extract::Query;
 use super::problem::ApiError;
-use super::{Shared, mcp, scopes};
+use super::{Shared, login, mcp, scopes};
 use crate::a2a;
 use crate::audit::{Changes, Note};
 
@@ -88,10 +88,11 @@ impl Drop for Recording<'_> {
 }
 
 fn changes(method: &Method, path: &str, route: Option<&str>) -> Changes {
-    if method.is_safe() || route.is_some_and(|route| scopes::only_reads(method, route)) {
+    let is_read = method.is_safe() && path != login::PATH;
+    if is_read || route.is_some_and(|route| scopes::only_reads(method, route)) {
         return Changes::Never;
     }
-    match path == mcp::PATH || a2a::is_under(path) {
+    match path == mcp::PATH || a2a::is_under(path) || path == login::PATH {
         true => Changes::ByOperation,
         false => Changes::Always,
     }

@@ -16,10 +16,11 @@ use unisono_context::{Digest, Timestamp};
 use unisono_runtime::clock;
 
 use super::extract::Query;
-use super::people::Identity;
+use super::people::{self, Identity};
 use super::problem::ApiError;
 use super::token::{Token, digest, random};
 use super::{Shared, off_thread};
+use crate::audit::Note;
 use unisono::replace::replace;
 
 /// The path of links.
@@ -29,6 +30,8 @@ const COOKIE: &str = "unisono";
 /// Browsers that are let in at the same time; the oldest is forgotten.
 const BROWSERS: usize = 64;
 
+/// How long a link works, in milliseconds: one hour.
+const LINK_MS: u64 = 60 * 60 * 1_000;
 /// How long a browser is known, in milliseconds: 30 days.
 const KNOWN_MS: i64 = 30 * 24 * 60 * 60 * 1_000;
 /// Maximum tries to replace the shared text while other daemons change it.
@@ -59,6 +62,7 @@ struct Known {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Link {
     code: Hash,
+    made: Timestamp,
     login: Login,
 }
 
@@ -67,6 +71,14 @@ struct Link {
 pub(super) struct Login {
     /// The digest of its token; none for the daemon's own.
     pub(super) token: Option<Digest>,
+}
+
+/// A browser that has just come by a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entered {
+    /// The secret of its cookie.
+    secret: String,
+    login: Login,
 }
 
 /// A browser that was let in.
@@ -102,12 +114,14 @@ impl Logins {
     }
 
     /// Adds a link with that code, once.
-    fn link(&self, code: &str, login: Login) {
+    fn link(&self, code: &str, made: Timestamp, login: Login) {
         let link = Link {
             code: digest(code),
+            made,
             login,
         };
         self.known(|known| {
+            known.links.retain(|link| link.works(made));
             if !known.links.contains(&link) {
                 keep(&mut known.links, link);
             }
@@ -120,20 +134,22 @@ impl Logins {
         self.known(|known| known.browsers.iter().any(|one| one.secret == secret))
     }
 
-    /// Uses a link up; the secret of the browser that came by it, if it was one.
-    fn enter(&self, code: &str, now: Timestamp) -> io::Result<Option<String>> {
+    /// Uses a link up; the browser that came by it, if it was a link that works.
+    fn enter(&self, code: &str, now: Timestamp) -> io::Result<Option<Entered>> {
         let (secret, code) = (random()?, digest(code));
         Ok(self.known(|known| {
+            known.links.retain(|link| link.works(now));
             let at = known.links.iter().position(|link| link.code == code)?;
+            let login = known.links.remove(at).login;
             let browser = Browser {
                 secret: self.digest(&secret),
                 since: now,
-                login: known.links.remove(at).login,
+                login,
             };
             known.browsers.retain(|browser| browser.is_known(now));
             keep(&mut known.browsers, browser);
             self.write(&known.browsers);
-            Some(secret)
+            Some(Entered { secret, login })
         }))
     }
 
@@ -229,14 +245,25 @@ impl Browser {
 }
 
 impl Link {
+    /// Clocks of several daemons may differ.
+    fn works(&self, now: Timestamp) -> bool {
+        now.0.abs_diff(self.made.0) < LINK_MS
+    }
+
     fn line(&self) -> String {
-        format!("link {}{}\n", self.code.to_hex(), self.login.end())
+        format!(
+            "link {} {}{}\n",
+            self.code.to_hex(),
+            self.made.0,
+            self.login.end()
+        )
     }
 
     fn read(line: &str) -> Option<Link> {
         let mut words = line.strip_prefix("link ")?.split(' ');
         Some(Link {
             code: Hash::from_hex(words.next()?).ok()?,
+            made: Timestamp(words.next()?.trim().parse().ok()?),
             login: Login::read(words.next())?,
         })
     }
@@ -273,10 +300,10 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
 /// Creates a link with which one browser can log in once, at that host.
 pub(super) async fn new_link(shared: &Shared, host: &str, login: Login) -> io::Result<String> {
     let _sharing = shared.logins.sharing.lock().await;
-    let code = random()?;
+    let (code, made) = (random()?, clock::now());
     for _ in 0..SHARE_TRIES {
         let before = read_shared(shared).await;
-        shared.logins.link(&code, login);
+        shared.logins.link(&code, made, login);
         // While the database does not respond, the link works only at this daemon.
         let Some(before) = before else { break };
         if share(shared, before).await != Some(false) {
@@ -320,21 +347,21 @@ async fn share(shared: &Shared, before: u64) -> Option<bool> {
     .ok()
 }
 
-/// Uses a link; returns the secret of the new browser, or none if the link is unknown. If several
-/// daemons get the same link at the same time, the one that replaces the shared text first accepts it.
-async fn use_link(shared: &Shared, code: &str) -> Result<Option<String>, ApiError> {
+/// Uses a link; returns the new browser, or none if the link does not work. If several daemons get the
+/// same link at the same time, the one that replaces the shared text first accepts it.
+async fn use_link(shared: &Shared, code: &str) -> Result<Option<Entered>, ApiError> {
     let failed = || {
         let detail =
             "the database does not respond, so the link cannot be checked: open it again later";
         ApiError::new(Code::Unavailable, detail)
     };
-    let mut secret: Option<String> = None;
+    let mut lost: Option<Entered> = None;
     for _ in 0..SHARE_TRIES {
         let before = read_shared(shared).await.ok_or_else(failed)?;
         // The text was replaced, and only the answer was lost.
-        let is_known = |secret: &str| shared.logins.has(secret);
-        if secret.as_deref().is_some_and(is_known) {
-            return Ok(secret);
+        let is_known = |entered: &Entered| shared.logins.has(&entered.secret);
+        if lost.as_ref().is_some_and(is_known) {
+            return Ok(lost);
         }
         let entering = {
             let (logins, code) = (shared.logins.clone(), code.to_owned());
@@ -347,9 +374,9 @@ async fn use_link(shared: &Shared, code: &str) -> Result<Option<String>, ApiErro
         match share(shared, before).await {
             Some(true) => return Ok(Some(entered)),
             shared_by_now => {
-                shared.logins.forget(&entered);
+                shared.logins.forget(&entered.secret);
                 shared_by_now.ok_or_else(failed)?;
-                secret = Some(entered);
+                lost = Some(entered);
             }
         }
     }
@@ -389,6 +416,7 @@ pub(super) struct LinkQuery {
 /// Lets a browser in that comes by a link, once.
 pub(super) async fn enter(
     State(shared): State<Arc<Shared>>,
+    Extension(note): Extension<Note>,
     Query(LinkQuery { code }): Query<LinkQuery>,
 ) -> Response {
     let _sharing = shared.logins.sharing.lock().await;
@@ -396,13 +424,23 @@ pub(super) async fn enter(
         Ok(entered) => entered,
         Err(error) => return error.into_response(),
     };
-    let cookie = entered.and_then(|secret| {
-        let text = format!("{COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict");
-        HeaderValue::from_str(&text).ok()
-    });
-    match cookie {
-        Some(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response(),
-        None => unisono_web::refused("This link was used before, or is not one of this daemon's."),
+    let Some(Entered { secret, login }) = entered else {
+        return unisono_web::refused(
+            "This link was used before, is older than an hour, or is not one of this daemon's.",
+        );
+    };
+    match people::of_link(&shared, login).await {
+        Ok(who) => note.set_caller(who.caller()),
+        Err(_) => {
+            let detail = "The token that this link was made with is revoked or has expired.";
+            return unisono_web::refused(detail);
+        }
+    }
+    note.operation("login", Vec::new());
+    let text = format!("{COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict");
+    match HeaderValue::from_str(&text) {
+        Ok(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response(),
+        Err(error) => ApiError::new(Code::Failed, error.to_string()).into_response(),
     }
 }
 
@@ -449,9 +487,9 @@ mod tests {
             .each_ref()
             .map(|place| Logins::open(place.path(), &token));
         let (code, now) = (random().unwrap(), Timestamp(1_000));
-        one.link(&code, Login::default());
+        one.link(&code, now, Login::default());
         other.take(&one.text());
-        let secret = other.enter(&code, now).unwrap().unwrap();
+        let secret = other.enter(&code, now).unwrap().unwrap().secret;
         one.take(&other.text());
         assert_eq!(one.enter(&code, now).unwrap(), None);
         let cookie = with(&format!("unisono={secret}"));
@@ -467,9 +505,9 @@ mod tests {
         let token = Token::open(&place.path().join("token")).unwrap();
         let logins = Logins::open(place.path(), &token);
         let (code, now) = (random().unwrap(), Timestamp(1_000));
-        logins.link(&code, Login::default());
+        logins.link(&code, now, Login::default());
         assert_eq!(logins.enter("x", now).unwrap(), None);
-        let secret = logins.enter(&code, now).unwrap().unwrap();
+        let secret = logins.enter(&code, now).unwrap().unwrap().secret;
         assert_eq!(logins.enter(&code, now).unwrap(), None);
         assert!(logins.login_at(&HeaderMap::new(), now).is_none());
         let cookie = with(&format!("a=b; unisono={secret}"));
@@ -490,6 +528,23 @@ mod tests {
                 .login_at(&cookie, now)
                 .is_none()
         );
+    }
+
+    #[test]
+    fn a_link_works_for_an_hour() {
+        let place = tempfile::tempdir().unwrap();
+        let token = Token::open(&place.path().join("token")).unwrap();
+        let (logins, made) = (Logins::open(place.path(), &token), Timestamp(1_000));
+        for (now, is_in) in [
+            (made.0 - 1_000, true),
+            (made.0 + 3_599_999, true),
+            (made.0 + 3_600_000, false),
+        ] {
+            let code = random().unwrap();
+            logins.link(&code, made, Login::default());
+            let entered = logins.enter(&code, Timestamp(now)).unwrap();
+            assert_eq!(entered.is_some(), is_in, "{now}");
+        }
     }
 
     #[test]

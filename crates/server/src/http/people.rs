@@ -234,6 +234,14 @@ fn user(scope: Scope, name: &str) -> Result<Identity, ApiError> {
     })
 }
 
+/// Identifies the caller of a link. Another daemon may have just created its token.
+pub(super) async fn of_link(shared: &Shared, login: Login) -> Result<Identity, ApiError> {
+    if let Some(digest) = login.token {
+        known(shared, digest).await;
+    }
+    of_login(shared, login)
+}
+
 /// Identifies the caller of a browser login by the token that made its link.
 pub(super) fn of_login(shared: &Shared, login: Login) -> Result<Identity, ApiError> {
     let Some(digest) = login.token else {

@@ -176,6 +176,7 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
             "/agents/{agent}/edit",
             "/cluster",
             "/doctor",
+            "/import/agents",
             "/metrics",
             "/settings",
             "/v1/archive",
@@ -192,8 +193,10 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
         "POST",
         &[
             "/agents/{agent}/edit",
+            "/import/agents",
             "/schedules/{schedule}",
             "/settings",
+            "/v1/agent-imports",
             "/v1/agents/reload",
             "/v1/cluster/{member}",
             "/v1/losses/acknowledge",

@@ -6,7 +6,7 @@ use std::fmt;
 use unisono_context::cost::Cost;
 use unisono_context::{SessionId, Timestamp, TurnId};
 
-use super::broker::{Broker, DaemonBudget, SessionUse};
+use super::broker::{Broker, DaemonBudget, Grant, OwnerBudget, SessionUse};
 use super::{Amount, Caps, Level, Resource};
 use crate::state::State;
 
@@ -122,8 +122,33 @@ impl Broker {
         now: Timestamp,
     ) -> Vec<BudgetStatus> {
         let broker = self.in_period_of(rules, now);
+        let (spent, reserved) = broker.used(session_use, |_| true);
+        let caps = rules.caps.left(Level::Daemon, spent, reserved, 0);
+        caps.collect()
+    }
+
+    /// The same of one owner. `session_use` has the sessions of the owner.
+    pub fn left_of(
+        &self,
+        rules: &DaemonBudget,
+        of: OwnerBudget,
+        session_use: &BTreeMap<SessionId, SessionUse>,
+        now: Timestamp,
+    ) -> Vec<BudgetStatus> {
+        let broker = self.in_period_of(rules, now);
+        let (spent, reserved) = broker.used(session_use, |grant| grant.owner == Some(of.owner));
+        let caps = of.caps.left(Level::Owner, spent, reserved, 0);
+        caps.collect()
+    }
+
+    /// The amounts that some sessions spent, and reserved in addition.
+    fn used(
+        &self,
+        session_use: &BTreeMap<SessionId, SessionUse>,
+        is_meant: impl Fn(&Grant) -> bool,
+    ) -> (Amount, Amount) {
         let (mut spent, mut in_use) = (Amount::ZERO, Amount::ZERO);
-        for grant in broker.entries() {
+        for grant in self.entries().filter(|grant| is_meant(grant)) {
             let session = session_use
                 .get(&grant.session)
                 .copied()
@@ -134,8 +159,7 @@ impl Broker {
             spent = spent + (session.spent - grant.base);
             in_use = in_use + (session.in_use - grant.base);
         }
-        let caps = rules.caps.left(Level::Daemon, spent, in_use - spent, 0);
-        caps.collect()
+        (spent, in_use - spent)
     }
 }
 

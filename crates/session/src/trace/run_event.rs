@@ -1,9 +1,11 @@
 //! The events of a run other than its steps: tool calls, decisions about them, delegations and retries.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unisono_context::{RunId, Timestamp};
 
+use super::{Moment, RunTrace};
 use crate::event::Fact;
 use crate::run::calls::CallPlace;
 
@@ -26,18 +28,62 @@ pub enum RunEvent {
     /// The outcome of the call is unknown, so it waits for a person.
     InDoubt(CallPlace),
     /// A person or a timeout decided about the call.
-    Decided(CallPlace),
+    Decided {
+        /// The call.
+        call: CallPlace,
+        /// The decision.
+        decision: MadeDecision,
+    },
     /// Its agent delegated tasks.
     Delegated,
     /// A further attempt starts at this instant or later.
     Retried(Timestamp),
 }
 
+/// A decision about a call, and who made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeDecision {
+    /// The stable name of the decision.
+    pub name: &'static str,
+    /// The name of the token by which it was decided; none: nobody's, or the daemon's own.
+    pub by: Option<Arc<str>>,
+}
+
+/// A decision about a call of a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecidedCall {
+    /// When.
+    pub moment: Moment,
+    /// The tool.
+    pub tool: Arc<str>,
+    /// The decision.
+    pub decision: MadeDecision,
+}
+
+/// The decisions about the calls of a run, in their order.
+pub fn decisions(run: &RunTrace) -> Vec<DecidedCall> {
+    let mut tools = BTreeMap::new();
+    let mut decided = Vec::new();
+    for (moment, event) in &run.events {
+        match event {
+            RunEvent::Called { call, tool, .. } => drop(tools.insert(*call, tool.clone())),
+            RunEvent::Decided { call, decision } => {
+                decided.extend(tools.get(call).map(|tool| DecidedCall {
+                    moment: *moment,
+                    tool: tool.clone(),
+                    decision: decision.clone(),
+                }))
+            }
+            _ => {}
+        }
+    }
+    decided
+}
+
 impl RunEvent {
     /// The run events of a fact.
     pub(super) fn all(fact: &Fact) -> Vec<(RunId, RunEvent)> {
-        let one =
-            |call: &CallPlace, event: fn(CallPlace) -> RunEvent| vec![(call.run, event(*call))];
+        let one = |call: &CallPlace, event: fn(CallPlace) -> RunEvent| vec![(call.run, event(*call))];
         match fact {
             Fact::ToolsCalled { run, round, calls } => (0..)
                 .zip(calls)
@@ -58,7 +104,14 @@ impl RunEvent {
             Fact::ToolStarted { call } => one(call, RunEvent::Started),
             Fact::ToolEnded { call, .. } => one(call, RunEvent::Ended),
             Fact::ToolInDoubt { call } => one(call, RunEvent::InDoubt),
-            Fact::ToolDecided { call, .. } => one(call, RunEvent::Decided),
+            Fact::ToolDecided { call, decision, by } => {
+                let decision = MadeDecision {
+                    name: decision.name(),
+                    by: by.clone(),
+                };
+                let call = *call;
+                vec![(call.run, RunEvent::Decided { call, decision })]
+            }
             Fact::Delegated { run, .. } => vec![(*run, RunEvent::Delegated)],
             Fact::RunRetried {
                 run, not_before, ..

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use unisono_context::Timestamp;
 
-use super::{RunEvent, RunTrace};
+use super::{RunEvent, MadeDecision, RunTrace};
 use crate::run::calls::CallPlace;
 use crate::run::{Ending, Pace, Step};
 
@@ -53,6 +53,8 @@ pub struct Span {
     pub tool: Option<Arc<str>>,
     /// The attempt, from 1.
     pub attempt: u32,
+    /// What ended it, for [`Activity::Person`]; none: it goes on.
+    pub decision: Option<MadeDecision>,
 }
 
 /// The times of a run.
@@ -127,6 +129,7 @@ impl Fold {
             to,
             tool: None,
             attempt: self.attempt,
+            decision: None,
         });
     }
 
@@ -158,9 +161,10 @@ impl Fold {
                 let since = needs_approval.then_some((Activity::Person, now));
                 self.calls.insert(*call, (tool.clone(), since));
             }
-            RunEvent::Started(call) => self.call(*call, now, Some(Activity::Tool)),
-            RunEvent::InDoubt(call) => self.call(*call, now, Some(Activity::Person)),
-            RunEvent::Ended(call) | RunEvent::Decided(call) => self.call(*call, now, None),
+            RunEvent::Started(call) => self.call(*call, now, Some(Activity::Tool), None),
+            RunEvent::InDoubt(call) => self.call(*call, now, Some(Activity::Person), None),
+            RunEvent::Ended(call) => self.call(*call, now, None, None),
+            RunEvent::Decided { call, decision } => self.call(*call, now, None, Some(decision)),
             RunEvent::Delegated => self.delegates = Some(now),
             RunEvent::Retried(not_before) => {
                 if !self.waits {
@@ -175,29 +179,43 @@ impl Fold {
         }
     }
 
-    /// Ends the current activity of a call and begins the next one.
-    fn call(&mut self, call: CallPlace, now: Timestamp, next: Option<Activity>) {
+    /// Ends the current activity of a call, with a decision if there is one, and begins the next.
+    fn call(
+        &mut self,
+        call: CallPlace,
+        now: Timestamp,
+        next: Option<Activity>,
+        decision: Option<&MadeDecision>,
+    ) {
         let Some((tool, since)) = self.calls.get_mut(&call) else {
             return;
         };
         let tool = tool.clone();
         let previous = std::mem::replace(since, next.map(|kind| (kind, now)));
         if let Some((kind, from)) = previous {
-            self.put_call(kind, from, Some(now), tool);
+            self.put_call(kind, from, Some(now), tool, decision.cloned());
         }
     }
 
-    fn put_call(&mut self, kind: Activity, from: Timestamp, to: Option<Timestamp>, tool: Arc<str>) {
+    fn put_call(
+        &mut self,
+        kind: Activity,
+        from: Timestamp,
+        to: Option<Timestamp>,
+        tool: Arc<str>,
+        decision: Option<MadeDecision>,
+    ) {
         self.put(kind, from, to);
         if let Some(put) = self.spans.last_mut() {
             put.tool = Some(tool);
+            put.decision = decision;
         }
     }
 
     fn finish(mut self, pace: Pace) -> RunTimes {
         for (_, (tool, since)) in std::mem::take(&mut self.calls) {
             if let Some((kind, from)) = since {
-                self.put_call(kind, from, self.end, tool);
+                self.put_call(kind, from, self.end, tool, None);
             }
         }
         if let Some(since) = self.delegates {
@@ -310,6 +328,16 @@ mod tests {
         }
     }
 
+    fn decided(index: u32, by: Option<&str>) -> RunEvent {
+        RunEvent::Decided {
+            call: place(index),
+            decision: MadeDecision {
+                name: "approved",
+                by: by.map(Into::into),
+            },
+        }
+    }
+
     fn listed(times: &RunTimes) -> Vec<(&'static str, i64, Option<i64>, u32)> {
         let each = times.spans.iter();
         each.map(|span| {
@@ -338,7 +366,7 @@ mod tests {
             (moment(3, 200), called(1, true)),
             (moment(4, 210), RunEvent::Started(place(0))),
             (moment(5, 300), RunEvent::Ended(place(0))),
-            (moment(6, 600), RunEvent::Decided(place(1))),
+            (moment(6, 600), decided(1, Some("ada"))),
             (moment(7, 600), RunEvent::Started(place(1))),
             (moment(8, 700), RunEvent::Ended(place(1))),
         ];
@@ -354,6 +382,15 @@ mod tests {
         assert_eq!(listed(&times), expected);
         assert_eq!(times.pace.first_token, Some(Timestamp(180)));
         assert_eq!(times.spans[2].tool.as_deref(), Some("mail"));
+        let by = |decision: &MadeDecision| (decision.name, decision.by.as_deref() == Some("ada"));
+        let decision = times.spans[2].decision.as_ref();
+        assert_eq!(decision.map(by), Some(("approved", true)));
+        let listed = super::super::decisions(&run);
+        let listed: Vec<_> = listed
+            .iter()
+            .map(|one| (one.moment.seq, &*one.tool, by(&one.decision)))
+            .collect();
+        assert_eq!(listed, [(6, "mail", ("approved", true))]);
     }
 
     #[test]
@@ -399,7 +436,7 @@ mod tests {
             (moment(3, 200), called(0, false)),
             (moment(4, 200), RunEvent::Started(place(0))),
             (moment(5, 400), RunEvent::InDoubt(place(0))),
-            (moment(6, 500), RunEvent::Decided(place(0))),
+            (moment(6, 500), decided(0, None)),
         ];
         let expected = [
             ("model", 100, Some(200), 1),

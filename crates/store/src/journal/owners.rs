@@ -10,7 +10,7 @@ use unisono_context::SessionId;
 use unisono_session::{Event, Fact, OWNER};
 
 use super::Journal;
-use crate::engine::SessionInfo;
+use crate::engine::{SESSIONS_PAGE, SessionInfo};
 use crate::error::Result;
 
 /// Maximum number of sessions in the cache. A full cache is cleared.
@@ -84,6 +84,14 @@ impl Journal {
         match self.engine.session(session.into()).await? {
             Some(info) => Ok(!self.of_the_owner(vec![info]).await?.is_empty()),
             None => Ok(false),
+        }
+    }
+
+    /// Number of sessions to read for a page of `wanted`: an owner may own few of them.
+    pub(super) fn room(&self, wanted: usize) -> usize {
+        match self.only {
+            Some(_) => wanted.max(SESSIONS_PAGE),
+            None => wanted,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Agents and models.
 
 mod detail;
+mod import;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +9,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use unisono_api::Code;
 use unisono_api::agent::{
-    Agent, AgentCheck, AgentDetail, AgentQuery, Calibration, Model, NewAgentFile, Reload,
+    Agent, AgentCheck, AgentDetail, AgentImport, AgentQuery, Calibration, Model, NewAgentFile,
+    NewAgentImport, Reload,
 };
 use unisono_api::service::{self, Agents};
 use unisono_api::turn::Settings;
@@ -53,6 +55,10 @@ impl Agents for Local {
 
     async fn save_agent(&self, agent: &str, new: &NewAgentFile) -> service::Result<Reload> {
         Ok(detail::save(self, agent, new).await?)
+    }
+
+    async fn import_agents(&self, new: &NewAgentImport) -> service::Result<AgentImport> {
+        Ok(import::import(self, new).await?)
     }
 
     async fn reload_agents(&self) -> service::Result<Reload> {

@@ -9,15 +9,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use unisono_api::Page;
 use unisono_api::run::{
-    Attempt, Call, CallResult, Done, ListedRun, LookupQuery, Matches, Replay, RunDetail, RunQuery,
-    RunStep, Why, WhyQuery,
+    Attempt, Call, CallDecision, CallResult, Done, ListedRun, LookupQuery, Matches, Replay,
+    RunDetail, RunQuery, RunStep, Why, WhyQuery,
 };
 use unisono_api::service::{Result as Answer, Runs};
 use unisono_api::turn::Run;
 use unisono_context::{RunId, SessionId};
 use unisono_session::Trace;
 use unisono_session::run::{FallbackUsed, Spent, Step};
-use unisono_session::trace::{Moment, RunTrace};
+use unisono_session::trace::{DecidedCall, Moment, RunTrace, decisions};
 
 use super::id;
 use crate::Local;
@@ -104,7 +104,19 @@ impl Found {
             definition: opened.definition.to_string(),
             steps: traced.steps.iter().map(step).collect(),
             attempts: attempts.collect(),
+            decisions: decisions(traced).iter().map(decision).collect(),
         })
+    }
+}
+
+fn decision(decided: &DecidedCall) -> CallDecision {
+    let by = decided.decision.by.as_ref();
+    CallDecision {
+        event: decided.moment.seq,
+        at: values::instant(decided.moment.at),
+        tool: decided.tool.to_string(),
+        decision: decided.decision.name.to_owned(),
+        by: by.map(ToString::to_string),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The usage of model calls.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
@@ -112,15 +112,17 @@ impl Local {
             amounts: values::amounts(&used.usage),
         });
         let rows = rows.collect();
-        // What is left of the daemon's budget tells what others use.
         let (groups, groups_left_out) = match query.by {
             Some(by) => groups(by, &folds, &ledger),
             None => (Vec::new(), 0),
         };
-        let budgets = match self.is_limited() {
-            true => Vec::new(),
-            false => history::daemon_budgets(journal, &self.setup().loaded.config.budget).await?,
+        let names = match self.is_limited() {
+            true => BTreeSet::new(),
+            false => self.owners_of_tokens().await?,
         };
+        // A caller with an owner does not see the daemon's budget, which tells what others use.
+        let config = &self.setup().loaded.config;
+        let budgets = history::budgets(journal, &config.budget, names).await?;
         Ok(All {
             rows,
             groups,
@@ -131,7 +133,10 @@ impl Local {
                 jobs: gone.ledger.jobs(),
                 amounts: values::amounts(&gone.ledger.total()),
             }),
-            budgets: budgets.iter().map(values::budget).collect(),
+            budgets: budgets
+                .iter()
+                .map(|(owner, status)| values::budget_of(owner.as_deref(), status))
+                .collect(),
         })
     }
 }

@@ -1,9 +1,10 @@
 //! Why a run exists: from the input of its turn to its own opening.
 
+use unisono_api::run::decision_text;
 use unisono_context::RunId;
 use unisono_session::Trace;
 use unisono_session::event::RunRole;
-use unisono_session::trace::{Moment, RunTrace};
+use unisono_session::trace::{DecidedCall, Moment, RunTrace, decisions};
 
 use crate::short;
 use crate::short::end;
@@ -16,7 +17,7 @@ const SHOWN: usize = 80;
 pub struct Cause {
     /// Its time and its event.
     pub moment: Moment,
-    /// `input`, `start`, `plan`, `freeze`, `run`, `attempt`, `end`.
+    /// `input`, `start`, `plan`, `freeze`, `run`, `attempt`, `decision`, `end`.
     pub name: &'static str,
     /// What happened, for people.
     pub text: String,
@@ -67,10 +68,20 @@ pub fn of(trace: &Trace, run: RunId) -> Vec<Cause> {
         );
         add(*moment, "attempt", text);
     }
+    for DecidedCall {
+        moment,
+        tool,
+        decision,
+    } in decisions(of)
+    {
+        let text = decision_text(&tool, decision.name, decision.by.as_deref());
+        add(moment, "decision", text);
+    }
     if let Some((moment, _)) = &of.ended {
         let text = format!("it ended: {}", of.status().name());
         add(*moment, "end", text);
     }
+    causes.sort_by_key(|cause| cause.moment.seq);
     causes
 }
 

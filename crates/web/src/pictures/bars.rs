@@ -68,7 +68,7 @@ pub(crate) fn budgets(all: &[Budget]) -> Markup {
         @if !all.is_empty() {
             ul class="lanes budgets" {
                 @for budget in all { li {
-                    span class="name" { (budget.level) ", " (budget.resource) }
+                    span class="name" { (budget.name()) ", " (budget.resource) }
                     (drawn(budget))
                     span class="number quiet" { (amount(budget, budget.left)) " of " (amount(budget, budget.cap)) " left"
                         @if budget.reserved > 0.0 { ", " (amount(budget, budget.reserved)) " reserved" } }
@@ -133,6 +133,7 @@ mod tests {
     fn a_budget_says_what_is_left() {
         let budget = Budget {
             level: "turn".to_owned(),
+            owner: None,
             resource: "cost".to_owned(),
             cap: 2.0,
             spent: 0.5,

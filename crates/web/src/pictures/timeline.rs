@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
+use unisono_api::run::decision_text;
 use unisono_api::timeline::{Span, Timeline};
 
 use super::{attribute, scaled};
@@ -147,7 +148,7 @@ impl Clock {
         let (kind, says) = known.unwrap_or(&KINDS[KINDS.len() - 1]);
         let says = match (&span.tool, span.to.is_none() && span.kind == "person") {
             (Some(tool), true) => format!("{tool} waits for you"),
-            (Some(tool), false) if span.kind == "person" => format!("{tool} waited for a person"),
+            (Some(tool), false) if span.kind == "person" => waited(tool, span),
             (Some(tool), false) => format!("tool {tool}"),
             (None, _) => (*says).to_owned(),
         };
@@ -157,6 +158,17 @@ impl Clock {
             to,
             says,
         })
+    }
+}
+
+/// Who decided about a call that waited, and how.
+fn waited(tool: &str, span: &Span) -> String {
+    match &span.decision {
+        Some(decision) => {
+            let decided = decision_text(tool, decision, span.by.as_deref());
+            format!("waited for a person: {decided}")
+        }
+        None => format!("{tool} waited for a person"),
     }
 }
 

@@ -1,16 +1,13 @@
 //! `unisono agents import`.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
-use unisono_config::agents;
 use unisono_config::settings;
-use unisono_config::skills::Skills;
-use unisono_interchange::agents::{self as interchange, Format, Imported, KeyChange};
+use unisono_interchange::agents::{
+    Candidate, Format, Import, KeyChange, Placed, Report, Status, Writes,
+};
 
 use crate::app::App;
 use crate::problem::{Exit, Problem, Result};
@@ -55,169 +52,45 @@ pub(crate) struct Args {
     force: bool,
 }
 
-/// What became of an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Status {
-    Written,
-    WouldWrite,
-    Exists,
-    Twice,
-}
-
-impl Status {
-    const fn name(self) -> &'static str {
-        match self {
-            Status::Written => "written",
-            Status::WouldWrite => "would_write",
-            Status::Exists => "exists",
-            Status::Twice => "twice",
-        }
-    }
-}
-
-/// An imported agent and its file.
-struct Done {
-    agent: Imported,
-    from: PathBuf,
-    file: PathBuf,
-    status: Status,
-}
-
 pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     let sources = app.sources(Vec::new())?;
     let working = sources.directory.clone();
     let loaded = settings::load(sources)?;
     let project = loaded.project.as_deref().unwrap_or(&working);
     let to = args.to.clone().unwrap_or_else(|| project.join("agents"));
-    let format = args.from.as_deref().and_then(Format::from_name);
-    let mut known = interchange::LocalNames {
-        catalogue: &loaded.catalogue,
-        servers: &loaded.tools.names,
-        skills: &Skills::names_of(&loaded.sources().skills()),
-        agents: &BTreeSet::new(),
+    let import = Import {
+        format: args.from.as_deref().and_then(Format::from_name),
+        to: &to,
+        writes: match (args.dry_run, args.force) {
+            (true, _) => Writes::Nothing,
+            (false, true) => Writes::All,
+            (false, false) => Writes::New,
+        },
     };
     let files = files(&args.paths)?;
-    let read = |file: &Path, known| interchange::read(file, format, known);
-    let each = files.iter().flat_map(|file| read(&file.path, known));
-    let ids = each.flatten().flatten().map(|agent| agent.id);
-    let there: BTreeSet<String> = names_in_use(&to).chain(ids).collect();
-    known.agents = &there;
-    let (mut problems, mut skipped) = (Vec::<(PathBuf, String)>::new(), Vec::new());
-    let mut done = Vec::new();
-    let mut taken: BTreeMap<String, PathBuf> = BTreeMap::new();
-    for Candidate { path: file, named } in files {
-        let agents = match read(&file, known) {
-            Ok(agents) => agents,
-            Err(error) if error.is_no_agent() && !named => {
-                skipped.push((file, error.to_string()));
-                continue;
-            }
-            Err(error) => {
-                problems.push((file, error.to_string()));
-                continue;
-            }
-        };
-        for agent in agents {
-            let agent = match agent {
-                Ok(agent) => agent,
-                Err(error) => {
-                    problems.push((file.clone(), error.to_string()));
-                    continue;
-                }
-            };
-            let target = to.join(format!("{}.md", agent.id));
-            let twice = taken.insert(agent.id.clone(), file.clone()).is_some();
-            let status = if twice {
-                Status::Twice
-            } else {
-                write(&to, &agent, &args)?
-            };
-            done.push(Done {
-                agent,
-                from: file.clone(),
-                file: target,
-                status,
-            });
-        }
-    }
-    if done.is_empty() && problems.is_empty() {
-        report_skipped(app, &skipped);
+    let report = import.carry_out(&files, &loaded);
+    let report = report.map_err(|error| Problem::failed(error.to_string()))?;
+    if report.agents.is_empty() && report.problems.is_empty() {
+        report_skipped(app, &report.skipped);
         let problem = Problem::not_found("no agents were found there");
         return Err(problem.hint("name their directory or file, such as ~/.claude/agents"));
     }
-    report(app, &done, &problems, &skipped);
-    let kept = done
-        .iter()
-        .any(|one| matches!(one.status, Status::Exists | Status::Twice));
-    match kept || !problems.is_empty() {
+    show_report(app, &report);
+    let is_kept = |one: &Placed| matches!(one.status, Status::Exists | Status::Twice);
+    match report.agents.iter().any(is_kept) || !report.problems.is_empty() {
         true => Err(Problem::silent(Exit::Failed)),
         false => Ok(()),
     }
-}
-
-/// A file that may define agents.
-struct Candidate {
-    path: PathBuf,
-    /// Whether a person named it; else it was found in a directory.
-    named: bool,
-}
-
-/// The agents that there are: built in, and in the directory that is written to.
-fn names_in_use(to: &Path) -> impl Iterator<Item = String> {
-    let built_in = agents::EMBEDDED.iter().map(|(file, _)| PathBuf::from(file));
-    let files = fs::read_dir(to).into_iter().flatten().flatten();
-    let files = built_in.chain(files.map(|file| file.path()));
-    let names = files.map(|file| file.file_stem().unwrap_or_default().to_owned());
-    let names: Vec<String> = names.map(|name| name.to_string_lossy().into()).collect();
-    names.into_iter()
 }
 
 /// The files that are meant.
 fn files(paths: &[PathBuf]) -> Result<Vec<Candidate>> {
     let mut all = Vec::new();
     for path in paths {
-        let unreadable = |error: io::Error| Problem::usage(format!("{}: {error}", path.display()));
-        if fs::metadata(path).map_err(unreadable)?.is_dir() {
-            let found = interchange::find(path).map_err(unreadable)?;
-            let found = found.into_iter();
-            all.extend(found.map(|path| Candidate { path, named: false }));
-        } else {
-            let (path, named) = (path.clone(), true);
-            all.push(Candidate { path, named });
-        }
+        let found = Candidate::at(path);
+        all.extend(found.map_err(|error| Problem::usage(format!("{}: {error}", path.display())))?);
     }
     Ok(all)
-}
-
-/// Writes a definition, unless one of that name is there.
-fn write(to: &Path, agent: &Imported, args: &Args) -> Result<Status> {
-    let target = to.join(format!("{}.md", agent.id));
-    // Two files may not define one agent.
-    let other = to.join(format!("{}.toml", agent.id));
-    if other.exists() || (target.exists() && !args.force) {
-        return Ok(Status::Exists);
-    }
-    if args.dry_run {
-        return Ok(Status::WouldWrite);
-    }
-    let mut options = fs::OpenOptions::new();
-    options.write(true);
-    if args.force {
-        options.create(true).truncate(true);
-    } else {
-        options.create_new(true);
-    }
-    let written = fs::create_dir_all(to)
-        .and_then(|()| options.open(&target))
-        .and_then(|mut file| file.write_all(agent.text.as_bytes()));
-    match written {
-        Ok(()) => Ok(Status::Written),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Status::Exists),
-        Err(error) => Err(Problem::failed(format!(
-            "cannot write {}: {error}",
-            target.display()
-        ))),
-    }
 }
 
 type Files = [(PathBuf, String)];
@@ -230,7 +103,12 @@ fn report_skipped(app: &App, skipped: &Files) {
     }
 }
 
-fn report(app: &App, done: &[Done], problems: &Files, skipped: &Files) {
+fn show_report(app: &App, report: &Report) {
+    let Report {
+        agents: done,
+        problems,
+        skipped,
+    } = report;
     if app.out.json {
         let agents: Vec<Value> = done.iter().map(json).collect();
         let list = |files: &Files, key: &str| -> Vec<Value> {
@@ -244,34 +122,7 @@ fn report(app: &App, done: &[Done], problems: &Files, skipped: &Files) {
             "skipped": list(skipped, "reason"),
         }));
     }
-    let paint = app.out.paint;
-    for one in done {
-        let word = match one.status {
-            Status::Written => paint.green("written"),
-            Status::WouldWrite => paint.cyan("to write"),
-            Status::Exists => paint.yellow("kept"),
-            Status::Twice => paint.yellow("left out"),
-        };
-        let (file, from) = (one.file.display(), one.from.display());
-        let format = one.agent.format.name();
-        app.out
-            .data(format_args!("{word}  {file}  from {from} ({format})"));
-        match one.status {
-            Status::Exists => app
-                .out
-                .data("  exists: --force overwrites an .md; a .toml of that name has to go first"),
-            Status::Twice => app.out.data("  another file defines an agent of that name"),
-            Status::Written | Status::WouldWrite => {}
-        }
-        one.agent
-            .lost
-            .iter()
-            .for_each(|lost| app.out.data(line("lost", lost)));
-        one.agent
-            .changed
-            .iter()
-            .for_each(|changed| app.out.data(line("changed", changed)));
-    }
+    done.iter().for_each(|one| show_one(app, one));
     let written = done
         .iter()
         .filter(|one| one.status == Status::Written)
@@ -288,12 +139,39 @@ fn report(app: &App, done: &[Done], problems: &Files, skipped: &Files) {
     }
 }
 
+fn show_one(app: &App, one: &Placed) {
+    let paint = app.out.paint;
+    let word = match one.status {
+        Status::Written => paint.green("written"),
+        Status::WouldWrite => paint.cyan("to write"),
+        Status::Exists => paint.yellow("kept"),
+        Status::Twice => paint.yellow("left out"),
+    };
+    let (file, from) = (one.file.display(), one.from.display());
+    let format = one.agent.format.name();
+    app.out
+        .data(format_args!("{word}  {file}  from {from} ({format})"));
+    match one.status {
+        Status::Exists => app
+            .out
+            .data("  exists: --force overwrites an .md; a .toml of that name has to go first"),
+        Status::Twice => app.out.data("  another file defines an agent of that name"),
+        Status::Written | Status::WouldWrite => {}
+    }
+    for lost in &one.agent.lost {
+        app.out.data(line("lost", lost));
+    }
+    for changed in &one.agent.changed {
+        app.out.data(line("changed", changed));
+    }
+}
+
 fn line(word: &str, KeyChange { key, line, reason }: &KeyChange) -> String {
     let place = line.map_or_else(String::new, |line| format!(" (line {line})"));
     format!("  {word:<8} {key}{place}: {reason}")
 }
 
-fn json(one: &Done) -> Value {
+fn json(one: &Placed) -> Value {
     let list = |all: &[KeyChange]| -> Vec<Value> {
         let all = all.iter();
         all.map(|lost| json!({"key": lost.key, "line": lost.line, "reason": lost.reason}))

@@ -13,8 +13,9 @@ use crate::show;
 const HELP: &str = "\
 JSON: as of `list`, with event (its opening), definition, steps [{event, at, kind (model, tools,
 named, narrowed, summarised, spent), …}] (of a fallback model: stand_in, its name, and
-stand_in_prefix, the digest of its prompt prefix) and attempts [{attempt, event, at, reason}]
-after the first.";
+stand_in_prefix, the digest of its prompt prefix), attempts [{attempt, event, at, reason}] after
+the first, and decisions about its tool calls [{event, at, tool, decision, by (null: nobody's, or
+the daemon's own token)}].";
 
 /// Characters of a step's or task's text that are shown.
 const SHOWN: usize = 100;
@@ -59,6 +60,8 @@ fn text(paint: Paint, detail: &RunDetail) -> String {
             format!("attempt {} follows: {reason}", of.attempt),
         )
     }));
+    let decided = detail.decisions.iter();
+    lines.extend(decided.map(|of| (of.event, of.text())));
     lines.sort_by_key(|(event, _)| *event);
     for (event, line) in lines {
         out += &format!("\n  event {event:<5} {line}");

@@ -178,13 +178,22 @@ pub(super) async fn check(
     })
 }
 
+/// Whether files of agents may be changed by requests.
+///
+/// # Errors
+/// They may not.
+pub(super) fn check_may_edit(local: &Local) -> Result<(), Error> {
+    if local.setup().loaded.edits_agents() {
+        return Ok(());
+    }
+    let detail = "files of agents cannot be changed by requests: `web.edit_agents` is off, or other \
+                  machines reach this daemon";
+    Err(Error::new(Code::Forbidden, detail))
+}
+
 /// Replaces the file of an agent.
 pub(super) async fn save(local: &Local, agent: &str, new: &NewAgentFile) -> Result<Reload, Error> {
-    if !local.setup().loaded.edits_agents() {
-        let detail = "files of agents cannot be changed by requests: `web.edit_agents` is off, or \
-                      other machines reach this daemon";
-        return Err(Error::new(Code::Forbidden, detail));
-    }
+    check_may_edit(local)?;
     // Others that save wait: the file is compared and replaced by one after the other.
     let one_at_a_time = local.editing().await;
     let checked = check(local, agent, new).await?;

@@ -1,0 +1,143 @@
+//! Who calls the program, and with which verb: what the audit log says of a call that changes a store
+//! without a daemon.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use unisono::local::Opened;
+use unisono_api::audit::{DAEMON, is_short_name};
+use unisono_api::token::is_name;
+use unisono_config::setup::Setup;
+use unisono_context::SessionId;
+use unisono_store::audit::{Command, Retention, recorded};
+
+/// Where the users of this machine are listed.
+const USERS: &str = "/etc/passwd";
+/// Arguments that name something. A session is named by the change itself.
+const NAMES: [&str; 5] = ["agent", "call", "run", "schedule", "token"];
+
+/// The verb of a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verb {
+    /// Its words, without arguments: `sessions delete`.
+    words: String,
+    /// What its arguments name, by kind.
+    object: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+impl Verb {
+    /// The verb of a command line.
+    pub(crate) fn from_matches(mut matches: &ArgMatches) -> Verb {
+        let mut words = Vec::new();
+        while let Some((word, below)) = matches.subcommand() {
+            words.push(word);
+            matches = below;
+        }
+        let given = NAMES.into_iter().filter_map(|kind| {
+            // An argument of another kind, or that this verb does not have.
+            let value = matches.try_get_one::<String>(kind).ok().flatten()?;
+            let is_given = matches.value_source(kind) == Some(ValueSource::CommandLine);
+            let is_name = is_short_name(value) || value.parse::<SessionId>().is_ok();
+            (is_given && is_name).then(|| (kind.into(), value.as_str().into()))
+        });
+        Verb {
+            words: words.join(" "),
+            object: given.collect(),
+        }
+    }
+
+    /// The store, whose audit log has an entry for each session that this call changes.
+    pub(crate) fn recorded(&self, opened: Opened, setup: &Setup) -> Opened {
+        let settings = &setup.loaded.config.audit;
+        if !settings.enabled {
+            return opened;
+        }
+        let command = Command {
+            who: user().into(),
+            name: self.words.as_str().into(),
+            object: self.object.clone(),
+        };
+        let kept = Retention {
+            days: settings.keep_days,
+            entries: settings.max_entries,
+        };
+        Opened {
+            journal: recorded(&opened.journal, command, kept),
+            ..opened
+        }
+    }
+}
+
+/// The user of the operating system who runs this process.
+fn user() -> String {
+    let id = rustix::process::getuid().as_raw();
+    let users = fs::read_to_string(USERS).unwrap_or_default();
+    name_of(id, &users)
+}
+
+/// The name of a user among the lines of [`USERS`]; where none is listed that the log can show, a name
+/// made from the id.
+fn name_of(id: u32, users: &str) -> String {
+    let mut names = users.lines().filter_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(id)).then_some(name)
+    });
+    let listed = names.next().filter(|name| is_name(name) && *name != DAEMON);
+    listed.map_or_else(|| format!("uid-{id}"), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::help;
+
+    #[test]
+    fn a_user_is_known_by_name_or_id() {
+        let users = "root:x:0:0::/root:/bin/sh\ndaemon:x:1:1::/:/bin/false\nada:x:1000:1000::/:/bin/sh\n\
+            broken\nodd name:x:7:7::/:/\n";
+        for (id, expected) in [
+            (0, "root"),
+            (1000, "ada"),
+            (1, "uid-1"),
+            (7, "uid-7"),
+            (9, "uid-9"),
+        ] {
+            assert_eq!(name_of(id, users), expected);
+        }
+    }
+
+    #[test]
+    fn a_verb_has_its_words_and_the_names_among_its_arguments() {
+        let verb = |line: &str| {
+            let words = ["unisono"].into_iter().chain(line.split(' '));
+            Verb::from_matches(&help::command().try_get_matches_from(words).unwrap())
+        };
+        let of = |words: &str, object: &[(&str, &str)]| Verb {
+            words: words.to_owned(),
+            object: object
+                .iter()
+                .map(|(kind, name)| ((*kind).into(), (*name).into()))
+                .collect(),
+        };
+        let secret = format!("unisono_{}", "a".repeat(64));
+        for (line, expected) in [
+            (
+                "tokens revoke ada --json",
+                of("tokens revoke", &[("token", "ada")]),
+            ),
+            (
+                "schedules pause nightly",
+                of("schedules pause", &[("schedule", "nightly")]),
+            ),
+            ("sessions delete latest", of("sessions delete", &[])),
+            (&format!("tokens revoke {secret}"), of("tokens revoke", &[])),
+            ("append latest hello", of("append", &[])),
+        ] {
+            assert_eq!(verb(line), expected, "{line}");
+        }
+    }
+}

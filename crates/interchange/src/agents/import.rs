@@ -1,0 +1,203 @@
+//! An import: converts the agents of several files and writes their definitions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use unisono_config::agents::EMBEDDED;
+use unisono_config::settings::Loaded;
+use unisono_config::skills::Skills;
+
+use super::{Format, Imported, LocalNames, find, read};
+
+/// A file that may define agents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether a person named it; else it was found in a directory, and need not define an agent.
+    pub named: bool,
+}
+
+impl Candidate {
+    /// The file at a path, or those that are found in the directory there.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn at(path: &Path) -> io::Result<Vec<Candidate>> {
+        if !fs::metadata(path)?.is_dir() {
+            let (path, named) = (path.to_owned(), true);
+            return Ok(vec![Candidate { path, named }]);
+        }
+        let found = find(path)?.into_iter();
+        let named = false;
+        Ok(found.map(|path| Candidate { path, named }).collect())
+    }
+}
+
+/// Which definitions are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// None.
+    Nothing,
+    /// Those of new agents.
+    New,
+    /// All; existing files are overwritten.
+    All,
+}
+
+/// An import that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Import<'i> {
+    /// The format of all files; none: it is detected.
+    pub format: Option<Format>,
+    /// The directory of the definitions.
+    pub to: &'i Path,
+    /// What is written there.
+    pub writes: Writes,
+}
+
+/// What became of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Its definition was written.
+    Written,
+    /// It would be written.
+    WouldWrite,
+    /// Its file was kept as it is.
+    Exists,
+    /// Another file of the import defines an agent of that name.
+    Twice,
+}
+
+impl Status {
+    /// The stable name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Status::Written => "written",
+            Status::WouldWrite => "would_write",
+            Status::Exists => "exists",
+            Status::Twice => "twice",
+        }
+    }
+}
+
+/// An imported agent and its file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The agent.
+    pub agent: Imported,
+    /// The file that it is from.
+    pub from: PathBuf,
+    /// The file of its definition.
+    pub file: PathBuf,
+    /// What became of it.
+    pub status: Status,
+}
+
+/// The outcome of an import.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The agents, in the order of their files.
+    pub agents: Vec<Placed>,
+    /// Files, or agents in them, that cannot be imported, with the reason.
+    pub problems: Vec<(PathBuf, String)>,
+    /// Files of directories that define no agent, with the reason.
+    pub skipped: Vec<(PathBuf, String)>,
+}
+
+impl Import<'_> {
+    /// Converts the agents of these files, and writes their definitions.
+    ///
+    /// # Errors
+    /// A definition cannot be written; the error names its file.
+    pub fn carry_out(self, files: &[Candidate], loaded: &Loaded) -> io::Result<Report> {
+        let mut known = LocalNames {
+            catalogue: &loaded.catalogue,
+            servers: &loaded.tools.names,
+            skills: &Skills::names_of(&loaded.sources().skills()),
+            agents: &BTreeSet::new(),
+        };
+        let each = files
+            .iter()
+            .flat_map(|file| read(&file.path, self.format, known));
+        let ids = each.flatten().flatten().map(|agent| agent.id);
+        let there: BTreeSet<String> = names_in_use(self.to).chain(ids).collect();
+        known.agents = &there;
+        let mut report = Report::default();
+        let mut taken: BTreeMap<String, PathBuf> = BTreeMap::new();
+        for Candidate { path: from, named } in files {
+            let agents = match read(from, self.format, known) {
+                Ok(agents) => agents,
+                Err(error) => {
+                    let list = match error.is_no_agent() && !named {
+                        true => &mut report.skipped,
+                        false => &mut report.problems,
+                    };
+                    list.push((from.clone(), error.to_string()));
+                    continue;
+                }
+            };
+            for agent in agents {
+                let agent = match agent {
+                    Ok(agent) => agent,
+                    Err(error) => {
+                        report.problems.push((from.clone(), error.to_string()));
+                        continue;
+                    }
+                };
+                let file = self.to.join(format!("{}.md", agent.id));
+                let status = match taken.insert(agent.id.clone(), from.clone()) {
+                    Some(_) => Status::Twice,
+                    None => self.write(&file, &agent)?,
+                };
+                let from = from.clone();
+                report.agents.push(Placed {
+                    agent,
+                    from,
+                    file,
+                    status,
+                });
+            }
+        }
+        Ok(report)
+    }
+
+    /// Writes a definition, unless one of that name is there.
+    fn write(self, file: &Path, agent: &Imported) -> io::Result<Status> {
+        // Two files may not define one agent.
+        let other = self.to.join(format!("{}.toml", agent.id));
+        if other.exists() || (file.exists() && self.writes != Writes::All) {
+            return Ok(Status::Exists);
+        }
+        let mut options = fs::OpenOptions::new();
+        options.write(true);
+        match self.writes {
+            Writes::Nothing => return Ok(Status::WouldWrite),
+            Writes::New => options.create_new(true),
+            Writes::All => options.create(true).truncate(true),
+        };
+        let written = fs::create_dir_all(self.to)
+            .and_then(|()| options.open(file))
+            .and_then(|mut file| file.write_all(agent.text.as_bytes()));
+        match written {
+            Ok(()) => Ok(Status::Written),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Status::Exists),
+            Err(error) => {
+                let named = format!("cannot write {}: {error}", file.display());
+                Err(io::Error::new(error.kind(), named))
+            }
+        }
+    }
+}
+
+/// The agents that there are: built in, and in the directory that is written to.
+fn names_in_use(to: &Path) -> impl Iterator<Item = String> {
+    let built_in = EMBEDDED.iter().map(|(file, _)| PathBuf::from(file));
+    let files = fs::read_dir(to).into_iter().flatten().flatten();
+    let files = built_in.chain(files.map(|file| file.path()));
+    let names = files.map(|file| file.file_stem().unwrap_or_default().to_owned());
+    let names: Vec<String> = names.map(|name| name.to_string_lossy().into()).collect();
+    names.into_iter()
+}

@@ -1,0 +1,189 @@
+//! The log of commands that change a store without a daemon.
+//!
+//! A command has no answer that a guard could see, and it may be killed at any time. So the engine that
+//! it works on is wrapped: before the command claims or deletes a session for the first time, or writes
+//! to the journal of tokens or schedules, an entry says who does so and with which command.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+use unisono_context::Timestamp;
+
+use super::{Action, Audit, Entry, Retention};
+use crate::engine::{
+    Answer, Append, Checkpoint, Claim, Cluster, Deletion, Engine, Event, Health, STARTS, SessionId,
+    SessionInfo, Space, TOKENS, Vacuumed, now_unix_ms,
+};
+use crate::journal::{Journal, is_of_a_session};
+
+/// The method of such an entry.
+pub const METHOD: &str = "CLI";
+/// Sessions that are remembered as recorded; after that many they are recorded again.
+const REMEMBERED: usize = 65_536;
+
+/// A command that works on the store itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// The name of the user of the operating system.
+    pub who: Arc<str>,
+    /// The words of the command without its arguments, such as `sessions delete`.
+    pub name: Arc<str>,
+    /// The ids among its arguments, by kind, such as `token`.
+    pub object: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+/// The same journal; what the command changes in it is recorded in the audit log of the store.
+#[must_use]
+pub fn recorded(journal: &Journal, command: Command, retention: Retention) -> Journal {
+    let log = Log {
+        audit: Audit::new(journal, retention),
+        command,
+        recorded: HashSet::new(),
+    };
+    let engine = Recorded {
+        engine: journal.engine().clone(),
+        log: Mutex::new(log),
+    };
+    journal.on(Arc::new(engine))
+}
+
+struct Log {
+    audit: Audit,
+    command: Command,
+    recorded: HashSet<SessionId>,
+}
+
+/// An engine whose changes by a command are recorded.
+struct Recorded {
+    engine: Arc<dyn Engine>,
+    log: Mutex<Log>,
+}
+
+impl Recorded {
+    /// Records the first change of a session, of the tokens or of the schedules. A log that cannot be
+    /// written stops no command: it may be the one that makes room.
+    async fn record(&self, changed: SessionId) {
+        let is_of_a_session = is_of_a_session(changed);
+        if !is_of_a_session && ![TOKENS, STARTS].contains(&changed) {
+            return;
+        }
+        let mut log = self.log.lock().await;
+        if log.recorded.len() >= REMEMBERED {
+            log.recorded.clear();
+        }
+        if !log.recorded.insert(changed) {
+            return;
+        }
+        let now = Timestamp(i64::try_from(now_unix_ms()).unwrap_or(i64::MAX));
+        let mut object = log.command.object.clone();
+        if is_of_a_session {
+            object.insert("session".into(), changed.to_string().into());
+        }
+        let action = Action {
+            at: now,
+            who: Some(log.command.who.clone()),
+            owner: None,
+            method: METHOD.into(),
+            route: log.command.name.clone(),
+            operation: None,
+            object,
+            status: None,
+        };
+        if let Err(error) = log.audit.append(&[Entry::Action { action }], now).await {
+            tracing::warn!(%error, "the audit log has no entry of this command");
+        }
+    }
+}
+
+impl Engine for Recorded {
+    fn claim(&self, session: SessionId) -> Answer<'_, Claim> {
+        Box::pin(async move {
+            self.record(session).await;
+            self.engine.claim(session).await
+        })
+    }
+
+    fn append(&self, append: Append) -> Answer<'_, u64> {
+        // A session was claimed before; several processes write to the store's own without a claim.
+        if is_of_a_session(append.session) {
+            return self.engine.append(append);
+        }
+        Box::pin(async move {
+            self.record(append.session).await;
+            self.engine.append(append).await
+        })
+    }
+
+    fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {
+        Box::pin(async move {
+            self.record(deletion.session).await;
+            self.engine.delete_session(deletion).await
+        })
+    }
+
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>> {
+        self.engine.read(session, from, limit)
+    }
+
+    fn first_events(&self, sessions: Vec<SessionId>) -> Answer<'_, Vec<Option<Event>>> {
+        self.engine.first_events(sessions)
+    }
+
+    fn last_events(&self, sessions: Vec<SessionInfo>) -> Answer<'_, Vec<Option<Event>>> {
+        self.engine.last_events(sessions)
+    }
+
+    fn put_checkpoint(
+        &self,
+        session: SessionId,
+        epoch: u64,
+        checkpoint: Checkpoint,
+    ) -> Answer<'_, ()> {
+        self.engine.put_checkpoint(session, epoch, checkpoint)
+    }
+
+    fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>> {
+        self.engine.latest_checkpoint(session)
+    }
+
+    fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>> {
+        self.engine.session(session)
+    }
+
+    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
+        self.engine.sessions(after, limit)
+    }
+
+    fn newest_sessions(
+        &self,
+        before: Option<SessionId>,
+        limit: usize,
+    ) -> Answer<'_, Vec<SessionInfo>> {
+        self.engine.newest_sessions(before, limit)
+    }
+
+    fn space(&self) -> Answer<'_, Space> {
+        self.engine.space()
+    }
+
+    fn vacuum(&self, bytes_per_second: Option<u64>) -> Answer<'_, Vacuumed> {
+        self.engine.vacuum(bytes_per_second)
+    }
+
+    fn cluster(&self) -> Option<&dyn Cluster> {
+        self.engine.cluster()
+    }
+
+    fn health(&self) -> Health {
+        self.engine.health()
+    }
+
+    fn writable(&self) -> Answer<'_, ()> {
+        self.engine.writable()
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        self.engine.close()
+    }
+}

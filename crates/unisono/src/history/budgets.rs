@@ -1,0 +1,111 @@
+//! The state of the budgets of all sessions together, and of the sessions of each owner.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use unisono_context::{Digest, SessionId};
+use unisono_runtime::clock;
+use unisono_session::budget::{Broker, BudgetStatus, Grant, OwnerBudgets, SessionUse};
+use unisono_session::{Fact, OWNER, State};
+use unisono_store::{Grants, Journal};
+
+use super::read;
+use unisono_config::settings::Budget;
+
+/// Owners whose budgets are listed.
+const OWNERS: usize = 200;
+/// Sessions that are read for the names of their owners.
+const SESSIONS: usize = 1_024;
+
+/// The state of a budget, and the owner whose it is; none: that of the daemon.
+pub(crate) type Status = (Option<Arc<str>>, BudgetStatus);
+
+/// The budgets that the caller of a journal may see: those of its owner, or all of them, the daemon's
+/// first. `names` are owners who may have used something.
+///
+/// # Errors
+/// The store failed, or the budgets granted to sessions cannot be read.
+pub(crate) async fn budgets(
+    journal: &Journal,
+    budget: &Budget,
+    names: BTreeSet<Arc<str>>,
+) -> Result<Vec<Status>, unisono_store::Error> {
+    let Some(rules) = budget.rules() else {
+        return Ok(Vec::new());
+    };
+    let (owners, broker) = (budget.owner_budgets(), Grants::read(journal).await?);
+    let only = journal.owner();
+    let is_seen = |grant: &Grant| {
+        only.is_none_or(|only| grant.owner == Some(Digest::of_bytes(only.as_bytes())))
+    };
+    let used = session_use(journal, &broker, is_seen).await?;
+    let now = clock::now();
+    let mut all: Vec<Status> = Vec::new();
+    if only.is_none() {
+        let of_daemon = broker.left(&rules, &used, now);
+        all.extend(of_daemon.into_iter().map(|status| (None, status)));
+    }
+    let shown = match only {
+        Some(only) => BTreeSet::from([only.clone()]),
+        None => owners_of(journal, &broker, &owners, names).await?,
+    };
+    for owner in shown.into_iter().take(OWNERS) {
+        let left = broker.left_of(&rules, owners.of(&owner), &used, now);
+        all.extend(left.into_iter().map(|status| (Some(owner.clone()), status)));
+    }
+    Ok(all)
+}
+
+/// The usage of the sessions that hold more than they had spent.
+async fn session_use(
+    journal: &Journal,
+    broker: &Broker,
+    is_seen: impl Fn(&Grant) -> bool,
+) -> Result<BTreeMap<SessionId, SessionUse>, unisono_store::Error> {
+    let mut status = BTreeMap::new();
+    for session in broker.holders() {
+        if !broker.grant(session).is_some_and(&is_seen) {
+            continue;
+        }
+        let (mut state, mut folds) = (State::default(), false);
+        read(journal, session, |event| {
+            folds = state.apply(event).is_ok();
+            Ok::<_, unisono_store::Error>(folds)
+        })
+        .await?;
+        status.extend(folds.then(|| (session, state.session_use())));
+    }
+    Ok(status)
+}
+
+/// The owners with a budget: those of the settings, and those who were granted something. A grant has
+/// the digest of a name only, so other names are read from the sessions.
+async fn owners_of(
+    journal: &Journal,
+    broker: &Broker,
+    owners: &OwnerBudgets,
+    names: BTreeSet<Arc<str>>,
+) -> Result<BTreeSet<Arc<str>>, unisono_store::Error> {
+    let mut unknown: BTreeMap<Digest, Vec<SessionId>> = BTreeMap::new();
+    for grant in broker.entries() {
+        if let Some(owner) = grant.owner {
+            unknown.entry(owner).or_default().push(grant.session);
+        }
+    }
+    let named = owners.named.keys().cloned();
+    let mut shown: BTreeSet<Arc<str>> = named.collect();
+    let known = names.into_iter().chain(shown.clone()).collect::<Vec<_>>();
+    for name in known {
+        if unknown.remove(&Digest::of_bytes(name.as_bytes())).is_some() {
+            shown.insert(name);
+        }
+    }
+    let sessions: Vec<SessionId> = unknown.into_values().flatten().take(SESSIONS).collect();
+    let firsts = journal.first_events(&sessions).await?;
+    for first in firsts.into_iter().flatten() {
+        if let Fact::Created { labels, .. } = first.fact {
+            shown.extend(labels.get(OWNER).cloned());
+        }
+    }
+    Ok(shown)
+}

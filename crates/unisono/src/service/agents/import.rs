@@ -1,0 +1,173 @@
+//! Imports agents of other programs, whose files come with a request.
+//!
+//! The files are laid into a directory of their own, as the person has them, and are read from there:
+//! files name each other, and a format is recognised by places too.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use unisono_api::Code;
+use unisono_api::agent::{
+    AgentImport, FileNote, ImportedAgent, ImportedFile, KeyChange, NewAgentImport,
+};
+use unisono_config::setup::Setup;
+use unisono_interchange::agents::{self as interchange, Candidate, Import, Placed, Status, Writes};
+
+use super::detail::check_may_edit;
+use super::reload_to_api;
+use crate::Local;
+use crate::error::Error;
+use crate::local::off_thread;
+
+/// Files of one import, and bytes of their texts together.
+const FILES: usize = 64;
+const MOST: usize = 1024 * 1024;
+/// The directory that the files are laid into.
+const CREW: &str = "crew";
+/// Directories of one in another, and characters of a path.
+const DEPTH: usize = 8;
+const PATH_CHARS: usize = 200;
+
+/// Imports agents. If the definitions do not fit together, the files that were written are removed.
+pub(super) async fn import(local: &Local, new: &NewAgentImport) -> Result<AgentImport, Error> {
+    check_may_edit(local)?;
+    check(new)?;
+    // Others that save wait.
+    let one_at_a_time = local.editing().await;
+    let (setup, given) = (local.setup(), new.clone());
+    let carried_out = off_thread(move || carry_out(&setup, &given)).await;
+    let mut report =
+        carried_out.map_err(|error| Error::new(Code::Failed, format!("import: {error}")))?;
+    let written: Vec<PathBuf> = report
+        .agents
+        .iter()
+        .filter(|agent| agent.state == Status::Written.name())
+        .map(|agent| PathBuf::from(&agent.file))
+        .collect();
+    if !written.is_empty() {
+        let reload = reload_to_api(&local.reload_agents().await);
+        if !reload.taken {
+            let removed = off_thread(move || written.iter().try_for_each(fs::remove_file)).await;
+            let mut detail = reload.problems.join("\n");
+            if let Err(error) = removed {
+                detail += &format!("\nthe files that were written cannot be removed: {error}");
+            }
+            return Err(Error::new(Code::Refused, detail));
+        }
+        report.reload = Some(reload);
+    }
+    drop(one_at_a_time);
+    Ok(report)
+}
+
+fn check(new: &NewAgentImport) -> Result<(), Error> {
+    let known = |name: &str| interchange::Format::from_name(name).is_some();
+    if let Some(format) = new.from.as_deref().filter(|format| !known(format)) {
+        let names = interchange::Format::ALL.map(interchange::Format::name);
+        let detail = format!("`from`: {format:?} is none of {}", names.join(", "));
+        return Err(Error::new(Code::Refused, detail));
+    }
+    let bytes: usize = new.files.iter().map(|file| file.text.len()).sum();
+    if new.files.len() > FILES || bytes > MOST {
+        let detail = format!(
+            "{} files with {bytes} bytes: at most {FILES} with {MOST} bytes together",
+            new.files.len()
+        );
+        return Err(Error::new(Code::TooLarge, detail));
+    }
+    for ImportedFile { name, .. } in &new.files {
+        let mut parts = Path::new(name).components();
+        let is_below = parts.all(|part| matches!(part, Component::Normal(_)));
+        let depth = Path::new(name).components().count();
+        let is_short = name.chars().count() <= PATH_CHARS && (1..=DEPTH).contains(&depth);
+        if !is_below || !is_short || name.chars().any(char::is_control) {
+            let detail = format!("{name:?} is no name of a file, or no path below a directory");
+            return Err(Error::new(Code::Refused, detail));
+        }
+    }
+    Ok(())
+}
+
+fn carry_out(setup: &Arc<Setup>, new: &NewAgentImport) -> io::Result<AgentImport> {
+    let held = tempfile::tempdir()?;
+    // A crew without a name has that of its directory.
+    let directory = held.path().canonicalize()?.join(CREW);
+    fs::create_dir(&directory)?;
+    for ImportedFile { name, text } in &new.files {
+        let path = directory.join(name);
+        if let Some(above) = path.parent() {
+            fs::create_dir_all(above)?;
+        }
+        fs::write(path, text)?;
+    }
+    let loaded = &setup.loaded;
+    let project = loaded.project.as_ref();
+    let to = project
+        .unwrap_or(&loaded.sources().directory)
+        .join("agents");
+    let import = Import {
+        format: new.from.as_deref().and_then(interchange::Format::from_name),
+        to: &to,
+        writes: match new.dry_run {
+            true => Writes::Nothing,
+            false => Writes::New,
+        },
+    };
+    let candidates = Candidate::at(&directory)?;
+    let report = import.carry_out(&candidates, loaded)?;
+    let named = |path: &Path| {
+        let below = path.strip_prefix(&directory).unwrap_or(path);
+        below.display().to_string()
+    };
+    // Messages name the files as the person does.
+    let prefix = format!("{}/", directory.display());
+    let notes = |all: &[(PathBuf, String)]| -> Vec<FileNote> {
+        let all = all.iter().map(|(file, reason)| FileNote {
+            file: named(file),
+            reason: reason.replace(&prefix, ""),
+        });
+        all.collect()
+    };
+    let mut skipped = notes(&report.skipped);
+    let unread = new.files.iter().filter(|file| {
+        let path = directory.join(&file.name);
+        !candidates.iter().any(|candidate| candidate.path == path)
+    });
+    skipped.extend(unread.map(|file| FileNote {
+        file: file.name.clone(),
+        reason: "it defines no agent itself; another of the files may use it".to_owned(),
+    }));
+    Ok(AgentImport {
+        agents: report
+            .agents
+            .iter()
+            .map(|placed| described(placed, named(&placed.from)))
+            .collect(),
+        problems: notes(&report.problems),
+        skipped,
+        reload: None,
+    })
+}
+
+fn described(placed: &Placed, from: String) -> ImportedAgent {
+    let keys = |all: &[interchange::KeyChange]| -> Vec<KeyChange> {
+        let all = all.iter().map(|of| KeyChange {
+            key: of.key.clone(),
+            line: of.line,
+            reason: of.reason.clone(),
+        });
+        all.collect()
+    };
+    ImportedAgent {
+        agent: placed.agent.id.clone(),
+        format: placed.agent.format.name().to_owned(),
+        from,
+        file: placed.file.display().to_string(),
+        text: placed.agent.text.clone(),
+        state: placed.status.name().to_owned(),
+        lost: keys(&placed.agent.lost),
+        changed: keys(&placed.agent.changed),
+    }
+}

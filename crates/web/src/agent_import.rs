@@ -1,0 +1,182 @@
+//! `/import/agents`: agents of other programs, with a report of what does not carry over.
+
+use std::sync::Arc;
+
+use axum::extract::{Multipart, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use unisono_api::agent::{
+    AgentImport, FileNote, ImportedAgent, ImportedFile, KeyChange, NewAgentImport,
+};
+use unisono_api::service::{self, Service};
+use unisono_api::{Code, Problem};
+
+use crate::layout::layout;
+use crate::parts::{bounded, encoded, many};
+use crate::trouble::Trouble;
+
+/// The programs, and what their files are.
+const FORMATS: [(&str, &str); 7] = [
+    ("", "recognise it"),
+    ("claude", "Claude Code: .claude/agents/*.md"),
+    ("codex", "Codex: .codex/agents/*.toml"),
+    ("copilot", "Copilot: .github/agents/*.agent.md"),
+    ("opencode", "opencode: .opencode/agents/*.md, opencode.json"),
+    ("gemini", "Gemini CLI: .gemini/agents/*.md, *.toml"),
+    ("crewai", "CrewAI: agents.yaml, tasks.yaml, crew.py"),
+];
+/// Bytes of a definition that are shown.
+const MOST: usize = 64 * 1024;
+
+/// The form.
+pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, Trouble> {
+    // Whether files of agents may be changed is said before a file is sent.
+    let nothing = NewAgentImport {
+        dry_run: true,
+        ..NewAgentImport::default()
+    };
+    service.import_agents(&nothing).await?;
+    Ok(layout("Import agents", &form("", None)))
+}
+
+fn form(from: &str, refused: Option<&str>) -> Markup {
+    html! {
+        h1 { a href="/agents" { "Agents" } " / import" }
+        form class="card" method="post" action="/import/agents" enctype="multipart/form-data" {
+            @if let Some(why) = refused { p class="trouble" id="refused" role="alert" { (why) } }
+            label for="file" { "Files of the agents, with the files that they name" }
+            input id="file" name="file" type="file" multiple required aria-describedby=[refused.map(|_| "refused")];
+            label for="from" { "Program" }
+            select id="from" name="from" {
+                @for (name, says) in FORMATS { option value=(name) selected[from == name] { (says) } }
+            }
+            button { "Show what carries over" }
+        }
+    }
+}
+
+/// What was sent: files, or an import that was looked at and is to be made.
+async fn read(mut parts: Multipart) -> Result<NewAgentImport, Trouble> {
+    let unreadable = |error: axum::extract::multipart::MultipartError| -> Trouble {
+        let code = match error.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => Code::TooLarge,
+            _ => Code::InvalidRequest,
+        };
+        Problem::new(code, error.body_text()).into()
+    };
+    let mut new = NewAgentImport {
+        dry_run: true,
+        ..NewAgentImport::default()
+    };
+    while let Some(part) = parts.next_field().await.map_err(unreadable)? {
+        let name = part.name().unwrap_or_default().to_owned();
+        let file = part.file_name().map(str::to_owned);
+        let text = part.text().await.map_err(unreadable)?;
+        match name.as_str() {
+            "file" => new.files.push(ImportedFile {
+                name: file.unwrap_or_default(),
+                text,
+            }),
+            "from" => new.from = Some(text).filter(|text| !text.is_empty()),
+            "import" => {
+                let wrong = |error: serde_json::Error| {
+                    let detail = format!("the import cannot be read: {error}");
+                    Problem::new(Code::InvalidRequest, detail)
+                };
+                new = serde_json::from_str(&text).map_err(wrong)?;
+                new.dry_run = false;
+            }
+            _ => {}
+        }
+    }
+    Ok(new)
+}
+
+/// Shows what an import would write and lose; writes it once that was shown.
+pub(crate) async fn import(
+    State(service): State<Arc<dyn Service>>,
+    parts: Multipart,
+) -> Result<Response, Trouble> {
+    let new = read(parts).await?;
+    match service.import_agents(&new).await {
+        Ok(report) => Ok(layout("Import agents", &shown(&new, &report))),
+        Err(service::Error::Problem(problem)) if problem.code != Code::Forbidden => {
+            let status = StatusCode::from_u16(problem.status);
+            let from = new.from.as_deref().unwrap_or_default();
+            let page = layout("Import agents", &form(from, Some(&problem.detail)));
+            Ok((status.unwrap_or(StatusCode::BAD_REQUEST), page).into_response())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn shown(new: &NewAgentImport, report: &AgentImport) -> Markup {
+    let of = |state: &str| {
+        let agents = report.agents.iter();
+        agents.filter(|agent| agent.state == state).count() as u64
+    };
+    let lost: usize = report.agents.iter().map(|agent| agent.lost.len()).sum();
+    let (would, written) = (of("would_write"), of("written"));
+    let again = serde_json::to_string(new).unwrap_or_default();
+    html! {
+        h1 { a href="/agents" { "Agents" } " / import" }
+        p role="status" {
+            @if new.dry_run { (many(would, "agent")) " to write" } @else { (many(written, "agent")) " written" }
+            ", " (many(lost as u64, "key")) " did not carry over."
+        }
+        (notes("Not imported", &report.problems))
+        @for agent in &report.agents { (one(agent)) }
+        (notes("Files that define no agent", &report.skipped))
+        @if let Some(reload) = &report.reload {
+            @for problem in &reload.problems { p class="warn" { (problem) } }
+        }
+        @if would > 0 {
+            form method="post" action="/import/agents" enctype="multipart/form-data" {
+                input type="hidden" name="import" value=(again);
+                button { "Write " (many(would, "file")) }
+            }
+        }
+        p { a href="/import/agents" { "Other files" } " · " a href="/agents" { "All agents" } }
+    }
+}
+
+fn notes(title: &str, all: &[FileNote]) -> Markup {
+    html! {
+        @if !all.is_empty() { section {
+            h2 { (title) }
+            ul { @for note in all { li { code { (note.file) } ": " (note.reason) } } }
+        } }
+    }
+}
+
+fn one(agent: &ImportedAgent) -> Markup {
+    let state = match agent.state.as_str() {
+        "written" => "written",
+        "would_write" => "to write",
+        "exists" => "kept: a file of that name is there",
+        _ => "left out: another of the files has an agent of that name",
+    };
+    let (text, left) = bounded(&agent.text, MOST);
+    html! {
+        section class="card imported" {
+            h2 { @if agent.state == "written" { a href={ "/agents/" (encoded(&agent.agent)) } { (agent.agent) } }
+                @else { (agent.agent) } " " span class="tag" { (state) } }
+            p class="quiet" { "From " code { (agent.from) } " (" (agent.format) ") to " code { (agent.file) } }
+            (keys("Lost", &agent.lost))
+            (keys("Changed", &agent.changed))
+            details { summary { "The definition" } pre { (text) }
+                @if left > 0 { p class="warn" { "… " (many(left as u64, "more byte")) } } }
+        }
+    }
+}
+
+fn keys(title: &str, all: &[KeyChange]) -> Markup {
+    html! {
+        @if !all.is_empty() {
+            h3 { (title) }
+            ul { @for key in all { li { code { (key.key) }
+                @if let Some(line) = key.line { " (line " (line) ")" } ": " (key.reason) } } }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+// A page that is open while other people, the daemon or the machine change.
+
+import assert from "node:assert/strict";
+import { cpSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { browser as launch, enter, shot } from "./browser.mjs";
+import { Place } from "./place.mjs";
+
+let browser;
+
+before(async () => {
+  browser = await launch();
+});
+
+after(() => browser?.close());
+
+const said = (count) => Array.from({ length: count }, (_, at) => ({
+  role: at % 2 ? "assistant" : "user", content: `The move is on Friday, part ${at + 1}. `.repeat(20),
+}));
+
+async function began(title, count = 2, config = "") {
+  const place = await new Place(config).serve();
+  const { session } = await place.ask("POST", "/v1/sessions", { title, messages: said(count) });
+  return { place, session };
+}
+
+const add = (place, session, text) => place.ask("POST", `/v1/sessions/${session}/messages`, { text });
+
+test("of two people who edit one summary the second one is told, and keeps the text", async () => {
+  const { place, session } = await began("Two", 12);
+  try {
+    await place.ask("POST", `/v1/sessions/${session}/compactions`, { keep_messages: 2 });
+    const [first, second] = [await enter(browser, place), await enter(browser, place)];
+    for (const page of [first, second]) {
+      await page.goto(`${place.address}/sessions/${session}/checkpoints/1`);
+      await page.getByText("Edit", { exact: true }).click();
+    }
+    await second.getByLabel("The text in its place").fill("The second one: <b>Saturday</b>.");
+    await first.getByLabel("The text in its place").fill("The first one: Friday.");
+    await first.getByRole("button", { name: "Save" }).click();
+    await first.locator(".turn .state").first().waitFor();
+    // The page of the other one is brought up to date, and what is being written there stays.
+    await second.getByText("not in the context").first().waitFor();
+    await second.getByRole("button", { name: "Save" }).click();
+    await second.getByRole("heading", { name: "Checkpoint 1 was changed meanwhile" }).waitFor();
+    await second.getByText("The first one: Friday.").first().waitFor();
+    const kept = second.getByLabel("Your text, which was not saved");
+    assert.equal(await kept.inputValue(), "The second one: <b>Saturday</b>.");
+    await shot(second, "overtaken");
+    const texts = async () => (await place.ask("GET", `/v1/sessions/${session}/checkpoints`)).items.filter(({ active }) => active).map(({ text }) => text);
+    assert.deepEqual(await texts(), ["The first one: Friday."]);
+    // Whoever has seen the other text may save over it.
+    await second.getByRole("button", { name: "Save it in place of checkpoint 2" }).click();
+    await second.locator(".turn .state").first().waitFor();
+    await second.waitForFunction(() => !document.querySelector(".turn .state.working, .turn .state.running"));
+    assert.deepEqual(await texts(), ["The second one: <b>Saturday</b>."]);
+    for (const page of [first, second]) await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("who is revoked in the middle of a stream is told so, and comes back by a new link", async () => {
+  const { place, session } = await began("Revoked");
+  try {
+    const { secret } = await place.ask("POST", "/v1/tokens", { name: "ada", scope: "ask" });
+    place.bearer = secret;
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    place.bearer = undefined;
+    await add(place, session, "Before.");
+    await page.locator(".message").getByText("Before.").waitFor();
+    await place.ask("DELETE", "/v1/tokens/ada");
+    await page.locator("#link").getByText("signed out: come in by a new link").waitFor();
+    await add(place, session, "After.");
+    await shot(page, "revoked");
+    // A link in another tab of the browser is enough.
+    const { url } = await place.ask("POST", "/v1/login-links");
+    const other = await page.context().newPage();
+    await other.goto(url);
+    await page.locator(".message").getByText("After.").waitFor();
+    await page.waitForFunction(() => document.getElementById("link").textContent === "");
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("a link that was used, and one that never was one, let nobody in", async () => {
+  const place = await new Place().serve();
+  try {
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    for (const url of [place.link.replace(/code=.*/, "code=none"), place.link.replace(/\?.*/, "")]) {
+      const reply = await page.goto(url);
+      assert.ok([400, 401].includes(reply.status()), String(reply.status()));
+    }
+    assert.equal((await page.goto(place.link)).status(), 200);
+    const again = await browser.newPage();
+    const reply = await again.goto(place.link);
+    assert.equal(reply.status(), 401);
+    await again.getByText("is older than an hour").waitFor();
+    await again.close();
+    await context.close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("a browser that slept goes on where it was, and a tab that nobody sees has no stream", async () => {
+  const { place, session } = await began("Asleep");
+  try {
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    await page.locator("#link").waitFor({ state: "attached" });
+    const opened = [];
+    page.on("request", (request) => { if (request.url().includes("/events?")) opened.push(request.url()); });
+    const see = (state) => page.evaluate((state) => {
+      Object.defineProperty(document, "visibilityState", { configurable: true, get: () => state });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, state);
+    await see("hidden");
+    await add(place, session, "While nobody looked.");
+    assert.deepEqual(opened, []);
+    await see("visible");
+    await page.locator(".message").getByText("While nobody looked.").waitFor();
+    assert.equal(opened.length, 1);
+    // The machine sleeps: connections are gone when it wakes up.
+    await page.context().setOffline(true);
+    await page.evaluate(() => dispatchEvent(new Event("offline")));
+    await add(place, session, "While the machine slept.");
+    await place.halt();
+    await place.serve();
+    await page.context().setOffline(false);
+    await page.locator(".message").getByText("While the machine slept.").waitFor();
+    await page.waitForFunction(() => document.getElementById("link").textContent === "");
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("a page whose last event is gone from the store is brought up to date and followed again", async () => {
+  const { place, session } = await began("Restored");
+  const store = join(place.path, "data/unisono");
+  const copy = join(place.path, "copy");
+  try {
+    const page = await enter(browser, place);
+    await place.halt();
+    cpSync(store, copy, { recursive: true });
+    await place.serve();
+    await page.goto(`${place.address}/sessions/${session}`);
+    await add(place, session, "This will be lost.");
+    await page.locator(".message").getByText("This will be lost.").waitFor();
+    // The daemon comes back with the store of yesterday.
+    await place.halt();
+    rmSync(store, { recursive: true });
+    cpSync(copy, store, { recursive: true });
+    await place.serve();
+    await page.waitForFunction(() => document.getElementById("link").textContent === "" && !document.body.textContent.includes("This will be lost."));
+    await add(place, session, "Said again.");
+    await page.locator(".message").getByText("Said again.").waitFor();
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("a page of a daemon that was upgraded loads anew, unless that would lose what was written", async () => {
+  const { place, session } = await began("Upgraded");
+  try {
+    const page = await enter(browser, place);
+    let version;
+    // What the daemon renders has the addresses of another version.
+    await page.route(`**/sessions/${session}`, async (route) => {
+      const reply = await route.fetch();
+      const text = await reply.text();
+      const body = version ? text.replaceAll(/\/static\/[0-9a-f]+\//g, `/static/${version}/`) : text;
+      await route.fulfill({ response: reply, body });
+    });
+    const style = () => page.locator('link[rel="stylesheet"]').getAttribute("href");
+    await page.goto(`${place.address}/sessions/${session}`);
+    const before = await style();
+    // Parts of the page under the address of another version are there, and are not kept for good.
+    const old = await fetch(`${place.address}/static/0123456789abcdef/live.js`);
+    assert.equal(old.status, 200);
+    assert.equal(old.headers.get("cache-control"), "no-cache");
+    await page.getByLabel("Task").fill("Not sent yet");
+    version = "0123456789abcdef";
+    await add(place, session, "From the new version.");
+    await page.locator("#link").getByText("the daemon has a new version").waitFor();
+    assert.equal(await style(), before);
+    assert.equal(await page.getByLabel("Task").inputValue(), "Not sent yet");
+    await shot(page, "upgraded");
+    await page.getByLabel("Task").fill("");
+    await add(place, session, "Once more.");
+    await page.locator(".message").getByText("Once more.").waitFor();
+    assert.match(await style(), /0123456789abcdef/);
+    // It loads once for a version, and follows as before.
+    await add(place, session, "And on.");
+    await page.locator(".message").getByText("And on.").waitFor();
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
