@@ -38,6 +38,43 @@ impl Content {
     }
 }
 
+/// A file in the result of a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AttachedFile {
+    /// Its name, without a path.
+    pub filename: Arc<str>,
+    /// Media type.
+    pub mime: Arc<str>,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Its content.
+    pub content: Content,
+}
+
+impl AttachedFile {
+    /// The text that stands for it where its content is not shown.
+    pub fn note(&self) -> String {
+        note(
+            &self.filename,
+            &self.mime,
+            self.size_bytes,
+            Some(&self.content),
+        )
+    }
+}
+
+/// The text that stands for an attachment where its content is not shown.
+pub(crate) fn note(
+    filename: &str,
+    mime: &str,
+    size_bytes: u64,
+    content: Option<&Content>,
+) -> String {
+    let extent = content.map(|content| format!(", {}", content.extent));
+    let extent = extent.unwrap_or_default();
+    format!("[attachment {filename} {mime} {size_bytes} bytes{extent}]")
+}
+
 /// How large a content is to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Extent {

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use unisono_context::attachment::Files;
+use unisono_context::attachment::{Content, Files};
 use unisono_context::{Digest, SessionId, Snapshot};
-use unisono_session::Input;
+use unisono_session::run::calls::CallOutput;
+use unisono_session::{Input, Replay};
 use unisono_store::Journal;
 
 /// How much is stored.
@@ -95,7 +96,42 @@ pub(crate) async fn store(
     input: &mut Input,
     attached: u64,
 ) -> Result<(), Error> {
-    let mut contents = input.contents_mut();
+    let contents = input.contents_mut();
+    store_contents(journal, session, limits, contents, attached).await
+}
+
+/// Stores the files of a tool's result, and takes their bytes out of it. If they cannot be stored,
+/// the result is its text with the reason.
+pub(crate) async fn keep(
+    journal: &Journal,
+    session: SessionId,
+    limits: AttachmentLimits,
+    mut output: CallOutput,
+    attached: u64,
+) -> CallOutput {
+    let contents = output.files.iter_mut().map(|file| &mut file.content);
+    let contents = contents.collect();
+    match store_contents(journal, session, limits, contents, attached).await {
+        Ok(()) => output,
+        Err(error) => CallOutput {
+            content: format!(
+                "{}\n[its attachments are not kept: {error}]",
+                output.content
+            )
+            .into(),
+            files: Vec::new(),
+            ..output
+        },
+    }
+}
+
+async fn store_contents(
+    journal: &Journal,
+    session: SessionId,
+    limits: AttachmentLimits,
+    mut contents: Vec<&mut Content>,
+    attached: u64,
+) -> Result<(), Error> {
     if contents.is_empty() {
         return Ok(());
     }
@@ -117,6 +153,32 @@ pub(crate) async fn store(
     Ok(())
 }
 
+/// The files in the results of tools of a turn's runs, by digest.
+///
+/// # Errors
+/// As [`load`].
+pub async fn of_runs(journal: &Journal, replay: &Replay) -> Result<Files, String> {
+    let mut files = Files::default();
+    for run in replay.runs() {
+        for step in &run.steps {
+            for file in step.files() {
+                let digest = file.content.digest;
+                if files.get(&digest).is_none() {
+                    files.insert(digest, read(journal, digest).await?);
+                }
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// A content that has to be there.
+pub(crate) async fn read(journal: &Journal, digest: Digest) -> Result<Arc<[u8]>, String> {
+    let read = journal.blob(digest).await;
+    let found = read.map_err(|error| format!("an attachment cannot be read: {error}"))?;
+    found.ok_or_else(|| format!("the content {digest} of an attachment is lost"))
+}
+
 /// Loads the contents that a snapshot shows into it.
 ///
 /// # Errors
@@ -127,11 +189,7 @@ pub async fn load(journal: &Journal, snapshot: &Snapshot) -> Result<(), String> 
     }
     let mut files = Files::default();
     for digest in snapshot.contents() {
-        let read = journal.blob(digest).await;
-        let found = read.map_err(|error| format!("an attachment cannot be read: {error}"))?;
-        let bytes =
-            found.ok_or_else(|| format!("the content {digest} of an attachment is lost"))?;
-        files.insert(digest, bytes);
+        files.insert(digest, read(journal, digest).await?);
     }
     if !files.is_empty() {
         snapshot.load(files);

@@ -9,10 +9,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use unisono_context::attachment::{Files, Held};
 use unisono_context::{AgentId, RunId, Snapshot, Timestamp, Tokens};
 use unisono_model::language::{
     self, LanguageModel, Listener, Models, Reply, Request, complete_up_to_stop,
 };
+use unisono_model::media::Accepts;
 use unisono_model::prompt::Prefix;
 use unisono_session::Definition;
 use unisono_session::assignment::RunAssignment;
@@ -71,6 +73,8 @@ struct Inner {
     besides: AuxiliaryUsage,
     /// When the first piece of a reply came.
     first_token: OnceLock<Timestamp>,
+    /// The files that the newest request was sent with.
+    files: Mutex<Files>,
     /// Names of the steps that this attempt has begun.
     begun: Mutex<BTreeSet<Arc<str>>>,
 }
@@ -105,6 +109,7 @@ impl Ctx {
             rounds: AtomicU32::new(0),
             first_token: OnceLock::new(),
             begun: Mutex::default(),
+            files: Mutex::default(),
         };
         Ctx {
             inner: Arc::new(inner),
@@ -246,6 +251,7 @@ impl Ctx {
     ) -> Result<Result<PaidReply, language::Error>, Failure> {
         let model = self.model()?;
         self.check_prefix()?;
+        self.load_files(&mut request, model.accepts()).await?;
         let call = self.reserve(&request, &*model).await?;
         if let Some(why) = call.wrap_up() {
             request.wrap_up = Some(why.clone());
@@ -267,6 +273,25 @@ impl Ctx {
                 Ok(Err(error))
             }
         }
+    }
+
+    /// Reads the files in the results of tools that the model takes. They are kept until the next
+    /// request.
+    async fn load_files(&self, request: &mut Request, accepts: Accepts) -> Result<(), Failure> {
+        let known = lock(&self.inner.files).clone();
+        let mut needed = Files::default();
+        let files = request.files_mut();
+        for file in files.filter(|file| accepts.takes(file.content.extent)) {
+            let digest = file.content.digest;
+            let bytes = match known.get(&digest).or(needed.get(&digest)) {
+                Some(bytes) => bytes.clone(),
+                None => self.inner.port.read_content(digest).await?,
+            };
+            needed.insert(digest, bytes.clone());
+            file.content.held = Held(Some(bytes));
+        }
+        *lock(&self.inner.files) = needed;
+        Ok(())
     }
 
     fn begun_to_reply(&self) -> Option<Pause> {
