@@ -284,6 +284,9 @@ pub enum Part {
         /// Its content in base64, in requests only.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         data: Option<String>,
+        /// The address of its content, in requests only, at a host of `attachments.allowed_hosts`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
         /// How large its content is to a model.
         #[serde(flatten)]
         extent: Extent,

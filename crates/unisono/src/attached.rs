@@ -9,6 +9,7 @@ use unisono_api::message::{Blob, Extent as ApiExtent, Part as ApiPart};
 use unisono_api::turn::NewAttachment;
 use unisono_context::attachment::{Extent, Files};
 use unisono_context::{Digest, Part};
+use unisono_model::client::Download;
 use unisono_model::media::{self, Kind};
 use unisono_runtime::AttachmentLimits;
 
@@ -19,13 +20,26 @@ use crate::error::Error;
 const UNNAMED: &str = "attachment";
 /// Characters of a name, at most.
 const NAME_CHARS: usize = 255;
+/// Addresses that are read for one request, at most.
+pub const MOST_ADDRESSES: usize = 16;
 
 /// Why an attachment is not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
-    /// It has content and names some.
-    #[error("attachment {0:?} has `data` or `digest`, not both")]
-    Both(String),
+    /// It has content in more than one way.
+    #[error("attachment {0:?} has one of `data`, `digest` and `url`")]
+    Several(String),
+    /// Its address may not be read, or gave no file.
+    #[error("attachment {name:?}: its address {why}")]
+    Address {
+        /// Its name.
+        name: String,
+        /// Why not.
+        why: String,
+    },
+    /// A request has too many addresses.
+    #[error("a request has at most {MOST_ADDRESSES} attachments with an address")]
+    Addresses,
     /// It is not base64.
     #[error("the data of attachment {0:?} are not base64")]
     Base64(String),
@@ -68,6 +82,7 @@ pub(crate) struct Given<'g> {
     pub(crate) mime: &'g str,
     pub(crate) data: Option<&'g str>,
     pub(crate) digest: Option<&'g str>,
+    pub(crate) url: Option<&'g str>,
 }
 
 impl<'g> Given<'g> {
@@ -79,12 +94,14 @@ impl<'g> Given<'g> {
                 mime,
                 data,
                 digest,
+                url,
                 ..
-            } if data.is_some() || digest.is_some() => Some(Given {
+            } if data.is_some() || digest.is_some() || url.is_some() => Some(Given {
                 filename,
                 mime,
                 data: data.as_deref(),
                 digest: digest.as_deref(),
+                url: url.as_deref(),
             }),
             _ => None,
         }
@@ -97,6 +114,16 @@ impl<'g> Given<'g> {
             mime: &new.mime,
             data: new.data.as_deref(),
             digest: new.digest.as_deref(),
+            url: new.url.as_deref(),
+        }
+    }
+
+    /// Checks that it has its content in one way.
+    fn check_ways(&self) -> Result<(), Wrong> {
+        let ways = [self.data, self.digest, self.url];
+        match ways.iter().flatten().count() {
+            0 | 1 => Ok(()),
+            _ => Err(Wrong::Several(self.filename.to_owned())),
         }
     }
 
@@ -106,14 +133,13 @@ impl<'g> Given<'g> {
     /// Why it is not taken.
     pub(crate) fn part(&self, files: &Files, most: u64) -> Result<Part, Wrong> {
         let name = || self.filename.to_owned();
-        let bytes: Arc<[u8]> = match (self.data, self.digest) {
-            (Some(_), Some(_)) => return Err(Wrong::Both(name())),
-            (Some(data), None) => {
+        let bytes: Arc<[u8]> = match self.data {
+            Some(data) => {
                 let decoded = STANDARD.decode(data.trim());
                 decoded.map_err(|_| Wrong::Base64(name()))?.into()
             }
-            (None, digest) => {
-                let digest = digest.unwrap_or_default();
+            None => {
+                let digest = self.digest.unwrap_or_default();
                 let parsed = digest.parse::<Digest>().ok();
                 let known = parsed.and_then(|digest| files.get(&digest));
                 known
@@ -174,6 +200,7 @@ pub fn in_request(part: &Part) -> Option<ApiPart> {
         mime: mime.to_string(),
         size_bytes: *size_bytes,
         digest: None,
+        url: None,
         data: Some(STANDARD.encode(bytes)),
         extent: extent(content.extent),
     })
@@ -208,7 +235,15 @@ impl Local {
     pub(crate) async fn attached(&self, given: Vec<Given<'_>>) -> Result<Vec<Part>, Error> {
         let most = self.attachment_limits().each;
         let mut parts = Vec::new();
+        if given.iter().filter(|given| given.url.is_some()).count() > MOST_ADDRESSES {
+            return Err(Wrong::Addresses.into());
+        }
         for given in given {
+            given.check_ways()?;
+            if let Some(url) = given.url {
+                parts.push(self.read_address(given.filename, url).await?);
+                continue;
+            }
             let mut files = Files::default();
             let digest = given
                 .digest
@@ -221,6 +256,37 @@ impl Local {
             parts.push(given.part(&files, most)?);
         }
         Ok(parts)
+    }
+
+    /// Reads an attachment from an address. Its type is what its content says.
+    ///
+    /// # Errors
+    /// The address may not be read, or it gives no file that is taken.
+    pub async fn read_address(&self, filename: &str, url: &str) -> Result<Part, Wrong> {
+        let setup = self.setup();
+        let settings = &setup.loaded.config.attachments;
+        let wrong = |name: &str, why: String| Wrong::Address {
+            name: name.to_owned(),
+            why,
+        };
+        let download = Download::new(url, &settings.allowed_hosts);
+        let download = download.map_err(|why| wrong(filename, why))?;
+        let filename = match filename.trim() {
+            "" => download.filename().unwrap_or(UNNAMED),
+            name => name,
+        };
+        let most = settings.max_bytes;
+        let read = download
+            .read(usize::try_from(most).unwrap_or(usize::MAX))
+            .await;
+        let bytes = read.map_err(|error| wrong(filename, format!("gave no file: {error}")))?;
+        part(filename, None, bytes.into(), most)
+    }
+
+    /// Whether a request may have that address in place of a content.
+    pub fn may_read_address(&self, url: &str) -> bool {
+        let setup = self.setup();
+        Download::new(url, &setup.loaded.config.attachments.allowed_hosts).is_ok()
     }
 
     /// Stores a file that messages can name for an hour.

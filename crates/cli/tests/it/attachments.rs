@@ -1,5 +1,10 @@
 //! Images and documents, on every way in: stored once, sent to models that take them, shown, exported.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, Script};
 
@@ -219,7 +224,7 @@ fn files_that_are_no_images_are_refused_with_their_reason() {
         (
             json!({"type": "attachment", "filename": "a", "data": "", "digest": "00"}),
             400,
-            "not both",
+            "one of `data`, `digest` and `url`",
         ),
         (
             json!({"type": "attachment", "filename": "a", "digest": "0".repeat(64)}),
@@ -269,6 +274,121 @@ fn files_that_are_no_images_are_refused_with_their_reason() {
         "{error}"
     );
     assert!(scene.sent().is_empty());
+    daemon.stop();
+}
+
+/// A server of files on loopback, as long as the process lives: its address, and how often it was
+/// asked.
+fn file_server(cat: Vec<u8>) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let mut request = [0; 4_096];
+            let read = stream.read(&mut request).unwrap_or_default();
+            let request = String::from_utf8_lossy(&request[..read]).into_owned();
+            let answer = |status: &str, more: &str, body: &[u8]| {
+                let head = format!(
+                    "HTTP/1.1 {status}\r\nContent-Type: text/html\r\nConnection: close\r\n{more}\r\n"
+                );
+                [head.as_bytes(), body].concat()
+            };
+            let path = request.split(' ').nth(1).unwrap_or_default();
+            let body = match path {
+                "/cat.png" => answer("200 OK", "", &cat),
+                "/cut.png" => answer("200 OK", "", &cat[..20]),
+                "/wide.png" => answer("200 OK", "", &png(10_000, 10_000, b"")),
+                "/huge.png" => answer("200 OK", "", &png(9, 9, &vec![0; 21 << 20])),
+                "/page" => answer("200 OK", "", b"<html>"),
+                "/moved" => answer("302 Found", "Location: http://169.254.169.254/\r\n", b""),
+                _ => answer("404 Not Found", "", b""),
+            };
+            // A client that has read enough closes the connection.
+            let _ = stream.write_all(&body);
+        }
+    });
+    (address, asked)
+}
+
+#[test]
+fn addresses_of_allowed_hosts_are_read_and_no_others() {
+    let cat = png(640, 480, b"cat");
+    let (server, asked) = file_server(cat.clone());
+    let scene = scene();
+    let path = scene.place.path("config/unisono.toml");
+    let settings = std::fs::read_to_string(&path).unwrap();
+    let allowed = "[attachments]\nallowed_hosts = [\"127.0.0.1\", \"localhost\"]\n";
+    std::fs::write(&path, format!("{settings}{allowed}")).unwrap();
+    let daemon = Daemon::start(&scene.place);
+    let at = |name: &str| format!("{server}/{name}");
+    let chat = |address: &str| {
+        let part = json!({"type": "image_url", "image_url": {"url": address}});
+        let body = json!({"model": "clerk", "messages": [{"role": "user", "content": [part]}]});
+        daemon.post(CHAT, &body)
+    };
+    // The content is what is sent: a model's provider never gets the address.
+    chat(&at("cat.png")).expect(200);
+    let sent = scene.sent().pop().unwrap().to_string();
+    assert!(sent.contains(&url(&cat)) && !sent.contains("cat.png"), "{sent}");
+    let image = json!({"type": "input_image", "image_url": at("cat.png")});
+    let input = json!([{"role": "user", "content": [image]}]);
+    daemon.post(RESPONSES, &json!({"model": "clerk", "input": input})).expect(200);
+    assert!(scene.sent().pop().unwrap().to_string().contains(&url(&cat)));
+    let session = session(&daemon);
+    let turns = format!("/v1/sessions/{session}/turns");
+    let task = json!({"task": "What?", "attachments": [{"url": at("cat.png")}]});
+    daemon.post(&turns, &task).expect(200);
+    let sent = scene.sent().pop().unwrap().to_string();
+    assert!(sent.contains("[attachment cat.png image/png"), "{sent}");
+    let part = json!({"type": "attachment", "filename": "c.png", "url": at("cat.png")});
+    append(&daemon, &session, part).expect(201);
+    digest_of(&daemon, &session);
+    let parts = json!([{"text": "What?"}, {"url": at("cat.png"), "mediaType": "image/png"}]);
+    let message = json!({"messageId": "m1", "role": "ROLE_USER", "parts": parts});
+    let version = [("A2A-Version", "1.0")];
+    let message = json!({"message": message});
+    daemon
+        .request_with("POST", "/a2a/message:send", &version, Some(&message))
+        .expect(200);
+    assert!(scene.sent().pop().unwrap().to_string().contains(&url(&cat)));
+    let before = (scene.sent().len(), asked.load(Ordering::SeqCst));
+    for (address, reason) in [
+        (at("cut.png"), "damaged or cut short"),
+        (at("wide.png"), "10000 x 10000 pixels"),
+        (at("huge.png"), "more than 20971520 bytes"),
+        (at("page"), "is not known"),
+        (at("moved"), "a redirection (status 302) is not followed"),
+        (at("none"), "status 404"),
+        // A listed name that leads to a private address that is not.
+        ("https://localhost:9/a.png".to_owned(), "a private address"),
+    ] {
+        let error = chat(&address).expect(400).json()["error"].clone();
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(reason), "{address}: {message}");
+    }
+    let asked_once = asked.load(Ordering::SeqCst);
+    assert_eq!(asked_once, before.1 + 6, "each address once");
+    for address in [
+        "http://169.254.169.254/latest/meta-data",
+        "https://169.254.169.254/latest/meta-data",
+        "http://127.0.0.2/a.png",
+        "http://0x7f.0.0.2/a.png",
+        "https://127.0.0.1@evil.example/a.png",
+        "file:///etc/passwd",
+    ] {
+        let refused = chat(address).expect(400).json();
+        let new = json!({"task": "x", "attachments": [{"url": address}]});
+        daemon.post(&turns, &new).expect(400);
+        assert!(refused["error"]["message"].is_string(), "{refused}");
+    }
+    assert_eq!((scene.sent().len(), asked.load(Ordering::SeqCst)), (before.0, asked_once));
+    let many = vec![json!({"url": at("cat.png")}); 17];
+    let many = json!({"task": "x", "attachments": many});
+    let refused = daemon.post(&turns, &many).expect(400).text();
+    assert!(refused.contains("at most 16"), "{refused}");
     daemon.stop();
 }
 

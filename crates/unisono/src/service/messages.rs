@@ -295,6 +295,7 @@ fn part(part: &SaidPart) -> Part {
             mime: mime.to_string(),
             size_bytes: *size_bytes,
             digest: content.as_ref().map(|content| content.digest.to_string()),
+            url: None,
             data: None,
             extent: content
                 .as_ref()
