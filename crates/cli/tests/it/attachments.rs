@@ -332,10 +332,15 @@ fn addresses_of_allowed_hosts_are_read_and_no_others() {
     // The content is what is sent: a model's provider never gets the address.
     chat(&at("cat.png")).expect(200);
     let sent = scene.sent().pop().unwrap().to_string();
-    assert!(sent.contains(&url(&cat)) && !sent.contains("cat.png"), "{sent}");
+    assert!(
+        sent.contains(&url(&cat)) && !sent.contains("cat.png"),
+        "{sent}"
+    );
     let image = json!({"type": "input_image", "image_url": at("cat.png")});
     let input = json!([{"role": "user", "content": [image]}]);
-    daemon.post(RESPONSES, &json!({"model": "clerk", "input": input})).expect(200);
+    daemon
+        .post(RESPONSES, &json!({"model": "clerk", "input": input}))
+        .expect(200);
     assert!(scene.sent().pop().unwrap().to_string().contains(&url(&cat)));
     let session = session(&daemon);
     let turns = format!("/v1/sessions/{session}/turns");
@@ -384,7 +389,10 @@ fn addresses_of_allowed_hosts_are_read_and_no_others() {
         daemon.post(&turns, &new).expect(400);
         assert!(refused["error"]["message"].is_string(), "{refused}");
     }
-    assert_eq!((scene.sent().len(), asked.load(Ordering::SeqCst)), (before.0, asked_once));
+    assert_eq!(
+        (scene.sent().len(), asked.load(Ordering::SeqCst)),
+        (before.0, asked_once)
+    );
     let many = vec![json!({"url": at("cat.png")}); 17];
     let many = json!({"task": "x", "attachments": many});
     let refused = daemon.post(&turns, &many).expect(400).text();
@@ -475,6 +483,81 @@ fn files_go_with_a_task_and_leave_with_an_export() {
     fourth.call(&["import", archive]).expect(0);
     assert_eq!(fourth.call(&["export", session]).expect(0).stdout, text);
     fourth.call(&["doctor"]).says(&[]);
+}
+
+#[test]
+fn exports_of_other_formats_carry_the_contents() {
+    let scene = scene();
+    let daemon = Daemon::start(&scene.place);
+    let session = session(&daemon);
+    let image = png(64, 64, b"in an export");
+    append(&daemon, &session, attachment("cat.png", &image)).expect(201);
+    append(&daemon, &session, attachment("plan.pdf", &pdf())).expect(201);
+    daemon.stop();
+    let digests = |place: &Place, session: &str| {
+        let own = place.call(&["export", session]).expect(0).stdout;
+        let lines = own
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let parts = lines.flat_map(|line| line["parts"].as_array().cloned().unwrap_or_default());
+        let kept = parts.filter(|part| part["type"] == "attachment");
+        let kept = kept.map(|part| part["digest"].as_str().unwrap().to_owned());
+        kept.collect::<Vec<_>>()
+    };
+    let known = digests(&scene.place, &session);
+    assert_eq!(known.len(), 2);
+    for (format, form) in [
+        ("openai", format!("{{\"url\":\"{}\"}}", url(&image))),
+        ("anthropic", format!("\"data\":\"{}\"", base64(&image))),
+    ] {
+        let written = scene.place.call(&["export", &session, "--format", format]);
+        let written = written.expect(0).stdout;
+        assert!(written.contains(&form), "{written}");
+        assert!(
+            written.contains("plan.pdf") && written.contains(&base64(&pdf())),
+            "{written}"
+        );
+        let other = Place::with_config("");
+        other.write("talk.jsonl", &written);
+        other
+            .call(&["import", "talk.jsonl", "--format", format])
+            .expect(0);
+        assert_eq!(digests(&other, "latest"), known, "{format}");
+    }
+    let plain = scene
+        .place
+        .call(&["export", &session, "--format", "sharegpt"]);
+    let plain = plain.expect(0).stdout;
+    assert!(plain.contains("[attachment cat.png") && !plain.contains(&base64(&image)));
+}
+
+#[test]
+fn a_chat_of_the_ai_sdk_sends_files() {
+    let scene = scene();
+    let daemon = Daemon::start(&scene.place);
+    let session = session(&daemon);
+    let image = png(64, 64, b"from a chat");
+    let chat = |parts: Value| {
+        let message = json!({"id": "m1", "role": "user", "parts": parts});
+        let body = json!({"id": "chat", "messages": [message]});
+        daemon.post(&format!("/v1/sessions/{session}/chat"), &body)
+    };
+    let file = |url: &str| json!({"type": "file", "mediaType": "image/png", "filename": "cat.png", "url": url});
+    let text = json!({"type": "text", "text": "What is this?"});
+    let cut = chat(json!([text, file(&url(&image[..40]))]))
+        .expect(400)
+        .text();
+    assert!(cut.contains("damaged or cut short"), "{cut}");
+    let other = file("https://example.org/cat.png");
+    let other = chat(json!([text, other])).expect(400).text();
+    assert!(other.contains("attachments.allowed_hosts"), "{other}");
+    assert!(scene.sent().is_empty());
+    let answered = chat(json!([text, file(&url(&image))])).expect(200).text();
+    assert!(answered.contains("A cat."), "{answered}");
+    let sent = scene.sent().pop().unwrap().to_string();
+    assert!(sent.contains(&url(&image)), "{sent}");
+    assert!(sent.contains("[attachment cat.png image/png"), "{sent}");
+    daemon.stop();
 }
 
 #[test]
