@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::Blob;
+use crate::blob::Blob;
 use crate::turn::{ErrorInfo, Run};
 
 /// Selects runs.

@@ -143,7 +143,7 @@ fn one(
     replay: &Replay,
     run: &Run,
     prefix: Option<&Prefix>,
-    (models, files): (&Models, &Files),
+    known: (&Models, &Files),
 ) -> (Requests, Vec<Check>) {
     let mut checks = Vec::new();
     let mut check = |what, recorded: String, rebuilt: String| {
@@ -188,10 +188,9 @@ fn one(
             let code = format!("the code of kind `{kind}` writes its requests");
             requests.unknown = Some(code);
         }
-        AgentKind::Llm => match models.get(&assignment.definition.model) {
+        AgentKind::Llm => match known.0.get(&assignment.definition.model) {
             Ok(model) => {
-                let conversation =
-                    Conversation::retrace(&assignment, prefix, &*model, (models, files));
+                let conversation = Conversation::retrace(&assignment, prefix, &*model, known);
                 requests.sent = conversation.sent;
                 requests.unknown = conversation.unknown;
                 for (what, recorded, rebuilt) in conversation.checks {

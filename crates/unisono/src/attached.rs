@@ -5,7 +5,8 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use unisono_api::Code;
-use unisono_api::message::{Blob, Extent as ApiExtent, Part as ApiPart};
+use unisono_api::blob::{Blob, Extent as ApiExtent};
+use unisono_api::message::Part as ApiPart;
 use unisono_api::turn::NewAttachment;
 use unisono_context::attachment::{Extent, Files};
 use unisono_context::{Digest, Part};
@@ -14,6 +15,7 @@ use unisono_model::media::{self, Kind};
 use unisono_runtime::AttachmentLimits;
 
 use crate::Local;
+use crate::ask::Ask;
 use crate::error::Error;
 
 /// The name of an attachment that has none.
@@ -256,6 +258,18 @@ impl Local {
             parts.push(given.part(&files, most)?);
         }
         Ok(parts)
+    }
+
+    /// The task with its attachments.
+    ///
+    /// # Errors
+    /// One is not taken, or the store failed.
+    pub async fn attaching(&self, ask: Ask, new: &[NewAttachment]) -> Result<Ask, Error> {
+        if new.is_empty() {
+            return Ok(ask);
+        }
+        let given = new.iter().map(Given::of_task).collect();
+        Ok(ask.attaching(self.attached(given).await?))
     }
 
     /// Reads an attachment from an address. Its type is what its content says.

@@ -317,10 +317,8 @@ async fn prepare(
     {
         return again(shared, session, known, &said);
     }
-    let mut messages = said.messages;
-    addresses::read(shared, &mut messages, said.field).await?;
     let list = List {
-        messages,
+        messages: addresses::read(shared, said.messages, said.field).await?,
         field: said.field,
     };
     let (mut import, ask) = match &named {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use unisono_api::Page;
-use unisono_api::message::Blob;
+use unisono_api::blob::Blob;
 use unisono_api::run::{
     Attempt, Call, Done, ListedRun, LookupQuery, Matches, OutputFile, Replay, RunDetail, RunQuery,
     RunStep, ToolOutput, Why, WhyQuery,

@@ -11,18 +11,18 @@ use unisono_context::Part;
 use super::Refused;
 use crate::http::Shared;
 
-/// Reads the contents at the addresses in these messages.
+/// The messages with the contents at the addresses in them.
 ///
 /// # Errors
 /// There are too many, or one gives no file that is taken.
 pub(super) async fn read(
     shared: &Shared,
-    messages: &mut [Value],
+    mut messages: Vec<Value>,
     field: &'static str,
-) -> Result<(), Refused> {
+) -> Result<Vec<Value>, Refused> {
     let refused = |wrong: Wrong| Refused::field(field, Code::InvalidRequest, wrong.to_string());
     let mut left = MOST_ADDRESSES;
-    for message in messages {
+    for message in &mut messages {
         let content = message.get_mut("content").and_then(Value::as_array_mut);
         for part in content.into_iter().flatten() {
             let Some(url) = address(part).filter(|url| shared.local.may_read_address(url)) else {
@@ -38,7 +38,7 @@ pub(super) async fn read(
             }
         }
     }
-    Ok(())
+    Ok(messages)
 }
 
 /// The address of a part.
