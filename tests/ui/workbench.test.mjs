@@ -186,6 +186,81 @@ test("a form that is refused keeps what was written, with the reason beside it",
   }
 });
 
+// A PNG of one pixel.
+const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+
+test("images and documents go with a task, and are shown in the conversation", async () => {
+  for (const javaScriptEnabled of [true, false]) {
+    const place = await new Place().serve();
+    try {
+      const { session } = await place.ask("POST", "/v1/sessions", { title: "Files", messages: said(2) });
+      const page = await enter(browser, place, { javaScriptEnabled });
+      await page.goto(`${place.address}/sessions/${session}`);
+      await page.getByLabel("Task").fill("What is this?");
+      const plan = { name: "plan.pdf", mimeType: "application/pdf", buffer: Buffer.from("%PDF-1.7\n/Type /Page\n%%EOF\n") };
+      const cut = { name: "cut.png", mimeType: "image/png", buffer: png.subarray(0, 40) };
+      await page.getByLabel("Images and PDFs").setInputFiles([plan, cut]);
+      await page.getByRole("button", { name: /^Ask/ }).click();
+      await page.getByRole("alert").getByText(/cut.png: .*damaged or cut short/).waitFor();
+      // What was taken stays in the form beside what was written; the other file is chosen again.
+      assert.equal(await page.getByLabel("Task").inputValue(), "What is this?");
+      assert.equal(await page.getByRole("checkbox", { name: "plan.pdf" }).isChecked(), true);
+      assert.equal(await page.getByLabel("Images and PDFs").evaluate((field) => field.files.length), 0);
+      const shot = { name: "screen.png", mimeType: "image/png", buffer: png };
+      await page.getByLabel("Images and PDFs").setInputFiles([shot]);
+      await page.getByRole("button", { name: /^Ask/ }).click();
+      await page.locator(".turn").getByRole("link", { name: "What is this?" }).waitFor();
+      if (!javaScriptEnabled) await page.goto(`${place.address}/sessions/${session}`);
+      const image = page.locator(".message img[alt='screen.png']");
+      await image.waitFor();
+      await page.locator(".message figcaption").getByRole("link", { name: "plan.pdf" }).waitFor();
+      const address = await image.getAttribute("src");
+      const content = await page.request.get(place.address + address);
+      assert.deepEqual(Buffer.from(await content.body()), png);
+      if (javaScriptEnabled) {
+        assert.ok(await image.evaluate((shown) => shown.decode().then(() => shown.naturalWidth === 1)));
+        assert.equal(await page.getByRole("checkbox", { name: "plan.pdf" }).count(), 0);
+      }
+      const { items } = await place.ask("GET", `/v1/sessions/${session}/messages`);
+      const asked = items.find((message) => message.parts.length === 3);
+      assert.deepEqual(asked.parts.map((part) => part.filename ?? part.text), ["What is this?", "plan.pdf", "screen.png"]);
+      // The refused file is a failed load of the form, which Chromium notes.
+      assert.deepEqual(page.faults.filter((fault) => !fault.includes("400")), []);
+      await page.context().close();
+    } finally {
+      await place.stop();
+    }
+  }
+});
+
+test("a file that is dropped on a conversation is added to the task", async () => {
+  const place = await new Place().serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Drop", messages: said(2) });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    const dropped = (name) => page.evaluateHandle(([name, bytes]) => {
+      const all = new DataTransfer();
+      all.items.add(new File([new Uint8Array(bytes)], name, { type: "image/png" }));
+      return all;
+    }, [name, [...png]]);
+    for (const name of ["one.png", "two.png"]) {
+      await page.dispatchEvent("#composer", "drop", { dataTransfer: await dropped(name) });
+    }
+    // What changes meanwhile does not take them away.
+    await place.ask("POST", `/v1/sessions/${session}/messages`, { text: "One more." });
+    await page.locator(".message").getByText("One more.").waitFor();
+    await page.getByLabel("Task").fill("Which one?");
+    await page.getByRole("button", { name: /^Ask/ }).click();
+    await page.locator(".message img[alt='two.png']").waitFor();
+    assert.equal(await page.locator(".message img[alt='one.png']").count(), 1);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
 test("a task whose answer was lost on the way is sent again, and done once", async () => {
   const place = await new Place().serve();
   try {

@@ -44,6 +44,7 @@ fn attachment(block: &Block) -> Option<NewAttachment> {
         mime: mime.to_owned(),
         data: Some(data.clone()),
         digest: None,
+        url: None,
     })
 }
 

@@ -75,6 +75,16 @@ pub struct UiPart {
     /// The text of a `text`.
     #[serde(default)]
     pub text: Option<String>,
+    /// The content of a `file`: a `data:` URL, or an address at a host of
+    /// `attachments.allowed_hosts`.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// The name of a `file`.
+    #[serde(default)]
+    pub filename: Option<String>,
+    /// The type of a `file`.
+    #[serde(default, rename = "mediaType")]
+    pub media_type: Option<String>,
     /// The state of a tool call.
     #[serde(default)]
     pub state: Option<String>,

@@ -14,6 +14,7 @@
 pub mod agent;
 pub mod approval;
 pub mod audit;
+pub mod blob;
 pub mod chat;
 pub mod cluster;
 pub mod compaction;

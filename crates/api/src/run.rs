@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
+use crate::blob::Blob;
 use crate::turn::{ErrorInfo, Run};
 
 /// Selects runs.
@@ -210,7 +211,7 @@ pub enum Done {
     /// The results of tools.
     Tools {
         /// The results.
-        results: Vec<CallResult>,
+        results: Vec<ToolOutput>,
     },
     /// A named step of an agent in Rust.
     Named {
@@ -260,7 +261,34 @@ pub struct Call {
     pub arguments: String,
 }
 
-/// The result of a tool call.
+/// The output of a tool that an agent called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct ToolOutput {
+    /// The call's id.
+    pub call_id: String,
+    /// Its text.
+    pub content: String,
+    /// Whether it is an error.
+    #[serde(default)]
+    pub is_error: bool,
+    /// The images and documents in it; `/v1/blobs/{digest}` has their contents.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<OutputFile>,
+}
+
+/// A file in the output of a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct OutputFile {
+    /// Its name.
+    pub filename: String,
+    /// Its content.
+    #[serde(flatten)]
+    pub blob: Blob,
+}
+
+/// The result of a tool call that a client made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct CallResult {

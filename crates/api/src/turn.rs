@@ -152,6 +152,9 @@ pub struct NewAttachment {
     /// BLAKE3 of a stored content in hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// The address of its content, at a host of `attachments.allowed_hosts`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 /// Settings by dotted key.

@@ -27,7 +27,7 @@ use reqwest::{Method, RequestBuilder, Response, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use unisono_api::Problem;
-use unisono_api::message::BlobContent;
+use unisono_api::blob::BlobContent;
 use unisono_api::turn::Settings;
 
 pub use events::Events;

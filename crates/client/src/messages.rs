@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use reqwest::Method;
-use unisono_api::message::{Appended, Blob, BlobContent, Message, MessageQuery, NewMessage};
+use unisono_api::blob::{Blob, BlobContent};
+use unisono_api::message::{Appended, Message, MessageQuery, NewMessage};
 use unisono_api::service::{Messages, Result};
 use unisono_api::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQuery};
 use unisono_api::{Page, PageQuery};

@@ -38,6 +38,43 @@ impl Content {
     }
 }
 
+/// A file in the result of a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AttachedFile {
+    /// Its name, without a path.
+    pub filename: Arc<str>,
+    /// Media type.
+    pub mime: Arc<str>,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Its content.
+    pub content: Content,
+}
+
+impl AttachedFile {
+    /// The text that stands for it where its content is not shown.
+    pub fn note(&self) -> String {
+        note(
+            &self.filename,
+            &self.mime,
+            self.size_bytes,
+            Some(&self.content),
+        )
+    }
+}
+
+/// The text that stands for an attachment where its content is not shown.
+pub(crate) fn note(
+    filename: &str,
+    mime: &str,
+    size_bytes: u64,
+    content: Option<&Content>,
+) -> String {
+    let extent = content.map(|content| format!(", {}", content.extent));
+    let extent = extent.unwrap_or_default();
+    format!("[attachment {filename} {mime} {size_bytes} bytes{extent}]")
+}
+
 /// How large a content is to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Extent {
@@ -155,30 +192,43 @@ impl Hash for Held {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// The bytes of contents, by digest. A copy shares them.
+/// The bytes of contents, by digest, and the texts of documents. A copy shares them.
 #[derive(Clone, Default)]
-pub struct Files(BTreeMap<Digest, Arc<[u8]>>);
+pub struct Files {
+    bytes: BTreeMap<Digest, Arc<[u8]>>,
+    texts: BTreeMap<Digest, Arc<str>>,
+}
 
 impl Files {
     /// The bytes of that digest, if they are here.
     pub fn get(&self, digest: &Digest) -> Option<&Arc<[u8]>> {
-        self.0.get(digest)
+        self.bytes.get(digest)
     }
 
     /// Adds bytes of that digest.
     pub fn insert(&mut self, digest: Digest, bytes: Arc<[u8]>) {
-        self.0.insert(digest, bytes);
+        self.bytes.insert(digest, bytes);
+    }
+
+    /// The text of the document of that digest, if it has one.
+    pub fn text(&self, digest: &Digest) -> Option<&Arc<str>> {
+        self.texts.get(digest)
+    }
+
+    /// Adds the text of the document of that digest.
+    pub fn insert_text(&mut self, digest: Digest, text: Arc<str>) {
+        self.texts.insert(digest, text);
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.bytes.is_empty()
     }
 }
 
 impl fmt::Debug for Files {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.bytes.keys()).finish()
     }
 }
 

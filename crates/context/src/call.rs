@@ -3,6 +3,7 @@
 use std::ops::Add;
 use std::sync::Arc;
 
+use crate::attachment::AttachedFile;
 use crate::cost::Cost;
 use crate::digest::Digest;
 use crate::tokens::Tokens;
@@ -106,7 +107,7 @@ pub struct ToolCall {
 }
 
 /// The result of a tool call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolResult {
     /// The call's id.
     pub call_id: Arc<str>,
@@ -114,6 +115,8 @@ pub struct ToolResult {
     pub content: Arc<str>,
     /// Whether the tool failed.
     pub is_error: bool,
+    /// The images and documents in it. Its text has a note of each.
+    pub files: Vec<AttachedFile>,
 }
 
 /// Additions of a client to a request: client tools for the agent, and stop texts. The prompt lists

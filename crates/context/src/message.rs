@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::attachment::Content;
+use crate::attachment::{Content, note};
 use crate::digest::{Digest, Hasher};
 use crate::ids::{AgentId, MessageId, Ordinal, Timestamp};
 use crate::tokens::{Count, Tokens};
@@ -105,15 +105,7 @@ impl Part {
                 mime,
                 size_bytes,
                 content,
-            } => {
-                let extent = content
-                    .as_ref()
-                    .map(|content| format!(", {}", content.extent));
-                let extent = extent.unwrap_or_default();
-                Cow::Owned(format!(
-                    "[attachment {filename} {mime} {size_bytes} bytes{extent}]"
-                ))
-            }
+            } => Cow::Owned(note(filename, mime, *size_bytes, content.as_ref())),
         }
     }
 

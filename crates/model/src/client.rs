@@ -13,7 +13,8 @@
 //! ```
 //!
 //! A [`HttpEndpoint`] is a document for an address that is not a provider's, over the same connections; a
-//! [`Callback`] one for an address that a client names, whose host must be allowed.
+//! [`Callback`] one for an address that a client names, and a [`Download`] a file at such an address:
+//! their hosts must be allowed.
 //!
 //! Dropping the future of a call drops its connection. API keys are in the headers of requests and
 //! nowhere else: not in errors, logs or debug output.
@@ -25,7 +26,9 @@ pub mod breaker;
 pub mod breakers;
 mod callback;
 pub mod cooldown;
+mod download;
 pub mod gate;
+mod guarded;
 pub mod headers;
 mod incoming;
 pub mod limits;
@@ -56,6 +59,7 @@ use crate::provider::{self, Settings};
 use admission::{Admission, Admitted};
 use attempt::{AttemptError, CallOutput};
 pub use callback::{Callback, DeliveryError};
+pub use download::Download;
 pub use post::HttpEndpoint;
 use progress::ReplyProgress;
 use retry::RetryDecision;

@@ -82,6 +82,8 @@ pub struct Sending<'a> {
     pub reasoning: bool,
     /// As in [`Head::structured`].
     pub structured: bool,
+    /// As in [`Head::accepts`].
+    pub accepts: Accepts,
 }
 
 /// What a request asks for.

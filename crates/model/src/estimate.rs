@@ -86,6 +86,25 @@ impl Attachments {
         }
         (exactly(all.0), exactly(all.1))
     }
+
+    /// Tokens of the files in the results of tools that are sent, and the bytes that they are
+    /// written as.
+    pub fn in_exchange(&self, exchange: &[Exchange]) -> (Tokens, u64) {
+        let results = exchange.iter().flat_map(|step| match step {
+            Exchange::Results(results) => &results[..],
+            Exchange::Reply(_) => &[],
+        });
+        let sent = results.filter(|result| !result.is_error);
+        let files = sent.flat_map(|result| &result.files);
+        let taken = files.filter(|file| self.accepts.takes(file.content.extent));
+        taken.fold((Tokens::ZERO, 0), |(tokens, bytes), file| {
+            let written = file.size_bytes.div_ceil(3).saturating_mul(4);
+            (
+                tokens + file.content.extent.tokens(self.rule),
+                bytes.saturating_add(written),
+            )
+        })
+    }
 }
 
 /// Estimates requests to one model.
@@ -134,6 +153,7 @@ impl Estimator<'_> {
         persona
             + allowed.chain(colleagues).chain(results).sum::<Count>()
             + exchange.chain(wrap_up).sum::<Count>()
+            + exactly(self.attachments.in_exchange(&request.exchange).0)
             + self.message(task)
             + exactly(PHRASES)
     }
@@ -147,7 +167,19 @@ impl Estimator<'_> {
             + self.text(legend(snapshot))
             + known.unwrap_or_else(|| self.recount(snapshot))
             + own
+            + self.texts_of_files(snapshot)
             + exactly(self.overheads.message.times(entries))
+    }
+
+    /// The texts of documents that the model does not take.
+    fn texts_of_files(&self, snapshot: &Snapshot) -> Count {
+        let entries = snapshot.entries().iter();
+        let shown = entries.filter(|entry| entry.shows_files());
+        let parts = shown.flat_map(|entry| &entry.message().parts);
+        let contents = parts.filter_map(Part::content);
+        let notes = contents.filter(|content| !self.attachments.accepts.takes(content.extent));
+        let texts = notes.filter_map(|content| snapshot.file_text(&content.digest));
+        texts.map(|text| self.text(text)).sum()
     }
 
     /// Counts again: a snapshot rebuilt from its manifest has no counts.

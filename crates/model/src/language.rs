@@ -24,6 +24,7 @@ use bytes::Bytes;
 use unisono_context::{Cost, Tokens};
 
 use crate::catalogue::{ASSUMED_MAX_OUTPUT, ASSUMED_WINDOW, EXTRACTIVE};
+use crate::media::Accepts;
 use crate::prompt::{self, Prefix, Shared};
 
 pub use error::{Class, Error, Stage};
@@ -78,6 +79,11 @@ pub trait LanguageModel: Send + Sync {
     /// The maximum output of a model that the program registers.
     fn max_output(&self) -> Tokens {
         ASSUMED_MAX_OUTPUT
+    }
+
+    /// The attachments that it takes. It gets notes of all others.
+    fn accepts(&self) -> Accepts {
+        Accepts::default()
     }
 
     /// The body of a request in its two pieces: exactly the bytes that [`LanguageModel::complete`]

@@ -3,6 +3,7 @@
 //! The first bytes determine the type. For formats of blocks the check reads each block header, so it
 //! recognises truncated files and animations.
 
+pub mod document;
 mod jpeg;
 
 use std::sync::Arc;

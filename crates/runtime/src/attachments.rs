@@ -1,11 +1,15 @@
 //! Contents of attachments on their way between messages and the store: a content is on disk before
 //! the message that names it is taken, and is loaded once for all agents of a turn.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use unisono_context::attachment::Files;
+use tokio::sync::Semaphore;
+use unisono_context::attachment::{Content, Files};
 use unisono_context::{Digest, SessionId, Snapshot};
-use unisono_session::Input;
+use unisono_model::media::{Kind, document};
+use unisono_session::run::calls::CallOutput;
+use unisono_session::{Input, Replay};
 use unisono_store::Journal;
 
 /// How much is stored.
@@ -95,7 +99,42 @@ pub(crate) async fn store(
     input: &mut Input,
     attached: u64,
 ) -> Result<(), Error> {
-    let mut contents = input.contents_mut();
+    let contents = input.contents_mut();
+    store_contents(journal, session, limits, contents, attached).await
+}
+
+/// Stores the files of a tool's result, and takes their bytes out of it. If they cannot be stored,
+/// the result is its text with the reason.
+pub(crate) async fn keep(
+    journal: &Journal,
+    session: SessionId,
+    limits: AttachmentLimits,
+    mut output: CallOutput,
+    attached: u64,
+) -> CallOutput {
+    let contents = output.files.iter_mut().map(|file| &mut file.content);
+    let contents = contents.collect();
+    match store_contents(journal, session, limits, contents, attached).await {
+        Ok(()) => output,
+        Err(error) => CallOutput {
+            content: format!(
+                "{}\n[its attachments are not kept: {error}]",
+                output.content
+            )
+            .into(),
+            files: Vec::new(),
+            ..output
+        },
+    }
+}
+
+async fn store_contents(
+    journal: &Journal,
+    session: SessionId,
+    limits: AttachmentLimits,
+    mut contents: Vec<&mut Content>,
+    attached: u64,
+) -> Result<(), Error> {
     if contents.is_empty() {
         return Ok(());
     }
@@ -117,6 +156,32 @@ pub(crate) async fn store(
     Ok(())
 }
 
+/// The files in the results of tools of a turn's runs, by digest.
+///
+/// # Errors
+/// As [`load`].
+pub async fn of_runs(journal: &Journal, replay: &Replay) -> Result<Files, String> {
+    let mut files = Files::default();
+    for run in replay.runs() {
+        for step in &run.steps {
+            for file in step.files() {
+                let digest = file.content.digest;
+                if files.get(&digest).is_none() {
+                    files.insert(digest, read(journal, digest).await?);
+                }
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// A content that has to be there.
+pub(crate) async fn read(journal: &Journal, digest: Digest) -> Result<Arc<[u8]>, String> {
+    let read = journal.blob(digest).await;
+    let found = read.map_err(|error| format!("an attachment cannot be read: {error}"))?;
+    found.ok_or_else(|| format!("the content {digest} of an attachment is lost"))
+}
+
 /// Loads the contents that a snapshot shows into it.
 ///
 /// # Errors
@@ -127,14 +192,53 @@ pub async fn load(journal: &Journal, snapshot: &Snapshot) -> Result<(), String> 
     }
     let mut files = Files::default();
     for digest in snapshot.contents() {
-        let read = journal.blob(digest).await;
-        let found = read.map_err(|error| format!("an attachment cannot be read: {error}"))?;
-        let bytes =
-            found.ok_or_else(|| format!("the content {digest} of an attachment is lost"))?;
+        let bytes = read(journal, digest).await?;
+        if Kind::of_bytes(&bytes) == Some(Kind::Pdf)
+            && let Some(text) = text_of(digest, bytes.clone()).await
+        {
+            files.insert_text(digest, text);
+        }
         files.insert(digest, bytes);
     }
     if !files.is_empty() {
         snapshot.load(files);
     }
     Ok(())
+}
+
+/// Texts of documents that are kept: a document is read at every turn that shows it.
+const KEPT_TEXTS: usize = 16;
+/// The texts of the newest documents; none: it has no text.
+static TEXTS: Mutex<VecDeque<(Digest, Option<Arc<str>>)>> = Mutex::new(VecDeque::new());
+/// Documents are read one at a time: one that was made to do so takes much memory.
+static READING: Semaphore = Semaphore::const_new(1);
+
+/// The text of a document, if it has one.
+async fn text_of(digest: Digest, bytes: Arc<[u8]>) -> Option<Arc<str>> {
+    let known = || {
+        let texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = texts.iter().find(|(known, _)| *known == digest);
+        found.map(|(_, text)| text.clone())
+    };
+    if let Some(text) = known() {
+        return text;
+    }
+    let _one = READING.acquire().await.ok()?;
+    if let Some(text) = known() {
+        return text;
+    }
+    let reading = tokio::task::spawn_blocking(move || document::text(&bytes));
+    let read = match reading.await {
+        Ok(Ok(text)) => Some(Arc::from(text)),
+        Ok(Err(reason)) => {
+            tracing::debug!(%digest, %reason, "a document has no text for models");
+            None
+        }
+        // Its file was made to break the reader.
+        Err(_) => None,
+    };
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    texts.push_front((digest, read.clone()));
+    texts.truncate(KEPT_TEXTS);
+    read
 }

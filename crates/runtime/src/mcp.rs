@@ -144,19 +144,19 @@ impl Servers {
         Ok(names::offers(&handle.server, &tools))
     }
 
-    /// Makes a call. Errors become results for the model.
-    pub(crate) async fn call(&self, job: &ToolJob) -> CallOutput {
-        let (content, is_error) = match self.try_call(job).await {
-            Ok(output) => (output.content, output.is_error),
-            Err(reason) => (format!("[failed: {reason}]").into(), true),
-        };
+    /// Makes a call; files of its result have at most `most` bytes each. Errors become results for
+    /// the model.
+    pub(crate) async fn call(&self, job: &ToolJob, most: u64) -> CallOutput {
+        let called = self.try_call(job, most).await;
+        let output =
+            called.unwrap_or_else(|reason| CallOutput::text(format!("[failed: {reason}]"), true));
         CallOutput {
-            content: output::truncate_middle(&content, job.max_chars),
-            is_error,
+            content: output::truncate_middle(&output.content, job.max_chars),
+            ..output
         }
     }
 
-    async fn try_call(&self, job: &ToolJob) -> Result<CallOutput, String> {
+    async fn try_call(&self, job: &ToolJob, most: u64) -> Result<CallOutput, String> {
         let missing = || format!("tool `{}` is no longer part of this program", job.tool);
         let name = server_of(&job.tool).ok_or_else(missing)?;
         let handle = self.get(name).map_err(|fault| fault.to_string())?;
@@ -165,7 +165,7 @@ impl Servers {
         let tool = connection.find(&handle.server, &job.tool).await;
         let tool = tool.map_err(describe)?;
         let limit = handle.server.timeout;
-        let call = tokio::time::timeout(limit, connection.call(tool, job));
+        let call = tokio::time::timeout(limit, connection.call(tool, job, most));
         let called = call.await.unwrap_or_else(|_| {
             let limit = limit.as_secs_f64();
             Err(format!("gave no answer within {limit:.1} s"))

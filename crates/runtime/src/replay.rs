@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use unisono_context::attachment::{Files, Held};
 use unisono_context::{AgentId, Digest, RunId, Tokens};
 use unisono_model::language::{LanguageModel, Models, Request};
+use unisono_model::media::Accepts;
 use unisono_model::prompt::Prefix;
 use unisono_session::Replay;
 use unisono_session::agent::AgentKind;
@@ -98,8 +100,9 @@ impl Rebuilt {
     }
 }
 
-/// Rebuilds every request of every run of a turn. `models` may be unable to send requests.
-pub fn rebuild(replay: &Replay, models: &Models) -> Rebuilt {
+/// Rebuilds every request of every run of a turn. `models` may be unable to send requests; `files`
+/// are those in the results of tools.
+pub fn rebuild(replay: &Replay, models: &Models, files: &Files) -> Rebuilt {
     let mut rebuilt = Rebuilt::default();
     let Some(turn) = replay.turn() else {
         return rebuilt;
@@ -129,7 +132,7 @@ pub fn rebuild(replay: &Replay, models: &Models) -> Rebuilt {
     );
     for run in replay.runs() {
         let prefix = prefixes.get(&run.definition);
-        let (requests, checks) = one(replay, run, prefix, models);
+        let (requests, checks) = one(replay, run, prefix, (models, files));
         rebuilt.runs.push(requests);
         rebuilt.checks.extend(checks);
     }
@@ -140,7 +143,7 @@ fn one(
     replay: &Replay,
     run: &Run,
     prefix: Option<&Prefix>,
-    models: &Models,
+    known: (&Models, &Files),
 ) -> (Requests, Vec<Check>) {
     let mut checks = Vec::new();
     let mut check = |what, recorded: String, rebuilt: String| {
@@ -185,9 +188,9 @@ fn one(
             let code = format!("the code of kind `{kind}` writes its requests");
             requests.unknown = Some(code);
         }
-        AgentKind::Llm => match models.get(&assignment.definition.model) {
+        AgentKind::Llm => match known.0.get(&assignment.definition.model) {
             Ok(model) => {
-                let conversation = Conversation::retrace(&assignment, prefix, &*model, models);
+                let conversation = Conversation::retrace(&assignment, prefix, &*model, known);
                 requests.sent = conversation.sent;
                 requests.unknown = conversation.unknown;
                 for (what, recorded, rebuilt) in conversation.checks {
@@ -250,9 +253,9 @@ impl Conversation {
         assignment: &RunAssignment,
         prefix: &Prefix,
         model: &dyn LanguageModel,
-        models: &Models,
+        (models, files): (&Models, &Files),
     ) -> Conversation {
-        let weights = weights(assignment);
+        let weights = weights(assignment, model.accepts());
         let first = first(assignment, prefix);
         let bounded = first.and_then(|first| Ok((bounds(assignment, &first)?, first)));
         let Ok((bounds, first)) = bounded else {
@@ -267,7 +270,11 @@ impl Conversation {
         let retraced = run::retrace(&assignment.steps, &weights, bounds);
         let sent = retraced.calls.iter().filter_map(|asked| {
             let known = assignment.steps.get(..asked.known).unwrap_or_default();
-            let request = request::after(&first, known, &asked.masked, wrap_up(assignment, asked));
+            let wrap_up = wrap_up(assignment, asked);
+            let mut request = request::after(&first, known, &asked.masked, wrap_up);
+            for file in request.files_mut() {
+                file.content.held = Held(files.get(&file.content.digest).cloned());
+            }
             let replied = asked.reply.and_then(|at| assignment.steps.get(at));
             let reply = replied.and_then(|step| step.reply());
             if let Some(by) = reply.and_then(|reply| reply.fallback.as_ref()) {
@@ -407,11 +414,12 @@ fn bounds(assignment: &RunAssignment, first: &Request) -> Result<RunBounds, Stri
     })
 }
 
-fn weights(assignment: &RunAssignment) -> Vec<Weight> {
+fn weights(assignment: &RunAssignment, accepts: Accepts) -> Vec<Weight> {
     let per_message = assignment.definition.limits.per_message;
     let weights = assignment.steps.iter().map(|step| {
         let texts = count(assignment, &tail::countable(step));
-        Weight::of_step(step, &texts, per_message)
+        let file = |extent| meter::file_tokens(accepts, extent);
+        Weight::of_step(step, &texts, per_message, file)
     });
     weights.collect()
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use unisono_context::tokens::Count;
-use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId};
+use unisono_context::{Digest, Encoding, Message, MessageId, Ordinal, RunId};
 use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
 use unisono_session::run::{Spent, Step, ToolResult};
@@ -115,6 +115,9 @@ pub(crate) trait SessionPort: Send + Sync + 'static {
         &self,
         place: MessagePlace,
     ) -> PortFuture<'_, Result<Result<Arc<Message>, String>, Failure>>;
+
+    /// The bytes of a file in the result of a tool.
+    fn read_content(&self, digest: Digest) -> PortFuture<'_, Result<Arc<[u8]>, Failure>>;
 
     /// Publishes a progress report of an agent.
     fn progress(&self, run: RunId, text: Arc<str>);

@@ -108,10 +108,10 @@ pub(crate) async fn call(tool: Arc<dyn AnyTool>, job: &ToolJob) -> CallOutput {
         Ok(content) => (content, false),
         Err(reason) => (format!("[failed: {reason}]"), true),
     };
-    CallOutput {
-        content: output::truncate_middle(&content.into(), job.max_chars),
+    CallOutput::text(
+        output::truncate_middle(&content.into(), job.max_chars),
         is_error,
-    }
+    )
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

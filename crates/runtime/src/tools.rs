@@ -146,6 +146,7 @@ pub(crate) async fn call_all_of(
             call_id: call.id.clone(),
             content: why.clone(),
             is_error: true,
+            files: Vec::new(),
         },
         task: None,
     };
@@ -217,29 +218,30 @@ pub(crate) async fn call_all(
         delegated.into_iter(),
         outside.into_iter(),
     );
-    let content_of = |result: Option<ToolResult>| {
-        result.map_or_else(Default::default, |r| (r.content, r.is_error))
-    };
     let mut tasks = 0..;
     let results = calls.iter().zip(routes).map(|(call, route)| {
         let task = match route {
             CallRoute::Delegate => tasks.next(),
             _ => None,
         };
-        let (content, is_error) = match route {
-            CallRoute::Refused(wrong) => (wrong.into(), true),
+        let text = |content: String, is_error| ToolResult {
+            content: content.into(),
+            is_error,
+            ..ToolResult::default()
+        };
+        let result = match route {
+            CallRoute::Refused(wrong) => text(wrong, true),
             CallRoute::BuiltIn => match built_in.next() {
-                Some(Ok(content)) => (content.into(), false),
-                Some(Err(wrong)) => (wrong.into(), true),
-                None => Default::default(),
+                Some(Ok(content)) => text(content, false),
+                Some(Err(wrong)) => text(wrong, true),
+                None => ToolResult::default(),
             },
-            CallRoute::Delegate => content_of(delegated.next()),
-            CallRoute::Outside => content_of(outside.next()),
+            CallRoute::Delegate => delegated.next().unwrap_or_default(),
+            CallRoute::Outside => outside.next().unwrap_or_default(),
         };
         let result = ToolResult {
             call_id: call.id.clone(),
-            content,
-            is_error,
+            ..result
         };
         CallOutcome { result, task }
     });

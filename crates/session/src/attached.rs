@@ -1,11 +1,11 @@
-//! The contents of attachments in inputs: they are stored before the input is taken.
+//! The contents of attachments in inputs and facts: they are stored before an input is taken.
 
 use unisono_context::attachment::Content;
 use unisono_context::message::{NewMessage, Part};
 
-use crate::Input;
 use crate::event::Work;
 use crate::machine::NewTurn;
+use crate::{Fact, Input};
 
 impl Input {
     /// The contents of attachments in the messages that it brings.
@@ -25,9 +25,33 @@ impl Input {
                 messages.for_each(|message| of_message(message, &mut contents));
                 of_turn(turn, &mut contents);
             }
+            Input::ToolEnded { output, .. } => {
+                contents.extend(output.files.iter_mut().map(|file| &mut file.content));
+            }
             _ => {}
         }
         contents
+    }
+}
+
+impl Fact {
+    /// The contents of attachments that it names.
+    pub fn contents(&self) -> Vec<&Content> {
+        let parts = self
+            .message()
+            .into_iter()
+            .flat_map(|message| &message.parts);
+        let in_message = parts.filter_map(Part::content);
+        let step = match self {
+            Fact::RunStepped { step, .. } => Some(step),
+            _ => None,
+        };
+        let output = match self {
+            Fact::ToolEnded { output, .. } => &output.files[..],
+            _ => &[],
+        };
+        let files = step.into_iter().flat_map(|step| step.files()).chain(output);
+        in_message.chain(files.map(|file| &file.content)).collect()
     }
 }
 

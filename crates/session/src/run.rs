@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use unisono_context::attachment::AttachedFile;
 use unisono_context::{AgentId, Digest, RunId, SnapshotId, Timestamp, Tokens, TurnId};
 
 use crate::event::{OpenedRun, RunRole};
@@ -105,6 +106,15 @@ impl Step {
             Step::Model(reply) => Some(reply),
             _ => None,
         }
+    }
+
+    /// The files in the results of tools, if it has any.
+    pub fn files(&self) -> impl Iterator<Item = &AttachedFile> {
+        let results = match self {
+            Step::Tools(results) => &results[..],
+            _ => &[],
+        };
+        results.iter().flat_map(|result| &result.files)
     }
 
     /// Whether it is outside the exchange with the model, so that it may come between any other

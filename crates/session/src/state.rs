@@ -190,7 +190,8 @@ impl State {
         &self.tree
     }
 
-    /// Bytes of its attachments whose contents are kept, each as often as a message has it.
+    /// Bytes of its attachments whose contents are kept, each as often as a message or the result of
+    /// a tool has it.
     pub fn attached_bytes(&self) -> u64 {
         self.attached_bytes
     }

@@ -20,8 +20,8 @@ use crate::event::{
 use crate::run::{Ending, Step, Usage};
 
 pub use answered::AnsweredCalls;
-pub use run_event::{DecidedCall, RunEvent, MadeDecision, decisions};
-pub use timeline::{RunTimes, Span, Activity, run_times};
+pub use run_event::{DecidedCall, MadeDecision, RunEvent, decisions};
+pub use timeline::{Activity, RunTimes, Span, run_times};
 
 /// The time and the number of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

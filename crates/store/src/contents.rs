@@ -40,9 +40,5 @@ impl Loaded {
 
 /// The digests of the contents that a fact refers to.
 pub(crate) fn references(fact: &Fact) -> impl Iterator<Item = Digest> {
-    let parts = fact
-        .message()
-        .into_iter()
-        .flat_map(|message| &message.parts);
-    parts.filter_map(|part| Some(part.content()?.digest))
+    fact.contents().into_iter().map(|content| content.digest)
 }

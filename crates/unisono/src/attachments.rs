@@ -5,27 +5,45 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use unisono_api::Code;
-use unisono_api::message::{Blob, Extent as ApiExtent, Part as ApiPart};
+use unisono_api::blob::{Blob, Extent as ApiExtent};
+use unisono_api::message::Part as ApiPart;
 use unisono_api::turn::NewAttachment;
 use unisono_context::attachment::{Extent, Files};
 use unisono_context::{Digest, Part};
+use unisono_model::client::Download;
 use unisono_model::media::{self, Kind};
 use unisono_runtime::AttachmentLimits;
 
 use crate::Local;
+use crate::ask::Ask;
 use crate::error::Error;
 
 /// The name of an attachment without one.
 const UNNAMED: &str = "attachment";
 /// Maximum number of characters in a name.
 const NAME_CHARS: usize = 255;
+/// Maximum number of addresses that are read for one request.
+pub const MOST_ADDRESSES: usize = 16;
 
 /// Why an attachment is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AttachmentError {
-    /// It has both `data` and `digest`.
-    #[error("attachment {0:?} has both `data` and `digest`: send only one of them")]
-    Both(String),
+    /// It has content in more than one way.
+    #[error(
+        "attachment {0:?} has more than one of `data`, `digest` and `url`: send only one of them"
+    )]
+    Several(String),
+    /// Its address is refused, or returned no file.
+    #[error("attachment {name:?}: its address {why}")]
+    Address {
+        /// Its name.
+        name: String,
+        /// The reason.
+        why: String,
+    },
+    /// A request has too many addresses.
+    #[error("a request has at most {MOST_ADDRESSES} attachments with an address")]
+    Addresses,
     /// Its data are not base64.
     #[error("the data of attachment {0:?} are not base64")]
     Base64(String),
@@ -69,6 +87,7 @@ pub(crate) struct NewContent<'g> {
     pub(crate) mime: &'g str,
     pub(crate) data: Option<&'g str>,
     pub(crate) digest: Option<&'g str>,
+    pub(crate) url: Option<&'g str>,
 }
 
 impl<'g> NewContent<'g> {
@@ -80,12 +99,14 @@ impl<'g> NewContent<'g> {
                 mime,
                 data,
                 digest,
+                url,
                 ..
-            } if data.is_some() || digest.is_some() => Some(NewContent {
+            } if data.is_some() || digest.is_some() || url.is_some() => Some(NewContent {
                 filename,
                 mime,
                 data: data.as_deref(),
                 digest: digest.as_deref(),
+                url: url.as_deref(),
             }),
             _ => None,
         }
@@ -98,6 +119,16 @@ impl<'g> NewContent<'g> {
             mime: &new.mime,
             data: new.data.as_deref(),
             digest: new.digest.as_deref(),
+            url: new.url.as_deref(),
+        }
+    }
+
+    /// Checks that it has its content in one way.
+    fn check_ways(&self) -> Result<(), AttachmentError> {
+        let ways = [self.data, self.digest, self.url];
+        match ways.iter().flatten().count() {
+            0 | 1 => Ok(()),
+            _ => Err(AttachmentError::Several(self.filename.to_owned())),
         }
     }
 
@@ -107,14 +138,13 @@ impl<'g> NewContent<'g> {
     /// Why it is refused.
     pub(crate) fn part(&self, files: &Files, max_bytes: u64) -> Result<Part, AttachmentError> {
         let name = || self.filename.to_owned();
-        let bytes: Arc<[u8]> = match (self.data, self.digest) {
-            (Some(_), Some(_)) => return Err(AttachmentError::Both(name())),
-            (Some(data), None) => {
+        let bytes: Arc<[u8]> = match self.data {
+            Some(data) => {
                 let decoded = STANDARD.decode(data.trim());
                 decoded.map_err(|_| AttachmentError::Base64(name()))?.into()
             }
-            (None, digest) => {
-                let digest = digest.unwrap_or_default();
+            None => {
+                let digest = self.digest.unwrap_or_default();
                 let parsed = digest.parse::<Digest>().ok();
                 let known = parsed.and_then(|digest| files.get(&digest));
                 known
@@ -175,6 +205,7 @@ pub fn in_request(part: &Part) -> Option<ApiPart> {
         mime: mime.to_string(),
         size_bytes: *size_bytes,
         digest: None,
+        url: None,
         data: Some(STANDARD.encode(bytes)),
         extent: extent(content.extent),
     })
@@ -212,7 +243,15 @@ impl Local {
     ) -> Result<Vec<Part>, Error> {
         let max_bytes = self.attachment_limits().each;
         let mut parts = Vec::new();
+        if contents.iter().filter(|new| new.url.is_some()).count() > MOST_ADDRESSES {
+            return Err(AttachmentError::Addresses.into());
+        }
         for contents in contents {
+            contents.check_ways()?;
+            if let Some(url) = contents.url {
+                parts.push(self.read_address(contents.filename, url).await?);
+                continue;
+            }
             let mut files = Files::default();
             let digest = contents
                 .digest
@@ -225,6 +264,49 @@ impl Local {
             parts.push(contents.part(&files, max_bytes)?);
         }
         Ok(parts)
+    }
+
+    /// Adds attachments to a task.
+    ///
+    /// # Errors
+    /// One is refused, or the store fails.
+    pub async fn with_attachments(&self, ask: Ask, new: &[NewAttachment]) -> Result<Ask, Error> {
+        if new.is_empty() {
+            return Ok(ask);
+        }
+        let contents = new.iter().map(NewContent::of_task).collect();
+        Ok(ask.with_attachments(self.attachment_parts(contents).await?))
+    }
+
+    /// Downloads an attachment. Its content decides its type.
+    ///
+    /// # Errors
+    /// The address is refused, or it returns no valid file.
+    pub async fn read_address(&self, filename: &str, url: &str) -> Result<Part, AttachmentError> {
+        let setup = self.setup();
+        let settings = &setup.loaded.config.attachments;
+        let wrong = |name: &str, why: String| AttachmentError::Address {
+            name: name.to_owned(),
+            why,
+        };
+        let download = Download::new(url, &settings.allowed_hosts);
+        let download = download.map_err(|why| wrong(filename, why))?;
+        let filename = match filename.trim() {
+            "" => download.filename().unwrap_or(UNNAMED),
+            name => name,
+        };
+        let most = settings.max_bytes;
+        let read = download
+            .read(usize::try_from(most).unwrap_or(usize::MAX))
+            .await;
+        let bytes = read.map_err(|error| wrong(filename, format!("gave no file: {error}")))?;
+        part(filename, None, bytes.into(), most)
+    }
+
+    /// Whether a request may name this address instead of sending the content.
+    pub fn may_read_address(&self, url: &str) -> bool {
+        let setup = self.setup();
+        Download::new(url, &setup.loaded.config.attachments.allowed_hosts).is_ok()
     }
 
     /// Stores a file. It is deleted after an hour without a reference by a message.

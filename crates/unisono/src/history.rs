@@ -7,6 +7,7 @@ pub mod usage;
 
 pub(crate) use budgets::budgets;
 
+use unisono_context::attachment::Files;
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_runtime::Extensions;
 use unisono_runtime::replay::{self, Rebuilt};
@@ -289,13 +290,13 @@ pub async fn replay(journal: &Journal, session: SessionId, turn: TurnId) -> Resu
 }
 
 /// The requests of a turn, rebuilt without any way to send them. Needs a tokenizer, and time.
-pub fn rebuild(setup: &Setup, extensions: &Extensions, replay: &Replay) -> Rebuilt {
+pub fn rebuild(setup: &Setup, extensions: &Extensions, replay: &Replay, files: &Files) -> Rebuilt {
     let definitions = replay.turn().map(|turn| turn.distinct_definitions());
     let named = definitions.iter().flatten().map(|(_, agent)| &agent.model);
     let steps = replay.runs().flat_map(|run| &run.steps);
     let stood_in = steps.filter_map(|step| step.fallback());
     let models = models::on_paper(setup, extensions, named.chain(stood_in));
-    replay::rebuild(replay, &models)
+    replay::rebuild(replay, &models, files)
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ pub use unisono_api as api;
 pub use unisono_api::Service;
 pub use unisono_context::snapshot::ToolSpec;
 pub use unisono_context::{Message, Ordinal, Part, Role, Snapshot, SnapshotId, Tokens};
-pub use unisono_model::client::{Callback, DeliveryError};
+pub use unisono_model::client::{Callback, DeliveryError, Download};
 pub use unisono_model::language;
 pub use unisono_model::language::{Completion, LanguageModel, Reply, Request};
 pub use unisono_runtime::{

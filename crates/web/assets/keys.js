@@ -235,7 +235,9 @@ async function estimate(form) {
     return;
   }
   try {
-    const body = new URLSearchParams(new FormData(form));
+    const written = new FormData(form);
+    written.delete("file");
+    const body = new URLSearchParams(written);
     const reply = await fetch(document.getElementById("estimating").formAction, { method: "POST", body, headers: { Accept: "text/html" } });
     const page = new DOMParser().parseFromString(await reply.text(), "text/html");
     const fresh = page.getElementById("estimate");

@@ -258,7 +258,10 @@ document.addEventListener("submit", async (event) => {
   // Sent once more after a connection broke off, it is the same task.
   form.elements.key.value = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   try {
-    const body = new URLSearchParams(new FormData(form));
+    const written = new FormData(form);
+    const files = written.getAll("file").some((file) => file.size > 0);
+    if (!files) written.delete("file");
+    const body = files ? written : new URLSearchParams(written);
     const reply = await fetch(form.action, { method: "POST", body, headers: { Accept: "text/html" } });
     const page = new DOMParser().parseFromString(await reply.text(), "text/html");
     const fresh = page.getElementById("live");
@@ -268,6 +271,8 @@ document.addEventListener("submit", async (event) => {
       form.reset();
       document.getElementById("estimate")?.replaceChildren();
     }
+    // The form of the reply has the stored files.
+    form.elements.file.value = "";
     render(fresh, composer);
     if (reply.ok) said.textContent = "The task was taken.";
     else document.getElementById("task")?.focus();

@@ -2,12 +2,19 @@
 
 use maud::{Markup, html};
 use unisono_api::agent::Agent;
+use unisono_api::service::{self, Service};
 use unisono_api::session::main_branch;
 use unisono_api::short;
-use unisono_api::turn::NewTurn;
+use unisono_api::turn::{NewAttachment, NewTurn};
 
+use crate::assets::href;
+use crate::blob;
 use crate::configured::Configured;
+use crate::extract::FormFile;
 use crate::place::Place;
+
+/// The files that can be chosen.
+const DOCUMENTS: &str = "application/pdf";
 
 /// What begins the name of a field with the task of one agent; the agent's name follows.
 const TASK_OF: &str = "task:";
@@ -39,6 +46,8 @@ pub(crate) struct Draft {
     agents: Vec<String>,
     /// Tasks of their own, by agent.
     tasks: Vec<(String, String)>,
+    /// Files that are stored: digest and name.
+    stored: Vec<(String, String)>,
     /// Why it was refused.
     pub(crate) error: Option<String>,
 }
@@ -70,6 +79,10 @@ impl Draft {
                 "preset" => draft.preset = Some(value).filter(|preset| !preset.is_empty()),
                 "lead" => draft.lead = Some(value).filter(|lead| !lead.is_empty()),
                 "agent" => draft.agents.push(value),
+                "stored" => {
+                    let (digest, name) = value.split_once('/').unwrap_or((&value, ""));
+                    draft.stored.push((digest.to_owned(), name.to_owned()));
+                }
                 _ => {
                     if let Some(agent) = name.strip_prefix(TASK_OF) {
                         draft.tasks.push((agent.to_owned(), value));
@@ -78,6 +91,26 @@ impl Draft {
             }
         }
         draft
+    }
+
+    /// Stores the files that were chosen: they are part of the turn, or of the form that is shown
+    /// again. The type of a file is what its content says.
+    pub(crate) async fn store(
+        &mut self,
+        service: &dyn Service,
+        files: Vec<FormFile>,
+    ) -> service::Result<()> {
+        for file in files {
+            let stored = service.put_blob(file.bytes, None).await.map_err(|error| {
+                let service::Error::Problem(mut problem) = error else {
+                    return error;
+                };
+                problem.detail = format!("{}: {}", file.filename, problem.detail);
+                (*problem).into()
+            })?;
+            self.stored.push((stored.digest, file.filename));
+        }
+        Ok(())
     }
 
     fn task_of(&self, agent: &str) -> &str {
@@ -107,9 +140,18 @@ impl Draft {
             settings: own.collect(),
             branch: self.branch.clone(),
             lead: self.lead.clone(),
+            attachments: self.stored.iter().map(attachment).collect(),
             agents: Some(self.agents.iter().map(named).collect()),
             ..NewTurn::new(self.task.trim())
         }
+    }
+}
+
+fn attachment((digest, filename): &(String, String)) -> NewAttachment {
+    NewAttachment {
+        filename: filename.clone(),
+        digest: Some(digest.clone()),
+        ..NewAttachment::default()
     }
 }
 
@@ -134,13 +176,14 @@ pub(crate) fn form(
     html! {
         section class="composer" id="composer" aria-labelledby="asking" data-keep[refused] data-at=[refused.then(|| place.at(""))] {
             h2 id="asking" class="hidden" { "Ask" }
-            form method="post" action={ "/sessions/" (place.about.session) "/ask" } {
+            form method="post" action={ "/sessions/" (place.about.session) "/ask" } enctype="multipart/form-data" {
                 input type="hidden" name="branch" value=(place.branch);
                 // The script sets it: without it, a browser sends a form once.
                 input type="hidden" name="key" value="";
                 label for="task" { "Task" }
                 textarea id="task" name="task" rows="2" required aria-invalid=[refused.then_some("true")]
                     aria-describedby=[refused.then_some("refused")] autofocus[refused] { "\n" (draft.task) }
+                (files(draft))
                 @if let Some(error) = &draft.error { p class="trouble" id="refused" role="alert" { (error) } }
                 @if !others.is_empty() || !gone.is_empty() {
                     fieldset class="chips" {
@@ -152,8 +195,27 @@ pub(crate) fn form(
                 div class="send" {
                     // First in order: the Enter key takes the first button.
                     button class="ask" { "Ask " (lead) }
-                    button class="small plain" id="estimating" formaction={ "/sessions/" (place.about.session) "/estimate" } { "Estimate" }
+                    button class="small plain" id="estimating" formenctype="application/x-www-form-urlencoded"
+                        formaction={ "/sessions/" (place.about.session) "/estimate" } { "Estimate" }
                     div id="estimate" aria-live="polite" {}
+                }
+            }
+        }
+    }
+}
+
+/// The field for files, and those that are stored already.
+fn files(draft: &Draft) -> Markup {
+    let types = [&blob::SHOWN[..], &[DOCUMENTS]].concat().join(",");
+    html! {
+        script type="module" src=(href("files.js")) {}
+        div class="files" id="attaching" {
+            label for="files" { "Images and PDFs" }
+            input type="file" id="files" name="file" multiple accept=(types);
+            @for (at, (digest, name)) in draft.stored.iter().enumerate() {
+                span class="chip" {
+                    input type="checkbox" name="stored" id={ "stored-" (at) } value={ (digest) "/" (name) } checked;
+                    label for={ "stored-" (at) } { (name) }
                 }
             }
         }
@@ -235,6 +297,7 @@ mod tests {
             ("key", "k1"),
             ("model", "extractive"),
             ("preset", ""),
+            ("stored", "5f0c/screen/1.png"),
         ]));
         assert_eq!(draft.key.as_deref(), Some("k1"));
         let turn = draft.turn();
@@ -243,6 +306,9 @@ mod tests {
         let own = [("models.override".to_owned(), "extractive".into())];
         assert_eq!(turn.settings, own.into());
         assert_eq!(turn.branch, "what if");
+        let file = &turn.attachments[0];
+        assert_eq!(file.digest.as_deref(), Some("5f0c"));
+        assert_eq!(file.filename, "screen/1.png");
         let asked = ["facts=Find = dates.".to_owned(), "risks".to_owned()];
         assert_eq!(turn.agents, Some(asked.to_vec()));
         let alone = Draft::read(fields(&[("task", "x"), ("lead", "")])).turn();

@@ -1,8 +1,9 @@
 //! Parts of a request; an unreadable part is a problem page.
 
+use axum::extract::multipart::{Multipart, MultipartError};
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
 use serde::de::DeserializeOwned;
 use unisono_api::{Code, Problem};
 
@@ -27,6 +28,70 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
             }
         }
     }
+}
+
+/// The body: a form of the page that can have files.
+#[derive(Debug, Default)]
+pub(crate) struct FormWithFiles {
+    /// Its texts by the names of their fields.
+    pub(crate) fields: Vec<(String, String)>,
+    /// The files that were chosen.
+    pub(crate) files: Vec<FormFile>,
+}
+
+/// A file of a form.
+#[derive(Debug)]
+pub(crate) struct FormFile {
+    /// Its name.
+    pub(crate) filename: String,
+    /// Its content.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Files in a form, at most.
+const MOST_FILES: usize = 32;
+
+impl<S: Send + Sync> FromRequest<S> for FormWithFiles {
+    type Rejection = Trouble;
+
+    async fn from_request(request: Request, state: &S) -> Result<FormWithFiles, Trouble> {
+        let kind = request.headers().get(header::CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if !kind.starts_with("multipart/form-data") {
+            let Form(fields) = Form::from_request(request, state).await?;
+            let files = Vec::new();
+            return Ok(FormWithFiles { fields, files });
+        }
+        let parts = Multipart::from_request(request, state).await;
+        let mut parts = parts.map_err(|rejection| unreadable(rejection.body_text()))?;
+        let mut form = FormWithFiles::default();
+        while let Some(part) = parts.next_field().await.map_err(unreadable_part)? {
+            let name = part.name().unwrap_or_default().to_owned();
+            let Some(filename) = part.file_name().map(str::to_owned) else {
+                let text = part.text().await.map_err(unreadable_part)?;
+                form.fields.push((name, text));
+                continue;
+            };
+            let bytes = part.bytes().await.map_err(unreadable_part)?.to_vec();
+            // What a browser sends where no file is chosen.
+            if filename.is_empty() && bytes.is_empty() {
+                continue;
+            }
+            if form.files.len() == MOST_FILES {
+                return Err(unreadable(format!("a form has at most {MOST_FILES} files")));
+            }
+            form.files.push(FormFile { filename, bytes });
+        }
+        Ok(form)
+    }
+}
+
+fn unreadable_part(error: MultipartError) -> Trouble {
+    let code = match error.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Code::TooLarge,
+        _ => Code::InvalidRequest,
+    };
+    Problem::new(code, error.body_text()).into()
 }
 
 /// The parameters in the path of the address.

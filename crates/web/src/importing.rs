@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Multipart, State};
+use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use unisono_api::service::{self, Service};
 use unisono_api::session::{Content, ExportQuery, ImportFile, Imported};
-use unisono_api::{Code, Problem};
 
 use crate::assets::href;
-use crate::extract::{Path, Query};
+use crate::extract::{FormWithFiles, Path, Query};
 use crate::layout::layout;
 use crate::parts::many;
 use crate::trouble::Trouble;
@@ -81,23 +80,13 @@ fn form(form_data: &FormData) -> Markup {
     }
 }
 
-async fn read(mut parts: Multipart) -> Result<FormData, Trouble> {
-    let unreadable = |error: axum::extract::multipart::MultipartError| -> Trouble {
-        let code = match error.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => Code::TooLarge,
-            _ => Code::InvalidRequest,
-        };
-        Problem::new(code, error.body_text()).into()
-    };
+fn read(form: FormWithFiles) -> FormData {
     let mut form_data = FormData::default();
-    while let Some(part) = parts.next_field().await.map_err(unreadable)? {
-        let name = part.name().unwrap_or_default().to_owned();
-        if name == "file" {
-            form_data.name = part.file_name().unwrap_or_default().to_owned();
-            form_data.content = part.bytes().await.map_err(unreadable)?.to_vec();
-            continue;
-        }
-        let text = part.text().await.map_err(unreadable)?;
+    if let Some(file) = form.files.into_iter().next() {
+        form_data.name = file.filename;
+        form_data.content = file.bytes;
+    }
+    for (name, text) in form.fields {
         match name.as_str() {
             "format" => form_data.format = text,
             "pick" => form_data.pick = text.trim().to_owned(),
@@ -105,15 +94,15 @@ async fn read(mut parts: Multipart) -> Result<FormData, Trouble> {
             _ => {}
         }
     }
-    Ok(form_data)
+    form_data
 }
 
 /// Imports a file. For a refused file it shows the form again with the error.
 pub(crate) async fn import(
     State(service): State<Arc<dyn Service>>,
-    parts: Multipart,
+    sent: FormWithFiles,
 ) -> Result<Response, Trouble> {
-    let mut form_data = read(parts).await?;
+    let mut form_data = read(sent);
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let file = ImportFile {
         name: some(&form_data.name).unwrap_or_else(|| "conversation".to_owned()),

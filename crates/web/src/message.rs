@@ -100,7 +100,7 @@ fn content(part: &Part, message: &Message, place: &Place, open: bool) -> Markup 
 }
 
 /// A file whose content is kept: an image is shown, any other file is a link.
-fn attached(filename: &str, mime: &str, size: &str, digest: &str) -> Markup {
+pub(crate) fn attached(filename: &str, mime: &str, size: &str, digest: &str) -> Markup {
     let address = format!("/blobs/{digest}");
     html! {
         figure class="attachment" {

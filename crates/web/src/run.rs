@@ -275,6 +275,10 @@ fn steps(detail: &RunDetail) -> Markup {
                                 (markdown::line(&result.content, 80)) }
                                 @let (shown, left) = bounded(&result.content, RESULT);
                                 pre class="tool" { (shown) } (message::rest(left, None)) }
+                            @for file in &result.files {
+                                @let size = format!("{} bytes{}", number(file.blob.size_bytes), file.blob.extent);
+                                (message::attached(&file.filename, &file.blob.mime, &size, &file.blob.digest))
+                            }
                         },
                         Done::Named { name, result } => {
                             span class="quiet" { (name) } pre class="text" { (result) }

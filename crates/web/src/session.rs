@@ -21,7 +21,7 @@ use unisono_api::{Code, Page};
 
 use crate::composer::{self, Draft};
 use crate::configured::Configured;
-use crate::extract::{Form, Path, Query};
+use crate::extract::{FormWithFiles, Path, Query};
 use crate::layout::{layout, wide};
 use crate::parts::{digest, when};
 use crate::pictures::bars::budgets;
@@ -59,11 +59,15 @@ pub(crate) async fn show(
 pub(crate) async fn ask(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
-    Form(fields): Form<Vec<(String, String)>>,
+    form: FormWithFiles,
 ) -> Result<Response, Trouble> {
-    let mut draft = Draft::read(fields);
-    let asked = TurnRequest::Task(draft.turn());
-    let problem = match service.begin(&id, &asked, draft.key.as_deref()).await {
+    let mut draft = Draft::read(form.fields);
+    let begun = async {
+        draft.store(&*service, form.files).await?;
+        let asked = TurnRequest::Task(draft.turn());
+        service.begin(&id, &asked, draft.key.as_deref()).await
+    };
+    let problem = match begun.await {
         Ok(_) => return Ok(back(&id, &draft.branch).into_response()),
         Err(service::Error::Problem(problem)) if problem.code != Code::NotFound => problem,
         Err(error) => return Err(error.into()),

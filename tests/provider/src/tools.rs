@@ -229,6 +229,7 @@ impl Server {
             tool("send", json!({})),
             tool("put", json!({"idempotentHint": true})),
             tool("read", json!({"readOnlyHint": true})),
+            any("show"),
         ];
         tools.extend(
             [
@@ -273,10 +274,13 @@ impl Server {
                 "grown".to_owned()
             }
             "variable" => std::env::var(text).unwrap_or_else(|_| "not set".to_owned()),
-            "send" | "put" | "read" => format!("{name}: {text}"),
+            "send" | "put" | "read" | "show" => format!("{name}: {text}"),
             _ => return refused(id, -32602, &format!("no tool {name}")),
         };
-        let content = json!([{"type": "text", "text": said}]);
+        let mut content = vec![json!({"type": "text", "text": said})];
+        for part in arguments["parts"].as_array().into_iter().flatten() {
+            content.push(part.clone());
+        }
         let result = json!({"content": content, "isError": false});
         Said::Message(json!({"jsonrpc": "2.0", "id": id, "result": result}))
     }

@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::message::{Appended, Blob, BlobContent, Message, MessageQuery, NewMessage};
+use crate::blob::{Blob, BlobContent};
+use crate::message::{Appended, Message, MessageQuery, NewMessage};
 use crate::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQuery};
 use crate::{Page, PageQuery};
 

@@ -1,5 +1,10 @@
 //! Images and documents, on every way in: stored once, sent to models that take them, shown, exported.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, Script};
 
@@ -219,7 +224,7 @@ fn files_that_are_no_images_are_refused_with_their_reason() {
         (
             json!({"type": "attachment", "filename": "a", "data": "", "digest": "00"}),
             400,
-            "not both",
+            "one of `data`, `digest` and `url`",
         ),
         (
             json!({"type": "attachment", "filename": "a", "digest": "0".repeat(64)}),
@@ -272,6 +277,127 @@ fn files_that_are_no_images_are_refused_with_their_reason() {
         "{error}"
     );
     assert!(scene.sent().is_empty());
+    daemon.stop();
+}
+
+/// A server of files on loopback, as long as the process lives: its address, and how often it was
+/// asked.
+fn file_server(cat: Vec<u8>) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let mut request = [0; 4_096];
+            let read = stream.read(&mut request).unwrap_or_default();
+            let request = String::from_utf8_lossy(&request[..read]).into_owned();
+            let answer = |status: &str, more: &str, body: &[u8]| {
+                let head = format!(
+                    "HTTP/1.1 {status}\r\nContent-Type: text/html\r\nConnection: close\r\n{more}\r\n"
+                );
+                [head.as_bytes(), body].concat()
+            };
+            let path = request.split(' ').nth(1).unwrap_or_default();
+            let body = match path {
+                "/cat.png" => answer("200 OK", "", &cat),
+                "/cut.png" => answer("200 OK", "", &cat[..20]),
+                "/wide.png" => answer("200 OK", "", &png(10_000, 10_000, b"")),
+                "/huge.png" => answer("200 OK", "", &png(9, 9, &vec![0; 21 << 20])),
+                "/page" => answer("200 OK", "", b"<html>"),
+                "/moved" => answer("302 Found", "Location: http://169.254.169.254/\r\n", b""),
+                _ => answer("404 Not Found", "", b""),
+            };
+            // A client that has read enough closes the connection.
+            let _ = stream.write_all(&body);
+        }
+    });
+    (address, asked)
+}
+
+#[test]
+fn addresses_of_allowed_hosts_are_read_and_no_others() {
+    let cat = png(640, 480, b"cat");
+    let (server, asked) = file_server(cat.clone());
+    let scene = scene();
+    let path = scene.place.path("config/unisono.toml");
+    let settings = std::fs::read_to_string(&path).unwrap();
+    let allowed = "[attachments]\nallowed_hosts = [\"127.0.0.1\"]\n";
+    std::fs::write(&path, format!("{settings}{allowed}")).unwrap();
+    let daemon = Daemon::start(&scene.place);
+    let at = |name: &str| format!("{server}/{name}");
+    let chat = |address: &str| {
+        let part = json!({"type": "image_url", "image_url": {"url": address}});
+        let body = json!({"model": "clerk", "messages": [{"role": "user", "content": [part]}]});
+        daemon.post(CHAT, &body)
+    };
+    // The content is what is sent: a model's provider never gets the address.
+    chat(&at("cat.png")).expect(200);
+    let sent = scene.sent().pop().unwrap().to_string();
+    assert!(
+        sent.contains(&url(&cat)) && !sent.contains("cat.png"),
+        "{sent}"
+    );
+    let image = json!({"type": "input_image", "image_url": at("cat.png")});
+    let input = json!([{"role": "user", "content": [image]}]);
+    daemon
+        .post(RESPONSES, &json!({"model": "clerk", "input": input}))
+        .expect(200);
+    assert!(scene.sent().pop().unwrap().to_string().contains(&url(&cat)));
+    let session = session(&daemon);
+    let turns = format!("/v1/sessions/{session}/turns");
+    let task = json!({"task": "What?", "attachments": [{"url": at("cat.png")}]});
+    daemon.post(&turns, &task).expect(200);
+    let sent = scene.sent().pop().unwrap().to_string();
+    assert!(sent.contains("[attachment cat.png image/png"), "{sent}");
+    let part = json!({"type": "attachment", "filename": "c.png", "url": at("cat.png")});
+    append(&daemon, &session, part).expect(201);
+    digest_of(&daemon, &session);
+    let parts = json!([{"text": "What?"}, {"url": at("cat.png"), "mediaType": "image/png"}]);
+    let message = json!({"messageId": "m1", "role": "ROLE_USER", "parts": parts});
+    let version = [("A2A-Version", "1.0")];
+    let message = json!({"message": message});
+    daemon
+        .request_with("POST", "/a2a/message:send", &version, Some(&message))
+        .expect(200);
+    assert!(scene.sent().pop().unwrap().to_string().contains(&url(&cat)));
+    let before = (scene.sent().len(), asked.load(Ordering::SeqCst));
+    for (address, reason) in [
+        (at("cut.png"), "damaged or cut short"),
+        (at("wide.png"), "10000 x 10000 pixels"),
+        (at("huge.png"), "more than 20971520 bytes"),
+        (at("page"), "is not known"),
+        (at("moved"), "a redirection (status 302) is not followed"),
+        (at("none"), "status 404"),
+    ] {
+        let error = chat(&address).expect(400).json()["error"].clone();
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(reason), "{address}: {message}");
+    }
+    let asked_once = asked.load(Ordering::SeqCst);
+    assert_eq!(asked_once, before.1 + 6, "each address once");
+    for address in [
+        "http://169.254.169.254/latest/meta-data",
+        "https://169.254.169.254/latest/meta-data",
+        "http://127.0.0.2/a.png",
+        "http://0x7f.0.0.2/a.png",
+        "https://127.0.0.1@evil.example/a.png",
+        "file:///etc/passwd",
+    ] {
+        let refused = chat(address).expect(400).json();
+        let new = json!({"task": "x", "attachments": [{"url": address}]});
+        daemon.post(&turns, &new).expect(400);
+        assert!(refused["error"]["message"].is_string(), "{refused}");
+    }
+    assert_eq!(
+        (scene.sent().len(), asked.load(Ordering::SeqCst)),
+        (before.0, asked_once)
+    );
+    let many = vec![json!({"url": at("cat.png")}); 17];
+    let many = json!({"task": "x", "attachments": many});
+    let refused = daemon.post(&turns, &many).expect(400).text();
+    assert!(refused.contains("at most 16"), "{refused}");
     daemon.stop();
 }
 
@@ -358,6 +484,147 @@ fn files_go_with_a_task_and_leave_with_an_export() {
     fourth.call(&["import", archive]).expect(0);
     assert_eq!(fourth.call(&["export", session]).expect(0).stdout, text);
     fourth.call(&["doctor"]).says(&[]);
+}
+
+/// A PDF of one page that says this.
+fn pdf_that_says(text: &str) -> Vec<u8> {
+    let content = format!("BT /F1 12 Tf 72 700 Td ({text}) Tj ET");
+    let length = content.len();
+    let objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_owned(),
+        "<< /Type /Page /Parent 2 0 R /Contents 4 0 R /MediaBox [0 0 595 842] \
+         /Resources << /Font << /F1 5 0 R >> >> >>"
+            .to_owned(),
+        format!("<< /Length {length} >>\nstream\n{content}\nendstream"),
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Courier >>".to_owned(),
+    ];
+    let mut file = "%PDF-1.4\n".to_owned();
+    let mut places = String::new();
+    for (number, object) in (1..).zip(&objects) {
+        places += &format!("{:010} 00000 n \n", file.len());
+        file += &format!("{number} 0 obj\n{object}\nendobj\n");
+    }
+    let table = file.len();
+    file += &format!("xref\n0 6\n0000000000 65535 f \n{places}");
+    file += &format!("trailer\n<< /Size 6 /Root 1 0 R >>\nstartxref\n{table}\n%%EOF\n");
+    file.into_bytes()
+}
+
+#[test]
+fn a_model_that_takes_no_pdfs_gets_their_text() {
+    let plan = pdf_that_says("We ship on Friday.");
+    for takes in [true, false] {
+        let scene = scene();
+        let path = scene.place.path("config/unisono.toml");
+        let settings = std::fs::read_to_string(&path).unwrap();
+        let models = "[models]\ncatalogue = \"config/models.toml\"\n";
+        std::fs::write(&path, settings.replacen("[models]\n", models, 1)).unwrap();
+        let own = format!("[models.\"openai/gpt-4o\"]\ndocuments = {takes}\n");
+        scene.place.write("config/models.toml", own);
+        scene.place.write("plan.pdf", &plan);
+        scene
+            .place
+            .write("talk.jsonl", "{\"role\":\"user\",\"content\":\"Hello\"}\n");
+        let task = [
+            "run",
+            "talk.jsonl",
+            "--task",
+            "When?",
+            "--attach",
+            "plan.pdf",
+        ];
+        scene.place.json(&task);
+        let sent = scene.sent().pop().unwrap().to_string();
+        assert!(
+            sent.contains("[attachment plan.pdf application/pdf"),
+            "{sent}"
+        );
+        let (file, text) = (base64(&plan), "[text of attachment plan.pdf]");
+        assert_eq!(
+            (sent.contains(&file), sent.contains(text)),
+            (takes, !takes),
+            "{sent}"
+        );
+        assert_eq!(sent.contains("We ship on Friday."), !takes, "{sent}");
+        // The same bytes again from the journal and the store.
+        assert_eq!(scene.place.json(&["replay"])["mismatches"], 0);
+    }
+}
+
+#[test]
+fn exports_of_other_formats_carry_the_contents() {
+    let scene = scene();
+    let daemon = Daemon::start(&scene.place);
+    let session = session(&daemon);
+    let image = png(64, 64, b"in an export");
+    append(&daemon, &session, attachment("cat.png", &image)).expect(201);
+    append(&daemon, &session, attachment("plan.pdf", &pdf())).expect(201);
+    daemon.stop();
+    let digests = |place: &Place, session: &str| {
+        let own = place.call(&["export", session]).expect(0).stdout;
+        let lines = own
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let parts = lines.flat_map(|line| line["parts"].as_array().cloned().unwrap_or_default());
+        let kept = parts.filter(|part| part["type"] == "attachment");
+        let kept = kept.map(|part| part["digest"].as_str().unwrap().to_owned());
+        kept.collect::<Vec<_>>()
+    };
+    let known = digests(&scene.place, &session);
+    assert_eq!(known.len(), 2);
+    for (format, form) in [
+        ("openai", format!("{{\"url\":\"{}\"}}", url(&image))),
+        ("anthropic", format!("\"data\":\"{}\"", base64(&image))),
+    ] {
+        let written = scene.place.call(&["export", &session, "--format", format]);
+        let written = written.expect(0).stdout;
+        assert!(written.contains(&form), "{written}");
+        assert!(
+            written.contains("plan.pdf") && written.contains(&base64(&pdf())),
+            "{written}"
+        );
+        let other = Place::with_config("");
+        other.write("talk.jsonl", &written);
+        other
+            .call(&["import", "talk.jsonl", "--format", format])
+            .expect(0);
+        assert_eq!(digests(&other, "latest"), known, "{format}");
+    }
+    let plain = scene
+        .place
+        .call(&["export", &session, "--format", "sharegpt"]);
+    let plain = plain.expect(0).stdout;
+    assert!(plain.contains("[attachment cat.png") && !plain.contains(&base64(&image)));
+}
+
+#[test]
+fn a_chat_of_the_ai_sdk_sends_files() {
+    let scene = scene();
+    let daemon = Daemon::start(&scene.place);
+    let session = session(&daemon);
+    let image = png(64, 64, b"from a chat");
+    let chat = |parts: Value| {
+        let message = json!({"id": "m1", "role": "user", "parts": parts});
+        let body = json!({"id": "chat", "messages": [message]});
+        daemon.post(&format!("/v1/sessions/{session}/chat"), &body)
+    };
+    let file = |url: &str| json!({"type": "file", "mediaType": "image/png", "filename": "cat.png", "url": url});
+    let text = json!({"type": "text", "text": "What is this?"});
+    let cut = chat(json!([text, file(&url(&image[..40]))]))
+        .expect(400)
+        .text();
+    assert!(cut.contains("damaged or cut short"), "{cut}");
+    let other = file("https://example.org/cat.png");
+    let other = chat(json!([text, other])).expect(400).text();
+    assert!(other.contains("attachments.allowed_hosts"), "{other}");
+    assert!(scene.sent().is_empty());
+    let answered = chat(json!([text, file(&url(&image))])).expect(200).text();
+    assert!(answered.contains("A cat."), "{answered}");
+    let sent = scene.sent().pop().unwrap().to_string();
+    assert!(sent.contains(&url(&image)), "{sent}");
+    assert!(sent.contains("[attachment cat.png image/png"), "{sent}");
+    daemon.stop();
 }
 
 #[test]

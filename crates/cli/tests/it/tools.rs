@@ -24,7 +24,7 @@ fn tool_server() {
 /// A project whose lead has the tools of one server, and a model that calls what it is told to.
 pub(crate) struct Scene {
     pub(crate) place: Place,
-    provider: FakeProvider,
+    pub(crate) provider: FakeProvider,
     /// Where the server tells what it is asked for.
     pub(crate) log: PathBuf,
 }
@@ -110,11 +110,11 @@ impl Scene {
         finish(self.command(args).spawn().unwrap(), args)
     }
 
-    fn json(&self, args: &[&str]) -> Value {
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
         self.call(&[args, &["--json"]].concat()).expect(0).json()
     }
 
-    fn answer(&self) -> String {
+    pub(crate) fn answer(&self) -> String {
         let report = self.json(&["run", "talk.json", "--task", "Do it."]);
         report["answer"].as_str().unwrap().to_owned()
     }
@@ -199,8 +199,8 @@ fn an_agent_calls_tools_of_a_program_in_order_and_is_told_what_is_wrong() {
     insta::assert_snapshot!(scene.answer(), @r#"
     Told: send: first | put: second | [tool error]
     the arguments of files__read do not fit its schema: /text: 7 is not of type "string" | [tool error]
-    tool `files__die` does not exist; it may call: files__fork, files__garbage, files__grow, files__never, files__put, files__read, files__send, files__variable, read_message, recall | [tool error]
-    tool `files__nothing` does not exist; it may call: files__fork, files__garbage, files__grow, files__never, files__put, files__read, files__send, files__variable, read_message, recall | not set | read: last
+    tool `files__die` does not exist; it may call: files__fork, files__garbage, files__grow, files__never, files__put, files__read, files__send, files__show, files__variable, read_message, recall | [tool error]
+    tool `files__nothing` does not exist; it may call: files__fork, files__garbage, files__grow, files__never, files__put, files__read, files__send, files__show, files__variable, read_message, recall | not set | read: last
     "#);
     let reply = scene.tool_names();
     assert!(reply.is_sorted(), "{reply:?}");

@@ -261,6 +261,7 @@ const ATTACHMENTS: &[Key] = &[
     key("max_bytes", Kind::Whole(1_024, 48 << 20)),
     key("session_bytes", Kind::Whole(1_024, i64::MAX)),
     key("store_bytes", Kind::Whole(1_024, i64::MAX)),
+    key("allowed_hosts", Kind::Texts),
 ];
 
 const AUDIT: &[Key] = &[

@@ -254,6 +254,8 @@ pub struct AttachmentSettings {
     pub session_bytes: u64,
     /// Bytes of all of the store at most.
     pub store_bytes: u64,
+    /// Hosts whose files are read where a request has their address; none: no address is read.
+    pub allowed_hosts: Vec<String>,
 }
 
 impl AttachmentSettings {

@@ -4,8 +4,11 @@ mod anthropic;
 mod chat;
 mod lossless;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use unisono_context::MessageId;
-use unisono_context::attachment::Files;
+use unisono_context::attachment::{Extent, Files};
+use unisono_context::message::Part;
 use unisono_session::State;
 use unisono_session::state::MAIN;
 
@@ -35,8 +38,8 @@ pub enum WriteError {
 }
 
 /// Writes a session or one branch of it. The unisono format contains all branches unless one is
-/// named, and the contents of attachments in `files`. The others contain one branch, by default
-/// `main`.
+/// named. The others contain one branch, by default `main`. The contents of attachments in `files` are
+/// written in all formats but ShareGPT, which has none.
 ///
 /// # Errors
 /// The branch or the session does not exist, or the format cannot be written.
@@ -49,9 +52,11 @@ pub fn write(
     match (format, branch) {
         (Format::Unisono, None) => lossless::session(state, files),
         (Format::Unisono, Some(name)) => lossless::branch(state, name, head(state, name)?, files),
-        (Format::OpenAi, name) => chat::openai(state, head(state, name.unwrap_or(MAIN))?),
+        (Format::OpenAi, name) => chat::openai(state, head(state, name.unwrap_or(MAIN))?, files),
         (Format::ShareGpt, name) => chat::sharegpt(state, head(state, name.unwrap_or(MAIN))?),
-        (Format::Anthropic, name) => anthropic::messages(state, head(state, name.unwrap_or(MAIN))?),
+        (Format::Anthropic, name) => {
+            anthropic::messages(state, head(state, name.unwrap_or(MAIN))?, files)
+        }
         (format, _) => Err(WriteError::OnlyRead(format)),
     }
 }
@@ -62,6 +67,35 @@ fn head(state: &State, name: &str) -> Result<MessageId, WriteError> {
         name: name.to_owned(),
         help: unisono_config::diagnostic::suggestion(name, tree.branches().map(|(name, _)| name)),
     })
+}
+
+/// An attachment whose bytes are here.
+struct Kept<'m> {
+    filename: &'m str,
+    mime: &'m str,
+    /// Its content in base64.
+    data: String,
+    is_image: bool,
+}
+
+impl<'m> Kept<'m> {
+    fn new(part: &'m Part, files: &Files) -> Option<Kept<'m>> {
+        let Part::Attachment {
+            filename,
+            mime,
+            content: Some(content),
+            ..
+        } = part
+        else {
+            return None;
+        };
+        Some(Kept {
+            filename,
+            mime,
+            data: STANDARD.encode(files.get(&content.digest)?),
+            is_image: matches!(content.extent, Extent::Pixels { .. }),
+        })
+    }
 }
 
 /// Writes one object and a line break.

@@ -35,6 +35,7 @@ use super::tail::assignment;
 use super::turns::{File, Piece};
 use super::{Head, Mode, Sending, calls};
 use crate::language::Request;
+use crate::media::Accepts;
 use crate::prompt::json::{self, Json};
 
 pub(super) use decode::Decoder;
@@ -103,7 +104,7 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
     text(messages.piece(Side::User), &assignment, false);
     let mut ids = Ids::default();
     for (at, step) in steps(&request.exchange).enumerate() {
-        write_step(&mut messages, &mut ids, at, step);
+        write_step(&mut messages, &mut ids, (at, step), sending.accepts);
     }
     let wrap_up = request.wrap_up.as_deref();
     let wrap_up = wrap_up.or((messages.side() == Side::Model).then_some(CONTINUE));
@@ -208,17 +209,19 @@ fn piece(json: &mut Json, piece: &Piece<'_>, breakpoint: bool) {
             is_error,
             ..
         } => {
-            let answer = Answer {
-                content,
-                is_error: *is_error,
-            };
-            tool_result(json, &id.to_string(), answer, breakpoint);
+            let answer = Answer::text(content, *is_error);
+            tool_result(json, &id.to_string(), answer, &[], breakpoint);
         }
     }
 }
 
 /// A reply of the agent's own, as it came where it holds reasoning, and the results of its calls.
-fn write_step(messages: &mut Contents<'_>, ids: &mut Ids, at: usize, step: Step<'_>) {
+fn write_step(
+    messages: &mut Contents<'_>,
+    ids: &mut Ids,
+    (at, step): (usize, Step<'_>),
+    accepts: Accepts,
+) {
     let Step { reply, .. } = step;
     let call_ids: Vec<Cow<'_, str>> = match own_blocks(reply) {
         Some(blocks) => {
@@ -241,7 +244,8 @@ fn write_step(messages: &mut Contents<'_>, ids: &mut Ids, at: usize, step: Step<
         }
     };
     for (id, answer) in call_ids.iter().zip(step.answers()) {
-        tool_result(messages.piece(Side::User), id, answer, false);
+        let files = answer.files(accepts);
+        tool_result(messages.piece(Side::User), id, answer, &files, false);
     }
 }
 
@@ -309,11 +313,28 @@ fn tool_use(json: &mut Json, id: &str, name: &str, arguments: &str, breakpoint: 
     json.raw("}");
 }
 
-fn tool_result(json: &mut Json, id: &str, answer: Answer<'_>, breakpoint: bool) {
+fn tool_result(
+    json: &mut Json,
+    id: &str,
+    answer: Answer<'_>,
+    files: &[File<'_>],
+    breakpoint: bool,
+) {
     json.raw(r#"{"type":"tool_result","tool_use_id":"#)
         .string(id);
     // A result without text has no content at all: empty text is refused.
-    if !answer.content.trim().is_empty() {
+    let has_text = !answer.content.trim().is_empty();
+    if !files.is_empty() {
+        json.raw(r#","content":["#);
+        if has_text {
+            text(json, answer.content, false);
+        }
+        for (at, shown) in files.iter().enumerate() {
+            json.raw(if has_text || at > 0 { "," } else { "" });
+            file(json, shown, false);
+        }
+        json.raw("]");
+    } else if has_text {
         json.raw(r#","content":"#).string(answer.content);
     }
     if answer.is_error {

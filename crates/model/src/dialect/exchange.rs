@@ -3,9 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use unisono_context::attachment::{AttachedFile, Extent};
 use unisono_context::call::{Reply, ToolResult};
 
+use super::turns::File;
 use crate::language::Exchange;
+use crate::media::Accepts;
 
 /// What stands for a result that is missing.
 const NO_RESULT: &str = "[no result recorded]";
@@ -22,6 +25,38 @@ pub(super) struct Step<'a> {
 pub(super) struct Answer<'a> {
     pub(super) content: &'a str,
     pub(super) is_error: bool,
+    files: &'a [AttachedFile],
+}
+
+impl<'a> Answer<'a> {
+    /// An answer without files.
+    pub(super) fn text(content: &'a str, is_error: bool) -> Answer<'a> {
+        Answer {
+            content,
+            is_error,
+            files: &[],
+        }
+    }
+
+    /// Its files that the model takes and whose bytes are here. No provider takes any with an error.
+    pub(super) fn files(&self, accepts: Accepts) -> Vec<File<'a>> {
+        let files = match self.is_error {
+            true => &[],
+            false => self.files,
+        };
+        let taken = files
+            .iter()
+            .filter(|file| accepts.takes(file.content.extent));
+        let loaded = taken.filter_map(|file| {
+            Some(File {
+                name: file.filename.clone(),
+                mime: file.mime.clone(),
+                bytes: file.content.held.0.as_deref()?,
+                is_image: matches!(file.content.extent, Extent::Pixels { .. }),
+            })
+        });
+        loaded.collect()
+    }
 }
 
 /// The exchange as steps; replies that say nothing are left out.
@@ -47,16 +82,11 @@ impl<'a> Step<'a> {
         reply.calls.iter().enumerate().map(move |(at, call)| {
             let in_place = results.get(at).filter(|result| result.call_id == call.id);
             let found = in_place.or_else(|| results.iter().find(|r| r.call_id == call.id));
-            found.map_or(
-                Answer {
-                    content: NO_RESULT,
-                    is_error: true,
-                },
-                |result| Answer {
-                    content: &result.content,
-                    is_error: result.is_error,
-                },
-            )
+            found.map_or(Answer::text(NO_RESULT, true), |result| Answer {
+                content: &result.content,
+                is_error: result.is_error,
+                files: &result.files,
+            })
         })
     }
 }

@@ -150,6 +150,7 @@ pub(super) fn exchange(verbatim: &str, ids: [&str; 2]) -> Vec<Exchange> {
         call_id: id.into(),
         content: content.into(),
         is_error,
+        files: Vec::new(),
     };
     vec![
         Exchange::Reply(Reply {
@@ -178,6 +179,10 @@ pub(super) const SENDING: Sending<'static> = Sending {
     cache_key: Some("volatile"),
     reasoning: false,
     structured: true,
+    accepts: Accepts {
+        images: true,
+        documents: true,
+    },
 };
 
 pub(super) fn head(dialect: Dialect, request: &Request) -> String {

@@ -29,9 +29,10 @@ use super::borrowed::Str;
 use super::contents::{self, Contents, Opening, Side};
 use super::exchange::{Answer, Ids, Step, steps};
 use super::tail::assignment;
-use super::turns::Piece;
+use super::turns::{File, Piece};
 use super::{Head, Mode, Sending, calls};
 use crate::language::Request;
+use crate::media::Accepts;
 use crate::prompt::json::{self, Json};
 
 pub(super) use decode::{Decoder, counted, whole};
@@ -135,7 +136,7 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
     text(contents.piece(Side::User), &assignment);
     let mut ids = Ids::default();
     for (at, step) in steps(&request.exchange).enumerate() {
-        write_step(&mut contents, &mut ids, at, step);
+        write_step(&mut contents, &mut ids, (at, step), sending.accepts);
     }
     let wrap_up = request.wrap_up.as_deref();
     let wrap_up = wrap_up.or((contents.side() == Side::Model).then_some(CONTINUE));
@@ -207,10 +208,7 @@ fn declaration(json: &mut Json, tool: &ToolSpec) {
 fn piece(json: &mut Json, piece: &Piece<'_>) {
     match piece {
         Piece::Text(said) => text(json, said),
-        Piece::File(file) => {
-            json.raw(r#"{"inlineData":{"mimeType":"#).string(&file.mime);
-            json.raw(r#","data":""#).base64(file.bytes).raw(r#""}}"#);
-        }
+        Piece::File(said) => file(json, said),
         Piece::Call {
             id,
             name,
@@ -225,17 +223,26 @@ fn piece(json: &mut Json, piece: &Piece<'_>) {
             content,
             is_error,
         } => {
-            let answer = Answer {
-                content,
-                is_error: *is_error,
-            };
+            let answer = Answer::text(content, *is_error);
             response(json, Some(&id.to_string()), name, answer);
         }
     }
 }
 
+fn file(json: &mut Json, file: &File<'_>) {
+    json.raw(r#"{"inlineData":{"mimeType":"#).string(&file.mime);
+    json.raw(r#","data":""#).base64(file.bytes).raw(r#""}}"#);
+}
+
 /// A reply of the agent's own, as it came where it holds signatures, and the results of its calls.
-fn write_step(contents: &mut Contents<'_>, ids: &mut Ids, at: usize, step: Step<'_>) {
+/// The files of a result follow it as parts of their own: models before Gemini 3 take none inside a
+/// response.
+fn write_step(
+    contents: &mut Contents<'_>,
+    ids: &mut Ids,
+    (at, step): (usize, Step<'_>),
+    accepts: Accepts,
+) {
     let Step { reply, .. } = step;
     let call_ids: Vec<Option<Cow<'_, str>>> = match own_parts(reply) {
         Some((parts, own)) => {
@@ -265,6 +272,9 @@ fn write_step(contents: &mut Contents<'_>, ids: &mut Ids, at: usize, step: Step<
     for ((call, id), answer) in answered {
         let json = contents.piece(Side::User);
         response(json, id.as_deref(), &call.name, answer);
+        for shown in answer.files(accepts) {
+            file(contents.piece(Side::User), &shown);
+        }
     }
 }
 

@@ -30,6 +30,7 @@ use super::tail::assignment;
 use super::turns::{File, Piece, Speaker, Turn, result_text, turns};
 use super::{Head, Mode, Sending, calls};
 use crate::language::Request;
+use crate::media::Accepts;
 use crate::prompt::json::Json;
 use messages::Messages;
 
@@ -38,6 +39,8 @@ pub(super) use refusal::refusal;
 
 /// Texts that end a reply, at most.
 const MOST_STOPS: usize = 4;
+/// What the files of results are said to be.
+const FILES_OF_TOOLS: &str = "[The attachments of the tool results above.]";
 
 pub(super) fn path(mode: Mode) -> Option<String> {
     match mode {
@@ -81,7 +84,7 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
     json.raw(messages::closing(request.prefix.bytes()));
     let mut ids = Ids::default();
     for (at, step) in steps {
-        write_step(&mut json, &mut ids, at, step);
+        write_step(&mut json, &mut ids, (at, step), sending.accepts);
     }
     if let Some(why) = wrap_up.filter(|_| !alone) {
         json.raw(r#",{"role":"user","content":"#)
@@ -240,7 +243,8 @@ struct Call<'a> {
 
 /// A reply of the agent's own and what its tools answered. Reasoning that came with it goes back
 /// under its own key, or in the content where it came there: a server may refuse calls without it.
-fn write_step(json: &mut Json, ids: &mut Ids, at: usize, step: Step<'_>) {
+/// Results are texts: the files of all of them follow in a message of the user's.
+fn write_step(json: &mut Json, ids: &mut Ids, (at, step): (usize, Step<'_>), accepts: Accepts) {
     let reply: &Reply = step.reply;
     let calls = reply.calls.iter().enumerate().map(|(place, call)| Call {
         id: ids.unique_text(&call.id, at, place),
@@ -258,9 +262,19 @@ fn write_step(json: &mut Json, ids: &mut Ids, at: usize, step: Step<'_>) {
         &reasoning,
         calls,
     );
+    let mut files = Vec::new();
     for (id, answer) in answered.iter().zip(step.answers()) {
         json.raw(",");
         tool_result(json, id, &result_text(answer.content, answer.is_error));
+        files.extend(answer.files(accepts));
+    }
+    if !files.is_empty() {
+        json.raw(r#",{"role":"user","content":[{"type":"text","text":"#);
+        json.string(FILES_OF_TOOLS).raw("}");
+        for shown in &files {
+            file(json.raw(","), shown);
+        }
+        json.raw("]}");
     }
 }
 

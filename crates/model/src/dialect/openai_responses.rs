@@ -25,6 +25,7 @@ use super::tail::assignment;
 use super::turns::{File, Piece, Speaker, Turn, result_text, turns};
 use super::{Head, Mode, Sending, calls};
 use crate::language::Request;
+use crate::media::Accepts;
 use crate::prompt::json::Json;
 
 pub(super) use decode::{Decoder, counted, whole};
@@ -69,7 +70,7 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
         .raw(messages::closing(request.prefix.bytes()));
     let mut ids = Ids::default();
     for (at, step) in steps(&request.exchange).enumerate() {
-        write_step(&mut json, &mut ids, at, step);
+        write_step(&mut json, &mut ids, (at, step), sending.accepts);
     }
     if let Some(why) = request.wrap_up.as_deref() {
         message(json.raw(","), "user", why);
@@ -142,13 +143,13 @@ fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool) {
                 content,
                 is_error,
                 ..
-            } => call_output(json, &id.to_string(), &result_text(content, *is_error)),
+            } => call_output(json, &id.to_string(), &result_text(content, *is_error), &[]),
         }
     }
 }
 
 /// A reply of the agent's own, as it came where it holds reasoning, and the results of its calls.
-fn write_step(json: &mut Json, ids: &mut Ids, at: usize, step: Step<'_>) {
+fn write_step(json: &mut Json, ids: &mut Ids, (at, step): (usize, Step<'_>), accepts: Accepts) {
     let reply: &Reply = step.reply;
     let calls = reply.calls.iter();
     let call_ids: Vec<String> = match items::own(reply) {
@@ -170,7 +171,7 @@ fn write_step(json: &mut Json, ids: &mut Ids, at: usize, step: Step<'_>) {
     };
     for (id, answer) in call_ids.iter().zip(step.answers()) {
         let content = result_text(answer.content, answer.is_error);
-        call_output(json.raw(","), id, &content);
+        call_output(json.raw(","), id, &content, &answer.files(accepts));
     }
 }
 
@@ -202,10 +203,21 @@ fn function_call(json: &mut Json, id: &str, name: &str, arguments: &str) {
         .raw("}");
 }
 
-fn call_output(json: &mut Json, id: &str, content: &str) {
+fn call_output(json: &mut Json, id: &str, content: &str, files: &[File<'_>]) {
     json.raw(r#"{"type":"function_call_output","call_id":"#)
         .string(id);
-    json.raw(r#","output":"#).string(content).raw("}");
+    json.raw(r#","output":"#);
+    if files.is_empty() {
+        json.string(content).raw("}");
+        return;
+    }
+    json.raw(r#"[{"type":"input_text","text":"#)
+        .string(content)
+        .raw("}");
+    for shown in files {
+        file(json.raw(","), shown);
+    }
+    json.raw("]}");
 }
 
 #[cfg(test)]

@@ -73,6 +73,7 @@ fn the_tail_counts_each_of_its_texts_once() {
         call_id: "an id".into(),
         content: content.into(),
         is_error: false,
+        files: Vec::new(),
     };
     assert_eq!(estimator().tail(&bare()).tokens, Tokens(1_000 + 24));
     let rows: [(u64, u64); 9] = [

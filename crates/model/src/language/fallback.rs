@@ -14,6 +14,7 @@ use super::recent::Recent;
 use super::{
     Class, Completion, Counting, Error, FallbackUsed, Fitting, LanguageModel, Request, Sent,
 };
+use crate::media::Accepts;
 use crate::prompt::{Prefix, Shared};
 
 /// The number of cached prefixes of fallbacks.
@@ -107,6 +108,16 @@ impl LanguageModel for Fallback {
     /// The first model's body; a fallback renders another one.
     fn body(&self, request: &Request) -> Option<[Bytes; 2]> {
         self.first.1.body(request)
+    }
+
+    /// What any of them takes: it may answer.
+    fn accepts(&self) -> Accepts {
+        let all = std::iter::once(&self.first).chain(&self.others);
+        let each = all.map(|(_, model)| model.accepts());
+        each.fold(Accepts::default(), |all, one| Accepts {
+            images: all.images || one.images,
+            documents: all.documents || one.documents,
+        })
     }
 
     /// The cost of the most expensive model: any of them may answer.

@@ -31,6 +31,7 @@ use crate::calibration::Calibrations;
 use crate::catalogue::{Catalogue, Entry};
 use crate::client::{Call, OnFirstEvent, OnInterrupted};
 use crate::dialect::{Dialect, Head, Mode, Sending};
+use crate::media::Accepts;
 use crate::prompt::{Persona, Prefix, Shared};
 use routes::{cache_key, shard};
 use sizes::Sizes;
@@ -175,6 +176,7 @@ impl<T: Transport> Remote<T> {
             cache_key: cache_key.as_deref(),
             reasoning: self.entry.reasoning,
             structured: self.entry.structured,
+            accepts: self.entry.accepts,
         };
         self.transport.dialect().tail(request, &sending).into()
     }
@@ -255,7 +257,7 @@ impl<T: Transport> Remote<T> {
     fn call(&self, outgoing: &Outgoing<'_>, mode: Mode) -> (Call, Count) {
         let request = outgoing.request;
         let tail = self.tail(request, mode);
-        let guess = Sizes::guess(&tail);
+        let guess = self.sizes.guess(outgoing.request, &tail);
         let calibration = self.calibrations.get(&self.name);
         let input = calibration.adjust(outgoing.prefix + guess).tokens;
         let call = Call {
@@ -311,7 +313,9 @@ impl<T: Transport> Remote<T> {
     /// The request with its maximum output limited by the model and the room in its window.
     async fn fitted(&self, request: Request) -> Result<Request, Error> {
         let prefix = self.sizes.prefix(&request).await;
-        let tail = Sizes::guess(&self.tail(&request, Mode::Stream));
+        let tail = self
+            .sizes
+            .guess(&request, &self.tail(&request, Mode::Stream));
         let calibration = self.calibrations.get(&self.name);
         let input = calibration.adjust(prefix + tail).tokens;
         let window = calibration.window(self.entry.window);
@@ -392,6 +396,10 @@ impl<T: Transport> LanguageModel for Remote<T> {
             request.prefix.bytes().clone(),
             self.tail(request, Mode::Stream),
         ])
+    }
+
+    fn accepts(&self) -> Accepts {
+        self.entry.accepts
     }
 
     fn worst_cost(&self, input: Tokens, output: Tokens) -> Option<Cost> {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use unisono_context::attachment::AttachedFile;
 use unisono_context::call::{CacheWarm, Choice, ClientOptions, Reply, ToolResult, Usage};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{AgentId, Snapshot, Tokens};
@@ -76,6 +77,15 @@ impl Request {
     /// Whether its task is the last message of the context, so that it is not repeated.
     pub fn is_task_in_context(&self) -> bool {
         prompt::is_newest_message(self.shared().context(), &self.task)
+    }
+
+    /// The files in the results of tools of its exchange. It is sent with those whose bytes are held.
+    pub fn files_mut(&mut self) -> impl Iterator<Item = &mut AttachedFile> {
+        let results = self.exchange.iter_mut().flat_map(|step| match step {
+            Exchange::Results(results) => &mut results[..],
+            Exchange::Reply(_) => &mut [],
+        });
+        results.flat_map(|result| &mut result.files)
     }
 
     /// The forced tool choice, if the client has tools.

@@ -1,18 +1,19 @@
 //! The context object of an agent: frozen context, durable steps, cancellation, progress.
 
+mod requests;
+
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use unisono_context::attachment::Files;
 use unisono_context::{AgentId, RunId, Snapshot, Timestamp, Tokens};
-use unisono_model::language::{
-    self, LanguageModel, Listener, Models, Reply, Request, complete_up_to_stop,
-};
+use unisono_model::language::{self, LanguageModel, Models, Reply, Request, complete_up_to_stop};
 use unisono_model::prompt::Prefix;
 use unisono_session::Definition;
 use unisono_session::assignment::RunAssignment;
@@ -21,8 +22,7 @@ use unisono_session::run::{RunCause, Spent, Step, ToolCall, ToolResult};
 
 use super::spending::AuxiliaryUsage;
 use super::waiting::Waiting;
-use super::{Failure, failure, llm, request};
-use crate::clock;
+use super::{Failure, failure};
 use crate::limit::Pause;
 use crate::reservation::{self, ReservedCall};
 use crate::session_port::Port;
@@ -71,6 +71,8 @@ struct Inner {
     besides: AuxiliaryUsage,
     /// When the first piece of a reply came.
     first_token: OnceLock<Timestamp>,
+    /// The files that the newest request was sent with.
+    files: Mutex<Files>,
     /// Names of the steps that this attempt has begun.
     begun: Mutex<BTreeSet<Arc<str>>>,
 }
@@ -105,6 +107,7 @@ impl Ctx {
             rounds: AtomicU32::new(0),
             first_token: OnceLock::new(),
             begun: Mutex::default(),
+            files: Mutex::default(),
         };
         Ctx {
             inner: Arc::new(inner),
@@ -193,51 +196,6 @@ impl Ctx {
         Ok(reply)
     }
 
-    /// A request for a task on the frozen context, according to the definition.
-    pub(crate) fn request(&self, task: Arc<str>) -> Request {
-        Request {
-            listener: self.listener(),
-            ..request::for_task(self.assignment(), self.prefix().clone(), task)
-        }
-    }
-
-    /// The first request of a model-driven run, with as much of the results as fits.
-    ///
-    /// # Errors
-    /// Role and task alone do not fit.
-    pub(crate) async fn first_request(&self) -> Result<Request, Failure> {
-        let count = |texts| self.count(texts);
-        let first =
-            llm::results::first_request(self.assignment(), self.prefix().clone(), count).await;
-        let first = first.map_err(|reason| Failure::new(RunCause::Overflow, reason))?;
-        Ok(Request {
-            listener: self.listener(),
-            ..first
-        })
-    }
-
-    /// Forwards a reply as it arrives, and reports its growth.
-    fn listener(&self) -> Listener {
-        let (ctx, seen) = (self.clone(), AtomicUsize::new(0));
-        let listener = Listener::new(move |piece| {
-            ctx.inner.first_token.get_or_init(clock::now);
-            ctx.inner.port.text_delta(ctx.run(), piece);
-            let before = seen.fetch_add(piece.len(), Ordering::Relaxed);
-            let after = before + piece.len();
-            if before / PROGRESS_EVERY != after / PROGRESS_EVERY {
-                ctx.progress(format!("replying, {} KB so far", after.div_ceil(1_000)));
-            }
-        });
-        let ctx = self.clone();
-        let listener = listener.with_activity(move || {
-            ctx.inner.waiting.watchdog.renew();
-            drop(ctx.begun_to_reply());
-        });
-        // Requests that wait before this one at the provider have their own limits.
-        let limit = self.inner.waiting.limit.clone();
-        listener.with_wait_guard(move || Box::new(limit.pause()))
-    }
-
     /// Sends a request after comparing its prompt with the recorded one and reserving its maximum
     /// use.
     pub(crate) async fn ask(
@@ -246,6 +204,7 @@ impl Ctx {
     ) -> Result<Result<PaidReply, language::Error>, Failure> {
         let model = self.model()?;
         self.check_prefix()?;
+        self.load_files(&mut request, model.accepts()).await?;
         let call = self.reserve(&request, &*model).await?;
         if let Some(why) = call.wrap_up() {
             request.wrap_up = Some(why.clone());

@@ -13,8 +13,8 @@ use unisono_context::snapshot::{Preamble, ToolSpec};
 use unisono_context::tokens::Count;
 use unisono_context::view::View;
 use unisono_context::{
-    AgentId, Encoding, Message, MessageId, Ordinal, Role, RunId, SessionId, Snapshot, Timestamp,
-    Tokens, Tree, TurnId,
+    AgentId, Digest, Encoding, Message, MessageId, Ordinal, Role, RunId, SessionId, Snapshot,
+    Timestamp, Tokens, Tree, TurnId,
 };
 use unisono_model::language::Models;
 use unisono_model::prompt::{self, Prefix};
@@ -24,7 +24,7 @@ use unisono_session::assignment::{DelegateResult, RunAssignment};
 use unisono_session::budget::ReservationRequest;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
-use unisono_session::run::{Spent, Step, ToolResult};
+use unisono_session::run::{RunCause, Spent, Step, ToolResult};
 use unisono_session::state::CallCap;
 use unisono_session::{Definition, Event, Fact};
 use unisono_store::{Journal, Memory};
@@ -156,6 +156,7 @@ impl SessionPort for Session {
                 call_id: call.call_id.clone(),
                 content,
                 is_error,
+                files: Vec::new(),
             }
         });
         let results = results.collect();
@@ -199,6 +200,7 @@ impl SessionPort for Session {
             call_id: call.call_id,
             content: format!("{} says {}", call.tool, call.arguments).into(),
             is_error: false,
+            files: Vec::new(),
         });
         Box::pin(std::future::ready(Ok(results.collect())))
     }
@@ -264,6 +266,11 @@ impl SessionPort for Session {
         _: MessagePlace,
     ) -> PortFuture<'_, Result<Result<Arc<Message>, String>, Failure>> {
         Box::pin(async { Ok(Err("only the branch can be read".to_owned())) })
+    }
+
+    fn read_content(&self, digest: Digest) -> PortFuture<'_, Result<Arc<[u8]>, Failure>> {
+        let lost = Failure::new(RunCause::Panic, format!("{digest} is not stored"));
+        Box::pin(std::future::ready(Err(lost)))
     }
 
     fn progress(&self, _: RunId, text: Arc<str>) {

@@ -36,7 +36,7 @@ impl Agent for LlmAgent {
         if let Some(ended) = recorded_ending(&steps, &ctx) {
             return ended;
         }
-        let mut scales = ExchangeMeter::new(&first);
+        let mut scales = ExchangeMeter::new(&first, ctx.model()?.accepts());
         let mut narrowed: Option<OversizedRequest> = None;
         loop {
             scales.measure_steps(&steps, &ctx).await?;

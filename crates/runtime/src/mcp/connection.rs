@@ -180,7 +180,12 @@ impl Connection {
     ///
     /// # Errors
     /// The failure of the server.
-    pub(super) async fn call(&self, tool: Tool, job: &ToolJob) -> Result<CallOutput, String> {
+    pub(super) async fn call(
+        &self,
+        tool: Tool,
+        job: &ToolJob,
+        most: u64,
+    ) -> Result<CallOutput, String> {
         let arguments: Value = serde_json::from_str(&job.arguments).unwrap_or_default();
         let mut params = CallToolRequestParams::new(tool.name);
         if let Value::Object(arguments) = arguments {
@@ -193,7 +198,7 @@ impl Connection {
             params.meta = Some(RequestMetaObject(meta));
         }
         match self.peer.call_tool_once(params).await {
-            Ok(CallToolResponse::Complete(result)) => Ok(output::from_result(result)),
+            Ok(CallToolResponse::Complete(result)) => Ok(output::from_result(result, most)),
             Ok(CallToolResponse::InputRequired(_)) => {
                 Err("asks for input of its own, which nobody here can give".to_owned())
             }
@@ -201,10 +206,10 @@ impl Connection {
                 Err("answered with a task to be waited for, which is not supported".to_owned())
             }
             // The server's own error about the call is a result, not a broken server.
-            Err(ServiceError::McpError(error)) => Ok(CallOutput {
-                content: format!("[failed: {}]", error.message).into(),
-                is_error: true,
-            }),
+            Err(ServiceError::McpError(error)) => {
+                let reason = format!("[failed: {}]", error.message);
+                Ok(CallOutput::text(reason, true))
+            }
             Err(error) => Err(self.describe_failure("did not answer", &error)),
         }
     }

@@ -1,20 +1,37 @@
-//! The results of tools as texts for a model.
+//! The results of tools as texts and files for a model.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use unisono_context::attachment::AttachedFile;
+use unisono_model::media;
 use unisono_session::run::calls::CallOutput;
 
-/// The text of a result: its texts line by line; other content is described.
-pub(super) fn from_result(result: CallToolResult) -> CallOutput {
-    let mut text = String::new();
-    for block in &result.content {
-        if !text.is_empty() {
-            text.push('\n');
+/// Files in one result, at most.
+const MOST_FILES: usize = 16;
+/// Characters of a file's name, at most.
+const NAME_CHARS: usize = 120;
+
+/// A result: its texts line by line, and its images and documents up to `most` bytes each. The text
+/// has a note of each of them, and of all other content.
+pub(super) fn from_result(result: CallToolResult, most: u64) -> CallOutput {
+    let is_error = result.is_error.unwrap_or_default();
+    let mut read = Reading {
+        most: usize::try_from(most).unwrap_or(usize::MAX),
+        is_error,
+        text: String::new(),
+        files: Vec::new(),
+    };
+    for block in result.content {
+        if !read.text.is_empty() {
+            read.text.push('\n');
         }
-        add(&mut text, block);
+        read.add(block);
     }
+    let mut text = read.text;
     // Servers with structured content repeat it as text for older clients.
     if let (true, Some(structure)) = (text.is_empty(), &result.structured_content) {
         text = structure.to_string();
@@ -24,19 +41,43 @@ pub(super) fn from_result(result: CallToolResult) -> CallOutput {
     }
     CallOutput {
         content: text.into(),
-        is_error: result.is_error.unwrap_or_default(),
+        is_error,
+        files: read.files,
     }
 }
 
-fn add(text: &mut String, block: &ContentBlock) {
-    // Writing to a string cannot fail.
-    let _ = match block {
-        ContentBlock::Text(part) => write!(text, "{}", part.text),
-        ContentBlock::Image(part) => not_shown(text, "image", &part.mime_type, part.data.len()),
-        ContentBlock::Audio(part) => not_shown(text, "audio", &part.mime_type, part.data.len()),
-        ContentBlock::Resource(part) => match &part.resource {
-            ResourceContents::TextResourceContents { uri, text: own, .. } => {
-                write!(text, "{uri}:\n{own}")
+/// A result that is read.
+struct Reading {
+    most: usize,
+    is_error: bool,
+    text: String,
+    files: Vec<AttachedFile>,
+}
+
+impl Reading {
+    fn add(&mut self, block: ContentBlock) {
+        match block {
+            ContentBlock::Text(part) => self.text.push_str(&part.text),
+            ContentBlock::Image(part) => {
+                self.file(None, "image", Some(&part.mime_type), &part.data)
+            }
+            ContentBlock::Audio(part) => {
+                let why = "sound is not taken";
+                self.not_shown("audio", Some(&part.mime_type), &part.data, why);
+            }
+            ContentBlock::Resource(part) => self.resource(part.resource),
+            ContentBlock::ResourceLink(link) => {
+                self.write(format_args!("[see {}: {}]", link.uri, link.name));
+            }
+            #[allow(unreachable_patterns, reason = "the protocol may grow")]
+            _ => self.text.push_str("[a part of a kind that is not known]"),
+        }
+    }
+
+    fn resource(&mut self, resource: ResourceContents) {
+        match resource {
+            ResourceContents::TextResourceContents { uri, text, .. } => {
+                self.write(format_args!("{uri}:\n{text}"));
             }
             ResourceContents::BlobResourceContents {
                 uri,
@@ -44,21 +85,87 @@ fn add(text: &mut String, block: &ContentBlock) {
                 blob,
                 ..
             } => {
-                let kind = mime_type.as_deref().unwrap_or("of unknown type");
-                let _ = write!(text, "{uri}: ");
-                not_shown(text, "file", kind, blob.len())
+                self.write(format_args!("{uri}: "));
+                self.file(Some(&uri), "file", mime_type.as_deref(), &blob);
             }
-            _ => write!(text, "[a resource of a kind that is not known]"),
-        },
-        ContentBlock::ResourceLink(link) => write!(text, "[see {}: {}]", link.uri, link.name),
-        #[allow(unreachable_patterns, reason = "the protocol may grow")]
-        _ => write!(text, "[a part of a kind that is not known]"),
-    };
+            _ => self
+                .text
+                .push_str("[a resource of a kind that is not known]"),
+        }
+    }
+
+    /// Keeps a file if it is an image or a document, and says so; else says why not.
+    fn file(&mut self, uri: Option<&str>, what: &str, mime: Option<&str>, data: &str) {
+        match self.checked(uri, mime, data) {
+            Ok(file) => {
+                self.text.push_str(&file.note());
+                self.files.push(file);
+            }
+            Err(why) => self.not_shown(what, mime, data, &why),
+        }
+    }
+
+    fn checked(
+        &self,
+        uri: Option<&str>,
+        mime: Option<&str>,
+        data: &str,
+    ) -> Result<AttachedFile, String> {
+        if self.is_error {
+            return Err("it belongs to an error".to_owned());
+        }
+        if self.files.len() == MOST_FILES {
+            return Err(format!("at most {MOST_FILES} files of a result are taken"));
+        }
+        let bytes = decoded_bytes(data);
+        if bytes > self.most {
+            let most = self.most;
+            return Err(media::Error::TooLarge {
+                bytes,
+                max_bytes: most,
+            }
+            .to_string());
+        }
+        let decoded = STANDARD.decode(data.trim());
+        let bytes: Arc<[u8]> = decoded.map_err(|_| "it is not base64")?.into();
+        let size_bytes = bytes.len() as u64;
+        let checked = media::check(bytes, mime, self.most);
+        let (kind, content) = checked.map_err(|error| error.to_string())?;
+        let named = uri.and_then(last_name);
+        let number = self.files.len() + 1;
+        Ok(AttachedFile {
+            filename: named.map_or_else(|| format!("file-{number}").into(), Into::into),
+            mime: kind.mime().into(),
+            size_bytes,
+            content,
+        })
+    }
+
+    fn not_shown(&mut self, what: &str, mime: Option<&str>, data: &str, why: &str) {
+        let mime = mime.unwrap_or("of unknown type");
+        let bytes = decoded_bytes(data);
+        self.write(format_args!(
+            "[{what}, {mime}, about {bytes} bytes, not shown: {why}]"
+        ));
+    }
+
+    fn write(&mut self, text: std::fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = self.text.write_fmt(text);
+    }
 }
 
-fn not_shown(text: &mut String, what: &str, kind: &str, encoded: usize) -> std::fmt::Result {
-    let bytes = encoded / 4 * 3;
-    write!(text, "[{what}, {kind}, about {bytes} bytes, not shown]")
+/// About as many bytes are in base64 of that length.
+fn decoded_bytes(data: &str) -> usize {
+    data.len() / 4 * 3
+}
+
+/// The last part of an address, if it is the name of a file.
+fn last_name(uri: &str) -> Option<&str> {
+    let path = uri.split(['?', '#']).next()?;
+    let name = path.rsplit(['/', '\\']).next()?.trim();
+    let fits = (1..=NAME_CHARS).contains(&name.chars().count());
+    (fits && !name.contains(char::is_control)).then_some(name)
 }
 
 /// The text, or its beginning and end around a note about the omitted part.
@@ -88,8 +195,15 @@ mod tests {
 
     use super::*;
 
+    /// The most bytes of a file in these tests.
+    const MOST: u64 = 4_096;
+
+    fn read(result: serde_json::Value) -> CallOutput {
+        from_result(serde_json::from_value(result).unwrap(), MOST)
+    }
+
     fn rendered(result: serde_json::Value) -> String {
-        let output = from_result(serde_json::from_value(result).unwrap());
+        let output = read(result);
         format!("{}: {}", output.is_error, output.content)
     }
 
@@ -115,8 +229,8 @@ mod tests {
                 "false: same",
             ),
             (
-                json!({"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}),
-                "false: [image, image/png, about 3 bytes, not shown]",
+                json!({"content": [{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}]}),
+                "false: [audio, audio/wav, about 3 bytes, not shown: sound is not taken]",
             ),
             (
                 json!({"content": [{"type": "resource", "resource": {"uri": "file:///a", "text": "A"}}]}),
@@ -126,6 +240,86 @@ mod tests {
         for (result, expected) in cases {
             assert_eq!(rendered(result), expected);
         }
+    }
+
+    /// A PNG of that size.
+    fn png(width: u32, height: u32, data: &[u8]) -> Vec<u8> {
+        let chunk = |name: &[u8], data: &[u8]| {
+            let length = u32::try_from(data.len()).unwrap().to_be_bytes();
+            [&length[..], name, data, &[0; 4]].concat()
+        };
+        let size = [width.to_be_bytes(), height.to_be_bytes()].concat();
+        let header = [&size[..], &[8, 6, 0, 0, 0]].concat();
+        let parts = [
+            b"\x89PNG\r\n\x1a\n".to_vec(),
+            chunk(b"IHDR", &header),
+            chunk(b"IDAT", data),
+            chunk(b"IEND", b""),
+        ];
+        parts.concat()
+    }
+
+    fn image(mime: &str, bytes: &[u8]) -> serde_json::Value {
+        json!({"type": "image", "data": STANDARD.encode(bytes), "mimeType": mime})
+    }
+
+    #[test]
+    fn images_and_embedded_files_are_kept_beside_their_notes() {
+        let (shot, plan) = (png(10, 20, b"shot"), b"%PDF-1.7\n/Type /Page\n%%EOF\n");
+        let blob = |uri: &str, bytes: &[u8]| {
+            let blob = STANDARD.encode(bytes);
+            json!({"type": "resource", "resource": {"uri": uri, "blob": blob}})
+        };
+        let output = read(json!({"content": [
+            {"type": "text", "text": "Here:"},
+            image("image/png", &shot),
+            blob("file:///plans/plan.pdf?v=2", plan),
+            blob("file:///", &shot),
+        ]}));
+        let files: Vec<_> = output.files.iter().map(|file| &*file.filename).collect();
+        assert_eq!(files, ["file-1", "plan.pdf", "file-3"]);
+        let held = |at: usize| output.files[at].content.held.0.as_deref();
+        assert_eq!((held(0), held(1)), (Some(&shot[..]), Some(&plan[..])));
+        let bytes = shot.len();
+        assert_eq!(
+            &*output.content,
+            format!(
+                "Here:\n[attachment file-1 image/png {bytes} bytes, 10 x 20 pixels]\n\
+                 file:///plans/plan.pdf?v=2: [attachment plan.pdf application/pdf 27 bytes, 1 page]\n\
+                 file:///: [attachment file-3 image/png {bytes} bytes, 10 x 20 pixels]"
+            )
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_not_taken_is_a_note_with_its_reason() {
+        let whole = png(9, 9, b"x");
+        let large = png(9, 9, &vec![0; 5_000]);
+        for (part, reason) in [
+            (image("image/png", &whole[..30]), "damaged or cut short"),
+            (image("image/jpeg", &whole), "is said to be image/jpeg"),
+            (
+                image("image/png", &png(10_000, 10_000, b"")),
+                "10000 x 10000 pixels",
+            ),
+            (image("image/png", &large), "at most 4096 are taken"),
+            (image("image/svg+xml", b"<svg/>"), "is not known"),
+            (
+                json!({"type": "image", "data": "%%%%", "mimeType": "image/png"}),
+                "is not base64",
+            ),
+        ] {
+            let output = read(json!({"content": [part]}));
+            assert!(output.files.is_empty(), "{output:?}");
+            assert!(output.content.starts_with("[image, image/"), "{output:?}");
+            assert!(output.content.contains(reason), "{output:?}: {reason}");
+        }
+        let failed = read(json!({"content": [image("image/png", &whole)], "isError": true}));
+        assert!(failed.files.is_empty(), "{failed:?}");
+        let many = vec![image("image/png", &whole); MOST_FILES + 2];
+        let many = read(json!({"content": many}));
+        assert_eq!(many.files.len(), MOST_FILES);
+        assert_eq!(many.content.matches("at most 16 files").count(), 2);
     }
 
     #[test]

@@ -188,13 +188,16 @@ fn call_tool(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: ToolJob)
         run: job.place.run,
         text: format!("calling {}", job.tool).into(),
     });
-    let (env, myself) = (args.env.clone(), myself.clone());
+    let (env, myself, session) = (args.env.clone(), myself.clone(), args.id);
+    let attached = live.machine.state().attached_bytes();
     tokio::spawn(async move {
         let calling = async {
-            match env.extensions.tool_named(&job.tool) {
+            let limits = env.options.attachments;
+            let output = match env.extensions.tool_named(&job.tool) {
                 Some(tool) => tool::call(tool, &job).await,
-                None => env.servers.call(&job).await,
-            }
+                None => env.servers.call(&job, limits.each).await,
+            };
+            attachments::keep(&env.journal, session, limits, output, attached).await
         };
         if let Some(output) = cancelled.run_until_cancelled(calling).await {
             let call = job.place;

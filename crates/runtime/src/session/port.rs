@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use ractor::ActorRef;
 use tokio::sync::{oneshot, watch};
 use unisono_context::tokens::Count;
-use unisono_context::{Encoding, Message, MessageId, Ordinal, RunId, SessionId};
+use unisono_context::{Digest, Encoding, Message, MessageId, Ordinal, RunId, SessionId};
 use unisono_search::{Branch, Search};
 use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
@@ -16,6 +16,7 @@ use unisono_session::{Fact, Input, State as SessionState};
 use unisono_store::Journal;
 
 use crate::agent::Failure;
+use crate::attachments;
 use crate::runtime::{Env, Error};
 use crate::session_port::{PortFuture, Recalled, SessionPort};
 use crate::tokenizer;
@@ -304,6 +305,14 @@ impl SessionPort for ActorPort {
                 Some(allowed) => elsewhere::read(&self.env, allowed, place).await,
                 None => Err("only the branch of this conversation can be read".to_owned()),
             })
+        })
+    }
+
+    fn read_content(&self, digest: Digest) -> PortFuture<'_, Result<Arc<[u8]>, Failure>> {
+        Box::pin(async move {
+            let env = self.env.upgrade().ok_or_else(gone)?;
+            let read = attachments::read(&env.journal, digest).await;
+            read.map_err(|reason| Failure::new(RunCause::Panic, reason))
         })
     }
 

@@ -260,6 +260,7 @@ async fn the_steps_behind_a_message_are_read_in_parts_that_join() {
         call_id: "c".into(),
         content: content.into(),
         is_error,
+        files: Vec::new(),
     };
     let replied = |text: &str, calls| {
         Step::Model(Reply {

@@ -6,6 +6,7 @@ use a2a::{Message, Part, PartContent, Role};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use unisono::Download;
 use unisono::attachments;
 use unisono::chat::CallAnswer;
 use unisono_api::approval::Approval;
@@ -45,7 +46,7 @@ pub(super) fn check(message: &Message) -> Result<(), Error> {
 /// The task: the texts of the parts, one under the other, and their data as JSON.
 pub(super) fn task(message: &Message) -> Result<String, Error> {
     let parts = message.parts.iter().enumerate();
-    let said = parts.filter(|(_, part)| !matches!(part.content, PartContent::Raw(_)));
+    let said = parts.filter(|(_, part)| !is_file(part));
     let texts: Vec<String> = said.map(text).collect::<Result<_, _>>()?;
     let has_files = texts.len() < message.parts.len();
     let text = texts.join("\n\n");
@@ -55,28 +56,49 @@ pub(super) fn task(message: &Message) -> Result<String, Error> {
     }
 }
 
-/// Images and documents that come with the task.
-pub(super) fn attachments(message: &Message) -> Result<Vec<NewAttachment>, Error> {
+/// Images and documents that come with the task, in the message or at addresses of these hosts.
+pub(super) fn attachments(
+    message: &Message,
+    hosts: &[String],
+) -> Result<Vec<NewAttachment>, Error> {
     let mut attachments = Vec::new();
     for (at, part) in message.parts.iter().enumerate() {
-        let PartContent::Raw(bytes) = &part.content else {
-            continue;
-        };
         let name = part.filename.as_deref().unwrap_or_default();
         let mime = part.media_type.as_deref();
-        let checked = attachments::part(name, mime, bytes.as_slice().into(), u64::MAX);
-        checked.map_err(|wrong| {
+        let unsupported = |wrong: &dyn std::fmt::Display| {
             let message = format!("message.parts[{at}]: {wrong}");
             Error::new(Kind::ContentTypeNotSupported, message)
-        })?;
+        };
+        let attachment = match &part.content {
+            PartContent::Raw(bytes) => {
+                let checked = attachments::part(name, mime, bytes.as_slice().into(), u64::MAX);
+                checked.map_err(|wrong| unsupported(&wrong))?;
+                NewAttachment {
+                    mime: mime.unwrap_or_default().to_owned(),
+                    data: Some(STANDARD.encode(bytes)),
+                    ..NewAttachment::default()
+                }
+            }
+            PartContent::Url(url) => {
+                let allowed = Download::new(url, hosts);
+                allowed.map_err(|why| unsupported(&format_args!("its address {why}")))?;
+                NewAttachment {
+                    url: Some(url.clone()),
+                    ..NewAttachment::default()
+                }
+            }
+            PartContent::Text(_) | PartContent::Data(_) => continue,
+        };
         attachments.push(NewAttachment {
             filename: name.to_owned(),
-            mime: mime.unwrap_or_default().to_owned(),
-            data: Some(STANDARD.encode(bytes)),
-            digest: None,
+            ..attachment
         });
     }
     Ok(attachments)
+}
+
+fn is_file(part: &Part) -> bool {
+    matches!(part.content, PartContent::Raw(_) | PartContent::Url(_))
 }
 
 fn text((at, part): (usize, &Part)) -> Result<String, Error> {
@@ -212,17 +234,23 @@ mod tests {
             json!([{"text": "See"}, {"url": "https://example.com/a.pdf"}]),
         ] {
             let said = message(parts);
-            let refused = task(&said).and_then(|_| attachments(&said)).unwrap_err();
+            let read = task(&said).and_then(|_| attachments(&said, &[]));
+            let refused = read.unwrap_err();
             assert_eq!(refused.kind, Kind::ContentTypeNotSupported);
         }
         let document = STANDARD.encode(b"%PDF-1.7 /Type /Page %%EOF");
         let said = message(json!([{"raw": document, "filename": "plan.pdf"}]));
         assert_eq!(task(&said).unwrap(), "");
-        let files = attachments(&said).unwrap();
+        let files = attachments(&said, &[]).unwrap();
         assert_eq!(
             (&*files[0].filename, files[0].data.as_ref()),
             ("plan.pdf", Some(&document))
         );
+        let url = "https://images.example.com/a.png";
+        let said = message(json!([{"url": url, "mediaType": "image/png"}]));
+        let files = attachments(&said, &["images.example.com".to_owned()]).unwrap();
+        assert_eq!(files[0].url.as_deref(), Some(url));
+        assert_eq!(task(&said).unwrap(), "");
         let nothing = task(&message(json!([{"text": " \n"}]))).unwrap_err();
         assert_eq!(nothing.kind, Kind::InvalidParams);
     }

@@ -129,7 +129,9 @@ impl Door {
         is_followed: bool,
     ) -> Result<Sent, Error> {
         let text = message::task(message)?;
-        let attachments = message::attachments(message)?;
+        let setup = self.local.setup();
+        let hosts = &setup.loaded.config.attachments.allowed_hosts;
+        let attachments = message::attachments(message, hosts)?;
         let key = key(agent, &message.message_id, &text);
         let (session, is_new) = self.session(message, key, &text).await?;
         let asked = TurnRequest::Task(NewTurn {

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use unisono_api::message::{Blob, BlobContent};
+use unisono_api::blob::{Blob, BlobContent};
 use unisono_api::service::Messages as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;

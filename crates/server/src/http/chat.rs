@@ -144,6 +144,7 @@ async fn begin(
         lead: request.lead,
         agents: request.agents,
         settings: request.settings,
+        attachments: task.files,
         ..NewTurn::new(task.text)
     });
     let begun = Turns::begin(&*shared.local, session, &asked, Some(&task.key));

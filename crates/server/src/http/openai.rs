@@ -4,6 +4,7 @@
 //! being answered ([`ephemeral`]). With one, in the header `X-Unisono-Session` or in `metadata.session`,
 //! what the session does not have of them is appended, and the last one is asked ([`continued`]).
 
+mod addresses;
 mod answer;
 mod chat;
 mod continued;
@@ -317,7 +318,7 @@ async fn prepare(
         return again(shared, session, known, &said);
     }
     let list = List {
-        messages: said.messages,
+        messages: addresses::read(shared, said.messages, said.field).await?,
         field: said.field,
     };
     let (mut import, ask) = match &named {
@@ -406,8 +407,8 @@ fn check_attachments(shared: &Shared, import: &Import, field: &'static str) -> R
     found.map_or(Ok(()), |found| {
         let detail = format!(
             "{found} cannot be sent: PNG, JPEG, GIF, WebP and PDF are taken, with their content in the \
-             request (a `data:` URL). Leave it out, or set `server.attachments` to \"note\", and a \
-             note stands in its place"
+             request (a `data:` URL) or at a host of `attachments.allowed_hosts`. Leave it out, or \
+             set `server.attachments` to \"note\", and a note stands in its place"
         );
         Err(Refused::field(field, Code::InvalidRequest, detail))
     })

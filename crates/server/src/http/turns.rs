@@ -93,7 +93,9 @@ async fn create(
             ..new.clone()
         },
     )?;
-    answer(&shared, &session, &asked::task(&new)?.keyed(key), how, read).await
+    let ask = asked::task(&new)?.keyed(key);
+    let ask = shared.local.with_attachments(ask, &new.attachments).await?;
+    answer(&shared, &session, &ask, how, read).await
 }
 
 /// The header under which a request can be made again.

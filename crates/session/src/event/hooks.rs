@@ -75,10 +75,7 @@ impl HookAnswer {
         let content = format!(
             "[denied: the hook `{hook}` did not allow this call; it was not made. It said: {reason}]"
         );
-        Some(CallOutput {
-            content: content.into(),
-            is_error: true,
-        })
+        Some(CallOutput::text(content, true))
     }
 }
 

@@ -51,6 +51,8 @@ impl State {
 
     /// Ends a call with its output.
     pub(super) fn end_call(&mut self, place: CallPlace, output: &CallOutput) -> Result<(), Error> {
+        let kept = output.attached_bytes();
+        self.attached_bytes = self.attached_bytes.saturating_add(kept);
         self.set_call_status(place, CallStatus::Ended(output.clone()))
     }
 

@@ -16,6 +16,7 @@
 
 use std::sync::Arc;
 
+use unisono_context::attachment::AttachedFile;
 use unisono_context::{AgentId, CallId, RunId, Timestamp, TurnId};
 
 use crate::ids;
@@ -77,12 +78,31 @@ pub struct Approval {
 }
 
 /// The result of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallOutput {
     /// The text for the model.
     pub content: Arc<str>,
     /// Whether it failed.
     pub is_error: bool,
+    /// The images and documents in it. Their contents are in the store when the call is recorded
+    /// as ended.
+    pub files: Vec<AttachedFile>,
+}
+
+impl CallOutput {
+    /// A text without files.
+    pub fn text(content: impl Into<Arc<str>>, is_error: bool) -> CallOutput {
+        CallOutput {
+            content: content.into(),
+            is_error,
+            files: Vec::new(),
+        }
+    }
+
+    /// Bytes of its files.
+    pub fn attached_bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.size_bytes).sum()
+    }
 }
 
 /// The decision about a waiting call.
@@ -138,10 +158,7 @@ impl CallDecision {
 
     /// The status of the call after the decision.
     pub(crate) fn status(&self) -> CallStatus {
-        let error = |content: String| CallOutput {
-            content: content.into(),
-            is_error: true,
-        };
+        let error = |content: String| CallOutput::text(content, true);
         CallStatus::Ended(match self {
             CallDecision::Approved | CallDecision::Repeat => return CallStatus::Ready,
             CallDecision::Denied { reason: None } => error(
@@ -157,14 +174,8 @@ impl CallDecision {
             CallDecision::Expired => {
                 error("[denied: nobody allowed this call in time; it was not made]".to_owned())
             }
-            CallDecision::Done { text } => CallOutput {
-                content: text.clone(),
-                is_error: false,
-            },
-            CallDecision::Failed { text } => CallOutput {
-                content: text.clone(),
-                is_error: true,
-            },
+            CallDecision::Done { text } => CallOutput::text(text.clone(), false),
+            CallDecision::Failed { text } => CallOutput::text(text.clone(), true),
         })
     }
 }
@@ -301,6 +312,7 @@ impl CallRound {
                 call_id: call.planned.call_id.clone(),
                 content: output.content.clone(),
                 is_error: output.is_error,
+                files: output.files.clone(),
             }),
             _ => None,
         });
@@ -405,12 +417,7 @@ mod tests {
     fn pure_calls_are_made_at_once_and_all_others_in_order() {
         use CallStatus::{AwaitingApproval, InDoubt, Ready, Started};
         use Contract::{AtMostOnce, Idempotent, Pure};
-        let ended = || {
-            CallStatus::Ended(CallOutput {
-                content: "ok".into(),
-                is_error: false,
-            })
-        };
+        let ended = || CallStatus::Ended(CallOutput::text("ok", false));
         type Case = (Vec<(Contract, CallStatus)>, Vec<u32>);
         let cases: Vec<Case> = vec![
             (vec![], vec![]),

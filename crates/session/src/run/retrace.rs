@@ -152,6 +152,7 @@ mod tests {
             call_id: (*id).into(),
             content: "found".into(),
             is_error: false,
+            files: Vec::new(),
         };
         Arc::new(Step::Tools(ids.iter().map(result).collect()))
     }

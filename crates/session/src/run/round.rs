@@ -104,6 +104,7 @@ impl State {
                 call_id: call.call_id.clone(),
                 content,
                 is_error,
+                files: Vec::new(),
             }
         });
         DelegationStatus::Ended(results.collect())

@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use unisono_context::Tokens;
+use unisono_context::attachment::Extent;
 
 use super::{Step, ToolResult};
 
@@ -101,13 +102,25 @@ pub enum ModelCallKind {
 }
 
 impl Weight {
-    /// The weight of a step, given the tokens of each of its texts ([`countable`]) and the overhead
-    /// per message.
-    pub fn of_step(step: &Step, texts: &[Tokens], per_message: Tokens) -> Weight {
-        let mut each = texts.iter().map(|tokens| *tokens + per_message);
+    /// The weight of a step, given the tokens of each of its texts ([`countable`]), the overhead per
+    /// message, and the tokens of files to the model.
+    pub fn of_step(
+        step: &Step,
+        texts: &[Tokens],
+        per_message: Tokens,
+        file: impl Fn(Extent) -> Tokens,
+    ) -> Weight {
+        let each = texts.iter().map(|tokens| *tokens + per_message);
         match step {
             Step::Model(_) => Weight::Reply(each.sum()),
-            Step::Tools(results) => Weight::Results(each.by_ref().take(results.len()).collect()),
+            Step::Tools(results) => {
+                let results = results.iter().zip(each);
+                let weights = results.map(|(result, text)| {
+                    let files = result.files.iter();
+                    text + files.map(|of| file(of.content.extent)).sum::<Tokens>()
+                });
+                Weight::Results(weights.collect())
+            }
             Step::Summarised { replaced, .. } => Weight::Summary {
                 replaced: *replaced as usize,
                 tokens: each.sum(),
@@ -250,6 +263,7 @@ pub fn shown_results(step: usize, results: &[ToolResult], masked: &[Masked]) -> 
     for masked in masked.iter().filter(|masked| masked.step == step) {
         if let Some(result) = shown.get_mut(masked.result) {
             result.content = masked.note().into();
+            result.files.clear();
         }
     }
     shown

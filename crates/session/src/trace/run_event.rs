@@ -83,7 +83,8 @@ pub fn decisions(run: &RunTrace) -> Vec<DecidedCall> {
 impl RunEvent {
     /// The run events of a fact.
     pub(super) fn all(fact: &Fact) -> Vec<(RunId, RunEvent)> {
-        let one = |call: &CallPlace, event: fn(CallPlace) -> RunEvent| vec![(call.run, event(*call))];
+        let one =
+            |call: &CallPlace, event: fn(CallPlace) -> RunEvent| vec![(call.run, event(*call))];
         match fact {
             Fact::ToolsCalled { run, round, calls } => (0..)
                 .zip(calls)

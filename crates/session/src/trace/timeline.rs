@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use unisono_context::Timestamp;
 
-use super::{RunEvent, MadeDecision, RunTrace};
+use super::{MadeDecision, RunEvent, RunTrace};
 use crate::run::calls::CallPlace;
 use crate::run::{Ending, Pace, Step};
 

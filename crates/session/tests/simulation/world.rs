@@ -503,10 +503,10 @@ impl World {
             // Made now; the answer may be lost in transit.
             Task::Tool(job) => {
                 self.ledger.call_made(&job);
-                let output = CallOutput {
-                    content: format!("what {} says", job.tool).into(),
-                    is_error: self.rng.percent(self.trouble),
-                };
+                let output = CallOutput::text(
+                    format!("what {} says", job.tool),
+                    self.rng.percent(self.trouble),
+                );
                 let call = job.place;
                 let answer = Input::ToolEnded { call, output };
                 self.tasks.push(Task::Answer(answer));

@@ -104,10 +104,7 @@ fn tools(jobs: &[ToolJob]) -> Vec<&str> {
 }
 
 fn answer(shell: &mut Shell, job: &ToolJob, text: &str) {
-    let output = CallOutput {
-        content: text.into(),
-        is_error: false,
-    };
+    let output = CallOutput::text(text, false);
     let call = job.place;
     shell.feed(Input::ToolEnded { call, output }).unwrap();
 }
@@ -168,6 +165,7 @@ fn results_are_stored_once_in_the_journal() {
             call_id: format!("call-{n}").into(),
             content: text.into(),
             is_error: false,
+            files: Vec::new(),
         });
         Arc::new(Step::Tools(results.collect()))
     };

@@ -1,7 +1,7 @@
 //! The layouts of the types of conversations.
 
 use unisono_context::alteration::{Alteration, Form};
-use unisono_context::attachment::{Content, Extent, Held};
+use unisono_context::attachment::{AttachedFile, Content, Extent, Held};
 use unisono_context::budget::{Budget, Limits};
 use unisono_context::call::{
     CacheWarm, Choice, ClientOptions, FallbackUsed, Reply, Sent, Stop, ToolCall, ToolResult, Usage,
@@ -31,6 +31,7 @@ layout! {
         2 ToolResult { call_id, content, is_error },
         3 Attachment { filename, mime, size_bytes; content },
     }
+    struct AttachedFile { filename, mime, size_bytes, content }
     struct Content { digest, extent, held }
     enum Extent { 0 Pixels { width, height }, 1 Pages(pages) }
 }
@@ -126,6 +127,6 @@ layout! {
     struct FallbackUsed { model; sent }
     struct Sent { prefix, max_output }
     struct ToolCall { id, name, arguments }
-    struct ToolResult { call_id, content, is_error }
+    struct ToolResult { call_id, content, is_error; files }
     struct Usage { input, output, cache_expected, cache_read, cache_write, cost }
 }

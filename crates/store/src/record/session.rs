@@ -167,7 +167,7 @@ layout! {
     struct CallPlace { run, round, index }
     struct PlannedCall { call_id, tool, arguments, contract; approval, hooks }
     struct Approval { rule, until }
-    struct CallOutput { content, is_error }
+    struct CallOutput { content, is_error; files }
     enum CallDecision {
         0 Approved,
         1 Denied { reason },

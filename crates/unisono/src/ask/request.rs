@@ -118,6 +118,7 @@ impl Ask {
                 mime: mime.to_string(),
                 data: content.held.0.as_ref().map(|bytes| STANDARD.encode(bytes)),
                 digest: content.held.0.is_none().then(|| content.digest.to_string()),
+                url: None,
             }),
             _ => None,
         });

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
-use unisono_api::message::{
-    Appended, Blob, BlobContent, Extent, Message, MessageQuery, NewMessage, Part, ReportedUsage,
-};
+use unisono_api::blob::{Blob, BlobContent, Extent};
+use unisono_api::message::{Appended, Message, MessageQuery, NewMessage, Part, ReportedUsage};
 use unisono_api::service::{Messages, Result as Answer};
 use unisono_api::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQuery};
 use unisono_api::{Code, Page, PageQuery};
@@ -296,6 +295,7 @@ fn part(part: &SaidPart) -> Part {
             mime: mime.to_string(),
             size_bytes: *size_bytes,
             digest: content.as_ref().map(|content| content.digest.to_string()),
+            url: None,
             data: None,
             extent: content.as_ref().map_or_else(Extent::default, |content| {
                 attachments::extent(content.extent)

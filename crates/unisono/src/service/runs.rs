@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use unisono_api::Page;
+use unisono_api::blob::Blob;
 use unisono_api::run::{
-    Attempt, Call, CallDecision, CallResult, Done, ListedRun, LookupQuery, Matches, Replay,
-    RunDetail, RunQuery, RunStep, Why, WhyQuery,
+    Attempt, Call, CallDecision, Done, ListedRun, LookupQuery, Matches, OutputFile, Replay,
+    RunDetail, RunQuery, RunStep, ToolOutput, Why, WhyQuery,
 };
 use unisono_api::service::{Result as Answer, Runs};
 use unisono_api::turn::Run;
+use unisono_context::attachment::AttachedFile;
 use unisono_context::{RunId, SessionId};
 use unisono_session::Trace;
 use unisono_session::run::{FallbackUsed, Spent, Step};
@@ -21,6 +23,7 @@ use unisono_session::trace::{DecidedCall, Moment, RunTrace, decisions};
 
 use super::id;
 use crate::Local;
+use crate::attachments;
 use crate::error::Error;
 use crate::history::{self, Lookup};
 use crate::turn_view;
@@ -120,6 +123,18 @@ fn decision(decided: &DecidedCall) -> CallDecision {
     }
 }
 
+fn output_file(file: &AttachedFile) -> OutputFile {
+    OutputFile {
+        filename: file.filename.to_string(),
+        blob: Blob {
+            digest: file.content.digest.to_string(),
+            mime: file.mime.to_string(),
+            size_bytes: file.size_bytes,
+            extent: attachments::extent(file.content.extent),
+        },
+    }
+}
+
 fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
     let fallback = step.reply().and_then(|reply| reply.fallback.as_ref());
     let done = match &**step {
@@ -145,10 +160,11 @@ fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
         Step::Tools(results) => Done::Tools {
             results: results
                 .iter()
-                .map(|result| CallResult {
+                .map(|result| ToolOutput {
                     call_id: result.call_id.to_string(),
                     content: result.content.to_string(),
                     is_error: result.is_error,
+                    files: result.files.iter().map(output_file).collect(),
                 })
                 .collect(),
         },

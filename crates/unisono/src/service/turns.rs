@@ -16,7 +16,6 @@ use unisono_session::{Input, State};
 use super::messages::unknown_branch;
 use super::sessions::ended_turn;
 use super::{asked, cursor, id};
-use crate::attachments::NewContent;
 use crate::context::{estimate, tip};
 use crate::error::Error;
 use crate::follow::Follower;
@@ -37,10 +36,7 @@ impl Turns for Local {
         let session = self.open(id("session", session)?).await?;
         let ask = asked::read(self.journal(), &session, asked).await?;
         let ask = match asked {
-            TurnRequest::Task(new) if !new.attachments.is_empty() => {
-                let contents = new.attachments.iter().map(NewContent::of_task).collect();
-                ask.with_attachments(self.attachment_parts(contents).await?)
-            }
+            TurnRequest::Task(new) => self.with_attachments(ask, &new.attachments).await?,
             _ => ask,
         };
         let key = key

@@ -13,6 +13,7 @@ use unisono::{
 };
 use unisono_config::paths::Home;
 use unisono_config::settings::Sources;
+use unisono_context::attachment::Files;
 
 /// Says what it was asked, after what others brought it.
 struct Echo;
@@ -138,7 +139,8 @@ async fn a_turn_of_own_models_is_rebuilt_as_it_was() {
     let finished = local.ask(&session, &ask).await.unwrap();
     let journal = local.journal();
     let replay = history::replay(journal, session.id(), finished.turn).await;
-    let rebuilt = history::rebuild(&local.setup(), local.extensions(), &replay.unwrap());
+    let (setup, replay) = (local.setup(), replay.unwrap());
+    let rebuilt = history::rebuild(&setup, local.extensions(), &replay, &Files::default());
     assert_eq!(rebuilt.mismatches().count(), 0);
     let unknown: Vec<_> = rebuilt.runs.iter().map(|run| &run.unknown).collect();
     let code = "the code of kind `buyer` writes its requests".to_owned();

@@ -5,17 +5,22 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
+use unisono_context::attachment::Files;
 use unisono_context::message::Part;
 use unisono_context::{MessageId, Role};
 use unisono_session::State;
 
 use super::chat::path;
 use super::lossless::verbatim_json;
-use super::{WriteError, line};
+use super::{Kept, WriteError, line};
 
 /// The messages; consecutive ones of one role are merged, because a call's result must follow
 /// directly.
-pub(super) fn messages(state: &State, head: MessageId) -> Result<String, WriteError> {
+pub(super) fn messages(
+    state: &State,
+    head: MessageId,
+    files: &Files,
+) -> Result<String, WriteError> {
     let mut system = vec![state.system().to_string()];
     let mut messages: Vec<Turn<'_>> = Vec::new();
     for message in path(state, head) {
@@ -28,7 +33,10 @@ pub(super) fn messages(state: &State, head: MessageId) -> Result<String, WriteEr
             Role::Assistant => "assistant",
             Role::User | Role::Tool => "user",
         };
-        let content = message.parts.iter().map(Block::from);
+        let content = message.parts.iter().map(|part| {
+            let kept = Kept::new(part, files).filter(|_| role == "user");
+            kept.map_or_else(|| Block::from(part), Block::of_file)
+        });
         match messages.last_mut() {
             Some(last) if last.role == role => last.content.extend(content),
             _ => messages.push(Turn {
@@ -63,6 +71,13 @@ enum Block<'m> {
     Text {
         text: Cow<'m, str>,
     },
+    Image {
+        source: Source<'m>,
+    },
+    Document {
+        title: &'m str,
+        source: Source<'m>,
+    },
     ToolUse {
         id: &'m str,
         name: &'m str,
@@ -74,6 +89,30 @@ enum Block<'m> {
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
+}
+
+#[derive(Serialize)]
+struct Source<'m> {
+    r#type: &'static str,
+    media_type: &'m str,
+    data: String,
+}
+
+impl<'m> Block<'m> {
+    fn of_file(kept: Kept<'m>) -> Block<'m> {
+        let source = Source {
+            r#type: "base64",
+            media_type: kept.mime,
+            data: kept.data,
+        };
+        match kept.is_image {
+            true => Block::Image { source },
+            false => Block::Document {
+                title: kept.filename,
+                source,
+            },
+        }
+    }
 }
 
 /// The arguments of a call, which must be an object.

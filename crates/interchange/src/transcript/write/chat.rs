@@ -1,28 +1,31 @@
 //! OpenAI chat messages, one per line, and ShareGPT. Both lose ids, times, branches and
-//! checkpoints; attachments become a line of text.
+//! checkpoints. In OpenAI's, the attachments of a user's messages have their contents; all others
+//! become a line of text.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
+use unisono_context::attachment::Files;
 use unisono_context::message::Part;
 use unisono_context::{Message, MessageId, Ordinal, Role};
 use unisono_session::State;
 
 use super::lossless::verbatim_json;
-use super::{WriteError, line};
+use super::{Kept, WriteError, line};
 
 /// Id, name and arguments of a call.
 type Borrowed<'m> = (&'m Arc<str>, &'m Arc<str>, &'m Arc<str>);
 
 /// OpenAI chat messages, the system text first.
-pub(super) fn openai(state: &State, head: MessageId) -> Result<String, WriteError> {
+pub(super) fn openai(state: &State, head: MessageId, files: &Files) -> Result<String, WriteError> {
     let mut out = String::new();
     if !state.system().is_empty() {
         line(&mut out, &ChatLine::text("system", state.system()))?;
     }
     for message in path(state, head) {
-        let content = text(message);
+        let content = content(message, files);
         let calls: Vec<Call<'_>> = message.tool_calls().map(Call::new).collect();
         let has_result = message.is_tool_result();
         if content.is_some() || !calls.is_empty() || !has_result {
@@ -33,7 +36,7 @@ pub(super) fn openai(state: &State, head: MessageId) -> Result<String, WriteErro
             };
             let chat = ChatLine {
                 role,
-                content: content.as_deref(),
+                content,
                 name: message.author.as_ref().map(|author| author.as_str()),
                 tool_calls: calls,
                 tool_call_id: None,
@@ -102,6 +105,76 @@ fn text(message: &Message) -> Option<String> {
     (!pieces.is_empty()).then(|| pieces.join("\n"))
 }
 
+/// The content of a message: a text, or blocks if it has files whose bytes are here.
+fn content<'m>(message: &'m Message, files: &Files) -> Option<Content<'m>> {
+    let is_user = matches!(message.role, Role::User | Role::Tool);
+    let parts = message.parts.iter().filter(|_| is_user);
+    let blocks: Vec<Block<'m>> = parts.filter_map(|part| Block::new(part, files)).collect();
+    let has_files = |block: &Block<'_>| !matches!(block, Block::Text { .. });
+    match blocks.iter().any(has_files) {
+        true => Some(Content::Blocks(blocks)),
+        false => text(message).map(|text| Content::Text(text.into())),
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'m> {
+    Text(Cow<'m, str>),
+    Blocks(Vec<Block<'m>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'m> {
+    Text { text: Cow<'m, str> },
+    ImageUrl { image_url: ImageUrl },
+    File { file: File<'m> },
+}
+
+#[derive(Serialize)]
+struct ImageUrl {
+    url: String,
+}
+
+#[derive(Serialize)]
+struct File<'m> {
+    filename: &'m str,
+    file_data: String,
+}
+
+impl<'m> Block<'m> {
+    /// A text or an attachment; one without bytes is a text. None: a call or a result.
+    fn new(part: &'m Part, files: &Files) -> Option<Block<'m>> {
+        match part {
+            Part::Text(_) | Part::Attachment { .. } => {}
+            Part::ToolCall { .. } | Part::ToolResult { .. } => return None,
+        }
+        let Some(Kept {
+            filename,
+            mime,
+            data,
+            is_image,
+        }) = Kept::new(part, files)
+        else {
+            let text = part.countable_text();
+            return Some(Block::Text { text });
+        };
+        let url = format!("data:{mime};base64,{data}");
+        Some(match is_image {
+            true => Block::ImageUrl {
+                image_url: ImageUrl { url },
+            },
+            false => Block::File {
+                file: File {
+                    filename,
+                    file_data: url,
+                },
+            },
+        })
+    }
+}
+
 fn results(message: &Message) -> impl Iterator<Item = (&str, &str)> {
     message.parts.iter().filter_map(|part| match part {
         Part::ToolResult {
@@ -114,7 +187,7 @@ fn results(message: &Message) -> impl Iterator<Item = (&str, &str)> {
 #[derive(Serialize)]
 struct ChatLine<'m> {
     role: &'static str,
-    content: Option<&'m str>,
+    content: Option<Content<'m>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'m str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -127,7 +200,7 @@ impl<'m> ChatLine<'m> {
     fn text(role: &'static str, content: &'m str) -> ChatLine<'m> {
         ChatLine {
             role,
-            content: Some(content),
+            content: Some(Content::Text(content.into())),
             name: None,
             tool_calls: Vec::new(),
             tool_call_id: None,

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use unisono_context::alteration::Form;
-use unisono_context::attachment::{Content, Extent, Files};
+use unisono_context::attachment::{AttachedFile, Content, Extent, Files, Held};
+use unisono_context::call::{Reply, ToolCall, ToolResult};
 use unisono_context::{Part, Role, Snapshot};
 
 use super::super::fixture::{SENDING, lines};
 use super::*;
 use crate::estimate::{Attachments, Estimator, Overheads};
 use crate::fixture::{Chat, call, result};
+use crate::language::Exchange;
 use crate::prompt::{Group, Prefix};
 
 const EVERYTHING: Accepts = Accepts {
@@ -153,6 +155,41 @@ fn a_model_that_takes_none_gets_notes() {
 }
 
 #[test]
+fn a_model_that_takes_no_documents_gets_their_text() {
+    let plan = file("plan.pdf", "application/pdf", "the plan", Extent::Pages(2));
+    let digest = plan.content().unwrap().digest;
+    let chat = Chat::new(1)
+        .add(Role::User, None, vec![Part::text("compare"), plan.clone()])
+        .add(Role::Assistant, None, vec![Part::text("So:"), plan])
+        .counted();
+    let with_text = |is_known: bool| {
+        let snapshot = chat.freeze();
+        let mut files = Files::default();
+        files.insert(digest, Arc::from(&b"the plan"[..]));
+        if is_known {
+            files.insert_text(digest, "[page 1]\n#9 user\nWe ship on Friday.".into());
+        }
+        snapshot.load(files);
+        Arc::new(snapshot)
+    };
+    let images = Accepts {
+        images: true,
+        documents: false,
+    };
+    let snapshot = with_text(true);
+    for dialect in ALL {
+        let body = asked(dialect, &snapshot, images, false);
+        let text = "[text of attachment plan.pdf]\\n[page 1]\\n";
+        assert_eq!(body.matches(text).count(), 1, "{body}");
+        assert_eq!(body.matches("We ship on Friday.").count(), 1, "{body}");
+        let whole = asked(dialect, &snapshot, EVERYTHING, false);
+        assert!(!whole.contains("We ship"), "{whole}");
+        let without = asked(dialect, &with_text(false), images, false);
+        assert!(!without.contains("[text of"), "{without}");
+    }
+}
+
+#[test]
 fn equal_content_is_equal_bytes_and_other_content_another_snapshot() {
     let (one, other) = (loaded(&chat(1)), loaded(&chat(7)));
     assert_eq!(one.id(), other.id());
@@ -192,6 +229,96 @@ fn roles_alternate_beside_images() {
     }
 }
 
+/// An exchange with a tool that gave an image and a document, and one that failed.
+fn with_results(held: bool) -> Request {
+    let call = |id: &str| ToolCall {
+        id: id.into(),
+        name: "look".into(),
+        arguments: "{}".into(),
+    };
+    let file = |name: &str, mime: &str, bytes: &str, extent| {
+        let mut content = Content::new(Arc::from(bytes.as_bytes()), extent);
+        if !held {
+            content.held = Held::default();
+        }
+        AttachedFile {
+            filename: name.into(),
+            mime: mime.into(),
+            size_bytes: bytes.len() as u64,
+            content,
+        }
+    };
+    let (width, height) = (640, 480);
+    let shot = file(
+        "shot",
+        "image/png",
+        "shot",
+        Extent::Pixels { width, height },
+    );
+    let plan = file("plan.pdf", "application/pdf", "the plan", Extent::Pages(2));
+    let result = |id: &str, is_error, files: Vec<AttachedFile>| {
+        let notes: Vec<String> = files.iter().map(AttachedFile::note).collect();
+        ToolResult {
+            call_id: id.into(),
+            content: notes.join("\n").into(),
+            is_error,
+            files,
+        }
+    };
+    Request {
+        exchange: vec![
+            Exchange::Reply(Reply {
+                calls: vec![call("one"), call("two")],
+                ..Reply::default()
+            }),
+            Exchange::Results(vec![
+                result("one", false, vec![shot.clone(), plan]),
+                result("two", true, vec![shot]),
+            ]),
+        ],
+        ..request()
+    }
+}
+
+#[test]
+fn each_dialect_sends_the_files_of_results_in_its_own_form() {
+    let (shot, plan) = ("c2hvdA==", "dGhlIHBsYW4=");
+    for dialect in ALL {
+        let sent = |request: &Request, accepts| {
+            let sending = Sending { accepts, ..SENDING };
+            let head = dialect.head(&Head {
+                model: "m",
+                shared: request.shared(),
+                breakpoints: false,
+                structured: true,
+                accepts,
+            });
+            let request = Request {
+                prefix: Prefix::new(head.clone()),
+                ..request.clone()
+            };
+            String::from_utf8([head, dialect.tail(&request, &sending)].concat()).unwrap()
+        };
+        let body = sent(&with_results(true), EVERYTHING);
+        insta::assert_snapshot!(format!("results-{}", dialect.name()), lines(&body));
+        // No provider takes a file with an error.
+        let times = |body: &str| (body.matches(shot).count(), body.matches(plan).count());
+        assert_eq!(times(&body), (1, 1), "{body}");
+        let images = Accepts {
+            images: true,
+            documents: false,
+        };
+        assert_eq!(times(&sent(&with_results(true), images)), (1, 0));
+        let notes = sent(&with_results(true), NOTHING);
+        assert_eq!(times(&notes), (0, 0));
+        assert!(
+            notes.contains("[attachment plan.pdf application/pdf"),
+            "{notes}"
+        );
+        assert_eq!(notes, sent(&with_results(false), EVERYTHING));
+    }
+}
+
 #[test]
 fn an_image_costs_what_its_provider_says() {
     let chat = Chat::new(1)
@@ -222,5 +349,13 @@ fn an_image_costs_what_its_provider_says() {
     ] {
         let more = tokens(dialect, EVERYTHING) - tokens(dialect, NOTHING);
         assert_eq!(more, image, "{dialect:?}");
+        // The same in the result of a tool; none with an error.
+        let images = Accepts {
+            images: true,
+            documents: false,
+        };
+        let attachments = Attachments::for_dialect(dialect, images);
+        let (tokens, bytes) = attachments.in_exchange(&with_results(true).exchange);
+        assert_eq!((tokens.0, bytes), (image, 8), "{dialect:?}");
     }
 }

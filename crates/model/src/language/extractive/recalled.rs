@@ -104,6 +104,7 @@ mod tests {
                 call_id: "recall".into(),
                 content: content.into(),
                 is_error,
+                files: Vec::new(),
             }])
         };
         let exchange = [results(content, false), results("#4 user:\nno", true)];

@@ -56,9 +56,11 @@ impl Sizes {
         *cell.get_or_init(count).await
     }
 
-    /// The tokens of the tail, estimated from its bytes.
-    pub(super) fn guess(tail: &[u8]) -> Count {
-        Count::approximate(tail.len() as u64)
+    /// The tokens of the tail, estimated from its bytes and from the files in it.
+    pub(super) fn guess(&self, request: &Request, tail: &[u8]) -> Count {
+        let (tokens, written) = self.attachments.in_exchange(&request.exchange);
+        let texts = (tail.len() as u64).saturating_sub(written);
+        Count::approximate(texts) + Count::exact(tokens.0)
     }
 
     /// The tokens of the tail: the estimate if it is small relative to its prefix, an exact count
@@ -127,7 +129,7 @@ mod tests {
         let entry = Catalogue::built_in().unwrap().get(None, "gpt-4o").unwrap();
         let sizes = Sizes::new(&entry, Dialect::OpenAiChat);
         let request = fixture::request();
-        let guess = Sizes::guess(&[b'x'; 400]);
+        let guess = sizes.guess(&request, &[b'x'; 400]);
         assert_eq!((guess.tokens.0, guess.at_most.0), (100, 400));
         for (prefix, wanted, tokens) in [
             (5_000, false, Some(100)),

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use unisono_context::Tokens;
+use unisono_context::attachment::Extent;
 use unisono_model::language::Request;
+use unisono_model::media::Accepts;
 use unisono_session::assignment::RunAssignment;
 use unisono_session::reserve::{self, Role};
 use unisono_session::run::excerpts::results_bound;
@@ -18,6 +20,7 @@ use crate::agent::{Ctx, Failure};
 
 /// Measures the steps of one attempt.
 pub(super) struct ExchangeMeter {
+    accepts: Accepts,
     /// Persona, task and results: the texts before the exchange.
     assignment: String,
     messages: u64,
@@ -27,10 +30,11 @@ pub(super) struct ExchangeMeter {
 }
 
 impl ExchangeMeter {
-    /// A meter for the exchange after a first request.
-    pub(super) fn new(first: &Request) -> ExchangeMeter {
+    /// A meter for the exchange after a first request, to a model that takes these attachments.
+    pub(super) fn new(first: &Request, accepts: Accepts) -> ExchangeMeter {
         let (assignment, messages) = assignment(first);
         ExchangeMeter {
+            accepts,
             assignment,
             messages,
             room: None,
@@ -152,7 +156,11 @@ impl ExchangeMeter {
             (bytes + text.len() as u64, n + 1)
         });
         let around = limits.per_message.times(self.messages + count);
-        Tokens(bytes) + around + more + limits.max_output <= ctx.assignment().headroom
+        let files = steps.iter().flat_map(|step| step.files());
+        let files: Tokens = files
+            .map(|file| file_tokens(self.accepts, file.content.extent))
+            .sum();
+        Tokens(bytes) + files + around + more + limits.max_output <= ctx.assignment().headroom
     }
 
     /// Determines the headroom that the assignment leaves.
@@ -168,9 +176,19 @@ impl ExchangeMeter {
         let per_message = ctx.definition().limits.per_message;
         for step in steps.iter().skip(self.weights.len()) {
             let texts = ctx.count(tail::countable(step)).await;
+            let file = |extent| file_tokens(self.accepts, extent);
             self.weights
-                .push(Weight::of_step(step, &texts, per_message));
+                .push(Weight::of_step(step, &texts, per_message, file));
         }
+    }
+}
+
+/// The tokens of a file in the result of a tool to a model, at most; a model that does not take it
+/// gets a note, which is part of the text.
+pub(crate) fn file_tokens(accepts: Accepts, extent: Extent) -> Tokens {
+    match accepts.takes(extent) {
+        true => extent.at_most(),
+        false => Tokens::ZERO,
     }
 }
 

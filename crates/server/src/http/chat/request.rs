@@ -2,6 +2,7 @@
 
 use unisono::chat::CallAnswer;
 use unisono_api::chat::{ChatRequest, Trigger, UiMessage, UiPart};
+use unisono_api::turn::NewAttachment;
 use unisono_context::Digest;
 
 /// What a request asks for.
@@ -23,6 +24,8 @@ pub(super) enum Action {
 pub(super) struct Task {
     /// The text of the last message.
     pub(super) text: String,
+    /// Its images and documents.
+    pub(super) files: Vec<NewAttachment>,
     /// The turn of the answer before it.
     pub(super) after: Option<String>,
     /// The same for the same task at the same place of the chat.
@@ -46,7 +49,13 @@ pub(super) fn read(request: &ChatRequest) -> Result<Action, String> {
 }
 
 fn task(request: &ChatRequest, last: &UiMessage, before: &[UiMessage]) -> Result<Task, String> {
-    let text = text(last)?;
+    let files: Vec<NewAttachment> = last
+        .parts
+        .iter()
+        .enumerate()
+        .filter_map(file)
+        .collect::<Result<_, _>>()?;
+    let text = text(last, !files.is_empty())?;
     let answered = before.iter().rfind(|message| message.role == "assistant");
     let after = answered.map(|message| message.id.clone());
     let anew = match request.trigger {
@@ -58,32 +67,69 @@ fn task(request: &ChatRequest, last: &UiMessage, before: &[UiMessage]) -> Result
             "messages: the answer to the first message of a chat cannot be given anew".to_owned(),
         );
     }
-    let place = [&last.id, &text, after.as_deref().unwrap_or_default(), anew];
+    let mut place = vec![&*last.id, &text, after.as_deref().unwrap_or_default(), anew];
+    for file in &files {
+        let content = file.data.as_deref().or(file.url.as_deref());
+        place.extend([&*file.filename, content.unwrap_or_default()]);
+    }
     let place = Digest::of_bytes(place.join("\0").as_bytes());
     Ok(Task {
         text,
+        files,
         after,
         key: format!("chat-{place}"),
         fork: format!("chat-{}", place.short()),
     })
 }
 
-/// The text of a message, its parts one under the other.
-fn text(message: &UiMessage) -> Result<String, String> {
+/// The file of a part, if it is one.
+fn file((at, part): (usize, &UiPart)) -> Option<Result<NewAttachment, String>> {
+    if part.r#type != "file" {
+        return None;
+    }
+    let url = part.url.as_deref().unwrap_or_default();
+    let name = part.filename.clone().unwrap_or_default();
+    let Some(content) = url.strip_prefix("data:") else {
+        return Some(match url.is_empty() {
+            true => Err(format!("messages: file {at} of the last one has no `url`")),
+            false => Ok(NewAttachment {
+                filename: name,
+                url: Some(url.to_owned()),
+                ..NewAttachment::default()
+            }),
+        });
+    };
+    let parsed = content.split_once(',');
+    let parsed = parsed.and_then(|(head, data)| Some((head.strip_suffix(";base64")?, data)));
+    let Some((mime, data)) = parsed else {
+        let wrong = format!("messages: file {at} of the last one is not in base64");
+        return Some(Err(wrong));
+    };
+    Some(Ok(NewAttachment {
+        filename: name,
+        mime: mime.to_owned(),
+        data: Some(data.to_owned()),
+        ..NewAttachment::default()
+    }))
+}
+
+/// The text of a message, its parts one under the other. It can be empty beside files.
+fn text(message: &UiMessage, has_files: bool) -> Result<String, String> {
     let mut texts = Vec::new();
     for (at, part) in message.parts.iter().enumerate() {
         match part.r#type.as_str() {
             "text" => texts.extend(part.text.as_deref()),
+            "file" => {}
             kind if kind.starts_with("data-") => {}
             kind => {
                 return Err(format!(
-                    "messages: part {at} of the last one is a {kind:?}; only texts can be taken"
+                    "messages: part {at} of the last one is a {kind:?}; texts and files can be taken"
                 ));
             }
         }
     }
     let text = texts.join("\n\n");
-    match text.trim().is_empty() {
+    match text.trim().is_empty() && !has_files {
         true => Err("messages: the last one has no text".to_owned()),
         false => Ok(text),
     }
@@ -154,6 +200,31 @@ mod tests {
     }
 
     #[test]
+    fn files_are_attachments_of_the_task_and_part_of_its_key() {
+        let asked = |parts: Value| {
+            let request = json!({"messages": [{"id": "m1", "role": "user", "parts": parts}]});
+            match act(request).unwrap() {
+                Action::Ask(task) => task,
+                other => panic!("{other:?}"),
+            }
+        };
+        let text = json!({"type": "text", "text": "See?"});
+        let image = json!({"type": "file", "mediaType": "image/png", "filename": "a.png",
+                           "url": "data:image/png;base64,AAAA"});
+        let address = json!({"type": "file", "mediaType": "image/png", "url": "https://h/a.png"});
+        let task = asked(json!([text, image, address]));
+        let [first, second] = &task.files[..] else {
+            panic!("{task:?}");
+        };
+        assert_eq!((&*first.filename, &*first.mime), ("a.png", "image/png"));
+        assert_eq!((first.data.as_deref(), &first.url), (Some("AAAA"), &None));
+        assert_eq!(second.url.as_deref(), Some("https://h/a.png"));
+        assert_eq!(asked(json!([image])).text, "");
+        assert_ne!(task.key, asked(json!([text])).key);
+        assert_ne!(task.key, asked(json!([text, image])).key);
+    }
+
+    #[test]
     fn decided_calls_are_read_from_the_answer_that_has_them() {
         let part = |state: &str, approved: Value| {
             json!({"type": "dynamic-tool", "toolName": "x", "state": state,
@@ -195,7 +266,16 @@ mod tests {
             (
                 json!({"messages": [{"id": "m", "role": "user",
                     "parts": [{"type": "file", "url": "data:,", "mediaType": "image/png"}]}]}),
-                "part 0 of the last one is a \"file\"",
+                "file 0 of the last one is not in base64",
+            ),
+            (
+                json!({"messages": [{"id": "m", "role": "user",
+                    "parts": [{"type": "file", "mediaType": "image/png"}]}]}),
+                "file 0 of the last one has no `url`",
+            ),
+            (
+                json!({"messages": [{"id": "m", "role": "user", "parts": [{"type": "reasoning"}]}]}),
+                "part 0 of the last one is a \"reasoning\"",
             ),
             (
                 json!({"messages": [says("m", "user", "x")], "trigger": "regenerate-message"}),

@@ -1,6 +1,7 @@
 //! The masked results of an exchange, and the end of a run.
 
 use proptest::prelude::*;
+use unisono_context::attachment::{AttachedFile, Content};
 
 use super::*;
 use crate::run::{Reply, ToolCall};
@@ -201,7 +202,7 @@ fn a_step_is_counted_as_it_is_sent() {
     });
     assert_eq!(countable(&verbatim), ["[1]"]);
     assert_eq!(
-        Weight::of_step(&verbatim, &[Tokens(5)], Tokens(3)),
+        Weight::of_step(&verbatim, &[Tokens(5)], Tokens(3), |_| Tokens(9)),
         reply(8)
     );
 
@@ -209,18 +210,43 @@ fn a_step_is_counted_as_it_is_sent() {
         call_id: "1".into(),
         content: content.into(),
         is_error: false,
+        files: Vec::new(),
     };
-    let both = [result("one"), result("two")];
+    let shot = ToolResult {
+        files: vec![AttachedFile {
+            filename: "shot.png".into(),
+            mime: "image/png".into(),
+            size_bytes: 3,
+            content: Content::new(Arc::from(&b"png"[..]), Extent::Pages(4)),
+        }],
+        ..result("two")
+    };
+    let both = [result("one"), shot];
     let step = Step::Tools(both.to_vec());
     assert_eq!(countable(&step), ["one", "two"]);
-    let weight = Weight::of_step(&step, &[Tokens(5), Tokens(7)], Tokens(3));
-    assert_eq!(weight, results(&[8, 10]));
+    let per_page = |extent| match extent {
+        Extent::Pages(pages) => Tokens(u64::from(pages) * 25),
+        Extent::Pixels { .. } => Tokens(9),
+    };
+    let weight = Weight::of_step(&step, &[Tokens(5), Tokens(7)], Tokens(3), per_page);
+    assert_eq!(weight, results(&[8, 110]));
+    // A note in its place has no files.
+    let masked = Masked {
+        step: 4,
+        result: 1,
+        tokens: Tokens(110),
+    };
+    let shown = shown_results(4, &both, &[masked]);
+    assert!(shown[1].files.is_empty() && shown[1].content.contains("110 tokens"));
     let named = Step::Named {
         name: "look".into(),
         result: "1".into(),
     };
     assert_eq!(countable(&named), [""; 0]);
-    assert_eq!(Weight::of_step(&named, &[], Tokens(3)), Weight::Nothing);
+    assert_eq!(
+        Weight::of_step(&named, &[], Tokens(3), |_| Tokens(9)),
+        Weight::Nothing
+    );
 
     let masked = Masked {
         step: 4,

@@ -103,8 +103,10 @@ async fn rebuild(
         let loaded = attachments::load(local.journal(), snapshot).await;
         loaded.map_err(|why| Error::new(Code::Failed, why))?;
     }
+    let files = attachments::of_runs(local.journal(), &replay).await;
+    let files = files.map_err(|why| Error::new(Code::Failed, why))?;
     Ok(off_thread(move || {
-        let rebuilt = history::rebuild(&setup, &extensions, &replay);
+        let rebuilt = history::rebuild(&setup, &extensions, &replay, &files);
         (replay, rebuilt)
     })
     .await)

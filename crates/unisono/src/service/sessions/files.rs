@@ -112,7 +112,7 @@ pub(super) async fn written(
     let format = format.unwrap_or(Format::Unisono);
     let branch = query.branch.clone();
     let files = match format {
-        Format::Unisono => contents(journal, session).await?,
+        Format::Unisono | Format::OpenAi | Format::Anthropic => contents(journal, session).await?,
         _ => Files::default(),
     };
     let write = move |state: &State| {

@@ -76,6 +76,7 @@ async fn other_tools_may_be_called_first_and_plain_text_is_passed_on() {
         call_id: first.calls[0].id.clone(),
         content: "Two of the nine parts are late.".into(),
         is_error: false,
+        files: Vec::new(),
     };
     let request = Request {
         exchange: vec![Exchange::Reply(first), Exchange::Results(vec![found])],

@@ -1,6 +1,6 @@
 //! Messages, agents and turns.
 
-use unisono_context::attachment::{Content, Extent, Held};
+use unisono_context::attachment::{AttachedFile, Content, Extent, Held};
 use unisono_context::call::{Choice, ClientOptions};
 use unisono_context::compaction::ContextPart;
 
@@ -53,18 +53,31 @@ pub(super) fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
+pub(super) fn attached_file() -> impl Strategy<Value = AttachedFile> {
+    (text(), text(), any::<u64>(), whole_content()).prop_map(
+        |(filename, mime, size_bytes, content)| AttachedFile {
+            filename,
+            mime,
+            size_bytes,
+            content,
+        },
+    )
+}
+
 fn content() -> impl Strategy<Value = Option<Content>> {
+    prop::option::of(whole_content())
+}
+
+fn whole_content() -> impl Strategy<Value = Content> {
     let extent = prop_oneof![
         any::<(u32, u32)>().prop_map(|(width, height)| Extent::Pixels { width, height }),
         any::<u32>().prop_map(Extent::Pages),
     ];
-    prop::option::of(
-        (any::<[u8; 32]>(), extent).prop_map(|(digest, extent)| Content {
-            digest: Digest(digest),
-            extent,
-            held: Held::default(),
-        }),
-    )
+    (any::<[u8; 32]>(), extent).prop_map(|(digest, extent)| Content {
+        digest: Digest(digest),
+        extent,
+        held: Held::default(),
+    })
 }
 
 pub(super) fn policy() -> impl Strategy<Value = Policy> {

@@ -63,12 +63,14 @@ pub(super) fn usage() -> impl Strategy<Value = Usage> {
 }
 
 pub(super) fn run_step() -> impl Strategy<Value = run::Step> {
-    let result =
-        (text(), text(), any::<bool>()).prop_map(|(call_id, content, is_error)| ToolResult {
+    let result = (text(), text(), any::<bool>(), list(attached_file())).prop_map(
+        |(call_id, content, is_error, files)| ToolResult {
             call_id,
             content,
             is_error,
-        });
+            files,
+        },
+    );
     prop_oneof![
         reply().prop_map(run::Step::Model),
         list(result).prop_map(run::Step::Tools),

@@ -113,7 +113,13 @@ fn decision() -> impl Strategy<Value = CallDecision> {
 
 pub(super) fn tool_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
     let output =
-        (text(), any::<bool>()).prop_map(|(content, is_error)| CallOutput { content, is_error });
+        (text(), any::<bool>(), list(attached_file())).prop_map(|(content, is_error, files)| {
+            CallOutput {
+                content,
+                is_error,
+                files,
+            }
+        });
     vec![
         (
             "ToolRulesSet",

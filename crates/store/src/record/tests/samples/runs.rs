@@ -56,6 +56,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         call_id: "c1".into(),
         content: "message 7".into(),
         is_error: false,
+        files: Vec::new(),
     }]);
     let narrowed = |output: Option<u64>| run::Step::Narrowed {
         room: Tokens(12_000),

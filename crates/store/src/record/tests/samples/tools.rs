@@ -1,5 +1,6 @@
 //! Rules about tools, and calls of them.
 
+use unisono_context::attachment::{AttachedFile, Content, Extent, Held};
 use unisono_session::event::{HookAnswer, HookPlace, HookPoint};
 use unisono_session::run::calls::{Approval, CallDecision, CallOutput, CallPlace, PlannedCall};
 use unisono_session::tool::{
@@ -87,9 +88,25 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
     };
     let ended = Fact::ToolEnded {
         call: CALL,
+        output: CallOutput::text("no such file", true),
+    };
+    let ended_files = Fact::ToolEnded {
+        call: CALL,
         output: CallOutput {
-            content: "no such file".into(),
-            is_error: true,
+            files: vec![AttachedFile {
+                filename: "shot.png".into(),
+                mime: "image/png".into(),
+                size_bytes: 70_000,
+                content: Content {
+                    digest: Digest([7; 32]),
+                    extent: Extent::Pixels {
+                        width: 640,
+                        height: 480,
+                    },
+                    held: Held::default(),
+                },
+            }],
+            ..CallOutput::text("see the picture", false)
         },
     };
     let decided = |decision| Fact::ToolDecided {
@@ -140,6 +157,7 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
         ("tools_called", called),
         ("tool_started", Fact::ToolStarted { call: CALL }),
         ("tool_ended", ended),
+        ("tool_ended_files", ended_files),
         ("tools_answered", Fact::ToolsAnswered { run: RUN, round: 2 }),
         ("tool_in_doubt", Fact::ToolInDoubt { call: CALL }),
         ("tool_decided_approved", decided(CallDecision::Approved)),

@@ -1,0 +1,78 @@
+//! Images and documents that a list of messages has by their addresses: the contents take their
+//! places, where the host is allowed. All other addresses stay, and are refused or become notes.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use unisono::attachments::{AttachmentError, MOST_ADDRESSES};
+use unisono_api::Code;
+use unisono_context::Part;
+
+use super::Refused;
+use crate::http::Shared;
+
+/// The messages with the contents at the addresses in them.
+///
+/// # Errors
+/// There are too many, or one gives no file that is taken.
+pub(super) async fn read(
+    shared: &Shared,
+    mut messages: Vec<Value>,
+    field: &'static str,
+) -> Result<Vec<Value>, Refused> {
+    let refused =
+        |wrong: AttachmentError| Refused::field(field, Code::InvalidRequest, wrong.to_string());
+    let mut left = MOST_ADDRESSES;
+    for message in &mut messages {
+        let content = message.get_mut("content").and_then(Value::as_array_mut);
+        for part in content.into_iter().flatten() {
+            let Some(url) = address(part).filter(|url| shared.local.may_read_address(url)) else {
+                continue;
+            };
+            left = left
+                .checked_sub(1)
+                .ok_or_else(|| refused(AttachmentError::Addresses))?;
+            let name = part["file"]["filename"].as_str().unwrap_or_default();
+            let read = shared.local.read_address(name, &url).await;
+            if let Some(data) = data_url(&read.map_err(refused)?) {
+                put(part, &data);
+            }
+        }
+    }
+    Ok(messages)
+}
+
+/// The address of a part.
+fn address(part: &Value) -> Option<String> {
+    let url = match part["type"].as_str()? {
+        "image_url" => match &part["image_url"] {
+            Value::String(url) => url,
+            image => image["url"].as_str()?,
+        },
+        "file" => part["file"]["file_url"].as_str()?,
+        _ => return None,
+    };
+    let is_address = url.starts_with("https://") || url.starts_with("http://");
+    is_address.then(|| url.to_owned())
+}
+
+fn data_url(part: &Part) -> Option<String> {
+    let Part::Attachment {
+        mime,
+        content: Some(content),
+        ..
+    } = part
+    else {
+        return None;
+    };
+    let bytes = content.held.0.as_ref()?;
+    Some(format!("data:{mime};base64,{}", STANDARD.encode(bytes)))
+}
+
+/// Puts a content in the place of its address.
+fn put(part: &mut Value, data: &str) {
+    match part["type"].as_str() {
+        Some("image_url") => part["image_url"] = json!({"url": data}),
+        _ => part["file"]["file_data"] = data.into(),
+    }
+}

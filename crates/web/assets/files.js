@@ -1,0 +1,29 @@
+// Files that are dropped on a conversation, or pasted into its task, are added to those that are
+// chosen. Without this they are chosen.
+
+const field = () => document.getElementById("files");
+
+function add(files) {
+  const input = field();
+  if (!input || files.length === 0) return;
+  const all = new DataTransfer();
+  for (const file of [...input.files, ...files]) all.items.add(file);
+  input.files = all.files;
+}
+
+for (const name of ["dragover", "dragleave", "drop"]) {
+  document.addEventListener(name, (event) => {
+    const composer = document.getElementById("composer");
+    if (!composer || !event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    composer.classList.toggle("over", name === "dragover");
+    if (name === "drop") add(event.dataTransfer.files);
+  });
+}
+
+document.addEventListener("paste", (event) => {
+  const files = event.clipboardData?.files ?? [];
+  if (event.target.id !== "task" || files.length === 0) return;
+  event.preventDefault();
+  add(files);
+});
