@@ -192,30 +192,43 @@ impl Hash for Held {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// The bytes of contents, by digest. A copy shares them.
+/// The bytes of contents, by digest, and the texts of documents. A copy shares them.
 #[derive(Clone, Default)]
-pub struct Files(BTreeMap<Digest, Arc<[u8]>>);
+pub struct Files {
+    bytes: BTreeMap<Digest, Arc<[u8]>>,
+    texts: BTreeMap<Digest, Arc<str>>,
+}
 
 impl Files {
     /// The bytes of that digest, if they are here.
     pub fn get(&self, digest: &Digest) -> Option<&Arc<[u8]>> {
-        self.0.get(digest)
+        self.bytes.get(digest)
     }
 
     /// Adds bytes of that digest.
     pub fn insert(&mut self, digest: Digest, bytes: Arc<[u8]>) {
-        self.0.insert(digest, bytes);
+        self.bytes.insert(digest, bytes);
+    }
+
+    /// The text of the document of that digest, if it has one.
+    pub fn text(&self, digest: &Digest) -> Option<&Arc<str>> {
+        self.texts.get(digest)
+    }
+
+    /// Adds the text of the document of that digest.
+    pub fn insert_text(&mut self, digest: Digest, text: Arc<str>) {
+        self.texts.insert(digest, text);
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.bytes.is_empty()
     }
 }
 
 impl fmt::Debug for Files {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.bytes.keys()).finish()
     }
 }
 

@@ -347,6 +347,11 @@ impl Snapshot {
         self.files.get()?.get(digest)
     }
 
+    /// The text of one of its documents, as far as it is loaded and has one.
+    pub fn file_text(&self, digest: &Digest) -> Option<&Arc<str>> {
+        self.files.get()?.text(digest)
+    }
+
     /// Tokens of summaries and messages, per encoding; empty after a rebuild.
     pub fn counts(&self) -> Counts {
         self.counts

@@ -167,7 +167,19 @@ impl Estimator<'_> {
             + self.text(legend(snapshot))
             + known.unwrap_or_else(|| self.recount(snapshot))
             + own
+            + self.texts_of_files(snapshot)
             + exactly(self.overheads.message.times(entries))
+    }
+
+    /// The texts of documents that the model does not take.
+    fn texts_of_files(&self, snapshot: &Snapshot) -> Count {
+        let entries = snapshot.entries().iter();
+        let shown = entries.filter(|entry| entry.shows_files());
+        let parts = shown.flat_map(|entry| &entry.message().parts);
+        let contents = parts.filter_map(Part::content);
+        let notes = contents.filter(|content| !self.attachments.accepts.takes(content.extent));
+        let texts = notes.filter_map(|content| snapshot.file_text(&content.digest));
+        texts.map(|text| self.text(text)).sum()
     }
 
     /// Counts again: a snapshot rebuilt from its manifest has no counts.

@@ -3,6 +3,7 @@
 //! A type is recognised by the first bytes. Formats that consist of blocks are walked from block to
 //! block, so a file that was cut short is recognised, and one that moves.
 
+pub mod document;
 mod jpeg;
 
 use std::sync::Arc;

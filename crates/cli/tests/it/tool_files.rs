@@ -84,24 +84,21 @@ fn an_image_of_a_tool_reaches_the_model_and_is_stored_once() {
     assert!(!results.concat().contains(&data), "{results:?}");
     scene.call(&["doctor"]).expect(0);
     // An archive has it, and it goes with its session.
-    let archive = scene.place.path("all.unisono");
+    let archived_image = |name: &str| {
+        let archive = scene.place.path(name);
+        let path = archive.to_str().unwrap();
+        scene.call(&["export", "--all", path]).expect(0);
+        let bytes = fs::read(&archive).unwrap();
+        bytes.windows(shot.len()).any(|window| window == shot)
+    };
+    let before = archived_image("before.unisono");
+    let sessions = scene.json(&["sessions", "list"]);
+    let session = sessions[0]["session"].as_str().unwrap();
     scene
-        .call(&["export", "--all", archive.to_str().unwrap()])
+        .call(&["sessions", "delete", session, "--yes"])
         .expect(0);
-    let with = fs::read(&archive).unwrap();
-    let has = |bytes: &[u8]| bytes.windows(shot.len()).any(|window| window == shot);
-    let session = scene.json(&["sessions", "list"])[0]["session"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    scene
-        .call(&["sessions", "delete", &session, "--yes"])
-        .expect(0);
-    scene
-        .call(&["export", "--all", archive.to_str().unwrap()])
-        .expect(0);
-    let without = fs::read(&archive).unwrap();
-    assert_eq!((has(&with), has(&without)), (true, false));
+    let after = archived_image("after.unisono");
+    assert_eq!((before, after), (true, false));
 }
 
 #[test]

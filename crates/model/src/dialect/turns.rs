@@ -160,6 +160,7 @@ impl<'a> Walk<'a> {
             match part {
                 Owned::Text(text) => self.text(speaker, text),
                 Owned::File(file) => self.file(speaker, file),
+                Owned::FileText(text) => self.file_text(speaker, text),
                 Owned::Result { content, is_error } => self.detached(&content, is_error),
                 Owned::Call { name, arguments } => {
                     let id = CallId(CallRef {
@@ -195,6 +196,10 @@ impl<'a> Walk<'a> {
                     text
                 }
                 Owned::Result { content, .. } if !content.trim().is_empty() => content,
+                Owned::FileText(text) => {
+                    *text = without_labels(std::mem::take(text), true);
+                    continue;
+                }
                 Owned::Result { .. } | Owned::Call { .. } | Owned::File(_) => continue,
             };
             let label = label.get_or_insert_with(|| self.labels.next(said));
@@ -276,6 +281,13 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// The text of a document, where the document itself would be.
+    fn file_text(&mut self, speaker: Speaker, text: Cow<'a, str>) {
+        if matches!(speaker, Speaker::User | Speaker::Tools) {
+            self.text(speaker, text);
+        }
+    }
+
     /// A result whose call is not just before it, as text.
     fn detached(&mut self, content: &str, is_error: bool) {
         let what = if is_error {
@@ -322,6 +334,7 @@ impl<'a> Walk<'a> {
 enum Owned<'a> {
     Text(Cow<'a, str>),
     File(File<'a>),
+    FileText(Cow<'a, str>),
     Call {
         name: Cow<'a, str>,
         arguments: Cow<'a, str>,
@@ -351,7 +364,8 @@ fn owned_or_borrowed<'a>(parts: Cow<'a, [Part]>, shown: Shown<'a>) -> Vec<Owned<
     all
 }
 
-/// The content of an attachment, if the model takes it and it is loaded.
+/// The content of an attachment, if it is loaded: the file if the model takes it, else the text of a
+/// document that has one.
 fn file<'a>(part: &Part, shown: Shown<'a>) -> Option<Owned<'a>> {
     let Part::Attachment {
         filename,
@@ -362,15 +376,17 @@ fn file<'a>(part: &Part, shown: Shown<'a>) -> Option<Owned<'a>> {
     else {
         return None;
     };
-    let bytes = shown.snapshot.file(&content.digest)?;
-    shown.accepts.takes(content.extent).then(|| {
-        Owned::File(File {
-            name: filename.clone(),
-            mime: mime.clone(),
-            bytes,
-            is_image: matches!(content.extent, Extent::Pixels { .. }),
-        })
-    })
+    if !shown.accepts.takes(content.extent) {
+        let text = shown.snapshot.file_text(&content.digest)?;
+        let text = format!("[text of attachment {filename}]\n{text}");
+        return Some(Owned::FileText(text.into()));
+    }
+    Some(Owned::File(File {
+        name: filename.clone(),
+        mime: mime.clone(),
+        bytes: shown.snapshot.file(&content.digest)?,
+        is_image: matches!(content.extent, Extent::Pixels { .. }),
+    }))
 }
 
 fn borrowed(part: &Part) -> Owned<'_> {

@@ -13,9 +13,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use unisono_context::attachment::Files;
 use unisono_context::{AgentId, RunId, Snapshot, Timestamp, Tokens};
-use unisono_model::language::{
-    self, LanguageModel, Models, Reply, Request, complete_up_to_stop,
-};
+use unisono_model::language::{self, LanguageModel, Models, Reply, Request, complete_up_to_stop};
 use unisono_model::prompt::Prefix;
 use unisono_session::Definition;
 use unisono_session::assignment::RunAssignment;
@@ -25,7 +23,6 @@ use unisono_session::run::{RunCause, Spent, Step, ToolCall, ToolResult};
 use super::spending::AuxiliaryUsage;
 use super::waiting::Waiting;
 use super::{Failure, failure};
-use crate::clock;
 use crate::limit::Pause;
 use crate::reservation::{self, ReservedCall};
 use crate::session_port::Port;

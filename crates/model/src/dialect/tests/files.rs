@@ -155,6 +155,41 @@ fn a_model_that_takes_none_gets_notes() {
 }
 
 #[test]
+fn a_model_that_takes_no_documents_gets_their_text() {
+    let plan = file("plan.pdf", "application/pdf", "the plan", Extent::Pages(2));
+    let digest = plan.content().unwrap().digest;
+    let chat = Chat::new(1)
+        .add(Role::User, None, vec![Part::text("compare"), plan.clone()])
+        .add(Role::Assistant, None, vec![Part::text("So:"), plan])
+        .counted();
+    let with_text = |is_known: bool| {
+        let snapshot = chat.freeze();
+        let mut files = Files::default();
+        files.insert(digest, Arc::from(&b"the plan"[..]));
+        if is_known {
+            files.insert_text(digest, "[page 1]\n#9 user\nWe ship on Friday.".into());
+        }
+        snapshot.load(files);
+        Arc::new(snapshot)
+    };
+    let images = Accepts {
+        images: true,
+        documents: false,
+    };
+    let snapshot = with_text(true);
+    for dialect in ALL {
+        let body = asked(dialect, &snapshot, images, false);
+        let text = "[text of attachment plan.pdf]\\n[page 1]\\n";
+        assert_eq!(body.matches(text).count(), 1, "{body}");
+        assert_eq!(body.matches("We ship on Friday.").count(), 1, "{body}");
+        let whole = asked(dialect, &snapshot, EVERYTHING, false);
+        assert!(!whole.contains("We ship"), "{whole}");
+        let without = asked(dialect, &with_text(false), images, false);
+        assert!(!without.contains("[text of"), "{without}");
+    }
+}
+
+#[test]
 fn equal_content_is_equal_bytes_and_other_content_another_snapshot() {
     let (one, other) = (loaded(&chat(1)), loaded(&chat(7)));
     assert_eq!(one.id(), other.id());

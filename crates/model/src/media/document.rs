@@ -1,0 +1,234 @@
+//! The text of PDFs, for models that take none.
+//!
+//! The streams of a PDF are compressed, so a small file can unpack to gigabytes, and objects can refer
+//! to each other in any number. What is unpacked and read is therefore bounded, for each stream, each
+//! page and the whole document, and a document is given up after some time. Without the feature `pdf`
+//! no document has a text.
+
+use std::time::Duration;
+
+/// Bytes that all streams may unpack to that are unpacked when a document is opened.
+const OPENING_BYTES: usize = 32 << 20;
+/// Streams of a document, at most.
+const MOST_STREAMS: usize = 4_000;
+/// Bytes that the content of a page may unpack to, and each table of a font.
+const PAGE_BYTES: usize = 512 << 10;
+/// Fonts of a page, at most.
+const MOST_FONTS: usize = 32;
+/// Pages that are read, at most.
+const MOST_PAGES: usize = 500;
+/// Bytes of a text, at most.
+const LONGEST: usize = 512 << 10;
+/// How long a document may take. It is checked between pages.
+const TIME: Duration = Duration::from_secs(20);
+
+/// Why a document has no text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// This program cannot read documents.
+    #[error("this program was built without `pdf`")]
+    Absent,
+    /// It cannot be opened, or unpacks to too much.
+    #[error("it cannot be opened: {0}")]
+    Unreadable(String),
+    /// It has too many streams.
+    #[error("it has {0} streams, at most {MOST_STREAMS} are read")]
+    Streams(usize),
+    /// It needs a password.
+    #[error("it is encrypted")]
+    Encrypted,
+    /// It took too long.
+    #[error("it was not read within {} s", TIME.as_secs())]
+    Slow,
+    /// It has pictures only.
+    #[error("its pages have no text")]
+    Empty,
+}
+
+/// The text of a PDF, page by page. Takes up to 20 seconds of a thread, and some hundred megabytes for
+/// a document that was made to take much.
+///
+/// # Errors
+/// Why it has none.
+#[cfg(not(feature = "pdf"))]
+pub fn text(_: &[u8]) -> Result<String, Error> {
+    Err(Error::Absent)
+}
+
+/// The text of a PDF, page by page. Takes up to 20 seconds of a thread, and some hundred megabytes for
+/// a document that was made to take much.
+///
+/// # Errors
+/// Why it has none.
+#[cfg(feature = "pdf")]
+pub fn text(bytes: &[u8]) -> Result<String, Error> {
+    use lopdf::{Document, LoadOptions};
+
+    // Each stream is named twice, where it begins and where it ends.
+    let streams = memchr::memmem::find_iter(bytes, b"stream").count() / 2;
+    if streams > MOST_STREAMS {
+        return Err(Error::Streams(streams));
+    }
+    let each = OPENING_BYTES / streams.max(1);
+    let options = LoadOptions::with_max_decompressed_size(each);
+    let document = Document::load_mem_with_options(bytes, options);
+    let document = document.map_err(|error| Error::Unreadable(error.to_string()))?;
+    if document.is_encrypted() {
+        return Err(Error::Encrypted);
+    }
+    let began = std::time::Instant::now();
+    let mut out = String::new();
+    let mut has_text = false;
+    for (number, page) in document.get_pages().into_iter().take(MOST_PAGES) {
+        if began.elapsed() > TIME {
+            return Err(Error::Slow);
+        }
+        let text = page_text(&document, number, page);
+        has_text |= text.as_ref().is_ok_and(|text| !text.trim().is_empty());
+        let text = text.unwrap_or_else(|why| format!("[left out: {why}]"));
+        out.push_str(&format!("[page {number}]\n{}\n", text.trim()));
+        if out.len() > LONGEST {
+            let end = (0..=LONGEST).rev().find(|at| out.is_char_boundary(*at));
+            out.truncate(end.unwrap_or_default());
+            out.push_str("\n[the rest is left out]");
+            break;
+        }
+    }
+    match has_text {
+        true => Ok(out),
+        false => Err(Error::Empty),
+    }
+}
+
+/// The text of one page, or why it is left out.
+#[cfg(feature = "pdf")]
+fn page_text(
+    document: &lopdf::Document,
+    number: u32,
+    page: lopdf::ObjectId,
+) -> Result<String, String> {
+    let unreadable = |error: lopdf::Error| error.to_string();
+    let fonts = document.get_page_fonts(page).map_err(unreadable)?.len();
+    if fonts > MOST_FONTS {
+        return Err(format!("it has {fonts} fonts"));
+    }
+    let text = document.extract_text_with_limit(&[number], PAGE_BYTES);
+    text.map_err(unreadable)
+}
+
+#[cfg(test)]
+#[cfg(feature = "pdf")]
+mod tests {
+    use lopdf::content::{Content, Operation};
+    use lopdf::{Document, Object, Stream, dictionary};
+
+    use super::*;
+
+    /// A document with one page for each of these contents.
+    fn document(contents: Vec<Vec<u8>>, fonts: usize) -> Document {
+        let mut document = Document::with_version("1.5");
+        let pages = document.new_object_id();
+        let font = document.add_object(dictionary! {
+            "Type" => "Font", "Subtype" => "Type1", "BaseFont" => "Courier",
+        });
+        let named = (0..fonts).map(|at| (format!("F{at}"), Object::Reference(font)));
+        let mut all = lopdf::Dictionary::new();
+        named.for_each(|(name, font)| all.set(name, font));
+        let resources = document.add_object(dictionary! { "Font" => all });
+        let kids: Vec<Object> = contents
+            .into_iter()
+            .map(|content| {
+                let mut stream = Stream::new(dictionary! {}, content);
+                stream.compress().unwrap();
+                let content = document.add_object(stream);
+                let page = dictionary! {
+                    "Type" => "Page", "Parent" => pages, "Contents" => content,
+                };
+                Object::Reference(document.add_object(page))
+            })
+            .collect();
+        let count = i64::try_from(kids.len()).unwrap();
+        let tree = dictionary! {
+            "Type" => "Pages", "Kids" => kids, "Count" => count, "Resources" => resources,
+            "MediaBox" => vec![0.into(), 0.into(), 595.into(), 842.into()],
+        };
+        document.objects.insert(pages, Object::Dictionary(tree));
+        let catalogue = document.add_object(dictionary! { "Type" => "Catalog", "Pages" => pages });
+        document.trailer.set("Root", catalogue);
+        document
+    }
+
+    fn bytes(mut document: Document) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        document.save_to(&mut bytes).unwrap();
+        bytes
+    }
+
+    /// The content of a page that says this.
+    fn says(text: &str) -> Vec<u8> {
+        let operations = vec![
+            Operation::new("BT", vec![]),
+            Operation::new("Tf", vec!["F0".into(), 12.into()]),
+            Operation::new("Td", vec![72.into(), 700.into()]),
+            Operation::new("Tj", vec![Object::string_literal(text)]),
+            Operation::new("ET", vec![]),
+        ];
+        Content { operations }.encode().unwrap()
+    }
+
+    #[test]
+    fn the_text_of_each_page_is_read() {
+        let file = bytes(document(
+            vec![says("We ship on Friday."), says("Nine orders.")],
+            1,
+        ));
+        let read = text(&file).unwrap();
+        let at = |said: &str| read.find(said).unwrap_or_else(|| panic!("{said}: {read}"));
+        assert!(at("[page 1]") < at("We ship on Friday.") && at("[page 2]") < at("Nine orders."));
+    }
+
+    #[test]
+    fn a_bomb_is_not_unpacked() {
+        // A page of a few kilobytes that unpacks to 16 MiB, beside one that says something.
+        let bomb = vec![b' '; 16 << 20];
+        let file = bytes(document(vec![bomb.clone(), says("We ship on Friday.")], 1));
+        assert!(file.len() < 64 << 10, "{}", file.len());
+        let read = text(&file).unwrap();
+        assert!(
+            read.contains("[left out: ") && read.contains("We ship on Friday."),
+            "{read}"
+        );
+        // One that is unpacked when the document is opened: objects inside a stream.
+        let mut document = document(vec![says("Hello.")], 1);
+        let inside = dictionary! { "Type" => "ObjStm", "N" => 1, "First" => 4 };
+        let mut stream = Stream::new(inside, [b"9 0 ".to_vec(), vec![b' '; 48 << 20]].concat());
+        stream.compress().unwrap();
+        document.add_object(stream);
+        let file = bytes(document);
+        assert!(file.len() < 256 << 10, "{}", file.len());
+        let read = text(&file);
+        let bounded = match &read {
+            Ok(read) => read.len() < 1_000,
+            Err(error) => matches!(error, Error::Unreadable(_)),
+        };
+        assert!(bounded, "{read:?}");
+    }
+
+    #[test]
+    fn what_is_made_to_take_long_is_left_out() {
+        let file = bytes(document(vec![says("Hello.")], MOST_FONTS + 1));
+        assert_eq!(text(&file), Err(Error::Empty));
+        let long = says(&"word ".repeat(80_000));
+        let pages = vec![long.clone(), long];
+        let read = text(&bytes(document(pages, 1))).unwrap();
+        assert!(read.len() < LONGEST + 100, "{}", read.len());
+        assert!(read.ends_with("[the rest is left out]"));
+        let streams = b"stream\nendstream\n".repeat(MOST_STREAMS + 1);
+        assert_eq!(text(&streams), Err(Error::Streams(MOST_STREAMS + 1)));
+        let pictures = bytes(document(vec![b"0 0 1 rg 10 10 50 50 re f".to_vec()], 1));
+        assert_eq!(text(&pictures), Err(Error::Empty));
+        for damaged in [&b"%PDF-1.7\n/Type /Page\n%%EOF\n"[..], b"", b"%PDF-"] {
+            assert!(text(damaged).is_err(), "{damaged:?}");
+        }
+    }
+}
