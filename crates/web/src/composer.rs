@@ -7,7 +7,6 @@ use unisono_api::session::main_branch;
 use unisono_api::short;
 use unisono_api::turn::{NewAttachment, NewTurn};
 
-use crate::assets::href;
 use crate::blob;
 use crate::configured::Configured;
 use crate::extract::FormFile;
@@ -208,7 +207,6 @@ pub(crate) fn form(
 fn files(draft: &Draft) -> Markup {
     let types = [&blob::SHOWN[..], &[DOCUMENTS]].concat().join(",");
     html! {
-        script type="module" src=(href("files.js")) {}
         div class="files" id="attaching" {
             label for="files" { "Images and PDFs" }
             input type="file" id="files" name="file" multiple accept=(types);

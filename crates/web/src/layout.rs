@@ -37,6 +37,7 @@ fn page(title: &str, body: &Markup, class: &str) -> Response {
                 script type="module" src=(href("live.js")) {}
                 script type="module" src=(href("dialog.js")) {}
                 script type="module" src=(href("keys.js")) {}
+                script type="module" src=(href("files.js")) {}
             }
             body {
                 a class="skip" href="#main" { "To the content" }
