@@ -94,6 +94,14 @@ impl Journal {
         self.engine.claim(session).await
     }
 
+    /// Begins to work on a session that this program took over, under the claim of that epoch. False
+    /// if it has to be claimed: the claim may have ended, or the session is hidden.
+    pub fn take_up(&self, session: SessionId, epoch: u64) -> bool {
+        let session = session.into();
+        let cluster = self.engine.cluster();
+        self.is_seen(session) && cluster.is_some_and(|cluster| cluster.take_up(session, epoch))
+    }
+
     /// Deletes the sessions of unfinished imports that no other program works on. Those that cannot
     /// be deleted now are hidden. Returns their number. Call it before anything else, and when
     /// another program is gone.

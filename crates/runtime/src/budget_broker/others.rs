@@ -1,7 +1,10 @@
 //! The budget that sessions of other programs hold and do not use.
 //!
-//! A program that is short of budget says so at its beats. The others then ask their sessions to give back
-//! what they do not use, and it decides again at each beat, for a bounded number of them.
+//! A program that is short of budget says so at its beats, which follow each other faster then. The others
+//! ask their sessions at their next beats to give back what they do not use. The program decides again at
+//! each of its own beats, for a bounded time.
+
+use std::time::{Duration, Instant};
 
 use ractor::ActorRef;
 use tokio::sync::watch;
@@ -9,16 +12,16 @@ use unisono_store::{Beat, Journal};
 
 use super::Msg;
 
-/// Beats that are waited for: one until the others learn of it, one until what they give back is seen,
-/// and as many again for a busy database.
-const BEATS: u64 = 4;
+/// Usual pauses between beats that are waited for: one until the others learn of it, and three for a busy
+/// database.
+const PAUSES: u32 = 4;
 
 /// What is known of the other programs.
 pub(super) struct Others {
     /// None: nobody else may use the store.
     beats: Option<watch::Receiver<Beat>>,
-    /// The beat since which it is waited for them.
-    since: Option<u64>,
+    /// Since when it is waited for them.
+    since: Option<Instant>,
     /// The newest grant when they were waited for and gave nothing back.
     fruitless: Option<u64>,
 }
@@ -47,15 +50,14 @@ impl Others {
     /// Whether a request that is short waits for them, where the newest grant is `last`: they are told
     /// then.
     pub(super) fn may_give_back(&mut self, journal: &Journal, last: u64) -> bool {
-        let Some((count, alive)) = self.beats.as_ref().map(|beats| {
-            let beat = beats.borrow();
-            (beat.count, beat.alive)
-        }) else {
+        let (Some(beats), Some(cluster)) = (&self.beats, journal.cluster()) else {
             return false;
         };
-        let waits = decide(count, alive, self.since, self.fruitless == Some(last));
+        let (alive, patience) = (beats.borrow().alive, cluster.beat_every() * PAUSES);
+        let waited = self.since.map(|since| since.elapsed());
+        let waits = decide(waited, patience, alive, self.fruitless == Some(last));
         match waits {
-            true => self.since = self.since.or(Some(count)),
+            true => self.since = self.since.or_else(|| Some(Instant::now())),
             false => self.fruitless = self.since.map(|_| last).or(self.fruitless),
         }
         self.tell(journal, waits);
@@ -77,10 +79,10 @@ impl Others {
     }
 }
 
-/// Whether it is waited for others at that beat. Pure.
-fn decide(count: u64, alive: usize, since: Option<u64>, is_fruitless: bool) -> bool {
-    let is_over = since.is_some_and(|since| count >= since + BEATS);
-    alive > 1 && !is_over && !(is_fruitless && since.is_none())
+/// Whether it is waited for others, after it was for so long. Pure.
+fn decide(waited: Option<Duration>, patience: Duration, alive: usize, is_fruitless: bool) -> bool {
+    let is_over = waited.is_some_and(|waited| waited >= patience);
+    alive > 1 && !is_over && !(is_fruitless && waited.is_none())
 }
 
 #[cfg(test)]
@@ -90,19 +92,21 @@ mod tests {
     #[test]
     fn others_are_waited_for_as_long_as_they_need_and_not_again_for_nothing() {
         let rows = [
-            // beat, alive, waited since, nothing came back, waits
-            (7, 1, None, false, false),
-            (7, 2, None, false, true),
-            (7, 2, None, true, false),
-            (9, 2, Some(7), false, true),
+            // alive, waited for so many seconds, nothing came back, waits
+            (1, None, false, false),
+            (2, None, false, true),
+            (2, None, true, false),
+            (2, Some(2), false, true),
             // What changed since it began to wait is seen at the end.
-            (9, 2, Some(7), true, true),
-            (7 + BEATS, 2, Some(7), false, false),
-            (9, 1, Some(7), false, false),
+            (2, Some(2), true, true),
+            (2, Some(4), false, false),
+            (1, Some(2), false, false),
         ];
-        for (count, alive, since, is_fruitless, waits) in rows {
-            let decided = decide(count, alive, since, is_fruitless);
-            assert_eq!(decided, waits, "{count} {alive} {since:?} {is_fruitless}");
+        for (alive, waited, is_fruitless, waits) in rows {
+            let patience = Duration::from_secs(4);
+            let waited = waited.map(Duration::from_secs);
+            let decided = decide(waited, patience, alive, is_fruitless);
+            assert_eq!(decided, waits, "{alive} {waited:?} {is_fruitless}");
         }
     }
 }
