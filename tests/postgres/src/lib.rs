@@ -177,7 +177,12 @@ impl Server {
     /// # Panics
     /// It is refused.
     pub fn ask(&self, query: &str) -> String {
-        let asked = Command::new(self.programs.join("psql"))
+        let beside = self.programs.join("psql");
+        let client = match beside.is_file() {
+            true => beside,
+            false => PathBuf::from("psql"),
+        };
+        let asked = Command::new(client)
             .args([
                 "-XAtq",
                 "-h",

@@ -271,15 +271,23 @@ async fn known(shared: &Shared, digest: Digest) -> Option<Arc<Token>> {
     None
 }
 
-/// Reads what other programs on the same database wrote about tokens, again and again.
+/// Reads what other programs on the same database wrote about tokens, at each beat that says so.
 pub(super) async fn follow(shared: Arc<Shared>) {
-    if shared.local.beats().is_none() {
+    let Some(mut beats) = shared.local.beats() else {
         return;
-    }
-    loop {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        if let Err(error) = shared.local.take_tokens().await {
-            tracing::warn!(%error, "tokens that another program revoked may still be taken");
+    };
+    let mut read = None;
+    // If the sender is gone, so is the store.
+    while beats.changed().await.is_ok() {
+        let documents = beats.borrow_and_update().documents;
+        if read == Some(documents) {
+            continue;
+        }
+        match shared.local.take_tokens().await {
+            Ok(()) => read = Some(documents),
+            Err(error) => {
+                tracing::warn!(%error, "tokens that another program revoked may still be taken");
+            }
         }
     }
 }

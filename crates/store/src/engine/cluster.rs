@@ -64,7 +64,7 @@ pub struct Beat {
     pub owned: usize,
     /// Number of its writes that were refused because another member had claimed the session.
     pub fenced: u64,
-    /// Increases with each change of a shared document.
+    /// Increases with each change of a shared document or of the tokens.
     pub documents: u64,
     /// Whether it was asked to accept no new sessions.
     pub is_draining: bool,

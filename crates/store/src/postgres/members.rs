@@ -33,7 +33,7 @@ use statements::{
 use super::link::Link;
 use super::{info, unsigned};
 use crate::engine::{
-    Announcement, Answer, Beat, Cluster, Document, Hold, Member, SessionId, SessionInfo,
+    Announcement, Answer, Beat, Cluster, Document, Hold, Member, SessionId, SessionInfo, TOKENS,
 };
 use crate::error::{Error, Result};
 
@@ -193,7 +193,7 @@ impl Membership {
         let announced = lock(&self.announced).clone();
         let version = env!("CARGO_PKG_VERSION");
         let is_short = self.is_short.load(Ordering::Relaxed);
-        let parameters: [&(dyn ToSql + Sync); 10] = [
+        let parameters: [&(dyn ToSql + Sync); 11] = [
             &id,
             &self.instance,
             &self.name,
@@ -204,6 +204,7 @@ impl Membership {
             &drains,
             &NOBODY,
             &is_short,
+            &TOKENS.0,
         ];
         let begun = Instant::now();
         let rows = self.link.read(BEAT, &parameters).await?;

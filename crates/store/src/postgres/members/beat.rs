@@ -27,7 +27,7 @@ pub(super) struct Own<'a> {
     pub(super) drains: bool,
     /// Whether the previous beat was too long ago by this program's own clock.
     pub(super) is_late: bool,
-    /// The sum of the versions of all shared documents, if it is known.
+    /// The sum of the versions of all shared documents and of the tokens, if it is known.
     pub(super) documents: Option<u64>,
     /// Whether sessions wait for a member that can work on them.
     pub(super) some_wait: bool,
