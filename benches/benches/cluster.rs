@@ -34,6 +34,8 @@ const SESSIONS: usize = 64;
 /// How long each group works before it is the next one's turn.
 const SLICE: Duration = Duration::from_secs(5);
 const SLICES: u32 = 4;
+/// How long a group is left alone after its start.
+const SETTLED: Duration = Duration::from_secs(5);
 /// How long nobody asks anything.
 const IDLE: Duration = Duration::from_secs(20);
 
@@ -74,6 +76,8 @@ async fn measure() {
 /// What a group of three asks the database while nobody asks it.
 async fn idle(table: &Table, database: &Database, three: &Group) {
     let pids = three.pids();
+    // What they do at their start is done.
+    tokio::time::sleep(SETTLED).await;
     let before = database.spent(&pids).await;
     tokio::time::sleep(IDLE).await;
     let spent = database.spent(&pids).await.since(&before);

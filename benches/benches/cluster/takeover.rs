@@ -184,10 +184,13 @@ pub(crate) async fn measure(table: &Table, database: &Database) {
     let asked = std::env::var("UNISONO_BENCH_TURNS");
     let turns = asked.map_or(1_000, |turns| turns.parse().unwrap());
     let url = database.schema("takeover").await;
+    // They are there before the sessions: a daemon that starts also indexes those of the others.
+    let mut living = [Daemon::start(&url, 0), Daemon::start(&url, 0)];
     let mut killed = [Daemon::start(&url, turns)];
     dispatched(&mut killed, turns * DELEGATES).await;
-    let mut living = [Daemon::start(&url, 0), Daemon::start(&url, 0)];
+    let pids = living.each_ref().map(|daemon| daemon.child.id());
     drop(killed);
+    let before = database.spent(&pids).await;
     let last = database
         .number("SELECT min(beat_unix_ms) FROM takeover.unisono_members")
         .await;
@@ -196,6 +199,7 @@ pub(crate) async fn measure(table: &Table, database: &Database) {
     let ended = last + TAKEOVER_AFTER.as_millis() as i64;
     let took = database.number(now).await - ended;
     let took = Duration::from_millis(u64::try_from(took).unwrap_or_default());
+    let spent = database.spent(&pids).await.since(&before);
     let each: Vec<String> = living
         .iter_mut()
         .map(|one| one.runs().to_string())
@@ -206,7 +210,15 @@ pub(crate) async fn measure(table: &Table, database: &Database) {
              the last dispatch"
         ),
         "≤ 5 s",
-        &format!("{}, by two daemons ({} runs)", time(took), each.join(" and ")),
+        &format!(
+            "{}, by two daemons ({} runs); {:.1} statements a session, {} of the daemons' processors, {} \
+             of the database's",
+            time(took),
+            each.join(" and "),
+            spent.statements as f64 / turns as f64,
+            time(spent.daemons),
+            time(spent.database)
+        ),
         None,
         took <= TARGET,
     );

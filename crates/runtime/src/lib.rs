@@ -52,5 +52,7 @@ pub use load::{Gauge, Load, Observer};
 pub use residence::ResidenceBounds;
 pub use restart::Intensity;
 pub use runtime::{Error, Options, Runtime};
-pub use session::{Events, Handle, Progress, ProgressUpdate, RecallScope, SharedEvent, settle};
+pub use session::{
+    Events, Folded, Handle, Progress, ProgressUpdate, RecallScope, SharedEvent, settle,
+};
 pub use tool::Tool;

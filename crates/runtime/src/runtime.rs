@@ -31,7 +31,7 @@ use crate::mcp::{self, Servers};
 use crate::pool::Pools;
 use crate::residence::{ResidenceBounds, Total};
 use crate::restart::Intensity;
-use crate::session::{Handle, RecallScope};
+use crate::session::{self, Folded, Handle, RecallScope};
 use crate::supervisor::{self, Supervisor};
 
 /// The maximum number of followers that read the journal at the same time.
@@ -290,10 +290,30 @@ impl Runtime {
     /// # Errors
     /// There is no session with this id, or its journal cannot be read.
     pub async fn open(&self, id: SessionId) -> Result<Handle, Error> {
+        // A session that is live and has events is not looked for in the store.
+        if let Some(entry) = supervisor::find(&self.supervisor, id).await {
+            let handle = self.handle_of(id, entry);
+            if handle.inspect(|state| state.events() > 0).await? {
+                return Ok(handle);
+            }
+        }
         if !self.env.journal.exists(id).await? {
             return Err(Error::UnknownSession(id));
         }
         let handle = self.handle(id).await?;
+        handle.inspect(|_| ()).await?;
+        Ok(handle)
+    }
+
+    /// Opens a session that this program took over, without reading it again. Its open turns
+    /// continue by themselves.
+    ///
+    /// # Errors
+    /// It has to be claimed again, and its journal cannot be read.
+    pub async fn resume(&self, folded: Folded) -> Result<Handle, Error> {
+        let id = folded.session;
+        let entry = supervisor::resume(&self.supervisor, folded).await?;
+        let handle = self.handle_of(id, entry);
         handle.inspect(|_| ()).await?;
         Ok(handle)
     }
@@ -424,12 +444,11 @@ impl Runtime {
 
     async fn handle(&self, id: SessionId) -> Result<Handle, Error> {
         let entry = supervisor::activate(&self.supervisor, id).await?;
-        Ok(Handle::new(
-            id,
-            entry,
-            self.supervisor.clone(),
-            self.env.clone(),
-        ))
+        Ok(self.handle_of(id, entry))
+    }
+
+    fn handle_of(&self, id: SessionId, entry: session::Entry) -> Handle {
+        Handle::new(id, entry, self.supervisor.clone(), self.env.clone())
     }
 }
 

@@ -56,6 +56,7 @@ use crate::tokenizer;
 use commit::Loaded;
 use read_only::ReadOnlySession;
 
+pub use commit::Folded;
 pub use elsewhere::RecallScope;
 pub use events::Events;
 pub use feed::{ProgressUpdate, SharedEvent};
@@ -149,6 +150,8 @@ pub(crate) struct Args {
     /// The channel to its followers.
     pub(crate) feed: Arc<Feed>,
     pub(crate) residence: Arc<Residence>,
+    /// Its state, if it was taken over.
+    pub(crate) folded: Option<Box<Folded>>,
 }
 
 /// The actor.
@@ -213,7 +216,8 @@ impl State {
     async fn on_load(&mut self, myself: &ActorRef<Msg>) {
         let id = self.args.id;
         let was_shown = matches!(self.phase, Phase::ReadOnly(_));
-        match commit::load(&self.args.env.journal, id, &self.phase).await {
+        let folded = self.args.folded.take();
+        match commit::load(&self.args.env.journal, id, &self.phase, folded).await {
             Ok(Loaded::Unchanged) => self.schedule_retry(myself),
             Ok(Loaded::ReadOnly(shown)) => {
                 tracing::warn!(session = %id, why = %shown.why, "a session can only be looked at");

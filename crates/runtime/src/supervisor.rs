@@ -5,6 +5,7 @@
 //! session that fails too often is stopped until it is opened again; if any other child fails too
 //! often, the tree ends.
 
+mod requests;
 mod sessions;
 
 use std::collections::HashMap;
@@ -14,7 +15,6 @@ use std::time::Duration;
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 use tokio::sync::{Semaphore, oneshot, watch};
 use unisono_context::SessionId;
-use unisono_session::Definition;
 
 use crate::address::Registration;
 use crate::budget_broker::{self, BudgetBroker};
@@ -26,8 +26,10 @@ use crate::pool::{self, Pool};
 use crate::residence::Residence;
 use crate::restart::{History, Verdict};
 use crate::runtime::{Env, Error};
-use crate::session::{self, Feed, Following, Session};
+use crate::session::{self, Feed, Folded, Following, Session};
 use crate::tokenizer::{self, TokenizerActor};
+
+pub(crate) use requests::{activate, find, follow, pool_of, resume};
 
 /// Messages to the supervisor.
 #[derive(Debug)]
@@ -35,7 +37,14 @@ pub(crate) enum Msg {
     /// Return the session; start it if it is not live.
     Activate {
         session: SessionId,
+        /// Its state, if it was taken over.
+        folded: Option<Box<Folded>>,
         reply: oneshot::Sender<Result<session::Entry, Error>>,
+    },
+    /// Return the session if it is live.
+    Find {
+        session: SessionId,
+        reply: oneshot::Sender<Option<session::Entry>>,
     },
     /// Return the feed of the session, whether it is live or not.
     Follow {
@@ -77,41 +86,6 @@ pub(crate) enum Child {
     Session(SessionId),
 }
 
-/// Requests a session.
-pub(crate) async fn activate(
-    supervisor: &ActorRef<Msg>,
-    session: SessionId,
-) -> Result<session::Entry, Error> {
-    ask(supervisor, |reply| Msg::Activate { session, reply }).await
-}
-
-/// Requests the feed of a session.
-pub(crate) async fn follow(
-    supervisor: &ActorRef<Msg>,
-    session: SessionId,
-) -> Result<(Arc<Feed>, Following), Error> {
-    ask(supervisor, |reply| Msg::Follow { session, reply }).await
-}
-
-/// Requests an agent's pool.
-pub(crate) async fn pool_of(
-    supervisor: &ActorRef<Msg>,
-    definition: &Definition,
-) -> Result<pool::Handle, Error> {
-    let key = pool::key(definition);
-    ask(supervisor, |reply| Msg::PoolOf { key, reply }).await
-}
-
-async fn ask<T>(
-    supervisor: &ActorRef<Msg>,
-    make: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Msg,
-) -> Result<T, Error> {
-    let gone = || Error::Unavailable("supervisor");
-    let (reply, answer) = oneshot::channel();
-    supervisor.send_message(make(reply)).map_err(|_| gone())?;
-    answer.await.map_err(|_| gone())?
-}
-
 /// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) env: Arc<Env>,
@@ -129,6 +103,8 @@ struct LiveSession {
     feed: Arc<Feed>,
     permits: Arc<Semaphore>,
     residence: Arc<Residence>,
+    /// For its first start, if it was taken over.
+    folded: Option<Box<Folded>>,
 }
 
 pub(crate) struct State {
@@ -176,13 +152,18 @@ impl State {
         }
     }
 
-    async fn on_activate(&mut self, id: SessionId) -> Result<session::Entry, Error> {
+    async fn on_activate(
+        &mut self,
+        id: SessionId,
+        folded: Option<Box<Folded>>,
+    ) -> Result<session::Entry, Error> {
         if !self.sessions.contains_key(&id) {
             let live = LiveSession {
                 registration: Registration::new(),
                 feed: self.feed(id),
                 permits: Arc::new(Semaphore::new(self.env.options.session_queue.max(1))),
                 residence: Arc::new(Residence::new(self.env.resident.clone())),
+                folded,
             };
             self.sessions.insert(id, live);
             self.make_room();
@@ -190,11 +171,12 @@ impl State {
                 .await
                 .map_err(|_| Error::Unavailable("session"))?;
         }
-        let live = self
-            .sessions
-            .get(&id)
-            .ok_or(Error::Unavailable("session"))?;
-        Ok(session::Entry {
+        self.entry(id).ok_or(Error::Unavailable("session"))
+    }
+
+    fn entry(&self, id: SessionId) -> Option<session::Entry> {
+        let live = self.sessions.get(&id)?;
+        Some(session::Entry {
             address: live.registration.address(),
             permits: live.permits.clone(),
         })
@@ -292,18 +274,24 @@ impl State {
         bounded.then(|| budget_broker::Handle(self.broker_registration.address()))
     }
 
-    async fn start_session(&self, id: SessionId, parent: ActorCell) -> Result<ActorId, SpawnErr> {
+    async fn start_session(
+        &mut self,
+        id: SessionId,
+        parent: ActorCell,
+    ) -> Result<ActorId, SpawnErr> {
         let gone = || SpawnErr::StartupFailed("the session is no longer requested".into());
-        let live = self.sessions.get(&id).ok_or_else(gone)?;
+        let budget_broker = self.budget_broker();
+        let live = self.sessions.get_mut(&id).ok_or_else(gone)?;
         let args = session::Args {
             id,
             env: self.env.clone(),
             tokenizer: self.tokenizer.clone(),
             compactor: self.compactor.clone(),
-            budget_broker: self.budget_broker(),
+            budget_broker,
             supervisor: self.myself.clone(),
             feed: live.feed.clone(),
             residence: live.residence.clone(),
+            folded: live.folded.take(),
         };
         let (actor, _) = Session::spawn_linked(None, Session, args, parent).await?;
         let id = actor.get_id();
@@ -418,10 +406,15 @@ impl Actor for Supervisor {
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            Msg::Activate { session, reply } => {
+            Msg::Activate {
+                session,
+                folded,
+                reply,
+            } => {
                 // The caller may have given up; the session stays live until it is idle.
-                let _ = reply.send(state.on_activate(session).await);
+                let _ = reply.send(state.on_activate(session, folded).await);
             }
+            Msg::Find { session, reply } => drop(reply.send(state.entry(session))),
             Msg::Follow { session, reply } => drop(reply.send(Ok(state.on_follow(session)))),
             Msg::Forget(session) => state.on_forget(session),
             Msg::ForgetAll => state.on_forget_all(),

@@ -21,8 +21,10 @@ use crate::index::{Cursor, Index};
 use crate::service::Shared;
 use crate::writer::Writer;
 
-/// What was taken in can be found after this at most. Each commit costs the disk some syncs.
-const COMMIT_AFTER: Duration = Duration::from_millis(500);
+/// What was taken in is on disk after this at most, so that a kill loses no more of it. A search commits
+/// before it reads. Each commit costs the disk some syncs, and the processor about as much for a few
+/// messages as for many.
+const COMMIT_AFTER: Duration = Duration::from_secs(5);
 /// After a failure of the disk, the next try is not made before this.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(5);
 

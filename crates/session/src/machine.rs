@@ -208,8 +208,16 @@ impl Machine {
         events: impl IntoIterator<Item = &'e Event>,
         now: Timestamp,
     ) -> Result<(Machine, Reaction), fold::Error> {
+        Machine::resume(State::from_events(events)?, now)
+    }
+
+    /// As [`Machine::recover`], from the state that was folded from the journal.
+    ///
+    /// # Errors
+    /// An event that is decided here does not fold.
+    pub fn resume(state: State, now: Timestamp) -> Result<(Machine, Reaction), fold::Error> {
         let mut machine = Machine {
-            state: State::from_events(events)?,
+            state,
             ..Machine::default()
         };
         for turn in machine.state.turns.values_mut() {

@@ -20,6 +20,7 @@ use crate::imports::Imports;
 use crate::record::{self, OpenTurns};
 
 mod owners;
+mod unfinished;
 
 use owners::Owners;
 
@@ -304,45 +305,6 @@ impl Journal {
         is_of_a_session(journal) && !self.imports.hides(journal)
     }
 
-    /// Whether a session has open turns, read from its last event alone. `None` if that event does
-    /// not say so, because a repair cut the journal: fold the journal then.
-    ///
-    /// # Errors
-    /// The store failed, or the event cannot be read.
-    pub async fn has_open_turns(&self, session: &SessionInfo) -> Result<Option<bool>> {
-        let mut last = self.engine.last_events(vec![*session]).await?;
-        Ok(has_open_turns(last.pop().flatten()))
-    }
-
-    /// Returns those of these sessions that may have open turns, read from the last event of each
-    /// alone. A session whose last event does not say so is included.
-    ///
-    /// # Errors
-    /// As [`Journal::has_open_turns`].
-    pub async fn unfinished_of(&self, sessions: Vec<SessionInfo>) -> Result<Vec<SessionId>> {
-        let lasts = self.engine.last_events(sessions.clone()).await?;
-        let unfinished = sessions.iter().zip(lasts);
-        let unfinished = unfinished.filter(|(_, last)| has_open_turns(last.clone()) != Some(false));
-        Ok(unfinished.map(|(info, _)| info.session.into()).collect())
-    }
-
-    /// Returns the sessions that may have open turns. Reads one event of each session, however long
-    /// its journal is.
-    ///
-    /// # Errors
-    /// As [`Journal::has_open_turns`].
-    pub async fn unfinished(&self) -> Result<Vec<SessionId>> {
-        let (mut unfinished, mut after) = (Vec::new(), None);
-        loop {
-            let page = self.sessions(after, SESSIONS_PAGE).await?;
-            let Some(last) = page.last() else {
-                return Ok(unfinished);
-            };
-            after = Some(last.session.into());
-            unfinished.extend(self.unfinished_of(page).await?);
-        }
-    }
-
     /// The programs that share the store, if the engine supports several.
     pub fn cluster(&self) -> Option<&dyn Cluster> {
         self.engine.cluster()
@@ -429,16 +391,6 @@ impl From<engine::SessionId> for SessionId {
 /// Whether a journal is that of a session, and not one of the store's own.
 pub(crate) fn is_of_a_session(journal: engine::SessionId) -> bool {
     journal < FIRST_OWN
-}
-
-/// Whether the session has open turns, according to its last event.
-fn has_open_turns(last: Option<engine::Event>) -> Option<bool> {
-    match last.map(|event| record::open_turns(&event.payload)) {
-        Some(OpenTurns::Known(open)) => Some(open > 0),
-        Some(OpenTurns::Unknown) => None,
-        // The session has no events, or is being deleted.
-        None => Some(false),
-    }
 }
 
 /// Events to store, in parts.

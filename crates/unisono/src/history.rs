@@ -86,6 +86,30 @@ pub async fn state(journal: &Journal, session: SessionId) -> Result<Option<State
     Ok((state.events() > 0).then_some(state))
 }
 
+/// Folds the events of a session up to number `last`, and reads none after it.
+///
+/// # Errors
+/// The store fails, an event is missing, or an event does not follow from the earlier events.
+pub async fn state_until(journal: &Journal, session: SessionId, last: u64) -> Result<State, Error> {
+    let mut state = State::default();
+    for (seq, event) in span(journal, session, 1, last).await? {
+        let applied = state.apply(&event);
+        applied.map_err(|error| Error::Unfit {
+            session,
+            seq,
+            error: error.to_string(),
+        })?;
+    }
+    match state.events() == last {
+        true => Ok(state),
+        false => Err(Error::Unfit {
+            session,
+            seq: state.events() + 1,
+            error: "it is missing".to_owned(),
+        }),
+    }
+}
+
 /// Folds the events of the journal after those that the state of a session already has.
 ///
 /// # Errors
@@ -146,7 +170,7 @@ impl Lookup {
     }
 }
 
-/// A turn with its runs and its later events; none if the session has no such turn or run.
+/// A turn with its runs and the events until now; none if the session has no such turn or run.
 ///
 /// # Errors
 /// The store fails, or the session cannot be inspected.
@@ -158,15 +182,7 @@ pub async fn turn(
     let found = since(journal, session, u64::MAX, |_, event| {
         sought.begins_at(event)
     });
-    let Some((mut trace, end)) = found.await? else {
-        return Ok(None);
-    };
-    read_from(journal, session.id(), end + 1, |event| {
-        trace.take(event);
-        Ok::<_, Error>(true)
-    })
-    .await?;
-    Ok(Some(trace))
+    Ok(found.await?.map(|(trace, _)| trace))
 }
 
 /// Up to `limit` turns that were accepted before event `before`, newest first. It reads the events

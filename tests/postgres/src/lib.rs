@@ -172,6 +172,34 @@ impl Server {
         std::fs::write(&file, rule + &before).unwrap();
     }
 
+    /// The answer to a query, as `psql` writes it without headings.
+    ///
+    /// # Panics
+    /// It is refused.
+    pub fn ask(&self, query: &str) -> String {
+        let beside = self.programs.join("psql");
+        let client = match beside.is_file() {
+            true => beside,
+            false => PathBuf::from("psql"),
+        };
+        let asked = Command::new(client)
+            .args([
+                "-XAtq",
+                "-h",
+                "127.0.0.1",
+                "-U",
+                "unisono",
+                "-d",
+                "postgres",
+            ])
+            .args(["-p", &self.port.to_string(), "-c", query])
+            .output();
+        let asked = asked.unwrap();
+        let said = String::from_utf8_lossy(&asked.stderr);
+        assert!(asked.status.success(), "{query}: {said}");
+        String::from_utf8_lossy(&asked.stdout).trim_end().to_owned()
+    }
+
     /// The port on loopback.
     pub fn port(&self) -> u16 {
         self.port

@@ -224,6 +224,9 @@ fn open_turns_of_a_daemon_that_is_killed_go_on_at_another_with_the_same_bytes() 
         .collect();
     assert_eq!(bodies.len(), 2);
     assert!(bodies[0] == bodies[1], "the same bytes from another daemon");
+    // Claimed when it was made and by the takeover, and not once more to be opened.
+    let epoch = format!("SELECT epoch FROM unisono_sessions WHERE session = '{id}'");
+    assert_eq!(server.ask(&epoch), "2");
     // Nobody owns what had no open turn, until somebody asks for it.
     let all = members(&other, |all| all.len() == 1);
     assert_eq!(all[0]["sessions"], 1);

@@ -1,7 +1,10 @@
 //! The unused grants of sessions in other programs.
 //!
-//! A program without enough budget announces it in its beats. The others then ask their sessions to
-//! return unused grants, and the program decides again at each beat, for a bounded number of beats.
+//! A program without enough budget announces it in its beats, which follow each other faster then. The
+//! others ask their sessions at their next beats to return unused grants, and the program decides again
+//! at each of its own beats, for a bounded time.
+
+use std::time::{Duration, Instant};
 
 use ractor::ActorRef;
 use tokio::sync::watch;
@@ -9,16 +12,16 @@ use unisono_store::{Beat, Journal};
 
 use super::Msg;
 
-/// Number of beats to wait: one until the others read the announcement, one until their returns are
-/// visible, and two more for a busy database.
-const BEATS: u64 = 4;
+/// Number of usual pauses between beats to wait: one until the others read the announcement, and three
+/// for a busy database.
+const PAUSES: u32 = 4;
 
 /// The state of the requests to other programs.
 pub(super) struct OtherPrograms {
     /// `None` if no other program can use the store.
     beats: Option<watch::Receiver<Beat>>,
-    /// The beat at which the current wait began.
-    since: Option<u64>,
+    /// The instant at which the current wait began.
+    since: Option<Instant>,
     /// The newest grant at the end of a wait without any return.
     last_without_return: Option<u64>,
 }
@@ -47,20 +50,19 @@ impl OtherPrograms {
     /// Whether a request without enough budget waits for the other programs; announces it to them.
     /// `last` is the newest grant.
     pub(super) fn may_give_back(&mut self, journal: &Journal, last: u64) -> bool {
-        let Some((count, alive)) = self.beats.as_ref().map(|beats| {
-            let beat = beats.borrow();
-            (beat.count, beat.alive)
-        }) else {
+        let (Some(beats), Some(cluster)) = (&self.beats, journal.cluster()) else {
             return false;
         };
+        let (alive, patience) = (beats.borrow().alive, cluster.beat_every() * PAUSES);
+        let waited = self.since.map(|since| since.elapsed());
         let waits = decide(
-            count,
+            waited,
+            patience,
             alive,
-            self.since,
             self.last_without_return == Some(last),
         );
         match waits {
-            true => self.since = self.since.or(Some(count)),
+            true => self.since = self.since.or_else(|| Some(Instant::now())),
             false => {
                 self.last_without_return = self.since.map(|_| last).or(self.last_without_return)
             }
@@ -84,10 +86,10 @@ impl OtherPrograms {
     }
 }
 
-/// Whether to wait for other programs at that beat. Pure.
-fn decide(count: u64, alive: usize, since: Option<u64>, is_useless: bool) -> bool {
-    let is_over = since.is_some_and(|since| count >= since + BEATS);
-    alive > 1 && !is_over && !(is_useless && since.is_none())
+/// Whether to wait for other programs after a wait of `waited`. Pure.
+fn decide(waited: Option<Duration>, patience: Duration, alive: usize, is_useless: bool) -> bool {
+    let is_over = waited.is_some_and(|waited| waited >= patience);
+    alive > 1 && !is_over && !(is_useless && waited.is_none())
 }
 
 #[cfg(test)]
@@ -97,19 +99,21 @@ mod tests {
     #[test]
     fn a_wait_is_bounded_and_is_not_repeated_without_a_new_grant() {
         let rows = [
-            // beat, alive, waited since, nothing came back, waits
-            (7, 1, None, false, false),
-            (7, 2, None, false, true),
-            (7, 2, None, true, false),
-            (9, 2, Some(7), false, true),
+            // alive, seconds waited, nothing came back, waits
+            (1, None, false, false),
+            (2, None, false, true),
+            (2, None, true, false),
+            (2, Some(2), false, true),
             // A change since the wait began counts at its end.
-            (9, 2, Some(7), true, true),
-            (7 + BEATS, 2, Some(7), false, false),
-            (9, 1, Some(7), false, false),
+            (2, Some(2), true, true),
+            (2, Some(4), false, false),
+            (1, Some(2), false, false),
         ];
-        for (count, alive, since, is_useless, waits) in rows {
-            let decided = decide(count, alive, since, is_useless);
-            assert_eq!(decided, waits, "{count} {alive} {since:?} {is_useless}");
+        for (alive, waited, is_useless, waits) in rows {
+            let patience = Duration::from_secs(4);
+            let waited = waited.map(Duration::from_secs);
+            let decided = decide(waited, patience, alive, is_useless);
+            assert_eq!(decided, waits, "{alive} {waited:?} {is_useless}");
         }
     }
 }

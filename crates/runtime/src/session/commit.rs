@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use unisono_context::{SessionId, TurnId};
 use unisono_session::state::EndedTurn;
-use unisono_session::{Event, Fact, Machine, Outbox, Reaction};
-use unisono_store::Journal;
+use unisono_session::{Event, Fact, FoldError, Machine, Outbox, Reaction, State as SessionState};
+use unisono_store::{Claim, Journal};
 
 use crate::clock;
 use crate::concurrency::ConcurrencyLimits;
@@ -33,9 +33,34 @@ pub(super) enum Loaded {
     Unchanged,
 }
 
-/// Claims a session and folds its journal; an empty journal is a session to be created. With a
+/// A session that this program took over, and the state of its journal under that claim.
+#[derive(Debug)]
+pub struct Folded {
+    /// The session.
+    pub session: SessionId,
+    /// The epoch of the claim.
+    pub epoch: u64,
+    /// The state after its last event.
+    pub state: SessionState,
+}
+
+/// Claims a session and folds its journal; an empty journal is a session to be created. A session
+/// that was taken over and `folded` needs neither, as long as that claim is the last one. With a
 /// read-only store the journal is folded without a claim, unless `now` is already such a session.
-pub(super) async fn load(journal: &Journal, id: SessionId, now: &Phase) -> Result<Loaded, Error> {
+pub(super) async fn load(
+    journal: &Journal,
+    id: SessionId,
+    now: &Phase,
+    folded: Option<Box<Folded>>,
+) -> Result<Loaded, Error> {
+    if let Some(folded) = folded.filter(|folded| journal.take_up(id, folded.epoch)) {
+        let claim = Claim {
+            epoch: folded.epoch,
+            last_seq: folded.state.events(),
+        };
+        let (machine, reaction) = resume(id, folded.state)?;
+        return Ok(live(claim, machine, reaction));
+    }
     let claim = match journal.claim(id).await {
         Err(error) if can_be_read(&error) => {
             if matches!(now, Phase::ReadOnly(_)) {
@@ -48,7 +73,10 @@ pub(super) async fn load(journal: &Journal, id: SessionId, now: &Phase) -> Resul
         claim => claim?,
     };
     let (machine, reaction) = recover(journal, id, Some(claim.last_seq)).await?;
-    let now = clock::now();
+    Ok(live(claim, machine, reaction))
+}
+
+fn live(claim: Claim, machine: Machine, reaction: Reaction) -> Loaded {
     let live = Live {
         machine,
         outbox: Outbox::new(claim.last_seq),
@@ -71,11 +99,11 @@ pub(super) async fn load(journal: &Journal, id: SessionId, now: &Phase) -> Resul
         compactions: HashMap::new(),
         wakes: JoinSet::new(),
         compacting: HashMap::new(),
-        active_at: now,
+        active_at: clock::now(),
         indexed: super::indexed::Indexed::default(),
         weight: super::weight::Weight::default(),
     };
-    Ok(Loaded::Live(Box::new(live), reaction))
+    Loaded::Live(Box::new(live), reaction)
 }
 
 /// Folds a journal, up to its last event if that is known.
@@ -84,26 +112,35 @@ async fn recover(
     id: SessionId,
     last_seq: Option<u64>,
 ) -> Result<(Machine, Reaction), Error> {
-    let mut events: Vec<Event> = Vec::new();
-    while last_seq.is_none_or(|last| (events.len() as u64) < last) {
-        let page = journal.read(id, events.len() as u64 + 1, PAGE).await?;
+    let mut state = SessionState::default();
+    while last_seq.is_none_or(|last| state.events() < last) {
+        let page = journal.read(id, state.events() + 1, PAGE).await?;
         if page.is_empty() {
             if last_seq.is_none() {
                 break;
             }
-            let reason = format!("event {} cannot be read", events.len() + 1);
+            let reason = format!("event {} cannot be read", state.events() + 1);
             return Err(Error::Broken {
                 session: id,
                 reason: reason.into(),
             });
         }
-        events.extend(page.into_iter().map(|(_, event)| event));
+        for (_, event) in &page {
+            state.apply(event).map_err(|error| broken(id, &error))?;
+        }
     }
-    let recovered = Machine::recover(&events, clock::now());
-    recovered.map_err(|error| Error::Broken {
-        session: id,
+    resume(id, state)
+}
+
+fn resume(id: SessionId, state: SessionState) -> Result<(Machine, Reaction), Error> {
+    Machine::resume(state, clock::now()).map_err(|error| broken(id, &error))
+}
+
+fn broken(session: SessionId, error: &FoldError) -> Error {
+    Error::Broken {
+        session,
         reason: error.to_string().into(),
-    })
+    }
 }
 
 impl State {

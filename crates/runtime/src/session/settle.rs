@@ -29,7 +29,7 @@ pub async fn settle(
     if !journal.exists(session).await? {
         return Err(Error::UnknownSession(session));
     }
-    let (mut live, recovered) = match commit::load(journal, session, &Phase::Loading).await? {
+    let (mut live, recovered) = match commit::load(journal, session, &Phase::Loading, None).await? {
         Loaded::Live(live, recovered) => (live, recovered),
         Loaded::ReadOnly(shown) => return Err(shown.why),
         Loaded::Unchanged => return Err(Error::Unavailable("session")),

@@ -283,15 +283,23 @@ async fn known(shared: &Shared, digest: Digest) -> Option<Arc<Token>> {
     None
 }
 
-/// Reads the token changes of other programs on the same database every second.
+/// Reads the token changes of other programs on the same database, at each beat that announces one.
 pub(super) async fn follow(shared: Arc<Shared>) {
-    if shared.local.beats().is_none() {
+    let Some(mut beats) = shared.local.beats() else {
         return;
-    }
-    loop {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        if let Err(error) = shared.local.take_tokens().await {
-            tracing::warn!(%error, "token changes of other programs cannot be read now; revoked tokens may still be accepted");
+    };
+    let mut read = None;
+    // If the sender is gone, so is the store.
+    while beats.changed().await.is_ok() {
+        let documents = beats.borrow_and_update().documents;
+        if read == Some(documents) {
+            continue;
+        }
+        match shared.local.take_tokens().await {
+            Ok(()) => read = Some(documents),
+            Err(error) => {
+                tracing::warn!(%error, "token changes of other programs cannot be read now; revoked tokens may still be accepted");
+            }
         }
     }
 }

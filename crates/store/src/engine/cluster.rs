@@ -64,7 +64,7 @@ pub struct Beat {
     pub owned: usize,
     /// Number of its writes that were refused because another member had claimed the session.
     pub fenced: u64,
-    /// Increases with each change of a shared document.
+    /// Increases with each change of a shared document or of the tokens.
     pub documents: u64,
     /// Whether it was asked to accept no new sessions.
     pub is_draining: bool,
@@ -101,6 +101,9 @@ pub struct Document {
 pub trait Cluster: Send + Sync {
     /// How long after its last beat a member counts as gone.
     fn takeover_after(&self) -> Duration;
+
+    /// The longest time between two beats of a program that works.
+    fn beat_every(&self) -> Duration;
 
     /// Announces this program to the others, with each beat from now on.
     ///
@@ -143,7 +146,7 @@ pub trait Cluster: Send + Sync {
     fn hold(&self, holds: Vec<Hold>) -> Answer<'_, ()>;
 
     /// Tells the others whether budget is wanted that they hold and do not use. They learn it at their
-    /// next beats.
+    /// next beats; this program's own follow each other faster meanwhile.
     fn want_budget(&self, is_wanted: bool);
 
     /// Keeps a callback of a session's task, in place of one of the same name, for whoever works on the
@@ -160,6 +163,10 @@ pub trait Cluster: Send + Sync {
     /// Claims at most `limit` sessions of members that are gone. Each session is claimed by one
     /// program only.
     fn take_over(&self, limit: usize) -> Answer<'_, Vec<SessionInfo>>;
+
+    /// Begins to work on a session under the claim with which this program took it over, so that the
+    /// session need not be claimed again. False if that claim may have ended: claim the session then.
+    fn take_up(&self, session: SessionId, epoch: u64) -> bool;
 
     /// Gives up a session that this program took over and that nobody has claimed since, because
     /// this program lacks what the session's open turns need. It does not take the session over

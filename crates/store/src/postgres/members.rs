@@ -7,10 +7,10 @@
 mod beat;
 mod id_file;
 mod joining;
+mod mine;
 mod shared;
 mod statements;
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,8 +23,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use beat::{Known, Own, next};
+use beat::{Known, Own, next, next_pause};
 use id_file::{FILE, known_id};
+use mine::{KNOWN_MAX, Mine};
 use statements::{
     BEAT, DECLINE, FORGET_GONE, LEAVE, MEMBERS, OWNED, OWNER, RELEASE, TAKE_OVER, WAITS,
 };
@@ -32,7 +33,7 @@ use statements::{
 use super::link::Link;
 use super::{info, unsigned};
 use crate::engine::{
-    Announcement, Answer, Beat, Cluster, Document, Hold, Member, SessionId, SessionInfo,
+    Announcement, Answer, Beat, Cluster, Document, Hold, Member, SessionId, SessionInfo, TOKENS,
 };
 use crate::error::{Error, Result};
 
@@ -41,10 +42,9 @@ const BEATS: u32 = 10;
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A member that missed this many beats may be gone: claims wait until that is known.
 const MISSED: u32 = 2;
-/// Interval at which a session whose owner may be gone is checked.
+/// Interval at which a session whose owner may be gone is checked, and between beats that wait for
+/// budget.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Largest number of own sessions kept in memory; others are looked up in the database.
-const KNOWN_MAX: usize = 100_000;
 /// Largest length of a member's name, in characters.
 const NAME_MAX: usize = 200;
 /// The owner of sessions that wait for a member that can work on them. No member has this id.
@@ -70,15 +70,6 @@ pub(super) struct Membership {
     beating: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// The name of this program, and the sessions that it has claimed.
-struct Mine {
-    id: Uuid,
-    sessions: HashSet<SessionId>,
-    /// The sessions that it cannot work on.
-    declined: HashSet<SessionId>,
-    is_draining: bool,
-}
-
 impl Membership {
     /// Joins the group.
     pub(super) async fn join(
@@ -87,18 +78,14 @@ impl Membership {
         takeover_after: Duration,
         name: &str,
     ) -> Result<Arc<Membership>> {
+        let id = directory.map_or_else(|| Ok(Uuid::now_v7()), known_id)?;
         let membership = Arc::new(Membership {
             link,
             instance: Uuid::now_v7(),
             name: name.chars().take(NAME_MAX).collect(),
             directory: directory.map(Path::to_owned),
             takeover_after,
-            mine: Mutex::new(Mine {
-                id: directory.map_or_else(|| Ok(Uuid::now_v7()), known_id)?,
-                sessions: HashSet::new(),
-                declined: HashSet::new(),
-                is_draining: false,
-            }),
+            mine: Mutex::new(Mine::new(id)),
             announced: Mutex::default(),
             beats: watch::Sender::default(),
             fenced: AtomicU64::new(0),
@@ -120,20 +107,17 @@ impl Membership {
     /// Whether this program may claim that session.
     pub(super) fn may_claim(&self, session: SessionId) -> bool {
         let mine = lock(&self.mine);
-        !mine.is_draining || mine.sessions.contains(&session)
+        !mine.is_draining || mine.contains(session)
     }
 
     pub(super) fn claimed(&self, session: SessionId) {
-        let mut mine = lock(&self.mine);
-        if mine.sessions.len() < KNOWN_MAX {
-            mine.sessions.insert(session);
-        }
+        lock(&self.mine).claimed(session);
     }
 
     /// Records that a write was refused because another member has claimed the session.
     pub(super) fn was_fenced(&self, session: SessionId) {
         self.fenced.fetch_add(1, Ordering::Relaxed);
-        lock(&self.mine).sessions.remove(&session);
+        lock(&self.mine).forget(session);
     }
 
     /// The lease time, in milliseconds.
@@ -144,7 +128,7 @@ impl Membership {
     /// Called when a claim found that another member owns the session: returns an error that names
     /// the owner, or, if that may be gone, waits and returns `None`.
     pub(super) async fn refused(&self, session: SessionId) -> Result<Option<Error>> {
-        lock(&self.mine).sessions.remove(&session);
+        lock(&self.mine).forget(session);
         let until = Instant::now() + self.takeover_after + self.pause();
         loop {
             let waiting: [&(dyn ToSql + Sync); 2] = [&session.0, &NOBODY];
@@ -188,17 +172,20 @@ impl Membership {
     }
 
     async fn beat_on(self: Arc<Self>) {
+        let mut pause = self.pause();
         loop {
             // Woken earlier if there is something to announce.
-            let _ = timeout(self.pause(), self.at_once.notified()).await;
-            if let Err(error) = self.beat().await {
+            let _ = timeout(pause, self.at_once.notified()).await;
+            pause = self.beat().await.unwrap_or_else(|error| {
                 tracing::debug!(%error, "a beat did not come through");
-            }
+                self.pause()
+            });
         }
     }
 
-    /// Renews this program's row, and reads those of the others.
-    async fn beat(&self) -> Result<()> {
+    /// Renews this program's row, and reads those of the others. Returns the time until its next
+    /// beat.
+    async fn beat(&self) -> Result<Duration> {
         let (id, drains) = {
             let mine = lock(&self.mine);
             (mine.id, mine.is_draining)
@@ -206,7 +193,7 @@ impl Membership {
         let announced = lock(&self.announced).clone();
         let version = env!("CARGO_PKG_VERSION");
         let is_short = self.is_short.load(Ordering::Relaxed);
-        let parameters: [&(dyn ToSql + Sync); 10] = [
+        let parameters: [&(dyn ToSql + Sync); 11] = [
             &id,
             &self.instance,
             &self.name,
@@ -217,6 +204,7 @@ impl Membership {
             &drains,
             &NOBODY,
             &is_short,
+            &TOKENS.0,
         ];
         let begun = Instant::now();
         let rows = self.link.read(BEAT, &parameters).await?;
@@ -228,28 +216,30 @@ impl Membership {
         let holds = rows.first().map(shared::holds).unwrap_or_default();
         let documents = rows.first().map(|row| unsigned(row, 10));
         let some_wait = rows.first().is_some_and(|row| row.get(11));
-        // If the answer to an earlier beat was lost, the row does not show that this one is late.
-        let is_late = {
-            let mut seen = lock(&self.seen);
-            let is_late = seen.elapsed() >= self.takeover_after;
-            *seen = begun.max(*seen);
-            is_late
-        };
         let own = Own {
             instance: self.instance,
             announced: &announced,
             drains,
-            is_late,
+            is_late: false,
             documents,
             some_wait,
             holds: &holds,
         };
-        self.learnt(id, &members, own);
-        Ok(())
+        let mut mine = lock(&self.mine);
+        // If the answer to an earlier beat was lost, the row does not show that this one is late.
+        let is_late = lock(&self.seen).elapsed() >= self.takeover_after;
+        self.learnt(&mut mine, id, &members, Own { is_late, ..own });
+        // Not before its sessions are forgotten, if it was taken to be gone.
+        let mut seen = lock(&self.seen);
+        *seen = begun.max(*seen);
+        let usual = match is_short {
+            true => self.pause().min(LOOK_EVERY),
+            false => self.pause(),
+        };
+        Ok(next_pause(&members, usual, self.takeover_after))
     }
 
-    fn learnt(&self, id: Uuid, members: &[Known], own: Own<'_>) {
-        let mut mine = lock(&self.mine);
+    fn learnt(&self, mine: &mut Mine, id: Uuid, members: &[Known], own: Own<'_>) {
         let before = self.beats.borrow().clone();
         if mine.id != id {
             return;
@@ -266,10 +256,10 @@ impl Membership {
         }
         if beat.lapses > before.lapses {
             tracing::warn!("this program was taken to be gone: its sessions may be others' by now");
-            mine.sessions.clear();
+            mine.forget_all();
         }
         mine.is_draining = beat.is_draining;
-        beat.owned = mine.sessions.len();
+        beat.owned = mine.len();
         beat.fenced = self.fenced.load(Ordering::Relaxed);
         // The lock is held, so that updates are sent in the order in which they were read.
         self.beats.send_replace(beat);
@@ -317,6 +307,7 @@ impl Membership {
 
     async fn taken_over(&self, limit: usize) -> Result<Vec<SessionInfo>> {
         let (id, lease) = (self.id(), self.lease_ms());
+        let lapses = self.beats.borrow().lapses;
         if lock(&self.mine).is_draining {
             return Ok(Vec::new());
         }
@@ -333,7 +324,13 @@ impl Membership {
         if rows.is_empty() {
             self.link.read(FORGET_GONE, &[&id, &lease]).await?;
         }
-        Ok(rows.iter().map(info).collect())
+        let taken: Vec<SessionInfo> = rows.iter().map(info).collect();
+        let mut mine = lock(&self.mine);
+        // If it was taken to be gone meanwhile, others may have claimed them since.
+        if mine.id == id && self.beats.borrow().lapses == lapses {
+            mine.took(&taken);
+        }
+        Ok(taken)
     }
 
     async fn released(&self, sessions: Vec<SessionInfo>) -> Result<()> {
@@ -343,7 +340,7 @@ impl Membership {
         let released = self.link.read(RELEASE, &parameters).await?;
         let mut mine = lock(&self.mine);
         for row in released {
-            mine.sessions.remove(&SessionId(row.get(0)));
+            mine.forget(SessionId(row.get(0)));
         }
         Ok(())
     }
@@ -353,8 +350,11 @@ impl Membership {
         let parameters: [&(dyn ToSql + Sync); 4] = [&session.session.0, &epoch, &id, &NOBODY];
         let declined = self.link.read(DECLINE, &parameters).await?;
         let mut mine = lock(&self.mine);
-        if !declined.is_empty() && mine.declined.len() < KNOWN_MAX {
-            mine.declined.insert(session.session);
+        if !declined.is_empty() {
+            mine.forget(session.session);
+            if mine.declined.len() < KNOWN_MAX {
+                mine.declined.insert(session.session);
+            }
         }
         Ok(())
     }
@@ -373,6 +373,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Cluster for Membership {
     fn takeover_after(&self) -> Duration {
         self.takeover_after
+    }
+
+    fn beat_every(&self) -> Duration {
+        self.pause()
     }
 
     fn announce(&self, announcement: Announcement) -> Answer<'_, ()> {
@@ -398,7 +402,7 @@ impl Cluster for Membership {
     }
 
     fn is_own(&self, session: SessionId) -> bool {
-        lock(&self.mine).sessions.contains(&session)
+        lock(&self.mine).contains(session)
     }
 
     fn holds_lease(&self) -> bool {
@@ -448,6 +452,11 @@ impl Cluster for Membership {
 
     fn take_over(&self, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
         Box::pin(self.taken_over(limit))
+    }
+
+    fn take_up(&self, session: SessionId, epoch: u64) -> bool {
+        let mut mine = lock(&self.mine);
+        self.holds_lease() && mine.take_up(session, epoch)
     }
 
     fn decline(&self, session: SessionInfo) -> Answer<'_, ()> {

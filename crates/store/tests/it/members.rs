@@ -180,8 +180,15 @@ async fn sessions_of_a_program_that_is_gone_are_taken_over_each_once_and_its_wri
         true => (&living[0], &living[1]),
         false => (&living[1], &living[0]),
     };
+    // Its new owner writes under the claim that took it over.
+    let mut all = first.iter().chain(&second);
+    let epoch = all.find(|info| info.session == A).unwrap().epoch;
+    assert!(!cluster(theirs).take_up(A, epoch) && !cluster(owner).take_up(A, epoch - 1));
+    assert!(cluster(owner).take_up(A, epoch) && cluster(owner).is_own(A));
+    assert_eq!(owner.append(append(epoch, 1)).await.unwrap(), 2);
     let claim = owner.claim(A).await.unwrap();
-    assert_eq!(owner.append(append(claim.epoch, 1)).await.unwrap(), 2);
+    assert_eq!(claim.epoch, epoch + 1);
+    assert_eq!(owner.append(append(claim.epoch, 2)).await.unwrap(), 3);
     assert!(cluster(theirs).owner(A).await.unwrap().is_some());
     zombie.close().await.unwrap();
     for engine in living {

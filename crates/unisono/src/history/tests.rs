@@ -37,8 +37,8 @@ impl Agent for AtOnce {
     }
 }
 
-/// Remembers the earliest event that anybody read, and how many were.
-struct Earliest(Arc<dyn Engine>, AtomicU64, AtomicU64);
+/// Remembers the earliest event that anybody read, how many events were read, and how often.
+struct Earliest(Arc<dyn Engine>, AtomicU64, AtomicU64, AtomicU64);
 
 impl Earliest {
     fn of(local: &Local) -> Arc<Earliest> {
@@ -46,6 +46,7 @@ impl Earliest {
         Arc::new(Earliest(
             engine,
             AtomicU64::new(u64::MAX),
+            AtomicU64::new(0),
             AtomicU64::new(0),
         ))
     }
@@ -62,6 +63,7 @@ impl Engine for Earliest {
 
     fn read(&self, session: Id, from: u64, limit: usize) -> Reading<'_, Vec<Stored>> {
         self.1.fetch_min(from, Ordering::Relaxed);
+        self.3.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             let read = self.0.read(session, from, limit).await?;
             self.2.fetch_add(read.len() as u64, Ordering::Relaxed);
@@ -151,8 +153,13 @@ async fn a_turn_is_found_from_the_newest_event_backwards() {
     let whole = trace(&journal, session.id()).await.unwrap();
     earliest.1.store(u64::MAX, Ordering::Relaxed);
     for &id in turns.iter().rev() {
+        earliest.3.store(0, Ordering::Relaxed);
         let found = turn(&journal, &session, Lookup::Turn(id)).await.unwrap();
         let found = found.unwrap();
+        if id == turns[turns.len() - 1] {
+            let reads = earliest.3.load(Ordering::Relaxed);
+            assert_eq!(reads, 1, "the last turn is near the end");
+        }
         let view = |trace| turn_view::one(trace, session.id(), id).unwrap();
         assert_eq!(
             to_value(view(&found)).unwrap(),

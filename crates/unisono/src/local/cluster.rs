@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use unisono_context::SessionId;
 use unisono_context::digest::Hasher;
 use unisono_model::client::share::HoldTarget;
+use unisono_runtime::{Folded, Handle};
 use unisono_session::State;
 use unisono_session::agent::AgentKind;
 use unisono_store::{Announcement, Beat, Cluster, Document, Hold, Member, SessionInfo};
@@ -237,17 +238,18 @@ impl Local {
         cluster.release(idle).await?;
         let adopting = working.into_iter().map(|info| async move {
             let session = info.session.into();
-            match self.lacks(session).await {
-                Some(lacks) => {
-                    tracing::warn!(%session, lacks, "this daemon cannot resume the open turns of a session; another one may");
-                    cluster.decline(info).await?;
-                    Ok(0)
-                }
-                None => {
-                    self.open_taken(session).await;
-                    Ok(1)
-                }
+            let Some(folded) = self.folded(&info).await else {
+                // Opening it says why its journal cannot be read.
+                self.open_taken(session, self.open(session)).await;
+                return Ok(1);
+            };
+            if let Some(lacks) = self.lacks(&folded.state) {
+                tracing::warn!(%session, lacks, "this daemon cannot resume the open turns of a session; another one may");
+                cluster.decline(info).await?;
+                return Ok(0);
             }
+            self.open_taken(session, self.open_folded(folded)).await;
+            Ok(1)
         });
         let adopted: Vec<Result<usize, Error>> = stream::iter(adopting)
             .buffer_unordered(OPENED_AT_A_TIME)
@@ -293,13 +295,22 @@ impl Local {
         Ok(self.journal.sweep().await?)
     }
 
-    /// What this program lacks to continue the open turns of a session; `None` if it lacks nothing or
-    /// the session is unreadable.
-    async fn lacks(&self, session: SessionId) -> Option<String> {
-        let mut state = State::default();
-        history::catch_up(&self.journal, session, &mut state)
-            .await
-            .ok()?;
+    /// Reads the state of a session that was taken over; `None` if its journal is unreadable.
+    async fn folded(&self, info: &SessionInfo) -> Option<Folded> {
+        let (session, last) = (info.session.into(), info.last_seq);
+        let journal = self.journal.clone();
+        // Sessions are folded in parallel.
+        let folding =
+            tokio::spawn(async move { history::state_until(&journal, session, last).await });
+        Some(Folded {
+            session,
+            epoch: info.epoch,
+            state: folding.await.ok()?.ok()?,
+        })
+    }
+
+    /// What this program lacks to continue the open turns of a session; `None` if it lacks nothing.
+    fn lacks(&self, state: &State) -> Option<String> {
         let setup = self.setup();
         let servers = &setup.loaded.tools.servers;
         let mut teams = state.open_turns().map(|turn| &turn.team);
@@ -330,12 +341,29 @@ impl Local {
     /// Opens sessions, which resumes their open turns; logs failures.
     pub async fn open_all(&self, sessions: Vec<SessionId>) {
         stream::iter(sessions)
-            .for_each_concurrent(OPENED_AT_A_TIME, |session| self.open_taken(session))
+            .for_each_concurrent(OPENED_AT_A_TIME, |session| {
+                self.open_taken(session, self.open(session))
+            })
             .await;
     }
 
-    async fn open_taken(&self, session: SessionId) {
-        match self.open(session).await {
+    /// Opens a session that was taken over.
+    async fn open_folded(&self, folded: Folded) -> Result<Handle, Error> {
+        #[cfg(feature = "otel")]
+        if let Some(traces) = &self.traces {
+            traces.recall(&self.journal, folded.session).await;
+        }
+        let handle = self.runtime()?.resume(folded).await?;
+        self.note_changed_agents(&handle).await?;
+        Ok(handle)
+    }
+
+    async fn open_taken(
+        &self,
+        session: SessionId,
+        opening: impl Future<Output = Result<Handle, Error>>,
+    ) {
+        match opening.await {
             Err(Error::Runtime(error)) if error.is_owned_elsewhere() => {
                 tracing::debug!(%session, %error, "another program owns the session");
             }

@@ -102,3 +102,18 @@ async fn a_follower_survives_unloading_without_preventing_it() {
     drop(other);
     runtime.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_live_session_is_opened_without_looking_for_it_in_the_store() {
+    let runtime = start(&Gated::new(), Options::default()).await;
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    let id = handle.id();
+    // Only the store knows of it.
+    assert!(runtime.journal().delete(id).await.unwrap());
+    runtime.open(id).await.unwrap();
+    runtime.delete(id).await.unwrap();
+    left(&handle).await;
+    let gone = runtime.open(id).await;
+    assert!(matches!(gone, Err(Error::UnknownSession(_))), "{gone:?}");
+    runtime.shutdown().await;
+}

@@ -1,8 +1,15 @@
 //! Computes the state of the group from the rows of all members at a beat. Without I/O.
 
+use std::time::Duration;
+
 use uuid::Uuid;
 
 use crate::engine::{Announcement, Beat, Hold, Member};
+
+/// A member that missed this many beats may be gone.
+const SILENT_BEATS: u32 = 2;
+/// The resolution of the members' times.
+const TICK: Duration = Duration::from_millis(1);
 
 /// The row of a member.
 pub(super) struct Known {
@@ -20,7 +27,7 @@ pub(super) struct Own<'a> {
     pub(super) drains: bool,
     /// Whether the previous beat was too long ago by this program's own clock.
     pub(super) is_late: bool,
-    /// The sum of the versions of all shared documents, if it is known.
+    /// The sum of the versions of all shared documents and of the tokens, if it is known.
     pub(super) documents: Option<u64>,
     /// Whether sessions wait for a member that can work on them.
     pub(super) some_wait: bool,
@@ -68,10 +75,19 @@ pub(super) fn next(before: &Beat, members: &[Known], of: Own<'_>) -> Beat {
     }
 }
 
+/// Returns the time until the next beat: shorter than the usual pause if the lease of a silent member
+/// ends before, so that its sessions are taken over at once.
+pub(super) fn next_pause(members: &[Known], usual: Duration, takeover_after: Duration) -> Duration {
+    let others = members.iter().map(|known| &known.member);
+    let silent = others.filter(|member| {
+        !member.is_self && member.is_alive && member.beat_age > usual * SILENT_BEATS
+    });
+    let ends = silent.map(|member| takeover_after.saturating_sub(member.beat_age) + TICK);
+    ends.fold(usual, Duration::min)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn own(announced: &Announcement) -> Own<'_> {
@@ -142,6 +158,24 @@ mod tests {
             ..own(&announced)
         };
         assert_eq!(next(&started, &[plain(1, 9)], late).lapses, 1);
+    }
+
+    #[test]
+    fn the_end_of_a_silent_members_lease_is_not_waited_for_longer_than_needed() {
+        let (usual, lease) = (Duration::from_secs(1), Duration::from_secs(10));
+        let plain = |n, age| known(n, age, |_| ());
+        let rows = [
+            (vec![plain(1, 9_900), plain(2, 900)], 1_000),
+            (vec![plain(1, 0), plain(2, 2_001)], 1_000),
+            (vec![plain(1, 0), plain(2, 9_400), plain(3, 9_100)], 601),
+            (vec![plain(1, 0), plain(2, 9_999)], 2),
+            // Already gone.
+            (vec![plain(1, 0), plain(2, 10_000)], 1_000),
+        ];
+        for (members, expected) in rows {
+            let pause = next_pause(&members, usual, lease);
+            assert_eq!(pause.as_millis(), expected);
+        }
     }
 
     #[test]

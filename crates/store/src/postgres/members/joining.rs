@@ -60,7 +60,7 @@ impl Membership {
         }
         let old = {
             let mut mine = lock(&self.mine);
-            mine.sessions.clear();
+            mine.forget_all();
             mine.is_draining = true;
             std::mem::replace(&mut mine.id, new)
         };
@@ -72,6 +72,7 @@ impl Membership {
         if let Some(joined) = joined.first() {
             lock(&self.mine).is_draining = joined.get(0);
         }
-        self.beat().await
+        self.beat().await?;
+        Ok(())
     }
 }

@@ -6,8 +6,8 @@ macro_rules! now {
     };
 }
 
-/// Renews a member's row. Returns all rows as they were before, and the pauses of other members, in
-/// milliseconds.
+/// Renews a member's row. Returns all rows as they were before, the sum of the versions of all shared
+/// documents and of the journal of tokens ($11), and the pauses of other members, in milliseconds.
 pub(super) const BEAT: &str = concat!(
     "WITH beat AS (
     INSERT INTO unisono_members AS me (member, instance, name, version, address, token, agents,
@@ -36,7 +36,8 @@ pub(super) const BEAT: &str = concat!(
 SELECT member, name, version, address, token, agents, joined_unix_ms, ",
     now!(),
     " - beat_unix_ms, draining, instance,
-    (SELECT coalesce(sum(version), 0)::bigint FROM unisono_documents),
+    (SELECT coalesce(sum(version), 0)::bigint FROM unisono_documents)
+        + coalesce((SELECT last_seq FROM unisono_sessions WHERE session = $11), 0),
     EXISTS (SELECT FROM unisono_sessions WHERE owner = $9), short,
     (SELECT array_agg(provider) FROM held), (SELECT array_agg(model) FROM held),
     (SELECT array_agg(remaining) FROM held) FROM unisono_members"
