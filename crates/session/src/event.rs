@@ -40,7 +40,7 @@ pub use accepted::{
 pub(crate) use hooks::from_reply;
 pub use hooks::{HookAnswer, HookPlace, HookPoint, HookReply, MessageReference};
 pub use outcome::Outcome;
-pub use preparation::{DropReason, PlannedPreparation};
+pub use preparation::{DropReason, PlannedPreparation, Preparation, PreparationStatus};
 
 /// One entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]

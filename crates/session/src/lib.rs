@@ -29,7 +29,7 @@ pub mod machine;
 pub mod measure;
 pub mod outbox;
 pub mod pending_effects;
-pub mod prepared;
+mod prepared;
 pub mod replay;
 pub mod reserve;
 pub mod run;

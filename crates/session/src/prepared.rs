@@ -19,49 +19,12 @@ use unisono_context::{
 };
 
 use crate::assignment::{AHEAD, CompactionJob};
-use crate::event::{DropReason, PlannedPreparation, Work};
+use crate::event::{DropReason, PlannedPreparation, Preparation, PreparationStatus, Work};
 use crate::ids;
 use crate::input::{EPHEMERAL, Written};
 use crate::state::State;
 use crate::tool::HookEvent;
 use crate::turn::{Phase, Turn};
-
-/// The summary that is written ahead on a branch.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Preparation {
-    /// Its plan.
-    pub planned: Arc<PlannedPreparation>,
-    /// Its status.
-    pub status: PreparationStatus,
-}
-
-/// The status of a summary that is written ahead.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PreparationStatus {
-    /// A model writes it.
-    Writing,
-    /// It is written.
-    Ready(Arc<Written>),
-    /// It will not be used.
-    Dropped(DropReason),
-}
-
-impl Preparation {
-    /// Whether it may still be used.
-    pub fn is_open(&self) -> bool {
-        !matches!(self.status, PreparationStatus::Dropped(_))
-    }
-
-    /// Whether a model writes it.
-    pub fn is_writing(&self) -> bool {
-        self.status == PreparationStatus::Writing
-    }
-
-    /// The range that it covers.
-    pub fn cover(&self) -> Option<&Cover> {
-        self.planned.plan.step.cover()
-    }
-}
 
 impl State {
     /// The summary that is written ahead on a branch, or was dropped since its last checkpoint.

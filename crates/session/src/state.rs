@@ -19,10 +19,9 @@ use unisono_context::{
 
 use crate::agent::Definition;
 use crate::budget;
-use crate::event::{HookPlace, Outcome, RunRole};
+use crate::event::{HookPlace, Outcome, Preparation, RunRole};
 use crate::ids;
 use crate::input::RESERVED_LABELS;
-use crate::prepared::Preparation;
 use crate::reserve::Needs;
 use crate::run::Run;
 use crate::run::calls::CallPlace;

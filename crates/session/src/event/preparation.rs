@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use unisono_context::compaction::{MaskTarget, Plan};
+use unisono_context::compaction::{Cover, MaskTarget, Plan};
 use unisono_context::{Digest, TurnId};
+
+use crate::input::Written;
 
 /// A summary to write ahead.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +25,43 @@ pub struct PlannedPreparation {
     pub range: Digest,
     /// Digest of the settings of the compaction and its summarisers.
     pub settings: Digest,
+}
+
+/// The summary that is written ahead on a branch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Preparation {
+    /// Its plan.
+    pub planned: Arc<PlannedPreparation>,
+    /// Its status.
+    pub status: PreparationStatus,
+}
+
+/// The status of a summary that is written ahead.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PreparationStatus {
+    /// A model writes it.
+    Writing,
+    /// It is written.
+    Ready(Arc<Written>),
+    /// It will not be used.
+    Dropped(DropReason),
+}
+
+impl Preparation {
+    /// Whether it may still be used.
+    pub fn is_open(&self) -> bool {
+        !matches!(self.status, PreparationStatus::Dropped(_))
+    }
+
+    /// Whether a model writes it.
+    pub fn is_writing(&self) -> bool {
+        self.status == PreparationStatus::Writing
+    }
+
+    /// The range that it covers.
+    pub fn cover(&self) -> Option<&Cover> {
+        self.planned.plan.step.cover()
+    }
 }
 
 /// The reason why a prepared summary is not used.

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use unisono_context::{CheckpointId, TurnId};
 
-use crate::event::{DropReason, Fact};
+use crate::event::{DropReason, Fact, Preparation, PreparationStatus};
 use crate::ids;
-use crate::prepared::{Preparation, PreparationStatus};
 use crate::state::State;
 
 impl State {

@@ -6,10 +6,10 @@ use unisono_context::TurnId;
 use unisono_context::checkpoint::{Body, Checkpoint, Kind, Tier, Writer};
 use unisono_context::compaction::{Mode, Plan, Step};
 
-use crate::event::{DropReason, Fact, Work};
+use crate::event::{DropReason, Fact, Preparation, PreparationStatus, Work};
 use crate::fold;
 use crate::machine::StepResult;
-use crate::prepared::{self, Preparation, PreparationStatus};
+use crate::prepared;
 use crate::state::State;
 use crate::turn::Turn;
 

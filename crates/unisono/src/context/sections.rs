@@ -10,8 +10,8 @@ use unisono_context::snapshot::Preamble;
 use unisono_context::{Encoding, Snapshot, Tokens as Amount};
 use unisono_runtime::mcp::server_of;
 use unisono_session::State;
+use unisono_session::event::{Preparation, PreparationStatus};
 use unisono_session::machine::Written;
-use unisono_session::prepared::{Preparation, PreparationStatus};
 
 use super::topics::{self, loads};
 use super::{Shown, entry_count, entry_text};
