@@ -93,6 +93,7 @@ pub fn turn(branch: &str, team: Team, work: Work, policy: Policy) -> NewTurn {
         rules: Default::default(),
         caps: Default::default(),
         call_cap: Default::default(),
+        prepare: None,
     }
 }
 

@@ -256,6 +256,7 @@ impl Scenario {
             delegation: self.delegation,
             rules: Default::default(),
             call_cap: Default::default(),
+            prepare: None,
             caps: self.caps.clone(),
         }
     }

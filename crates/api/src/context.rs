@@ -93,12 +93,52 @@ pub struct Context {
     pub summaries: Vec<Summary>,
     /// Verbatim messages.
     pub messages: Vec<Entry>,
+    /// The summary that is written ahead for the next compaction of the branch; null: none.
+    #[serde(default)]
+    pub prepared: Option<PreparedSummary>,
     /// The provider's token count of the context and the lead's persona, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exact_tokens: Option<u64>,
     /// Why this count is unknown, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_exact: Option<String>,
+}
+
+/// A summary that is written ahead for the next compaction of a branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct PreparedSummary {
+    /// `writing`, `ready`, or `dropped`: it will not be used.
+    pub state: String,
+    /// The first message that it replaces.
+    pub first: u32,
+    /// The last message that it replaces.
+    pub last: u32,
+    /// The turn after which it was planned.
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub after: String,
+    /// Its tokens, once it is written.
+    pub tokens: Option<u64>,
+    /// The model that wrote it.
+    pub model: Option<String>,
+    /// Why it was dropped.
+    pub reason: Option<String>,
+}
+
+impl std::fmt::Display for PreparedSummary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the summary of #{}–#{} ", self.first, self.last)?;
+        match (self.tokens, &self.model, &self.reason) {
+            (_, _, Some(reason)) => write!(f, "was not written ahead, or is not used: {reason}"),
+            (Some(tokens), Some(model), None) => {
+                write!(
+                    f,
+                    "is ready for the next compaction: {tokens} tokens by {model}"
+                )
+            }
+            _ => f.write_str("is being written for the next compaction"),
+        }
+    }
 }
 
 impl Context {

@@ -464,6 +464,9 @@ pub struct Replay {
     pub requests: u64,
     /// The requests of each of its runs.
     pub runs: Vec<ReplayedRun>,
+    /// The checkpoints of the turn whose summaries were written ahead, after an earlier turn.
+    #[serde(default)]
+    pub prepared: Vec<u32>,
     /// All comparisons.
     pub checks: Vec<Check>,
     /// Number of comparisons that differ.

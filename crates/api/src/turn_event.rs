@@ -71,6 +71,11 @@ pub enum TurnEvent {
         /// The checkpoint.
         checkpoint: MadeCheckpoint,
     },
+    /// A summary that was written ahead for this turn is not used.
+    PreparationDropped {
+        /// Why.
+        reason: String,
+    },
     /// Messages were masked or cut.
     Shortened {
         /// Number of messages.
@@ -185,6 +190,7 @@ impl TurnEvent {
             TurnEvent::Compacted { .. } => "compacted",
             TurnEvent::Shortened { .. } => "shortened",
             TurnEvent::StepFailed { .. } => "step_failed",
+            TurnEvent::PreparationDropped { .. } => "preparation_dropped",
             TurnEvent::Frozen { .. } => "frozen",
             TurnEvent::Runs { .. } => "runs",
             TurnEvent::RunRetried { .. } => "run_retried",
@@ -267,6 +273,9 @@ pub struct MadeCheckpoint {
     pub duration_ms: u64,
     /// Its beginning.
     pub preview: String,
+    /// Whether it was written ahead, after an earlier turn.
+    #[serde(default)]
+    pub prepared: bool,
     /// How many days, names and ids of its messages a model's summary keeps.
     #[serde(default)]
     pub coverage: Option<FactCoverage>,

@@ -27,6 +27,8 @@ pub(crate) struct Desk {
     place: Place,
     setup: Setup,
     service: Arc<dyn Service>,
+    /// Whether this process waits for further turns.
+    stays: bool,
 }
 
 impl App {
@@ -54,6 +56,7 @@ impl App {
             service: self.service_on(looked_at, setup)?,
             place,
             setup: setup.clone(),
+            stays: false,
         })
     }
 }
@@ -62,6 +65,14 @@ impl Desk {
     /// The address of the daemon; none if this process is the worker.
     pub(crate) fn daemon(&self) -> Option<&str> {
         self.place.daemon()
+    }
+
+    /// The same desk, for a process that waits for further turns.
+    pub(crate) fn staying(self) -> Desk {
+        Desk {
+            stays: true,
+            ..self
+        }
     }
 
     /// The service for inspection, without a runtime.
@@ -82,6 +93,7 @@ impl Desk {
             place,
             setup,
             service,
+            stays,
         } = self;
         let opened = match place {
             Place::Daemon(_) => {
@@ -100,6 +112,9 @@ impl Desk {
             None => None,
         };
         let local = Local::on(opened, setup, app.extensions.clone()).await?;
+        if !stays {
+            local.set_short_lived();
+        }
         if let Some((setup, team)) = said {
             announce_model(&app.out, &setup, &team, &local).await;
         }

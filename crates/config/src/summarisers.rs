@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use unisono_context::digest::Hasher;
 use unisono_context::policy::{Method, Policy};
-use unisono_context::{Ppm, Tokens};
+use unisono_context::{Digest, Ppm, Tokens};
 use unisono_model::Tokenizer;
 use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::{EXTRACTIVE, Entry};
@@ -71,6 +72,19 @@ pub fn chain(
         bulk: prompt(BULK)?,
         retries: writers.retries,
     })
+}
+
+/// Digest of the settings by which models write summaries of the conversations that a model leads;
+/// none: no model does.
+pub fn digest(loaded: &Loaded, lead: &str) -> Option<Digest> {
+    let chain = chain(loaded, &Calibrations::default(), lead, None)?;
+    let mut h = Hasher::new("unisono/summarisers", 1);
+    for summariser in &chain.models {
+        h.str(&summariser.model);
+    }
+    h.str(&format!("{:?}", chain.prompt));
+    h.u64(chain.retries.into());
+    Some(h.finish())
 }
 
 fn limits(entry: &Entry, calibrations: &Calibrations) -> Summariser {

@@ -170,6 +170,11 @@ impl<'a> View<'a> {
         self.pinned.contains(&ordinal)
     }
 
+    /// The messages that always stay verbatim, ascending.
+    pub fn pinned(&self) -> impl Iterator<Item = Ordinal> {
+        self.pinned.iter().copied()
+    }
+
     /// The start of the current topic: after the tip if that topic is sealed.
     pub fn current_topic(&self) -> Ordinal {
         let topics = self.topics.map(|t| t.current(self.tree, self.head));

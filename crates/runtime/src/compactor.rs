@@ -4,8 +4,10 @@
 //! [`Handle`]; the queue contains at most [`Options::compaction_queue`](crate::Options) steps. The
 //! steps of one turn share [`Options::compaction_deadline`](crate::Options): after it no model is
 //! called. A panic is answered as a failure; the session decides what follows. The actor also knows
-//! which summarisers failed too often and are in a cool-down.
+//! which summarisers failed too often and are in a cool-down. A summary that is written ahead gets
+//! a permit only if one is free, and loses it as soon as another step has to wait.
 
+mod ahead;
 mod allowance;
 mod ask;
 mod batch;
@@ -22,11 +24,12 @@ mod tests;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use unisono_context::call::Usage;
 use unisono_session::assignment::CompactionJob;
@@ -159,6 +162,8 @@ pub(crate) struct State {
     tokenizer: tokenizer::Handle,
     fair_queue: FairQueue<Box<Job>>,
     rest: Cooldowns,
+    /// Stop the summaries that are written ahead.
+    ahead: Vec<CancellationToken>,
 }
 
 /// A step in progress, with everything that it needs.
@@ -176,6 +181,8 @@ pub(super) struct Work {
     compactor: ActorRef<Msg>,
     /// The number of reserved requests.
     calls: AtomicU32,
+    /// Whether a model has replied.
+    is_paid: AtomicBool,
 }
 
 impl Work {
@@ -191,8 +198,15 @@ impl Work {
 
     /// Reports the usage of a reply, whether or not it is accepted.
     fn report_usage(&self, model: &Arc<str>, usage: Usage) {
+        self.is_paid.store(true, Ordering::Relaxed);
         let model = model.clone();
         (self.listener.0)(StepEvent::Used { model, usage });
+    }
+
+    /// Whether its next request may be sent only if no other request waits: it is written ahead, and
+    /// nothing was paid for it yet.
+    fn needs_idle_capacity(&self) -> bool {
+        self.job.is_ahead() && !self.is_paid.load(Ordering::Relaxed)
     }
 
     /// Records whether a model succeeded.
@@ -207,14 +221,27 @@ impl Work {
 
 impl State {
     fn on_carry_out(&mut self, myself: &ActorRef<Msg>, job: Box<Job>) {
+        if job.step.is_ahead() && !self.fair_queue.has_free_permit() {
+            let _ = job.reply.send(Err(busy()));
+            return;
+        }
         match self.fair_queue.offer(job.step.session, job) {
             Admission::Start(job) => self.start(myself, job),
-            Admission::Queued => {}
+            Admission::Queued => self.stop_ahead(),
             Admission::Full(job) => {
+                self.stop_ahead();
                 let _ = job
                     .reply
                     .send(Err("too many compactions are waiting".into()));
             }
+        }
+    }
+
+    /// Stops a summary that is written ahead, if there is one: its permit is needed.
+    fn stop_ahead(&mut self) {
+        self.ahead.retain(|stopped| !stopped.is_cancelled());
+        if let Some(stopped) = self.ahead.pop() {
+            stopped.cancel();
         }
     }
 
@@ -228,7 +255,7 @@ impl State {
         self.rest.record(model, succeeded, clock::now());
     }
 
-    fn start(&self, myself: &ActorRef<Msg>, job: Box<Job>) {
+    fn start(&mut self, myself: &ActorRef<Msg>, job: Box<Job>) {
         let deadline = self.env.options.compaction_deadline.get();
         let now = Instant::now();
         let place = PermitGuard(myself.clone());
@@ -249,15 +276,24 @@ impl State {
             listener,
             compactor: myself.clone(),
             calls: AtomicU32::new(0),
+            is_paid: AtomicBool::new(false),
         };
+        let stopped = CancellationToken::new();
+        if work.job.is_ahead() {
+            self.ahead.retain(|stopped| !stopped.is_cancelled());
+            self.ahead.push(stopped.clone());
+        }
         let (session, turn) = (work.job.session, work.job.turn);
         let span = tracing::error_span!("compaction", %session, %turn);
         let carried = async move {
             let _place = place;
+            // Its token is of no use afterwards.
+            let _ended = stopped.clone().drop_guard();
             let end = tokio::select! {
                 end = timeout_at(allowance.step, carry_out::carry_out(&work)) => end,
                 // Nobody waits for the result: the turn was cancelled, or its session ended.
                 () = reply.closed() => return,
+                () = stopped.cancelled() => Ok(Err(busy())),
             };
             let time = allowance.step.saturating_duration_since(now).as_secs_f64();
             let late = |_| Err(format!("no result within {time:.1} s").into());
@@ -266,6 +302,14 @@ impl State {
             let _ = reply.send(end);
         };
         tokio::spawn(carried.instrument(span));
+    }
+}
+
+/// The failure of a summary that was to be written ahead: no permit is free for it.
+fn busy() -> Failure {
+    Failure {
+        reason: "other compactions need the permits".into(),
+        is_retryable: true,
     }
 }
 
@@ -296,6 +340,7 @@ impl Actor for Compactor {
             env: args.env,
             tokenizer: args.tokenizer,
             rest: Cooldowns::default(),
+            ahead: Vec::new(),
         })
     }
 

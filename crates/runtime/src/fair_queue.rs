@@ -121,6 +121,11 @@ impl<T> FairQueue<T> {
         next
     }
 
+    /// Whether a job would get a permit at once.
+    pub(crate) fn has_free_permit(&self) -> bool {
+        self.running < self.places
+    }
+
     /// Records the duration of a job.
     pub(crate) fn record_time(&mut self, time: Duration) {
         self.mean_time = Some(self.mean_time.map_or(time, |mean| {

@@ -276,6 +276,9 @@ impl State {
         {
             guard.disarm();
         }
+        if let Phase::Live(live) = &mut self.phase {
+            compacting::forget_ahead(live, &input);
+        }
         if let Input::ToolEnded { call, .. } = &input
             && let Phase::Live(live) = &mut self.phase
             && let Some(guard) = live.calls.remove(call)

@@ -1,34 +1,29 @@
 //! The inputs of workers and of the compactor: self-contained values taken from the state.
 
+mod compaction;
 mod hooks;
 
 use std::sync::Arc;
 
-use unisono_context::alteration::Alteration;
 use unisono_context::call::{Choice, ClientOptions};
-use unisono_context::checkpoint::{Checkpoint, Kind};
-use unisono_context::compaction::{Cover, Plan, Step as PlanStep};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{
-    AgentId, CallId, CheckpointId, Digest, Encoding, Message, MessageId, RunId, SessionId,
-    Snapshot, Tokens, TurnId,
+    AgentId, CallId, Digest, MessageId, RunId, SessionId, Snapshot, Tokens, TurnId,
 };
 
 use crate::agent::{ContextMode, Definition};
-use crate::event::{Calibration, RunRole, SummaryOptions, Work};
+use crate::event::{Calibration, RunRole};
 use crate::ids;
 use crate::run::calls::CallPlace;
 use crate::run::{Ending, Run, Step, excerpts};
-use crate::state::{CallCap, Settings, State};
+use crate::state::{CallCap, State};
 use crate::tool::Contract;
 use crate::turn::Turn;
-use crate::upcoming::UpcomingTopic;
 
+pub(crate) use compaction::STEP_FAILURES_MAX;
+pub use compaction::{AHEAD, CompactionJob};
 pub(crate) use hooks::hook_of_call;
 pub use hooks::{HookJob, HookSubject};
-
-/// Messages after the cutoff that a summariser gets as context only.
-const RECENT_SHOWN: usize = 6;
 
 /// The maximum number of characters of a tool result that are kept, whatever the headroom of the
 /// model.
@@ -123,55 +118,6 @@ pub struct DelegateResult {
     pub task: Arc<str>,
     /// How its run ended.
     pub ending: Arc<Ending>,
-}
-
-/// A compaction step that has failed this often is not retried.
-pub(crate) const STEP_FAILURES_MAX: u32 = 3;
-
-/// One step of a compaction.
-#[derive(Clone, Debug)]
-pub struct CompactionJob {
-    /// The session.
-    pub session: SessionId,
-    /// The turn.
-    pub turn: TurnId,
-    /// The number of the step in the turn, from 1.
-    pub step: u32,
-    /// Previous failures of this step.
-    pub failures: u32,
-    /// The planned step.
-    pub plan: Plan,
-    /// The origin of the request.
-    pub kind: Kind,
-    /// The model of the conversation: the lead's model.
-    pub model: Arc<str>,
-    /// The summaries that are read first, oldest first: those that a new summary replaces, or, for
-    /// a regenerated summary, the ones before it.
-    pub prior: Vec<Arc<Checkpoint>>,
-    /// The messages to summarise, mask or cut, oldest first.
-    pub messages: Vec<Arc<Message>>,
-    /// The topics that later steps summarise, which may be part of the same request.
-    pub ahead: Vec<UpcomingTopic>,
-    /// The messages after the cutoff, for context only.
-    pub recent: Vec<Arc<Message>>,
-    /// The masked and cut forms of these messages in the context.
-    pub alterations: Vec<Alteration>,
-    /// The encodings in which the result must be counted: all of them, because the agents of a
-    /// later turn may use another encoding.
-    pub encodings: Vec<Encoding>,
-    /// The options of the person who requested the summary.
-    pub writing: SummaryOptions,
-    /// The session's overrides, which may name the summariser.
-    pub settings: Arc<Settings>,
-    /// Whether requests for summaries must be reserved first ([`crate::Input::Reserve`]).
-    pub bounded: bool,
-}
-
-impl CompactionJob {
-    /// Whether the step is retried if it fails.
-    pub fn has_another_try(&self) -> bool {
-        self.failures + 1 < STEP_FAILURES_MAX
-    }
 }
 
 impl State {
@@ -294,112 +240,6 @@ impl State {
             .and_then(|parent| parent.round(round));
         let call = round.and_then(|round| round.calls.get(index as usize));
         call.map(|call| call.task.clone()).unwrap_or_default()
-    }
-
-    /// The compaction step in progress in a turn, with everything that it needs.
-    pub fn compaction_job(&self, turn: TurnId) -> Option<CompactionJob> {
-        let plan = self.step_under_way(turn)?;
-        let turn = self.turns.get(&turn)?;
-        let head = self.tree.head(&turn.accepted.branch)?;
-        let (mut prior, mut messages, mut recent) = (Vec::new(), Vec::new(), Vec::new());
-        match &plan.step {
-            PlanStep::Summarise { cover, .. }
-            | PlanStep::Drop { cover }
-            | PlanStep::Rewrite { cover, .. } => {
-                match &plan.step {
-                    PlanStep::Rewrite { prior: read, .. } => {
-                        prior.extend(read.iter().filter_map(|id| self.checkpoints.get(*id)));
-                    }
-                    _ => prior.extend(self.prior_checkpoints(turn, cover)),
-                }
-                for span in &cover.fresh {
-                    let nodes = self.tree.range(head, span.first..=span.last);
-                    messages.extend(nodes.into_iter().map(|node| node.message.clone()));
-                }
-                let last = cover.cutoff.0.saturating_add(RECENT_SHOWN as u32);
-                let end = self.tree.get(head)?.message.ordinal.0.min(last);
-                let after = cover.cutoff.next()..=unisono_context::Ordinal(end);
-                let nodes = self.tree.range(head, after);
-                recent.extend(nodes.into_iter().map(|node| node.message.clone()));
-            }
-            PlanStep::Mask(targets) => {
-                let nodes = targets
-                    .iter()
-                    .filter_map(|target| self.tree.get(target.message));
-                messages.extend(nodes.map(|node| node.message.clone()));
-            }
-            PlanStep::Cut { message, .. } => {
-                messages.push(self.tree.get(*message)?.message.clone())
-            }
-            PlanStep::Truncate { messages: long, .. } => {
-                let nodes = long.iter().filter_map(|(id, _)| self.tree.get(*id));
-                messages.extend(nodes.map(|node| node.message.clone()));
-            }
-        }
-        let kind = match &turn.accepted.work {
-            Work::Answer { .. } => Kind::Auto,
-            _ => Kind::Manual,
-        };
-        let ahead = self.upcoming_topics(turn, plan);
-        let later = ahead.iter().flat_map(|topic| &topic.messages);
-        let shown = messages.iter().chain(&recent).chain(later);
-        let altered = shown.filter_map(|said| self.alterations.get(said.ordinal, said.id));
-        Some(CompactionJob {
-            session: self.id?,
-            turn: turn.accepted.id,
-            step: turn.steps_planned,
-            failures: turn.step_failures,
-            plan: plan.clone(),
-            kind,
-            model: turn.team.lead.model.clone(),
-            alterations: altered.cloned().collect(),
-            prior: prior.into_iter().cloned().collect(),
-            messages,
-            recent,
-            ahead,
-            encodings: Encoding::ALL.to_vec(),
-            writing: summary_options(turn),
-            settings: turn.settings.clone(),
-            bounded: self.is_bounded(ids::summaries(turn.accepted.id)),
-        })
-    }
-}
-
-/// The options of a summary: those of the person's request, plus the instructions of hooks.
-fn summary_options(turn: &Turn) -> SummaryOptions {
-    let options = turn.accepted.work.writing().cloned().unwrap_or_default();
-    let texts = options.instructions.iter().chain(&turn.hook_instructions);
-    let texts: Vec<&str> = texts.map(|text| &**text).collect();
-    SummaryOptions {
-        instructions: (!texts.is_empty()).then(|| texts.join("\n\n").into()),
-        ..options
-    }
-}
-
-impl State {
-    /// The checkpoints that a summary reads in addition to messages: the ones that it replaces, or,
-    /// for a regenerated summary, the ones that its first version replaced.
-    fn prior_checkpoints(&self, turn: &Turn, cover: &Cover) -> Vec<&Arc<Checkpoint>> {
-        let find = |ids: &[CheckpointId]| -> Vec<&Arc<Checkpoint>> {
-            ids.iter()
-                .filter_map(|id| self.checkpoints.get(*id))
-                .collect()
-        };
-        let replaced = find(&cover.supersedes);
-        match turn.accepted.work {
-            Work::Regenerate { .. } => replaced
-                .iter()
-                .flat_map(|old| find(&self.checkpoints.origin(old).supersedes))
-                .collect(),
-            _ => replaced,
-        }
-    }
-}
-
-impl CompactionJob {
-    /// The id of the checkpoint that this step makes.
-    pub fn checkpoint_id(&self) -> CheckpointId {
-        ids::checkpoint(self.turn, self.step)
     }
 }
 

@@ -20,6 +20,7 @@ use unisono_context::{
 
 use crate::agent::Definition;
 use crate::budget::{Amount, Reservation};
+use crate::input::Written;
 use crate::run::calls::{CallDecision, CallOutput, CallPlace, PlannedCall};
 use crate::run::{Ending, Reply, Spent, Step, Usage};
 use crate::state::Settings;
@@ -28,6 +29,8 @@ use crate::tool::ToolRules;
 mod accepted;
 mod hooks;
 mod kinds;
+mod outcome;
+mod preparation;
 mod summary;
 
 pub use accepted::{
@@ -36,6 +39,8 @@ pub use accepted::{
 };
 pub(crate) use hooks::from_reply;
 pub use hooks::{HookAnswer, HookPlace, HookPoint, HookReply, MessageReference};
+pub use outcome::Outcome;
+pub use preparation::{DropReason, PlannedPreparation, Preparation, PreparationStatus};
 
 /// One entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -362,29 +367,32 @@ pub enum Fact {
         /// The result.
         answer: HookAnswer,
     },
+    /// A summary is written ahead, because the next turn of the branch will probably need it.
+    PreparationPlanned {
+        /// The step and its conditions.
+        preparation: Box<PlannedPreparation>,
+    },
+    /// A summary that was written ahead is ready.
+    SummaryPrepared {
+        /// The turn after which it was planned.
+        turn: TurnId,
+        /// The summary.
+        summary: Box<Written>,
+    },
+    /// A summary that was written ahead, or was to be, will not be used.
+    PreparationDropped {
+        /// The turn after which it was planned.
+        turn: TurnId,
+        /// The turn that could not use it; none: no turn was to use it yet.
+        by: Option<TurnId>,
+        /// The reason.
+        reason: DropReason,
+    },
     /// The session's overrides of settings, for turns that are accepted from now on.
     SettingsSet {
         /// All overrides.
         settings: Settings,
     },
-}
-
-impl Outcome {
-    /// The stable name, which is also the state of the ended turn.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Outcome::Answered => "answered",
-            Outcome::Compacted { .. } => "compacted",
-            Outcome::Failed { .. } => "failed",
-            Outcome::Cancelled => "cancelled",
-            Outcome::Reverted { .. } => "reverted",
-        }
-    }
-
-    /// Whether a requested compaction failed and changed nothing.
-    pub fn is_unwritten(&self) -> bool {
-        matches!(self, Outcome::Failed { code, .. } if &**code == "compaction_failed")
-    }
 }
 
 /// Further details of imported topics and checkpoints.
@@ -462,35 +470,5 @@ pub enum RunRole {
         round: u32,
         /// Its position among the calls of the round, from 0.
         index: u32,
-    },
-}
-
-/// The outcome of a turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The lead's answer is the branch's newest message.
-    Answered,
-    /// A requested compaction was carried out, or was not needed.
-    Compacted {
-        /// Effective tokens before.
-        before: Tokens,
-        /// Effective tokens after.
-        after: Tokens,
-    },
-    /// It failed.
-    Failed {
-        /// A stable code: `context_overflow`, `lead_failed`, …
-        code: Arc<str>,
-        /// What happened.
-        reason: Arc<str>,
-    },
-    /// Somebody cancelled it.
-    Cancelled,
-    /// A checkpoint was reverted.
-    Reverted {
-        /// Effective tokens before.
-        before: Tokens,
-        /// Effective tokens after.
-        after: Tokens,
     },
 }

@@ -15,6 +15,7 @@ mod calls;
 mod delegation;
 mod hooks;
 mod posted;
+mod prepared;
 mod spending;
 mod turns;
 
@@ -71,7 +72,9 @@ impl State {
             return Err(Error::Creation);
         }
         self.apply_to_budget(&event.fact, event.at);
-        if !self.apply_to_conversation(&event.fact, event.at)? {
+        let is_folded = self.apply_to_preparations(&event.fact)
+            || self.apply_to_conversation(&event.fact, event.at)?;
+        if !is_folded {
             self.apply_to_turns(&event.fact, event.at)?;
         }
         self.events += 1;

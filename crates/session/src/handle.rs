@@ -14,6 +14,7 @@ mod import;
 mod measured;
 mod overdue;
 mod pin;
+mod prepared;
 mod rendered;
 mod replaced;
 mod reserve;
@@ -43,6 +44,7 @@ use crate::state::State;
 pub(crate) use advance::advance;
 pub(crate) use calls::mark_in_doubt;
 pub(crate) use children::cancel_orphans;
+pub(crate) use prepared::drop_interrupted;
 pub(crate) use reserve::settle_lost;
 
 /// Handles one input.
@@ -228,13 +230,16 @@ impl<'m> Recorder<'m> {
         let Some(turn) = self.state.turns.get(&id) else {
             return Ok(());
         };
+        let prepares = turn.accepted.prepare.is_some() && outcome == Outcome::Answered;
+        let answered = prepares.then(|| turn.clone());
         let open = self.state.runs_of(turn).filter(|run| run.is_open());
         let open: Vec<_> = open.map(|run| run.id).collect();
         for run in open {
             let ending = Arc::new(Ending::Cancelled);
             self.record(Fact::RunEnded { run, ending })?;
         }
-        self.record(Fact::TurnEnded { turn: id, outcome })
+        self.record(Fact::TurnEnded { turn: id, outcome })?;
+        answered.map_or(Ok(()), |turn| prepared::after_turn(self, &turn))
     }
 
     fn fail_turn(&mut self, turn: TurnId, code: &str, reason: String) -> Result<(), fold::Error> {

@@ -90,6 +90,11 @@ pub fn checkpoint(turn: TurnId, index: u32) -> CheckpointId {
     CheckpointId::from_u128(derive(turn, "checkpoint", index))
 }
 
+/// The checkpoint of the summary that was written ahead after a turn.
+pub fn prepared(turn: TurnId) -> CheckpointId {
+    CheckpointId::from_u128(derive(turn, "prepared", 0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -99,7 +99,7 @@ pub enum Input {
     StepDone {
         /// The turn.
         turn: TurnId,
-        /// The step, as in its job.
+        /// The step, as in its job; [`crate::assignment::AHEAD`]: a summary was written ahead.
         step: u32,
         /// The result.
         result: StepResult,
@@ -112,7 +112,8 @@ pub enum Input {
         step: u32,
         /// The reason.
         reason: Arc<str>,
-        /// Whether the same step may succeed on another try.
+        /// Whether the same step may succeed on another try; for a summary to write ahead, whether
+        /// only the capacity for it was missing.
         is_retryable: bool,
     },
     /// A model replied to a request for a summary.
@@ -344,6 +345,8 @@ pub struct NewTurn {
     pub caps: TurnCaps,
     /// The maximum number of tool calls of one reply; the others are answered without being made.
     pub call_cap: CallCap,
+    /// As [`AcceptedTurn::prepare`](crate::event::AcceptedTurn::prepare).
+    pub prepare: Option<Digest>,
 }
 
 /// Requested counts.
@@ -370,7 +373,7 @@ pub enum StepResult {
 }
 
 /// A summary with the data that is recorded about it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The text in the context.
     pub body: Body,

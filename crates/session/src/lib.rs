@@ -29,6 +29,7 @@ pub mod machine;
 pub mod measure;
 pub mod outbox;
 pub mod pending_effects;
+mod prepared;
 pub mod replay;
 pub mod reserve;
 pub mod run;

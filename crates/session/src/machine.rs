@@ -234,6 +234,7 @@ impl Machine {
             recorder.fail_mismatch(*turn, error)?;
         }
         handle::settle_lost(&mut recorder)?;
+        handle::drop_interrupted(&mut recorder)?;
         handle::cancel_orphans(&mut recorder)?;
         handle::mark_in_doubt(&mut recorder)?;
         handle::advance(&mut recorder)?;

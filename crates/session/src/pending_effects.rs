@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unisono_context::{Digest, Encoding, Message, RunId, Snapshot, Timestamp, TurnId};
 
 use crate::agent::Definition;
-use crate::assignment::{CompactionJob, HookJob, RunAssignment, ToolJob, hook_of_call};
+use crate::assignment::{AHEAD, CompactionJob, HookJob, RunAssignment, ToolJob, hook_of_call};
 use crate::event::{HookPlace, HookPoint};
 use crate::measure::{self, MeasureRequest};
 use crate::run::Run;
@@ -37,7 +37,8 @@ pub enum Effect {
     CancelCall(CallPlace),
     /// Stop working on a run; no answer is expected.
     CancelRun(RunId),
-    /// Stop the compaction step of a turn that has ended; no answer is expected.
+    /// Stop the compaction step of a turn that has ended, or the summary that is written ahead after
+    /// it; no answer is expected.
     CancelCompaction(TurnId),
     /// Send [`crate::Input::Tick`] at this time.
     Wake(Timestamp),
@@ -141,6 +142,8 @@ pub(crate) fn due_keys(
             }
         }
     }
+    let ahead = state.preparations_in_progress();
+    keys.extend(ahead.map(|of| EffectKey::Compact(of.planned.turn, AHEAD, 0)));
     let ended = state.ended_hooks.values();
     keys.extend(ended.filter_map(|ended| ended.due.first().copied().map(EffectKey::Hook)));
     keys
@@ -246,6 +249,9 @@ pub(crate) fn effect(state: &State, key: EffectKey) -> Option<Effect> {
             })
         }
         EffectKey::Measure(turn, _) => Effect::Measure(Box::new(state.measure_request(turn)?)),
+        EffectKey::Compact(turn, AHEAD, _) => {
+            Effect::Compact(Box::new(state.preparation_job(turn)?))
+        }
         EffectKey::Compact(turn, ..) => Effect::Compact(Box::new(state.compaction_job(turn)?)),
         EffectKey::Render(turn) => {
             let turn = state.turns.get(&turn)?;

@@ -20,6 +20,7 @@ pub struct Replay {
     state: State,
     rebuilt: Option<RebuildError>,
     outcome: Option<Outcome>,
+    prepared: Vec<u32>,
 }
 
 impl Replay {
@@ -30,6 +31,7 @@ impl Replay {
             state: State::default(),
             rebuilt: None,
             outcome: None,
+            prepared: Vec::new(),
         }
     }
 
@@ -50,6 +52,15 @@ impl Replay {
                 if let Some(turn) = self.state.turns.get_mut(&self.turn) {
                     turn.headrooms.0 = Some(rooms);
                 }
+            }
+            Fact::Compacted {
+                turn: Some(turn),
+                checkpoint,
+            } => {
+                if *turn == self.turn && self.state.is_prepared(checkpoint.id) {
+                    self.prepared.push(checkpoint.number);
+                }
+                self.state.apply(event)?;
             }
             _ => self.state.apply(event)?,
         }
@@ -74,6 +85,11 @@ impl Replay {
     /// Its outcome; none: it is open.
     pub fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
+    }
+
+    /// The checkpoints of the turn that were written before it.
+    pub fn prepared(&self) -> &[u32] {
+        &self.prepared
     }
 
     /// Its runs, in the order in which they were opened.

@@ -39,6 +39,14 @@ impl State {
         waits: impl Fn(RunId) -> bool,
         now: Timestamp,
     ) -> Option<Verdict> {
+        if self.is_preparing(run) {
+            // It does not wait for others, and nobody waits for it.
+            let verdict = self.budget.afford(run, ask);
+            return Some(match verdict {
+                Verdict::Waits(short) => Verdict::Refused(short.to_string().into()),
+                verdict => verdict,
+            });
+        }
         let (turn, opened) = match self.runs.get(&run) {
             Some(known) if known.is_open() && known.attempt == attempt => {
                 (known.turn, Some((run, known.opened_at)))
@@ -88,6 +96,10 @@ impl State {
             Level::Turn => Some(of) == turn,
             Level::Session | Level::Owner | Level::Daemon => true,
         };
+        let is_above = !matches!(level, Level::Run | Level::Turn);
+        if is_above && self.has_preparation_call() {
+            return true;
+        }
         let turns = self.turns.iter().filter(|(of, _)| beside(**of));
         let mut turns = turns.map(|(_, turn)| turn);
         turns.any(|turn| self.frees_in(turn, Some(asker), waits))
@@ -97,7 +109,15 @@ impl State {
     /// Whether a part of the session's budgets will be released without any other release before.
     pub fn is_spending(&self, waits: impl Fn(RunId) -> bool) -> bool {
         let mut turns = self.turns.values();
-        turns.any(|turn| self.frees_in(turn, None, &waits))
+        self.has_preparation_call() || turns.any(|turn| self.frees_in(turn, None, &waits))
+    }
+
+    /// Whether a call for a summary that is written ahead is in progress.
+    fn has_preparation_call(&self) -> bool {
+        let mut accounts = self
+            .preparations_in_progress()
+            .map(|of| ids::summaries(of.planned.turn));
+        accounts.any(|account| self.budget.has_call_under_way(account))
     }
 
     fn frees_in(&self, turn: &Turn, but: Option<RunId>, waits: &impl Fn(RunId) -> bool) -> bool {

@@ -19,7 +19,7 @@ use unisono_context::{
 
 use crate::agent::Definition;
 use crate::budget;
-use crate::event::{HookPlace, Outcome, RunRole};
+use crate::event::{HookPlace, Outcome, Preparation, RunRole};
 use crate::ids;
 use crate::input::RESERVED_LABELS;
 use crate::reserve::Needs;
@@ -79,6 +79,8 @@ pub struct State {
     pub(crate) waiting_messages: BTreeMap<Arc<str>, Vec<NewMessage>>,
     /// Branches whose lead requested a compaction that was not made yet.
     pub(crate) requested_compactions: BTreeSet<Arc<str>>,
+    /// Per branch, the summary that is written ahead, or was dropped since its last checkpoint.
+    pub(crate) preparations: BTreeMap<Arc<str>, Preparation>,
     /// The maximum number of tool calls of one reply, for turns that are accepted from now on.
     pub(crate) call_cap: CallCap,
     /// The tools of the newest turn.

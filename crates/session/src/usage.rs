@@ -6,9 +6,10 @@ use std::sync::Arc;
 use unisono_context::call::Usage;
 use unisono_context::checkpoint::{Checkpoint, Writer};
 use unisono_context::cost::Cost;
-use unisono_context::{AgentId, Digest, RunId, Timestamp, TurnId};
+use unisono_context::{AgentId, CheckpointId, Digest, RunId, Timestamp, TurnId};
 
 use crate::event::{Event, Fact, LateOutput};
+use crate::ids;
 use crate::run::Ending;
 
 /// The source of model calls.
@@ -36,6 +37,8 @@ pub struct Ledger {
     runs: BTreeMap<RunId, OpenRun>,
     /// Turns whose summarisers reported their usage, reply by reply.
     reported_turns: BTreeSet<TurnId>,
+    /// The checkpoints of prepared summaries, whose usage was reported.
+    prepared: BTreeSet<CheckpointId>,
     used: BTreeMap<(UsageSource, Arc<str>), UsageEntry>,
     /// The same by day.
     by_day: BTreeMap<Day, BTreeMap<(UsageSource, Arc<str>), UsageEntry>>,
@@ -142,6 +145,14 @@ impl Ledger {
             Fact::TurnEnded { turn, .. } => {
                 self.reported_turns.remove(turn);
             }
+            Fact::SummaryPrepared { turn, .. } => {
+                self.reported_turns.remove(turn);
+                self.prepared.insert(ids::prepared(*turn));
+            }
+            Fact::PreparationDropped { turn, .. } => {
+                self.reported_turns.remove(turn);
+                self.prepared.remove(&ids::prepared(*turn));
+            }
             _ => {}
         }
     }
@@ -228,7 +239,8 @@ impl Ledger {
         if checkpoint.writer != Writer::Model {
             return;
         }
-        let is_reported = turn.is_some_and(|turn| self.reported_turns.contains(&turn));
+        let is_reported = self.prepared.remove(&checkpoint.id)
+            || turn.is_some_and(|turn| self.reported_turns.contains(&turn));
         // An earlier version of this program recorded only the cost of a summary.
         let cost = checkpoint.cost_micros.map(Cost::from_micro_dollars);
         let usage = match is_reported {

@@ -15,7 +15,7 @@ use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::policy::{Keep, ModelQuota, Policy};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::{Counts, Ppm};
-use unisono_context::{CheckpointId, MessageId, TurnId};
+use unisono_context::{CheckpointId, Digest, MessageId, TurnId};
 use unisono_model::calibration::Calibrations;
 use unisono_model::redact::redact;
 use unisono_runtime::{RecallScope, clock};
@@ -421,6 +421,7 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         instructions,
         phrases: phrases(setup, &team.lead),
         calibrations,
+        prepare: prepare(setup, &team),
         team,
         policy,
         safety,
@@ -429,6 +430,13 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         call_cap: CallCap(setup.loaded.config.turn.calls_per_reply),
         caps,
     })
+}
+
+/// Digest of the settings by which models write summaries, if one may be written ahead.
+fn prepare(setup: &Setup, team: &Team) -> Option<Digest> {
+    let prepares = setup.loaded.config.compaction.prepares();
+    let digest = prepares.then(|| summarisers::digest(&setup.loaded, &team.lead.model));
+    digest.flatten()
 }
 
 /// The compaction policy of a team's conversation, and the share of the window that stays free: as

@@ -225,6 +225,7 @@ impl Evaluation {
             rules: Default::default(),
             caps: Default::default(),
             call_cap: Default::default(),
+            prepare: None,
         }
     }
 

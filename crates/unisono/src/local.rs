@@ -21,6 +21,7 @@ mod turns;
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{Mutex, watch};
@@ -126,6 +127,8 @@ pub struct Parts {
     share: LimitShare,
     /// The logged notices about models: each is logged once.
     noticed: Noticed,
+    /// Whether the program ends when its turns have ended.
+    short_lived: AtomicBool,
     #[cfg(feature = "otel")]
     traces: Option<crate::otel::Exporter>,
     salvage: Option<Salvage>,
@@ -160,6 +163,16 @@ impl Local {
         Ok(parts.into())
     }
 
+    /// Says that this program ends when its turns have ended: no summaries are written ahead for
+    /// later turns.
+    pub fn set_short_lived(&self) {
+        self.short_lived.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_short_lived(&self) -> bool {
+        self.short_lived.load(Ordering::Relaxed)
+    }
+
     /// Without a runtime.
     fn with(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Parts, Error> {
         let learnt = Arc::new(CalibrationFile::open(opened.directory.as_deref()));
@@ -189,6 +202,7 @@ impl Local {
             warmth: CacheWarmth::default(),
             share: LimitShare::default(),
             noticed: Noticed::default(),
+            short_lived: AtomicBool::new(false),
             #[cfg(feature = "otel")]
             traces: None,
             salvage: opened.salvage,

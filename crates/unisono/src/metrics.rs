@@ -2,15 +2,15 @@
 //!
 //! Labels have few values: kinds, outcomes, causes; never an id, an agent or a model.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use unisono_context::call::Usage;
-use unisono_context::{RunId, Tokens};
+use unisono_context::{CheckpointId, RunId, Tokens};
 use unisono_runtime::{Load, Observer};
 use unisono_session::event::LateOutput;
 use unisono_session::run::Ending;
-use unisono_session::{Event, Fact};
+use unisono_session::{Event, Fact, ids};
 
 /// Maximum cancelled runs whose late answers are counted correctly.
 const CANCELLED: usize = 1_024;
@@ -86,6 +86,8 @@ pub struct Counts {
     pub compactions: u64,
     /// Failed compactions.
     pub compactions_failed: u64,
+    /// Summaries that were written ahead, by outcome.
+    pub prepared: BTreeMap<&'static str, u64>,
     /// Total milliseconds of compactions.
     pub compaction_ms: u64,
     /// Tokens of summarised messages.
@@ -95,6 +97,9 @@ pub struct Counts {
     /// The usage of the recorded steps of open runs, and of cancelled runs that may still answer:
     /// the event of a run's end has the total.
     open: HashMap<RunId, Usage>,
+    /// The checkpoints of prepared summaries that are neither used nor dropped: at most one for each
+    /// branch.
+    prepared_ids: HashSet<CheckpointId>,
     /// The newest cancelled runs, the oldest first.
     cancelled: VecDeque<RunId>,
 }
@@ -147,10 +152,21 @@ impl Counts {
             Fact::SummariserUsed { usage, .. } => self.charge(Consumer::Summaries, usage),
             Fact::Compacted { checkpoint, .. } => {
                 self.compactions += 1;
+                if self.prepared_ids.remove(&checkpoint.id) {
+                    *self.prepared.entry("used").or_default() += 1;
+                }
                 self.compaction_ms += checkpoint.duration_ms;
                 self.tokens_summarised += checkpoint.original.0;
             }
             Fact::CompactionFailed { .. } => self.compactions_failed += 1,
+            Fact::SummaryPrepared { turn, .. } => {
+                self.prepared_ids.insert(ids::prepared(*turn));
+                *self.prepared.entry("written").or_default() += 1;
+            }
+            Fact::PreparationDropped { turn, reason, .. } => {
+                self.prepared_ids.remove(&ids::prepared(*turn));
+                *self.prepared.entry(reason.name()).or_default() += 1;
+            }
             Fact::Altered { alterations, .. } => {
                 self.messages_shortened += alterations.len() as u64;
             }

@@ -80,7 +80,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         Some(session) => own_settings(desk.service(), session).await?,
         None => Own::default(),
     };
-    let worker = desk.work(app, Some((&own, &asked))).await?;
+    let worker = desk.staying().work(app, Some((&own, &asked))).await?;
     let mut talk = Talk::new(app, &setup, &worker, &args);
     let done = match known {
         Some(session) => talk.open(session).await,

@@ -14,7 +14,7 @@ changed catalogue entry of a model, an altered record, or another version of thi
 
 JSON: session, turn, state (`open` or how it ended), text (the same for people), error {code,
 reason}, requests (how many), runs [{run, agent, requests [{to, bytes, digest, attempt}], unknown}],
-checks [{check (snapshot, definition, prefix, steps, results; the prefix of a fallback follows its
+prepared (the checkpoints that were written ahead), checks [{check (snapshot, definition, prefix, steps, results; the prefix of a fallback follows its
 name), run, recorded, rebuilt, holds}], mismatches.";
 
 #[derive(Debug, clap::Args)]
@@ -51,6 +51,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 fn text(app: &App, replay: &Replay) -> String {
     let paint = app.out.paint;
     let mut out = format!("{} {}: {}\n", paint.bold("turn"), replay.turn, replay.text);
+    for number in &replay.prepared {
+        out += &format!("checkpoint {number} was written ahead, after an earlier turn\n");
+    }
     let rows = replay.runs.iter().map(row).collect();
     if replay.runs.is_empty() {
         out += "no agent received a request\n";

@@ -169,6 +169,7 @@ fn is_line(event: &TurnEvent) -> bool {
         | TurnEvent::Compacted { .. }
         | TurnEvent::Shortened { .. }
         | TurnEvent::StepFailed { .. }
+        | TurnEvent::PreparationDropped { .. }
         | TurnEvent::RunRetried { .. }
         | TurnEvent::Waiting { .. } => true,
         TurnEvent::Accepted { queued, .. } => *queued,

@@ -72,10 +72,11 @@ pub(super) fn compacted(made: &MadeCheckpoint) -> String {
     } else {
         model.clone()
     };
+    let ahead = if made.prepared { " ahead" } else { "" };
     let ratio = show::compression(Tokens(made.tokens_before), Tokens(made.tokens_after));
     match made.summary {
         true => format!(
-            "{messages} summarised, {before} → {after} tokens{ratio}: checkpoint {number} ({model}, {time}){}",
+            "{messages} summarised, {before} → {after} tokens{ratio}: checkpoint {number} ({model}, {time}{ahead}){}",
             gives_less(made)
         ),
         false => format!("{messages} left the context, {before} → {after} tokens{ratio}"),

@@ -112,6 +112,10 @@ impl<'o> Screen<'o> {
             TurnEvent::Shortened { messages } => self.shortened(*messages, watch),
             TurnEvent::Compacted { checkpoint } => self.compacted(checkpoint, watch),
             TurnEvent::StepFailed { reason, pause_ms } => self.step_failed(reason, *pause_ms),
+            TurnEvent::PreparationDropped { reason } => {
+                let text = format!("the prepared summary is not used: {reason}");
+                self.headline("summary", &self.paint.yellow(text));
+            }
             TurnEvent::Frozen { context } => self.frozen(context, watch),
             TurnEvent::RunRetried { agent, reason } => self.retried(agent, reason, watch),
             TurnEvent::Runs { agents } => agents.iter().for_each(|agent| self.run(agent, watch)),

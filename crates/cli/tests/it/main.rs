@@ -72,6 +72,7 @@ mod people;
 mod pins;
 mod pipeline;
 mod places;
+mod preparing;
 mod project;
 mod providers;
 mod purge;

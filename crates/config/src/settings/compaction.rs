@@ -69,6 +69,9 @@ pub struct Numbers {
     pub deadline_seconds: Option<u64>,
     /// Whether a turn reports an automatic compaction: `on` or `off`; for all models only.
     pub notice: Option<String>,
+    /// Whether a summary that the next turn will probably need is written ahead: `on` or `off`; for
+    /// all models only.
+    pub prepare: Option<String>,
     /// The summarisers, in this order.
     pub summarisers: Option<Vec<String>>,
     /// Their prompt: its name, or the absolute path of its file.
@@ -119,6 +122,11 @@ impl Compaction {
     /// Whether automatic compactions are reported.
     pub fn notifies(&self) -> bool {
         self.all.notice.as_deref() != Some("off")
+    }
+
+    /// Whether summaries are written ahead.
+    pub fn prepares(&self) -> bool {
+        self.all.prepare.as_deref() == Some("on")
     }
 
     /// The settings of a model: each key from the model's table, else its provider's, else the

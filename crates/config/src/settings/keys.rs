@@ -339,6 +339,7 @@ pub(crate) const POLICY: &[Key] = policy_keys!();
 const COMPACTION: &[Key] = policy_keys!(
     key("deadline_seconds", SECONDS),
     key("notice", Kind::Choice(&["on", "off"])),
+    key("prepare", Kind::Choice(&["on", "off"])),
     key("summariser_retries", Kind::Whole(0, 100)),
     key("providers", Kind::Named(POLICY)),
     key("models", Kind::Named(POLICY))

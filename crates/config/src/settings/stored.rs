@@ -21,7 +21,12 @@ const SECTIONS: [&str; 3] = ["turn", "delegation", "agent_defaults"];
 /// The tables of `[compaction]` with the policy keys of a provider, or of one model.
 const SCOPES: [&str; 2] = ["providers", "models"];
 /// Keys of `[compaction]` outside its policy.
-const BESIDE: [&str; 3] = ["notice", "deadline_seconds", "summariser_retries"];
+const BESIDE: [&str; 4] = [
+    "notice",
+    "prepare",
+    "deadline_seconds",
+    "summariser_retries",
+];
 /// The key that names the prompt of summarisers. A path is accepted from settings files only: a
 /// client with the token must not cause a file to be read.
 const PROMPT: &str = "prompt";

@@ -51,6 +51,11 @@ pub(super) fn shrinks_when_masked(message: &Message, tokens: Tokens) -> bool {
     share > u128::from(REFERENCE.times(references).0)
 }
 
+/// The least tokens that masking this message frees.
+pub(super) fn freed(target: &MaskTarget) -> Tokens {
+    target.tokens.minus(REFERENCE)
+}
+
 /// Cuts the largest message that can be cut, as far as the target requires. Only above the usable
 /// tokens.
 pub(super) fn cut(s: &Situation<'_>) -> Option<Plan> {

@@ -72,6 +72,8 @@ pub(super) struct Pending {
 pub(super) struct LineContext {
     /// The names of users by their ids.
     pub(super) names: HashMap<String, String>,
+    /// The number and author of the first message of each thread, by its time as text.
+    pub(super) threads: HashMap<String, String>,
     /// The turn of each line, in sessions whose lines name the previous line.
     pub(super) turns: HashMap<String, usize>,
     /// The last message of each turn.

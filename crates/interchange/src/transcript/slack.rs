@@ -1,6 +1,9 @@
 //! Messages of a channel in Slack's export, a list per day; and users, whose names replace their
-//! ids.
+//! ids. A reply of a thread names the message that it answers, by its number and author.
 
+use std::collections::HashMap;
+
+use unisono_context::Timestamp;
 use unisono_context::message::Part;
 
 use super::Error;
@@ -64,7 +67,7 @@ fn message<'t>(
         return Ok(());
     }
     let name = author(object, draft)?;
-    let parts = parts(object, draft)?;
+    let mut parts = parts(object, draft)?;
     for (key, what) in [("reactions", "reaction"), ("attachments", "link preview")] {
         let lost = object.get(key).map_or(Ok(Vec::new()), Value::array)?;
         lost.iter().for_each(|_| draft.omit(what));
@@ -73,12 +76,17 @@ fn message<'t>(
         draft.omit("empty message");
         return Ok(());
     }
-    let (thread, ts) = (object.opt_text("thread_ts")?, object.opt_text("ts")?);
-    if thread.is_some() && thread != ts {
-        draft.omit("thread link");
+    let (thread, ts) = (text_of(object, "thread_ts")?, text_of(object, "ts")?);
+    let is_reply = thread.is_some() && thread != ts;
+    if let Some(thread) = thread.as_ref().filter(|_| is_reply) {
+        match draft.line_context.threads.get(thread) {
+            Some(first) => parts.insert(0, Part::text(format!("[reply to {first}]"))),
+            None => draft.omit("thread link"),
+        }
     }
     let (role, author) = role_of(name.as_deref().unwrap_or_default());
     let at = fields::seconds(object, "ts");
+    let before = draft.import.messages.len();
     draft.push(
         item.raw(),
         DraftMessage {
@@ -87,6 +95,12 @@ fn message<'t>(
             ..DraftMessage::new(role, parts)
         },
     );
+    let number = draft.import.messages.len();
+    if let Some(ts) = thread.filter(|_| !is_reply && number > before) {
+        let by = name.map_or_else(String::new, |name| format!(" by {name}"));
+        let first = format!("#{number}{by}");
+        draft.line_context.threads.insert(ts, first);
+    }
     Ok(())
 }
 
@@ -183,8 +197,8 @@ fn plain_text(text: &str, name: &dyn Fn(&str) -> Option<String>) -> String {
     entities.into_iter().fold(out, unescape)
 }
 
-/// Joins the days of one channel to a list in chronological order, users first. Each file has a
-/// name, for errors, and its text.
+/// Joins the days of one channel to a list in chronological order, users first; the replies of a
+/// thread follow its first message. Each file has a name, for errors, and its text.
 ///
 /// # Errors
 /// A file is not a list of messages or users.
@@ -205,7 +219,7 @@ pub fn join_channel(files: &[(String, Vec<u8>)]) -> std::result::Result<Vec<u8>,
             if is_user(&object) {
                 users.push(value.raw());
             } else if is_element(&object) {
-                messages.push((fields::seconds(&object, "ts"), value.raw()));
+                messages.push(Element::new(&object, value.raw()));
             } else {
                 return Err(refused(
                     "an element is neither a message nor a user".to_owned(),
@@ -213,7 +227,39 @@ pub fn join_channel(files: &[(String, Vec<u8>)]) -> std::result::Result<Vec<u8>,
             }
         }
     }
-    messages.sort_by_key(|(at, _)| *at);
-    users.extend(messages.into_iter().map(|(_, text)| text));
+    users.extend(in_threads(messages).into_iter().map(|message| message.text));
     Ok(format!("[{}]", users.join(",\n")).into_bytes())
+}
+
+/// A message of a channel, and its place.
+struct Element<'t> {
+    at: Option<Timestamp>,
+    /// The thread that it belongs to or begins: the time of its first message as text.
+    thread: String,
+    text: &'t str,
+}
+
+impl<'t> Element<'t> {
+    fn new(object: &Object<'t>, text: &'t str) -> Element<'t> {
+        let named = |key| text_of(object, key).ok().flatten();
+        Element {
+            at: fields::seconds(object, "ts"),
+            thread: named("thread_ts").or(named("ts")).unwrap_or_default(),
+            text,
+        }
+    }
+}
+
+/// The messages in order of time, each thread where its earliest message is.
+fn in_threads(mut messages: Vec<Element<'_>>) -> Vec<Element<'_>> {
+    let mut begins: HashMap<String, Option<Timestamp>> = HashMap::new();
+    messages.sort_by_key(|message| message.at);
+    for message in &messages {
+        begins.entry(message.thread.clone()).or_insert(message.at);
+    }
+    messages.sort_by_cached_key(|message| {
+        let begin = begins.get(&message.thread).copied().flatten();
+        (begin, message.thread.clone(), message.at)
+    });
+    messages
 }

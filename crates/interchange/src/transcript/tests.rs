@@ -447,3 +447,53 @@ fn days_of_a_channel_are_joined_in_order_of_time() {
         assert!(error.starts_with("bad.json: "), "{error}");
     }
 }
+
+#[test]
+fn replies_of_a_thread_stand_together_and_name_the_message_that_they_answer() {
+    let day = |messages: &[(&str, &str, &str, Option<&str>)]| {
+        let one = |(user, text, ts, thread): &(&str, &str, &str, Option<&str>)| {
+            let thread = thread.map_or_else(String::new, |ts| format!(r#","thread_ts":"{ts}""#));
+            format!(r#"{{"type":"message","user":"{user}","text":"{text}","ts":"{ts}"{thread}}}"#)
+        };
+        let all: Vec<String> = messages.iter().map(one).collect();
+        format!("[{}]", all.join(",")).into_bytes()
+    };
+    let users = br#"[{"id":"U1","profile":{"real_name":"Ada"}},
+        {"id":"U2","profile":{"real_name":"Bo"}}]"#;
+    let files = [
+        (
+            "2.json".to_owned(),
+            day(&[
+                ("U1", "It is done.", "1715150000.1", Some("1715070000.1")),
+                ("U2", "An old one.", "1715150000.2", Some("1714000000.1")),
+            ]),
+        ),
+        (
+            "1.json".to_owned(),
+            day(&[
+                ("U1", "Who signs?", "1715070000.1", Some("1715070000.1")),
+                ("U2", "Lunch is at 12.", "1715070010.1", None),
+                ("U2", "I do.", "1715070020.1", Some("1715070000.1")),
+            ]),
+        ),
+        ("users.json".to_owned(), users.to_vec()),
+    ];
+    let outline = outline_of(&join_channel(&files).unwrap(), None);
+    let said: Vec<&str> = outline
+        .lines()
+        .filter(|line| line.contains("Text("))
+        .collect();
+    let expected = [
+        "Text(\"Who signs?\")",
+        "Text(\"[reply to #1 by Ada]\")",
+        "Text(\"I do.\")",
+        "Text(\"[reply to #1 by Ada]\")",
+        "Text(\"It is done.\")",
+        "Text(\"Lunch is at 12.\")",
+        // Its first message is not in the files.
+        "Text(\"An old one.\")",
+    ];
+    let trimmed: Vec<&str> = said.iter().map(|line| line.trim()).collect();
+    assert_eq!(trimmed, expected, "{outline}");
+    assert!(outline.contains("thread link"), "{outline}");
+}

@@ -4,6 +4,7 @@
 //! repeated here: the model's client has already retried it with backoff if that may help.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::Instant;
@@ -20,6 +21,7 @@ use unisono_model::summariser::{
 };
 use unisono_model::tokenizer::Tokenizer;
 use unisono_session::assignment::CompactionJob;
+use unisono_session::machine::CallEnd;
 
 use super::batch;
 use super::carry_out::{count, count_block};
@@ -265,7 +267,10 @@ pub(super) async fn complete(
         .map_err(|reason| format!("model {name}: {reason}"))?;
     let model = model.clone();
     request.bounded = asked.work.job.bounded;
-    request.patience = Some(asked.until.saturating_duration_since(Instant::now()));
+    request.patience = Some(match asked.work.needs_idle_capacity() {
+        true => Duration::ZERO,
+        false => asked.until.saturating_duration_since(Instant::now()),
+    });
     // Dropped with this future, together with the request.
     let mut call = JoinSet::new();
     call.spawn(async move { model.complete(request).await });
@@ -276,12 +281,15 @@ pub(super) async fn complete(
             Ok(reply)
         }
         Some(Ok(Err(error))) => {
-            reservation.ended(reservation::call_end(&error));
+            let end = reservation::call_end(&error);
+            let is_unsent = end == CallEnd::Unsent;
+            reservation.ended(end);
             let (failures, after) = (asked.work.job.failures, error.class.retry_after_ms());
             let pause = retry::pause(failures, after, clock::new_id() as u64);
             Err(NoSummary {
                 reason: error.to_string().into(),
                 not_before: Some(Instant::now() + pause),
+                is_unsent,
             })
         }
         Some(Err(_)) | None => Err(format!("model {name}: its client panicked").into()),

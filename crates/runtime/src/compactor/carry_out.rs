@@ -14,13 +14,17 @@ use unisono_session::machine::{StepResult, Written};
 
 use crate::tokenizer;
 
-use super::{StepEnd, Work, summarise};
+use super::{StepEnd, Work, ahead, summarise};
 
 pub(super) async fn carry_out(work: &Work) -> StepEnd {
     let (job, tokenizer) = (&work.job, &work.tokenizer);
     match &job.plan.step {
         Step::Mask(_) | Step::Cut { .. } | Step::Truncate { .. } => alter(job, tokenizer).await,
         Step::Drop { cover } => Ok(StepResult::Written(note(job, cover, tokenizer).await?)),
+        Step::Summarise { cover, cap, .. } if job.is_ahead() => {
+            let written = ahead::ahead(work, cover, *cap).await?;
+            Ok(StepResult::Written(written))
+        }
         Step::Summarise {
             cover, cap, writer, ..
         } => {

@@ -19,6 +19,15 @@ pub(super) struct NoSummary {
     /// The earliest time at which the same request may succeed, because its provider is
     /// unavailable. None: a reply was unacceptable; another one may be better at once.
     pub(super) not_before: Option<Instant>,
+    /// Whether the last request was not sent.
+    pub(super) is_unsent: bool,
+}
+
+impl NoSummary {
+    /// A model did not reply in time.
+    pub(super) fn late(model: &str) -> NoSummary {
+        NoSummary::from(format!("model {model}: no summary in time"))
+    }
 }
 
 impl<T: Into<Arc<str>>> From<T> for NoSummary {
@@ -26,6 +35,7 @@ impl<T: Into<Arc<str>>> From<T> for NoSummary {
         NoSummary {
             reason: reason.into(),
             not_before: None,
+            is_unsent: false,
         }
     }
 }
@@ -86,6 +96,7 @@ mod tests {
         let failed = |wait: Option<Duration>| NoSummary {
             reason: "broken".into(),
             not_before: wait.map(|wait| now + wait),
+            is_unsent: false,
         };
         assert_eq!(
             decide_retry(&failed(None), &allowance, now),

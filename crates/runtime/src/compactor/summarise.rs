@@ -115,14 +115,14 @@ pub(super) async fn rewrite(work: &Work, cover: &Cover, cap: Tokens) -> Result<W
 }
 
 /// The chain for this conversation.
-fn chain(work: &Work) -> Option<Arc<Chain>> {
+pub(super) fn chain(work: &Work) -> Option<Arc<Chain>> {
     let summariser = work.job.writing.summariser.as_deref();
     let chains = &work.env.options.summarisers;
     let chain = chains.get(&work.job.model, summariser, &work.job.settings);
     chain.filter(|chain| !chain.models.is_empty())
 }
 
-fn written(
+pub(super) fn written(
     block: Block,
     writer: Writer,
     spent: Option<Cost>,
@@ -196,15 +196,13 @@ async fn summarise_with_models(
         let asked = request(summariser, share);
         let written = match timeout_at(share, ask::request_summary(&asked, spent)).await {
             Ok(written) => written,
-            Err(_) => Err(NoSummary::from(format!(
-                "model {}: no summary in time",
-                summariser.model
-            ))),
+            Err(_) => Err(NoSummary::late(&summariser.model)),
         };
         work.record_outcome(&summariser.model, written.is_ok());
         match written {
             Ok(block) => return Ok(block),
-            Err(NoSummary { reason, not_before }) => {
+            Err(failed) => {
+                let reason = failed.reason;
                 tracing::warn!(
                     session = %work.job.session,
                     model = &*summariser.model,
@@ -213,7 +211,7 @@ async fn summarise_with_models(
                 );
                 work.report_problem(format!("no summary that can be taken: {reason}"));
                 reasons.push(reason);
-                tries.push(not_before);
+                tries.push(failed.not_before);
             }
         }
     }
@@ -221,6 +219,7 @@ async fn summarise_with_models(
         reason: reasons.join("; ").into(),
         // The earliest time at which one of them may be called.
         not_before: tries.into_iter().min().flatten(),
+        is_unsent: false,
     })
 }
 

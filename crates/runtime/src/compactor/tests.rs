@@ -1,5 +1,6 @@
 //! Summaries by models: the accepted one, the alternatives if there is none, and the requests.
 
+mod ahead;
 mod arrivals;
 mod batches;
 mod bounds;
@@ -87,6 +88,21 @@ impl Stage {
         window: u64,
         deadline: Duration,
     ) -> Stage {
+        let options = Options {
+            compaction_deadline: deadline.into(),
+            ..Options::default()
+        };
+        Stage::of_options(clients, summarisers, messages, window, options).await
+    }
+
+    /// The same with any options.
+    async fn of_options(
+        clients: Models,
+        summarisers: usize,
+        messages: u32,
+        window: u64,
+        options: Options,
+    ) -> Stage {
         let prompts = Prompts::built_in().unwrap();
         let asked = NAMES.into_iter().take(summarisers);
         let chain = Chain {
@@ -97,9 +113,8 @@ impl Stage {
             retries: 2,
         };
         let options = Options {
-            compaction_deadline: deadline.into(),
             summarisers: Chains::default().with(lead().model, chain),
-            ..Options::default()
+            ..options
         };
         let journal = Journal::new(std::sync::Arc::new(Memory::new()));
         let kinds = Extensions::default().agent("echo", Echo);
@@ -141,6 +156,7 @@ impl Stage {
             rules: Default::default(),
             caps: Default::default(),
             call_cap: Default::default(),
+            prepare: None,
         }
     }
 

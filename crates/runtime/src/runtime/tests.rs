@@ -129,6 +129,7 @@ fn turn(lead: &Arc<Definition>, delegates: usize) -> NewTurn {
         rules: Default::default(),
         caps: Default::default(),
         call_cap: Default::default(),
+        prepare: None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ractor::ActorRef;
 use tokio_util::sync::CancellationToken;
-use unisono_session::assignment::CompactionJob;
+use unisono_session::assignment::{AHEAD, CompactionJob};
 use unisono_session::{Input, ids};
 
 use crate::compactor::{self, StepEvent};
@@ -23,7 +23,11 @@ pub(super) fn compact(
     let cancelled = CancellationToken::new();
     job.bounded |= args.budget_broker.is_some();
     let listener = listener(&job, args, &myself);
-    let began = live.compacting.entry(job.turn).or_default().clone();
+    // Its turn has ended: it has a time limit of its own.
+    let began = match job.is_ahead() {
+        true => compactor::CompactionStart::default(),
+        false => live.compacting.entry(job.turn).or_default().clone(),
+    };
     live.compactions
         .insert(job.turn, cancelled.clone().drop_guard());
     tokio::spawn(async move {
@@ -49,6 +53,17 @@ pub(super) fn compact(
         };
         feed(&myself, input);
     });
+}
+
+/// Removes the guard of a summary that was written ahead; those of other steps are removed with
+/// their turns.
+pub(super) fn forget_ahead(live: &mut Live, input: &Input) {
+    if let Input::StepDone { turn, step, .. } | Input::StepFailed { turn, step, .. } = input
+        && *step == AHEAD
+        && let Some(guard) = live.compactions.remove(turn)
+    {
+        guard.disarm();
+    }
 }
 
 /// Forwards the progress of the compactor to followers, and its usage and reservations to the

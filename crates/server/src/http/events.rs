@@ -335,6 +335,8 @@ fn about(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
         | Fact::CompactionPlanned { turn, .. }
         | Fact::CompactionFailed { turn, .. }
         | Fact::SummariserUsed { turn, .. }
+        | Fact::SummaryPrepared { turn, .. }
+        | Fact::PreparationDropped { turn, .. }
         | Fact::Frozen { turn, .. }
         | Fact::TopicsDecided { turn, .. }
         | Fact::Measured { turn, .. }
@@ -342,6 +344,7 @@ fn about(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
         Fact::Altered { turn, .. } | Fact::Compacted { turn, .. } | Fact::Reverted { turn, .. } => {
             (*turn, None)
         }
+        Fact::PreparationPlanned { preparation } => (Some(preparation.turn), None),
         Fact::RunOpened {
             run: OpenedRun { id, turn, .. },
         } => (Some(*turn), Some(*id)),

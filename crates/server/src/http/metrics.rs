@@ -14,6 +14,19 @@ use utoipa_axum::routes;
 use super::Shared;
 use unisono::metrics::{Consumer, Counts, Used};
 
+/// The outcomes of summaries that are written ahead.
+const PREPARED: [&str; 9] = [
+    "written",
+    "used",
+    "range",
+    "settings",
+    "room",
+    "replaced",
+    "busy",
+    "interrupted",
+    "failed",
+];
+
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -185,6 +198,7 @@ fn counted(page: &mut Page, counts: &Counts) {
         "Compaction steps that failed.",
         counts.compactions_failed,
     );
+    prepared(page, counts);
     page.seconds(
         "unisono_compaction_seconds_total",
         "Time that compactions took, in seconds.",
@@ -210,6 +224,18 @@ fn counted(page: &mut Page, counts: &Counts) {
         "Events that are on disk.",
         counts.events,
     );
+}
+
+fn prepared(page: &mut Page, counts: &Counts) {
+    let mut prepared = page.family(
+        "unisono_prepared_summaries_total",
+        "counter",
+        "Summaries that were written ahead, by outcome: written, used, or the reason of their drop.",
+    );
+    for outcome in PREPARED {
+        let n = counts.prepared.get(outcome).copied().unwrap_or(0);
+        prepared.sample(&[("outcome", outcome)], n);
+    }
 }
 
 fn used(page: &mut Page, counts: &Counts) {

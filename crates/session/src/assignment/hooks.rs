@@ -72,15 +72,17 @@ pub enum HookSubject {
 }
 
 impl State {
-    /// Whether there is unfinished work: open turns, and hooks that have not been asked about ended
-    /// turns.
+    /// Whether there is unfinished work: open turns, hooks that have not been asked about ended
+    /// turns, and summaries that models write ahead.
     pub fn has_work(&self) -> bool {
         self.work_left() > 0
     }
 
-    /// The number of open turns and of ended turns with pending hooks.
+    /// The number of open turns, of ended turns with pending hooks, and of summaries that models
+    /// write ahead.
     pub fn work_left(&self) -> usize {
-        self.turns.len() + self.ended_hooks.len()
+        let ahead = self.preparations_in_progress().count();
+        self.turns.len() + self.ended_hooks.len() + ahead
     }
 
     /// Whether hooks have not been asked yet about turns that have ended.

@@ -113,15 +113,24 @@ impl Tree {
     pub fn accept(&mut self, turn: TurnId, caps: TurnCaps) {
         self.caps = caps.session;
         self.turns.entry(turn).or_default().caps = caps;
-        // Requests for summaries have no run: only the levels above limit them.
-        self.runs
-            .insert(ids::summaries(turn), RunAccount::new(turn, Caps::NONE));
+        self.open_summaries(turn);
+    }
+
+    /// Opens the account for requests for summaries. Only the levels above limit them.
+    pub fn open_summaries(&mut self, turn: TurnId) {
+        let account = RunAccount::new(turn, Caps::NONE);
+        self.runs.insert(ids::summaries(turn), account);
+    }
+
+    /// Closes that account. Calls in progress count as their worst case.
+    pub fn close_summaries(&mut self, turn: TurnId) {
+        self.end(ids::summaries(turn), RunEnd::Failed);
     }
 
     /// Opens the account of a run.
     pub fn open(&mut self, turn: TurnId, run: RunId, definition: Digest) {
-        let caps = self.turns.get(&turn).map(|turn| &turn.caps);
-        let caps = caps.map_or(Caps::NONE, |caps| caps.for_run(definition));
+        let turns = self.turns.get(&turn);
+        let caps = turns.map_or(Caps::NONE, |turn| turn.caps.for_run(definition));
         self.runs.insert(run, RunAccount::new(turn, caps));
     }
 
@@ -367,7 +376,7 @@ impl Tree {
 
     /// Closes the account of a turn after this many milliseconds. Its runs are closed before.
     pub fn end_turn(&mut self, turn: TurnId, time_ms: u64) {
-        self.end(ids::summaries(turn), RunEnd::Failed);
+        self.close_summaries(turn);
         self.turns.remove(&turn);
         self.account.time_ms = self.account.time_ms.saturating_add(time_ms);
     }
@@ -412,8 +421,7 @@ impl Tree {
     /// The lowest level with a cost limit.
     fn capped_cost(&self, run: RunId) -> Option<Level> {
         let mut levels = self.levels(run).into_iter().flatten();
-        let found = levels.find(|(_, _, caps)| caps.cost.is_some());
-        found.map(|(level, ..)| level)
+        levels.find_map(|(level, _, caps)| caps.cost.is_some().then_some(level))
     }
 
     /// Whether an amount fits at every level, in place of the amount that the run has kept.

@@ -49,6 +49,9 @@ pub struct AcceptedTurn {
     /// Whether the call of a delegate that works on the turn's input contains only the agent. In
     /// older turns the call also contains the input.
     pub short_calls: bool,
+    /// Digest of the settings by which models write summaries of the conversation, if the next
+    /// summary may be written ahead after the turn; none: it may not.
+    pub prepare: Option<Digest>,
 }
 
 /// The limits of delegation by agents (a configured fan-out is not limited by them), and the share

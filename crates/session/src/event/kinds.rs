@@ -118,6 +118,18 @@ impl Fact {
                 "the maximum number of tool calls in one reply was recorded",
             ),
             Fact::HookAnswered { .. } => ("hook_answered", "a hook was asked"),
+            Fact::PreparationPlanned { .. } => (
+                "preparation_planned",
+                "a summary is written ahead, because the next turn will probably need it",
+            ),
+            Fact::SummaryPrepared { .. } => (
+                "summary_prepared",
+                "a summary that was written ahead is ready",
+            ),
+            Fact::PreparationDropped { .. } => (
+                "preparation_dropped",
+                "a summary that was written ahead will not be used",
+            ),
             Fact::SettingsSet { .. } => ("settings_set", "the session's own settings were changed"),
         }
     }

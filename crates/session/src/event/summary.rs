@@ -258,6 +258,16 @@ impl Display for Fact {
                 write!(f, "{} message {id} on {branch}", message.role)
             }
             Fact::CallCapSet { calls } => write!(f, "{calls} a reply"),
+            Fact::PreparationPlanned { preparation } => {
+                write!(f, "after {}: ", turn(preparation.turn))?;
+                format_planned(&preparation.plan.step, f)
+            }
+            Fact::SummaryPrepared { turn: id, summary } => {
+                write!(f, "after {}: by {}", turn(*id), summary.model)
+            }
+            Fact::PreparationDropped {
+                turn: id, reason, ..
+            } => write!(f, "after {}: {reason}", turn(*id)),
             Fact::SettingsSet { settings } => {
                 let mut each = settings.iter();
                 let first = each.next();

@@ -34,6 +34,12 @@ impl State {
                 LateOutput::Answer { usage, .. } => self.budget.charge_late(*run, usage, true),
                 LateOutput::Spent(spent) => self.budget.charge_late_part(*run, &spent.usage),
             },
+            Fact::PreparationPlanned { preparation } => {
+                self.budget.open_summaries(preparation.turn);
+            }
+            Fact::SummaryPrepared { turn, .. } | Fact::PreparationDropped { turn, .. } => {
+                self.budget.close_summaries(*turn);
+            }
             Fact::SummariserUsed { turn, usage, .. } => self.budget.charge_summary(*turn, usage),
             Fact::TurnEnded { turn, .. } => {
                 let started = self.turns.get(turn).filter(|t| t.phase != Phase::Queued);

@@ -183,7 +183,7 @@ impl State {
     }
 
     /// Records that a step made a checkpoint, or that a person's text became one.
-    pub(super) fn covered(&mut self, id: TurnId) -> Result<(), Error> {
+    pub(super) fn covered(&mut self, id: TurnId, checkpoint: CheckpointId) -> Result<(), Error> {
         let turn = self.turn_mut(id)?;
         let turn = match turn.accepted.work {
             Work::Edit { .. } => self.turn_in(id, "edit", |p| *p == Phase::Preparing)?,
@@ -192,6 +192,7 @@ impl State {
         turn.covered = true;
         let branch = turn.accepted.branch.clone();
         self.requested_compactions.remove(&branch);
+        self.preparation_used(&branch, checkpoint);
         Ok(())
     }
 
@@ -204,7 +205,7 @@ impl State {
         let plan = turn.and_then(|turn| self.step_under_way(turn));
         let tightened = plan.is_some_and(|plan| plan.tightened);
         if let Some(turn) = turn {
-            self.covered(turn)?;
+            self.covered(turn, checkpoint.id)?;
         }
         let checkpoints = Arc::make_mut(&mut self.checkpoints);
         checkpoints.add(checkpoint.clone());

@@ -34,9 +34,8 @@ pub(super) fn handle(
         delegates.push((define(recorder, &delegate.agent)?, delegate.task.clone()));
     }
     let available = new.team.available.iter();
-    let available = available
-        .map(|agent| define(recorder, agent))
-        .collect::<Result<_, _>>()?;
+    let available = available.map(|agent| define(recorder, agent));
+    let available = available.collect::<Result<_, _>>()?;
     if *recorder.state.instructions != *new.instructions {
         let text = new.instructions;
         recorder.record(Fact::InstructionsSet { text })?;
@@ -69,6 +68,7 @@ pub(super) fn handle(
         caps: new.caps,
         key,
         short_calls: true,
+        prepare: new.prepare,
     };
     Ok(recorder.record(Fact::TurnAccepted {
         turn: Box::new(turn),

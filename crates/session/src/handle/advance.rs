@@ -19,7 +19,8 @@ use crate::pending_effects;
 use crate::state::State;
 use crate::turn::{Phase, Turn};
 
-use super::revert::{self, Decision};
+use super::prepared::{self, Decision};
+use super::revert;
 use super::rewrite::{self, RewriteDecision};
 use super::{Recorder, overdue, work};
 
@@ -68,7 +69,7 @@ fn step(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error> {
             Prepared::Recorded(fact) => recorder.record(*fact),
             Prepared::Done(outcome) => recorder.end_turn(id, outcome),
         },
-        Phase::Compacting(_) => Ok(()),
+        Phase::Compacting(_) => prepared::commit(recorder, id),
         Phase::Frozen { .. } => work::advance(recorder, id),
     }
 }
@@ -83,7 +84,7 @@ enum Prepared {
     Plan(Box<Plan>),
     /// Freeze: nothing is left to compact.
     Frozen(Box<Snapshot>),
-    /// A checkpoint is reverted or replaced.
+    /// A checkpoint is reverted or replaced, or a prepared summary is dropped.
     Recorded(Box<Fact>),
     /// The turn ends.
     Done(Outcome),
@@ -110,8 +111,8 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
     };
     if let Work::Revert { checkpoint } = turn.accepted.work {
         return match revert::decide(state, turn, &view, &budgets, checkpoint) {
-            Decision::Reverted(fact) => Prepared::Recorded(fact),
-            Decision::Ends(outcome) => Prepared::Done(outcome),
+            revert::Decision::Reverted(fact) => Prepared::Recorded(fact),
+            revert::Decision::Ends(outcome) => Prepared::Done(outcome),
         };
     }
     let tells_topics = answers || matches!(turn.accepted.work, Work::CompactPart { .. });
@@ -130,7 +131,7 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
     }
     let mode = mode(state, turn, &view);
     match planned(recorder, turn, (&view, &budgets), mode) {
-        Ok(Some(plan)) if turn.steps_planned < STEPS_MAX => Prepared::Plan(Box::new(plan)),
+        Ok(Some(plan)) if turn.steps_planned < STEPS_MAX => next_step(state, turn, mode, plan),
         Ok(_) if !answers => compacted(state, turn, &view, &budgets),
         Ok(_) => match state
             .least_budget(turn)
@@ -148,6 +149,16 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
         Err(error @ Error::Overflow { .. }) => overflowed(turn, &error),
         // All messages are counted, so a block lacks a count, and it will never get one.
         Err(error @ Error::Uncounted) => failed("uncounted", error),
+    }
+}
+
+/// The planned step, or the use of a prepared summary instead.
+fn next_step(state: &State, turn: &Turn, mode: Mode, plan: Plan) -> Prepared {
+    match prepared::decide(state, turn, mode, &plan) {
+        Decision::None => Prepared::Plan(Box::new(plan)),
+        Decision::Waits => Prepared::Waits,
+        Decision::Uses(plan) => Prepared::Plan(plan),
+        Decision::Drops(fact) => Prepared::Recorded(fact),
     }
 }
 

@@ -68,7 +68,8 @@ pub(super) fn settle(
     end: &CallEnd,
 ) -> Result<(), fold::Error> {
     let summarising = recorder.state.summarising_turn(run, attempt).is_some();
-    let under_way = summarising || recorder.attempt(run, attempt).is_some();
+    let ahead = recorder.state.is_preparing(run);
+    let under_way = summarising || ahead || recorder.attempt(run, attempt).is_some();
     let reserved = recorder.state.budget.reserved(run, call);
     let Some(reserved) = reserved.filter(|_| under_way) else {
         return Ok(());

@@ -8,14 +8,14 @@ use unisono_context::checkpoint::{Body, Checkpoint, Kind, Writer, block_text};
 use unisono_context::compaction::{Cover, Made, Plan, Step};
 use unisono_context::tokens::Counts;
 
-use crate::assignment::STEP_FAILURES_MAX;
+use crate::assignment::{AHEAD, STEP_FAILURES_MAX};
 use crate::event::{Fact, Work};
 use crate::fold;
 use crate::ids;
 use crate::machine::{StepResult, Written};
 use crate::state::State;
 
-use super::{Recorder, complete_counts, replaced};
+use super::{Recorder, complete_counts, prepared, replaced};
 
 /// Commits a step that shrinks the context; anything else counts as a failure.
 pub(super) fn done(
@@ -24,6 +24,9 @@ pub(super) fn done(
     step: u32,
     result: StepResult,
 ) -> Result<(), fold::Error> {
+    if step == AHEAD {
+        return prepared::written(recorder, turn, result);
+    }
     let Some(plan) = under_way(recorder, turn, step) else {
         return Ok(());
     };
@@ -46,6 +49,9 @@ pub(super) fn failed(
     reason: Arc<str>,
     again: bool,
 ) -> Result<(), fold::Error> {
+    if step == AHEAD {
+        return prepared::failed(recorder, turn, reason, again);
+    }
     let Some(plan) = under_way(recorder, turn, step) else {
         return Ok(());
     };
@@ -142,7 +148,7 @@ fn carried_out(
     }
 }
 
-fn complete(cover: &Cover, mut written: Written) -> Written {
+pub(super) fn complete(cover: &Cover, mut written: Written) -> Written {
     written.counts = complete_counts(written.counts, || {
         block_text(&cover.spans, &written.body, &written.key_facts).len()
     });

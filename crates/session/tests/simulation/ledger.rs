@@ -41,6 +41,8 @@ pub struct Ledger {
     /// The position in the journal of the newest intent for each run.
     intents: BTreeMap<RunId, usize>,
     plans: BTreeMap<TurnId, Vec<usize>>,
+    /// The plans of summaries that are written ahead.
+    prepared: BTreeMap<TurnId, usize>,
     /// The positions in the journal of the rounds, and their calls.
     rounds: BTreeMap<(RunId, u32), (usize, Vec<DelegatedCall>)>,
     children: BTreeMap<(RunId, u32, u32), RunId>,
@@ -238,6 +240,10 @@ impl Ledger {
                     self.children.insert((parent, round, index), run.id);
                 }
             }
+            Fact::PreparationPlanned { preparation } => {
+                let known = self.prepared.insert(preparation.turn, index);
+                assert_eq!(known, None, "one after a turn");
+            }
             Fact::Delegated { run, round, calls } => {
                 let known = self.rounds.insert((*run, *round), (index, calls.clone()));
                 assert_eq!(known, None, "a round is recorded once");
@@ -286,6 +292,11 @@ impl Ledger {
                 Fact::TurnStarted { .. }
                     | Fact::CompactionPlanned { .. }
                     | Fact::CompactionFailed { .. }
+                    // A question that is repeated may be answered with other pins.
+                    | Fact::HookAnswered { .. }
+                    | Fact::PreparationPlanned { .. }
+                    | Fact::SummaryPrepared { .. }
+                    | Fact::PreparationDropped { .. }
                     | Fact::Altered { .. }
                     | Fact::Compacted { .. }
                     | Fact::BranchSet { .. }
@@ -312,6 +323,7 @@ impl Ledger {
         self.rounds.clear();
         self.children.clear();
         self.plans.clear();
+        self.prepared.clear();
         self.asked.clear();
         self.started.clear();
         self.over.clear();
@@ -334,7 +346,10 @@ impl Ledger {
     }
 
     pub fn compacts(&self, job: &CompactionJob, durable: usize) {
-        let plan = self.plans[&job.turn][job.step as usize - 1];
+        let plan = match job.is_ahead() {
+            true => self.prepared[&job.turn],
+            false => self.plans[&job.turn][job.step as usize - 1],
+        };
         assert!(plan < durable, "intent before effect");
     }
 

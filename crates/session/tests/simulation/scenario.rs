@@ -350,6 +350,7 @@ fn turn(rng: &mut Rng, n: u64, branch: &str, compacts: bool) -> NewTurn {
         rules: Arc::new(rules),
         caps: caps(rng),
         call_cap: Default::default(),
+        prepare: rng.percent(50).then_some(Digest([7; 32])),
     }
 }
 

@@ -17,6 +17,7 @@ mod looking_back;
 mod measuring;
 mod pinning;
 mod pipeline;
+mod preparing;
 mod prepaying;
 mod repairing;
 mod reserving;

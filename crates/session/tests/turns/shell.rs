@@ -340,6 +340,7 @@ pub fn turn(n: u64, team: Team) -> NewTurn {
         rules: Default::default(),
         caps: Default::default(),
         call_cap: Default::default(),
+        prepare: None,
     }
 }
 

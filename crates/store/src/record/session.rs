@@ -8,10 +8,11 @@ use unisono_session::agent::{
 };
 use unisono_session::budget::{Amount, Caps, Grant, Reservation, TurnCaps};
 use unisono_session::event::{
-    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, HookAnswer, HookPlace,
-    HookPoint, ImportNotes, LateOutput, OpenedRun, Outcome, RequestKey, RunRole, SummaryFallback,
-    SummaryOptions, Work,
+    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, DropReason, Event, Fact,
+    HookAnswer, HookPlace, HookPoint, ImportNotes, LateOutput, OpenedRun, Outcome,
+    PlannedPreparation, RequestKey, RunRole, SummaryFallback, SummaryOptions, Work,
 };
+use unisono_session::machine::Written;
 use unisono_session::run::calls::{Approval, CallDecision, CallOutput, CallPlace, PlannedCall};
 use unisono_session::run::{Ending, Pace, RunCause, Spent, Step};
 use unisono_session::tool::{
@@ -68,6 +69,9 @@ layout! {
         40 ToolsAnswered { run, round },
         41 InstructionsSet { text },
         42 HookAnswered { place, hook, answer },
+        43 PreparationPlanned { preparation },
+        44 SummaryPrepared { turn, summary },
+        45 PreparationDropped { turn, by, reason },
     }
 }
 
@@ -77,7 +81,7 @@ layout! {
     struct RequestKey { name, request }
     struct AcceptedTurn {
         id, branch, work, policy, safety, lead, delegates, tools, available, calibrations,
-        delegation; caps, key, short_calls
+        delegation; caps, key, short_calls, prepare
     }
     struct DelegationLimits { depth, live_runs, results }
     struct Calibration { model, ratio, band }
@@ -97,6 +101,17 @@ layout! {
         2 Failed { code, reason },
         3 Cancelled,
         4 Reverted { before, after },
+    }
+}
+
+// Summaries that are written ahead.
+layout! {
+    struct PlannedPreparation { turn, branch, model, plan, masks, range, settings }
+    struct Written {
+        body, key_facts, counts, writer, model, cost_micros, duration_ms, degraded; coverage
+    }
+    enum DropReason {
+        0 Range, 1 Settings, 2 Room, 3 Replaced, 4 Busy, 5 Interrupted, 6 Failed(reason),
     }
 }
 

@@ -76,6 +76,9 @@ facts![
     HookAnswered,
     Posted,
     CallCapSet,
+    PreparationPlanned,
+    SummaryPrepared,
+    PreparationDropped,
 ];
 
 /// Encodes an event as the last of an append, with two turns open.

@@ -1,6 +1,8 @@
 //! A context in the types of the API.
 
-use unisono_api::context::{Context, Entry, Summary, TierLoad, Tool};
+use std::sync::Arc;
+
+use unisono_api::context::{Context, Entry, PreparedSummary, Summary, TierLoad, Tool};
 use unisono_api::session::Preview;
 use unisono_context::alteration::Form;
 use unisono_context::checkpoint::Body;
@@ -8,6 +10,8 @@ use unisono_context::snapshot::Preamble;
 use unisono_context::{Encoding, Snapshot, Tokens as Amount};
 use unisono_runtime::mcp::server_of;
 use unisono_session::State;
+use unisono_session::event::{Preparation, PreparationStatus};
+use unisono_session::machine::Written;
 
 use super::topics::{self, loads};
 use super::{Shown, entry_count, entry_text};
@@ -54,9 +58,32 @@ pub fn to_api(shown: &Shown, state: &State, branch: &str, by: &Measure) -> Conte
         tiers: tiers.collect(),
         summaries: summaries(&shown.snapshot, &tokens),
         messages: entries(&shown.snapshot, &tokens),
+        prepared: state
+            .preparation(branch)
+            .and_then(|of| prepared(of, shown.encoding)),
         exact_tokens: None,
         not_exact: None,
     }
+}
+
+/// The summary that is written ahead, or why it is not used.
+fn prepared(of: &Preparation, encoding: Encoding) -> Option<PreparedSummary> {
+    let cover = of.cover()?;
+    let (state, written, reason) = match &of.status {
+        PreparationStatus::Writing => ("writing", None, None),
+        PreparationStatus::Ready(written) => ("ready", Some(written), None),
+        PreparationStatus::Dropped(reason) => ("dropped", None, Some(reason.to_string())),
+    };
+    let tokens = |written: &Arc<Written>| Some(written.counts.get(encoding)?.tokens.0);
+    Some(PreparedSummary {
+        state: state.to_owned(),
+        first: cover.spans.first()?.first.0,
+        last: cover.cutoff.0,
+        after: of.planned.turn.to_string(),
+        tokens: written.and_then(tokens),
+        model: written.map(|written| written.model.to_string()),
+        reason,
+    })
 }
 
 /// The servers whose tools the team may call but that no turn has asked yet.

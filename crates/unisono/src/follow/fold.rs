@@ -128,10 +128,11 @@ impl TurnFold {
     /// Folds the next event, or returns why it does not follow from the earlier events.
     pub(super) fn apply(&mut self, event: &Event) -> Result<Option<Change>, String> {
         let under_way = match &event.fact {
-            Fact::CompactionFailed { turn, .. } => self.state.step_under_way(*turn),
+            Fact::CompactionFailed { turn, .. } => self.state.step_under_way(*turn).cloned(),
             _ => None,
         };
-        let under_way = under_way.map(|plan| plan.step.clone());
+        let is_prepared = matches!(&event.fact,
+            Fact::Compacted { checkpoint, .. } if self.state.is_prepared(checkpoint.id));
         let decided = match &event.fact {
             Fact::ToolDecided { call, .. } => self.waiting_at(*call),
             _ => None,
@@ -140,8 +141,7 @@ impl TurnFold {
         if matches!(event.fact, Fact::TurnEnded { turn, .. } if own(turn)) {
             self.budgets = self.state.budgets(Some(self.turn), event.at);
         }
-        let applied = self.state.apply(event);
-        applied.map_err(|error| error.to_string())?;
+        (self.state.apply(event)).map_err(|error| error.to_string())?;
         let changed = match &event.fact {
             Fact::TurnAccepted { turn } if own(turn.id) => {
                 self.catch_up();
@@ -178,15 +178,17 @@ impl TurnFold {
             }
             Fact::CompactionFailed { turn, reason } if own(*turn) => Some(TurnEvent::StepFailed {
                 reason: reason.to_string(),
-                pause_ms: under_way.and_then(|step| self.pause_ms(&step)),
+                pause_ms: under_way.and_then(|plan| self.pause_ms(&plan.step)),
             }),
-            fact => self.compacted(fact).or_else(|| self.run_changed(fact)),
+            fact => self
+                .compacted(fact, is_prepared)
+                .or_else(|| self.run_changed(fact)),
         };
         Ok(changed.map(|event| Change::Event(event.into())))
     }
 
     /// The changes of the context before it is frozen.
-    fn compacted(&mut self, fact: &Fact) -> Option<TurnEvent> {
+    fn compacted(&mut self, fact: &Fact, prepared: bool) -> Option<TurnEvent> {
         match fact {
             Fact::Counted { counts, .. } if self.is_preparing() && !counts.is_empty() => {
                 Some(TurnEvent::Counted {
@@ -215,7 +217,17 @@ impl TurnFold {
                 turn: Some(turn),
                 checkpoint,
             } if *turn == self.turn => Some(TurnEvent::Compacted {
-                checkpoint: self.made(checkpoint),
+                checkpoint: MadeCheckpoint {
+                    prepared,
+                    ..self.made(checkpoint)
+                },
+            }),
+            Fact::PreparationDropped {
+                by: Some(turn),
+                reason,
+                ..
+            } if *turn == self.turn => Some(TurnEvent::PreparationDropped {
+                reason: reason.to_string(),
             }),
             _ => None,
         }
@@ -244,6 +256,7 @@ impl TurnFold {
                 Body::Summary(text) => short::line(text, PREVIEW_CHARS),
                 Body::Tombstone => checkpoint.context_text(),
             },
+            prepared: false,
             coverage: checkpoint.coverage.map(values::coverage),
         }
     }

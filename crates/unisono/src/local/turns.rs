@@ -40,6 +40,9 @@ impl Local {
         let setup = self.setup_for(session, ask).await?;
         self.ask_servers(&setup, &ask.team(&setup)?).await;
         let mut turn = ask::turn(&setup, ask, self.calibrations())?;
+        if self.is_short_lived() {
+            turn.prepare = None;
+        }
         ask::check_chosen(&setup, ask, &turn.team, &turn.policy)?;
         let offers = self.offers(&setup, &turn).await?;
         if !offers.is_empty() {

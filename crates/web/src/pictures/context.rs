@@ -56,6 +56,7 @@ pub(crate) fn bar(context: &Context, places: &Places<'_>) -> Markup {
         div class={ "context " (class) } id="context" {
             p class="fullness" { strong { (used) " of " (usable) " tokens, " (number(percent)) " %" }
                 @if context.approximate { " (estimated)" } (says) }
+            @if let Some(prepared) = &context.prepared { p class="quiet" { "Prepared: " (prepared.to_string()) "." } }
             (occupancy(context))
             (drawn(&parts))
             details id="context-table" {
@@ -274,6 +275,7 @@ mod tests {
                 text: String::new(),
             }],
             messages: (5..5 + messages).map(entry).collect(),
+            prepared: None,
             exact_tokens: None,
             not_exact: None,
         }

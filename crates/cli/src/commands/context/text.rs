@@ -42,6 +42,10 @@ pub(super) fn text(context: &Context, title: &str, paint: Paint, full: bool) -> 
         out += &section(paint, name, summary.tokens, &about);
         out += &body(&summary.text, full, "  ");
     }
+    if let Some(prepared) = &context.prepared {
+        let name = paint.bold(format_args!("{:<9}", "prepared"));
+        out += &format!("\n{name} {prepared}\n");
+    }
     out += &topics(context, paint);
     let total = context.messages.iter().map(|entry| entry.tokens).sum();
     let about = show::many(context.messages.len() as u64, "message");

@@ -28,9 +28,11 @@ use unisono_context::{
 };
 use unisono_session::agent::{self, Definition};
 use unisono_session::event::{
-    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, ImportNotes,
-    LateOutput, OpenedRun, Outcome, RequestKey, RunRole, SummaryFallback, SummaryOptions, Work,
+    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, DropReason, Event, Fact,
+    ImportNotes, LateOutput, OpenedRun, Outcome, PlannedPreparation, RequestKey, RunRole,
+    SummaryFallback, SummaryOptions, Work,
 };
+use unisono_session::machine::Written;
 use unisono_session::run::{
     self, Ending, FallbackUsed, Reply, RunCause, Stop, ToolCall, ToolResult, Usage,
 };
@@ -207,6 +209,29 @@ fn compaction_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
             "CompactionFailed",
             (turn_id(), text())
                 .prop_map(|(turn, reason)| Fact::CompactionFailed { turn, reason })
+                .boxed(),
+        ),
+        (
+            "PreparationPlanned",
+            preparation()
+                .prop_map(|preparation| Fact::PreparationPlanned {
+                    preparation: Box::new(preparation),
+                })
+                .boxed(),
+        ),
+        (
+            "SummaryPrepared",
+            (turn_id(), written())
+                .prop_map(|(turn, summary)| Fact::SummaryPrepared {
+                    turn,
+                    summary: Box::new(summary),
+                })
+                .boxed(),
+        ),
+        (
+            "PreparationDropped",
+            (turn_id(), option::of(turn_id()), drop_reason())
+                .prop_map(|(turn, by, reason)| Fact::PreparationDropped { turn, by, reason })
                 .boxed(),
         ),
         (

@@ -24,9 +24,11 @@ use unisono_context::{
 };
 use unisono_session::agent::{self, Definition};
 use unisono_session::event::{
-    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, Event, Fact, ImportNotes,
-    LateOutput, OpenedRun, Outcome, RequestKey, RunRole, SummaryFallback, SummaryOptions, Work,
+    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, DropReason, Event, Fact,
+    ImportNotes, LateOutput, OpenedRun, Outcome, PlannedPreparation, RequestKey, RunRole,
+    SummaryFallback, SummaryOptions, Work,
 };
+use unisono_session::machine::Written;
 use unisono_session::run::{
     self, Ending, FallbackUsed, Reply, RunCause, Stop, ToolCall, ToolResult, Usage,
 };

@@ -86,6 +86,7 @@ pub(super) async fn replay(
         },
         requests: requests as u64,
         runs: rebuilt.runs.iter().map(replayed).collect(),
+        prepared: replay.prepared().to_vec(),
         checks: checks(&rebuilt, None),
         mismatches: rebuilt.mismatches().count() as u64,
     })

@@ -182,3 +182,50 @@ pub(super) fn checkpoint() -> impl Strategy<Value = Checkpoint> {
         }
     })
 }
+
+pub(super) fn preparation() -> impl Strategy<Value = PlannedPreparation> {
+    let mask = (message_id(), ordinal(), tokens());
+    let mask = mask.prop_map(|(message, ordinal, tokens)| MaskTarget {
+        message,
+        ordinal,
+        tokens,
+    });
+    let names = (turn_id(), text(), text());
+    (names, plan(), list(mask), digest(), digest()).prop_map(
+        |((turn, branch, model), plan, masks, range, settings)| PlannedPreparation {
+            turn,
+            branch,
+            model,
+            plan,
+            masks,
+            range,
+            settings,
+        },
+    )
+}
+
+pub(super) fn written() -> impl Strategy<Value = Written> {
+    checkpoint().prop_map(|made| Written {
+        body: made.body,
+        key_facts: made.key_facts,
+        counts: made.counts,
+        writer: made.writer,
+        model: made.model,
+        cost_micros: made.cost_micros,
+        duration_ms: made.duration_ms,
+        degraded: made.degraded,
+        coverage: made.coverage,
+    })
+}
+
+pub(super) fn drop_reason() -> impl Strategy<Value = DropReason> {
+    prop_oneof![
+        Just(DropReason::Range),
+        Just(DropReason::Settings),
+        Just(DropReason::Room),
+        Just(DropReason::Replaced),
+        Just(DropReason::Busy),
+        Just(DropReason::Interrupted),
+        text().prop_map(DropReason::Failed),
+    ]
+}

@@ -371,6 +371,7 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
             turn_caps(),
             option::of((text(), digest())),
             any::<bool>(),
+            option::of(digest()),
         ),
     )
         .prop_map(
@@ -389,6 +390,7 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
                 caps: *more.3,
                 key: more.4.map(|(name, request)| RequestKey { name, request }),
                 short_calls: more.5,
+                prepare: more.6,
             },
         )
 }

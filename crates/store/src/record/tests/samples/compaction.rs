@@ -106,6 +106,66 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         ("compacted_import", compacted(None, imported)),
         ("compacted_coverage", compacted(Some(TURN), covering)),
         ("compaction_failed", failed),
+        ("preparation_planned", preparation()),
+        ("summary_prepared", prepared()),
+        ("preparation_dropped", dropped(DropReason::Range)),
+        (
+            "preparation_dropped_failed",
+            dropped(DropReason::Failed("the model is out of reach".into())),
+        ),
         ("frozen", frozen),
     ]
+}
+
+fn preparation() -> Fact {
+    let step = Step::Summarise {
+        cover: cover(),
+        tier: Tier::Conversation,
+        cap: Tokens(2_048),
+        writer: Writer::Model,
+    };
+    let Fact::CompactionPlanned { plan, .. } = planned(step) else {
+        unreachable!("a plan");
+    };
+    Fact::PreparationPlanned {
+        preparation: Box::new(PlannedPreparation {
+            turn: TURN,
+            branch: "main".into(),
+            model: "openai/gpt-4o".into(),
+            plan,
+            masks: vec![MaskTarget {
+                message: MESSAGE,
+                ordinal: Ordinal(7),
+                tokens: Tokens(4_000),
+            }],
+            range: DIGEST,
+            settings: DIGEST,
+        }),
+    }
+}
+
+fn prepared() -> Fact {
+    let made = checkpoint();
+    Fact::SummaryPrepared {
+        turn: TURN,
+        summary: Box::new(Written {
+            body: made.body,
+            key_facts: made.key_facts,
+            counts: made.counts,
+            writer: made.writer,
+            model: made.model,
+            cost_micros: made.cost_micros,
+            duration_ms: made.duration_ms,
+            degraded: made.degraded,
+            coverage: made.coverage,
+        }),
+    }
+}
+
+fn dropped(reason: DropReason) -> Fact {
+    Fact::PreparationDropped {
+        turn: TURN,
+        by: Some(TURN),
+        reason,
+    }
 }

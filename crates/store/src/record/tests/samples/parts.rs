@@ -162,6 +162,7 @@ pub(super) fn accepted(work: Work, policy: Policy) -> Fact {
             caps: TurnCaps::default(),
             key: None,
             short_calls: false,
+            prepare: None,
         }),
     }
 }
