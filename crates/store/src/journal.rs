@@ -12,9 +12,7 @@ use uuid::Uuid;
 use crate::contents::Loaded;
 use crate::deleted_usage;
 use crate::engine::Cluster;
-use crate::engine::{
-    self, Append, Claim, Engine, Health, SESSIONS_PAGE, SessionInfo, Space, Vacuumed,
-};
+use crate::engine::{self, Append, Claim, Engine, Health, SessionInfo, Space, Vacuumed};
 use crate::error::{Error, Record, Result};
 use crate::imports::Imports;
 use crate::record::{self, OpenTurns};
