@@ -9,6 +9,7 @@
 //! first needed; a turn keeps its frozen list of tools, even if the server changes its list.
 
 mod connection;
+pub(crate) mod held;
 mod http;
 mod names;
 pub(crate) mod output;
@@ -29,6 +30,7 @@ use unisono_session::tool::{Contract, allows, matches};
 
 use crate::address::ActorAddress;
 use connection::Connection;
+pub use held::{HELD_SERVERS, ServersHold};
 pub use names::{LONGEST_NAME, SEPARATOR, is_server_name, server_of};
 
 /// The configuration of a server.
@@ -184,7 +186,7 @@ impl Servers {
     fn get(&self, name: &str) -> Result<&Handle, ServerFault> {
         self.0.get(name).ok_or_else(|| ServerFault {
             server: name.into(),
-            reason: "is no longer configured".into(),
+            reason: "is no longer configured or connected".into(),
         })
     }
 }

@@ -107,7 +107,11 @@ const MCP: &[Key] = &[
     key("approve", Kind::Texts),
 ];
 
-const APPROVALS: &[Key] = &[key("require", Kind::Texts), key("timeout", Kind::Duration)];
+const APPROVALS: &[Key] = &[
+    key("require", Kind::Texts),
+    key("timeout", Kind::Duration),
+    key("contracts", Kind::TextMap),
+];
 
 /// The keys of `[hooks.<name>]`.
 const HOOK: &[Key] = &[

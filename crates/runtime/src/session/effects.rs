@@ -188,12 +188,12 @@ fn call_tool(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: ToolJob)
         run: job.place.run,
         text: format!("calling {}", job.tool).into(),
     });
-    let (env, myself) = (args.env.clone(), myself.clone());
+    let (env, myself, session) = (args.env.clone(), myself.clone(), args.id);
     tokio::spawn(async move {
         let calling = async {
             match env.extensions.tool_named(&job.tool) {
                 Some(tool) => tool::call(tool, &job).await,
-                None => env.servers.call(&job).await,
+                None => env.servers_for(session, &job.tool).call(&job).await,
             }
         };
         if let Some(output) = cancelled.run_until_cancelled(calling).await {

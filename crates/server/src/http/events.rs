@@ -264,7 +264,7 @@ fn later(followers: usize) -> Duration {
     LATER_EACH.saturating_mul(u32::try_from(followers).unwrap_or(u32::MAX))
 }
 
-async fn stopped(stopping: &mut watch::Receiver<bool>) {
+pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
     // Whoever would tell is gone: that is the same.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }

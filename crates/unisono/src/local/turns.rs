@@ -41,7 +41,13 @@ impl Local {
         self.ask_servers(&setup, &ask.team(&setup)?).await;
         let mut turn = ask::turn(&setup, ask, self.calibrations())?;
         ask::check_chosen(&setup, ask, &turn.team, &turn.policy)?;
-        let offers = self.offers(&setup, &turn).await?;
+        let mut offers = self.offers(&setup, &turn).await?;
+        if matches!(turn.work, Work::Answer { .. }) {
+            for (server, held) in self.runtime()?.held_offers(session.id()).await {
+                ask::allow_server(&mut turn.team, &server);
+                offers.extend(held);
+            }
+        }
         if !offers.is_empty() {
             let reach = setup.loaded.config.runtime.recall;
             let offered = offers.iter().map(|offer| &offer.spec);
