@@ -15,6 +15,7 @@ mod names;
 pub(crate) mod output;
 pub(crate) mod server;
 mod stdio;
+mod tasks;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,8 +30,10 @@ use unisono_session::run::calls::CallOutput;
 use unisono_session::tool::{Contract, allows, matches};
 
 use crate::address::ActorAddress;
-use connection::Connection;
+use connection::{Called, Connection};
 pub use held::{HELD_SERVERS, ServersHold};
+use tasks::{ServerTask, TaskEnd};
+
 pub use names::{LONGEST_NAME, SEPARATOR, is_server_name, server_of};
 
 /// The configuration of a server.
@@ -146,41 +149,60 @@ impl Servers {
         Ok(names::offers(&handle.server, &tools))
     }
 
-    /// Makes a call. Errors become results for the model.
-    pub(crate) async fn call(&self, job: &ToolJob) -> CallOutput {
-        let (content, is_error) = match self.try_call(job).await {
-            Ok(output) => (output.content, output.is_error),
+    /// Makes a call, or polls the task of an earlier call. Errors become results for the model.
+    /// `began` is told of a task that the server has begun. None: the server has forgotten the task,
+    /// and the call may not be made again.
+    pub(crate) async fn call(
+        &self,
+        job: &ToolJob,
+        began: &(dyn Fn(Arc<str>) + Send + Sync),
+    ) -> Option<CallOutput> {
+        let (content, is_error) = match self.try_call(job, began).await {
+            Ok(TaskEnd::Output(output)) => (output.content, output.is_error),
+            Ok(TaskEnd::Forgotten) => return None,
             Err(reason) => (format!("[failed: {reason}]").into(), true),
         };
-        CallOutput {
+        Some(CallOutput {
             content: output::truncate_middle(&content, job.max_chars),
             is_error,
+        })
+    }
+
+    /// Asks a server to cancel the task of a call.
+    pub(crate) async fn cancel_task(&self, tool: &str, task: &str) {
+        if let Some(Ok(handle)) = server_of(tool).map(|name| self.get(name)) {
+            tasks::cancel(handle, task).await;
         }
     }
 
-    async fn try_call(&self, job: &ToolJob) -> Result<CallOutput, String> {
+    async fn try_call(
+        &self,
+        job: &ToolJob,
+        began: &(dyn Fn(Arc<str>) + Send + Sync),
+    ) -> Result<TaskEnd, String> {
         let missing = || format!("tool `{}` is no longer part of this program", job.tool);
         let name = server_of(&job.tool).ok_or_else(missing)?;
         let handle = self.get(name).map_err(|fault| fault.to_string())?;
-        let connection = handle.connect().await.map_err(|fault| fault.to_string())?;
-        let describe = |reason: String| handle.server.fault(reason).to_string();
-        let tool = connection.find(&handle.server, &job.tool).await;
-        let tool = tool.map_err(describe)?;
-        let limit = handle.server.timeout;
-        let call = tokio::time::timeout(limit, connection.call(tool, job));
-        let called = call.await.unwrap_or_else(|_| {
-            let limit = limit.as_secs_f64();
-            Err(format!("gave no answer within {limit:.1} s"))
-        });
-        called.map_err(|reason| {
-            let unknown = match job.contract {
-                Contract::Pure => "",
-                Contract::Idempotent | Contract::AtMostOnce => {
-                    "; whether it did what was asked is not known: look before you call it again"
-                }
-            };
-            format!("{}{unknown}", describe(reason))
-        })
+        let unknown = |reason: String| format!("{reason}{}", unknown_effect(job.contract));
+        if let Some(id) = &job.task {
+            let known = ServerTask::known(id.clone());
+            match tasks::follow(handle, &known).await.map_err(unknown)? {
+                TaskEnd::Forgotten if job.contract.is_repeatable() => {}
+                end => return Ok(end),
+            }
+        }
+        let task = match handle.call(job).await? {
+            Called::Output(output) => return Ok(TaskEnd::Output(output)),
+            Called::Task(task) => task,
+        };
+        began(task.id.clone());
+        match tasks::follow(handle, &task).await.map_err(unknown)? {
+            TaskEnd::Forgotten if job.contract.is_repeatable() => {
+                let reason = "forgot the task that it began for this call";
+                Err(handle.server.fault(reason).to_string())
+            }
+            end => Ok(end),
+        }
     }
 
     fn get(&self, name: &str) -> Result<&Handle, ServerFault> {
@@ -191,7 +213,31 @@ impl Servers {
     }
 }
 
+/// What an error says of a call whose effect is unknown.
+fn unknown_effect(contract: Contract) -> &'static str {
+    match contract {
+        Contract::Pure => "",
+        Contract::Idempotent | Contract::AtMostOnce => {
+            "; whether it did what was asked is not known: look before you call it again"
+        }
+    }
+}
+
 impl Handle {
+    async fn call(&self, job: &ToolJob) -> Result<Called, String> {
+        let connection = self.connect().await.map_err(|fault| fault.to_string())?;
+        let describe = |reason: String| self.server.fault(reason).to_string();
+        let tool = connection.find(&self.server, &job.tool).await;
+        let tool = tool.map_err(describe)?;
+        let limit = self.server.timeout;
+        let call = tokio::time::timeout(limit, connection.call(tool, job));
+        let called = call.await.unwrap_or_else(|_| {
+            let limit = limit.as_secs_f64();
+            Err(format!("gave no answer within {limit:.1} s"))
+        });
+        called.map_err(|reason| format!("{}{}", describe(reason), unknown_effect(job.contract)))
+    }
+
     async fn connect(&self) -> Result<Connection, ServerFault> {
         let gone = || {
             self.server

@@ -28,6 +28,7 @@ use crate::tool::ToolRules;
 mod accepted;
 mod hooks;
 mod kinds;
+mod outcome;
 mod summary;
 
 pub use accepted::{
@@ -36,6 +37,7 @@ pub use accepted::{
 };
 pub(crate) use hooks::from_reply;
 pub use hooks::{HookAnswer, HookPlace, HookPoint, HookReply, MessageReference};
+pub use outcome::Outcome;
 
 /// One entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -274,6 +276,13 @@ pub enum Fact {
         /// The call.
         call: CallPlace,
     },
+    /// The server of a tool works on a call as a task: it is polled, also after a restart.
+    ToolTaskStarted {
+        /// The call.
+        call: CallPlace,
+        /// The server's id of the task.
+        task: Arc<str>,
+    },
     /// A call has a result, or could not be made.
     ToolEnded {
         /// The call.
@@ -369,24 +378,6 @@ pub enum Fact {
     },
 }
 
-impl Outcome {
-    /// The stable name, which is also the state of the ended turn.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Outcome::Answered => "answered",
-            Outcome::Compacted { .. } => "compacted",
-            Outcome::Failed { .. } => "failed",
-            Outcome::Cancelled => "cancelled",
-            Outcome::Reverted { .. } => "reverted",
-        }
-    }
-
-    /// Whether a requested compaction failed and changed nothing.
-    pub fn is_unwritten(&self) -> bool {
-        matches!(self, Outcome::Failed { code, .. } if &**code == "compaction_failed")
-    }
-}
-
 /// Further details of imported topics and checkpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportNotes {
@@ -462,35 +453,5 @@ pub enum RunRole {
         round: u32,
         /// Its position among the calls of the round, from 0.
         index: u32,
-    },
-}
-
-/// The outcome of a turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The lead's answer is the branch's newest message.
-    Answered,
-    /// A requested compaction was carried out, or was not needed.
-    Compacted {
-        /// Effective tokens before.
-        before: Tokens,
-        /// Effective tokens after.
-        after: Tokens,
-    },
-    /// It failed.
-    Failed {
-        /// A stable code: `context_overflow`, `lead_failed`, …
-        code: Arc<str>,
-        /// What happened.
-        reason: Arc<str>,
-    },
-    /// Somebody cancelled it.
-    Cancelled,
-    /// A checkpoint was reverted.
-    Reverted {
-        /// Effective tokens before.
-        before: Tokens,
-        /// Effective tokens after.
-        after: Tokens,
     },
 }

@@ -97,6 +97,7 @@ mod steering;
 mod summaries;
 mod support;
 mod terminal;
+mod tool_tasks;
 mod tools;
 mod topics;
 mod trace;

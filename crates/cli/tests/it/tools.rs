@@ -23,7 +23,7 @@ fn tool_server() {
 /// A project whose lead has the tools of one server, and a model that calls what it is told to.
 pub(crate) struct Scene {
     pub(crate) place: Place,
-    provider: FakeProvider,
+    pub(crate) provider: FakeProvider,
     /// Where the server tells what it is asked for.
     pub(crate) log: PathBuf,
 }
@@ -113,7 +113,7 @@ impl Scene {
         self.call(&[args, &["--json"]].concat()).expect(0).json()
     }
 
-    fn answer(&self) -> String {
+    pub(crate) fn answer(&self) -> String {
         let report = self.json(&["run", "talk.json", "--task", "Do it."]);
         report["answer"].as_str().unwrap().to_owned()
     }

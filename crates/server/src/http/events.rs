@@ -359,6 +359,7 @@ fn about(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
             HookPoint::Call(call) => (None, Some(call.run)),
         },
         Fact::ToolStarted { call }
+        | Fact::ToolTaskStarted { call, .. }
         | Fact::ToolEnded { call, .. }
         | Fact::ToolInDoubt { call }
         | Fact::ToolDecided { call, .. } => (None, Some(call.run)),

@@ -205,6 +205,10 @@ impl Display for Fact {
             Fact::ToolStarted { call: place } | Fact::ToolInDoubt { call: place } => {
                 call(*place, f)
             }
+            Fact::ToolTaskStarted { call: place, task } => {
+                call(*place, f)?;
+                write!(f, ": task {task}")
+            }
             Fact::ToolEnded {
                 call: place,
                 output,

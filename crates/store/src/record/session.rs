@@ -68,6 +68,7 @@ layout! {
         40 ToolsAnswered { run, round },
         41 InstructionsSet { text },
         42 HookAnswered { place, hook, answer },
+        43 ToolTaskStarted { call, task },
     }
 }
 

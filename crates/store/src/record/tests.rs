@@ -76,6 +76,7 @@ facts![
     HookAnswered,
     Posted,
     CallCapSet,
+    ToolTaskStarted,
 ];
 
 /// Encodes an event as the last of an append, with two turns open.

@@ -139,6 +139,13 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
         ("hook_answered_turn", of_turn),
         ("tools_called", called),
         ("tool_started", Fact::ToolStarted { call: CALL }),
+        (
+            "tool_task_started",
+            Fact::ToolTaskStarted {
+                call: CALL,
+                task: "task-7".into(),
+            },
+        ),
         ("tool_ended", ended),
         ("tools_answered", Fact::ToolsAnswered { run: RUN, round: 2 }),
         ("tool_in_doubt", Fact::ToolInDoubt { call: CALL }),
