@@ -14,6 +14,7 @@ mod http;
 mod names;
 pub(crate) mod output;
 pub(crate) mod server;
+mod skills;
 mod stdio;
 mod tasks;
 
@@ -32,6 +33,7 @@ use unisono_session::tool::{Contract, allows, matches};
 use crate::address::ActorAddress;
 use connection::{Called, Connection};
 pub use held::{HELD_SERVERS, ServersHold};
+pub use skills::{ServerSkill, ServerSkills, SkillFault, SkillReader};
 use tasks::{ServerTask, TaskEnd};
 
 pub use names::{LONGEST_NAME, SEPARATOR, is_server_name, server_of};
@@ -52,6 +54,8 @@ pub struct Server {
     /// The contracts of its tools, by patterns of the server's own names. They override the
     /// server's annotations.
     pub contracts: Vec<(Arc<str>, Contract)>,
+    /// Whether its skills are offered to agents.
+    pub skills: bool,
 }
 
 /// The transport of a server.

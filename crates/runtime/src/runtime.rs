@@ -388,6 +388,11 @@ impl Runtime {
         listed
     }
 
+    /// Reads the skills of the configured servers.
+    pub fn skill_reader(&self) -> mcp::SkillReader {
+        mcp::SkillReader(self.env.servers.clone())
+    }
+
     /// Its journal.
     pub fn journal(&self) -> &Journal {
         &self.env.journal

@@ -323,7 +323,7 @@ impl Ask {
             calibrations,
             delegation: setup.loaded.config.delegation.limits(),
             recall: setup.loaded.config.runtime.recall,
-            instructions: setup.instructions().into(),
+            instructions: setup.instructions(&[]).into(),
         })
     }
 }

@@ -89,6 +89,7 @@ mod serve_attacks;
 mod serve_load;
 mod serve_page;
 mod serve_routes;
+mod server_skills;
 mod settings;
 mod skills;
 mod small_disk;

@@ -105,6 +105,7 @@ const MCP: &[Key] = &[
     key("tools", Kind::Texts),
     key("contracts", Kind::TextMap),
     key("approve", Kind::Texts),
+    key("skills", Kind::Flag),
 ];
 
 const APPROVALS: &[Key] = &[

@@ -38,6 +38,8 @@ pub struct McpServer {
     pub contracts: BTreeMap<String, String>,
     /// The calls that wait for a person, by the server's names.
     pub approve: Vec<String>,
+    /// Whether its skills are offered to agents.
+    pub skills: bool,
 }
 
 /// The calls of all agents that wait for a person.
@@ -88,6 +90,7 @@ impl Tools {
             timeout: Duration::from_millis(TIMEOUT_MS),
             tools: Vec::new(),
             contracts,
+            skills: false,
         }
     }
 }
@@ -168,6 +171,7 @@ impl Reader<'_> {
             timeout: time(&own.timeout, TIMEOUT_MS),
             tools: own.tools.iter().map(|tool| tool.as_str().into()).collect(),
             contracts: contracts?,
+            skills: own.skills,
         })
     }
 
