@@ -29,7 +29,7 @@ const ALL: [(&str, &str, Option<&str>); 3] = [
 #[derive(Debug)]
 pub(crate) enum Command {
     /// A turn.
-    Turn(TurnRequest),
+    Turn(Box<TurnRequest>),
     /// The sizes of the context.
     Context,
     /// The agents.
@@ -43,7 +43,7 @@ pub(crate) fn available() -> Update {
         description,
         input: hint.map(|hint| CommandInput { hint }),
     });
-    Update::AvailableCommandsUpdate {
+    Update::AvailableCommands {
         available_commands: each.to_vec(),
     }
 }
@@ -59,7 +59,7 @@ pub(crate) fn read(text: &str) -> Option<Command> {
             let instructions = (!input.is_empty()).then(|| Value::from(input));
             let new: NewCompaction =
                 serde_json::from_value(json!({"instructions": instructions})).ok()?;
-            Some(Command::Turn(TurnRequest::Compact(new)))
+            Some(Command::Turn(TurnRequest::Compact(new).into()))
         }
         "context" if input.is_empty() => Some(Command::Context),
         "agents" if input.is_empty() => Some(Command::Agents),

@@ -32,7 +32,7 @@ pub(crate) async fn run(
     }
     let command = commands::read(&text).filter(|_| attachments.is_empty());
     let request = match command {
-        Some(Command::Turn(request)) => request,
+        Some(Command::Turn(request)) => *request,
         Some(Command::Context) => {
             let said = commands::context(&*service, session).await?;
             return say(session, said, client).await;

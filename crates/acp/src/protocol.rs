@@ -171,8 +171,8 @@ pub(crate) enum Update {
     Plan {
         entries: Vec<PlanEntry>,
     },
-    #[serde(rename_all = "camelCase")]
-    AvailableCommandsUpdate {
+    #[serde(rename = "available_commands_update", rename_all = "camelCase")]
+    AvailableCommands {
         available_commands: Vec<AvailableCommand>,
     },
     #[serde(rename = "usage_update")]

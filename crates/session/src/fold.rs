@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use unisono_context::alteration::Alteration;
 use unisono_context::message::{NewMessage, Part};
 use unisono_context::topic::DecidedTopics;
 use unisono_context::{Digest, MessageId, RunId, Timestamp, TurnId, tree};
@@ -162,17 +163,7 @@ impl State {
             Fact::TurnAccepted { turn } => self.accept(turn, at),
             Fact::TurnStarted { turn } => self.start(*turn, at),
             Fact::CompactionPlanned { turn, plan } => self.planned(*turn, plan),
-            Fact::Altered { turn, alterations } => {
-                if let Some(turn) = turn {
-                    self.step_done(*turn)?;
-                }
-                let newest = self.checkpoints.next_number() - 1;
-                let altered = Arc::make_mut(&mut self.alterations);
-                for alteration in alterations {
-                    altered.set(alteration.clone(), newest);
-                }
-                Ok(())
-            }
+            Fact::Altered { turn, alterations } => self.altered(*turn, alterations),
             Fact::Compacted { turn, checkpoint } => self.compacted(*turn, checkpoint),
             Fact::Reverted {
                 turn,
@@ -239,6 +230,18 @@ impl State {
             // Folded above, or relevant only for sums.
             _ => Ok(()),
         }
+    }
+
+    fn altered(&mut self, turn: Option<TurnId>, alterations: &[Alteration]) -> Result<(), Error> {
+        if let Some(turn) = turn {
+            self.step_done(turn)?;
+        }
+        let newest = self.checkpoints.next_number() - 1;
+        let altered = Arc::make_mut(&mut self.alterations);
+        for alteration in alterations {
+            altered.set(alteration.clone(), newest);
+        }
+        Ok(())
     }
 
     fn append(

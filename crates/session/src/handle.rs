@@ -67,11 +67,9 @@ pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Ref
         Input::Measured {
             turn,
             model,
-            estimated,
+            estimated: ours,
             reported,
-        } => Ok(measured::handle(
-            recorder, turn, &model, estimated, reported,
-        )?),
+        } => Ok(measured::handle(recorder, turn, &model, ours, reported)?),
         Input::StepDone { turn, step, result } => {
             Ok(step_done::done(recorder, turn, step, result)?)
         }
