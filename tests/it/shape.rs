@@ -26,7 +26,7 @@ const LONG: &[(&str, &str, usize)] = &[
     ("session/src/event/kinds.rs", "kind", 109),
     ("session/src/event/summary.rs", "fmt", 244),
     ("session/src/fold.rs", "apply_to_conversation", 76),
-    ("session/src/fold.rs", "apply_to_turns", 82),
+    ("session/src/fold.rs", "apply_to_turns", 73),
     ("session/src/handle.rs", "input", 80),
     ("session/src/handle/import.rs", "handle", 70),
     ("unisono/src/ask.rs", "turn", 67),

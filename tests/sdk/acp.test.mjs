@@ -63,3 +63,22 @@ test("a session is begun, asked, listed, loaded and given another agent", async 
   assert.equal(said(again), said(told));
   assert.equal(again.filter((one) => one.sessionUpdate === "user_message_chunk").length, 1);
 });
+
+test("commands are offered and carried out, and a session has the editor's tool servers", async () => {
+  const place = new Place();
+  const servers = [
+    { name: "gone", command: "/nowhere/at/all", args: [], env: [{ name: "TOKEN", value: "secret" }] },
+    { type: "http", name: "also gone", url: "http://127.0.0.1:9/mcp", headers: [] },
+  ];
+  const told = await edit(place, async (agent) => {
+    const { sessionId } = await agent.request(methods.agent.session.new, { ...begun, cwd: place.path, mcpServers: servers });
+    // What cannot be connected stops nothing.
+    for (const text of ["We move on Friday 6 March. When?", "/context", "/agents", "/compact"]) {
+      const done = await agent.request(methods.agent.session.prompt, prompt(sessionId, text));
+      assert.equal(done.stopReason, "end_turn", text);
+    }
+  });
+  const { availableCommands } = told.find((one) => one.sessionUpdate === "available_commands_update");
+  assert.deepEqual(availableCommands.map(({ name }) => name), ["compact", "context", "agents"]);
+  assert.match(said(told), /tokens are used[^]*lead \(lead\)[^]*compacted/);
+});

@@ -19,9 +19,9 @@ use tokio_util::sync::CancellationToken;
 use unisono_api::service::Service;
 
 use crate::client::{Client, Error, INVALID_REQUEST, Left, UNKNOWN_METHOD, UNREADABLE};
-use crate::prompt;
 use crate::protocol::{OneSession, Prompt};
 use crate::sessions::Sessions;
+use crate::{commands, prompt};
 
 /// The version of the protocol.
 const VERSION: u32 = 1;
@@ -141,8 +141,9 @@ impl Connection {
         match (message["method"].as_str(), id) {
             (Some("session/prompt"), Some(id)) => self.prompt(id, params).await,
             (Some(method), Some(id)) => {
+                let named = params["sessionId"].as_str().map(str::to_owned);
                 let answer = self.answer(method, params).await;
-                self.client.answer(&id, answer).await
+                self.answered((method, named), &id, answer).await
             }
             (Some("session/cancel"), None) => {
                 if let Ok(OneSession { session_id }) = read(params) {
@@ -166,7 +167,7 @@ impl Connection {
     }
 
     async fn answer(&mut self, method: &str, params: Value) -> Result<Value, Error> {
-        let sessions = &self.sessions;
+        let sessions = &mut self.sessions;
         match method {
             "initialize" => Ok(initialized()),
             "session/new" => sessions.create(read(params)?).await,
@@ -176,6 +177,7 @@ impl Connection {
             "session/set_config_option" => sessions.set(read(params)?).await,
             "session/close" => {
                 let OneSession { session_id } = read(params)?;
+                sessions.close(&session_id);
                 self.cancel(&session_id);
                 Ok(json!({}))
             }
@@ -183,6 +185,25 @@ impl Connection {
                 UNKNOWN_METHOD,
                 format!("there is no method {method:?}"),
             )),
+        }
+    }
+
+    /// Writes an answer; a session that is now open is told which commands there are.
+    async fn answered(
+        &self,
+        (method, named): (&str, Option<String>),
+        id: &Value,
+        answer: Result<Value, Error>,
+    ) -> Result<(), Left> {
+        let session = match (method, &answer) {
+            ("session/new", Ok(answer)) => answer["sessionId"].as_str().map(str::to_owned),
+            ("session/load" | "session/resume", Ok(_)) => named,
+            _ => None,
+        };
+        self.client.answer(id, answer).await?;
+        match session {
+            Some(session) => self.client.tell(&session, &commands::available()).await,
+            None => Ok(()),
         }
     }
 
@@ -235,7 +256,7 @@ fn initialized() -> Value {
         "agentCapabilities": {
             "loadSession": true,
             "promptCapabilities": {"image": true, "audio": false, "embeddedContext": true},
-            "mcpCapabilities": {"http": false, "sse": false},
+            "mcpCapabilities": {"http": true, "sse": false},
             "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
         },
         "authMethods": [],

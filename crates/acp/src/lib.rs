@@ -1,12 +1,14 @@
 #![doc = include_str!("../README.md")]
 
 mod client;
+mod commands;
 mod connection;
 mod content;
 mod permission;
 mod prompt;
 mod protocol;
 mod sessions;
+mod tool_servers;
 mod updates;
 
 pub use connection::serve;

@@ -10,7 +10,8 @@ use unisono_api::turn::{NewTurn, TurnRequest};
 use unisono_api::turn_event::TurnEvent;
 
 use crate::client::{Client, Error};
-use crate::protocol::{Prompt, StopReason};
+use crate::commands::{self, Command};
+use crate::protocol::{Chunk, Prompt, StopReason, Update};
 use crate::updates::Updates;
 use crate::{content, permission};
 
@@ -22,18 +23,53 @@ pub(crate) async fn run(
     client: &Client,
 ) -> Result<StopReason, Error> {
     let session = asked.session_id.as_str();
-    let new = NewTurn {
-        attachments: content::attachments(&asked.prompt),
-        ..NewTurn::new(content::text(&asked.prompt)?)
-    };
+    let (text, attachments) = (
+        content::text(&asked.prompt)?,
+        content::attachments(&asked.prompt),
+    );
     if token.is_cancelled() {
         return Ok(StopReason::Cancelled);
     }
-    let begun = service
-        .begin(session, &TurnRequest::Task(new), None)
-        .await?;
-    let mut followed = service.follow(session, &begun.turn, Some(0)).await?;
-    let mut updates = Updates::new(&begun.turn);
+    let command = commands::read(&text).filter(|_| attachments.is_empty());
+    let request = match command {
+        Some(Command::Turn(request)) => *request,
+        Some(Command::Context) => {
+            let said = commands::context(&*service, session).await?;
+            return say(session, said, client).await;
+        }
+        Some(Command::Agents) => {
+            let said = commands::agents(&*service, session).await?;
+            return say(session, said, client).await;
+        }
+        None => TurnRequest::Task(NewTurn {
+            attachments,
+            ..NewTurn::new(text)
+        }),
+    };
+    let begun = service.begin(session, &request, None).await?;
+    follow(service, session, &begun.turn, token, client).await
+}
+
+/// Says the result of a command, which is not part of the conversation.
+async fn say(session: &str, text: String, client: &Client) -> Result<StopReason, Error> {
+    let update = Update::AgentMessageChunk(Chunk {
+        content: text.into(),
+        message_id: "command".to_owned(),
+    });
+    client.tell(session, &update).await?;
+    Ok(StopReason::EndTurn)
+}
+
+/// Follows a turn up to its end.
+async fn follow(
+    service: Arc<dyn Service>,
+    session: &str,
+    turn: &str,
+    token: &CancellationToken,
+    client: &Client,
+) -> Result<StopReason, Error> {
+    let mut followed = service.follow(session, turn, Some(0)).await?;
+    let mut updates = Updates::new(turn);
     // What is asked is taken back with the end of the turn.
     let mut asking = JoinSet::new();
     let mut is_stopping = false;
@@ -42,7 +78,7 @@ pub(crate) async fn run(
             update = followed.next() => update,
             () = token.cancelled(), if !is_stopping => {
                 is_stopping = true;
-                if let Err(error) = service.cancel_turn(session, &begun.turn).await {
+                if let Err(error) = service.cancel_turn(session, turn).await {
                     // It has ended just now.
                     tracing::debug!(%error, "the turn is not cancelled");
                 }

@@ -6,26 +6,53 @@
 
 use std::path::PathBuf;
 
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// `session/new`.
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NewSession {
     pub(crate) cwd: PathBuf,
     #[serde(default)]
-    pub(crate) mcp_servers: Vec<IgnoredAny>,
+    pub(crate) mcp_servers: Vec<McpServer>,
 }
 
 /// `session/load` and `session/resume`.
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LoadSession {
     pub(crate) session_id: String,
     #[serde(default)]
-    pub(crate) mcp_servers: Vec<IgnoredAny>,
+    pub(crate) cwd: PathBuf,
+    #[serde(default)]
+    pub(crate) mcp_servers: Vec<McpServer>,
+}
+
+/// A tool server of the editor. Its environment and headers may be secret: it is not printed.
+#[derive(Deserialize)]
+pub(crate) struct McpServer {
+    pub(crate) name: String,
+    /// None: a program.
+    #[serde(default, rename = "type")]
+    pub(crate) kind: Option<String>,
+    #[serde(default)]
+    pub(crate) command: Option<String>,
+    #[serde(default)]
+    pub(crate) args: Vec<String>,
+    #[serde(default)]
+    pub(crate) env: Vec<Named>,
+    #[serde(default)]
+    pub(crate) url: Option<String>,
+    #[serde(default)]
+    pub(crate) headers: Vec<Named>,
+}
+
+/// A variable or a header.
+#[derive(Deserialize)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) value: String,
 }
 
 /// `session/list`.
@@ -144,6 +171,10 @@ pub(crate) enum Update {
     Plan {
         entries: Vec<PlanEntry>,
     },
+    #[serde(rename = "available_commands_update", rename_all = "camelCase")]
+    AvailableCommands {
+        available_commands: Vec<AvailableCommand>,
+    },
     #[serde(rename = "usage_update")]
     Usage {
         /// Tokens.
@@ -153,6 +184,21 @@ pub(crate) enum Update {
         #[serde(skip_serializing_if = "Option::is_none")]
         cost: Option<Cost>,
     },
+}
+
+/// A slash command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct AvailableCommand {
+    pub(crate) name: &'static str,
+    pub(crate) description: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) input: Option<CommandInput>,
+}
+
+/// What may be written behind a slash command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct CommandInput {
+    pub(crate) hint: &'static str,
 }
 
 /// A piece of a message.

@@ -14,6 +14,7 @@ use unisono_api::settings::Changes;
 
 use crate::client::{Client, Error};
 use crate::protocol::{Chunk, ListSessions, LoadSession, NewSession, SetOption, Update};
+use crate::tool_servers::{self, ToolServers};
 
 /// The label of a session's working directory.
 const DIRECTORY: &str = "cwd";
@@ -31,17 +32,22 @@ const MESSAGES: usize = 500;
 
 pub(crate) struct Sessions {
     service: Arc<dyn Service>,
+    servers: ToolServers,
     /// Where sessions are shown that no editor began.
     directory: PathBuf,
 }
 
 impl Sessions {
     pub(crate) fn new(service: Arc<dyn Service>, directory: PathBuf) -> Sessions {
-        Sessions { service, directory }
+        Sessions {
+            service,
+            servers: ToolServers::default(),
+            directory,
+        }
     }
 
-    pub(crate) async fn create(&self, asked: NewSession) -> Result<Value, Error> {
-        no_servers(asked.mcp_servers.len());
+    pub(crate) async fn create(&mut self, asked: NewSession) -> Result<Value, Error> {
+        let servers = tool_servers::read(asked.mcp_servers, &asked.cwd)?;
         if !asked.cwd.is_absolute() {
             return Err(Error::invalid("`cwd` is to be an absolute path"));
         }
@@ -55,12 +61,17 @@ impl Sessions {
             ..New::default()
         };
         let session = self.service.create_session(new).await?.session;
+        self.servers.connect(&self.service, &session, servers).await;
         let options = self.options(&session).await?;
         Ok(json!({"sessionId": session, "configOptions": options}))
     }
 
     /// Sends all that was said, then answers.
-    pub(crate) async fn load(&self, asked: LoadSession, client: &Client) -> Result<Value, Error> {
+    pub(crate) async fn load(
+        &mut self,
+        asked: LoadSession,
+        client: &Client,
+    ) -> Result<Value, Error> {
         let session = asked.session_id.as_str();
         let mut query = MessageQuery {
             branch: main_branch(),
@@ -80,9 +91,17 @@ impl Sessions {
         self.resume(asked).await
     }
 
-    pub(crate) async fn resume(&self, asked: LoadSession) -> Result<Value, Error> {
-        no_servers(asked.mcp_servers.len());
-        Ok(json!({"configOptions": self.options(&asked.session_id).await?}))
+    pub(crate) async fn resume(&mut self, asked: LoadSession) -> Result<Value, Error> {
+        let servers = tool_servers::read(asked.mcp_servers, &asked.cwd)?;
+        let options = self.options(&asked.session_id).await?;
+        let session = asked.session_id.as_str();
+        self.servers.connect(&self.service, session, servers).await;
+        Ok(json!({"configOptions": options}))
+    }
+
+    /// The editor has closed a session.
+    pub(crate) fn close(&mut self, session: &str) {
+        self.servers.disconnect(session);
     }
 
     pub(crate) async fn list(&self, asked: ListSessions) -> Result<Value, Error> {
@@ -192,14 +211,4 @@ fn without(agents: &str, lead: &str) -> Option<Value> {
         let others = agents.iter().filter(|agent| !is_lead(agent));
         others.copied().collect()
     })
-}
-
-/// The servers of tools that an editor has are not asked: agents have those that are configured.
-fn no_servers(count: usize) {
-    if count > 0 {
-        tracing::warn!(
-            count,
-            "tool servers of the editor are not used: configure them as [mcp]"
-        );
-    }
 }

@@ -237,6 +237,10 @@ impl Updates {
         }
         let ended = match (end.turn.state.as_str(), end.turn.answer) {
             ("cancelled", _) => Ok(StopReason::Cancelled),
+            ("compacted", None) => {
+                all.extend(self.piece(saved(end.tokens_before, end.tokens_after)));
+                Ok(StopReason::EndTurn)
+            }
             (_, Some(answer)) => {
                 all.extend(self.rest(&answer));
                 Ok(StopReason::EndTurn)
@@ -287,6 +291,16 @@ fn used(context: &FrozenContext, cost: Option<f64>) -> Update {
             amount,
             currency: "USD",
         }),
+    }
+}
+
+/// The result of a requested compaction.
+fn saved(before: Option<u64>, after: Option<u64>) -> String {
+    match (before, after) {
+        (Some(before), Some(after)) if after < before => {
+            format!("The context is compacted: {after} tokens instead of {before}.")
+        }
+        _ => "Nothing was compacted: there is nothing to summarise.".to_owned(),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Conversations are in [`session`] and [`message`]; tasks and their outcomes in [`turn`],
 //! [`delegation`], [`run`] and [`timeline`]; the model's context in [`context`], [`compaction`], [`topic`] and
 //! [`pin`]. [`search`] finds messages. [`event`] has the events of sessions, [`turn_event`] the
-//! live updates of a turn, [`approval`] tool calls that wait for a person, [`agent`] the agents,
+//! live updates of a turn, [`approval`] tool calls that wait for a person, [`tool_server`] the tool servers that a client brings, [`agent`] the agents,
 //! [`cluster`] the programs on one database, [`usage`] tokens and costs, [`audit`] who changed what, [`settings`] the settings, [`page`] the pages of lists. [`problem`]
 //! describes errors, and [`openai`] is the interface for OpenAI's clients. [`harmless`] and
 //! [`short`] prepare values for people.
@@ -37,6 +37,7 @@ pub mod short;
 pub mod store;
 pub mod timeline;
 pub mod token;
+pub mod tool_server;
 pub mod topic;
 pub mod turn;
 pub mod turn_event;

@@ -24,6 +24,7 @@ mod sessions;
 mod settings;
 mod store;
 mod tokens;
+mod tool_servers;
 mod turns;
 mod usage;
 
@@ -45,6 +46,7 @@ pub use sessions::Sessions;
 pub use settings::Settings;
 pub use store::Store;
 pub use tokens::Tokens;
+pub use tool_servers::{ToolServerStates, ToolServers};
 pub use turns::{TurnUpdates, Turns};
 pub use usage::Usage;
 
@@ -78,6 +80,7 @@ pub trait Service:
     + Agents
     + Store
     + Tokens
+    + ToolServers
     + Audit
     + Cluster
     + Debug
@@ -101,6 +104,7 @@ impl<T> Service for T where
         + Agents
         + Store
         + Tokens
+        + ToolServers
         + Audit
         + Cluster
         + Debug

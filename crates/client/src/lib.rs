@@ -17,6 +17,7 @@ mod sessions;
 mod settings;
 mod store;
 mod tokens;
+mod tool_servers;
 mod turns;
 mod usage;
 

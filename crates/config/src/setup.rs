@@ -69,12 +69,12 @@ impl Setup {
     }
 
     /// The instructions of every agent: the current text of the project's files, and the list of
-    /// skills.
-    pub fn instructions(&self) -> String {
+    /// skills: those of folders, then those of tool servers, which are given as `lines`.
+    pub fn instructions(&self, lines: &[String]) -> String {
         let (sources, turn) = (self.loaded.sources(), &self.loaded.config.turn);
         let (directory, project) = (&sources.directory, self.loaded.project.as_deref());
         let said = project::instructions(directory, project, turn.agents_md_bytes);
-        let skills = self.roster.skills().catalogue(turn.skills_bytes);
+        let skills = self.roster.skills().catalogue(lines, turn.skills_bytes);
         let gap = if said.is_empty() || skills.is_empty() {
             ""
         } else {

@@ -9,11 +9,14 @@
 //! first needed; a turn keeps its frozen list of tools, even if the server changes its list.
 
 mod connection;
+pub(crate) mod held;
 mod http;
 mod names;
 pub(crate) mod output;
 pub(crate) mod server;
+mod skills;
 mod stdio;
+mod tasks;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,7 +31,11 @@ use unisono_session::run::calls::CallOutput;
 use unisono_session::tool::{Contract, allows, matches};
 
 use crate::address::ActorAddress;
-use connection::Connection;
+use connection::{Called, Connection};
+pub use held::{HELD_SERVERS, ServersHold};
+pub use skills::{ServerSkill, ServerSkills, SkillFault, SkillReader};
+use tasks::{ServerTask, TaskEnd};
+
 pub use names::{LONGEST_NAME, SEPARATOR, is_server_name, server_of};
 
 /// The configuration of a server.
@@ -47,6 +54,8 @@ pub struct Server {
     /// The contracts of its tools, by patterns of the server's own names. They override the
     /// server's annotations.
     pub contracts: Vec<(Arc<str>, Contract)>,
+    /// Whether its skills are offered to agents.
+    pub skills: bool,
 }
 
 /// The transport of a server.
@@ -144,52 +153,97 @@ impl Servers {
         Ok(names::offers(&handle.server, &tools))
     }
 
-    /// Makes a call; files of its result have at most `most` bytes each. Errors become results for
-    /// the model.
-    pub(crate) async fn call(&self, job: &ToolJob, most: u64) -> CallOutput {
-        let called = self.try_call(job, most).await;
-        let output =
-            called.unwrap_or_else(|reason| CallOutput::text(format!("[failed: {reason}]"), true));
-        CallOutput {
+    /// Makes a call, or polls the task of an earlier call. Errors become results for the model.
+    /// Files of its result have at most `most` bytes each. `began` receives the id of a task that the
+    /// server begins. None: the server has forgotten the task, and the call must not be made again.
+    pub(crate) async fn call(
+        &self,
+        job: &ToolJob,
+        most: u64,
+        began: &(dyn Fn(Arc<str>) + Send + Sync),
+    ) -> Option<CallOutput> {
+        let output = match self.try_call(job, most, began).await {
+            Ok(TaskEnd::Output(output)) => output,
+            Ok(TaskEnd::Forgotten) => return None,
+            Err(reason) => CallOutput::text(format!("[failed: {reason}]"), true),
+        };
+        Some(CallOutput {
             content: output::truncate_middle(&output.content, job.max_chars),
             ..output
+        })
+    }
+
+    /// Asks a server to cancel the task of a call.
+    pub(crate) async fn cancel_task(&self, tool: &str, task: &str) {
+        if let Some(Ok(handle)) = server_of(tool).map(|name| self.get(name)) {
+            tasks::cancel(handle, task).await;
         }
     }
 
-    async fn try_call(&self, job: &ToolJob, most: u64) -> Result<CallOutput, String> {
+    async fn try_call(
+        &self,
+        job: &ToolJob,
+        most: u64,
+        began: &(dyn Fn(Arc<str>) + Send + Sync),
+    ) -> Result<TaskEnd, String> {
         let missing = || format!("tool `{}` is no longer part of this program", job.tool);
         let name = server_of(&job.tool).ok_or_else(missing)?;
         let handle = self.get(name).map_err(|fault| fault.to_string())?;
-        let connection = handle.connect().await.map_err(|fault| fault.to_string())?;
-        let describe = |reason: String| handle.server.fault(reason).to_string();
-        let tool = connection.find(&handle.server, &job.tool).await;
-        let tool = tool.map_err(describe)?;
-        let limit = handle.server.timeout;
-        let call = tokio::time::timeout(limit, connection.call(tool, job, most));
-        let called = call.await.unwrap_or_else(|_| {
-            let limit = limit.as_secs_f64();
-            Err(format!("gave no answer within {limit:.1} s"))
-        });
-        called.map_err(|reason| {
-            let unknown = match job.contract {
-                Contract::Pure => "",
-                Contract::Idempotent | Contract::AtMostOnce => {
-                    "; whether it did what was asked is not known: look before you call it again"
-                }
-            };
-            format!("{}{unknown}", describe(reason))
-        })
+        let unknown = |reason: String| format!("{reason}{}", unknown_effect(job.contract));
+        if let Some(id) = &job.task {
+            let known = ServerTask::known(id.clone());
+            match tasks::follow(handle, &known, most).await.map_err(unknown)? {
+                TaskEnd::Forgotten if job.contract.is_repeatable() => {}
+                end => return Ok(end),
+            }
+        }
+        let task = match handle.call(job, most).await? {
+            Called::Output(output) => return Ok(TaskEnd::Output(output)),
+            Called::Task(task) => task,
+        };
+        began(task.id.clone());
+        match tasks::follow(handle, &task, most).await.map_err(unknown)? {
+            TaskEnd::Forgotten if job.contract.is_repeatable() => {
+                let reason = "forgot the task that it began for this call";
+                Err(handle.server.fault(reason).to_string())
+            }
+            end => Ok(end),
+        }
     }
 
     fn get(&self, name: &str) -> Result<&Handle, ServerFault> {
         self.0.get(name).ok_or_else(|| ServerFault {
             server: name.into(),
-            reason: "is no longer configured".into(),
+            reason: "is no longer configured or connected".into(),
         })
     }
 }
 
+/// What an error says of a call whose effect is unknown.
+fn unknown_effect(contract: Contract) -> &'static str {
+    match contract {
+        Contract::Pure => "",
+        Contract::Idempotent | Contract::AtMostOnce => {
+            "; whether it did what was asked is not known: look before you call it again"
+        }
+    }
+}
+
 impl Handle {
+    async fn call(&self, job: &ToolJob, most: u64) -> Result<Called, String> {
+        let connection = self.connect().await.map_err(|fault| fault.to_string())?;
+        let describe = |reason: String| self.server.fault(reason).to_string();
+        let tool = connection.find(&self.server, &job.tool).await;
+        let tool = tool.map_err(describe)?;
+        let limit = self.server.timeout;
+        let call = tokio::time::timeout(limit, connection.call(tool, job));
+        let called = call.await.unwrap_or_else(|_| {
+            let limit = limit.as_secs_f64();
+            Err(format!("gave no answer within {limit:.1} s"))
+        });
+        called.map_err(|reason| format!("{}{}", describe(reason), unknown_effect(job.contract)))
+    }
+
     async fn connect(&self) -> Result<Connection, ServerFault> {
         let gone = || {
             self.server

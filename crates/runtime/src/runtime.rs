@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use unisono_context::{AgentId, SessionId};
 use unisono_model::language::Models;
 use unisono_search::Search;
@@ -27,6 +27,7 @@ use crate::concurrency::{ConcurrencyLimit, LiveRuns};
 use crate::extensions::Extensions;
 use crate::hook::{Hook, Hooks};
 use crate::load::{Load, Observer};
+use crate::mcp::held::{HeldServers, HoldError};
 use crate::mcp::{self, Servers};
 use crate::pool::Pools;
 use crate::residence::{ResidenceBounds, Total};
@@ -154,6 +155,11 @@ pub enum Error {
     /// Attachments cannot be stored; the message with them is refused.
     #[error(transparent)]
     Attachments(#[from] attachments::Error),
+    /// Clients hold as many tool servers as are possible.
+    #[error(
+        "clients hold {0} tool servers, and no more are possible: close a session that has some"
+    )]
+    ServersFull(usize),
     /// A deleted session may still be in the search index.
     #[error("deleted messages may still be in the files of the search index: {0}")]
     Unpurged(#[source] Arc<unisono_search::Error>),
@@ -186,6 +192,7 @@ pub(crate) struct Env {
     pub(crate) options: Options,
     pub(crate) pools: Pools,
     pub(crate) servers: Servers,
+    pub(crate) held_servers: HeldServers,
     pub(crate) hooks: Hooks,
     /// The limit of active runs, if there is one.
     pub(crate) concurrency: Option<ConcurrencyLimit>,
@@ -198,6 +205,13 @@ pub(crate) struct Env {
 }
 
 impl Env {
+    /// The servers among which the server of a tool is: those that a client holds for the session,
+    /// otherwise the configured ones.
+    pub(crate) fn servers_for(&self, session: SessionId, tool: &str) -> Servers {
+        let held = self.held_servers.having(session, tool);
+        held.unwrap_or_else(|| self.servers.clone())
+    }
+
     /// From now on, ends are consequences of the shutdown.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
@@ -250,6 +264,7 @@ impl Runtime {
             options,
             pools: Pools::default(),
             servers,
+            held_servers: HeldServers::default(),
             hooks,
             concurrency,
             resident: Total::default(),
@@ -348,6 +363,54 @@ impl Runtime {
     /// The server is unavailable; the error contains the reason.
     pub async fn offers(&self, server: &str) -> Result<Vec<mcp::ToolOffer>, mcp::ServerFault> {
         self.env.servers.offers(server).await
+    }
+
+    /// Connects tool servers for one session, as long as the returned value lives. Their names must
+    /// differ from those of configured servers.
+    ///
+    /// # Errors
+    /// Clients hold [`mcp::HELD_SERVERS`] servers already, or the runtime is stopping.
+    pub async fn hold_servers(
+        &self,
+        session: SessionId,
+        servers: Vec<mcp::Server>,
+    ) -> Result<mcp::ServersHold, Error> {
+        let parent = (self.supervisor.get_cell(), self.env.options.intensity);
+        let held = self.env.held_servers.hold(session, servers, parent).await;
+        held.map_err(|error| match error {
+            HoldError::Full => Error::ServersFull(mcp::HELD_SERVERS),
+            HoldError::Stopping => Error::Unavailable("tool server"),
+        })
+    }
+
+    /// The current tools of the servers that clients hold for a session, by server. A server that is
+    /// unavailable is omitted, with a warning.
+    pub async fn held_offers(&self, session: SessionId) -> Vec<(Arc<str>, Vec<mcp::ToolOffer>)> {
+        let held = self.env.held_servers.of(session).into_iter();
+        let mut listing = JoinSet::new();
+        for (name, servers) in held {
+            listing.spawn(async move {
+                let offers = servers.offers(&name).await;
+                (name, offers)
+            });
+        }
+        let mut listed = Vec::new();
+        // A listing does not panic.
+        while let Some(Ok((name, offers))) = listing.join_next().await {
+            match offers {
+                Ok(offers) => listed.push((name, offers)),
+                Err(fault) => {
+                    tracing::warn!(%session, %fault, "the turn has no tools of this server");
+                }
+            }
+        }
+        listed.sort_by(|(a, _), (b, _)| a.cmp(b));
+        listed
+    }
+
+    /// Reads the skills of the configured servers.
+    pub fn skill_reader(&self) -> mcp::SkillReader {
+        mcp::SkillReader(self.env.servers.clone())
     }
 
     /// Its journal.

@@ -9,6 +9,7 @@
 //! requests them again.
 
 mod budget_queue;
+mod calling;
 mod commit;
 mod compacting;
 mod effects;
@@ -194,7 +195,7 @@ pub(crate) struct Live {
     /// Cancels the run if it is no longer wanted, or the session dies.
     runs: HashMap<RunId, DropGuard>,
     /// Cancels a tool call in the same way.
-    calls: HashMap<CallPlace, DropGuard>,
+    calls: HashMap<CallPlace, calling::CallGuard>,
     /// Held while hooks of ended turns are pending.
     end_hooks: Option<EndHooksGuard>,
     /// Cancels a question to a hook in the same way.
@@ -279,11 +280,11 @@ impl State {
         if let Phase::Live(live) = &mut self.phase {
             compacting::forget_ahead(live, &input);
         }
-        if let Input::ToolEnded { call, .. } = &input
+        if let Input::ToolEnded { call, .. } | Input::ToolTaskLost { call } = &input
             && let Phase::Live(live) = &mut self.phase
             && let Some(guard) = live.calls.remove(call)
         {
-            guard.disarm();
+            guard.ended();
         }
         if let Input::HookAnswered { place, .. } = &input
             && let Phase::Live(live) = &mut self.phase

@@ -53,6 +53,7 @@ mod snapshots;
 mod store;
 pub(crate) mod token;
 mod tokens;
+mod tool_servers;
 mod topics;
 mod triggers;
 mod turn_events;
@@ -450,6 +451,7 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         ("imports", imports::routes()),
         ("store", store::routes()),
         ("tokens", tokens::routes()),
+        ("tool-servers", tool_servers::routes()),
         ("audit", audit::routes()),
         ("openai", openai::routes()),
         ("health", health::routes()),

@@ -103,6 +103,8 @@ pub struct ToolJob {
     pub arguments: Arc<str>,
     /// The effect of making it twice.
     pub contract: Contract,
+    /// The task of the server that is polled. None: the tool is called.
+    pub task: Option<Arc<str>>,
     /// The maximum number of characters of its result that are kept.
     pub max_chars: usize,
 }
@@ -172,7 +174,8 @@ impl State {
         let run = self.runs.get(&place.run)?;
         let turn = self.turns.get(&run.turn)?;
         let round = run.calls(place.round)?;
-        let planned = &round.calls.get(place.index as usize)?.planned;
+        let call = round.calls.get(place.index as usize)?;
+        let planned = &call.planned;
         let room = self.headroom_of(turn, run).0 / round.calls.len().max(1) as u64;
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         Some(ToolJob {
@@ -181,6 +184,7 @@ impl State {
             tool: planned.tool.clone(),
             arguments: planned.arguments.clone(),
             contract: planned.contract,
+            task: call.task.clone(),
             max_chars: room
                 .saturating_mul(2)
                 .clamp(RESULT_MIN_CHARS, RESULT_MAX_CHARS),

@@ -279,6 +279,13 @@ pub enum Fact {
         /// The call.
         call: CallPlace,
     },
+    /// The server of a tool works on a call as a task: it is polled, also after a restart.
+    ToolTaskStarted {
+        /// The call.
+        call: CallPlace,
+        /// The server's id of the task.
+        task: Arc<str>,
+    },
     /// A call has a result, or could not be made.
     ToolEnded {
         /// The call.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use unisono_context::alteration::Alteration;
 use unisono_context::message::{NewMessage, Part};
 use unisono_context::topic::DecidedTopics;
 use unisono_context::{Digest, MessageId, RunId, Timestamp, TurnId, tree};
@@ -165,17 +166,7 @@ impl State {
             Fact::TurnAccepted { turn } => self.accept(turn, at),
             Fact::TurnStarted { turn } => self.start(*turn, at),
             Fact::CompactionPlanned { turn, plan } => self.planned(*turn, plan),
-            Fact::Altered { turn, alterations } => {
-                if let Some(turn) = turn {
-                    self.step_done(*turn)?;
-                }
-                let newest = self.checkpoints.next_number() - 1;
-                let altered = Arc::make_mut(&mut self.alterations);
-                for alteration in alterations {
-                    altered.set(alteration.clone(), newest);
-                }
-                Ok(())
-            }
+            Fact::Altered { turn, alterations } => self.altered(*turn, alterations),
             Fact::Compacted { turn, checkpoint } => self.compacted(*turn, checkpoint),
             Fact::Reverted {
                 turn,
@@ -203,7 +194,8 @@ impl State {
             Fact::RunStepped { run, step } => self.stepped(*run, step),
             Fact::Delegated { run, round, calls } => self.delegated(*run, *round, calls, at),
             Fact::ToolsCalled { run, round, calls } => self.tools_called(*run, *round, calls, at),
-            Fact::ToolStarted { call } => self.set_call_status(*call, CallStatus::Started),
+            Fact::ToolStarted { call } => self.start_call(*call),
+            Fact::ToolTaskStarted { call, task } => self.set_call_task(*call, task),
             Fact::ToolEnded { call, output } => self.end_call(*call, output),
             Fact::ToolsAnswered { run, round } => self.tools_answered(*run, *round),
             Fact::ToolInDoubt { call } => self.set_call_status(*call, CallStatus::InDoubt),
@@ -241,6 +233,18 @@ impl State {
             // Folded above, or relevant only for sums.
             _ => Ok(()),
         }
+    }
+
+    fn altered(&mut self, turn: Option<TurnId>, alterations: &[Alteration]) -> Result<(), Error> {
+        if let Some(turn) = turn {
+            self.step_done(turn)?;
+        }
+        let newest = self.checkpoints.next_number() - 1;
+        let altered = Arc::make_mut(&mut self.alterations);
+        for alteration in alterations {
+            altered.set(alteration.clone(), newest);
+        }
+        Ok(())
     }
 
     fn append(

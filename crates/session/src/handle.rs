@@ -69,11 +69,9 @@ pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Ref
         Input::Measured {
             turn,
             model,
-            estimated,
+            estimated: ours,
             reported,
-        } => Ok(measured::handle(
-            recorder, turn, &model, estimated, reported,
-        )?),
+        } => Ok(measured::handle(recorder, turn, &model, ours, reported)?),
         Input::StepDone { turn, step, result } => {
             Ok(step_done::done(recorder, turn, step, result)?)
         }
@@ -102,6 +100,8 @@ pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Ref
             round,
             calls,
         } => Ok(calls::handle(recorder, run, attempt, round, calls)?),
+        Input::ToolTask { call, task } => Ok(calls::task(recorder, call, task)?),
+        Input::ToolTaskLost { call } => Ok(calls::task_lost(recorder, call)?),
         Input::ToolEnded { call, output } => Ok(calls::ended(recorder, call, output)?),
         Input::Decide { call, decision, by } => calls::decide(recorder, call, decision, by),
         Input::Reserve { run, attempt, ask } => Ok(reserve::handle(recorder, run, attempt, &ask)?),
@@ -191,6 +191,10 @@ impl<'m> Recorder<'m> {
                     | Fact::ToolsCalled { run, .. }
                     | Fact::ToolStarted {
                         call: CallPlace { run, .. },
+                    }
+                    | Fact::ToolTaskStarted {
+                        call: CallPlace { run, .. },
+                        ..
                     }
                     | Fact::ToolEnded {
                         call: CallPlace { run, .. },

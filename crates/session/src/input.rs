@@ -175,6 +175,18 @@ pub enum Input {
         /// The result.
         output: CallOutput,
     },
+    /// The server of a tool works on a call as a task.
+    ToolTask {
+        /// The call.
+        call: CallPlace,
+        /// The server's id of the task.
+        task: Arc<str>,
+    },
+    /// The server of a tool has forgotten the task of a call that may not be repeated.
+    ToolTaskLost {
+        /// The call.
+        call: CallPlace,
+    },
     /// A person decides about a waiting call.
     Decide {
         /// The call.

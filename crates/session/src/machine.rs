@@ -311,7 +311,7 @@ impl Machine {
             Input::HookAnswered { place, .. } => {
                 self.requested.remove(&EffectKey::Hook(*place));
             }
-            Input::ToolEnded { call, .. } => {
+            Input::ToolEnded { call, .. } | Input::ToolTaskLost { call } => {
                 self.requested.remove(&EffectKey::Call(*call));
             }
             // A clock that was set back may wake the session early.

@@ -31,7 +31,8 @@ pub enum Effect {
     AskHook(Box<HookJob>),
     /// Stop asking a hook; no answer is expected.
     CancelHook(HookPlace),
-    /// Call a tool; answer with [`crate::Input::ToolEnded`].
+    /// Call a tool, or poll the task of an earlier call; answer with [`crate::Input::ToolEnded`], or
+    /// with [`crate::Input::ToolTaskLost`].
     CallTool(Box<ToolJob>),
     /// Stop calling a tool; no answer is expected.
     CancelCall(CallPlace),

@@ -37,9 +37,8 @@ use unisono_config::summarisers::{self, Unaskable};
 
 pub use bounds::{Bounds, Shape};
 pub use caps::caps;
-pub(crate) use tools::lend;
-pub(crate) use tools::offered_to;
 pub use tools::{ClientToolsRefused, rules_of, servers_of, tools_of};
+pub(crate) use tools::{allow_server, lend, offered_to};
 
 /// A request to a session. Missing options are as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -324,7 +323,7 @@ impl Ask {
             calibrations,
             delegation: setup.loaded.config.delegation.limits(),
             recall: setup.loaded.config.runtime.recall,
-            instructions: setup.instructions().into(),
+            instructions: setup.instructions(&[]).into(),
         })
     }
 }

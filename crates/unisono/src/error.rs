@@ -184,7 +184,9 @@ impl From<Error> for service::Error {
 pub(crate) fn runtime_code(error: &RuntimeError) -> Code {
     match error {
         RuntimeError::UnknownSession(_) => Code::NotFound,
-        RuntimeError::Busy(_) | RuntimeError::Overloaded { .. } => Code::Busy,
+        RuntimeError::Busy(_) | RuntimeError::Overloaded { .. } | RuntimeError::ServersFull(_) => {
+            Code::Busy
+        }
         RuntimeError::Unavailable(_) => Code::Unavailable,
         RuntimeError::Attachments(error) => match error {
             attachments::Error::TooMuch { .. } => Code::TooLarge,

@@ -52,6 +52,7 @@ mod otel;
 pub mod replace;
 pub mod retention;
 pub mod search_results;
+mod server_skills;
 pub mod service;
 pub mod short;
 mod skill_tool;

@@ -46,6 +46,7 @@ use crate::history::usage::Folds;
 use crate::metrics::Metrics;
 use crate::models::notices::Noticed;
 use crate::models::{self, CalibrationFile, Servers};
+use crate::server_skills::ServerSkills;
 use crate::skill_tool::SkillTool;
 use crate::starts::KnownStarts;
 use crate::tokens::KnownTokens;
@@ -94,6 +95,8 @@ pub struct Parts {
     /// The deadline of later compactions.
     deadline: Deadline,
     extensions: Extensions,
+    /// The skills of tool servers.
+    pub(crate) server_skills: ServerSkills,
     /// Held during a reload of agents.
     reloading: Mutex<()>,
     /// Held while the file of an agent is compared and replaced.
@@ -178,11 +181,13 @@ impl Local {
         let learnt = Arc::new(CalibrationFile::open(opened.directory.as_deref()));
         let deadline = options::compaction_deadline(&setup).into();
         let setup = Current::new(setup);
-        let extensions = extensions.tool(SkillTool(setup.clone()));
+        let server_skills = ServerSkills::default();
+        let extensions = extensions.tool(SkillTool(setup.clone(), server_skills.clone()));
         Ok(Parts {
             setup,
             deadline,
             extensions,
+            server_skills,
             reloading: Mutex::default(),
             editing: Mutex::default(),
             reloads: watch::Sender::new(None),
@@ -253,7 +258,9 @@ impl Local {
                 ..options
             },
         );
-        local.runtime = Some(runtime.await?);
+        let runtime = runtime.await?;
+        local.server_skills.connect(runtime.skill_reader());
+        local.runtime = Some(runtime);
         Ok(local.into())
     }
 

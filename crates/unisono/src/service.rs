@@ -14,6 +14,7 @@ pub mod sessions;
 pub mod settings;
 pub mod store;
 mod tokens;
+mod tool_servers;
 pub mod turns;
 mod usage;
 

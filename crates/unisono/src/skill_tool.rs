@@ -9,12 +9,13 @@ use unisono_runtime::tool::{Call, Tool};
 use unisono_session::tool::Contract;
 
 use crate::current::Current;
+use crate::server_skills::ServerSkills;
 
 /// Maximum characters of one result, without the note about the rest.
 const MAX_CHARS: usize = 15_000;
 
 /// Reads the current skills when it is called. Its result is journaled with its call.
-pub(crate) struct SkillTool(pub(crate) Current);
+pub(crate) struct SkillTool(pub(crate) Current, pub(crate) ServerSkills);
 
 impl Tool for SkillTool {
     fn spec(&self) -> ToolSpec {
@@ -30,7 +31,14 @@ impl Tool for SkillTool {
     }
 
     async fn call(&self, call: Call) -> Result<String, String> {
-        let skills = self.0.now().roster.skills().clone();
+        let setup = self.0.now();
+        let name = call.arguments["name"].as_str().unwrap_or_default();
+        if name.contains('/') {
+            let file = call.arguments["file"].as_str();
+            let text = self.1.read(&setup, name, file).await?;
+            return part(&text, skip(&call.arguments));
+        }
+        let skills = setup.roster.skills().clone();
         let read = tokio::task::spawn_blocking(move || read(&skills, &call.arguments));
         read.await.map_err(|error| error.to_string())?
     }
@@ -42,8 +50,13 @@ fn read(skills: &Skills, arguments: &Value) -> Result<String, String> {
         Some(file) => skills.file(name, file)?,
         None => skills.instructions(name)?,
     };
+    part(&text, skip(arguments))
+}
+
+/// The characters to leave out at the start.
+fn skip(arguments: &Value) -> usize {
     let skip = arguments["skip"].as_u64().unwrap_or(0);
-    part(&text, usize::try_from(skip).unwrap_or(usize::MAX))
+    usize::try_from(skip).unwrap_or(usize::MAX)
 }
 
 /// The part of a text that one call returns.

@@ -3,9 +3,11 @@
 //!
 //! What it is asked for is written to its log before it is done, a line each: `start PID`, `list`,
 //! `call TOOL KEY ARGUMENTS`, `cancelled`. It speaks the handshake of the revision before the
-//! current one.
+//! current one; [`CurrentServer`] speaks the current one.
 
 #![allow(clippy::print_stdout, reason = "it is how it answers")]
+
+mod current;
 
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -18,6 +20,8 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+
+pub use current::CurrentServer;
 
 /// The revision it speaks.
 const REVISION: &str = "2025-11-25";
@@ -38,7 +42,7 @@ pub fn serve_if_asked() {
     };
     let manner = std::env::var(MANNER).unwrap_or_default();
     let server = Arc::new(Server {
-        log: log.into(),
+        log: Log::new(Path::new(&log)),
         old: manner == "old",
         mute: manner == "mute",
         pace: pace(),
@@ -70,7 +74,7 @@ pub fn serve_http(log: &Path) -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     let server = Arc::new(Server {
-        log: log.to_owned(),
+        log: Log::new(log),
         old: false,
         mute: false,
         pace: Duration::ZERO,
@@ -82,20 +86,95 @@ pub fn serve_http(log: &Path) -> std::io::Result<SocketAddr> {
         for stream in listener.incoming().flatten() {
             let server = server.clone();
             // A client that goes away in the middle is none of the server's business.
-            thread::spawn(move || drop(server.converse(stream)));
+            thread::spawn(move || {
+                let token = |token: &str| server.note(&format!("token {token}"));
+                drop(converse(stream, token, |message| server.answer(message)));
+            });
         }
     });
     Ok(address)
 }
 
 struct Server {
-    log: PathBuf,
+    log: Log,
     old: bool,
     mute: bool,
     pace: Duration,
     grown: AtomicBool,
     begun: AtomicBool,
     writing: Mutex<()>,
+}
+
+/// What a server writes of what it is asked for.
+struct Log(PathBuf);
+
+impl Log {
+    fn new(path: &Path) -> Log {
+        Log(path.to_owned())
+    }
+
+    fn note(&self, line: &str) {
+        let file = OpenOptions::new().create(true).append(true).open(&self.0);
+        let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+        if written.is_err() {
+            exit(3);
+        }
+    }
+}
+
+/// Answers requests on a connection until it is closed.
+fn converse(
+    stream: TcpStream,
+    bearer: impl Fn(&str),
+    answer: impl Fn(&Value) -> Said,
+) -> std::io::Result<()> {
+    let mut writer = stream.try_clone()?;
+    let mut reader = BufReader::new(stream);
+    loop {
+        let (mut request, mut length) = (String::new(), 0);
+        if reader.read_line(&mut request)? == 0 {
+            return Ok(());
+        }
+        loop {
+            let mut header = String::new();
+            reader.read_line(&mut header)?;
+            let header = header.trim().to_ascii_lowercase();
+            if header.is_empty() {
+                break;
+            }
+            if let Some(bytes) = header.strip_prefix("content-length:") {
+                length = bytes.trim().parse().unwrap_or(0);
+            }
+            if let Some(token) = header.strip_prefix("authorization:") {
+                bearer(token.trim());
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body)?;
+        if !request.starts_with("POST") {
+            writer.write_all(b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n")?;
+            continue;
+        }
+        let message = serde_json::from_slice(&body).unwrap_or_default();
+        let answer = match answer(&message) {
+            Said::Nothing if message["id"].is_null() => {
+                writer.write_all(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")?;
+                continue;
+            }
+            // Nobody is ever answered on this connection again.
+            Said::Nothing => loop {
+                thread::park();
+            },
+            Said::Message(message) => message.to_string(),
+            Said::Line(line) => line,
+        };
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            answer.len()
+        );
+        writer.write_all(head.as_bytes())?;
+        writer.write_all(answer.as_bytes())?;
+    }
 }
 
 /// What is answered to a message.
@@ -107,11 +186,7 @@ enum Said {
 
 impl Server {
     fn note(&self, line: &str) {
-        let file = OpenOptions::new().create(true).append(true).open(&self.log);
-        let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
-        if written.is_err() {
-            exit(3);
-        }
+        self.log.note(line);
     }
 
     fn say(&self, said: Said) {
@@ -126,58 +201,6 @@ impl Server {
         }
         // Whoever does not read any more has gone.
         let _ = std::io::stdout().flush();
-    }
-
-    /// Answers requests on a connection until it is closed.
-    fn converse(&self, stream: TcpStream) -> std::io::Result<()> {
-        let mut writer = stream.try_clone()?;
-        let mut reader = BufReader::new(stream);
-        loop {
-            let (mut request, mut length) = (String::new(), 0);
-            if reader.read_line(&mut request)? == 0 {
-                return Ok(());
-            }
-            loop {
-                let mut header = String::new();
-                reader.read_line(&mut header)?;
-                let header = header.trim().to_ascii_lowercase();
-                if header.is_empty() {
-                    break;
-                }
-                if let Some(bytes) = header.strip_prefix("content-length:") {
-                    length = bytes.trim().parse().unwrap_or(0);
-                }
-                if let Some(token) = header.strip_prefix("authorization:") {
-                    self.note(&format!("token {}", token.trim()));
-                }
-            }
-            let mut body = vec![0; length];
-            reader.read_exact(&mut body)?;
-            if !request.starts_with("POST") {
-                writer
-                    .write_all(b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n")?;
-                continue;
-            }
-            let message = serde_json::from_slice(&body).unwrap_or_default();
-            let answer = match self.answer(&message) {
-                Said::Nothing if message["id"].is_null() => {
-                    writer.write_all(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")?;
-                    continue;
-                }
-                // Nobody is ever answered on this connection again.
-                Said::Nothing => loop {
-                    thread::park();
-                },
-                Said::Message(message) => message.to_string(),
-                Said::Line(line) => line,
-            };
-            let head = format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-                answer.len()
-            );
-            writer.write_all(head.as_bytes())?;
-            writer.write_all(answer.as_bytes())?;
-        }
     }
 
     fn answer(&self, message: &Value) -> Said {

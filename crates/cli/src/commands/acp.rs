@@ -19,8 +19,9 @@ For editors that start their agents. If a daemon has the store open, the editor 
 daemon's sessions. Otherwise this process listens on a free loopback port, so that other commands
 work through it.
 
-An editor can start, load, list and resume sessions, choose the lead, follow the runs, and let its
-user decide about tool calls that need approval. Protocol version 1.
+An editor can start, load, list and resume sessions, choose the lead, follow the runs, let its user
+decide about tool calls that need approval, and bring tool servers with a session. Prompts can be
+/compact, /context and /agents. Protocol version 1.
 
   {\"agent_servers\": {\"unisono\": {\"type\": \"custom\", \"command\": \"unisono\", \"args\": [\"acp\"]}}}";
 

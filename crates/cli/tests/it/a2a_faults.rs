@@ -235,9 +235,9 @@ fn versions_and_types_that_are_not_spoken_are_refused() {
             (&refused["id"], &refused["error"]["code"]),
             (&Value::Null, &json!(-32005))
         );
-        let refused = sends(&daemon, "/a2a/message:send", &headers, "{}")
-            .expect(415)
-            .json();
+        let refused = sends(&daemon, "/a2a/message:send", &headers, "{}").expect(415);
+        assert_eq!(refused.header("content-type"), Some("application/json"));
+        let refused = refused.json();
         assert_eq!(
             refused["error"]["details"][0]["reason"],
             "CONTENT_TYPE_NOT_SUPPORTED"
@@ -245,6 +245,9 @@ fn versions_and_types_that_are_not_spoken_are_refused() {
     }
     let kind = ("Content-Type", "application/a2a+json; charset=utf-8");
     sends(&daemon, "/a2a", &[kind, VERSION], &call).expect(200);
+    // An error of HTTP has its own type, whatever that of the request.
+    let refused = sends(&daemon, "/a2a/message:send", &[kind, VERSION], "{").expect(400);
+    assert_eq!(refused.header("content-type"), Some("application/json"));
     daemon.stop();
 }
 

@@ -105,9 +105,14 @@ const MCP: &[Key] = &[
     key("tools", Kind::Texts),
     key("contracts", Kind::TextMap),
     key("approve", Kind::Texts),
+    key("skills", Kind::Flag),
 ];
 
-const APPROVALS: &[Key] = &[key("require", Kind::Texts), key("timeout", Kind::Duration)];
+const APPROVALS: &[Key] = &[
+    key("require", Kind::Texts),
+    key("timeout", Kind::Duration),
+    key("contracts", Kind::TextMap),
+];
 
 /// The keys of `[hooks.<name>]`.
 const HOOK: &[Key] = &[

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use unisono_model::provider::{Address, Key};
-use unisono_runtime::mcp::{Server, ServerTransport, is_server_name};
+use unisono_runtime::mcp::{SEPARATOR, Server, ServerTransport, is_server_name};
 use unisono_runtime::tools::BUILT_IN;
-use unisono_session::tool::{ApprovalRule, Contract};
+use unisono_session::tool::{ApprovalRule, Contract, matches};
 
 use super::transport::{Chosen, Reader, Transport};
 use super::{Config, Sources, TimeText, Variables};
@@ -38,6 +38,8 @@ pub struct McpServer {
     pub contracts: BTreeMap<String, String>,
     /// The calls that wait for a person, by the server's names.
     pub approve: Vec<String>,
+    /// Whether its skills are offered to agents.
+    pub skills: bool,
 }
 
 /// The calls of all agents that wait for a person.
@@ -47,6 +49,9 @@ pub struct Approvals {
     pub require: Vec<String>,
     /// The time after which a waiting call is denied.
     pub timeout: TimeText,
+    /// The contracts of tools whose server a client brings with a session: `server__tool`.
+    #[serde(default)]
+    pub contracts: BTreeMap<String, String>,
 }
 
 /// The servers, and the approval rules of every agent.
@@ -60,12 +65,33 @@ pub struct Tools {
     pub own: BTreeSet<String>,
     /// In the order of their evaluation.
     pub approvals: Vec<ApprovalRule>,
+    /// The contracts of tools whose server a client brings: patterns of server, patterns of the
+    /// server's own names.
+    brought: Vec<(Arc<str>, Arc<str>, Contract)>,
 }
 
 impl Tools {
     /// Whether a server of that name is configured.
     pub fn has(&self, server: &str) -> bool {
         self.names.contains(server)
+    }
+
+    /// A tool server that a client brings with a session. Its tools are `at_most_once` unless
+    /// `approvals.contracts` says otherwise: what the server declares is not believed.
+    pub fn brought(&self, name: &str, transport: ServerTransport) -> Server {
+        let mut contracts = vec![(Arc::from("*"), Contract::AtMostOnce)];
+        let own = self.brought.iter();
+        let own = own.filter(|(server, ..)| matches(server, name));
+        contracts.extend(own.map(|(_, tool, contract)| (tool.clone(), *contract)));
+        Server {
+            name: name.into(),
+            transport,
+            start_timeout: Duration::from_millis(START_TIMEOUT_MS),
+            timeout: Duration::from_millis(TIMEOUT_MS),
+            tools: Vec::new(),
+            contracts,
+            skills: false,
+        }
     }
 }
 
@@ -102,6 +128,17 @@ pub(super) fn read(
             Err(wrong) => reader.fault(&["approvals", "require"], wrong),
         }
     }
+    for (pattern, written) in &config.approvals.contracts {
+        let key = ["approvals", "contracts", pattern];
+        let Some((server, tool)) = pattern.split_once(SEPARATOR) else {
+            let problem = format!("`{pattern}` is no tool: write it as server__tool");
+            reader.fault(&key, problem);
+            continue;
+        };
+        if let Some(contract) = reader.contract(&key, written) {
+            tools.brought.push((server.into(), tool.into(), contract));
+        }
+    }
     for (name, own) in &config.mcp {
         tools.names.insert(name.clone());
         if let Some(server) = reader.server(name, own, variables) {
@@ -134,6 +171,7 @@ impl Reader<'_> {
             timeout: time(&own.timeout, TIMEOUT_MS),
             tools: own.tools.iter().map(|tool| tool.as_str().into()).collect(),
             contracts: contracts?,
+            skills: own.skills,
         })
     }
 
@@ -180,19 +218,21 @@ impl Reader<'_> {
     }
 
     fn contracts(&mut self, name: &str, own: &McpServer) -> Option<Vec<(Arc<str>, Contract)>> {
-        let mut contracts = Vec::new();
-        for (tool, written) in &own.contracts {
-            match Contract::from_name(written) {
-                Some(contract) => contracts.push((Arc::from(tool.as_str()), contract)),
-                None => {
-                    let known = Contract::ALL.map(Contract::name).join(", ");
-                    let problem = format!("`{written}` is no contract; there are: {known}");
-                    self.fault(&["mcp", name, "contracts", tool], problem);
-                    return None;
-                }
-            }
+        let each = own.contracts.iter().map(|(tool, written)| {
+            let contract = self.contract(&["mcp", name, "contracts", tool], written)?;
+            Some((Arc::from(tool.as_str()), contract))
+        });
+        each.collect()
+    }
+
+    fn contract(&mut self, key: &[&str], written: &str) -> Option<Contract> {
+        let contract = Contract::from_name(written);
+        if contract.is_none() {
+            let known = Contract::ALL.map(Contract::name).join(", ");
+            let problem = format!("`{written}` is no contract; there are: {known}");
+            self.fault(key, problem);
         }
-        Some(contracts)
+        contract
     }
 
     /// The rules of a server, with the tool names that models see.

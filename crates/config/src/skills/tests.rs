@@ -34,20 +34,20 @@ fn the_first_of_a_name_counts_and_the_list_is_sorted() {
     ]);
     let (skills, wrong) = read_all(&places);
     assert_eq!(wrong, [""; 0]);
-    let list = skills.catalogue(10_000);
+    let list = skills.catalogue(&[], 10_000);
     let (_, list) = list.split_once("runs them.\n\n").unwrap();
     assert_eq!(
         list,
         "- a1: Of: others.\n- b-two: Of the project.\n- c: Of the person."
     );
-    let whole = skills.catalogue(10_000).len() as u64;
-    let less = skills.catalogue(whole - 1);
+    let whole = skills.catalogue(&[], 10_000).len() as u64;
+    let less = skills.catalogue(&[], whole - 1);
     assert!(
         less.ends_with("- b-two: Of the project.\n[1 more are not listed]"),
         "{less}"
     );
-    assert_eq!(skills.catalogue(0), "");
-    assert_eq!(Skills::default().catalogue(10_000), "");
+    assert_eq!(skills.catalogue(&[], 0), "");
+    assert_eq!(Skills::default().catalogue(&[], 10_000), "");
 }
 
 #[test]
@@ -142,4 +142,51 @@ fn a_skill_is_read_with_its_files_and_nothing_outside() {
     }
     let unknown = skills.instructions("xls").unwrap_err();
     assert_eq!(unknown, "there is no skill \"xls\"; there are pdf");
+}
+
+#[test]
+fn skills_of_servers_follow_those_of_folders_within_the_same_bound() {
+    let (_place, places) = place(&[("skills/a1/SKILL.md", &skill("a1", "Own."))]);
+    let (skills, _) = read_all(&places);
+    let lines = [
+        "\n- docs/b: Far.".to_owned(),
+        "\n- docs/c: Farther.".to_owned(),
+    ];
+    let list = skills.catalogue(&lines, 10_000);
+    let own = list.find("- a1: Own.").unwrap();
+    let head = list.find("These are of tool servers").unwrap();
+    assert!(
+        own < head && list.ends_with("\n\n- docs/b: Far.\n- docs/c: Farther."),
+        "{list}"
+    );
+    let bounded = skills.catalogue(&lines, list.len() as u64 - 1);
+    assert!(
+        bounded.ends_with("- docs/b: Far.\n[1 more are not listed]"),
+        "{bounded}"
+    );
+    let alone = Skills::default().catalogue(&lines, 10_000);
+    assert!(alone.starts_with("# Skills") && alone.contains("These are of tool servers"));
+}
+
+#[test]
+fn the_front_matter_of_a_server_is_compared_field_by_field() {
+    let text =
+        "---\nname: b\ndescription: Far.\nversion: 2\nmetadata:\n  tags: [x, y]\n---\nDo it.\n";
+    let listed = serde_json::json!({"name": "b", "description": "Far.", "version": 2,
+        "metadata": {"tags": ["x", "y"]}});
+    assert_eq!(body_of(text, &listed).unwrap(), "Do it.");
+    for (key, value) in [
+        ("description", serde_json::json!("Near.")),
+        ("version", serde_json::json!("2")),
+        ("metadata", serde_json::json!({"tags": ["x"]})),
+        ("license", serde_json::json!("MIT")),
+    ] {
+        let mut other = listed.clone();
+        other[key] = value;
+        assert!(
+            body_of(text, &other).unwrap_err().contains("front matter"),
+            "{key}"
+        );
+    }
+    assert!(body_of("no front matter", &listed).is_err());
 }

@@ -20,6 +20,7 @@ use unisono_session::assignment::ToolJob;
 use unisono_session::run::calls::CallOutput;
 use unisono_session::tool::Contract;
 
+use super::tasks::ServerTask;
 use super::{Server, names, output};
 
 /// The maximum number of tools of a server.
@@ -50,7 +51,7 @@ pub(crate) struct ClientIdentity;
 impl ClientHandler for ClientIdentity {
     fn get_info(&self) -> ClientConfig {
         let us = Implementation::new("unisono", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), us)
+        ClientConfig::new(ClientCapabilities::builder().enable_tasks().build(), us)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 }
@@ -58,7 +59,7 @@ impl ClientHandler for ClientIdentity {
 /// A connected server. Clones share one connection.
 #[derive(Clone)]
 pub(crate) struct Connection {
-    peer: Peer<RoleClient>,
+    pub(super) peer: Peer<RoleClient>,
     tools: Arc<Mutex<Arc<[Tool]>>>,
     trouble: ConnectionError,
 }
@@ -67,6 +68,15 @@ impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Connection")
     }
+}
+
+/// The answer to a call.
+#[derive(Debug)]
+pub(super) enum Called {
+    /// The result.
+    Output(CallOutput),
+    /// The server works on it as a task.
+    Task(ServerTask),
 }
 
 /// A connection, and the service that runs it until it is cancelled or lost.
@@ -185,7 +195,7 @@ impl Connection {
         tool: Tool,
         job: &ToolJob,
         most: u64,
-    ) -> Result<CallOutput, String> {
+    ) -> Result<Called, String> {
         let arguments: Value = serde_json::from_str(&job.arguments).unwrap_or_default();
         let mut params = CallToolRequestParams::new(tool.name);
         if let Value::Object(arguments) = arguments {
@@ -198,23 +208,24 @@ impl Connection {
             params.meta = Some(RequestMetaObject(meta));
         }
         match self.peer.call_tool_once(params).await {
-            Ok(CallToolResponse::Complete(result)) => Ok(output::from_result(result, most)),
+            Ok(CallToolResponse::Complete(result)) => {
+                Ok(Called::Output(output::from_result(result, most)))
+            }
+            Ok(CallToolResponse::Task(made)) => Ok(Called::Task(made.into())),
             Ok(CallToolResponse::InputRequired(_)) => {
                 Err("asks for input of its own, which nobody here can give".to_owned())
             }
-            Ok(_) => {
-                Err("answered with a task to be waited for, which is not supported".to_owned())
-            }
+            Ok(_) => Err("answered in a way that is not known".to_owned()),
             // The server's own error about the call is a result, not a broken server.
             Err(ServiceError::McpError(error)) => {
                 let reason = format!("[failed: {}]", error.message);
-                Ok(CallOutput::text(reason, true))
+                Ok(Called::Output(CallOutput::text(reason, true)))
             }
             Err(error) => Err(self.describe_failure("did not answer", &error)),
         }
     }
 
-    fn describe_failure(&self, what: &str, error: &ServiceError) -> String {
+    pub(super) fn describe_failure(&self, what: &str, error: &ServiceError) -> String {
         match error {
             ServiceError::TransportClosed | ServiceError::Cancelled { .. } => self.error_text(),
             // Without the type name of the sender.

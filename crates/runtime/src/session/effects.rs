@@ -6,7 +6,7 @@ use ractor::ActorRef;
 use tokio_util::sync::CancellationToken;
 use unisono_context::tokens::Count;
 use unisono_context::{Digest, Encoding, MessageId, Timestamp};
-use unisono_session::assignment::{HookJob, RunAssignment, ToolJob};
+use unisono_session::assignment::{HookJob, RunAssignment};
 use unisono_session::machine::{AttemptEnd, Counted};
 use unisono_session::measure::MeasureRequest;
 use unisono_session::pending_effects::{CountRequest, RenderRequest};
@@ -21,11 +21,10 @@ use crate::pool::AttemptReply;
 use crate::session_port::Port;
 use crate::supervisor;
 use crate::tokenizer;
-use crate::tool;
 use crate::worker::Attempt;
 
 use super::port::ActorPort;
-use super::{Args, Live, Msg, Progress, compacting, render};
+use super::{Args, Live, Msg, calling, compacting, render};
 
 /// The timeout of a provider's count.
 const MEASURING: Duration = Duration::from_secs(10);
@@ -38,10 +37,14 @@ pub(super) fn carry_out(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, ef
         Effect::Compact(job) => compacting::compact(args, live, myself, *job),
         Effect::Render(request) => render(args, myself, request),
         Effect::Dispatch(assignment) => dispatch(args, live, myself, *assignment),
-        Effect::CallTool(job) => call_tool(args, live, myself, *job),
+        Effect::CallTool(job) => calling::call_tool(args, live, myself, *job),
         Effect::AskHook(job) => ask_hook(args, live, myself, *job),
         Effect::CancelHook(place) => drop(live.hooks.remove(&place)),
-        Effect::CancelCall(place) => drop(live.calls.remove(&place)),
+        Effect::CancelCall(place) => {
+            if let Some(call) = live.calls.remove(&place) {
+                call.withdraw();
+            }
+        }
         // Dropping the guard cancels the attempt.
         Effect::CancelRun(run) => drop(live.runs.remove(&run)),
         Effect::CancelCompaction(turn) => drop(live.compactions.remove(&turn)),
@@ -176,32 +179,6 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
         match supervisor::pool_of(&supervisor, &definition).await {
             Ok(pool) => pool.dispatch(attempt, reply),
             Err(error) => reply.send(AttemptEnd::failed(RunCause::Panic, error.to_string())),
-        }
-    });
-}
-
-/// Calls a tool. A cancelled call notifies its server and has no result.
-fn call_tool(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: ToolJob) {
-    let cancelled = CancellationToken::new();
-    live.calls.insert(job.place, cancelled.clone().drop_guard());
-    args.feed.publish_progress(|| Progress::Run {
-        run: job.place.run,
-        text: format!("calling {}", job.tool).into(),
-    });
-    let (env, myself, session) = (args.env.clone(), myself.clone(), args.id);
-    let attached = live.machine.state().attached_bytes();
-    tokio::spawn(async move {
-        let calling = async {
-            let limits = env.options.attachments;
-            let output = match env.extensions.tool_named(&job.tool) {
-                Some(tool) => tool::call(tool, &job).await,
-                None => env.servers.call(&job, limits.each).await,
-            };
-            attachments::keep(&env.journal, session, limits, output, attached).await
-        };
-        if let Some(output) = cancelled.run_until_cancelled(calling).await {
-            let call = job.place;
-            feed(&myself, Input::ToolEnded { call, output });
         }
     });
 }

@@ -105,9 +105,14 @@ pub(super) fn media_type(headers: &HeaderMap) -> &'static str {
     }
 }
 
-/// An error in the binding to HTTP.
+/// An error in the binding to HTTP: always `application/json`, as the protocol shows it.
 pub(super) fn refused(error: &Error) -> Response {
-    answer(error.status(), JSON, &error.to_http(), Some(error))
+    answer(
+        error.status(),
+        "application/json",
+        &error.to_http(),
+        Some(error),
+    )
 }
 
 /// A response of JSON.

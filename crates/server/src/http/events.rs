@@ -263,7 +263,7 @@ fn later(followers: usize) -> Duration {
     LATER_EACH.saturating_mul(u32::try_from(followers).unwrap_or(u32::MAX))
 }
 
-async fn stopped(stopping: &mut watch::Receiver<bool>) {
+pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
     // A closed channel also means that the program stops.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
@@ -361,6 +361,7 @@ fn about(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
             HookPoint::Call(call) => (None, Some(call.run)),
         },
         Fact::ToolStarted { call }
+        | Fact::ToolTaskStarted { call, .. }
         | Fact::ToolEnded { call, .. }
         | Fact::ToolInDoubt { call }
         | Fact::ToolDecided { call, .. } => (None, Some(call.run)),

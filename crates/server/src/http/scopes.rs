@@ -202,6 +202,7 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
             "/v1/losses/acknowledge",
             "/v1/schedules/{schedule}/pause",
             "/v1/schedules/{schedule}/resume",
+            "/v1/sessions/{session}/tool-servers",
             "/v1/tokens",
             "/v1/vacuum",
         ],

@@ -94,6 +94,7 @@ impl Fact {
                 "an agent called tools; no call has been made yet",
             ),
             Fact::ToolStarted { .. } => ("tool_started", "a tool call was started"),
+            Fact::ToolTaskStarted { .. } => ("tool_task_started", "a tool call became a task"),
             Fact::ToolEnded { .. } => ("tool_ended", "a tool call ended"),
             Fact::ToolsAnswered { .. } => (
                 "tools_answered",
@@ -104,10 +105,7 @@ impl Fact {
                 "a tool call may have been made before a crash; a person must decide it",
             ),
             Fact::ToolDecided { .. } => ("tool_decided", "a person decided a tool call"),
-            Fact::Reserved { .. } => (
-                "reserved",
-                "a part of a budget was reserved for a model call",
-            ),
+            Fact::Reserved { .. } => ("reserved", "budget was reserved for a model call"),
             Fact::CallSettled { .. } => (
                 "call_settled",
                 "the actual use of a model call replaced its reservation",

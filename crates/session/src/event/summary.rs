@@ -10,7 +10,7 @@ use unisono_context::{RunId, TurnId};
 
 use super::{AcceptedTurn, Fact, HookAnswer, LateOutput, OpenedRun, Outcome, RunRole, Work};
 use crate::budget::{Amount, TurnCaps};
-use crate::run::calls::{CallDecision, CallPlace, PlannedCall};
+use crate::run::calls::{CallDecision, CallOutput, CallPlace, PlannedCall};
 use crate::run::{Ending, Spent, Step};
 
 /// The last eight hex digits of an id. The first digits are the time, which related ids share.
@@ -205,14 +205,8 @@ impl Display for Fact {
             Fact::ToolStarted { call: place } | Fact::ToolInDoubt { call: place } => {
                 call(*place, f)
             }
-            Fact::ToolEnded {
-                call: place,
-                output,
-            } => {
-                call(*place, f)?;
-                let failed = if output.is_error { " failed:" } else { "" };
-                write!(f, ":{failed} {} bytes", output.content.len())
-            }
+            Fact::ToolTaskStarted { call, task } => task_started(*call, task, f),
+            Fact::ToolEnded { call, output } => ended(*call, output, f),
             Fact::ToolsAnswered { run: id, round } => {
                 write!(f, "{}: the tools of round {round} have answered", run(*id))
             }
@@ -308,6 +302,17 @@ fn format_hook_answer(answer: &HookAnswer) -> String {
 fn call(place: CallPlace, f: &mut Formatter<'_>) -> fmt::Result {
     let (round, number) = (place.round, place.index + 1);
     write!(f, "{}: call {number} of round {round}", run(place.run))
+}
+
+fn task_started(place: CallPlace, task: &str, f: &mut Formatter<'_>) -> fmt::Result {
+    call(place, f)?;
+    write!(f, ": task {task}")
+}
+
+fn ended(place: CallPlace, output: &CallOutput, f: &mut Formatter<'_>) -> fmt::Result {
+    call(place, f)?;
+    let failed = if output.is_error { " failed:" } else { "" };
+    write!(f, ":{failed} {} bytes", output.content.len())
 }
 
 fn format_caps(caps: &TurnCaps, f: &mut Formatter<'_>) -> fmt::Result {

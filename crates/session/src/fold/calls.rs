@@ -49,6 +49,19 @@ impl State {
         Ok(())
     }
 
+    /// Starts a call, perhaps once more: an earlier task does not count.
+    pub(super) fn start_call(&mut self, place: CallPlace) -> Result<(), Error> {
+        let call = self.call_mut(place)?;
+        (call.status, call.task) = (CallStatus::Started, None);
+        Ok(())
+    }
+
+    /// Sets the task of a call.
+    pub(super) fn set_call_task(&mut self, place: CallPlace, task: &Arc<str>) -> Result<(), Error> {
+        self.call_mut(place)?.task = Some(task.clone());
+        Ok(())
+    }
+
     /// Ends a call with its output.
     pub(super) fn end_call(&mut self, place: CallPlace, output: &CallOutput) -> Result<(), Error> {
         let kept = output.attached_bytes();

@@ -52,6 +52,27 @@ pub(super) fn handle(
     start_of_run(recorder, run)
 }
 
+/// Records the task that a server works on in place of an answer. A call that has not started, or
+/// has ended, is ignored.
+pub(super) fn task(
+    recorder: &mut Recorder<'_>,
+    call: CallPlace,
+    task: Arc<str>,
+) -> Result<(), fold::Error> {
+    if !is_in(recorder, call, |status| *status == CallStatus::Started) {
+        return Ok(());
+    }
+    recorder.record(Fact::ToolTaskStarted { call, task })
+}
+
+/// A call whose task is forgotten is in doubt, as a call that was lost in a crash.
+pub(super) fn task_lost(recorder: &mut Recorder<'_>, call: CallPlace) -> Result<(), fold::Error> {
+    if !is_in(recorder, call, |status| *status == CallStatus::Started) {
+        return Ok(());
+    }
+    recorder.record(Fact::ToolInDoubt { call })
+}
+
 /// Records the result of a call. A call that has not started is ignored.
 pub(super) fn ended(
     recorder: &mut Recorder<'_>,
@@ -110,7 +131,8 @@ pub(super) fn expire(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
     Ok(())
 }
 
-/// After a restart, calls that had started and may not be repeated are in doubt.
+/// After a restart, calls that had started and may not be repeated are in doubt, except those whose
+/// server works on a task, which can be polled.
 pub(crate) fn mark_in_doubt(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
     let calls = recorder
         .state
@@ -118,7 +140,9 @@ pub(crate) fn mark_in_doubt(recorder: &mut Recorder<'_>) -> Result<(), fold::Err
         .values()
         .flat_map(|run| run.open_calls());
     let lost = calls.filter(|(_, call)| {
-        call.status == CallStatus::Started && !call.planned.contract.is_repeatable()
+        call.status == CallStatus::Started
+            && call.task.is_none()
+            && !call.planned.contract.is_repeatable()
     });
     for call in lost.map(|(place, _)| place).collect::<Vec<_>>() {
         recorder.record(Fact::ToolInDoubt { call })?;

@@ -12,7 +12,8 @@
 //!
 //! A call is made only after [`Started`](CallStatus::Started) is on disk. A session that recovers
 //! with such a call and no result cannot know its outcome: repeatable calls are made again under
-//! the same key, all others wait for a person.
+//! the same key, all others wait for a person. A call whose server works on a task of its own
+//! ([`TrackedCall::task`]) is not made again: the task is polled.
 
 use std::sync::Arc;
 
@@ -211,6 +212,9 @@ pub struct TrackedCall {
     pub asked_at: Timestamp,
     /// How far it has come.
     pub status: CallStatus,
+    /// The task as which its server works on it. None: the server has not answered, or answers
+    /// directly.
+    pub task: Option<Arc<str>>,
 }
 
 impl TrackedCall {
@@ -284,6 +288,7 @@ impl CallRound {
             status: planned.status_after(0),
             planned: planned.clone(),
             asked_at: at,
+            task: None,
         });
         CallRound {
             number,
@@ -406,6 +411,7 @@ mod tests {
             },
             asked_at: Timestamp(0),
             status: status.clone(),
+            task: None,
         });
         CallRound {
             number: 1,

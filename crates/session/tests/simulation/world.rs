@@ -4,6 +4,7 @@
 mod effects;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use unisono_context::message::{NewMessage, Role};
 use unisono_context::{Digest, MessageId, Ordinal, RunId, Timestamp, Tokens, TurnId};
@@ -501,8 +502,29 @@ impl World {
             }
             Task::Agent(agent) => self.goes_on(agent),
             // Made now; the answer may be lost in transit.
-            Task::Tool(job) => {
+            // The server answers with a task, which is polled later, also after a crash.
+            Task::Tool(mut job) if job.task.is_none() && self.rng.percent(25) => {
                 self.ledger.call_made(&job);
+                let task: Arc<str> = format!("task of {}", job.id).into();
+                let call = job.place;
+                let told = task.clone();
+                self.tasks
+                    .push(Task::Answer(Input::ToolTask { call, task: told }));
+                job.task = Some(task);
+                self.tasks.push(Task::Tool(job));
+            }
+            Task::Tool(job)
+                if job.task.is_some()
+                    && !job.contract.is_repeatable()
+                    && self.rng.percent(self.trouble) =>
+            {
+                let call = job.place;
+                self.tasks.push(Task::Answer(Input::ToolTaskLost { call }));
+            }
+            Task::Tool(job) => {
+                if job.task.is_none() {
+                    self.ledger.call_made(&job);
+                }
                 let output = CallOutput::text(
                     format!("what {} says", job.tool),
                     self.rng.percent(self.trouble),

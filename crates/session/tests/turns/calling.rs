@@ -516,3 +516,53 @@ fn time_spent_waiting_for_a_person_does_not_count() {
     advance_clock(&mut shell, 1);
     assert!(timed_out(&shell));
 }
+
+fn task(shell: &mut Shell, job: &ToolJob, task: &str) {
+    let (call, task) = (job.place, task.into());
+    shell.feed(Input::ToolTask { call, task }).unwrap();
+}
+
+#[test]
+fn a_task_of_the_server_is_polled_after_a_restart_whatever_the_contract() {
+    for tool in ["files__send", "files__put", "files__read"] {
+        let (mut shell, assignment) = calling(rules(&[]), &[tool]);
+        let job = take_jobs(&mut shell).remove(0);
+        assert_eq!(job.task, None);
+        task(&mut shell, &job, "task-1");
+        assert!(take_jobs(&mut shell).is_empty(), "it is polled already");
+        let mut shell = shell.recovered();
+        assert_eq!(waiting(&shell), []);
+        let again = take_jobs(&mut shell).remove(0);
+        assert_eq!(again.task.as_deref(), Some("task-1"));
+        assert_eq!(again.id, job.id);
+        answer(&mut shell, &again, "done");
+        assert_eq!(results(&shell, &assignment), [("done".to_owned(), false)]);
+        // A task that comes too late changes nothing.
+        task(&mut shell, &again, "task-2");
+        assert_eq!(shell.facts("tool_task_started").len(), 1);
+    }
+}
+
+#[test]
+fn a_forgotten_task_leaves_its_call_in_doubt_and_a_repetition_has_none() {
+    let (mut shell, assignment) = calling(rules(&[]), &["files__send"]);
+    let job = take_jobs(&mut shell).remove(0);
+    task(&mut shell, &job, "task-1");
+    shell.feed(Input::ToolTaskLost { call: job.place }).unwrap();
+    assert_eq!(waiting(&shell), [job.id]);
+    let mut shell = shell.recovered();
+    assert_eq!(waiting(&shell), [job.id]);
+    decide(&mut shell, job.id, CallDecision::Repeat).unwrap();
+    let again = take_jobs(&mut shell).remove(0);
+    assert_eq!(again, job, "the tool is called again, under the same key");
+    // Without a task the call would be in doubt after a crash.
+    let mut shell = shell.recovered();
+    assert_eq!(waiting(&shell), [job.id]);
+    decide(
+        &mut shell,
+        job.id,
+        CallDecision::Failed { text: "no".into() },
+    )
+    .unwrap();
+    assert_eq!(results(&shell, &assignment), [("no".to_owned(), true)]);
+}

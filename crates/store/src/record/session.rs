@@ -72,6 +72,7 @@ layout! {
         43 PreparationPlanned { preparation },
         44 SummaryPrepared { turn, summary },
         45 PreparationDropped { turn, by, reason },
+        46 ToolTaskStarted { call, task },
     }
 }
 

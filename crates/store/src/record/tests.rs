@@ -79,6 +79,7 @@ facts![
     PreparationPlanned,
     SummaryPrepared,
     PreparationDropped,
+    ToolTaskStarted,
 ];
 
 /// Encodes an event as the last of an append, with two turns open.

@@ -23,6 +23,26 @@ pub fn servers_of(team: &Team) -> BTreeSet<&str> {
     allowed.filter_map(|tool| mcp::server_of(tool)).collect()
 }
 
+/// Lets the agents of a team call the tools of a server that a client brings. What their definitions
+/// deny stays denied.
+pub(crate) fn allow_server(team: &mut Team, server: &str) {
+    let pattern: Arc<str> = format!("{server}{}*", mcp::SEPARATOR).into();
+    let delegates = team
+        .delegates
+        .iter_mut()
+        .map(|delegate| &mut delegate.agent);
+    let agents = std::iter::once(&mut team.lead)
+        .chain(delegates)
+        .chain(&mut team.available);
+    for agent in agents {
+        if matches!(agent.kind, AgentKind::Llm | AgentKind::Custom(_)) {
+            let agent = Arc::make_mut(agent);
+            agent.tools.push(pattern.clone());
+            agent.tools.sort();
+        }
+    }
+}
+
 /// The tools of the program that a team may call.
 pub(crate) fn offered_to(team: &Team, offers: Vec<ToolOffer>) -> impl Iterator<Item = ToolOffer> {
     let offers = offers.into_iter();

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
-use unisono_config::setup::Setup;
 use unisono_config::skills;
 use unisono_context::compaction::Mode;
 use unisono_context::{SessionId, TurnId};
@@ -44,7 +43,21 @@ impl Local {
             turn.prepare = None;
         }
         ask::check_chosen(&setup, ask, &turn.team, &turn.policy)?;
-        let offers = self.offers(&setup, &turn).await?;
+        let skills = match turn.work {
+            Work::Answer { .. } => self.server_skills.list(&setup).await,
+            _ => self.server_skills.known(&setup),
+        };
+        if !skills.is_empty() {
+            turn.instructions = setup.instructions(&skills).into();
+        }
+        let has_skills = setup.has_skills() || !skills.is_empty();
+        let mut offers = self.offers(&turn, has_skills).await?;
+        if matches!(turn.work, Work::Answer { .. }) {
+            for (server, held) in self.runtime()?.held_offers(session.id()).await {
+                ask::allow_server(&mut turn.team, &server);
+                offers.extend(held);
+            }
+        }
         if !offers.is_empty() {
             let reach = setup.loaded.config.runtime.recall;
             let offered = offers.iter().map(|offer| &offer.spec);
@@ -71,7 +84,7 @@ impl Local {
 
     /// The tools of servers and of the program that a turn's agents may call. All servers are asked
     /// in parallel.
-    async fn offers(&self, setup: &Setup, turn: &NewTurn) -> Result<Vec<ToolOffer>, Error> {
+    async fn offers(&self, turn: &NewTurn, has_skills: bool) -> Result<Vec<ToolOffer>, Error> {
         if !matches!(turn.work, Work::Answer { .. }) {
             return Ok(Vec::new());
         }
@@ -80,7 +93,7 @@ impl Local {
         let offers = servers.map(|server| runtime.offers(server));
         let mut offers = try_join_all(offers).await?.concat();
         let mut own = self.extensions.offers();
-        if !setup.has_skills() {
+        if !has_skills {
             own.retain(|offer| *offer.spec.name != *skills::TOOL);
         }
         offers.extend(ask::offered_to(&turn.team, own));

@@ -100,7 +100,11 @@ impl Contexts for Local {
 /// The context of a branch for the agents of an ask.
 async fn seen(local: &Local, session: &View, ask: &Ask, exact: bool) -> Result<Context, Error> {
     let setup = local.setup_for(session, ask).await?;
-    let by = ask.measured_by(&setup, local.calibrations())?;
+    let mut by = ask.measured_by(&setup, local.calibrations())?;
+    // Servers are not asked here: the skills that were listed last count.
+    by.instructions = setup
+        .instructions(&local.server_skills.known(&setup))
+        .into();
     let mut state = session.inspect(Clone::clone).await?;
     let branch = ask.on_branch().to_owned();
     let head = tip(&state, &branch).ok_or_else(|| unknown_branch(&branch))?;

@@ -140,6 +140,12 @@ pub(super) fn tool_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
             place().prop_map(|call| Fact::ToolStarted { call }).boxed(),
         ),
         (
+            "ToolTaskStarted",
+            (place(), text())
+                .prop_map(|(call, task)| Fact::ToolTaskStarted { call, task })
+                .boxed(),
+        ),
+        (
             "ToolEnded",
             (place(), output)
                 .prop_map(|(call, output)| Fact::ToolEnded { call, output })

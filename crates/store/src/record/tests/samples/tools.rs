@@ -156,6 +156,13 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
         ("hook_answered_turn", of_turn),
         ("tools_called", called),
         ("tool_started", Fact::ToolStarted { call: CALL }),
+        (
+            "tool_task_started",
+            Fact::ToolTaskStarted {
+                call: CALL,
+                task: "task-7".into(),
+            },
+        ),
         ("tool_ended", ended),
         ("tool_ended_files", ended_files),
         ("tools_answered", Fact::ToolsAnswered { run: RUN, round: 2 }),
