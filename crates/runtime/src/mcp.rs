@@ -236,7 +236,7 @@ impl Handle {
         let tool = connection.find(&self.server, &job.tool).await;
         let tool = tool.map_err(describe)?;
         let limit = self.server.timeout;
-        let call = tokio::time::timeout(limit, connection.call(tool, job));
+        let call = tokio::time::timeout(limit, connection.call(tool, job, most));
         let called = call.await.unwrap_or_else(|_| {
             let limit = limit.as_secs_f64();
             Err(format!("gave no answer within {limit:.1} s"))
