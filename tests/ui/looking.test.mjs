@@ -552,6 +552,15 @@ test("a session of 10,000 messages is small on every page, and a live turn costs
     assert.ok(transferred > 0 && transferred <= 100 * 1024, `a live turn took ${transferred} bytes`);
     const shift = await page.evaluate(() => window.shift);
     assert.ok(shift <= 0.02, `the layout shifted by ${shift}`);
+    // Another one, while somebody reads further up.
+    await page.locator(".scroller").evaluate((pane) => { pane.scrollTop = -pane.scrollHeight / 2; });
+    const above = await page.locator(".scroller").evaluate((pane) => pane.scrollTop);
+    await page.evaluate(() => new Promise((done) => setTimeout(done, 600)));
+    await page.evaluate(() => { window.shift = 0; });
+    await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "And who moves?", agents: ["facts", "risks"], wait: false });
+    await page.waitForFunction(() => document.querySelectorAll(".turn .state.answered").length === 2);
+    const again = await page.evaluate(() => window.shift);
+    assert.ok(again <= 0.02, `the layout shifted by ${again}, scrolled to ${above}`);
     if (process.env.UNISONO_SHOTS) console.log(`live turn: ${transferred} bytes, layout shift ${shift}`);
     assert.deepEqual(page.faults, []);
     await page.context().close();

@@ -110,8 +110,19 @@ function steady(change) {
   if (seen?.isConnected) pane.scrollTop += seen.getBoundingClientRect().top - before;
 }
 
-// `taken`: a part whose form was sent, so that it is what the daemon renders, whatever was written in it.
+// A turn that begins folds the one before and pushes it down: first the one, then the other, so that
+// less is moved. `taken`: a part whose form was sent, so that it is what the daemon renders, whatever was
+// written in it.
 function render(fresh, taken = null) {
+  const added = [...fresh.querySelectorAll("article.turn[id]")].filter(({ id }) => !document.getElementById(id));
+  if (added.length === 0 || !document.querySelector("article.turn")) return merge(fresh, taken);
+  const folded = fresh.cloneNode(true);
+  for (const { id } of added) folded.querySelector(`#${CSS.escape(id)}`).remove();
+  merge(folded, taken);
+  requestAnimationFrame(() => requestAnimationFrame(() => merge(fresh, taken)));
+}
+
+function merge(fresh, taken) {
   const kept = (node) => !taken?.contains(node) && holds(node);
   steady(() => morph(live(), fresh, { keeps, stays, holds: kept }));
   for (const [run, text] of streamed) {

@@ -122,6 +122,9 @@ pub(crate) fn card(
     unfolded: bool,
 ) -> Markup {
     let open = turn.ended.is_none();
+    // What is folded is short: a turn that begins pushes it down.
+    let folds = !unfolded && !turn.runs.is_empty();
+    let notice = turn.task.is_some() && notifies;
     html! {
         article class="card turn" id={ "turn-" (turn.turn) } data-turn=(turn.turn) data-open[open] {
             header {
@@ -129,10 +132,7 @@ pub(crate) fn card(
                 p class="quiet" {
                     (waits.state_of_turn(turn))
                     " " (when(&turn.accepted))
-                    @if let Some(snapshot) = &turn.snapshot {
-                        " · snapshot " a href={ "/sessions/" (turn.session) "/snapshots/" (snapshot) } { (digest(snapshot)) }
-                        " " span class="badge" { "identical for " (many(turn.snapshot_agents.into(), "agent")) }
-                    }
+                    @if !folds && turn.snapshot.is_some() { " · " (frozen(turn)) }
                     @if !open && !turn.runs.is_empty() { " · " (dollars(turn.cost_usd)) }
                 }
                 @if open {
@@ -141,13 +141,15 @@ pub(crate) fn card(
                     }
                 }
             }
-            @if turn.task.is_some() && notifies { (compacted(turn)) }
+            @if notice && !folds { (compacted(turn)) }
             @if let Some(error) = &turn.error { p class="trouble" { (error.code) ": " (error.reason) } }
             @if !turn.runs.is_empty() {
                 @if unfolded { (runs(turn, waits, place)) }
                 @else {
                     details id={ "runs-" (turn.turn) } {
                         summary { (many(turn.runs.len() as u64, "run")) }
+                        @if notice { (compacted(turn)) }
+                        @if turn.snapshot.is_some() { p class="quiet" { (frozen(turn)) } }
                         (runs(turn, waits, place))
                     }
                 }
@@ -156,6 +158,16 @@ pub(crate) fn card(
                 p { "Left to whoever asked: " code { (call.tool) } " "
                     span class="quiet" { (short::line(&call.arguments, 200)) } }
             }
+        }
+    }
+}
+
+/// The snapshot of the turn.
+fn frozen(turn: &Turn) -> Markup {
+    html! {
+        @if let Some(snapshot) = &turn.snapshot {
+            "snapshot " a href={ "/sessions/" (turn.session) "/snapshots/" (snapshot) } { (digest(snapshot)) }
+            " " span class="badge" { "identical for " (many(turn.snapshot_agents.into(), "agent")) }
         }
     }
 }
