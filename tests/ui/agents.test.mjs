@@ -36,7 +36,7 @@ for (const javaScriptEnabled of [true, false]) {
     try {
       const page = await enter(browser, place, { javaScriptEnabled });
       await page.goto(`${place.address}/agents`);
-      await page.getByRole("link", { name: "an import" }).click();
+      await page.getByRole("link", { name: "import", exact: true }).click();
       await page.getByLabel("Files of the agents").setInputFiles([reviewer, ...crew, file("notes.txt", "Not one.")]);
       await page.getByRole("button", { name: "Show what carries over" }).click();
       // What is lost is said with its line, before anything is written.

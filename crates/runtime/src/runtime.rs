@@ -2,6 +2,7 @@
 //! down.
 
 mod lease;
+mod tool_servers;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use unisono_context::{AgentId, SessionId};
 use unisono_model::language::Models;
 use unisono_search::Search;
@@ -27,7 +28,7 @@ use crate::concurrency::{ConcurrencyLimit, LiveRuns};
 use crate::extensions::Extensions;
 use crate::hook::{Hook, Hooks};
 use crate::load::{Load, Observer};
-use crate::mcp::held::{HeldServers, HoldError};
+use crate::mcp::held::HeldServers;
 use crate::mcp::{self, Servers};
 use crate::pool::Pools;
 use crate::residence::{ResidenceBounds, Total};
@@ -355,62 +356,6 @@ impl Runtime {
         let index = self.env.search.purge().await;
         index.map_err(|error| Error::Unpurged(Arc::new(error)))?;
         Ok(self.env.journal.vacuum(None).await?)
-    }
-
-    /// The current tools of a server, by name. Starts the server if necessary.
-    ///
-    /// # Errors
-    /// The server is unavailable; the error contains the reason.
-    pub async fn offers(&self, server: &str) -> Result<Vec<mcp::ToolOffer>, mcp::ServerFault> {
-        self.env.servers.offers(server).await
-    }
-
-    /// Connects tool servers for one session, as long as the returned value lives. Their names must
-    /// differ from those of configured servers.
-    ///
-    /// # Errors
-    /// Clients hold [`mcp::HELD_SERVERS`] servers already, or the runtime is stopping.
-    pub async fn hold_servers(
-        &self,
-        session: SessionId,
-        servers: Vec<mcp::Server>,
-    ) -> Result<mcp::ServersHold, Error> {
-        let parent = (self.supervisor.get_cell(), self.env.options.intensity);
-        let held = self.env.held_servers.hold(session, servers, parent).await;
-        held.map_err(|error| match error {
-            HoldError::Full => Error::ServersFull(mcp::HELD_SERVERS),
-            HoldError::Stopping => Error::Unavailable("tool server"),
-        })
-    }
-
-    /// The current tools of the servers that clients hold for a session, by server. A server that is
-    /// unavailable is omitted, with a warning.
-    pub async fn held_offers(&self, session: SessionId) -> Vec<(Arc<str>, Vec<mcp::ToolOffer>)> {
-        let held = self.env.held_servers.of(session).into_iter();
-        let mut listing = JoinSet::new();
-        for (name, servers) in held {
-            listing.spawn(async move {
-                let offers = servers.offers(&name).await;
-                (name, offers)
-            });
-        }
-        let mut listed = Vec::new();
-        // A listing does not panic.
-        while let Some(Ok((name, offers))) = listing.join_next().await {
-            match offers {
-                Ok(offers) => listed.push((name, offers)),
-                Err(fault) => {
-                    tracing::warn!(%session, %fault, "the turn has no tools of this server");
-                }
-            }
-        }
-        listed.sort_by(|(a, _), (b, _)| a.cmp(b));
-        listed
-    }
-
-    /// Reads the skills of the configured servers.
-    pub fn skill_reader(&self) -> mcp::SkillReader {
-        mcp::SkillReader(self.env.servers.clone())
     }
 
     /// Its journal.

@@ -20,6 +20,7 @@ use crate::committed::Placed;
 use crate::directory::remove;
 use crate::error::{Error, Result};
 use crate::guarded::guarded;
+use crate::private_directory::PrivateDirectory;
 use crate::words::{ANALYSIS, analyzer};
 
 /// The term by which cursors are found.
@@ -271,7 +272,9 @@ impl Index {
     }
 
     fn open_whole(dir: &Path) -> Result<Index> {
-        let index = guarded("read", || tantivy::Index::open_in_dir(dir))?;
+        let index = guarded("read", || {
+            tantivy::Index::open(PrivateDirectory::open(dir)?)
+        })?;
         let (schema, _) = Fields::schema();
         if index.schema() != schema {
             let reason = "another version of unisono made it".to_owned();
@@ -295,7 +298,8 @@ impl Index {
         };
         private::create_dir_all(dir).map_err(failed)?;
         guarded("made", || {
-            Index::on(builder().create_in_dir(dir)?, Some(dir.to_owned()))
+            let directory = PrivateDirectory::open(dir)?;
+            Index::on(builder().open_or_create(directory)?, Some(dir.to_owned()))
         })
     }
 
@@ -312,8 +316,7 @@ impl Index {
         })
     }
 
-    /// Removes the rights of other users to its files, which the library creates by the umask. The
-    /// directory is already private.
+    /// Removes the permissions of other users from files that an earlier version created.
     pub(crate) fn narrow(&self) {
         let Some(directory) = &self.directory else {
             return;

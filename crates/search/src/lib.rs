@@ -30,6 +30,8 @@ mod follow;
 mod guarded;
 #[cfg(feature = "index")]
 mod index;
+#[cfg(feature = "index")]
+mod private_directory;
 mod query;
 #[cfg(feature = "index")]
 mod recall;

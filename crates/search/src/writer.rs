@@ -124,7 +124,6 @@ impl Writer {
             })?;
         }
         guarded("written", || self.writer.commit())?;
-        self.index.narrow();
         self.index.refresh()
     }
 
@@ -146,9 +145,7 @@ impl Writer {
         self.index.refresh()?;
         guarded("written", || {
             self.writer.garbage_collect_files().wait().map(drop)
-        })?;
-        self.index.narrow();
-        Ok(())
+        })
     }
 }
 

@@ -89,7 +89,7 @@ pub async fn reach(daemons: impl IntoIterator<Item = (String, String)>) -> Vec<C
 fn token(path: &Path) -> Result<String, String> {
     let shown = path.display();
     match token::check(path) {
-        Ok(true) => Ok(format!("{shown}, for its owner only")),
+        Ok(true) => Ok(format!("{shown}; only its owner can access it")),
         Ok(false) => Ok(format!("{shown} will be made at the first start")),
         Err(error) => Err(format!("{shown}: {error}")),
     }
@@ -128,7 +128,7 @@ fn reach_of(at: SocketAddr, hosts: &[String]) -> String {
 fn privacy(store: &Path) -> Result<String, String> {
     let shown = store.display();
     match private::exposed(store) {
-        Ok(None) => Ok(format!("{shown}, for its owner only")),
+        Ok(None) => Ok(format!("{shown}; only its owner can access it")),
         Ok(Some(path)) => Err(format!(
             "other users may read {}: run chmod -R go-rwx {shown}",
             path.display()

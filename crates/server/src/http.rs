@@ -451,7 +451,7 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         ("imports", imports::routes()),
         ("store", store::routes()),
         ("tokens", tokens::routes()),
-        ("tool-servers", tool_servers::routes()),
+        ("tool_servers", tool_servers::routes()),
         ("audit", audit::routes()),
         ("openai", openai::routes()),
         ("health", health::routes()),

@@ -4,6 +4,7 @@ use crate::blobs::{self, is_blob};
 use crate::disk::{Checkup, Finding};
 use crate::engine::{Engine, SessionId};
 use crate::error::{Error, Record, Result};
+use crate::journal::is_of_a_session;
 
 /// Number of sessions, and of events of one session, that are read at a time.
 const PAGE: usize = 1_024;
@@ -21,7 +22,7 @@ pub async fn check(engine: &dyn Engine) -> Result<Checkup> {
         };
         after = Some(last.session);
         for known in page {
-            checkup.sessions += u64::from(!is_blob(known.session));
+            checkup.sessions += u64::from(is_of_a_session(known.session));
             events(engine, known.session, known.last_seq, &mut checkup).await?;
             match engine.latest_checkpoint(known.session).await {
                 Ok(checkpoint) => checkup.checkpoints += u64::from(checkpoint.is_some()),

@@ -175,7 +175,7 @@ mod tests {
         for (json, says) in [
             (
                 json!({"text": "a", "parts": [{"type": "text", "text": "b"}]}),
-                "not both",
+                "only one of them",
             ),
             (json!({"text": "a", "author": " "}), "an author has"),
             (

@@ -215,7 +215,7 @@ fn files_that_are_no_images_are_refused_with_their_reason() {
             400,
             "is not supported",
         ),
-        (attachment("a.png", &large), 413, "at most 20971520"),
+        (attachment("a.png", &large), 413, "the limit is 20971520"),
         (
             json!({"type": "attachment", "filename": "a", "data": "%%%"}),
             400,
@@ -224,7 +224,7 @@ fn files_that_are_no_images_are_refused_with_their_reason() {
         (
             json!({"type": "attachment", "filename": "a", "data": "", "digest": "00"}),
             400,
-            "one of `data`, `digest` and `url`",
+            "more than one of `data`, `digest` and `url`",
         ),
         (
             json!({"type": "attachment", "filename": "a", "digest": "0".repeat(64)}),
@@ -364,10 +364,10 @@ fn addresses_of_allowed_hosts_are_read_and_no_others() {
     assert!(scene.sent().pop().unwrap().to_string().contains(&url(&cat)));
     let before = (scene.sent().len(), asked.load(Ordering::SeqCst));
     for (address, reason) in [
-        (at("cut.png"), "damaged or cut short"),
+        (at("cut.png"), "damaged or truncated"),
         (at("wide.png"), "10000 x 10000 pixels"),
         (at("huge.png"), "more than 20971520 bytes"),
-        (at("page"), "is not known"),
+        (at("page"), "is not supported"),
         (at("moved"), "a redirection (status 302) is not followed"),
         (at("none"), "status 404"),
     ] {
@@ -614,7 +614,7 @@ fn a_chat_of_the_ai_sdk_sends_files() {
     let cut = chat(json!([text, file(&url(&image[..40]))]))
         .expect(400)
         .text();
-    assert!(cut.contains("damaged or cut short"), "{cut}");
+    assert!(cut.contains("damaged or truncated"), "{cut}");
     let other = file("https://example.org/cat.png");
     let other = chat(json!([text, other])).expect(400).text();
     assert!(other.contains("attachments.allowed_hosts"), "{other}");

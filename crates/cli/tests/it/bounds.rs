@@ -27,8 +27,8 @@ fn a_query_that_is_too_large_is_refused_on_every_way_in() {
     place.json(&["import", &example()]);
     let (long, many) = ("ferryman ".repeat(500), "ab ".repeat(200));
     let too_large = [
-        (long.trim(), "bytes, the most is 4096"),
-        (many.trim(), "terms, the most is 128"),
+        (long.trim(), "bytes, but the limit is 4096"),
+        (many.trim(), "terms, but the limit is 128"),
     ];
     let asked = |query: &str, what: &str| {
         let call = place.call(&["sessions", "search", query]);
@@ -55,7 +55,10 @@ fn a_query_that_is_too_large_is_refused_on_every_way_in() {
             ("recall", json!({"session": id, "query": pasted})),
         ] {
             let text = called(&daemon, tool, &arguments);
-            assert!(text.contains("bytes, the most is 4096"), "{tool}: {text}");
+            assert!(
+                text.contains("bytes, but the limit is 4096"),
+                "{tool}: {text}"
+            );
         }
     }
     daemon.get("/v1/search?q=ferryman").expect(200);

@@ -117,7 +117,7 @@ fn an_agents_own_cap_and_unknown_prices_are_named() {
     .expect(2)
     .says(&[
         "openai-compatible/qwen3",
-        "is not known",
+        "is unknown",
         "budget.turn.max_cost_usd",
     ]);
     for bad in [

@@ -104,7 +104,7 @@ fn a_chosen_model_that_no_agent_asks_is_refused() {
     call(&place, &[&["run", &file][..], &args].concat())
         .expect(2)
         .says(&[
-            "no agent of this turn asks model `openai/gpt-4.1-mini`",
+            "no agent of this turn uses model `openai/gpt-4.1-mini`",
             "program",
         ]);
 }

@@ -38,7 +38,7 @@ fn a_file_of_several_conversations_is_listed_and_picked_from() {
     place.write("conversations.json", export());
     for verb in ["import", "run"] {
         let refused = place.call(&[verb, "conversations.json"]).expect(2);
-        refused.says(&["holds 3 conversations", "--list", "--pick", "--all"]);
+        refused.says(&["has 3 conversations", "--list", "--pick", "--all"]);
     }
     let list = place.json(&["import", "conversations.json", "--list"]);
     assert_eq!(

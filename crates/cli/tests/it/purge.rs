@@ -216,7 +216,7 @@ fn a_loss_stays_visible_until_it_is_acknowledged() {
     place
         .call(&["doctor", "--acknowledge"])
         .expect(0)
-        .says(&["noted: 2 lost ranges"]);
+        .says(&["acknowledged: 2 lost ranges"]);
     let shown = daemon.get(&format!("/v1/sessions/{id}")).expect(200).json();
     assert!(shown.get("lost").is_none(), "{shown}");
     place.call(&["doctor"]).expect(0);

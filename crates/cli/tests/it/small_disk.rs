@@ -292,7 +292,7 @@ fn check_degraded(daemon: &Daemon, status: u16, code: &str, why: &str) -> String
         assert_eq!(refused["code"], code, "{path}: {refused}");
         let detail = refused["detail"].as_str().unwrap();
         assert!(
-            detail.contains(why) && detail.contains("by itself"),
+            detail.contains(why) && detail.contains("by themselves"),
             "{path}: {detail}"
         );
     }

@@ -118,10 +118,10 @@ fn a_damaged_or_huge_image_of_a_tool_is_a_note_and_the_run_goes_on() {
     let all = Value::from(messages(&scene, 2)).to_string();
     assert!(!all.contains("image_url"), "{all}");
     for reason in [
-        "damaged or cut short",
-        "is said to be image/jpeg and is image/png",
+        "damaged or truncated",
+        "is image/jpeg, but its content is image/png",
         "10000 x 10000 pixels",
-        "at most 4096 are taken",
+        "the limit is 4096",
     ] {
         assert!(all.contains(reason), "{reason}: {all}");
     }

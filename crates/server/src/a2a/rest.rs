@@ -151,7 +151,7 @@ async fn carry_out(
                 .event(ERROR)
                 .data(error.to_http().to_string()),
         }),
-        Err(error) => http::answer(error.status(), kind, &error.to_http(), Some(&error)),
+        Err(error) => http::refused(&error),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::disk::trees::Trees;
 use crate::disk::{ledger, open};
 use crate::engine::SessionId;
 use crate::error::{Error, Fault, Record, Result};
+use crate::journal::is_of_a_session;
 use crate::row;
 
 /// Number of sessions listed at a time.
@@ -122,7 +123,7 @@ impl Checkup {
         let log = trees.log()?;
         let head = &known.head;
         let mut cursor = Cursor::new(log, session, &known);
-        self.sessions += 1;
+        self.sessions += u64::from(is_of_a_session(session));
         let mut expected = Some(row::genesis(session));
         for seq in 1..=head.last_seq {
             expected = self.event(&mut cursor, Record::Event { session, seq }, seq, expected);

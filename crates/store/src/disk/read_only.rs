@@ -17,6 +17,7 @@ use crate::engine::{
     Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, SessionId, SessionInfo,
 };
 use crate::error::{Error, Result};
+use crate::journal::is_of_a_session;
 
 /// A store that is only read. Opening it reads its whole log, and needs about 200 bytes of memory
 /// for each event.
@@ -72,7 +73,7 @@ impl ReadOnlyDisk {
         for session in self.shared.rescue.known_sessions() {
             match self.shared.rescue.head(session) {
                 Ok(Some(head)) if !head.deleted => {
-                    checkup.sessions += 1;
+                    checkup.sessions += u64::from(is_of_a_session(session));
                     checkup.events += head.last_seq;
                 }
                 Ok(_) => {}

@@ -102,16 +102,6 @@ impl Local {
         }
         let mut ledger = gone.ledger.clone();
         folds.iter().for_each(|(_, fold)| ledger.add(&fold.ledger));
-        let rows = ledger.entries().map(|(asker, model, used)| Row {
-            agent: match asker {
-                UsageSource::Agent(agent) => Some(agent.to_string()),
-                UsageSource::Summaries => None,
-            },
-            model: model.to_owned(),
-            jobs: used.jobs,
-            amounts: values::amounts(&used.usage),
-        });
-        let rows = rows.collect();
         let (groups, groups_left_out) = match query.by {
             Some(by) => groups(by, &folds, &ledger),
             None => (Vec::new(), 0),
@@ -124,7 +114,7 @@ impl Local {
         let config = &self.setup().loaded.config;
         let budgets = history::budgets(journal, &config.budget, names).await?;
         Ok(All {
-            rows,
+            rows: rows(&ledger),
             groups,
             groups_left_out,
             total: values::amounts(&ledger.total()),
@@ -139,6 +129,20 @@ impl Local {
                 .collect(),
         })
     }
+}
+
+/// Usage by agent and model.
+fn rows(ledger: &Ledger) -> Vec<Row> {
+    let rows = ledger.entries().map(|(asker, model, used)| Row {
+        agent: match asker {
+            UsageSource::Agent(agent) => Some(agent.to_string()),
+            UsageSource::Summaries => None,
+        },
+        model: model.to_owned(),
+        jobs: used.jobs,
+        amounts: values::amounts(&used.usage),
+    });
+    rows.collect()
 }
 
 /// A day as it is written, in UTC.
