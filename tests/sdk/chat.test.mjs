@@ -158,5 +158,5 @@ test("what cannot be answered is an error of the chat", async () => {
   const { chat } = await chatOf(place);
   const file = { type: "file", mediaType: "image/png", url: "data:image/png;base64,AAAA" };
   await chat.sendMessage({ text: "See?", files: [file] });
-  assert.match(chat.error.message, /is not known/);
+  assert.match(chat.error.message, /is not supported/);
 });

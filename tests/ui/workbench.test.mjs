@@ -201,7 +201,7 @@ test("images and documents go with a task, and are shown in the conversation", a
       const cut = { name: "cut.png", mimeType: "image/png", buffer: png.subarray(0, 40) };
       await page.getByLabel("Images and PDFs").setInputFiles([plan, cut]);
       await page.getByRole("button", { name: /^Ask/ }).click();
-      await page.getByRole("alert").getByText(/cut.png: .*damaged or cut short/).waitFor();
+      await page.getByRole("alert").getByText(/cut.png: .*damaged or truncated/).waitFor();
       // What was taken stays in the form beside what was written; the other file is chosen again.
       assert.equal(await page.getByLabel("Task").inputValue(), "What is this?");
       assert.equal(await page.getByRole("checkbox", { name: "plan.pdf" }).isChecked(), true);

@@ -271,26 +271,9 @@ impl State {
         if self.args.env.is_stopping() {
             return;
         }
-        if let Input::RunEnded { run, .. } = &input
-            && let Phase::Live(live) = &mut self.phase
-            && let Some(guard) = live.runs.remove(run)
-        {
-            guard.disarm();
-        }
         if let Phase::Live(live) = &mut self.phase {
+            effects::drop_ended(live, &input);
             compacting::forget_ahead(live, &input);
-        }
-        if let Input::ToolEnded { call, .. } | Input::ToolTaskLost { call } = &input
-            && let Phase::Live(live) = &mut self.phase
-            && let Some(guard) = live.calls.remove(call)
-        {
-            guard.ended();
-        }
-        if let Input::HookAnswered { place, .. } = &input
-            && let Phase::Live(live) = &mut self.phase
-            && let Some(guard) = live.hooks.remove(place)
-        {
-            guard.disarm();
         }
         match self.decide(input) {
             Ok(reaction) => self.react(myself, reaction),

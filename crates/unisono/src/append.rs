@@ -177,12 +177,18 @@ mod tests {
                 json!({"text": "a", "parts": [{"type": "text", "text": "b"}]}),
                 "only one of them",
             ),
-            (json!({"text": "a", "author": " "}), "an author has"),
+            (
+                json!({"text": "a", "author": " "}),
+                "the author is not valid",
+            ),
             (
                 json!({"text": "a", "author": "a\u{1b}[2J"}),
-                "an author has",
+                "the author is not valid",
             ),
-            (json!({"text": "a", "author": long}), "an author has"),
+            (
+                json!({"text": "a", "author": long}),
+                "the author is not valid",
+            ),
             (json!({"text": "a", "at": "yesterday"}), "is not a time"),
             (json!({"role": "assistant", "parts": [call]}), "of `look`"),
         ] {

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
-    MetaObject, PaginatedRequestParams, ProtocolVersion, RequestMetaObject, Tool,
+    MetaObject, PaginatedRequestParams, ProtocolVersion, RequestMetaObject, TASKS_EXTENSION_ID,
+    Tool,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, Peer, RoleClient, RunningService,
@@ -51,7 +52,10 @@ pub(crate) struct ClientIdentity;
 impl ClientHandler for ClientIdentity {
     fn get_info(&self) -> ClientConfig {
         let us = Implementation::new("unisono", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::builder().enable_tasks().build(), us)
+        let mut capabilities = ClientCapabilities::default();
+        let tasks = (TASKS_EXTENSION_ID.to_owned(), Default::default());
+        capabilities.extensions = Some([tasks].into());
+        ClientConfig::new(capabilities, us)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 }

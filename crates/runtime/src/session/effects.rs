@@ -183,6 +183,28 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
     });
 }
 
+/// Releases the guard of the run, call or hook whose end an input reports, without cancelling it.
+pub(super) fn drop_ended(live: &mut Live, input: &Input) {
+    match input {
+        Input::RunEnded { run, .. } => {
+            if let Some(guard) = live.runs.remove(run) {
+                guard.disarm();
+            }
+        }
+        Input::ToolEnded { call, .. } | Input::ToolTaskLost { call } => {
+            if let Some(guard) = live.calls.remove(call) {
+                guard.ended();
+            }
+        }
+        Input::HookAnswered { place, .. } => {
+            if let Some(guard) = live.hooks.remove(place) {
+                guard.disarm();
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Asks a hook. A cancelled question is stopped and has no answer.
 fn ask_hook(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: HookJob) {
     let cancelled = CancellationToken::new();
