@@ -8,16 +8,21 @@
 use std::time::Duration;
 
 /// Bytes that all streams may unpack to that are unpacked when a document is opened.
+#[cfg(feature = "pdf")]
 const OPENING_BYTES: usize = 32 << 20;
 /// Streams of a document, at most.
 const MOST_STREAMS: usize = 4_000;
 /// Bytes that the content of a page may unpack to, and each table of a font.
+#[cfg(feature = "pdf")]
 const PAGE_BYTES: usize = 512 << 10;
 /// Fonts of a page, at most.
+#[cfg(feature = "pdf")]
 const MOST_FONTS: usize = 32;
 /// Pages that are read, at most.
+#[cfg(feature = "pdf")]
 const MOST_PAGES: usize = 500;
 /// Bytes of a text, at most.
+#[cfg(feature = "pdf")]
 const LONGEST: usize = 512 << 10;
 /// How long a document may take. It is checked between pages.
 const TIME: Duration = Duration::from_secs(20);
