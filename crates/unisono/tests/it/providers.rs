@@ -18,10 +18,10 @@ fn without_keys_nobody_can_be_asked_and_the_offline_model_answers() {
     let sandbox = Sandbox::new();
     insta::assert_snapshot!(lacks(&sandbox), @r"
     anthropic: no key: set ANTHROPIC_API_KEY or providers.anthropic.api_key_file
-    azure: no address is set; set providers.azure.base_url
+    azure: it has no address: set providers.azure.base_url
     gemini: no key: set GEMINI_API_KEY or GOOGLE_API_KEY or providers.gemini.api_key_file
     openai: no key: set OPENAI_API_KEY or providers.openai.api_key_file
-    openai-compatible: no address is set; set providers.openai-compatible.base_url
+    openai-compatible: it has no address: set providers.openai-compatible.base_url
     ");
     assert_eq!(sandbox.setup().loaded.default_model, "extractive");
 }
