@@ -166,10 +166,10 @@ fn a_bad_document_changes_nothing() {
     calibrations.observe(&"a/b".into(), Tokens(1_000), Tokens(1_100));
     let before = calibrations.all();
     for (document, said) in [
-        ("", "this is not a document of calibrations: EOF"),
+        ("", "this is not a calibration file: EOF"),
         (
             "{\"version\":1}",
-            "this is not a document of calibrations: missing field `models`",
+            "this is not a calibration file: missing field `models`",
         ),
         (
             "{\"version\":2,\"models\":[]}",
@@ -185,7 +185,7 @@ fn a_bad_document_changes_nothing() {
         ),
         (
             "{\"version\":1,\"models\":{\"a/b\":{\"ratio_ppm\":1000000,\"band_ppm\":10000,\"samples\":-1}}}",
-            "this is not a document of calibrations: invalid value",
+            "this is not a calibration file: invalid value",
         ),
     ] {
         let error = calibrations.import(document).unwrap_err().to_string();
