@@ -421,7 +421,10 @@ mod tests {
         let phrase = format!("\"{}\"", "ab ".repeat(MAX_TERMS + 1));
         assert_eq!(read(&phrase), Err(TooLarge::Terms(MAX_TERMS + 1)));
         let said = TooLarge::Bytes(1_000_000).to_string();
-        assert!(said.contains("1000000 bytes, the most is 4096"), "{said}");
+        assert!(
+            said.contains("1000000 bytes, but the limit is 4096"),
+            "{said}"
+        );
     }
 
     proptest::proptest! {

@@ -296,14 +296,17 @@ mod tests {
         let whole = png(9, 9, b"x");
         let large = png(9, 9, &vec![0; 5_000]);
         for (part, reason) in [
-            (image("image/png", &whole[..30]), "damaged or cut short"),
-            (image("image/jpeg", &whole), "is said to be image/jpeg"),
+            (image("image/png", &whole[..30]), "damaged or truncated"),
+            (
+                image("image/jpeg", &whole),
+                "is image/jpeg, but its content is image/png",
+            ),
             (
                 image("image/png", &png(10_000, 10_000, b"")),
                 "10000 x 10000 pixels",
             ),
-            (image("image/png", &large), "at most 4096 are taken"),
-            (image("image/svg+xml", b"<svg/>"), "is not known"),
+            (image("image/png", &large), "the limit is 4096"),
+            (image("image/svg+xml", b"<svg/>"), "is not supported"),
             (
                 json!({"type": "image", "data": "%%%%", "mimeType": "image/png"}),
                 "is not base64",

@@ -176,8 +176,8 @@ async fn excessive_output_is_stopped_at_the_cap() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("pids");
     let error = ended(&family(&file, "yes"), input()).await.unwrap_err();
-    let said = "`sh` wrote more than 65536 bytes to its standard output and was killed; \
-                that is the most an agent may answer with";
+    let said = "`sh` wrote more than 65536 bytes to its standard output and was killed: \
+                make its answer shorter";
     assert_eq!(error.to_string(), said);
     for pid in pids(&file).await {
         eventually("the end", || !lives(&pid)).await;

@@ -87,7 +87,7 @@ async fn errors_of_the_model_are_reported_to_the_model() {
             "no agent took steps to write #1",
         ),
         ("recall", r##"{"query":"#7"}"##, "no message #7"),
-        ("recall", &too_long, "399999 bytes, the most is 4096"),
+        ("recall", &too_long, "399999 bytes, but the limit is 4096"),
         ("recall", r#"{"from":2,"to":1}"#, "`from` not after `to`"),
         ("recall", r#"{"from":7,"to":9}"#, "no message #7"),
         (
