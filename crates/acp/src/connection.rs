@@ -188,7 +188,7 @@ impl Connection {
         }
     }
 
-    /// Writes an answer; a session that is now open is told which commands there are.
+    /// Writes an answer. After a session is opened, it also sends the list of commands.
     async fn answered(
         &self,
         (method, named): (&str, Option<String>),

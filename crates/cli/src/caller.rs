@@ -1,4 +1,4 @@
-//! Who calls the program, and with which verb: what the audit log says of a call that changes a store
+//! The user and the verb of a call, for the entries of the audit log about calls that change a store
 //! without a daemon.
 
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ use unisono_config::setup::Setup;
 use unisono_context::SessionId;
 use unisono_store::audit::{Command, Retention, recorded};
 
-/// Where the users of this machine are listed.
+/// The file of this machine's users.
 const USERS: &str = "/etc/passwd";
-/// Arguments that name something. A session is named by the change itself.
+/// Arguments that name an object. The changed session is recorded by the store.
 const NAMES: [&str; 5] = ["agent", "call", "run", "schedule", "token"];
 
 /// The verb of a call.
@@ -24,7 +24,7 @@ const NAMES: [&str; 5] = ["agent", "call", "run", "schedule", "token"];
 pub(crate) struct Verb {
     /// Its words, without arguments: `sessions delete`.
     words: String,
-    /// What its arguments name, by kind.
+    /// The names in its arguments, by kind.
     object: BTreeMap<Arc<str>, Arc<str>>,
 }
 
@@ -37,7 +37,7 @@ impl Verb {
             matches = below;
         }
         let given = NAMES.into_iter().filter_map(|kind| {
-            // An argument of another kind, or that this verb does not have.
+            // None if this verb does not have the argument, or it is of another type.
             let value = matches.try_get_one::<String>(kind).ok().flatten()?;
             let is_given = matches.value_source(kind) == Some(ValueSource::CommandLine);
             let is_name = is_short_name(value) || value.parse::<SessionId>().is_ok();
@@ -78,8 +78,7 @@ fn user() -> String {
     name_of(id, &users)
 }
 
-/// The name of a user among the lines of [`USERS`]; where none is listed that the log can show, a name
-/// made from the id.
+/// The name of a user in the lines of [`USERS`], or `uid-` with the id if there is no valid name.
 fn name_of(id: u32, users: &str) -> String {
     let mut names = users.lines().filter_map(|line| {
         let mut fields = line.split(':');

@@ -69,7 +69,7 @@ impl Setup {
     }
 
     /// The instructions of every agent: the current text of the project's files, and the list of
-    /// skills: those of folders, then those of tool servers, which are given as `lines`.
+    /// skills. `lines` describe the skills of tool servers; they follow the skills of folders.
     pub fn instructions(&self, lines: &[String]) -> String {
         let (sources, turn) = (self.loaded.sources(), &self.loaded.config.turn);
         let (directory, project) = (&sources.directory, self.loaded.project.as_deref());

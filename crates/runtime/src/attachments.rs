@@ -12,14 +12,14 @@ use unisono_session::run::calls::CallOutput;
 use unisono_session::{Input, Replay};
 use unisono_store::Journal;
 
-/// How much is stored.
+/// The limits of stored contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttachmentLimits {
-    /// Bytes of one content at most.
+    /// Maximum bytes of one content.
     pub each: u64,
-    /// Bytes of all attachments of a session at most.
+    /// Maximum bytes of all attachments of a session.
     pub session: u64,
-    /// Bytes of all contents of the store at most.
+    /// Maximum bytes of all contents of the store.
     pub store: u64,
 }
 
@@ -36,17 +36,17 @@ impl Default for AttachmentLimits {
 /// Why attachments are not stored.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// More is attached than is taken.
+    /// A limit is exceeded.
     #[error("{what} would have {bytes} bytes, but the limit is {most} (`[attachments]`)")]
     TooMuch {
-        /// What is too large.
+        /// The object that would be too large.
         what: &'static str,
-        /// Its size with what is new.
+        /// Its size with the new contents.
         bytes: u64,
         /// The limit.
         most: u64,
     },
-    /// A message names a content that is not there.
+    /// A message names a content that the store does not have.
     #[error("the store has no attachment with the digest {0}: upload it first")]
     Missing(Digest),
     /// The store failed.
@@ -175,7 +175,7 @@ pub async fn of_runs(journal: &Journal, replay: &Replay) -> Result<Files, String
     Ok(files)
 }
 
-/// A content that has to be there.
+/// Reads a content that the store must have.
 pub(crate) async fn read(journal: &Journal, digest: Digest) -> Result<Arc<[u8]>, String> {
     let read = journal.blob(digest).await;
     let found = read.map_err(|error| format!("an attachment cannot be read: {error}"))?;

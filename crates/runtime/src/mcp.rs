@@ -144,25 +144,22 @@ impl Servers {
     pub(crate) async fn offers(&self, name: &str) -> Result<Vec<ToolOffer>, ServerFault> {
         let handle = self.get(name)?;
         let connection = handle.connect().await?;
-        let listing = tokio::time::timeout(handle.server.start_timeout, connection.list());
-        let listed = listing.await.unwrap_or_else(|_| {
-            let limit = handle.server.start_timeout.as_secs_f64();
-            Err(format!("did not list its tools within {limit:.1} s"))
-        });
+        let limit = handle.server.start_timeout;
+        let listed = within(limit, "did not list its tools", connection.list()).await;
         let tools = listed.map_err(|reason| handle.server.fault(reason))?;
         Ok(names::offers(&handle.server, &tools))
     }
 
     /// Makes a call, or polls the task of an earlier call. Errors become results for the model.
-    /// Files of its result have at most `most` bytes each. `began` receives the id of a task that the
+    /// Files of its result have at most `max_file_bytes` bytes each. `began` receives the id of a task that the
     /// server begins. None: the server has forgotten the task, and the call must not be made again.
     pub(crate) async fn call(
         &self,
         job: &ToolJob,
-        most: u64,
+        max_file_bytes: u64,
         began: &(dyn Fn(Arc<str>) + Send + Sync),
     ) -> Option<CallOutput> {
-        let output = match self.try_call(job, most, began).await {
+        let output = match self.try_call(job, max_file_bytes, began).await {
             Ok(TaskEnd::Output(output)) => output,
             Ok(TaskEnd::Forgotten) => return None,
             Err(reason) => CallOutput::text(format!("[failed: {reason}]"), true),
@@ -183,7 +180,7 @@ impl Servers {
     async fn try_call(
         &self,
         job: &ToolJob,
-        most: u64,
+        max_file_bytes: u64,
         began: &(dyn Fn(Arc<str>) + Send + Sync),
     ) -> Result<TaskEnd, String> {
         let missing = || format!("tool `{}` is no longer part of this program", job.tool);
@@ -192,17 +189,23 @@ impl Servers {
         let unknown = |reason: String| format!("{reason}{}", unknown_effect(job.contract));
         if let Some(id) = &job.task {
             let known = ServerTask::known(id.clone());
-            match tasks::follow(handle, &known, most).await.map_err(unknown)? {
+            match tasks::follow(handle, &known, max_file_bytes)
+                .await
+                .map_err(unknown)?
+            {
                 TaskEnd::Forgotten if job.contract.is_repeatable() => {}
                 end => return Ok(end),
             }
         }
-        let task = match handle.call(job, most).await? {
+        let task = match handle.call(job, max_file_bytes).await? {
             Called::Output(output) => return Ok(TaskEnd::Output(output)),
             Called::Task(task) => task,
         };
         began(task.id.clone());
-        match tasks::follow(handle, &task, most).await.map_err(unknown)? {
+        match tasks::follow(handle, &task, max_file_bytes)
+            .await
+            .map_err(unknown)?
+        {
             TaskEnd::Forgotten if job.contract.is_repeatable() => {
                 let reason = "forgot the task that it began for this call";
                 Err(handle.server.fault(reason).to_string())
@@ -219,7 +222,20 @@ impl Servers {
     }
 }
 
-/// What an error says of a call whose effect is unknown.
+/// The failure of a server that does not answer in time.
+const NO_ANSWER: &str = "gave no answer";
+
+/// The result of a request to a server, or the failure `late` after the limit.
+async fn within<T>(
+    limit: Duration,
+    late: &str,
+    request: impl Future<Output = Result<T, String>>,
+) -> Result<T, String> {
+    let done = tokio::time::timeout(limit, request).await;
+    done.unwrap_or_else(|_| Err(format!("{late} within {:.1} s", limit.as_secs_f64())))
+}
+
+/// The end of an error about a call with an unknown effect.
 fn unknown_effect(contract: Contract) -> &'static str {
     match contract {
         Contract::Pure => "",
@@ -230,17 +246,13 @@ fn unknown_effect(contract: Contract) -> &'static str {
 }
 
 impl Handle {
-    async fn call(&self, job: &ToolJob, most: u64) -> Result<Called, String> {
+    async fn call(&self, job: &ToolJob, max_file_bytes: u64) -> Result<Called, String> {
         let connection = self.connect().await.map_err(|fault| fault.to_string())?;
         let describe = |reason: String| self.server.fault(reason).to_string();
         let tool = connection.find(&self.server, &job.tool).await;
         let tool = tool.map_err(describe)?;
-        let limit = self.server.timeout;
-        let call = tokio::time::timeout(limit, connection.call(tool, job, most));
-        let called = call.await.unwrap_or_else(|_| {
-            let limit = limit.as_secs_f64();
-            Err(format!("gave no answer within {limit:.1} s"))
-        });
+        let call = connection.call(tool, job, max_file_bytes);
+        let called = within(self.server.timeout, NO_ANSWER, call).await;
         called.map_err(|reason| format!("{}{}", describe(reason), unknown_effect(job.contract)))
     }
 

@@ -209,7 +209,7 @@ impl Env {
     /// The servers among which the server of a tool is: those that a client holds for the session,
     /// otherwise the configured ones.
     pub(crate) fn servers_for(&self, session: SessionId, tool: &str) -> Servers {
-        let held = self.held_servers.having(session, tool);
+        let held = self.held_servers.with_tool(session, tool);
         held.unwrap_or_else(|| self.servers.clone())
     }
 

@@ -1,7 +1,7 @@
 //! Skills of tool servers: listed for each turn, read by the tool `skill`.
 //!
-//! A skill is named by its server: `docs/refunds`. It never stands for a skill of a folder, or of
-//! another server.
+//! The name of a skill begins with its server: `docs/refunds`. It therefore never equals the name of a
+//! skill in a folder or at another server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -25,7 +25,7 @@ struct Inner {
 /// The list of one server.
 #[derive(Clone, Debug)]
 struct List {
-    /// Until when it is used without asking again.
+    /// The instant at which the list expires.
     until: Instant,
     skills: Arc<[NamedSkill]>,
 }
@@ -40,7 +40,7 @@ struct NamedSkill {
 }
 
 impl ServerSkills {
-    /// From now on, servers can be asked.
+    /// Sets the reader, which connects to the servers.
     pub(crate) fn connect(&self, reader: SkillReader) {
         // Set once.
         let _ = self.0.reader.set(reader);
@@ -108,7 +108,8 @@ impl ServerSkills {
         })
     }
 
-    /// The skills of a server: the known ones if they are fresh, or if any will do.
+    /// The skills of a server: the known list, or a new one if it is missing or, with `must_be_fresh`,
+    /// expired.
     async fn of_server(
         &self,
         server: &Arc<str>,
@@ -164,7 +165,7 @@ fn named(server: &str, listed: Listed) -> Vec<NamedSkill> {
     }
     let mut all: Vec<NamedSkill> = Vec::new();
     for skill in listed.skills {
-        // Skills of one name are told apart by their places.
+        // Skills with the same name are distinguished by their paths.
         let own = match often.contains(skill.name()) {
             true => skill.path(),
             false => skill.name(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Multipart, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
@@ -12,6 +12,7 @@ use unisono_api::agent::{
 use unisono_api::service::{self, Service};
 use unisono_api::{Code, Problem};
 
+use crate::extract::{FormFile, FormWithFiles};
 use crate::layout::layout;
 use crate::parts::{bounded, encoded, many};
 use crate::trouble::Trouble;
@@ -56,35 +57,28 @@ fn form(from: &str, refused: Option<&str>) -> Markup {
     }
 }
 
-/// What was sent: files, or an import that was looked at and is to be made.
-async fn read(mut parts: Multipart) -> Result<NewAgentImport, Trouble> {
-    let unreadable = |error: axum::extract::multipart::MultipartError| -> Trouble {
-        let code = match error.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => Code::TooLarge,
-            _ => Code::InvalidRequest,
-        };
-        Problem::new(code, error.body_text()).into()
-    };
+/// Reads the form: files to look at, or an import that was shown and is now confirmed.
+fn read(form: FormWithFiles) -> Result<NewAgentImport, Problem> {
+    let invalid = |detail: String| Problem::new(Code::InvalidRequest, detail);
     let mut new = NewAgentImport {
         dry_run: true,
         ..NewAgentImport::default()
     };
-    while let Some(part) = parts.next_field().await.map_err(unreadable)? {
-        let name = part.name().unwrap_or_default().to_owned();
-        let file = part.file_name().map(str::to_owned);
-        let text = part.text().await.map_err(unreadable)?;
+    for FormFile { filename, bytes } in form.files {
+        let text = String::from_utf8(bytes);
+        let text = text.map_err(|_| invalid(format!("{filename} is not a text in UTF-8")))?;
+        new.files.push(ImportedFile {
+            name: filename,
+            text,
+        });
+    }
+    for (name, text) in form.fields {
         match name.as_str() {
-            "file" => new.files.push(ImportedFile {
-                name: file.unwrap_or_default(),
-                text,
-            }),
             "from" => new.from = Some(text).filter(|text| !text.is_empty()),
             "import" => {
-                let wrong = |error: serde_json::Error| {
-                    let detail = format!("the import cannot be read: {error}");
-                    Problem::new(Code::InvalidRequest, detail)
-                };
-                new = serde_json::from_str(&text).map_err(wrong)?;
+                let confirmed = serde_json::from_str(&text);
+                new = confirmed
+                    .map_err(|error| invalid(format!("the import cannot be read: {error}")))?;
                 new.dry_run = false;
             }
             _ => {}
@@ -93,18 +87,18 @@ async fn read(mut parts: Multipart) -> Result<NewAgentImport, Trouble> {
     Ok(new)
 }
 
-/// Shows what an import would write and lose; writes it once that was shown.
+/// Shows what an import would write and lose, and writes a confirmed import.
 pub(crate) async fn import(
     State(service): State<Arc<dyn Service>>,
-    parts: Multipart,
+    form: FormWithFiles,
 ) -> Result<Response, Trouble> {
-    let new = read(parts).await?;
+    let new = read(form)?;
     match service.import_agents(&new).await {
         Ok(report) => Ok(layout("Import agents", &shown(&new, &report))),
         Err(service::Error::Problem(problem)) if problem.code != Code::Forbidden => {
             let status = StatusCode::from_u16(problem.status);
             let from = new.from.as_deref().unwrap_or_default();
-            let page = layout("Import agents", &form(from, Some(&problem.detail)));
+            let page = layout("Import agents", &self::form(from, Some(&problem.detail)));
             Ok((status.unwrap_or(StatusCode::BAD_REQUEST), page).into_response())
         }
         Err(error) => Err(error.into()),

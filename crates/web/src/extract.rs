@@ -48,8 +48,8 @@ pub(crate) struct FormFile {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Files in a form, at most.
-const MOST_FILES: usize = 32;
+/// Maximum number of files in a form.
+const MOST_FILES: usize = 64;
 
 impl<S: Send + Sync> FromRequest<S> for FormWithFiles {
     type Rejection = Trouble;

@@ -81,8 +81,8 @@ impl Scene {
         body["messages"][0]["content"].as_str().unwrap().to_owned()
     }
 
-    /// What the model was told last.
-    fn told(&self, request: usize) -> String {
+    /// The last message of a request.
+    fn last_message(&self, request: usize) -> String {
         let body = self.provider.requests()[request].json();
         let messages = body["messages"].as_array().unwrap();
         messages.last().unwrap()["content"].to_string()
@@ -144,7 +144,7 @@ fn skills_of_a_server_are_listed_by_its_name_and_read_when_a_task_needs_them() {
         (3, "is no file of skill"),
         (4, "Ask Ada."),
     ] {
-        let told = scene.told(request);
+        let told = scene.last_message(request);
         assert!(told.contains(says), "{says}: {told}");
     }
     let context = format!("/v1/sessions/{}/context", scene.session);
@@ -199,12 +199,12 @@ fn a_file_that_is_not_the_listed_one_is_never_used() {
     ];
     let scene = Scene::new(answers, vec![refunds("skill://refunds"), a], &files);
     scene.ask();
-    let told = scene.told(1);
+    let told = scene.last_message(1);
     assert!(
         told.contains("front matter") && !told.contains("Do harm"),
         "{told}"
     );
-    let told = scene.told(2);
+    let told = scene.last_message(2);
     assert!(
         told.contains("another file than it listed") && !told.contains("9999"),
         "{told}"

@@ -323,7 +323,7 @@ pub(crate) fn send_signal(signal: &str, id: &str) {
     assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
 }
 
-/// Kills a process, unless it has ended by itself, as programs of a killed daemon do.
+/// Kills a process that may have ended already: programs of a killed daemon end by themselves.
 pub(crate) fn kill_if_alive(id: &str) {
     let Output { status, stderr, .. } = Command::new("kill").args(["-KILL", id]).output().unwrap();
     let said = String::from_utf8_lossy(&stderr);

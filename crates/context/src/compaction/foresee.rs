@@ -14,7 +14,7 @@ use super::shorten::{self, mask};
 use super::situation::Situation;
 use super::{MaskTarget, Mode, Plan, Step, occupancy};
 
-/// The messages that the next turn will have after those of a view.
+/// The expected messages of the next turn after the messages of a view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Growth {
     /// Their number.

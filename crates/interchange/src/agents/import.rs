@@ -25,7 +25,7 @@ impl Candidate {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn at(path: &Path) -> io::Result<Vec<Candidate>> {
+    pub fn from_path(path: &Path) -> io::Result<Vec<Candidate>> {
         if !fs::metadata(path)?.is_dir() {
             let (path, named) = (path.to_owned(), true);
             return Ok(vec![Candidate { path, named }]);
@@ -41,24 +41,24 @@ impl Candidate {
 pub enum Writes {
     /// None.
     Nothing,
-    /// Those of new agents.
+    /// The definitions of new agents.
     New,
     /// All; existing files are overwritten.
     All,
 }
 
-/// An import that is to be made.
+/// The options of an import.
 #[derive(Clone, Copy, Debug)]
 pub struct Import<'i> {
     /// The format of all files; none: it is detected.
     pub format: Option<Format>,
     /// The directory of the definitions.
     pub to: &'i Path,
-    /// What is written there.
+    /// The definitions that are written there.
     pub writes: Writes,
 }
 
-/// What became of an agent.
+/// The outcome for an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Its definition was written.
@@ -92,7 +92,7 @@ pub struct Placed {
     pub from: PathBuf,
     /// The file of its definition.
     pub file: PathBuf,
-    /// What became of it.
+    /// The outcome.
     pub status: Status,
 }
 
@@ -192,7 +192,7 @@ impl Import<'_> {
     }
 }
 
-/// The agents that there are: built in, and in the directory that is written to.
+/// The names of the built-in agents, and of those in the output directory.
 fn names_in_use(to: &Path) -> impl Iterator<Item = String> {
     let built_in = EMBEDDED.iter().map(|(file, _)| PathBuf::from(file));
     let files = fs::read_dir(to).into_iter().flatten().flatten();

@@ -1,33 +1,32 @@
 //! The text of PDFs, for models that take none.
 //!
 //! The streams of a PDF are compressed, so a small file can unpack to gigabytes, and objects can refer
-//! to each other in any number. What is unpacked and read is therefore bounded, for each stream, each
-//! page and the whole document, and a document is given up after some time. Without the feature `pdf`
-//! no document has a text.
+//! to each other in any number. Limits therefore apply to each stream, each page and the whole document,
+//! and to the time. Without the feature `pdf` no text is extracted.
 
 use std::time::Duration;
 
-/// Bytes that all streams may unpack to that are unpacked when a document is opened.
+/// Maximum bytes of all streams that are unpacked when a document is opened.
 #[cfg(feature = "pdf")]
 const OPENING_BYTES: usize = 32 << 20;
-/// Streams of a document, at most.
+/// Maximum number of streams in a document.
 const MOST_STREAMS: usize = 4_000;
-/// Bytes that the content of a page may unpack to, and each table of a font.
+/// Maximum unpacked bytes of the content of a page, and of each table of a font.
 #[cfg(feature = "pdf")]
 const PAGE_BYTES: usize = 512 << 10;
-/// Fonts of a page, at most.
+/// Maximum number of fonts on a page.
 #[cfg(feature = "pdf")]
 const MOST_FONTS: usize = 32;
-/// Pages that are read, at most.
+/// Maximum number of pages that are read.
 #[cfg(feature = "pdf")]
 const MOST_PAGES: usize = 500;
-/// Bytes of a text, at most.
+/// Maximum bytes of a text.
 #[cfg(feature = "pdf")]
 const LONGEST: usize = 512 << 10;
-/// How long a document may take. It is checked between pages.
+/// The time limit of a document. It is checked between pages.
 const TIME: Duration = Duration::from_secs(20);
 
-/// Why a document has no text.
+/// The reason why a document has no text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// This program cannot read documents.
@@ -50,21 +49,21 @@ pub enum Error {
     Empty,
 }
 
-/// The text of a PDF, page by page. Takes up to 20 seconds of a thread, and some hundred megabytes for
-/// a document that was made to take much.
+/// Extracts the text of a PDF, page by page. A hostile document can take a thread for 20 seconds, and
+/// some hundred megabytes.
 ///
 /// # Errors
-/// Why it has none.
+/// The document has no readable text.
 #[cfg(not(feature = "pdf"))]
 pub fn text(_: &[u8]) -> Result<String, Error> {
     Err(Error::Absent)
 }
 
-/// The text of a PDF, page by page. Takes up to 20 seconds of a thread, and some hundred megabytes for
-/// a document that was made to take much.
+/// Extracts the text of a PDF, page by page. A hostile document can take a thread for 20 seconds, and
+/// some hundred megabytes.
 ///
 /// # Errors
-/// Why it has none.
+/// The document has no readable text.
 #[cfg(feature = "pdf")]
 pub fn text(bytes: &[u8]) -> Result<String, Error> {
     use lopdf::{Document, LoadOptions};

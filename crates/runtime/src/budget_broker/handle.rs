@@ -84,7 +84,8 @@ impl Handle {
         }
     }
 
-    /// Returns the unused grant. A broker that is being restarted asks for it by itself.
+    /// Returns the unused grant. A restarted broker requests the grants again, so a lost message does
+    /// no harm.
     pub(crate) fn lower(&self, back: ReturnedGrant) {
         let _ = self.0.send_now(Msg::Lower(back));
     }

@@ -1,8 +1,8 @@
 //! The unused grants of sessions in other programs.
 //!
-//! A program without enough budget announces it in its beats, which follow each other faster then. The
-//! others ask their sessions at their next beats to return unused grants, and the program decides again
-//! at each of its own beats, for a bounded time.
+//! A program without enough budget announces the shortage in its beats, and beats more often. The other
+//! programs ask their sessions at their next beats to return unused grants. The short program decides
+//! again at each of its own beats, and stops after a time limit.
 
 use std::time::{Duration, Instant};
 

@@ -198,7 +198,7 @@ impl Connection {
         &self,
         tool: Tool,
         job: &ToolJob,
-        most: u64,
+        max_file_bytes: u64,
     ) -> Result<Called, String> {
         let arguments: Value = serde_json::from_str(&job.arguments).unwrap_or_default();
         let mut params = CallToolRequestParams::new(tool.name);
@@ -213,7 +213,7 @@ impl Connection {
         }
         match self.peer.call_tool_once(params).await {
             Ok(CallToolResponse::Complete(result)) => {
-                Ok(Called::Output(output::from_result(result, most)))
+                Ok(Called::Output(output::from_result(result, max_file_bytes)))
             }
             Ok(CallToolResponse::Task(made)) => Ok(Called::Task(made.into())),
             Ok(CallToolResponse::InputRequired(_)) => {

@@ -116,8 +116,9 @@ impl HeldServers {
         })
     }
 
-    /// The held servers of a session that have the server of a tool; none: no client holds it.
-    pub(crate) fn having(&self, session: SessionId, tool: &str) -> Option<Servers> {
+    /// The newest held servers of a session that include the server of a tool; none if no client holds
+    /// that server.
+    pub(crate) fn with_tool(&self, session: SessionId, tool: &str) -> Option<Servers> {
         let name = server_of(tool)?;
         let sessions = self.sessions();
         let mut newest_first = sessions.all.get(&session)?.iter().rev();
@@ -126,7 +127,7 @@ impl HeldServers {
     }
 
     /// The held servers of a session, by name, each with those that have it.
-    pub(crate) fn of(&self, session: SessionId) -> Vec<(Arc<str>, Servers)> {
+    pub(crate) fn of_session(&self, session: SessionId) -> Vec<(Arc<str>, Servers)> {
         let sessions = self.sessions();
         let mut all: Vec<(Arc<str>, Servers)> = Vec::new();
         for (_, servers) in sessions.all.get(&session).into_iter().flatten().rev() {

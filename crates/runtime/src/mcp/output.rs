@@ -10,17 +10,17 @@ use unisono_context::attachment::AttachedFile;
 use unisono_model::media;
 use unisono_session::run::calls::CallOutput;
 
-/// Files in one result, at most.
+/// Maximum number of files in one result.
 const MOST_FILES: usize = 16;
-/// Characters of a file's name, at most.
+/// Maximum number of characters in a file's name.
 const NAME_CHARS: usize = 120;
 
-/// A result: its texts line by line, and its images and documents up to `most` bytes each. The text
-/// has a note of each of them, and of all other content.
-pub(super) fn from_result(result: CallToolResult, most: u64) -> CallOutput {
+/// A result: its texts line by line, and its images and documents of at most `max_file_bytes` bytes
+/// each. The text has a note for each file and for all other content.
+pub(super) fn from_result(result: CallToolResult, max_file_bytes: u64) -> CallOutput {
     let is_error = result.is_error.unwrap_or_default();
     let mut read = Reading {
-        most: usize::try_from(most).unwrap_or(usize::MAX),
+        max_bytes: usize::try_from(max_file_bytes).unwrap_or(usize::MAX),
         is_error,
         text: String::new(),
         files: Vec::new(),
@@ -46,9 +46,9 @@ pub(super) fn from_result(result: CallToolResult, most: u64) -> CallOutput {
     }
 }
 
-/// A result that is read.
+/// The state of reading a result.
 struct Reading {
-    most: usize,
+    max_bytes: usize,
     is_error: bool,
     text: String,
     files: Vec<AttachedFile>,
@@ -118,18 +118,14 @@ impl Reading {
             return Err(format!("at most {MOST_FILES} files of a result are taken"));
         }
         let bytes = decoded_bytes(data);
-        if bytes > self.most {
-            let most = self.most;
-            return Err(media::Error::TooLarge {
-                bytes,
-                max_bytes: most,
-            }
-            .to_string());
+        if bytes > self.max_bytes {
+            let max_bytes = self.max_bytes;
+            return Err(media::Error::TooLarge { bytes, max_bytes }.to_string());
         }
         let decoded = STANDARD.decode(data.trim());
         let bytes: Arc<[u8]> = decoded.map_err(|_| "it is not base64")?.into();
         let size_bytes = bytes.len() as u64;
-        let checked = media::check(bytes, mime, self.most);
+        let checked = media::check(bytes, mime, self.max_bytes);
         let (kind, content) = checked.map_err(|error| error.to_string())?;
         let named = uri.and_then(last_name);
         let number = self.files.len() + 1;
@@ -155,7 +151,7 @@ impl Reading {
     }
 }
 
-/// About as many bytes are in base64 of that length.
+/// The approximate number of bytes in this base64 text.
 fn decoded_bytes(data: &str) -> usize {
     data.len() / 4 * 3
 }

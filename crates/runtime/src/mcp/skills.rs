@@ -18,13 +18,13 @@ use unisono_context::Digest;
 use unisono_context::digest::Hasher;
 
 use super::connection::Connection;
-use super::{Handle, ServerFault, Servers};
+use super::{Handle, NO_ANSWER, ServerFault, Servers, within};
 
 /// The maximum number of skills of one server; further ones are omitted.
 const SKILLS_MAX: usize = 256;
 /// The maximum number of pages of a list.
 const PAGES_MAX: usize = 64;
-/// The maximum number of files of a skill, and of their bytes, as the extension says.
+/// The limits of the extension: files of a skill, and their bytes together.
 const FILES_MAX: usize = 512;
 const BYTES_MAX: u64 = 16 << 20;
 /// The maximum size of a file that is read, in bytes.
@@ -45,13 +45,13 @@ pub struct ServerSkill {
 pub struct ServerSkills {
     /// The valid skills, in the server's order.
     pub skills: Vec<ServerSkill>,
-    /// Why others are left out.
+    /// The reasons why other skills are omitted.
     pub left_out: Vec<String>,
-    /// How long the list may be used.
+    /// The time for which the list is valid.
     pub fresh: Duration,
 }
 
-/// Why a file of a skill cannot be read.
+/// The reason why a file of a skill cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SkillFault {
     /// The server is unavailable, or does not give the file.
@@ -67,7 +67,7 @@ pub enum SkillFault {
 pub struct SkillReader(pub(crate) Servers);
 
 impl ServerSkill {
-    /// Its name, which other skills of the server may have, too.
+    /// Its name, which is not unique at the server.
     pub fn name(&self) -> &str {
         &self.entry.frontmatter.name
     }
@@ -133,11 +133,9 @@ impl SkillReader {
     pub async fn list(&self, server: &str) -> Result<ServerSkills, ServerFault> {
         let handle = self.0.get(server)?;
         let connection = handle.connect().await?;
-        let listing = tokio::time::timeout(handle.server.start_timeout, list(handle, &connection));
-        let listed = listing.await.unwrap_or_else(|_| {
-            let limit = handle.server.start_timeout.as_secs_f64();
-            Err(format!("did not list its skills within {limit:.1} s"))
-        });
+        let listing = list(handle, &connection);
+        let limit = handle.server.start_timeout;
+        let listed = within(limit, "did not list its skills", listing).await;
         listed.map_err(|reason| handle.server.fault(reason))
     }
 
@@ -163,11 +161,8 @@ impl SkillReader {
         }
         let handle = self.0.get(&skill.server).map_err(unread)?;
         let connection = handle.connect().await.map_err(unread)?;
-        let reading = tokio::time::timeout(handle.server.timeout, bytes(&connection, &uri));
-        let bytes = reading.await.unwrap_or_else(|_| {
-            let limit = handle.server.timeout.as_secs_f64();
-            Err(format!("gave no answer within {limit:.1} s"))
-        });
+        let reading = bytes(&connection, &uri);
+        let bytes = within(handle.server.timeout, NO_ANSWER, reading).await;
         let bytes = bytes.map_err(|reason| unread(handle.server.fault(reason)))?;
         if bytes.len() as u64 > FILE_BYTES {
             return Err(too_long());
@@ -221,7 +216,7 @@ async fn list(handle: &Handle, connection: &Connection) -> Result<ServerSkills, 
     Ok(all)
 }
 
-/// Whether an entry is as the extension says.
+/// Checks the rules of the extension.
 fn check(entry: &Skill) -> Result<(), String> {
     entry.validate().map_err(|wrong| wrong.to_string())?;
     if let SkillResources::Files(files) = &entry.resources {

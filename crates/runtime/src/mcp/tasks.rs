@@ -15,7 +15,7 @@ use serde_json::Value;
 use unisono_session::run::calls::CallOutput;
 
 use super::connection::Connection;
-use super::{Handle, output};
+use super::{Handle, NO_ANSWER, output, within};
 
 /// The pause between polls if the server suggests none, and the bounds of its suggestion.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -68,19 +68,19 @@ pub(super) enum TaskEnd {
     Forgotten,
 }
 
-/// Polls a task until it has ended. Files of its result have at most `most` bytes each.
+/// Polls a task until it has ended. Files of its result have at most `max_file_bytes` bytes each.
 ///
 /// # Errors
 /// The server did not answer, several times in succession.
 pub(super) async fn follow(
     handle: &Handle,
     task: &ServerTask,
-    most: u64,
+    max_file_bytes: u64,
 ) -> Result<TaskEnd, String> {
     let (mut failures, mut pause) = (0, task.pause);
     loop {
         tokio::time::sleep(pause).await;
-        match poll(handle, &task.id, most).await {
+        match poll(handle, &task.id, max_file_bytes).await {
             Ok(Polled::Working(next)) => (failures, pause) = (0, next),
             Ok(Polled::Ended(output)) => return Ok(TaskEnd::Output(output)),
             Ok(Polled::Forgotten) => return Ok(TaskEnd::Forgotten),
@@ -108,17 +108,14 @@ pub(super) async fn cancel(handle: &Handle, task: &str) {
     }
 }
 
-async fn poll(handle: &Handle, task: &str, most: u64) -> Result<Polled, String> {
+async fn poll(handle: &Handle, task: &str, max_file_bytes: u64) -> Result<Polled, String> {
     let connection = handle.connect().await.map_err(|fault| fault.to_string())?;
-    let polling = tokio::time::timeout(handle.server.timeout, ask(&connection, task, most));
-    let polled = polling.await.unwrap_or_else(|_| {
-        let limit = handle.server.timeout.as_secs_f64();
-        Err(format!("gave no answer within {limit:.1} s"))
-    });
+    let asking = ask(&connection, task, max_file_bytes);
+    let polled = within(handle.server.timeout, NO_ANSWER, asking).await;
     polled.map_err(|reason| handle.server.fault(reason).to_string())
 }
 
-async fn ask(connection: &Connection, task: &str, most: u64) -> Result<Polled, String> {
+async fn ask(connection: &Connection, task: &str, max_file_bytes: u64) -> Result<Polled, String> {
     let got = match connection.peer.get_task(GetTaskParams::new(task)).await {
         Ok(got) => got.task,
         Err(ServiceError::McpError(error))
@@ -132,7 +129,7 @@ async fn ask(connection: &Connection, task: &str, most: u64) -> Result<Polled, S
         |reason: &str| Polled::Ended(CallOutput::text(format!("[failed: {reason}]"), true));
     Ok(match got.payload {
         TaskPayload::Working => Polled::Working(pause(got.task.poll_interval_ms)),
-        TaskPayload::Completed { result } => Polled::Ended(completed(result, most)?),
+        TaskPayload::Completed { result } => Polled::Ended(completed(result, max_file_bytes)?),
         TaskPayload::Failed { error } => failed(message(&error)),
         TaskPayload::Cancelled => failed("the server cancelled it"),
         TaskPayload::InputRequired { .. } => {
@@ -145,10 +142,10 @@ async fn ask(connection: &Connection, task: &str, most: u64) -> Result<Polled, S
     })
 }
 
-fn completed(result: JsonObject, most: u64) -> Result<CallOutput, String> {
+fn completed(result: JsonObject, max_file_bytes: u64) -> Result<CallOutput, String> {
     let result: Result<CallToolResult, _> = serde_json::from_value(Value::Object(result));
     let wrong = |error| format!("sent a result that is not one of a tool: {error}");
-    Ok(output::from_result(result.map_err(wrong)?, most))
+    Ok(output::from_result(result.map_err(wrong)?, max_file_bytes))
 }
 
 fn message(error: &JsonObject) -> &str {

@@ -39,7 +39,7 @@ impl Runtime {
     /// The current tools of the servers that clients hold for a session, by server. A server that is
     /// unavailable is omitted, with a warning.
     pub async fn held_offers(&self, session: SessionId) -> Vec<(Arc<str>, Vec<mcp::ToolOffer>)> {
-        let held = self.env.held_servers.of(session).into_iter();
+        let held = self.env.held_servers.of_session(session).into_iter();
         let mut listing = JoinSet::new();
         for (name, servers) in held {
             listing.spawn(async move {

@@ -20,13 +20,13 @@ pub(super) struct CallGuard {
 }
 
 impl CallGuard {
-    /// Nobody wants the result any more: the server is told, also of a task.
+    /// Stops the call and asks the server to cancel it, or its task.
     pub(super) fn withdraw(self) {
         self.withdrawn.cancel();
         drop(self.stop);
     }
 
-    /// The call has ended.
+    /// Releases the call without stopping it.
     pub(super) fn ended(self) {
         self.stop.disarm();
     }

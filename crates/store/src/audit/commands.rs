@@ -1,8 +1,8 @@
-//! The log of commands that change a store without a daemon.
+//! Entries of the audit log about commands that change a store without a daemon.
 //!
-//! A command has no answer that a guard could see, and it may be killed at any time. So the engine that
-//! it works on is wrapped: before the command claims or deletes a session for the first time, or writes
-//! to the journal of tokens or schedules, an entry says who does so and with which command.
+//! A command has no HTTP response, and a kill may end it at any time. Its engine is therefore wrapped:
+//! before the command first claims or deletes a session, or writes to the journal of tokens or of
+//! schedules, the wrapper appends an entry with the user and the command.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::journal::{Journal, is_of_a_session};
 
 /// The method of such an entry.
 pub const METHOD: &str = "CLI";
-/// Sessions that are remembered as recorded; after that many they are recorded again.
+/// Maximum number of recorded sessions in memory; a full list is cleared.
 const REMEMBERED: usize = 65_536;
 
 /// A command that works on the store itself.
@@ -33,7 +33,7 @@ pub struct Command {
     pub object: BTreeMap<Arc<str>, Arc<str>>,
 }
 
-/// The same journal; what the command changes in it is recorded in the audit log of the store.
+/// The same journal, with an entry in the audit log for each change by the command.
 #[must_use]
 pub fn recorded(journal: &Journal, command: Command, retention: Retention) -> Journal {
     let log = Log {
@@ -61,8 +61,8 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// Records the first change of a session, of the tokens or of the schedules. A log that cannot be
-    /// written stops no command: it may be the one that makes room.
+    /// Records the first change of a session, of the tokens or of the schedules. The command continues if
+    /// the log cannot be written: on a full disk, it may be the command that frees space.
     async fn record(&self, changed: SessionId) {
         let is_of_a_session = is_of_a_session(changed);
         if !is_of_a_session && ![TOKENS, STARTS].contains(&changed) {

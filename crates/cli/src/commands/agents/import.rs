@@ -87,7 +87,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
 fn files(paths: &[PathBuf]) -> Result<Vec<Candidate>> {
     let mut all = Vec::new();
     for path in paths {
-        let found = Candidate::at(path);
+        let found = Candidate::from_path(path);
         all.extend(found.map_err(|error| Problem::usage(format!("{}: {error}", path.display())))?);
     }
     Ok(all)

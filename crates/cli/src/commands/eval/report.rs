@@ -126,7 +126,7 @@ impl Way {
 }
 
 impl Size {
-    /// The share of a row divided by that of the tail; none if the tail keeps nothing.
+    /// The retained share of a row, divided by the share of the tail; none if the tail retains nothing.
     pub(super) fn times_tail(&self, kept: &Kept) -> Option<f64> {
         let tail = |row: &&Row| row.way == Way::Baseline(Baseline::Tail);
         let tail = self.rows.iter().find(tail)?.kept.as_ref().ok()?;

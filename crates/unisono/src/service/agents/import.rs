@@ -1,7 +1,7 @@
-//! Imports agents of other programs, whose files come with a request.
+//! Imports agents of other programs from the files of a request.
 //!
-//! The files are laid into a directory of their own, as the person has them, and are read from there:
-//! files name each other, and a format is recognised by places too.
+//! The files are written to a temporary directory with their relative paths, and read from there: files
+//! name each other, and paths help to detect the format.
 
 use std::fs;
 use std::io;
@@ -21,12 +21,12 @@ use crate::Local;
 use crate::error::Error;
 use crate::local::off_thread;
 
-/// Files of one import, and bytes of their texts together.
+/// Maximum number of files of one import, and of bytes in all their texts.
 const FILES: usize = 64;
 const MOST: usize = 1024 * 1024;
-/// The directory that the files are laid into.
+/// The directory of the files.
 const CREW: &str = "crew";
-/// Directories of one in another, and characters of a path.
+/// Maximum depth of directories, and maximum number of characters in a path.
 const DEPTH: usize = 8;
 const PATH_CHARS: usize = 200;
 
@@ -34,7 +34,7 @@ const PATH_CHARS: usize = 200;
 pub(super) async fn import(local: &Local, new: &NewAgentImport) -> Result<AgentImport, Error> {
     check_may_edit(local)?;
     check(new)?;
-    // Others that save wait.
+    // Other edits wait.
     let one_at_a_time = local.editing().await;
     let (setup, given) = (local.setup(), new.clone());
     let carried_out = off_thread(move || carry_out(&setup, &given)).await;
@@ -72,7 +72,7 @@ fn check(new: &NewAgentImport) -> Result<(), Error> {
     let bytes: usize = new.files.iter().map(|file| file.text.len()).sum();
     if new.files.len() > FILES || bytes > MOST {
         let detail = format!(
-            "{} files with {bytes} bytes: at most {FILES} with {MOST} bytes together",
+            "the import has {} files with {bytes} bytes; the limits are {FILES} files and {MOST} bytes",
             new.files.len()
         );
         return Err(Error::new(Code::TooLarge, detail));
@@ -83,7 +83,7 @@ fn check(new: &NewAgentImport) -> Result<(), Error> {
         let depth = Path::new(name).components().count();
         let is_short = name.chars().count() <= PATH_CHARS && (1..=DEPTH).contains(&depth);
         if !is_below || !is_short || name.chars().any(char::is_control) {
-            let detail = format!("{name:?} is no name of a file, or no path below a directory");
+            let detail = format!("{name:?} is not a valid file name or relative path");
             return Err(Error::new(Code::Refused, detail));
         }
     }
@@ -115,7 +115,7 @@ fn carry_out(setup: &Arc<Setup>, new: &NewAgentImport) -> io::Result<AgentImport
             false => Writes::New,
         },
     };
-    let candidates = Candidate::at(&directory)?;
+    let candidates = Candidate::from_path(&directory)?;
     let report = import.carry_out(&candidates, loaded)?;
     let named = |path: &Path| {
         let below = path.strip_prefix(&directory).unwrap_or(path);
