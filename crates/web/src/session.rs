@@ -204,21 +204,22 @@ impl Shown {
     fn checkpoints(&self, place: &Place) -> Markup {
         let snapshot = self.context.iter().flatten().next();
         html! {
-            section {
-                h2 { "Checkpoints" }
-                @if self.checkpoints.items.is_empty() { p class="quiet" { "Nothing is summarised yet." } }
-                (summaries::cards(place, &self.checkpoints.items))
-                @if self.checkpoints.next.is_some() { p { a href=(place.at("/checkpoints")) { "All checkpoints" } } }
-                @if place.length > 0 {
-                    p { a class="button" data-dialog href=(place.at("/compact")) { "Compact …" } }
-                }
-            }
             @if let Some(context) = snapshot {
                 section {
                     h2 { "What the model sees" }
                     p { a href=(place.at("/context")) { "All of it" }
                         " · snapshot " (digest(&context.snapshot)) ", counted with " (context.encoding) }
                 }
+            }
+            // A new checkpoint moves nothing else: it is below.
+            section {
+                h2 { "Checkpoints" }
+                @if place.length > 0 {
+                    p { a class="button" data-dialog href=(place.at("/compact")) { "Compact …" } }
+                }
+                @if self.checkpoints.items.is_empty() { p class="quiet" { "Nothing is summarised yet." } }
+                (summaries::cards(place, &self.checkpoints.items))
+                @if self.checkpoints.next.is_some() { p { a href=(place.at("/checkpoints")) { "All checkpoints" } } }
             }
         }
     }
