@@ -1,6 +1,6 @@
 //! This program as a member of the cluster on its store.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt as _};
 use tokio::sync::watch;
@@ -22,6 +22,8 @@ const TAKEN_AT_A_TIME: usize = 64;
 const OPENED_AT_A_TIME: usize = 16;
 /// Period between checks whether the turns of sessions to hand over have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Period between checks whether the other daemons know of this one.
+const KNOWN_EVERY: Duration = Duration::from_millis(20);
 /// Minimum period between two announcements of holds.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
@@ -46,6 +48,28 @@ impl Local {
             agents: Some(self.agents_digest()),
         };
         Ok(cluster.announce(announcement).await?)
+    }
+
+    /// Waits until each other live daemon had a beat after this call, which tells it that this program
+    /// has joined: from then on it forwards requests for this program's sessions. Returns early if the
+    /// database does not respond.
+    pub async fn wait_until_known(&self) {
+        let Some(cluster) = self.cluster() else {
+            return;
+        };
+        let begun = Instant::now();
+        while begun.elapsed() < cluster.takeover_after() {
+            // The age is read after the time, so it is never too small.
+            let waited = begun.elapsed();
+            let Ok(members) = cluster.members().await else {
+                return;
+            };
+            let mut members = members.iter().map(|(member, _)| member);
+            if !members.any(|member| is_forwarding(member) && member.beat_age >= waited) {
+                return;
+            }
+            tokio::time::sleep(KNOWN_EVERY).await;
+        }
     }
 
     /// A digest of its agent definitions.
@@ -403,8 +427,12 @@ impl Local {
     }
 }
 
+/// Whether a member is another live daemon.
+fn is_forwarding(member: &Member) -> bool {
+    member.announced.address.is_some() && member.is_alive && !member.is_self
+}
+
 /// Whether requests can be forwarded to a member that accepts new sessions.
 fn takes_work(member: &Member) -> bool {
-    let is_reached = member.announced.address.is_some();
-    is_reached && member.is_alive && !member.is_draining && !member.is_self
+    is_forwarding(member) && !member.is_draining
 }
