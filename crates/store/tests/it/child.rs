@@ -123,22 +123,25 @@ pub(crate) async fn verify(engine: &dyn Engine, acked: &Acked) -> Result<u64, St
                 "session {session} was acknowledged to {seq} and goes to {last}"
             ));
         }
-        let read = engine
-            .read(SessionId::from_u128(session), 1, usize::MAX)
-            .await
-            .map_err(|e| e.to_string())?;
-        if read.len() as u64 != last {
-            return Err(format!(
-                "session {session} has {} events of {last}",
-                read.len()
-            ));
-        }
-        for event in read {
-            if event.payload != payload(session, event.seq) {
-                return Err(format!("event {} of session {session} is wrong", event.seq));
+        // One read returns a limited number of bytes.
+        let mut found = 0;
+        loop {
+            let read = engine.read(SessionId::from_u128(session), found + 1, usize::MAX);
+            let read = read.await.map_err(|e| e.to_string())?;
+            if read.is_empty() {
+                break;
             }
-            events += 1;
+            for event in read {
+                found += 1;
+                if event.seq != found || event.payload != payload(session, found) {
+                    return Err(format!("event {found} of session {session} is wrong"));
+                }
+            }
         }
+        if found != last {
+            return Err(format!("session {session} has {found} events of {last}"));
+        }
+        events += found;
     }
     Ok(events)
 }
