@@ -192,8 +192,11 @@ pub(super) async fn connect(options: &Options) -> Result<Client> {
     check::server(&client).await?;
     // New tables have no statistics; rows must be found by their keys nevertheless. The setting makes
     // a scan of a whole table look so expensive that the server would compile the statement first,
-    // which takes a hundred times as long as reading the few rows.
-    let prepared = client.batch_execute("SET enable_seqscan = off; SET jit = off");
+    // which takes a hundred times as long as reading the few rows. Each statement is planned once: by
+    // default the server plans one with short arrays at each execution, because it expects long ones.
+    let prepared = client.batch_execute(
+        "SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan",
+    );
     prepared.await.map_err(failed("prepare a connection"))?;
     Ok(client)
 }

@@ -31,14 +31,19 @@ const SESSION: &str = "\
 SELECT session, last_seq, epoch, payload_bytes, created_unix_ms, updated_unix_ms
 FROM unisono_sessions WHERE session = $1 AND NOT deleted";
 
+/// The comparison with a bound that is never null makes the server start at it in the index.
 pub(super) const SESSIONS: &str = "\
 SELECT session, last_seq, epoch, payload_bytes, created_unix_ms, updated_unix_ms
-FROM unisono_sessions WHERE NOT deleted AND ($1::uuid IS NULL OR session > $1)
+FROM unisono_sessions
+WHERE NOT deleted AND session IS DISTINCT FROM $1
+    AND session >= coalesce($1, '00000000-0000-0000-0000-000000000000'::uuid)
 ORDER BY session LIMIT $2";
 
 pub(super) const NEWEST_SESSIONS: &str = "\
 SELECT session, last_seq, epoch, payload_bytes, created_unix_ms, updated_unix_ms
-FROM unisono_sessions WHERE NOT deleted AND ($1::uuid IS NULL OR session < $1)
+FROM unisono_sessions
+WHERE NOT deleted AND session IS DISTINCT FROM $1
+    AND session <= coalesce($1, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
 ORDER BY session DESC LIMIT $2";
 
 const SPACE: &str = "\
