@@ -391,3 +391,37 @@ fn chatgpts_citations_are_left_behind() {
     assert!(outline.contains("A cat. Yes.cite"), "{outline}");
     assert!(outline.contains("left behind 2 citation"), "{outline}");
 }
+
+#[test]
+fn the_text_of_a_document_stands_behind_it() {
+    let document =
+        |source: &str| format!(r#"{{"type":"document","title":"Plan","source":{source}}}"#);
+    let text = document(r#"{"type":"text","media_type":"text/plain","data":"We ship."}"#);
+    let blocks = document(r#"{"type":"content","content":[{"type":"text","text":"On Friday."}]}"#);
+    let text = format!(
+        r#"[{{"role":"user","content":[{text},{blocks},{{"type":"text","text":"When?"}}]}},
+        {{"role":"assistant","content":[{{"type":"tool_use","id":"a","name":"read","input":{{}}}}]}},
+        {{"role":"user","content":[{{"type":"tool_result","tool_use_id":"a","content":[{text}]}}]}}]"#
+    );
+    let outline = outline_of(text.as_bytes(), None);
+    for said in [
+        r#"Text("We ship.")"#,
+        r#"Text("On Friday.")"#,
+        r"bytes]\nWe ship.",
+    ] {
+        assert!(outline.contains(said), "{said}: {outline}");
+    }
+}
+
+#[test]
+fn messages_of_other_chats_are_no_bad_lines() {
+    let telegram = r#"{"name":"Ada","messages":[{"id":1,"type":"message","from":"Ada","text":"hi"},{"id":2,"type":"service"}]}"#;
+    let outline = outline_of(telegram.as_bytes(), None);
+    assert!(
+        outline.contains("no message in it has a `role`"),
+        "{outline}"
+    );
+    let one = r#"{"messages":[{"role":"user","content":"x"},{"content":"y"}]}"#;
+    let outline = outline_of(one.as_bytes(), None);
+    assert!(outline.contains("1:44: `role` is missing"), "{outline}");
+}
