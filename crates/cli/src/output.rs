@@ -9,7 +9,6 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use serde_json::json;
@@ -34,7 +33,8 @@ pub(crate) struct Out {
     pub(crate) paint_messages: Paint,
     /// Columns of the terminal on stdout; none if stdout is not a terminal. Data is then written unchanged.
     columns: Option<usize>,
-    closed: AtomicBool,
+    /// Why stdout takes no more; nothing is written to it afterwards.
+    unwritten: OnceLock<io::Error>,
 }
 
 impl Out {
@@ -54,7 +54,7 @@ impl Out {
             paint: paint(io::stdout().is_terminal()),
             paint_messages: paint(watched),
             columns: columns().filter(|_| !dumb),
-            closed: AtomicBool::new(false),
+            unwritten: OnceLock::new(),
         }
     }
 
@@ -89,16 +89,12 @@ impl Out {
 
     /// Writes data as it is: what is harmless, or meant for programs.
     pub(crate) fn bytes(&self, bytes: &[u8]) {
-        if self.closed.load(Ordering::Relaxed) {
+        if self.unwritten.get().is_some() {
             return;
         }
         let mut stdout = io::stdout().lock();
-        if stdout
-            .write_all(bytes)
-            .and_then(|()| stdout.flush())
-            .is_err()
-        {
-            self.closed.store(true, Ordering::Relaxed);
+        if let Err(error) = stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+            self.unwritten.get_or_init(|| error);
         }
     }
 
@@ -149,9 +145,19 @@ impl Out {
         ));
     }
 
-    /// Reports a problem and returns its exit code.
+    /// Reports a problem and returns its exit code. Data that could not be written is a problem,
+    /// unless the reader of a pipe wanted no more.
     pub(crate) fn finish(&self, done: Result<(), Problem>) -> ExitCode {
-        let Err(problem) = done else {
+        let unwritten = self.unwritten.get();
+        let unwritten = unwritten.filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
+        let unwritten = unwritten.map(|error| {
+            Problem::failed(format!("cannot write to standard output: {error}"))
+                .hint("the output is incomplete: write it to another place")
+        });
+        if let (Err(_), Some(unwritten)) = (&done, &unwritten) {
+            self.report(unwritten);
+        }
+        let Err(problem) = done.and(unwritten.map_or(Ok(()), Err)) else {
             return ExitCode::SUCCESS;
         };
         if !problem.message.is_empty() {

@@ -144,8 +144,8 @@ pub struct Options {
 pub struct Stamps<'i> {
     /// Makes ascending ids: UUIDv7.
     pub ids: &'i mut dyn FnMut() -> u128,
-    /// The time of the newest message without one.
-    pub now: Timestamp,
+    /// The time of the newest message of a conversation without times; `None`: they stay unknown.
+    pub now: Option<Timestamp>,
 }
 
 impl fmt::Debug for Stamps<'_> {
@@ -217,7 +217,7 @@ pub enum Error {
     },
     /// It has no conversation in a known format.
     #[error(
-        "{name}: this is not a conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages, exports of ChatGPT, Claude and Slack, sessions of Claude Code, Codex and Gemini CLI, and texts whose lines say who speaks"
+        "{name}: this is not a conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages, exports of ChatGPT, Claude and Slack, sessions of Claude Code, Codex and Gemini CLI, and texts whose lines say who speaks: if it is one of these, name its format"
     )]
     Unrecognised {
         /// The file.

@@ -186,7 +186,9 @@ pub fn check_prices(setup: &Setup, team: &Team) -> Result<(), Unpriced> {
     Ok(())
 }
 
-/// The calibrations of a team's models, for models with estimated token counts.
+/// The calibrations of a team's models, for models with estimated token counts. They never make a
+/// window larger: some servers report only the tokens that were not in their cache, and a context
+/// that is larger than the window would be refused.
 pub(crate) fn calibrations(setup: &Setup, team: &Team, learnt: &Calibrations) -> Vec<Calibration> {
     let ppm = |share: f64| Ppm((share * 1e6).round() as u32);
     let mut names: Vec<&Arc<str>> = team.definitions().map(|agent| &agent.model).collect();
@@ -198,9 +200,10 @@ pub(crate) fn calibrations(setup: &Setup, team: &Team, learnt: &Calibrations) ->
     });
     let calibration = |name: &Arc<str>| {
         let known = learnt.get(name);
+        let least = Ppm((1e6 / (1.0 + known.band())).ceil() as u32);
         Calibration {
             model: name.clone(),
-            ratio: ppm(known.ratio()),
+            ratio: ppm(known.ratio()).max(least),
             band: ppm(known.band()),
         }
     };

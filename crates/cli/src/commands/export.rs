@@ -78,8 +78,14 @@ async fn one(app: &App, service: &dyn Service, args: &Args) -> Result<()> {
 /// Never over a file that exists; for its owner only, as the conversation is.
 fn write_new(file: &Path, bytes: &[u8]) -> Result<()> {
     use std::io::Write;
-    let created = private::create_new(file);
-    let written = created.and_then(|mut file| file.write_all(bytes));
+    let written = private::create_new(file).and_then(|mut created| {
+        let written = created.write_all(bytes);
+        if written.is_err() {
+            // A part of it would look like the whole.
+            let _ = std::fs::remove_file(file);
+        }
+        written
+    });
     written.map_err(|error| {
         let problem = Problem::failed(format!("cannot write {}: {error}", file.display()));
         match error.kind() {
@@ -89,6 +95,9 @@ fn write_new(file: &Path, bytes: &[u8]) -> Result<()> {
             ))
             .hint("name a file in it"),
             std::io::ErrorKind::AlreadyExists => problem.hint("remove it, or name another file"),
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                problem.hint("free some space, or name a file on another disk")
+            }
             _ => problem.hint("check that its directory exists and can be written"),
         }
     })

@@ -1,9 +1,11 @@
 //! Conversations of other programs: files of several, channels of days, and what is left behind.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::http::{Daemon, head};
-use crate::support::Place;
+use crate::support::{Done, Place, example, finish};
 
 /// A conversation of ChatGPT's with one question, and an answer behind hidden reasoning.
 fn chat(id: &str, title: &str, words: &[&str]) -> Value {
@@ -259,4 +261,110 @@ fn over_http_one_of_several_conversations_is_named() {
         (&json!(false), &json!(true))
     );
     daemon.stop();
+}
+
+#[test]
+fn every_format_says_who_said_what() {
+    let place = Place::new();
+    place.write(
+        "talk.txt",
+        "Alice: Friday?\nBob: No, Tuesday.\nAlice: Fine.\n",
+    );
+    place.call(&["import", "talk.txt"]).expect(0);
+    let export = |format| {
+        place
+            .call(&["export", "latest", "--format", format])
+            .expect(0)
+    };
+    let blocks: Value = serde_json::from_str(&export("anthropic").stdout).unwrap();
+    let says = |text| json!({"type": "text", "text": text});
+    let said = ["Alice: Friday?", "Bob: No, Tuesday.", "Alice: Fine."];
+    assert_eq!(blocks["messages"][0]["content"], json!(said.map(says)));
+    let turns: Value = serde_json::from_str(&export("sharegpt").stdout).unwrap();
+    let turn = |text| json!({"from": "human", "value": text});
+    assert_eq!(turns["conversations"], json!(said.map(turn)));
+    let lines = export("openai").stdout;
+    let second: Value = serde_json::from_str(lines.lines().nth(1).unwrap()).unwrap();
+    let expected = json!({"role": "user", "content": "No, Tuesday.", "name": "Bob"});
+    assert_eq!(second, expected);
+}
+
+#[test]
+fn a_conversation_without_times_gets_none() {
+    let place = Place::new();
+    let text = "Alice: It worked yesterday, I agreed to ship.\nBob: No, Tuesday.\nAlice: Fine.\n";
+    place.write("talk.txt", text);
+    let answer = place.json(&["run", "talk.txt", "--task", "What worked?"]);
+    let answer = answer["answer"].as_str().unwrap();
+    assert!(answer.contains("worked yesterday"), "{answer}");
+    assert!(
+        !answer.contains("(20") && !answer.contains("**20"),
+        "{answer}"
+    );
+    let history = place.json(&["history", "latest"]);
+    let at = |n: usize| &history["messages"][n]["at"];
+    assert_eq!(at(0), &Value::Null);
+    assert!(
+        at(3).is_string(),
+        "the task has the time of the run: {history}"
+    );
+    let shown = place.call(&["history", "latest", "1"]).expect(0).stdout;
+    assert!(shown.starts_with("#1 Alice (user)\n"), "{shown}");
+    // The own format keeps it so.
+    let file = place.path("talk.jsonl").display().to_string();
+    place.call(&["export", "latest", "-o", &file]).expect(0);
+    place.call(&["import", &file, "--copy"]).expect(0);
+    let again = place.json(&["history", "latest"]);
+    assert_eq!(again["messages"][0]["at"], Value::Null);
+    assert_eq!(&again["messages"][3]["at"], at(3));
+    // It is neither before nor after a day.
+    for query in ["worked before:2020-01-01", "worked after:2020-01-01"] {
+        let found = place.json(&["sessions", "search", query]);
+        let mut hits = found["hits"].as_array().unwrap().iter();
+        assert!(hits.all(|hit| hit["at"].is_string()), "{query}: {found}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_a_full_disk_does_not_take_is_an_error() {
+    let place = Place::new();
+    place.write(
+        "talk.txt",
+        "Alice: Friday?\nBob: No, Tuesday.\nAlice: Fine.\n",
+    );
+    place.call(&["import", "talk.txt"]).expect(0);
+    for args in [
+        &["export", "latest"][..],
+        &["history", "latest"],
+        &["sessions", "list", "--json"],
+    ] {
+        let done = in_shell(&place, "exec \"$0\" \"$@\" > /dev/full", args).expect(1);
+        done.says(&["cannot write to standard output"]);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_export_that_does_not_fit_leaves_no_file() {
+    let place = Place::new();
+    let _daemon = Daemon::start(&place);
+    place.call(&["import", &example()]).expect(0);
+    // A limit of the system has the effect of a full disk, for this program only.
+    let limited = "ulimit -f 8 && trap '' XFSZ && exec \"$0\" \"$@\"";
+    let args = ["export", "latest", "-o", "talk.jsonl"];
+    in_shell(&place, limited, &args)
+        .expect(1)
+        .says(&["cannot write talk.jsonl"]);
+    assert!(!place.path("talk.jsonl").exists());
+    place.call(&args).expect(0);
+}
+
+/// Runs the program by a script of a shell.
+#[cfg(target_os = "linux")]
+fn in_shell(place: &Place, script: &str, args: &[&str]) -> Done {
+    let own = env!("CARGO_BIN_EXE_unisono");
+    let args = [&["-c", script, own], args].concat();
+    let mut shell = place.command_of(Path::new("sh"), &args);
+    finish(shell.spawn().unwrap(), &args)
 }

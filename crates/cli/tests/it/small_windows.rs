@@ -1,6 +1,7 @@
 //! Models with small windows: a session goes on however full its context is, and a request has the
 //! input once.
 
+use unisono_fake_provider::{Answer, FakeProvider, Script, Usage};
 use unisono_session::Fact;
 use unisono_session::event::Outcome;
 
@@ -151,5 +152,29 @@ fn why_that_much_is_usable_is_said_with_the_agent_that_leaves_least() {
         assert!(shown.contains("window 32,768 − reply 2,048"), "{shown}");
         let says = |name| shown.contains(&format!("by agent {name}, which leaves least"));
         assert_eq!(says("wordy"), named.is_some(), "{shown}");
+    }
+}
+
+#[test]
+fn a_provider_that_reports_few_tokens_makes_no_window_larger() {
+    // As servers do that report only what was not in their cache.
+    let used = Usage::new(10, 5);
+    let provider = FakeProvider::builder()
+        .script(Script::always(Answer::text("Well.").usage(used)))
+        .start_on_thread();
+    let place = Place::with_config(&format!(
+        "[providers.openai-compatible]\nbase_url = \"{}/v1\"\n\
+         [compaction]\nsummarisers = [\"extractive\"]\n[models]\ncatalogue = \"m.toml\"\n",
+        provider.url()
+    ));
+    let entry = "[models.\"openai-compatible/qwen3\"]\nwindow=12_000\nmax_output=1_000\n";
+    place.write("m.toml", entry);
+    let (file, model) = (example(), "openai-compatible/qwen3");
+    for task in ["What is open?", "And now?", "Who said so?", "Since when?"] {
+        let run = ["run", &file, "--model", model, "--agents", "", "-t", task];
+        let report = place.json(&run);
+        let tokens = |key: &str| report[key].as_u64().unwrap();
+        assert!(tokens("usable_tokens") < 11_000, "{task}: {report}");
+        assert!(tokens("tokens_after") < 11_000, "{task}: {report}");
     }
 }

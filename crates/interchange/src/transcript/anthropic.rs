@@ -102,7 +102,10 @@ pub(super) fn parts<'t>(
     for value in content.array()? {
         let part = value.object().and_then(|block| part(&block));
         match part {
-            Ok(Some(Ok(part))) => all.push(Ok(part)),
+            Ok(Some(Ok(part))) => {
+                all.push(Ok(part));
+                all.extend(document_text(value)?.map(|text| Ok(Part::text(text))));
+            }
             Ok(Some(Err(lost))) => draft.omit(lost),
             Ok(None) => {}
             Err(problem) => all.push(Err(problem)),
@@ -167,6 +170,7 @@ fn result_text(content: Value<'_>) -> Result<'_, std::sync::Arc<str>> {
         match block {
             Some(Ok(part @ (Part::Text(_) | Part::Attachment { .. }))) => {
                 lines.push(part.countable_text().into_owned());
+                lines.extend(document_text(value)?.map(|text| text.to_string()));
             }
             None if value.is_object() => {}
             None if value.is_text() => lines.push(value.text()?.into()),
@@ -174,6 +178,23 @@ fn result_text(content: Value<'_>) -> Result<'_, std::sync::Arc<str>> {
         }
     }
     Ok(lines.join("\n").into())
+}
+
+/// The text of a document whose source is a text or a list of blocks.
+fn document_text(block: Value<'_>) -> Result<'_, Option<std::sync::Arc<str>>> {
+    let block = block.object()?;
+    let is_document = kind(&block).is_some_and(|kind| kind == "document");
+    let source = block.get("source").filter(|_| is_document);
+    let Some(source) = source.map(Value::object).transpose()? else {
+        return Ok(None);
+    };
+    let text = match kind(&source).as_deref() {
+        Some("text") => source.get("data"),
+        Some("content") => source.get("content"),
+        _ => None,
+    };
+    let text = text.map(result_text).transpose()?;
+    Ok(text.filter(|text| !text.trim().is_empty()))
 }
 
 /// An attachment, whose `source` is base64 with its media type, a text, or a URL.

@@ -138,6 +138,13 @@ fn parts<'t>(
             }
         }
     }
+    for part in &mut parts {
+        if let Part::Text(text) = part
+            && text.contains(CITATION_BEGINS)
+        {
+            *text = without_citations(text, draft).into();
+        }
+    }
     parts.retain(|part| !part.countable_text().trim().is_empty());
     for file in attached {
         let file = file.object()?;
@@ -149,6 +156,22 @@ fn parts<'t>(
         parts.push(attachment(name, mime, size.unwrap_or_default()));
     }
     Ok(parts)
+}
+
+/// The characters around a citation: `cite` and the names of its sources, which the export has not.
+const CITATION_BEGINS: char = '\u{e200}';
+const CITATION_ENDS: char = '\u{e201}';
+
+fn without_citations(text: &str, draft: &mut Draft<'_, '_, '_>) -> String {
+    let mut pieces = text.split(CITATION_BEGINS);
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        draft.omit("citation");
+        out.truncate(out.trim_end_matches(' ').len());
+        let (_, after) = piece.split_once(CITATION_ENDS).unwrap_or(("", piece));
+        out.push_str(after);
+    }
+    out
 }
 
 /// A text, a transcription, or a file; a file only if attachments are not listed separately.

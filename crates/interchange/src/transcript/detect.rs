@@ -297,11 +297,22 @@ impl<'i> Reader<'i> {
         self.bad = vec![at.error(reason)];
     }
 
+    /// Whether the list under `messages` is another program's: other chats have such lists, too.
+    fn is_foreign(&mut self) -> bool {
+        let is_empty = Draft::new("", &mut self.builder).import.messages.is_empty();
+        let mut bad = self.bad.iter();
+        let is_open = self.wanted.is_none() && self.conversations == 1;
+        is_open && is_empty && !self.bad.is_empty() && bad.all(|bad| bad.reason == NO_ROLE)
+    }
+
     /// The result; `None` for an empty file. `Err` is the reason why it is not one conversation.
     pub(super) fn finish(mut self) -> Result<Option<ReadOutcome<'i>>, Refusal> {
         gemini_cli::place_pending("", &mut Draft::new("", &mut self.builder));
         if self.conversations > 1 {
             return Err(Refusal::Several(self.conversations));
+        }
+        if self.is_foreign() {
+            return Err(Refusal::Other("no message in it has a `role`".to_owned()));
         }
         let broken = self.has_bad();
         if let Some(reason) = self.refused.take() {
@@ -338,6 +349,9 @@ fn placed(problem: Problem<'_>, text: &str, begin: Place) -> impl Iterator<Item 
     problems.add(text, problem);
     problems.placed(text, begin)
 }
+
+/// The problem of a message without the key `role`.
+const NO_ROLE: &str = "`role` is missing";
 
 const UNKNOWN: &str = "its first object has the keys";
 

@@ -263,6 +263,7 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
             self.bad(Problem::new(at, error.to_string()));
             return;
         }
+        self.name_results(&mut new);
         let builder = &mut *self.builder;
         if message.at.is_none() {
             builder.untimed.push(builder.import.messages.len());
@@ -272,6 +273,25 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
         }
         builder.last = Some(id);
         builder.import.messages.push((parent, new));
+    }
+
+    /// Gives tool results without an id that of the call that they answer.
+    fn name_results(&self, message: &mut NewMessage) {
+        let Some(placed) = self.tree.get(message.id) else {
+            return;
+        };
+        let answers = placed.message.answers.iter();
+        let results = message.parts.iter_mut().filter_map(|part| match part {
+            Part::ToolResult { call_id, .. } => Some(call_id),
+            _ => None,
+        });
+        for (call_id, call) in results.zip(answers) {
+            let made = self.tree.at(message.id, call.message);
+            let id = made.and_then(|made| made.message.tool_calls().nth(call.index.into()));
+            if let (true, Some((id, _, _))) = (call_id.is_empty(), id) {
+                *call_id = id.clone();
+            }
+        }
     }
 }
 
@@ -348,8 +368,8 @@ impl<'i> ConversationBuilder<'i> {
         }
     }
 
-    /// Sets missing times: a millisecond after the previous message; at the beginning, up to the
-    /// first known time or now.
+    /// Sets missing times between known ones: a millisecond after the previous message; at the
+    /// beginning, up to the first known time. In a conversation without any time, up to now.
     fn fill_times(&mut self) {
         let messages = &mut self.import.messages;
         let untimed = &self.untimed;
@@ -358,9 +378,9 @@ impl<'i> ConversationBuilder<'i> {
             .enumerate()
             .take_while(|(n, at)| n == *at)
             .count();
-        let end = match messages.get(leading) {
-            Some((_, first)) => first.at.plus_ms(-1),
-            None => self.stamps.now,
+        let first = messages.get(leading).map(|(_, first)| first.at.plus_ms(-1));
+        let Some(end) = first.or(self.stamps.now) else {
+            return;
         };
         for (at, (_, message)) in messages.iter_mut().take(leading).enumerate() {
             let before_end = i64::try_from(leading - 1 - at).unwrap_or(i64::MAX);

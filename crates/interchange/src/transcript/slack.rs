@@ -1,6 +1,8 @@
 //! Messages of a channel in Slack's export, a list per day; and users, whose names replace their
 //! ids. A reply of a thread names the message that it answers, by its number and author.
 
+mod layout;
+
 use std::collections::HashMap;
 
 use unisono_context::Timestamp;
@@ -68,7 +70,12 @@ fn message<'t>(
     }
     let name = author(object, draft)?;
     let mut parts = parts(object, draft)?;
-    for (key, what) in [("reactions", "reaction"), ("attachments", "link preview")] {
+    let has_text = text_of(object, "text")?.is_some_and(|text| !text.trim().is_empty());
+    let lost = [
+        ("reactions", "reaction", true),
+        ("attachments", "link preview", has_text),
+    ];
+    for (key, what, _) in lost.into_iter().filter(|(_, _, is_lost)| *is_lost) {
         let lost = object.get(key).map_or(Ok(Vec::new()), Value::array)?;
         lost.iter().for_each(|_| draft.omit(what));
     }
@@ -122,10 +129,14 @@ fn author<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, 
     Ok(known.or(text_of(object, "username")?).or(bot).or(id))
 }
 
-/// The text of a message, and a note for each of its files.
+/// The text of a message, or of its blocks and attachments, and a note for each of its files.
 fn parts<'t>(object: &Object<'t>, draft: &Draft<'t, '_, '_>) -> Result<'t, Vec<Part>> {
     let mut parts = Vec::new();
     let text = object.opt_text("text")?.unwrap_or_default();
+    let text = match text.trim().is_empty() {
+        true => layout::text(object).into(),
+        false => text,
+    };
     if !text.trim().is_empty() {
         parts.push(Part::text(plain_text(&text, &|id| {
             draft.line_context.names.get(id).cloned()

@@ -6,6 +6,9 @@ use insta::{Settings, assert_snapshot};
 
 use super::*;
 
+mod slack;
+mod texts;
+
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/transcript/testdata")
 }
@@ -18,7 +21,7 @@ fn read_as(bytes: &[u8], options: &Options) -> Result<Parsed, Error> {
     };
     let stamps = Stamps {
         ids: &mut ids,
-        now: Timestamp(1_000_000),
+        now: Some(Timestamp(1_000_000)),
     };
     read(bytes, options, stamps)
 }
@@ -167,7 +170,7 @@ fn a_conversation_of_too_many_messages_is_refused() {
         };
         let stamps = Stamps {
             ids: &mut ids,
-            now: Timestamp(0),
+            now: None,
         };
         let options = Options {
             name: "long".to_owned(),
@@ -356,51 +359,6 @@ fn problems_of_coding_sessions_are_reported() {
 }
 
 #[test]
-fn a_text_is_a_conversation_only_if_clearly_one() {
-    let other = [
-        "Dear all,\nthis is a letter.\n",
-        "name: x\nversion: 2\nname: y\n\nfeatures: none\n\nA text.\n\nMore of it.\n\nEnd.",
-        "From: a\nTo: b\n\nSubject: c\n\nFrom: d\n",
-        "Alice: I am alone.\nAlice: Still.\n",
-        "# A page\n\nNote: this is prose.\n\nWarning: so is this.\n",
-        "12:30 - lunch\n",
-        "apiVersion: v1\nkind: Service\n---\napiVersion: v1\nkind: Pod\n",
-    ];
-    for text in other {
-        let outline = outline_of(text.as_bytes(), None);
-        assert!(
-            outline.contains("not a conversation in a known format"),
-            "{text}: {outline}"
-        );
-    }
-    let forced = |text: &str| outline_of(text.as_bytes(), Some(Format::Text));
-    assert!(forced("Alice: I am alone.\n").contains("user Alice"));
-    assert!(forced("Dear all").contains("no line begins with a speaker"));
-    assert!(forced("\n \n").contains("the file is empty"));
-    assert!(outline_of(b"Alice: x\nBob: \xff\nAlice: y", None).contains("2:6: this is not UTF-8"));
-    assert!(outline_of(b"PK\x03\x04\x00\xff", None).contains("zip archive, unpack it first"));
-}
-
-#[test]
-fn stamps_are_parsed_in_several_notations() {
-    for (stamp, at) in [
-        ("[2024-05-07 10:32]", 1_715_077_920_000_i64),
-        ("[07.05.24, 10:32:00]", 1_715_077_920_000),
-        ("07/05/2024, 10:32 -", 1_715_077_920_000),
-        ("5/7/24, 10:32 AM -", 1_715_077_920_000),
-        ("5/17/24, 12:32\u{202f}PM -", 1_715_949_120_000),
-        ("2024-05-07T10:32Z -", 1_715_077_920_000),
-    ] {
-        let text = format!("{stamp} Alice: x\n{stamp} Bob: y\n{stamp} Alice: z\n");
-        let outline = outline_of(text.as_bytes(), None);
-        assert!(
-            outline.contains(&format!(" {at} user Alice")),
-            "{stamp}: {outline}"
-        );
-    }
-}
-
-#[test]
 fn speakers_are_models_or_people() {
     use unisono_context::Role;
     for (name, role, author) in [
@@ -421,79 +379,49 @@ fn speakers_are_models_or_people() {
 }
 
 #[test]
-fn days_of_a_channel_are_joined_in_order_of_time() {
-    let day = |text: &str, ts: &str| {
-        let message = format!(r#"[{{"type":"message","user":"U1","text":"{text}","ts":"{ts}"}}]"#);
-        (format!("{text}.json"), message.into_bytes())
+fn chatgpts_citations_are_left_behind() {
+    let message = |text: &str| {
+        format!(
+            r#"{{"author":{{"role":"assistant"}},"content":{{"content_type":"text","parts":["{text}"]}}}}"#
+        )
     };
-    let users = br#"[{"id":"U1","profile":{"real_name":"Ada"}}]"#.to_vec();
-    let files = [
-        day("later", "1715070060.2"),
-        day("first", "1715070060.1"),
-        ("users.json".to_owned(), users),
-    ];
-    let outline = outline_of(&join_channel(&files).unwrap(), None);
-    assert!(
-        outline.contains("1 after -: 1715070060100 user Ada\n  Text(\"first\")"),
-        "{outline}"
+    let said = message("A cat \u{e200}cite\u{e202}turn0search0\u{e201}. Yes.\u{e200}cite");
+    let text = format!(r#"{{"mapping":{{"a":{{"message":{said}}}}},"current_node":"a"}}"#);
+    let outline = outline_of(text.as_bytes(), None);
+    assert!(outline.contains("A cat. Yes.cite"), "{outline}");
+    assert!(outline.contains("left behind 2 citation"), "{outline}");
+}
+
+#[test]
+fn the_text_of_a_document_stands_behind_it() {
+    let document =
+        |source: &str| format!(r#"{{"type":"document","title":"Plan","source":{source}}}"#);
+    let text = document(r#"{"type":"text","media_type":"text/plain","data":"We ship."}"#);
+    let blocks = document(r#"{"type":"content","content":[{"type":"text","text":"On Friday."}]}"#);
+    let text = format!(
+        r#"[{{"role":"user","content":[{text},{blocks},{{"type":"text","text":"When?"}}]}},
+        {{"role":"assistant","content":[{{"type":"tool_use","id":"a","name":"read","input":{{}}}}]}},
+        {{"role":"user","content":[{{"type":"tool_result","tool_use_id":"a","content":[{text}]}}]}}]"#
     );
-    assert!(
-        outline.contains("2 after 1: 1715070060200 user Ada\n  Text(\"later\")"),
-        "{outline}"
-    );
-    for bad in ["{}", "[7]", "[{\"role\":\"user\"}]", "[", "\u{1}"] {
-        let files = [("bad.json".to_owned(), bad.as_bytes().to_vec())];
-        let error = join_channel(&files).unwrap_err().to_string();
-        assert!(error.starts_with("bad.json: "), "{error}");
+    let outline = outline_of(text.as_bytes(), None);
+    for said in [
+        r#"Text("We ship.")"#,
+        r#"Text("On Friday.")"#,
+        r"bytes]\nWe ship.",
+    ] {
+        assert!(outline.contains(said), "{said}: {outline}");
     }
 }
 
 #[test]
-fn replies_of_a_thread_stand_together_and_name_the_message_that_they_answer() {
-    let day = |messages: &[(&str, &str, &str, Option<&str>)]| {
-        let one = |(user, text, ts, thread): &(&str, &str, &str, Option<&str>)| {
-            let thread = thread.map_or_else(String::new, |ts| format!(r#","thread_ts":"{ts}""#));
-            format!(r#"{{"type":"message","user":"{user}","text":"{text}","ts":"{ts}"{thread}}}"#)
-        };
-        let all: Vec<String> = messages.iter().map(one).collect();
-        format!("[{}]", all.join(",")).into_bytes()
-    };
-    let users = br#"[{"id":"U1","profile":{"real_name":"Ada"}},
-        {"id":"U2","profile":{"real_name":"Bo"}}]"#;
-    let files = [
-        (
-            "2.json".to_owned(),
-            day(&[
-                ("U1", "It is done.", "1715150000.1", Some("1715070000.1")),
-                ("U2", "An old one.", "1715150000.2", Some("1714000000.1")),
-            ]),
-        ),
-        (
-            "1.json".to_owned(),
-            day(&[
-                ("U1", "Who signs?", "1715070000.1", Some("1715070000.1")),
-                ("U2", "Lunch is at 12.", "1715070010.1", None),
-                ("U2", "I do.", "1715070020.1", Some("1715070000.1")),
-            ]),
-        ),
-        ("users.json".to_owned(), users.to_vec()),
-    ];
-    let outline = outline_of(&join_channel(&files).unwrap(), None);
-    let said: Vec<&str> = outline
-        .lines()
-        .filter(|line| line.contains("Text("))
-        .collect();
-    let expected = [
-        "Text(\"Who signs?\")",
-        "Text(\"[reply to #1 by Ada]\")",
-        "Text(\"I do.\")",
-        "Text(\"[reply to #1 by Ada]\")",
-        "Text(\"It is done.\")",
-        "Text(\"Lunch is at 12.\")",
-        // Its first message is not in the files.
-        "Text(\"An old one.\")",
-    ];
-    let trimmed: Vec<&str> = said.iter().map(|line| line.trim()).collect();
-    assert_eq!(trimmed, expected, "{outline}");
-    assert!(outline.contains("thread link"), "{outline}");
+fn messages_of_other_chats_are_no_bad_lines() {
+    let telegram = r#"{"name":"Ada","messages":[{"id":1,"type":"message","from":"Ada","text":"hi"},{"id":2,"type":"service"}]}"#;
+    let outline = outline_of(telegram.as_bytes(), None);
+    assert!(
+        outline.contains("no message in it has a `role`"),
+        "{outline}"
+    );
+    let one = r#"{"messages":[{"role":"user","content":"x"},{"content":"y"}]}"#;
+    let outline = outline_of(one.as_bytes(), None);
+    assert!(outline.contains("1:44: `role` is missing"), "{outline}");
 }

@@ -13,7 +13,7 @@ use super::attachment::attachment;
 use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::source::Problem;
-use line::{STYLES, SpeakerLine, SpeakerStyle};
+use line::{DayOrder, STYLES, SpeakerLine, SpeakerStyle};
 
 /// Names of language models as speakers; versions may follow.
 const MODELS: [&str; 14] = [
@@ -73,7 +73,9 @@ pub(super) fn is_stamped(begin: &[u8]) -> bool {
         .next()
         .unwrap_or_default();
     let line = std::str::from_utf8(line).unwrap_or_default();
-    SpeakerStyle::Stamped.start(line).is_some()
+    SpeakerStyle::Stamped
+        .start(line, DayOrder::Unknown)
+        .is_some()
 }
 
 /// Whether a text is clearly a conversation.
@@ -99,17 +101,23 @@ fn lines(text: &str) -> impl Iterator<Item = (&str, bool, bool)> {
 /// The style of speaker lines in a text, and the speakers' names in lower case.
 struct Speakers {
     style: SpeakerStyle,
+    order: DayOrder,
     names: BTreeSet<String>,
 }
 
 /// The speakers in the first style that matches. `clear`: only if the text cannot be anything else.
 fn speakers(text: &str, clear: bool) -> Option<Speakers> {
+    let order = DayOrder::of_text(text);
     STYLES.into_iter().find_map(|style| {
         // The number of lines of each speaker, and of those at the beginning of a paragraph.
         let mut names: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
         let mut paragraphs = 0;
         for (line, begins, in_code) in lines(text) {
-            let start = if in_code { None } else { style.start(line) };
+            let start = if in_code {
+                None
+            } else {
+                style.start(line, order)
+            };
             paragraphs += u32::from(begins);
             if let Some(name) = start.and_then(|start| start.name) {
                 let (times, begun) = names.entry(name).or_default();
@@ -118,7 +126,8 @@ fn speakers(text: &str, clear: bool) -> Option<Speakers> {
             }
         }
         let is_plain = style == SpeakerStyle::Plain;
-        let is_person = |name: &str| name.starts_with(char::is_uppercase) || has_role(name);
+        let is_letter = |c: char| c.is_alphabetic() && !c.is_lowercase();
+        let is_person = |name: &str| name.starts_with(is_letter) || has_role(name);
         if is_plain && clear {
             // Keys of settings look the same.
             names.retain(|name, _| is_person(name));
@@ -138,14 +147,18 @@ fn speakers(text: &str, clear: bool) -> Option<Speakers> {
             true => sure,
             false => names.keys().map(|name| name.to_lowercase()).collect(),
         };
-        is_one.then_some(Speakers { style, names })
+        is_one.then_some(Speakers {
+            style,
+            order,
+            names,
+        })
     })
 }
 
 impl Speakers {
     fn start<'t>(&self, line: &'t str) -> Option<SpeakerLine<'t>> {
         let speaks = |name: &str| self.names.contains(&name.to_lowercase());
-        let start = self.style.start(line);
+        let start = self.style.start(line, self.order);
         start.filter(|start| start.name.is_none_or(speaks))
     }
 }

@@ -2,6 +2,7 @@
 
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
+use unicode_width::UnicodeWidthChar as _;
 use unisono_context::Timestamp;
 
 use super::has_role;
@@ -41,29 +42,70 @@ const NO_NAMES: [&str; 12] = [
     "todo",
 ];
 
+/// The position of the day in dates such as `5/7/2024`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum DayOrder {
+    /// No date of the file shows it.
+    #[default]
+    Unknown,
+    /// `7/5/2024` is the seventh of May.
+    DayFirst,
+    /// `7/5/2024` is the fifth of July.
+    MonthFirst,
+}
+
+impl DayOrder {
+    /// The order of all dates of a text, by its first date that has only one reading.
+    pub(super) fn of_text(text: &str) -> DayOrder {
+        let mut dates = text.lines().filter_map(|line| {
+            let (stamp, _) = stamp(without_marks(line))?;
+            date_numbers(words(stamp).find(|word| date_numbers(word).is_some())?)
+        });
+        let order = dates.find_map(|numbers| match numbers {
+            [13..=31, 1..=12, _] => Some(DayOrder::DayFirst),
+            [1..=12, 13..=31, _] => Some(DayOrder::MonthFirst),
+            _ => None,
+        });
+        order.unwrap_or_default()
+    }
+}
+
+/// The colons after a name.
+const COLONS: [char; 2] = [':', '：'];
+
+/// Characters that only set the direction of a text.
+fn is_direction(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn without_marks(line: &str) -> &str {
+    line.trim_start_matches(|c| is_direction(c) || c == '\u{feff}')
+}
+
 impl SpeakerStyle {
     /// The speaker at the beginning of a line; `None` if there is none.
-    pub(super) fn start(self, line: &str) -> Option<SpeakerLine<'_>> {
-        let line = line.trim_start_matches(['\u{200e}', '\u{200f}', '\u{feff}']);
+    pub(super) fn start(self, line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
+        let line = without_marks(line);
         let (name, text) = match self {
-            SpeakerStyle::Stamped => return stamped(line),
+            SpeakerStyle::Stamped => return stamped(line, order),
             SpeakerStyle::Heading => {
                 let title = line.trim_start_matches('#');
                 let level = line.len() - title.len();
-                let title = title.trim().trim_matches('*').trim_end_matches(':');
+                let title = title.trim().trim_matches('*').trim_end_matches(COLONS);
                 let is_one = (1..=6).contains(&level) && has_role(title) && !title.is_empty();
                 (is_one.then_some(title)?, "")
             }
             SpeakerStyle::Bold => {
                 let (name, text) = line.strip_prefix("**")?.split_once("**")?;
-                match name.strip_suffix(':') {
+                match name.strip_suffix(COLONS) {
                     Some(name) => (name, text),
-                    None => (name, text.strip_prefix(':')?),
+                    None => (name, text.strip_prefix(COLONS)?),
                 }
             }
             SpeakerStyle::Plain => {
-                let (name, text) = line.split_once(':')?;
-                let is_alone = text.is_empty() || text.starts_with([' ', '\t']);
+                let (name, text) = line.split_once(COLONS)?;
+                let is_wide = line.get(name.len()..)?.starts_with('：');
+                let is_alone = is_wide || text.is_empty() || text.starts_with([' ', '\t']);
                 (is_alone.then_some(name)?, text)
             }
         };
@@ -79,13 +121,27 @@ impl SpeakerStyle {
 fn is_name(name: &str) -> bool {
     let begins = name.starts_with(char::is_alphabetic);
     let is_short = name.chars().count() <= 40 && name.split_whitespace().count() <= 4;
-    let is_plain = |c: char| c.is_alphanumeric() || " .-_'’()@&".contains(c);
+    let is_plain = |c: char| c.is_alphanumeric() || " .-_'’()@&".contains(c) || is_sign(c);
     let is_other = NO_NAMES.contains(&&*name.trim().to_lowercase());
     begins && is_short && name.chars().all(is_plain) && !is_other
 }
 
+/// Signs within words of scripts such as Devanagari and Thai, and joiners.
+fn is_sign(c: char) -> bool {
+    let is_script = ('\u{0300}'..'\u{2000}').contains(&c) || ('\u{a800}'..'\u{ac00}').contains(&c);
+    matches!(c, '\u{200c}' | '\u{200d}') || is_script && c.width() == Some(0)
+}
+
 /// The beginnings of a chat program's own lines.
-const NOTICES: [&str; 2] = ["=== ", "-!- "];
+const NOTICES: [&str; 5] = [
+    "=== ",
+    "-!- ",
+    "--- Log opened ",
+    "--- Log closed ",
+    "--- Day changed ",
+];
+/// The beginnings of notices after a time; `* alice waves` is an action.
+const EVENTS: [&str; 3] = ["-!- ", "* ", "*** "];
 
 /// `<@ana> hello`, as in IRC logs.
 fn in_angles(text: &str) -> Option<(&str, &str)> {
@@ -94,42 +150,73 @@ fn in_angles(text: &str) -> Option<(&str, &str)> {
     (!name.contains(char::is_whitespace)).then_some((name, text))
 }
 
+/// `Ana: hello`, `Ana：hello`, `Ana:`.
+fn before_colon(text: &str) -> Option<(&str, &str)> {
+    let plain = text
+        .split_once(": ")
+        .or_else(|| Some((text.strip_suffix(':')?, "")));
+    let wide = text.split_once('：');
+    plain
+        .into_iter()
+        .chain(wide)
+        .min_by_key(|(name, _)| name.len())
+}
+
+/// The time at the beginning of a line, and the rest of the line.
+fn stamp(line: &str) -> Option<(&str, &str)> {
+    if let Some(rest) = line.strip_prefix('[') {
+        return rest.split_once(']');
+    }
+    let ends = [" <", " - ", " -!- ", " * ", " *** "];
+    let found = ends.into_iter().filter_map(|end| {
+        let (stamp, _) = line.split_once(end)?;
+        let rest = line.get(stamp.len()..)?;
+        let rest = rest.strip_prefix(" - ").unwrap_or(rest);
+        let is_time = moment(stamp, DayOrder::Unknown).is_some();
+        is_time.then_some((stamp, rest))
+    });
+    found.min_by_key(|(stamp, _)| stamp.len())
+}
+
 /// A line with a time. Without a name it is a notice of the program.
-fn stamped(line: &str) -> Option<SpeakerLine<'_>> {
+fn stamped(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
     if let Some(notice) = NOTICES.iter().find_map(|mark| line.strip_prefix(mark)) {
         let (name, at, text) = (None, None, notice.trim());
         return Some(SpeakerLine { name, at, text });
     }
-    let (stamp, rest) = match line.strip_prefix('[') {
-        Some(rest) => rest.split_once(']')?,
-        None => match line.find(" <") {
-            Some(at) if line.get(..at).and_then(moment).is_some() => line.split_at(at),
-            _ => line.split_once(" - ")?,
-        },
-    };
-    let at = moment(stamp)?;
-    let rest = rest.trim_start_matches([' ', '\u{200e}', '~', '\u{202f}']);
-    let named = in_angles(rest)
-        .or_else(|| rest.split_once(": "))
-        .or_else(|| Some((rest.strip_suffix(':')?, "")));
+    let (stamp, rest) = stamp(line)?;
+    let at = moment(stamp, order)?;
+    let rest = rest.trim_start_matches(|c| is_direction(c) || " ~\u{202f}".contains(c));
+    let is_event = EVENTS.iter().any(|mark| rest.starts_with(mark));
+    let named = in_angles(rest).or_else(|| before_colon(rest).filter(|_| !is_event));
     let named = named.filter(|(name, _)| !name.is_empty() && name.chars().count() <= 60);
     let (name, text) = match named {
-        Some((name, text)) => (Some(name.trim()), text),
+        Some((name, text)) => (
+            Some(name.trim_matches(|c: char| c.is_whitespace() || is_direction(c))),
+            text,
+        ),
         None => (None, rest),
     };
-    let text = text.trim_start_matches('\u{200e}').trim();
+    let text = text.trim_start_matches(is_direction).trim();
     Some(SpeakerLine { name, at, text })
+}
+
+/// The words of a time.
+fn words(stamp: &str) -> impl Iterator<Item = &str> {
+    let is_space = |c: char| matches!(c, ',' | '،' | 'T') || c.is_whitespace();
+    stamp.split(is_space).filter(|word| !word.is_empty())
 }
 
 /// A time, possibly with a date: the inner value is the instant if there is a date. `None` if it is
 /// something else.
-fn moment(stamp: &str) -> Option<Option<Timestamp>> {
-    let is_space = |c: char| c == ',' || c == 'T' || c.is_whitespace();
+fn moment(stamp: &str, order: DayOrder) -> Option<Option<Timestamp>> {
     let (mut date, mut time, mut half) = (None, None, None);
-    for word in stamp.split(is_space).filter(|word| !word.is_empty()) {
+    for word in words(stamp) {
+        let word: String = word.chars().filter(|c| !is_direction(*c)).collect();
         match word.to_ascii_lowercase().as_str() {
-            "am" | "a.m." => half = Some(false),
-            "pm" | "p.m." => half = Some(true),
+            "am" | "a.m." | "a." | "ص" => half = Some(false),
+            "pm" | "p.m." | "p." | "م" => half = Some(true),
+            "m." | "à" | "" => {}
             word if word.contains(':') => time = Some(word.trim_end_matches('z').to_owned()),
             word => date = Some(word.to_owned()),
         }
@@ -138,7 +225,7 @@ fn moment(stamp: &str) -> Option<Option<Timestamp>> {
     let Some(date) = date else {
         return Some(None);
     };
-    let date = day(&date, half.is_some())?;
+    let date = day(&date, half.is_some(), order)?;
     let zoned = date.to_datetime(time).to_zoned(TimeZone::UTC).ok()?;
     Some(Some(Timestamp(zoned.timestamp().as_millisecond())))
 }
@@ -157,18 +244,27 @@ fn clock(text: &str, half: Option<bool>) -> Option<Time> {
     Time::new(hour, minute, second, 0).ok()
 }
 
-/// `2024-05-07`, `07.05.24`, `7/5/2024`. If day and month are ambiguous, the month comes first only
-/// with a 12-hour clock and slashes.
-fn day(text: &str, is_half: bool) -> Option<Date> {
-    let numbers: Option<Vec<i16>> = text
-        .split(['-', '.', '/'])
-        .map(|n| n.parse().ok())
-        .collect();
-    let [first, second, third] = numbers?.try_into().ok()?;
+/// The three numbers of a date.
+fn date_numbers(text: &str) -> Option<[i16; 3]> {
+    let is_separator = |c: char| matches!(c, '-' | '.' | '/');
+    let number = |n: &str| n.trim_matches(is_direction).parse().ok();
+    let numbers: Option<Vec<i16>> = text.split(is_separator).map(number).collect();
+    numbers?.try_into().ok()
+}
+
+/// `2024-05-07`, `07.05.24`, `7/5/2024`. If neither the date nor the file shows which number is the
+/// day, the month comes first only with a 12-hour clock and slashes.
+fn day(text: &str, is_half: bool, order: DayOrder) -> Option<Date> {
+    let [first, second, third] = date_numbers(text)?;
+    let is_month_first = match order {
+        DayOrder::Unknown => is_half && text.contains('/'),
+        DayOrder::DayFirst => false,
+        DayOrder::MonthFirst => true,
+    };
     let (year, month, day) = match (first, second, third) {
         (32.., _, _) => (first, second, third),
         (_, 13.., _) => (third, first, second),
-        (..=12, _, _) if is_half && text.contains('/') => (third, first, second),
+        (..=12, _, _) if is_month_first => (third, first, second),
         _ => (third, second, first),
     };
     let year = if year < 100 { year + 2000 } else { year };

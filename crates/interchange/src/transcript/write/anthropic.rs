@@ -1,5 +1,6 @@
 //! Anthropic's messages: one object with the system text and the messages of one branch. It loses
-//! the same as OpenAI's format, except whether a tool failed.
+//! the same as OpenAI's format, except whether a tool failed. The format has no authors: that of a
+//! user's message stands before its text.
 
 use std::borrow::Cow;
 
@@ -10,7 +11,7 @@ use unisono_context::message::Part;
 use unisono_context::{MessageId, Role};
 use unisono_session::State;
 
-use super::chat::path;
+use super::chat::{author, path, signed};
 use super::lossless::verbatim_json;
 use super::{Kept, WriteError, line};
 
@@ -33,9 +34,16 @@ pub(super) fn messages(
             Role::Assistant => "assistant",
             Role::User | Role::Tool => "user",
         };
+        let mut author = author(message);
         let content = message.parts.iter().map(|part| {
             let kept = Kept::new(part, files).filter(|_| role == "user");
-            kept.map_or_else(|| Block::from(part), Block::of_file)
+            match (kept, part) {
+                (Some(kept), _) => Block::of_file(kept),
+                (None, Part::Text(text)) => Block::Text {
+                    text: signed(author.take(), text),
+                },
+                (None, part) => Block::from(part),
+            }
         });
         match messages.last_mut() {
             Some(last) if last.role == role => last.content.extend(content),

@@ -1,6 +1,6 @@
 //! OpenAI chat messages, one per line, and ShareGPT. Both lose ids, times, branches and
 //! checkpoints. In OpenAI's, the attachments of a user's messages have their contents; all others
-//! become a line of text.
+//! become a line of text. ShareGPT has no authors: that of a user's message stands before its text.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -67,7 +67,8 @@ pub(super) fn sharegpt(state: &State, head: MessageId) -> Result<String, WriteEr
             Role::User | Role::Tool => "human",
             Role::Assistant => "gpt",
         };
-        turns.extend(text(message).map(|text| turn(from, text)));
+        let said = text(message).map(|text| signed(author(message), &text).into_owned());
+        turns.extend(said.map(|text| turn(from, text)));
         let calls: Vec<NamedCall<'_>> = message.tool_calls().map(NamedCall::new).collect();
         match &calls[..] {
             [] => {}
@@ -92,6 +93,20 @@ pub(super) fn path(state: &State, head: MessageId) -> impl Iterator<Item = &Mess
     tree.range(head, Ordinal::FIRST..=last)
         .into_iter()
         .map(|node| &*node.message)
+}
+
+/// The author of a user's message.
+pub(super) fn author(message: &Message) -> Option<&str> {
+    let author = message.author.as_ref().map(|author| author.as_str());
+    author.filter(|_| message.role == Role::User)
+}
+
+/// A text after its author, as in `Alice: …`.
+pub(super) fn signed<'m>(author: Option<&str>, text: &'m str) -> Cow<'m, str> {
+    match author {
+        Some(author) => format!("{author}: {text}").into(),
+        None => text.into(),
+    }
 }
 
 /// Texts and attachments, one per line; `None` if the message has neither.

@@ -1,0 +1,112 @@
+//! Channels of Slack's export.
+
+use super::*;
+
+#[test]
+fn days_of_a_channel_are_joined_in_order_of_time() {
+    let day = |text: &str, ts: &str| {
+        let message = format!(r#"[{{"type":"message","user":"U1","text":"{text}","ts":"{ts}"}}]"#);
+        (format!("{text}.json"), message.into_bytes())
+    };
+    let users = br#"[{"id":"U1","profile":{"real_name":"Ada"}}]"#.to_vec();
+    let files = [
+        day("later", "1715070060.2"),
+        day("first", "1715070060.1"),
+        ("users.json".to_owned(), users),
+    ];
+    let outline = outline_of(&join_channel(&files).unwrap(), None);
+    assert!(
+        outline.contains("1 after -: 1715070060100 user Ada\n  Text(\"first\")"),
+        "{outline}"
+    );
+    assert!(
+        outline.contains("2 after 1: 1715070060200 user Ada\n  Text(\"later\")"),
+        "{outline}"
+    );
+    for bad in ["{}", "[7]", "[{\"role\":\"user\"}]", "[", "\u{1}"] {
+        let files = [("bad.json".to_owned(), bad.as_bytes().to_vec())];
+        let error = join_channel(&files).unwrap_err().to_string();
+        assert!(error.starts_with("bad.json: "), "{error}");
+    }
+}
+
+#[test]
+fn replies_of_a_thread_stand_together_and_name_the_message_that_they_answer() {
+    let day = |messages: &[(&str, &str, &str, Option<&str>)]| {
+        let one = |(user, text, ts, thread): &(&str, &str, &str, Option<&str>)| {
+            let thread = thread.map_or_else(String::new, |ts| format!(r#","thread_ts":"{ts}""#));
+            format!(r#"{{"type":"message","user":"{user}","text":"{text}","ts":"{ts}"{thread}}}"#)
+        };
+        let all: Vec<String> = messages.iter().map(one).collect();
+        format!("[{}]", all.join(",")).into_bytes()
+    };
+    let users = br#"[{"id":"U1","profile":{"real_name":"Ada"}},
+        {"id":"U2","profile":{"real_name":"Bo"}}]"#;
+    let files = [
+        (
+            "2.json".to_owned(),
+            day(&[
+                ("U1", "It is done.", "1715150000.1", Some("1715070000.1")),
+                ("U2", "An old one.", "1715150000.2", Some("1714000000.1")),
+            ]),
+        ),
+        (
+            "1.json".to_owned(),
+            day(&[
+                ("U1", "Who signs?", "1715070000.1", Some("1715070000.1")),
+                ("U2", "Lunch is at 12.", "1715070010.1", None),
+                ("U2", "I do.", "1715070020.1", Some("1715070000.1")),
+            ]),
+        ),
+        ("users.json".to_owned(), users.to_vec()),
+    ];
+    let outline = outline_of(&join_channel(&files).unwrap(), None);
+    let said: Vec<&str> = outline
+        .lines()
+        .filter(|line| line.contains("Text("))
+        .collect();
+    let expected = [
+        "Text(\"Who signs?\")",
+        "Text(\"[reply to #1 by Ada]\")",
+        "Text(\"I do.\")",
+        "Text(\"[reply to #1 by Ada]\")",
+        "Text(\"It is done.\")",
+        "Text(\"Lunch is at 12.\")",
+        // Its first message is not in the files.
+        "Text(\"An old one.\")",
+    ];
+    let trimmed: Vec<&str> = said.iter().map(|line| line.trim()).collect();
+    assert_eq!(trimmed, expected, "{outline}");
+    assert!(outline.contains("thread link"), "{outline}");
+}
+
+#[test]
+fn apps_write_in_blocks_and_attachments() {
+    let text = r#"[
+        {"id":"U2","profile":{"display_name":"bob"}},
+        {"type":"message","subtype":"bot_message","username":"GitHub","text":"","ts":"1.1","attachments":[
+            {"pretext":"new PR","title":"PR #5","text":"Fix &amp; test","fields":[{"title":"By","value":"<@U2>"}],"fallback":"x"},
+            {"fallback":"PR #6 opened"}]},
+        {"type":"message","user":"U2","text":"","ts":"2.1","blocks":[
+            {"type":"rich_text","elements":[{"type":"rich_text_section","elements":[
+                {"type":"text","text":"ask "},{"type":"user","user_id":"U2"},
+                {"type":"link","url":"https://a.b","text":"here"},{"type":"emoji","name":"smile"}]}]},
+            {"type":"section","text":{"type":"mrkdwn","text":"*Deploy* done"}},{"type":"divider"}]},
+        {"type":"message","user":"U2","text":"see","ts":"3.1","attachments":[{"text":"a preview"}]},
+        {"type":"message","user":"U2","text":"","ts":"4.1","blocks":[{"type":"divider"}]}
+    ]"#;
+    let parsed = read_as(text.as_bytes(), &Options::default()).unwrap();
+    let messages = parsed.import.messages.iter();
+    let texts: Vec<_> = messages
+        .map(|(_, message)| message.parts[0].countable_text().into_owned())
+        .collect();
+    let expected = [
+        "new PR\nPR #5\nFix & test\nBy: @bob\nPR #6 opened",
+        "ask @bobhere (https://a.b):smile:\n*Deploy* done",
+        "see",
+    ];
+    assert_eq!(texts, expected);
+    let left: Vec<_> = parsed.left_behind.into_iter().collect();
+    let expected = [("empty message", 1), ("link preview", 1)];
+    assert_eq!(left, expected.map(|(what, count)| (what.into(), count)));
+}

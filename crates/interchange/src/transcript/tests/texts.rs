@@ -1,0 +1,149 @@
+//! Texts whose lines begin with a speaker.
+
+use unisono_context::message::Part;
+
+use super::*;
+
+#[test]
+fn a_text_is_a_conversation_only_if_clearly_one() {
+    let other = [
+        "Dear all,\nthis is a letter.\n",
+        "name: x\nversion: 2\nname: y\n\nfeatures: none\n\nA text.\n\nMore of it.\n\nEnd.",
+        "From: a\nTo: b\n\nSubject: c\n\nFrom: d\n",
+        "Alice: I am alone.\nAlice: Still.\n",
+        "# A page\n\nNote: this is prose.\n\nWarning: so is this.\n",
+        "12:30 - lunch\n",
+        "apiVersion: v1\nkind: Service\n---\napiVersion: v1\nkind: Pod\n",
+    ];
+    for text in other {
+        let outline = outline_of(text.as_bytes(), None);
+        assert!(
+            outline.contains("not a conversation in a known format"),
+            "{text}: {outline}"
+        );
+    }
+    let forced = |text: &str| outline_of(text.as_bytes(), Some(Format::Text));
+    assert!(forced("Alice: I am alone.\n").contains("user Alice"));
+    assert!(forced("Dear all").contains("no line begins with a speaker"));
+    assert!(forced("\n \n").contains("the file is empty"));
+    assert!(outline_of(b"Alice: x\nBob: \xff\nAlice: y", None).contains("2:6: this is not UTF-8"));
+    assert!(outline_of(b"PK\x03\x04\x00\xff", None).contains("zip archive, unpack it first"));
+}
+
+#[test]
+fn stamps_are_parsed_in_several_notations() {
+    for (stamp, at) in [
+        ("[2024-05-07 10:32]", 1_715_077_920_000_i64),
+        ("[07.05.24, 10:32:00]", 1_715_077_920_000),
+        ("07/05/2024, 10:32 -", 1_715_077_920_000),
+        ("5/7/24, 10:32 AM -", 1_715_077_920_000),
+        ("5/17/24, 12:32\u{202f}PM -", 1_715_949_120_000),
+        ("2024-05-07T10:32Z -", 1_715_077_920_000),
+    ] {
+        let text = format!("{stamp} Alice: x\n{stamp} Bob: y\n{stamp} Alice: z\n");
+        let outline = outline_of(text.as_bytes(), None);
+        assert!(
+            outline.contains(&format!(" {at} user Alice")),
+            "{stamp}: {outline}"
+        );
+    }
+}
+
+/// Times, authors and texts of a text's messages.
+fn said(text: &str) -> Vec<(i64, String, String)> {
+    let options = Options {
+        name: "talk".to_owned(),
+        ..Options::default()
+    };
+    let parsed = read_as(text.as_bytes(), &options).unwrap();
+    let messages = parsed.import.messages.into_iter().map(|(_, message)| {
+        let author = message.author.map(|author| author.to_string());
+        let texts: Vec<_> = message.parts.iter().map(Part::countable_text).collect();
+        (message.at.0, author.unwrap_or_default(), texts.join("|"))
+    });
+    messages.collect()
+}
+
+#[test]
+fn names_may_be_of_any_script() {
+    for names in [
+        ["محمد", "فاطمة"],
+        ["דוד", "רחל"],
+        ["李明", "王芳"],
+        ["प्रिया", "राज"],
+        ["สมชาย", "สมหญิง"],
+        ["Ольга", "Иван"],
+        ["김민수", "이영희"],
+    ] {
+        for colon in [": ", "："] {
+            let [one, other] = names;
+            let text = format!("{one}{colon}a\n{other}{colon}b: c\nmore\n{one}{colon}d\n");
+            let authors: Vec<_> = said(&text)
+                .into_iter()
+                .map(|(_, author, text)| (author, text))
+                .collect();
+            let expected = [(one, "a"), (other, "b: c\nmore"), (one, "d")];
+            assert_eq!(
+                authors,
+                expected.map(|(author, text)| (author.to_owned(), text.to_owned())),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_notice_is_no_part_of_the_message_before_it() {
+    for text in [
+        "--- Log opened Sun Apr 27 04:46:00 2008\n04:46 < alice> hi\n\
+         04:46 -!- carl [n=carl@host] has joined #x\n04:46 <@bob> yo\n04:47  * alice waves: bye\n\
+         --- Day changed Mon Apr 28 2008\n00:01 < alice> bye\n",
+        "2008-04-27 04:46:12 <+alice> hi\n2008-04-27 04:46:20 * bob waves\n\
+         2008-04-27 04:46:30 -!- carl has joined #x: hello\n2008-04-27 04:47:20 <@bob> yo\n\
+         2008-04-27 04:47:30 *** carl has left\n2008-04-27 04:48:20 <alice> bye\n",
+        "[04:46] <alice> hi\n[04:46] * carl says: x\n[04:47] <bob> yo\n[04:48] *** carl: y\n\
+         [04:49] <alice> bye\n",
+    ] {
+        let messages = said(text)
+            .into_iter()
+            .map(|(_, author, text)| format!("{author}: {text}"));
+        let messages: Vec<_> = messages.collect();
+        assert_eq!(messages, ["alice: hi", "bob: yo", "alice: bye"], "{text}");
+    }
+}
+
+#[test]
+fn all_dates_of_a_file_have_their_day_at_the_same_place() {
+    let day = |text: &str| (said(text)[1].0, said(text)[2].0);
+    let (fifth_of_february, second_of_may) = (1_707_170_520_000, 1_714_687_320_000);
+    let thirteenth = 1_705_183_320_000;
+    for (first, other, at) in [
+        // A 12-hour clock beside days first, as in India and Great Britain.
+        (
+            "13/01/2024, 10:02 pm -",
+            "05/02/2024, 10:02 pm -",
+            fifth_of_february,
+        ),
+        ("1/13/24, 22:02 -", "5/2/24, 22:02 -", second_of_may),
+        ("[1/13/24, 22:02:00]", "[5/2/24, 22:02:00]", second_of_may),
+        // Spanish, and Arabic with its marks of direction.
+        (
+            "13/1/24, 10:02 p. m. -",
+            "5/2/24, 10:02 p. m. -",
+            fifth_of_february,
+        ),
+        (
+            "\u{200f}13\u{200f}/1\u{200f}/2024، 10:02 م -",
+            "\u{200f}5\u{200f}/2\u{200f}/2024، 10:02 م -",
+            fifth_of_february,
+        ),
+        (
+            "13/01/2024 à 22:02 -",
+            "05/02/2024 à 22:02 -",
+            fifth_of_february,
+        ),
+    ] {
+        let text = format!("{other} Ana: x\n{other} Ben: y\n{first} Ana: z\n");
+        assert_eq!(day(&text), (at, thirteenth), "{text}");
+    }
+}
