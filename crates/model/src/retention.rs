@@ -13,6 +13,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::date::Date;
 use crate::extractive::baseline::sentences;
 
 /// The category of a probe.
@@ -174,6 +175,9 @@ fn passages(text: &str) -> Vec<String> {
         if heading.len() < line.len() && heading.starts_with(' ') {
             day = heading.trim();
             speaker = "";
+        } else if is_day(line) {
+            day = line;
+            speaker = "";
         } else if line.ends_with(':') && !line.contains(' ') {
             speaker = line;
         }
@@ -184,6 +188,13 @@ fn passages(text: &str) -> Vec<String> {
         passages.extend(found.map(|found| format!("{day} {speaker} {found}")));
     }
     passages
+}
+
+/// Whether a line is a day above quotes: `7 May 2023:`, `7 May:`.
+fn is_day(line: &str) -> bool {
+    let name = line.strip_suffix(':').unwrap_or_default();
+    let known = |name: &str| Date::strptime("%d %B %Y", name).is_ok();
+    known(name) || known(&format!("{name} 2000"))
 }
 
 fn lowered(needles: &[String]) -> Vec<String> {
@@ -329,6 +340,15 @@ mod tests {
         for (text, expected) in rows {
             assert_eq!(kept(text, &probes), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_passage_has_its_day() {
+        let probes = PROBES.replace("\"Ines\"", "\"29 february\"");
+        let probes = parse(&probes, 2).unwrap();
+        let text = "29 February:\n- Ines does the backup.\n\n7 May 2023:\n- Ines left.";
+        assert_eq!(kept(text, &probes), [false, true]);
+        assert!(!is_day("7 left:") && !is_day("7 May"));
     }
 
     #[test]

@@ -179,11 +179,11 @@ fn a_summary_of_a_summary_keeps_numbers_days_and_sections() {
     assert!(
         second
             .text
-            .starts_with("## Key points\n### 4 May 2026\n- user #"),
+            .starts_with("## Key points\n4 May 2026:\n- user #"),
         "{}",
         second.text
     );
-    assert!(second.text.contains("\n### 6 May\n"), "{}", second.text);
+    assert!(second.text.contains("\n\n6 May:\n"), "{}", second.text);
     let kept = first
         .quoted
         .iter()
@@ -211,6 +211,34 @@ fn credentials_do_not_reach_a_summary_or_an_answer() {
             .all(|fact| !fact.text.contains(secret))
     );
     assert!(!ask(&passages, "", "what is the billing key?", 100).contains(secret));
+}
+
+/// Neither an issue in a quote nor a later message begins a quote.
+#[test]
+fn quotes_on_one_line_keep_their_messages() {
+    let text =
+        "## Key points\n- user #2 The well is dry. #3 We dig a new one. See #1. #9 is closed.";
+    let earlier = SummaryText {
+        first: Ordinal(1),
+        last: Ordinal(8),
+        text,
+    };
+    let input = AnswerInput {
+        passages: &[],
+        summaries: &[earlier],
+        persona: "",
+        task: "Which well is dry, is it closed and do we dig a new one?",
+        cap: Tokens(200),
+        count: &count,
+    };
+    let text = answer(&input).text;
+    for quote in [
+        "- #2 user: “The well is dry.”",
+        "- #3 user: “We dig a new one.",
+    ] {
+        assert!(text.contains(quote), "{text}");
+    }
+    assert!(!text.contains("- #9") && !text.contains("- #1 "), "{text}");
 }
 
 /// A key fact has no day, so it is before the first date.
@@ -401,21 +429,36 @@ fn normalised(text: &str) -> String {
 
 /// The quotes of a rolling summary: message and text, one for each passage.
 fn quotes(summary: &str) -> Vec<(usize, String)> {
-    let quote = |line: &str| {
-        // `- user #12 the quote`, or `#12 the quote` in the shortest form.
-        let (_, numbered) = line.split_once('#').filter(|(before, _)| {
+    let mut found: Vec<(usize, String)> = Vec::new();
+    for line in summary.lines() {
+        // `- user #12 the quote. #14 another one`, or `#12 the quote` in the shortest form.
+        let begins = line.split_once('#').filter(|(before, _)| {
             before.is_empty() || before.starts_with("- ") && before.matches(' ').count() <= 2
-        })?;
-        let (number, quote) = numbered.split_once(' ')?;
-        Some((number.parse().ok()?, quote.to_owned()))
-    };
-    let lines = summary.lines().filter_map(quote);
-    lines
-        .flat_map(|(n, quote): (usize, String)| {
-            let parts = quote.split(" … ").flat_map(|part| part.split(" / "));
-            parts.map(|part| (n, part.to_owned())).collect::<Vec<_>>()
-        })
-        .collect()
+        });
+        let Some((_, numbered)) = begins else {
+            continue;
+        };
+        let mut last = 0;
+        for word in format!("#{numbered}").split(' ') {
+            let number = word
+                .strip_prefix('#')
+                .and_then(|number| number.parse().ok());
+            match (number.filter(|number| *number > last), word) {
+                (Some(number), _) => {
+                    last = number;
+                    found.push((number, String::new()));
+                }
+                (None, "…" | "/") => found.push((last, String::new())),
+                (None, word) => {
+                    if let Some((_, quote)) = found.last_mut() {
+                        *quote += &format!("{word} ");
+                    }
+                }
+            }
+        }
+    }
+    found.retain(|(number, _)| *number > 0);
+    found
 }
 
 proptest! {
@@ -591,7 +634,7 @@ fn each_line_of_a_long_record_names_the_record() {
 #[test]
 fn a_day_is_never_guessed() {
     let first = summary(&allotment()[..7], None, 90);
-    assert!(first.text.contains("\n### 4 May 2026\n"), "{}", first.text);
+    assert!(first.text.contains("\n4 May 2026:\n"), "{}", first.text);
     let days = |text: &str| {
         let earlier = SummaryText {
             first: Ordinal(1),
@@ -609,12 +652,11 @@ fn a_day_is_never_guessed() {
         answer(&input).text
     };
     let line = "- user #5 The budget must not exceed 2,400 EUR.\n";
-    let under = format!("Days (UTC): 20 May 2026.\n\n## Key points\n### 6 May 2026\n{line}");
-    assert!(
-        days(&under).contains("**2026-05-06**\n- #5"),
-        "{}",
-        days(&under)
-    );
+    for heading in ["6 May 2026:", "### 6 May 2026"] {
+        let under = format!("Days (UTC): 20 May 2026.\n\n## Key points\n{heading}\n{line}");
+        let text = days(&under);
+        assert!(text.contains("**2026-05-06**\n- #5"), "{text}");
+    }
     let ends = format!("Days (UTC): 4 May 2026 to 20 May 2026.\n\n## Key points\n{line}");
     assert!(!days(&ends).contains("2026"), "{}", days(&ends));
 }

@@ -33,8 +33,8 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     let texts: Vec<Cow<'_, str>> = input.passages.iter().map(|p| redact(&p.text)).collect();
     let earlier: Vec<Cow<'_, str>> = input.summaries.iter().map(|s| redact(s.text)).collect();
     let mut pool = Pool::new();
-    for summary in &earlier {
-        prior::add(&mut pool, summary);
+    for (text, summary) in earlier.iter().zip(input.summaries) {
+        prior::add(&mut pool, text, summary.last);
     }
     for (passage, text) in input.passages.iter().zip(&texts) {
         pool.add_passage(passage, text);

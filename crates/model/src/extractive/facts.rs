@@ -9,12 +9,10 @@ use unisono_context::{Ordinal, Role, Tokens};
 use super::CountTokens;
 use super::cues::Cues;
 use super::passage::PassageKind;
-use super::pool::Pool;
+use super::pool::{Pool, Unit};
 use super::quote::push_unit;
 use super::readability::{dangles, readability};
-use super::select::{Worth, choose};
 use super::terms::Class;
-use super::weights;
 
 const CONDITIONS: [&str; 4] = ["if", "once", "should", "unless"];
 
@@ -26,10 +24,10 @@ const NEW_PART: u64 = 3;
 /// Units with a lower readability are not kept.
 const READABILITY_MIN: f32 = 0.8;
 
-/// The previous facts and the best new ones, in `room` tokens.
+/// The previous facts and the best new ones among the chosen units, in `room` tokens.
 pub(super) fn extract(
     pool: &Pool<'_>,
-    worth: &Worth,
+    chosen: &[usize],
     prior: &[KeyFact],
     room: Tokens,
     count: CountTokens<'_>,
@@ -44,49 +42,44 @@ pub(super) fn extract(
     };
     let carried: Tokens = prior.iter().map(|fact| count(&format!("{fact}\n"))).sum();
     let left = room.minus(carried).max(Tokens(room.0 / NEW_PART));
-    let new: Vec<KeyFact> = best(pool, worth, left)
-        .into_iter()
-        .map(|unit| fact(pool, unit))
-        .collect();
+    let best = chosen.iter().filter(|&&unit| is_requirement(pool, unit));
+    let new: Vec<KeyFact> = best.take(FACTS_MAX).map(|&unit| fact(pool, unit)).collect();
     let new = KeyFact::carried_within(&[], &new, left, count);
     KeyFact::carried_within(prior, &new, room, count)
 }
 
 fn fact(pool: &Pool<'_>, unit: usize) -> KeyFact {
-    let mut text = String::new();
-    push_unit(&pool.units[unit], &mut text);
+    let unit = &pool.units[unit];
     KeyFact {
-        text: text.into(),
-        ordinal: pool.units[unit].ordinal.unwrap_or(Ordinal::FIRST),
+        text: fact_text(unit).into(),
+        ordinal: unit.ordinal.unwrap_or(Ordinal::FIRST),
     }
 }
 
-/// Units that state requirements: demands of the user, and decisions or prohibitions about
+/// The text of a unit as a fact: `Marta: I am allergic to nuts.`, without the speaker if it has no
+/// name of its own.
+pub(super) fn fact_text(unit: &Unit<'_>) -> String {
+    let mut text = String::new();
+    if unit.speaker != unit.role.name() {
+        text.push_str(unit.speaker);
+        text.push_str(": ");
+    }
+    push_unit(unit, &mut text);
+    text
+}
+
+/// Whether a unit states a requirement: a demand of the user, or a decision or prohibition about
 /// something specific.
-fn best(pool: &Pool<'_>, worth: &Worth, room: Tokens) -> Vec<usize> {
-    let units = (0..pool.units.len()).map(|index| {
-        let unit = &pool.units[index];
-        let binds = unit.cues.intersects(Cues::CONSTRAINT.with(Cues::DECISION));
-        let is_statement =
-            unit.kind == PassageKind::Text && !unit.prior && !unit.cues.intersects(Cues::QUESTION);
-        if !binds || !is_statement || is_conditional(unit.text) || dangles(unit) {
-            return 0.0;
-        }
-        let demanded = unit.role == Role::User && unit.cues.intersects(Cues::CONSTRAINT);
-        let stated = demanded || is_specific(pool, index);
-        if stated && readability(pool, index) >= READABILITY_MIN {
-            worth.units[index]
-        } else {
-            0.0
-        }
-    });
-    let worth = Worth {
-        units: units.collect(),
-        terms: worth.terms.clone(),
-    };
-    let mut chosen = choose(pool, &worth, weights::FACTS, room.0 as f32);
-    chosen.truncate(FACTS_MAX);
-    chosen
+fn is_requirement(pool: &Pool<'_>, index: usize) -> bool {
+    let unit = &pool.units[index];
+    let binds = unit.cues.intersects(Cues::CONSTRAINT.with(Cues::DECISION));
+    let is_statement =
+        unit.kind == PassageKind::Text && !unit.prior && !unit.cues.intersects(Cues::QUESTION);
+    if !binds || !is_statement || is_conditional(unit.text) || dangles(unit) {
+        return false;
+    }
+    let demanded = unit.role == Role::User && unit.cues.intersects(Cues::CONSTRAINT);
+    (demanded || is_specific(pool, index)) && readability(pool, index) >= READABILITY_MIN
 }
 
 fn is_specific(pool: &Pool<'_>, unit: usize) -> bool {

@@ -44,7 +44,7 @@ pub(super) fn parse(line: &str) -> Option<Paragraph<'_>> {
         first,
         last,
         days,
-        quotes: quotes(rest),
+        quotes: quotes(rest, Ordinal(u32::MAX)),
     })
 }
 
@@ -88,16 +88,17 @@ fn days_of(text: &str) -> Option<Days> {
     })
 }
 
-/// Cuts at each number that begins a quote, which is after the end of a sentence or a speaker's
-/// name.
-fn quotes(text: &str) -> Vec<Quote<'_>> {
+/// Cuts at each number that begins a quote: after the end of a sentence or a speaker's name, larger
+/// than the number before it, and at most `last`.
+pub(super) fn quotes(text: &str, last: Ordinal) -> Vec<Quote<'_>> {
     let mut quotes = Vec::new();
     let (mut begun, mut from) = (unnumbered(text), 0);
     let mut at = 0;
     for word in text.split(' ') {
         let (start, end) = (at, at + word.len());
         at = end + 1;
-        let Some(number) = ordinal(word) else {
+        let follows = |number: &Ordinal| begun.number < Some(*number) && *number <= last;
+        let Some(number) = ordinal(word).filter(follows) else {
             continue;
         };
         let (before, speaker) = speaker_behind(text[..start].trim_end());
@@ -154,7 +155,7 @@ fn speaker_behind(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn ends_sentence(text: &str) -> bool {
+pub(super) fn ends_sentence(text: &str) -> bool {
     text.is_empty() || text.ends_with(['.', '!', '?', '…', '”', '"', '`', ')', ']', '}', '|'])
 }
 

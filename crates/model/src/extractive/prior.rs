@@ -7,16 +7,19 @@ use super::paragraph;
 use super::passage::PassageKind;
 use super::pool::{Pool, Source};
 use super::quote::{GAP, LINE_BREAK};
-use super::render::DAY;
 use super::section::Section;
 use crate::date::midnight;
 
 /// The beginning of a summary's block in a context.
 const MARKING: &str = "[summary of ";
 
-/// Adds the lines of a summary to a pool. Returns the first message it covers and its days, if
-/// known.
-pub(super) fn add<'a>(pool: &mut Pool<'a>, summary: &'a str) -> (Option<Ordinal>, Days) {
+/// Adds the lines of a summary to a pool; `last` is the last message it may quote. Returns the first
+/// message it covers and its days, if known.
+pub(super) fn add<'a>(
+    pool: &mut Pool<'a>,
+    summary: &'a str,
+    last: Ordinal,
+) -> (Option<Ordinal>, Days) {
     let (mut first, mut days) = (None, Days::default());
     let (mut section, mut day, mut year) = (None, None, None);
     let mut speaker = "";
@@ -25,10 +28,8 @@ pub(super) fn add<'a>(pool: &mut Pool<'a>, summary: &'a str) -> (Option<Ordinal>
         .map(str::trim)
         .filter(|line| !line.is_empty())
     {
-        if let Some(date) = line
-            .strip_prefix(DAY)
-            .and_then(|day| parse_short(day, &mut year))
-        {
+        let name = line.trim_matches(['#', ' ', ':']);
+        if let Some(date) = parse_short(name, &mut year) {
             day = midnight(date);
             days.known.insert(date);
         } else if let Some(title) = line
@@ -58,28 +59,36 @@ pub(super) fn add<'a>(pool: &mut Pool<'a>, summary: &'a str) -> (Option<Ordinal>
             days.known.extend(read.days.known);
         } else {
             let item = line.strip_prefix("- ").unwrap_or(line);
-            let (name, quote) = named(item).unwrap_or((speaker, reference(item)));
             // The only day, if there is just one.
             let at = day.or_else(|| match days.known.len() {
                 1 => midnight(*days.known.first()?),
                 _ => None,
             });
+            if let Some((name, numbered)) = numbered(item) {
+                for quote in paragraph::quotes(numbered, last) {
+                    add_quote(pool, (quote.number, quote.text), name, section, at);
+                }
+                continue;
+            }
+            let (name, quote) = named(item).unwrap_or((speaker, reference(item)));
             add_quote(pool, quote, name, section, at);
         }
     }
     (first, days)
 }
 
-/// Parses `Marta #12 the quote`, as written by [`super::render::rolling`], or `Marta: the quote`.
-fn named(item: &str) -> Option<(&str, (Option<Ordinal>, &str))> {
+/// Parses `Marta #12 the quote. #14 the next`, as written by [`super::render::rolling`].
+fn numbered(item: &str) -> Option<(&str, &str)> {
     let (name, rest) = item.split_once(' ')?;
-    if let Some(name) = name.strip_suffix(':') {
-        let known = Role::from_name(name).is_some();
-        return known.then_some((name, (None, rest)));
-    }
-    let (number, quote) = rest.split_once(' ')?;
-    let number = ordinal(number)?;
-    is_name(name).then_some((name, (Some(number), quote)))
+    ordinal(rest.split(' ').next()?)?;
+    is_name(name).then_some((name, rest))
+}
+
+/// Parses `user: the quote`.
+fn named(item: &str) -> Option<(&str, (Option<Ordinal>, &str))> {
+    let (name, quote) = item.split_once(": ")?;
+    Role::from_name(name)?;
+    Some((name, (None, quote)))
 }
 
 fn add_quote<'a>(
@@ -111,11 +120,11 @@ fn add_quote<'a>(
     pool.add(source, &stretches);
 }
 
-/// Whether a quote begins with a tool's name: `cancel_order: order_id: W-17`.
+/// Whether a quote begins with the names of a tool and an argument: `cancel_order: order_id: W-17`.
 fn is_call(quote: &str) -> bool {
-    let name = quote.split_once(": ").map_or("", |(name, _)| name);
-    let of_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
-    name.contains('_') && name.bytes().all(of_name)
+    let mut names = quote.split(": ");
+    let mut is_next = || names.next().is_some_and(is_name);
+    is_next() && is_next() && names.next().is_some()
 }
 
 /// A quote and its message: `#12 the quote`, or a key fact's `the quote (#12)`.

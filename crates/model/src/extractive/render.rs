@@ -10,6 +10,8 @@ use jiff::civil::Date;
 use unisono_context::Ordinal;
 
 use super::days::{self, Days, HEADINGS_PART, MS_PER_DAY, short_name};
+use super::paragraph::ends_sentence;
+use super::passage::PassageKind;
 use super::pool::Pool;
 use super::quote::quote;
 use super::section::Section;
@@ -17,9 +19,6 @@ use crate::date::utc_date;
 
 /// A section with fewer lines gets no heading; its lines become key points.
 const SECTION_LINES: usize = 8;
-
-/// The beginning of the line of a day.
-pub(super) const DAY: &str = "### ";
 
 /// The messages a summary covers.
 #[derive(Clone, Debug)]
@@ -43,20 +42,33 @@ pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage, ca
     }
     let mut text = coverage.days.legend(&headings, cap);
     let (mut section, mut day, mut year) = (None, None, None);
+    let mut speaker = None;
     for line in &lines {
         if section != Some(line.section) {
             if !text.is_empty() {
                 text.push('\n');
             }
             let _ = writeln!(text, "## {}", line.section.title());
-            (section, day, year) = (Some(line.section), None, None);
+            (section, day, year, speaker) = (Some(line.section), None, None, None);
         }
         let first = &pool.units[line.units[0]];
         let at = day_of(line).filter(|_| days);
         if let Some(at) = at.filter(|_| at != day) {
-            let _ = writeln!(text, "{DAY}{}", short_name(at, &mut year));
-            day = Some(at);
+            let gap = if day.is_some() { "\n" } else { "" };
+            let _ = writeln!(text, "{gap}{}:", short_name(at, &mut year));
+            (day, speaker) = (Some(at), None);
         }
+        let said_on = first.ordinal.filter(|_| first.kind == PassageKind::Text);
+        if let Some(ordinal) = said_on.filter(|_| speaker == Some(first.speaker))
+            && ends_sentence(text.trim_end())
+        {
+            text.truncate(text.trim_end().len());
+            let _ = write!(text, " {ordinal} ");
+            quote(pool, &line.units, &mut text);
+            text.push('\n');
+            continue;
+        }
+        speaker = said_on.map(|_| first.speaker);
         text.push_str("- ");
         text.push_str(first.speaker);
         if let Some(ordinal) = first.ordinal {

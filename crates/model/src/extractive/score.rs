@@ -1,6 +1,6 @@
 //! The worth of a unit by itself: its terms, its function, its speaker.
 
-use std::collections::HashMap;
+use unisono_context::Role;
 
 use super::cues::Cues;
 use super::passage::PassageKind;
@@ -13,6 +13,9 @@ use super::weights;
 
 /// Cues of information that must outlive the conversation.
 const STRONG: Cues = Cues::DECISION.with(Cues::CONSTRAINT).with(Cues::CHANGE);
+/// The minimum arguments of a call that is a record without an id, and members of such a result.
+const ARGUMENTS: usize = 3;
+const MEMBERS: usize = 2;
 
 /// Weighs every unit of a pool. Terms of `wanted` count more.
 pub(super) fn weigh(pool: &Pool<'_>, wanted: &[Term]) -> Worth {
@@ -32,33 +35,73 @@ pub(super) fn weigh(pool: &Pool<'_>, wanted: &[Term]) -> Worth {
             let thin = (its_terms.len() as f32 / weights::FULL_TERMS)
                 .min(1.0)
                 .powf(weights::THIN);
-            let brevity = match unit.kind {
-                PassageKind::Text => brevity.get(unit.speaker).copied().unwrap_or(1.0),
+            let brevity = match brevity.iter().find(|(role, _)| *role == unit.role) {
+                Some((_, factor)) if unit.kind == PassageKind::Text && !is_named(unit) => *factor,
                 _ => 1.0,
             };
-            content * thin * brevity * factor(unit) * fact_factor(pool, index)
+            let factors = kind_factor(pool, index) * cue_factor(unit) * fact_factor(pool, index);
+            content * thin * brevity * factors
         })
         .collect();
     Worth { units, terms }
 }
 
-/// The weight of each term: its class, its rarity, and its frequency.
+/// Whether the speaker has a name, as people who talk to each other have.
+fn is_named(unit: &Unit<'_>) -> bool {
+    unit.speaker != unit.role.name()
+}
+
+/// A factor for both sides of a conversation with an assistant: longer messages have less content
+/// per sentence.
+fn brevity(pool: &Pool<'_>) -> [(Role, f32); 2] {
+    let sides = [Role::User, Role::Assistant].map(|role| {
+        let (mut tokens, mut messages, mut last) = (0.0_f32, 0.0_f32, usize::MAX);
+        let said = |unit: &&Unit<'_>| unit.kind == PassageKind::Text && !unit.prior;
+        let units = pool.units.iter().filter(said);
+        for unit in units.filter(|unit| unit.role == role && !is_named(unit)) {
+            tokens += unit.tokens;
+            if std::mem::replace(&mut last, unit.source) != unit.source {
+                messages += 1.0;
+            }
+        }
+        (role, tokens, messages)
+    });
+    let [(_, user, asked), (_, assistant, answered)] = sides;
+    let mean = (user + assistant) / f32::max(asked + answered, 1.0);
+    sides.map(|(role, tokens, messages)| {
+        let own = tokens / f32::max(messages, 1.0);
+        let ratio = mean / own.max(f32::MIN_POSITIVE);
+        (
+            role,
+            ratio.clamp(weights::BREVITY_MIN, weights::BREVITY_MAX),
+        )
+    })
+}
+
+/// The weight of each term: its class, its rarity, and its frequency. A line of the previous summary
+/// stands for several messages.
 fn term_weights(pool: &Pool<'_>) -> Vec<f32> {
     let mut sources = vec![0_u32; pool.vocabulary.len()];
     let mut last = vec![usize::MAX; pool.vocabulary.len()];
+    let (mut all, mut source) = (0, usize::MAX);
     for (index, unit) in pool.units.iter().enumerate() {
+        let messages = if unit.prior { weights::PRIOR } else { 1 };
+        if std::mem::replace(&mut source, unit.source) != unit.source {
+            all += messages;
+        }
         for &term in pool.terms(index) {
             if last[term as usize] != unit.source {
                 last[term as usize] = unit.source;
-                sources[term as usize] += 1;
+                sources[term as usize] += messages;
             }
         }
     }
-    let all = pool.sources.max(2) as f32;
+    let all = all.max(2) as f32;
     let weight = |(term, &n): (usize, &u32)| {
         let class = match pool.vocabulary.class(term as Term) {
             Class::Stop => 0.0,
-            Class::Word | Class::Name => weights::WORD,
+            Class::Word => weights::WORD,
+            Class::Name => weights::NAME,
             Class::Number => weights::NUMBER,
             Class::Identifier => weights::IDENTIFIER,
         };
@@ -69,60 +112,67 @@ fn term_weights(pool: &Pool<'_>) -> Vec<f32> {
     sources.iter().enumerate().map(weight).collect()
 }
 
-/// A factor for each speaker: longer messages have less content per sentence. Speakers with
-/// messages of similar length get the same factor.
-fn brevity<'a>(pool: &Pool<'a>) -> HashMap<&'a str, f32> {
-    // Tokens, messages, and the last message.
-    let mut spoken: HashMap<&str, (f32, f32, usize)> = HashMap::new();
-    let is_new_text = |unit: &&Unit<'_>| unit.kind == PassageKind::Text && !unit.prior;
-    for unit in pool.units.iter().filter(is_new_text) {
-        let (tokens, messages, last) = spoken.entry(unit.speaker).or_insert((0.0, 0.0, usize::MAX));
-        *tokens += unit.tokens;
-        if std::mem::replace(last, unit.source) != unit.source {
-            *messages += 1.0;
+/// A factor for the kind of a text. Of what tools say, records are the most informative: the action,
+/// the order, the amount.
+fn kind_factor(pool: &Pool<'_>, index: usize) -> f32 {
+    let unit = &pool.units[index];
+    match unit.kind {
+        PassageKind::Text => 1.0,
+        PassageKind::ToolCall => {
+            let with_id = unit.text.contains("id: ");
+            let members = 1 + if with_id { 1 } else { ARGUMENTS };
+            match is_record(unit.text, members) {
+                true => weights::RECORD_CALL,
+                false => weights::TOOL_CALL,
+            }
         }
+        PassageKind::ToolResult => {
+            let of_source = |other: Option<&Unit<'_>>| other.map(|u| u.source) == Some(unit.source);
+            let before = index.checked_sub(1).and_then(|at| pool.units.get(at));
+            let alone = !of_source(before) && !of_source(pool.units.get(index + 1));
+            match alone && is_record(unit.text, MEMBERS) {
+                true => weights::RECORD_RESULT,
+                false => weights::TOOL_RESULT,
+            }
+        }
+        PassageKind::Attachment => weights::ATTACHMENT,
     }
-    // Sorted, so that the sum does not depend on the order of a map.
-    let mut all: Vec<(&str, f32, f32)> = spoken
-        .into_iter()
-        .map(|(speaker, (tokens, messages, _))| (speaker, tokens, messages))
-        .collect();
-    all.sort_unstable_by_key(|&(speaker, ..)| speaker);
-    let tokens: f32 = all.iter().map(|&(_, tokens, _)| tokens).sum();
-    let messages: f32 = all.iter().map(|&(.., messages)| messages).sum();
-    let mean = tokens / messages.max(1.0);
-    let brevity = |(speaker, tokens, messages): (&'a str, f32, f32)| {
-        let own = tokens / messages.max(1.0);
-        let ratio = mean / own.max(f32::MIN_POSITIVE);
-        (
-            speaker,
-            ratio.clamp(weights::BREVITY_MIN, weights::BREVITY_MAX),
-        )
-    };
-    all.into_iter().map(brevity).collect()
 }
 
-fn factor(unit: &Unit<'_>) -> f32 {
-    let mut factor = match unit.kind {
-        PassageKind::Text => prose_factor(unit),
-        PassageKind::ToolResult => weights::TOOL_RESULT,
-        PassageKind::ToolCall if names_record(unit.text) => weights::RECORD_CALL,
-        PassageKind::ToolCall => weights::TOOL_CALL,
-        PassageKind::Attachment => weights::ATTACHMENT,
-    };
+/// Whether a text is a record of at least so many members, `order: W-17, city: Oslo`, and not code.
+fn is_record(text: &str, members: usize) -> bool {
+    let sign = |c: char| matches!(c, ';' | '=' | '{' | '}' | '<' | '>' | '$' | '|' | '&');
+    let called = |(at, _): (usize, &str)| text[..at].ends_with(char::is_alphanumeric);
+    text.matches(": ").count() >= members
+        && !text.contains(sign)
+        && !text.match_indices('(').any(called)
+}
+
+/// A factor for the function of a sentence. People are asked about themselves and about past
+/// events; work with an assistant, about decisions.
+fn cue_factor(unit: &Unit<'_>) -> f32 {
+    let mut factor = 1.0;
+    let named = is_named(unit);
+    if named && unit.kind == PassageKind::Text {
+        for mark in [Marks::FIRST, Marks::PAST, Marks::TIME] {
+            if unit.marks.intersects(mark) {
+                factor *= weights::PERSONAL;
+            }
+        }
+    }
+    if !named {
+        factor += weights::STRONG_CUE * unit.cues.count(STRONG) as f32;
+    }
+    if unit.kind == PassageKind::Text && unit.cues.intersects(Cues::FILLER) {
+        factor *= weights::FILLER;
+    }
     if unit.cues.intersects(Cues::QUESTION) {
         factor *= weights::QUESTION;
-    }
-    if unit.cues.intersects(Cues::OFFER) {
-        factor *= weights::OFFER;
     }
     if announces(unit) {
         factor *= weights::LEAD_IN;
     }
-    if unit.prior {
-        factor *= weights::PRIOR;
-    }
-    factor * (1.0 + weights::STRONG_CUE * unit.cues.count(STRONG) as f32)
+    factor
 }
 
 /// A factor for facts: a name together with a value or a date.
@@ -138,30 +188,4 @@ fn fact_factor(pool: &Pool<'_>, index: usize) -> f32 {
     } else {
         1.0
     }
-}
-
-/// Whether a call names a record by its id: `order_id: W-17`.
-fn names_record(call: &str) -> bool {
-    call.contains("id: ")
-}
-
-/// A factor for prose: statements about the speaker and about past events are asked for most.
-fn prose_factor(unit: &Unit<'_>) -> f32 {
-    let first = unit.marks.intersects(Marks::FIRST);
-    let rows = [
-        (first, weights::FIRST_PERSON),
-        (
-            unit.marks.intersects(Marks::SECOND) && !first,
-            weights::SECOND_PERSON,
-        ),
-        (unit.marks.intersects(Marks::PAST), weights::PAST),
-        (unit.marks.intersects(Marks::TIME), weights::TIME),
-        (unit.cues.intersects(Cues::FILLER), weights::FILLER),
-        (
-            matches!(unit.block, Block::Code | Block::Row),
-            weights::CODE_OR_TABLE,
-        ),
-    ];
-    let held = rows.into_iter().filter(|(held, _)| *held);
-    held.map(|(_, weight)| weight).product()
 }

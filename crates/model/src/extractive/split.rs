@@ -9,7 +9,7 @@ use std::ops::Range;
 use sentence::sentences;
 
 /// Longer units are cut, so that quotes are readable and the work per unit is bounded.
-const MAX_UNIT_BYTES: usize = 280;
+const MAX_UNIT_BYTES: usize = 200;
 
 /// The kind of text of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

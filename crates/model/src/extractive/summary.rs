@@ -24,19 +24,20 @@ const MARGIN: f32 = 1.5;
 const LAST_TRIES: usize = 20;
 /// The part of a checkpoint's block for key facts, and its minimum: below it the summary needs all
 /// the room.
-const FACTS_PART: u64 = 8;
+const FACTS_PART: u64 = 12;
 const FACTS_MIN: Tokens = Tokens(64);
 
 /// See [`super::summarise`].
 pub(super) fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
     let texts = RedactedTexts::redacted(input);
     let read = WeighedInput::weighed(input, &texts);
-    let key_facts = read.facts(input, facts::ALL);
+    let chosen = read.choose(input.cap);
+    let key_facts = read.facts(input, &chosen, facts::ALL);
     let Fitted {
         units,
         text,
         tokens,
-    } = read.text(input, input.cap.0);
+    } = read.text(input, &chosen, input.cap.0);
     SummaryDraft {
         text,
         tokens: Tokens(tokens),
@@ -52,8 +53,9 @@ pub(super) fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDr
     if let Some(span) = covers.first() {
         read.coverage.first = Some(span.first);
     }
-    let mut key_facts = read.checkpoint_facts(input);
-    read.exclude_facts(&key_facts);
+    let mut chosen = read.choose(input.cap);
+    let mut key_facts = read.checkpoint_facts(input, &chosen);
+    read.exclude_facts(&mut chosen, &key_facts);
     let block = |text: String, facts: &[KeyFact]| {
         let text = block_text(covers, &Body::Summary(text.into()), facts);
         (input.count)(&text)
@@ -61,7 +63,7 @@ pub(super) fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDr
     let frame = block(String::new(), &key_facts);
     let mut room = input.cap.0.saturating_sub(frame);
     loop {
-        let fitted = read.text(input, room);
+        let fitted = read.text(input, &chosen, room);
         let tokens = block(fitted.text.clone(), &key_facts);
         let over = tokens.saturating_sub(input.cap.0);
         if over == 0 || fitted.text.is_empty() {
@@ -80,7 +82,8 @@ pub(super) fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDr
 /// See [`super::key_facts`].
 pub(super) fn key_facts(input: &SummaryInput<'_>) -> Vec<KeyFact> {
     let texts = RedactedTexts::redacted(input);
-    WeighedInput::weighed(input, &texts).checkpoint_facts(input)
+    let read = WeighedInput::weighed(input, &texts);
+    read.checkpoint_facts(input, &read.choose(input.cap))
 }
 
 /// The texts to quote from, without credentials.
@@ -112,7 +115,7 @@ impl<'a> WeighedInput<'a> {
     ) -> WeighedInput<'a> {
         let mut pool = Pool::new();
         let (covered, mut days) = match texts.earlier.as_deref() {
-            Some(summary) => prior::add(&mut pool, summary),
+            Some(summary) => prior::add(&mut pool, summary, before(input)),
             None => Default::default(),
         };
         let at = |passage: &Passage<'_>| passage.at.0.div_euclid(days::MS_PER_DAY);
@@ -141,50 +144,37 @@ impl<'a> WeighedInput<'a> {
         }
     }
 
+    /// The units of a summary in the order of choice, more than fit the cap.
+    fn choose(&self, cap: Tokens) -> Vec<usize> {
+        let budget = cap.0 as f32 * MARGIN;
+        choose(&self.pool, &self.worth, weights::SUMMARY, budget)
+    }
+
     /// The facts in their part of a checkpoint's block.
-    fn checkpoint_facts(&self, input: &SummaryInput<'_>) -> Vec<KeyFact> {
+    fn checkpoint_facts(&self, input: &SummaryInput<'_>, chosen: &[usize]) -> Vec<KeyFact> {
         match Tokens(input.cap.0 / FACTS_PART) {
             small if small < FACTS_MIN => Vec::new(),
-            room => self.facts(input, room),
+            room => self.facts(input, chosen, room),
         }
     }
 
-    fn facts(&self, input: &SummaryInput<'_>, room: Tokens) -> Vec<KeyFact> {
-        facts::extract(
-            &self.pool,
-            &self.worth,
-            input.prior_facts,
-            room,
-            input.count,
-        )
+    fn facts(&self, input: &SummaryInput<'_>, chosen: &[usize], room: Tokens) -> Vec<KeyFact> {
+        facts::extract(&self.pool, chosen, input.prior_facts, room, input.count)
     }
 
     /// Excludes units that are key facts from the summary.
-    fn exclude_facts(&mut self, facts: &[KeyFact]) {
+    fn exclude_facts(&self, chosen: &mut Vec<usize>, facts: &[KeyFact]) {
         let carried: HashSet<&str> = facts.iter().map(|fact| &*fact.text).collect();
-        let mut text = String::new();
-        for (unit, worth) in self.pool.units.iter().zip(&mut self.worth.units) {
-            text.clear();
-            push_unit(unit, &mut text);
-            if carried.contains(text.as_str()) {
-                *worth = 0.0;
-            }
-        }
+        chosen.retain(|&unit| !carried.contains(&*facts::fact_text(&self.pool.units[unit])));
     }
 
-    fn text(&self, input: &SummaryInput<'_>, cap: u64) -> Fitted {
-        let chosen = choose(
-            &self.pool,
-            &self.worth,
-            weights::SUMMARY,
-            cap as f32 * MARGIN,
-        );
+    fn text(&self, input: &SummaryInput<'_>, chosen: &[usize], cap: u64) -> Fitted {
         let lay_out = |units: &[usize]| match input.style {
             SummaryLayout::Rolling => render::rolling(&self.pool, units, &self.coverage, cap),
             SummaryLayout::Paragraph => render::paragraph(&self.pool, units, &self.coverage),
         };
-        fit(&self.pool, &chosen, cap, input.count, &lay_out)
-            .or_else(|| self.shortest_summary(input, &chosen, cap))
+        fit(&self.pool, chosen, cap, input.count, &lay_out)
+            .or_else(|| self.shortest_summary(input, chosen, cap))
             .unwrap_or_default()
     }
 
@@ -245,6 +235,12 @@ impl<'a> WeighedInput<'a> {
             tokens,
         })
     }
+}
+
+/// The last message that the previous summary may quote.
+fn before(input: &SummaryInput<'_>) -> Ordinal {
+    let first = input.passages.iter().map(|passage| passage.ordinal.0).min();
+    Ordinal(first.map_or(u32::MAX, |first| first.saturating_sub(1)))
 }
 
 /// The ordinals of units, each once, in order.

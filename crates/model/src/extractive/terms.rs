@@ -39,12 +39,10 @@ pub(super) struct Marks(u8);
 impl Marks {
     /// `I`, `my`, `we`: about the speaker.
     pub(super) const FIRST: Marks = Marks(1);
-    /// `you`, `your`: mostly politeness and questions.
-    pub(super) const SECOND: Marks = Marks(2);
     /// A verb in the past tense.
-    pub(super) const PAST: Marks = Marks(4);
+    pub(super) const PAST: Marks = Marks(2);
     /// `yesterday`, `last`, `May`.
-    pub(super) const TIME: Marks = Marks(8);
+    pub(super) const TIME: Marks = Marks(4);
 
     /// Whether it has any of `others`.
     pub(super) const fn intersects(self, others: Marks) -> bool {
@@ -52,12 +50,11 @@ impl Marks {
     }
 
     fn detect(lower: &str) -> Marks {
-        const WORDS: [(Marks, &str); 4] = [
+        const WORDS: [(Marks, &str); 3] = [
             (
                 Marks::FIRST,
                 " i i'm i've i'd i'll my me mine we we're we've our us ",
             ),
-            (Marks::SECOND, " you you're you've you'll your yours "),
             (
                 Marks::PAST,
                 " was were went had got did made took found lost bought told gave met came saw \

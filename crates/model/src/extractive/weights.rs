@@ -11,8 +11,8 @@ use super::select::Preference;
 pub(super) const SUMMARY: Preference = Preference {
     decay: 0.2,
     sibling: 1.0,
-    line: 6.0,
-    power: 1.05,
+    line: 7.0,
+    power: 0.95,
     per_source: 12,
     per_tool: 6,
 };
@@ -25,57 +25,42 @@ pub(super) const ANSWER: Preference = Preference {
     per_source: 3,
     per_tool: 2,
 };
-/// How key facts are chosen: each is a separate line.
-pub(super) const FACTS: Preference = Preference {
-    decay: 0.4,
-    sibling: 0.8,
-    line: 4.0,
-    power: 1.0,
-    per_source: 6,
-    per_tool: 0,
-};
-
 /// The worth of a term, by class.
 pub(super) const WORD: f32 = 1.0;
-pub(super) const NUMBER: f32 = 1.5;
-pub(super) const IDENTIFIER: f32 = 1.8;
+pub(super) const NAME: f32 = 1.5;
+pub(super) const NUMBER: f32 = 2.0;
+pub(super) const IDENTIFIER: f32 = 2.0;
 /// A term's worth is `rarity^RARE × frequency^OFTEN`: the subject of a conversation is repeated.
-pub(super) const RARE: f32 = 0.25;
+pub(super) const RARE: f32 = 0.5;
 pub(super) const OFTEN: f32 = 0.8;
+/// The messages that a line of the previous summary stands for.
+pub(super) const PRIOR: u32 = 3;
 /// A term in the user's instructions.
 pub(super) const WANTED: f32 = 2.0;
 
-/// Text that is not prose. Of tool output, calls that name a record are the most informative: the
-/// action, the order, the amount.
-pub(super) const TOOL_RESULT: f32 = 0.45;
-pub(super) const TOOL_CALL: f32 = 0.15;
-pub(super) const RECORD_CALL: f32 = 5.0;
+/// Text that is not prose: calls and results of tools, as records or not, and files.
+pub(super) const RECORD_CALL: f32 = 2.0;
+pub(super) const TOOL_CALL: f32 = 0.2;
+pub(super) const RECORD_RESULT: f32 = 1.6;
+pub(super) const TOOL_RESULT: f32 = 0.2;
 pub(super) const ATTACHMENT: f32 = 0.5;
-pub(super) const CODE_OR_TABLE: f32 = 0.6;
-/// `I`, `we`; `you` without them; past tense; a time.
-pub(super) const FIRST_PERSON: f32 = 1.1;
-pub(super) const SECOND_PERSON: f32 = 0.5;
-pub(super) const PAST: f32 = 1.1;
-pub(super) const TIME: f32 = 1.1;
-/// Thanks, praise, apologies.
-pub(super) const FILLER: f32 = 0.6;
-pub(super) const QUESTION: f32 = 0.45;
-/// `Feel free to ask.`
-pub(super) const OFFER: f32 = 0.3;
-/// `Here is what I found:` announces the next unit.
-pub(super) const LEAD_IN: f32 = 0.35;
-/// The number of terms of a full statement; with fewer, this power of the share applies.
-pub(super) const FULL_TERMS: f32 = 2.5;
-pub(super) const THIN: f32 = 1.5;
-/// The bounds of the mean length of all messages divided by the speaker's.
+/// `I`, `we`; past tense; a time: each, in the words of somebody with a name.
+pub(super) const PERSONAL: f32 = 1.2;
+/// The share that each cue of a decision, a constraint or a change adds, in other words.
+pub(super) const STRONG_CUE: f32 = 0.15;
+/// The bounds of the mean length of all messages divided by that of one side.
 pub(super) const BREVITY_MIN: f32 = 0.7;
 pub(super) const BREVITY_MAX: f32 = 1.35;
-/// The share that each cue of a decision, a constraint or a change adds.
-pub(super) const STRONG_CUE: f32 = 0.05;
+/// Thanks, praise, apologies.
+pub(super) const FILLER: f32 = 0.8;
+pub(super) const QUESTION: f32 = 0.6;
+/// `Here is what I found:` announces the next unit.
+pub(super) const LEAD_IN: f32 = 0.4;
+/// The number of terms of a full statement; with fewer, this power of the share applies.
+pub(super) const FULL_TERMS: f32 = 3.0;
+pub(super) const THIN: f32 = 1.5;
 /// A fact: a name together with a value or a date.
 pub(super) const NAME_AND_VALUE: f32 = 1.1;
-/// A line of the previous summary, which was chosen before.
-pub(super) const PRIOR: f32 = 1.3;
 
 /// The readability of a unit outside its context, see `readability`.
 pub(super) mod reading {
