@@ -87,8 +87,8 @@ async fn hold(
 /// # Errors
 /// A server is neither a program nor an address with streamable HTTP, or there are too many.
 pub(crate) fn read(servers: Vec<McpServer>, cwd: &Path) -> Result<Vec<NewToolServer>, Error> {
-    if servers.len() > NewToolServers::MOST {
-        let most = NewToolServers::MOST;
+    if servers.len() > NewToolServers::MAX {
+        let most = NewToolServers::MAX;
         return Err(Error::invalid(format!(
             "at most {most} tool servers are possible"
         )));

@@ -19,7 +19,7 @@ pub const TOOL: &str = "skill";
 /// The file of a skill.
 const FILE: &str = "SKILL.md";
 /// Maximum number of skills.
-const MOST: usize = 256;
+const MAX_SKILLS: usize = 256;
 /// Maximum characters of a name and of a description, from the specification.
 const NAME_CHARS: usize = 64;
 const DESCRIPTION_CHARS: usize = 1_024;
@@ -52,8 +52,9 @@ impl Skills {
         for (at, folder) in folders(places).enumerate() {
             let shown = paths::shown(&folder.join(FILE), working);
             let file = Place::whole(Origin::File(shown));
-            if at == MOST {
-                let wrong = format!("this skill and those after it are left out: {MOST} are read");
+            if at == MAX_SKILLS {
+                let wrong =
+                    format!("this skill and those after it are left out: {MAX_SKILLS} are read");
                 found.push(Diagnostic::warning(file, wrong));
                 break;
             }
@@ -179,7 +180,9 @@ const SERVERS: &str = "These are of tool servers: the name begins with the serve
 
 /// The files of skills, each with its size in bytes and the time of its last change.
 pub(crate) fn seen(places: &[PathBuf]) -> Vec<(PathBuf, (u64, Option<SystemTime>))> {
-    let files = folders(places).take(MOST).map(|folder| folder.join(FILE));
+    let files = folders(places)
+        .take(MAX_SKILLS)
+        .map(|folder| folder.join(FILE));
     let seen = files.filter_map(|file| {
         let about = fs::metadata(&file).ok()?;
         Some((file, (about.len(), about.modified().ok())))

@@ -12,7 +12,7 @@ use unisono_runtime::tools::BUILT_IN;
 use crate::error::Error;
 
 /// Maximum number of tools in one request, as with OpenAI.
-const MOST: usize = 128;
+const MAX_TOOLS: usize = 128;
 /// Maximum characters of a name, as with OpenAI.
 const NAME_CHARS: usize = 64;
 
@@ -55,8 +55,11 @@ impl ClientToolRequest {
     /// A tool or the choice is wrong.
     pub fn read(self) -> Result<(Vec<ToolSpec>, ClientOptions), Wrong> {
         let tools = self.tools.unwrap_or_default();
-        if tools.len() > MOST {
-            let detail = format!("{} tools are too many: {MOST} is the most", tools.len());
+        if tools.len() > MAX_TOOLS {
+            let detail = format!(
+                "{} tools are too many: {MAX_TOOLS} is the most",
+                tools.len()
+            );
             return Err(wrong("tools", detail));
         }
         let mut specs = Vec::with_capacity(tools.len());

@@ -197,11 +197,11 @@ pub(crate) fn after(seconds: u64) -> Timestamp {
         .unwrap_or(i64::MAX)
         .saturating_mul(1_000);
     // RFC 3339 can still write this date.
-    Timestamp(clock::now().0.saturating_add(ms.min(MOST_MS)))
+    Timestamp(clock::now().0.saturating_add(ms.min(MAX_MS)))
 }
 
 /// A hundred years in milliseconds.
-const MOST_MS: i64 = 100 * 366 * 24 * 60 * 60 * 1_000;
+const MAX_MS: i64 = 100 * 366 * 24 * 60 * 60 * 1_000;
 
 #[cfg(test)]
 mod tests {

@@ -28,7 +28,7 @@ const FORMATS: [(&str, &str); 7] = [
     ("crewai", "CrewAI: agents.yaml, tasks.yaml, crew.py"),
 ];
 /// Bytes of a definition that are shown.
-const MOST: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 
 /// The form.
 pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, Trouble> {
@@ -151,7 +151,7 @@ fn one(agent: &ImportedAgent) -> Markup {
         "exists" => "kept: a file of that name is there",
         _ => "left out: another of the files has an agent of that name",
     };
-    let (text, left) = bounded(&agent.text, MOST);
+    let (text, left) = bounded(&agent.text, MAX_BYTES);
     html! {
         section class="card imported" {
             h2 { @if agent.state == "written" { a href={ "/agents/" (encoded(&agent.agent)) } { (agent.agent) } }

@@ -25,7 +25,7 @@ use crate::trouble::Trouble;
 /// Maximum number of newest runs on the page of an agent.
 const RUNS: Option<NonZeroUsize> = NonZeroUsize::new(10);
 /// Maximum number of bytes of the instructions on the page.
-const MOST: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 
 /// All agents.
 pub(crate) async fn list(State(service): State<Arc<dyn Service>>) -> Result<Response, Trouble> {
@@ -160,7 +160,7 @@ fn task_form(detail: &AgentDetail, refused: Option<(&str, &str)>) -> Markup {
 }
 
 fn instructions(detail: &AgentDetail) -> Markup {
-    let (shown, left) = bounded(&detail.instructions, MOST);
+    let (shown, left) = bounded(&detail.instructions, MAX_BYTES);
     html! {
         details class="summary" {
             summary { "Instructions" }
@@ -219,7 +219,7 @@ fn file_section(detail: &AgentDetail, file: &AgentFile) -> Markup {
         section {
             h2 { "Its file" }
             p { code { (file.path) } }
-            details { summary { "The text" } pre { (bounded(&file.text, MOST).0) } }
+            details { summary { "The text" } pre { (bounded(&file.text, MAX_BYTES).0) } }
             @if file.editable {
                 p { a class="button" href={ "/agents/" (encoded(&detail.agent.agent)) "/edit" } { "Edit …" } }
             } @else {

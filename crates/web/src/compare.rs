@@ -25,7 +25,7 @@ use crate::trouble::Trouble;
 /// Original messages per page.
 const MESSAGES: u32 = 20;
 /// Maximum number of compared bytes per message.
-const MOST: usize = 16 * 1024;
+const MAX_BYTES: usize = 16 * 1024;
 /// A sentence is partly kept if the summary has this percentage of its words.
 const PART: usize = 60;
 /// Shorter words do not count in the percentage.
@@ -118,7 +118,7 @@ fn counts(detail: &CheckpointDetail, marked: &[(&Message, Vec<(Fate, &str)>)]) -
 }
 
 fn original(message: &Message, sentences: &[(Fate, &str)]) -> Markup {
-    let left = message_text(message).len().saturating_sub(MOST);
+    let left = message_text(message).len().saturating_sub(MAX_BYTES);
     html! {
         article class={ "message " (message.role) } id={ "m" (message.ordinal) } {
             header class="quiet" { "#" (message.ordinal) " " strong { (message.author.as_deref().unwrap_or(&message.role)) } }
@@ -177,7 +177,7 @@ impl Summary {
 
     /// Divides a text into sentences, each with its fate.
     fn marks<'t>(&self, text: &'t str) -> Vec<(Fate, &'t str)> {
-        let (shown, _) = bounded(text, MOST);
+        let (shown, _) = bounded(text, MAX_BYTES);
         let sentences = sentences(shown).into_iter();
         sentences
             .map(|sentence| (self.fate(sentence), sentence))

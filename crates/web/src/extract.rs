@@ -49,7 +49,7 @@ pub(crate) struct FormFile {
 }
 
 /// Maximum number of files in a form.
-const MOST_FILES: usize = 64;
+const MAX_FILES: usize = 64;
 
 impl<S: Send + Sync> FromRequest<S> for FormWithFiles {
     type Rejection = Trouble;
@@ -77,8 +77,8 @@ impl<S: Send + Sync> FromRequest<S> for FormWithFiles {
             if filename.is_empty() && bytes.is_empty() {
                 continue;
             }
-            if form.files.len() == MOST_FILES {
-                return Err(unreadable(format!("a form has at most {MOST_FILES} files")));
+            if form.files.len() == MAX_FILES {
+                return Err(unreadable(format!("a form has at most {MAX_FILES} files")));
             }
             form.files.push(FormFile { filename, bytes });
         }

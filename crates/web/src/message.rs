@@ -19,7 +19,7 @@ use crate::place::{On, Place};
 use crate::trouble::Trouble;
 
 /// Bytes of a text that are shown among other messages; its own page has all of it.
-const MOST: usize = 32 * 1024;
+const MAX_BYTES: usize = 32 * 1024;
 /// Bytes of the arguments of a call that are shown there.
 const ARGUMENTS: usize = 4 * 1024;
 /// A text with more characters or lines than these is folded.
@@ -84,7 +84,7 @@ fn content(part: &Part, message: &Message, place: &Place, open: bool) -> Markup 
                 (rest(left, Some(&whole)))
             },
             Part::ToolResult { content, is_error, .. } => {
-                @let (shown, left) = bounded(content, MOST);
+                @let (shown, left) = bounded(content, MAX_BYTES);
                 details class="result" { summary { @if *is_error { "Failed: " } @else { "Result: " } (markdown::line(content, 80)) }
                     pre class="tool" { (shown) }
                     (rest(left, Some(&whole))) }
@@ -115,7 +115,7 @@ pub(crate) fn attached(filename: &str, mime: &str, size: &str, digest: &str) -> 
 /// A text that a person or a model wrote. A long one is folded, a very long one is cut: `whole` is
 /// where all of it is.
 pub(crate) fn text(text: &str, place: &Place, open: bool, whole: Option<&str>) -> Markup {
-    let (shown, left) = bounded(text, MOST);
+    let (shown, left) = bounded(text, MAX_BYTES);
     let length = text.chars().count();
     let long = length > LONG || text.lines().count() > LINES;
     let rendered = html! {

@@ -27,7 +27,7 @@ const TURNS: Option<NonZeroUsize> = NonZeroUsize::new(100);
 /// Messages that are shown at a time.
 const MESSAGES: usize = 50;
 /// Bytes of a text that are shown.
-const MOST: usize = 16 * 1024;
+const MAX_BYTES: usize = 16 * 1024;
 
 /// Which part of which branch's context.
 #[derive(Debug, Deserialize)]
@@ -166,7 +166,7 @@ fn checkpoint(summary: &Summary) -> Markup {
 
 /// A text as the model sees it.
 fn text(text: &str) -> Markup {
-    let (shown, left) = bounded(text, MOST);
+    let (shown, left) = bounded(text, MAX_BYTES);
     html! { pre class="text" { (shown) } (rest(left, None)) }
 }
 

@@ -78,7 +78,7 @@ fn a_wrong_skill_is_left_out_with_a_reason() {
 #[test]
 fn a_skill_beyond_those_that_are_read_is_named() {
     let name = |at| format!("s{at:03}");
-    let files: Vec<(String, String)> = (0..=MOST)
+    let files: Vec<(String, String)> = (0..=MAX_SKILLS)
         .map(|at| {
             (
                 format!("skills/{}/SKILL.md", name(at)),
@@ -92,7 +92,7 @@ fn a_skill_beyond_those_that_are_read_is_named() {
         .collect();
     let (_place, places) = place(&files);
     let (skills, wrong) = read_all(&places);
-    assert_eq!(skills.iter().len(), MOST);
+    assert_eq!(skills.iter().len(), MAX_SKILLS);
     let [wrong] = &wrong[..] else {
         panic!("{wrong:?}");
     };

@@ -25,7 +25,7 @@ use crate::audit::Note;
 
 /// Tasks of a page: by default, and at most.
 const USUAL_TASKS: usize = 50;
-const MOST_TASKS: usize = 100;
+const MAX_TASKS: usize = 100;
 
 /// The operation.
 #[derive(Debug)]
@@ -356,9 +356,9 @@ fn page_size(size: Option<i32>) -> Result<usize, Error> {
         Some(size) => usize::try_from(size).unwrap_or_default(),
     };
     match size {
-        1..=MOST_TASKS => Ok(size),
+        1..=MAX_TASKS => Ok(size),
         _ => {
-            let why = format!("must be 1 to {MOST_TASKS}");
+            let why = format!("must be 1 to {MAX_TASKS}");
             Err(Error::field("pageSize", why))
         }
     }

@@ -19,14 +19,14 @@ use unisono::service::sessions as listing;
 
 /// Messages that are found in a session, the most of them, and the most that are read by number.
 const FOUND: usize = 8;
-const MOST_FOUND: usize = 20;
-const MOST: u32 = 50;
+const MAX_FOUND: usize = 20;
+const MAX_MESSAGES: u32 = 50;
 /// Messages of a search, and the most.
 const RESULTS: usize = 10;
-const MOST_RESULTS: usize = 50;
+const MAX_RESULTS: usize = 50;
 /// Sessions of a list, and the most.
 const PAGE: usize = 50;
-const MOST_LISTED: usize = 200;
+const MAX_PAGE: usize = 200;
 /// Characters of an excerpt.
 const EXCERPT_CHARS: usize = 600;
 
@@ -55,7 +55,7 @@ pub(super) async fn recall(local: &Local, wanted: Recalled) -> Done {
         let none = json!({"session": id.to_string(), "messages": []});
         return Ok(Outcome::found("nothing was said yet", none));
     };
-    let limit = wanted.limit.unwrap_or(FOUND).clamp(1, MOST_FOUND);
+    let limit = wanted.limit.unwrap_or(FOUND).clamp(1, MAX_FOUND);
     let (ordinals, stems) = match (&wanted.query, wanted.from, wanted.to) {
         (Some(query), None, None) => {
             let search = local.search();
@@ -67,9 +67,9 @@ pub(super) async fn recall(local: &Local, wanted: Recalled) -> Done {
         }
         (None, Some(from), to) => {
             let to = to.unwrap_or(from).min(last.0);
-            if from == 0 || from > to || to - from >= MOST {
+            if from == 0 || from > to || to - from >= MAX_MESSAGES {
                 return Err(format!(
-                    "`from` and `to` are numbers of messages from 1 to {}, at most {MOST} of them",
+                    "`from` and `to` are numbers of messages from 1 to {}, at most {MAX_MESSAGES} of them",
                     last.0
                 ));
             }
@@ -134,7 +134,7 @@ pub(super) async fn search(local: &Local, wanted: Searched) -> Done {
                 .to_owned(),
         );
     }
-    let limit = wanted.limit.unwrap_or(RESULTS).clamp(1, MOST_RESULTS);
+    let limit = wanted.limit.unwrap_or(RESULTS).clamp(1, MAX_RESULTS);
     let only = match query.session.as_deref() {
         Some(name) => vec![
             listing::only(local, name)
@@ -186,7 +186,7 @@ pub(super) async fn search(local: &Local, wanted: Searched) -> Done {
 }
 
 pub(super) async fn sessions(local: &Local, wanted: Listed) -> Done {
-    let limit = wanted.limit.unwrap_or(PAGE).clamp(1, MOST_LISTED);
+    let limit = wanted.limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
     let query = SessionQuery {
         label: wanted.label,
         cursor: wanted.cursor,

@@ -31,7 +31,7 @@ impl fmt::Display for Notice {
 }
 
 /// Maximum remembered notices: more models than any daemon uses.
-const MOST_LOGGED: usize = 256;
+const MAX_LOGGED: usize = 256;
 
 /// The logged notices, each once; none until logging begins.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl Noticed {
             return;
         };
         for notice in notices() {
-            if logged.len() < MOST_LOGGED && logged.insert(notice.problem.clone()) {
+            if logged.len() < MAX_LOGGED && logged.insert(notice.problem.clone()) {
                 tracing::warn!("{notice}");
             }
         }

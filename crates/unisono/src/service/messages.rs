@@ -32,7 +32,7 @@ use crate::view::{Inspect as _, View as SessionView};
 
 /// Default size of a page, and its maximum.
 const PAGE: u32 = 100;
-const MOST: u32 = 1_000;
+const MAX_PAGE: u32 = 1_000;
 /// Characters of the preview of a stretch's first message.
 const TEXT_CHARS: usize = 80;
 
@@ -43,7 +43,7 @@ impl Messages for Local {
         let first = cursor(query.cursor.as_deref())?.unwrap_or(1);
         let limit = query
             .limit
-            .map_or(PAGE, |limit| u32::try_from(limit.get()).unwrap_or(MOST));
+            .map_or(PAGE, |limit| u32::try_from(limit.get()).unwrap_or(MAX_PAGE));
         let branch = query.branch.clone();
         let look = move |state: &State| read(state, &branch, first, limit);
         let found = session.inspect(look).await.map_err(Error::from)?;
@@ -223,7 +223,7 @@ fn read(state: &State, branch: &str, first: u32, limit: u32) -> Option<Page<Mess
     };
     let view = state.view(head, false)?;
     let first = first.max(1);
-    let limit = limit.clamp(1, MOST);
+    let limit = limit.clamp(1, MAX_PAGE);
     let last = first.saturating_add(limit - 1).min(view.len().0);
     if first > last {
         return Some(none);

@@ -21,7 +21,7 @@ use crate::view::Inspect as _;
 
 /// Default number of results, and its maximum.
 const FOUND: usize = 20;
-const MOST: usize = 1_000;
+const MAX_RESULTS: usize = 1_000;
 /// Maximum depth of a list of results: each page costs all pages before it.
 const DEEPEST: usize = 10_000;
 
@@ -76,7 +76,10 @@ async fn found(
         // Built on demand, for the requested sessions.
         search.settle(only.first().copied()).await?;
     }
-    let limit = sought.limit.map_or(FOUND, NonZeroUsize::get).min(MOST);
+    let limit = sought
+        .limit
+        .map_or(FOUND, NonZeroUsize::get)
+        .min(MAX_RESULTS);
     let offset = offset_of_cursor(sought)?;
     let answer = search.find(&query, &only, offset + limit + 1).await?;
     let left = answer.found.into_iter().skip(offset);

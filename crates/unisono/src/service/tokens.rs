@@ -18,7 +18,7 @@ use crate::values;
 /// What a cursor begins with; the name of the last token follows.
 const AFTER: &str = "after:";
 /// Tokens at the same time, at most.
-const MOST: usize = 10_000;
+const MAX_TOKENS: usize = 10_000;
 /// The longest time after which a token ends, in seconds: 100 years.
 const LONGEST_SECONDS: u64 = 3_155_760_000;
 
@@ -76,8 +76,9 @@ impl Tokens for Local {
                 let detail = format!("there is a token {name} already; revoke it first");
                 return Err(Error::new(Code::Conflict, detail));
             }
-            if known.len() >= MOST {
-                let detail = format!("there are {MOST} tokens, the most there may be; revoke some");
+            if known.len() >= MAX_TOKENS {
+                let detail =
+                    format!("there are {MAX_TOKENS} tokens, the most there may be; revoke some");
                 return Err(Error::new(Code::Refused, detail));
             }
             let token = token.clone();

@@ -8,7 +8,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 use super::cut;
 
 /// Bytes of a line whose words are compared.
-const MOST: usize = 1_500;
+const MAX_BYTES: usize = 1_500;
 /// How long is looked for the shortest difference of two lines.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// Lines of which less than this is the same have no words in common that matter, in percent.
@@ -17,7 +17,7 @@ const ALIKE: usize = 30;
 /// A line with the words marked that the other line does not have. Lines that are long, or have little
 /// in common, are shown without marks.
 pub(super) fn marked(line: &str, other: &str) -> Markup {
-    if line.len() > MOST || other.len() > MOST {
+    if line.len() > MAX_BYTES || other.len() > MAX_BYTES {
         return cut(line);
     }
     let (own, theirs) = (words(line), words(other));

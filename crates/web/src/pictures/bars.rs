@@ -7,7 +7,7 @@ use super::{attribute, scaled};
 use crate::parts::{many, number};
 
 /// Bars that are drawn.
-const MOST: usize = 30;
+const MAX_BARS: usize = 30;
 
 /// A bar: what it is called, and what was used.
 pub(crate) struct Used<'u> {
@@ -23,7 +23,7 @@ pub(crate) fn usage(all: &[Used<'_>]) -> Markup {
     html! {
         @if most > 0 {
             ol class="lanes usage" {
-                @for used in all.iter().take(MOST) { li {
+                @for used in all.iter().take(MAX_BARS) { li {
                     span class="name" { @match &used.to { Some(to) => a href=(to) { (used.name) }, None => (used.name) } }
                     (bar(used.amounts, most))
                     span class="number quiet" { (number(whole(used))) }
@@ -32,7 +32,7 @@ pub(crate) fn usage(all: &[Used<'_>]) -> Markup {
             ul class="legend quiet" {
                 li { span class="swatch cached" {} "in, from the provider's cache" }
                 li { span class="swatch fresh" {} "in" } li { span class="swatch out" {} "out" }
-                @if all.len() > MOST { li { (all.len() - MOST) " more in the table alone" } }
+                @if all.len() > MAX_BARS { li { (all.len() - MAX_BARS) " more in the table alone" } }
             }
         }
     }

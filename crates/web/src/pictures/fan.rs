@@ -13,11 +13,11 @@ const LEFT: usize = 150;
 const MIDDLE: usize = 230;
 const RIGHT: usize = 420;
 /// Runs that are drawn.
-const MOST: usize = 24;
+const MAX_RUNS: usize = 24;
 
 /// Which agents share a prompt prefix, and how their results come together.
 pub(crate) fn graph(turn: &Turn) -> Markup {
-    let runs: Vec<&Run> = turn.runs.iter().take(MOST).collect();
+    let runs: Vec<&Run> = turn.runs.iter().take(MAX_RUNS).collect();
     let (leads, others): (Vec<&Run>, Vec<&Run>) = runs.iter().partition(|run| run.role == "lead");
     if others.is_empty() {
         return html! {};
@@ -52,7 +52,7 @@ pub(crate) fn graph(turn: &Turn) -> Markup {
             }
         }
         p class="quiet" { (said(&groups, &leads)) }
-        @if turn.runs.len() > MOST { p class="quiet" { (turn.runs.len() - MOST) " more runs are not drawn." } }
+        @if turn.runs.len() > MAX_RUNS { p class="quiet" { (turn.runs.len() - MAX_RUNS) " more runs are not drawn." } }
     }
 }
 

@@ -8,14 +8,14 @@ use super::{attribute, scaled};
 
 const ROW: f64 = 26.0;
 /// Stretches that are drawn.
-const MOST: usize = 60;
+const MAX_BRANCHES: usize = 60;
 
 /// The branches of a session. `place` is where a stretch is shown.
 pub(crate) fn lines(
     stretches: &[BranchSegment],
     place: &dyn Fn(&BranchSegment) -> Option<String>,
 ) -> Markup {
-    let drawn = &stretches[..stretches.len().min(MOST)];
+    let drawn = &stretches[..stretches.len().min(MAX_BRANCHES)];
     let longest = drawn.iter().map(|one| one.last_ordinal).max().unwrap_or(1);
     let x = |ordinal: u32| 10.0 + scaled(f64::from(ordinal), f64::from(longest)) * 0.8;
     let parents = parents(drawn);
@@ -37,7 +37,7 @@ pub(crate) fn lines(
                     @match place(one) { Some(to) => a href=(to) tabindex="-1" { (text) }, None => (text) }
                 }
             }
-            @if stretches.len() > MOST { p class="quiet" { (stretches.len() - MOST) " more are in the list alone." } }
+            @if stretches.len() > MAX_BRANCHES { p class="quiet" { (stretches.len() - MAX_BRANCHES) " more are in the list alone." } }
         }
     }
 }

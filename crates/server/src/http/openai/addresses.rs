@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use unisono::attachments::{AttachmentError, MOST_ADDRESSES};
+use unisono::attachments::{AttachmentError, MAX_ADDRESSES};
 use unisono_api::Code;
 use unisono_context::Part;
 
@@ -22,7 +22,7 @@ pub(super) async fn read(
 ) -> Result<Vec<Value>, Refused> {
     let refused =
         |wrong: AttachmentError| Refused::field(field, Code::InvalidRequest, wrong.to_string());
-    let mut left = MOST_ADDRESSES;
+    let mut left = MAX_ADDRESSES;
     for message in &mut messages {
         let content = message.get_mut("content").and_then(Value::as_array_mut);
         for part in content.into_iter().flatten() {

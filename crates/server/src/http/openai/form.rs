@@ -16,7 +16,7 @@ use unisono::ask::{Bounds, Shape};
 /// Bytes of a schema at most: it stands in every prompt of the turn.
 const SCHEMA_BYTES: usize = 64 * 1024;
 /// Texts that end a reply, at most; and bytes of one.
-const MOST_STOPS: usize = 16;
+const MAX_STOPS: usize = 16;
 const STOP_BYTES: usize = 1_024;
 
 /// What is said of it.
@@ -176,9 +176,9 @@ fn stop(stop: &Value) -> Result<Vec<Arc<str>>, String> {
         _ => return Err("must be a text or a list of texts".to_owned()),
     };
     let sound = |text: &&str| !text.is_empty() && text.len() <= STOP_BYTES;
-    if texts.len() > MOST_STOPS || !texts.iter().all(sound) {
+    if texts.len() > MAX_STOPS || !texts.iter().all(sound) {
         return Err(format!(
-            "must be at most {MOST_STOPS} texts of 1 to {STOP_BYTES} bytes each"
+            "must be at most {MAX_STOPS} texts of 1 to {STOP_BYTES} bytes each"
         ));
     }
     Ok(texts.into_iter().map(Arc::from).collect())

@@ -11,7 +11,7 @@ use super::super::token::digest;
 /// How far the clock of who signs may be off, in seconds.
 const TOLERANCE_S: i64 = 300;
 /// Signatures of one request that are looked at: a secret that is being replaced has two.
-const MOST: usize = 8;
+const MAX_SIGNATURES: usize = 8;
 /// What Standard Webhooks writes before a secret in Base64.
 const PREFIX: &str = "whsec_";
 
@@ -50,7 +50,7 @@ fn is_of_standard(secret: &str, signatures: &str, signed: &[&[u8]]) -> bool {
         // Any other text is the key itself.
         _ => secret.as_bytes().to_vec(),
     };
-    let all = signatures.split(' ').take(MOST);
+    let all = signatures.split(' ').take(MAX_SIGNATURES);
     let mut known = all.filter_map(|one| STANDARD.decode(one.strip_prefix("v1,")?).ok());
     known.any(|signature| is_signed(&key, &signature, signed))
 }
@@ -152,7 +152,7 @@ mod tests {
         assert!(!is(secret, "soon", right, body, NOW));
         assert!(!is(secret, at, right, b"{}", NOW));
         assert!(!is("whsec_AAAA", at, right, body, NOW));
-        let many = format!("{} {right}", "v1,AAAA ".repeat(MOST).trim_end());
+        let many = format!("{} {right}", "v1,AAAA ".repeat(MAX_SIGNATURES).trim_end());
         assert!(!is(secret, at, &many, body, NOW), "too many to look at");
         let alone = headers(&[("webhook-signature", right)]);
         assert!(!is_proven(secret, &alone, body, NOW), "neither id nor time");

@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::local::off_thread;
 
 /// Bytes of a definition.
-const MOST: usize = 256 * 1024;
+const MAX_BYTES: usize = 256 * 1024;
 
 /// An agent; none: there is no such agent. Reads its file.
 pub(super) fn of(setup: &Setup, name: &str) -> Option<AgentDetail> {
@@ -153,9 +153,9 @@ pub(super) async fn check(
     agent: &str,
     new: &NewAgentFile,
 ) -> Result<AgentCheck, Error> {
-    if new.text.len() > MOST {
+    if new.text.len() > MAX_BYTES {
         let detail = format!(
-            "the definition has {} bytes: at most {MOST}",
+            "the definition has {} bytes: at most {MAX_BYTES}",
             new.text.len()
         );
         return Err(Error::new(Code::TooLarge, detail));

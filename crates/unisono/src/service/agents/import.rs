@@ -23,7 +23,7 @@ use crate::local::off_thread;
 
 /// Maximum number of files of one import, and of bytes in all their texts.
 const FILES: usize = 64;
-const MOST: usize = 1024 * 1024;
+const MAX_BYTES: usize = 1024 * 1024;
 /// The directory of the files.
 const CREW: &str = "crew";
 /// Maximum depth of directories, and maximum number of characters in a path.
@@ -70,9 +70,9 @@ fn check(new: &NewAgentImport) -> Result<(), Error> {
         return Err(Error::new(Code::Refused, detail));
     }
     let bytes: usize = new.files.iter().map(|file| file.text.len()).sum();
-    if new.files.len() > FILES || bytes > MOST {
+    if new.files.len() > FILES || bytes > MAX_BYTES {
         let detail = format!(
-            "the import has {} files with {bytes} bytes; the limits are {FILES} files and {MOST} bytes",
+            "the import has {} files with {bytes} bytes; the limits are {FILES} files and {MAX_BYTES} bytes",
             new.files.len()
         );
         return Err(Error::new(Code::TooLarge, detail));

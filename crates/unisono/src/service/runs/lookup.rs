@@ -19,7 +19,7 @@ const PAGE: usize = 1_024;
 /// Maximum sessions whose journals are searched.
 const LOOKED_AT: usize = 10_000;
 /// Maximum runs and turns in a result.
-const MOST: usize = 50;
+const MAX_RESULTS: usize = 50;
 /// Characters of a complete id.
 const WHOLE: usize = 36;
 
@@ -95,8 +95,8 @@ async fn named(local: &Local, sessions: &[Found], name: &str) -> Result<Matches,
             return Ok(all(meant));
         }
         found.append(&mut meant);
-        if found.len() >= MOST {
-            found.truncate(MOST);
+        if found.len() >= MAX_RESULTS {
+            found.truncate(MAX_RESULTS);
             return Ok(Matches {
                 items: found,
                 complete: false,
