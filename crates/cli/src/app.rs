@@ -231,7 +231,7 @@ impl App {
 
     /// Whether a daemon reports that it has the store open.
     pub(crate) fn has_daemon(&self, setup: &Setup) -> bool {
-        Running::of(&setup.loaded.config.store.path).is_some()
+        Running::find(&setup.loaded.config.store.path).is_some()
     }
 
     /// Opens the store, or finds the daemon that has it open.
@@ -271,7 +271,7 @@ impl App {
         let Error::Held { pid, .. } = error else {
             return None;
         };
-        let running = Running::of(&setup.loaded.config.store.path)?;
+        let running = Running::find(&setup.loaded.config.store.path)?;
         (Some(running.pid) == *pid).then_some(running)
     }
 

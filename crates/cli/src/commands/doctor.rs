@@ -244,7 +244,7 @@ fn held(app: &App, setup: &Setup, client: &Client) -> Result<()> {
         let daemons = group::of_daemon(client).await.unwrap_or_default();
         Ok((ready, losses, daemons))
     })?;
-    let pid = Running::of(&setup.loaded.config.store.path).map(|running| running.pid);
+    let pid = Running::find(&setup.loaded.config.store.path).map(|running| running.pid);
     let mut around = app.wait_for(around(setup, true))?;
     around.extend(app.wait_for(group::reach(daemons))?);
     let works = around.iter().all(|check| check.found.is_ok());

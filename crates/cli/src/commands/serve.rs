@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 use unisono_api::Code;
 use unisono_config::settings::Override;
-use unisono_server::http::{self, Announced, Running, Server};
+use unisono_server::http::{self, Running, RunningFile, Server};
 
 use crate::app::App;
 use crate::live::Interrupts;
@@ -117,7 +117,7 @@ async fn report_ready(app: &App, server: &Server, url: &str) {
 }
 
 /// Announces the daemon beside the store, so that other processes find it.
-fn announce(server: &Server, store: &Path) -> Result<Announced> {
+fn announce(server: &Server, store: &Path) -> Result<RunningFile> {
     let announced = running(server).announce(store);
     announced.map_err(|error| Problem::failed(format!("cannot write {}: {error}", store.display())))
 }

@@ -1,4 +1,4 @@
-//! `/v1/sessions/{session}/delegations`: a task for several agents at once, asked for by the caller.
+//! `/v1/sessions/{session}/delegations`: the caller gives tasks to several agents at once.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(show))
 }
 
-/// Gives a task to several agents in parallel, all on the same frozen context, and their results to
-/// a lead. It is a turn: with `Accept: text/event-stream` the response streams its events.
+/// Gives tasks to several agents in parallel, on the same frozen context, and their results to a
+/// lead. It is a turn: with `Accept: text/event-stream` the response streams its events.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/delegations", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),
@@ -73,7 +73,7 @@ async fn read(shared: &Shared, session: &Handle, turn: TurnId) -> Result<Delegat
     Ok(to_api(turns::read(shared, session, turn).await?))
 }
 
-/// A turn as the fan-out that it is: what is not there is said.
+/// Converts a turn to a delegation and names missing agents.
 fn to_api(turn: Turn) -> Delegation {
     let usage = Amounts::together(turn.runs.iter().map(|run| &run.usage));
     let given = turn.runs.into_iter().filter(|run| run.role != "lead");

@@ -1,4 +1,4 @@
-//! `/v1/sessions/{session}/messages`: what was said.
+//! `/v1/sessions/{session}/messages`: the messages of a session.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(list, append))
 }
 
-/// The messages of a branch, the oldest first, including those that have left the context.
+/// The messages of a branch, oldest first, including compacted messages.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/messages", tag = "messages",
     params(("session" = String, Path, description = "The session's id"), MessageQuery),

@@ -9,12 +9,12 @@ use unisono_api::{Code, Problem, service};
 use unisono_runtime::Error as RuntimeError;
 
 use super::extract::Path;
-use super::openai::{self, Refused};
+use super::openai::{self, FieldError};
 use crate::a2a;
 use unisono::context::{self, estimate};
 use unisono::history;
 
-/// Seconds after which it is worth asking again.
+/// Seconds after which a retry may succeed.
 const RETRY_AFTER_SECONDS: u64 = 1;
 
 /// Why a request was not carried out.
@@ -32,7 +32,7 @@ impl ApiError {
         Problem::new(code, detail).into()
     }
 
-    /// Says when it is worth asking again.
+    /// Sets the seconds after which a retry may succeed.
     pub(super) fn retry_after(mut self, seconds: u64) -> ApiError {
         self.0.retry_after = Some(seconds);
         self
@@ -67,7 +67,7 @@ impl From<service::Error> for ApiError {
     }
 }
 
-/// What the library's own errors are, and all that they come from.
+/// Converts errors of the library, and the errors that they wrap.
 macro_rules! through_local {
     ($($error:ty),+ $(,)?) => {$(
         impl From<$error> for ApiError {
@@ -114,7 +114,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// The answer at an address where nothing is.
+/// The response for an unknown path.
 pub(super) async fn not_found(uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path();
     let accepts = headers
@@ -143,7 +143,7 @@ pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> Response {
 /// A fault in the shape that clients of that address know.
 pub(super) fn shaped(uri: &Uri, fault: ApiError) -> Response {
     match uri.path() {
-        path if path.starts_with(openai::BASE) => Refused::from(fault).into_response(),
+        path if path.starts_with(openai::BASE) => FieldError::from(fault).into_response(),
         path if a2a::is_under(path) => a2a::refused(path, fault.problem()),
         path if unisono_web::is_page(path) => unisono_web::problem(&fault.0),
         _ => fault.into_response(),
@@ -156,7 +156,7 @@ pub(super) fn shaped(uri: &Uri, fault: ApiError) -> Response {
     params(("code" = String, Path, description = "The problem's `code`")),
     responses((status = 200, description = "The page", body = String, content_type = "text/plain"))
 )]
-pub(super) async fn about(Path(code): Path<String>) -> Result<String, ApiError> {
+pub(super) async fn problem_page(Path(code): Path<String>) -> Result<String, ApiError> {
     let found = Code::from_name(&code);
     let code = found.ok_or_else(|| ApiError::not_found("kind of problem", code))?;
     let (name, status) = (code.name(), code.status());

@@ -259,7 +259,7 @@ fn listed(method: &str, path: &str) -> Option<Scope> {
 
 /// The scope that a route requires.
 fn required(method: &Method, path: &str) -> Scope {
-    // A2A routes have actions after a colon, which no pattern can express.
+    // Actions of A2A routes follow a colon, which a route pattern cannot express.
     if a2a::is_under(path) {
         return match *method {
             Method::GET | Method::HEAD => Scope::Read,

@@ -30,8 +30,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(health))
 }
 
-/// Frees the disk space of deleted and outdated data, and returns when that is done: none of it is
-/// on disk any more. Other requests are answered meanwhile.
+/// Frees the disk space of deleted and outdated data, and responds when that data has left the
+/// disk. Other requests are answered meanwhile.
 #[utoipa::path(
     post, path = "/v1/vacuum", tag = "about", operation_id = "vacuum",
     responses((status = 200, description = "It is done", body = Vacuumed))
@@ -53,8 +53,8 @@ async fn losses(
     Ok(Json(Store::losses(&*shared.local, &query).await?))
 }
 
-/// The condition of providers, models, settings, tool servers and of the store, as far as it is known
-/// without reading every record.
+/// The condition of providers, models, settings, tool servers and the store. It does not read all
+/// records.
 #[utoipa::path(
     get, path = "/v1/health", tag = "about", operation_id = "health_checks",
     responses((status = 200, description = "What was looked at", body = Vec<HealthCheck>))
@@ -72,7 +72,7 @@ async fn acknowledge(State(shared): State<Arc<Shared>>) -> Result<Json<Acknowled
     Ok(Json(Store::acknowledge_losses(&*shared.local).await?))
 }
 
-/// Bytes of an archive that are sent at a time.
+/// Bytes of an archive per part.
 const PART_BYTES: usize = 256 * 1024;
 
 /// All sessions with their journals as one file, which `unisono import` reads into another store.
@@ -92,7 +92,7 @@ async fn archive(State(shared): State<Arc<Shared>>) -> Result<(HeaderMap, Body),
     let place = place.map_err(|error| unkept(&error))?;
     let path = place.path().join("archive");
     let archived = shared.local.archive(&path).await?;
-    // It is read from a file without a name, which is gone with the request.
+    // The file has no name, so it is removed when the request ends.
     let file = File::open(&path).map_err(|error| unkept(&error))?;
     place.close().map_err(|error| unkept(&error))?;
     let Archived {
@@ -109,7 +109,7 @@ async fn archive(State(shared): State<Arc<Shared>>) -> Result<(HeaderMap, Body),
     Ok((headers, Body::from_stream(stream::try_unfold(file, part))))
 }
 
-/// The next part of a file, and what follows it.
+/// The next part of a file, with the rest of the file.
 async fn part(mut file: File) -> io::Result<Option<(Bytes, File)>> {
     let read = move || {
         let mut part = Vec::with_capacity(PART_BYTES);

@@ -21,7 +21,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(revoke))
 }
 
-/// The tokens that are not revoked, by name. The daemon's own token is not among them.
+/// The tokens by name, without revoked ones and without the daemon's own token.
 #[utoipa::path(
     get, path = "/v1/tokens", tag = "tokens",
     params(PageQuery),
@@ -48,8 +48,8 @@ async fn create(
     Ok((StatusCode::CREATED, Json(made)))
 }
 
-/// Revokes a token, at once and for good: its event streams end, and browsers that logged in with it
-/// are logged out.
+/// Revokes a token immediately and permanently: its event streams end, and browsers that logged in
+/// with it are logged out.
 #[utoipa::path(
     delete, path = "/v1/tokens/{token}", tag = "tokens",
     params(("token" = String, Path, description = "The token's name")),

@@ -1,7 +1,7 @@
 //! Sessions and snapshots as resources.
 //!
-//! `unisono://sessions/<session>` describes a session, `…/context` is what a model sees of its main
-//! branch now, `…/snapshots/<turn>` what the agents of a turn were given.
+//! `unisono://sessions/<session>` describes a session, `…/context` is the current context of its
+//! main branch, `…/snapshots/<turn>` is the frozen context of a turn.
 
 use std::fmt::Write as _;
 
@@ -32,7 +32,7 @@ fn failed(error: impl std::fmt::Display) -> ErrorData {
     ErrorData::internal_error(error.to_string(), None)
 }
 
-/// What addresses there are.
+/// The templates of addresses.
 pub(super) fn templates() -> Vec<ResourceTemplate> {
     let template = |path: &str, name: &str, about: &str, kind: &str| {
         ResourceTemplate::new(format!("{SCHEME}{path}"), name)
@@ -137,8 +137,8 @@ async fn context(local: &Local, id: SessionId) -> Result<String, ErrorData> {
     Ok(text(&shown.snapshot))
 }
 
-/// The frozen context of a turn, rebuilt from the journal; none: there is no such turn, or nothing
-/// was frozen in it.
+/// The frozen context of a turn, rebuilt from the journal; none if the turn does not exist or was
+/// not frozen.
 async fn snapshot(local: &Local, id: SessionId, turn: TurnId) -> Result<Option<String>, ErrorData> {
     let journal = local.journal();
     let replay = history::replay(journal, id, turn).await.map_err(failed)?;

@@ -101,7 +101,7 @@ impl Chunks {
 }
 
 impl Shape for Chunks {
-    fn begun(&mut self) -> Vec<Event> {
+    fn on_start(&mut self) -> Vec<Event> {
         vec![self.delta(Some("assistant"), "")]
     }
 
@@ -109,7 +109,7 @@ impl Shape for Chunks {
         vec![self.delta(None, text)]
     }
 
-    fn ended(&mut self, _: &str, turn: &Turn) -> Vec<Event> {
+    fn on_end(&mut self, _: &str, turn: &Turn) -> Vec<Event> {
         let called = Delta {
             tool_calls: calls(turn, Some),
             ..Delta::default()
