@@ -1,4 +1,4 @@
-//! Branches as lines: each from where it forks off to its last message.
+//! Draws branches as lines, each from its fork to its last message.
 
 use maud::{Markup, html};
 use unisono_api::session::BranchSegment;
@@ -7,10 +7,10 @@ use unisono_api::short;
 use super::{attribute, scaled};
 
 const ROW: f64 = 26.0;
-/// Stretches that are drawn.
+/// Maximum drawn stretches.
 const MAX_BRANCHES: usize = 60;
 
-/// The branches of a session. `place` is where a stretch is shown.
+/// Draws the branches of a session. `place` returns the link of a stretch.
 pub(crate) fn lines(
     stretches: &[BranchSegment],
     place: &dyn Fn(&BranchSegment) -> Option<String>,
@@ -49,8 +49,8 @@ fn named(one: &BranchSegment) -> String {
     }
 }
 
-/// The stretch that each follows: the newest one before it that is one fork higher, and ends where
-/// it begins.
+/// The parent of each stretch: the newest previous one that is one fork higher and ends where it
+/// begins.
 fn parents(stretches: &[BranchSegment]) -> Vec<Option<usize>> {
     let mut found = Vec::new();
     for (at, one) in stretches.iter().enumerate() {
