@@ -26,7 +26,7 @@ pub struct Providers {
 /// A provider, and whether it is available.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// The built-in provider that it is like.
+    /// The built-in provider whose defaults it has.
     pub kind: Kind,
     /// The dialect of its requests, whether or not it is available.
     pub dialect: Dialect,
@@ -195,7 +195,7 @@ impl Reader<'_> {
             .push(Diagnostic::warning(place, problem.to_string()).on(on));
     }
 
-    /// The built-in provider that it is like: as configured, otherwise its own name.
+    /// The built-in provider whose defaults it has: as configured, otherwise by its own name.
     fn kind(&mut self, name: &str, own: &Provider) -> Option<Kind> {
         let own_kind = Kind::from_name(name);
         match (own.like.as_deref().and_then(Kind::from_name), own_kind) {
@@ -272,7 +272,8 @@ impl Reader<'_> {
             (None, None) if Kind::from_name(name).is_some() => {
                 ("api_key_env", variables.key(kind.key_variables()))
             }
-            // The API key of a built-in provider is not used for another one that is like it.
+            // The API key of a built-in provider is not used for another provider with its
+            // defaults.
             (None, None) => ("api_key_env", Ok(None)),
         };
         let key = found.map_err(|error| {

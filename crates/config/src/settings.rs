@@ -172,7 +172,7 @@ impl Loaded {
         &self.sources
     }
 
-    /// The same with a text that a file of an agent is to have.
+    /// The same settings with a draft for a file of an agent.
     pub(crate) fn with_draft(&self, path: PathBuf, text: String) -> Loaded {
         let mut loaded = self.clone();
         loaded.sources.drafts.insert(path, text);
@@ -311,7 +311,7 @@ fn default_model<'c>(config: &'c Config, providers: &'c Providers) -> &'c str {
 fn extract(layers: &Layers, found: &mut Diagnostics) -> Option<Config> {
     match layers.figment().extract() {
         Ok(config) => Some(config),
-        // Checked before: only a default that is missing could get here.
+        // This was checked before: only a missing default could fail here.
         Err(errors) => {
             for error in errors {
                 let place =

@@ -44,11 +44,13 @@ impl Setup {
         Setup::checked(loaded, found)
     }
 
-    /// The same with a text that a file of an agent is to have, checked as by
+    /// The same setup with a draft for a file of an agent, checked as by
     /// [`Setup::with_agents_of_now`]. Nothing is written.
     ///
     /// # Errors
-    /// There are errors that a person must correct; the list says what, where, and how.
+    ///
+    /// There are errors that a person must correct; the list has the problem, the position and the
+    /// fix.
     pub fn with_agent_draft(&self, file: PathBuf, text: String) -> Result<Setup, Diagnostics> {
         let (loaded, found) = self.loaded.with_agents_of_now();
         Setup::checked(loaded.with_draft(file, text), found)

@@ -248,7 +248,8 @@ pub fn described(name: &str, description: &str) -> Result<String, String> {
 /// The text after the front matter of a `SKILL.md` of a tool server.
 ///
 /// # Errors
-/// There is no front matter, or it is not the one that the server listed.
+///
+/// The front matter is missing, or differs from the one that the server listed.
 pub fn body_of(text: &str, listed: &serde_json::Value) -> Result<String, String> {
     let (table, body) =
         document::from_markdown(Origin::Program, text).map_err(|wrong| wrong.problem)?;

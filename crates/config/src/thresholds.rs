@@ -36,7 +36,7 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
 fn misfit(setup: &Setup, model: &Entry, given: &Given<'_>) -> Option<Diagnostic> {
     let compaction = &setup.loaded.config.compaction;
     let resolved = compaction.resolve(model);
-    // A preset that never starts does not use the number.
+    // A preset that never compacts does not use the number.
     resolved.policy.trigger?;
     let usable = budget(model, resolved.safety);
     let name = &model.model;

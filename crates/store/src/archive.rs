@@ -167,10 +167,10 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<Moved> {
     stored
 }
 
-/// What an archive has of journals that are here already.
+/// The parts of an archive that belong to journals of this store.
 #[derive(Default)]
 struct Kept {
-    /// Entries of what is left of deleted sessions.
+    /// The usage of deleted sessions.
     left: Vec<Vec<u8>>,
     /// The events of contents of attachments. The first of each is the content itself.
     contents: BTreeMap<SessionId, Vec<Vec<u8>>>,
@@ -185,7 +185,7 @@ impl Kept {
             let is_first = events.is_empty();
             events.extend(payloads);
             if let Some(content) = events.first_mut().filter(|_| is_first) {
-                // It is here.
+                // The journal exists in this store.
                 content.clear();
             }
         }

@@ -157,8 +157,8 @@ impl Ask {
         }
     }
 
-    /// Asks again for a summary that a turn could not write, with other options; none if the turn
-    /// was for something else.
+    /// Requests a summary again that a turn could not write, with other options; none if the turn
+    /// had another purpose.
     pub fn again(asked: &AcceptedTurn, writing: SummaryOptions) -> Option<Ask> {
         let ask = match asked.work {
             Work::Compact { keep, .. } => Ask::compaction(keep, writing),
@@ -456,10 +456,11 @@ pub fn policy(setup: &Setup, team: &Team) -> (Policy, Ppm) {
     (policy, safety)
 }
 
-/// Whether the requested summariser, if there is one, is available.
+/// Whether the requested summariser is available; without a request, nothing is checked.
 ///
 /// # Errors
-/// The reason why it is not.
+///
+/// The reason why it is not available.
 pub(crate) fn check_chosen(
     setup: &Setup,
     ask: &Ask,

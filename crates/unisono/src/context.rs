@@ -65,7 +65,7 @@ pub fn tip(state: &State, branch: &str) -> Option<Option<MessageId>> {
 /// small for the part that must stay under the policy are ignored, as in a turn.
 pub fn measure(state: &mut State, head: Option<MessageId>, by: &Measure) -> Result<Measured> {
     let team = &by.team;
-    // Servers are not asked here: the tools that were offered to the newest turn count.
+    // Servers are not queried here: the tools that were offered to the newest turn count.
     let offered = state.newest_tools().iter();
     let offered = offered.filter(|tool| !tools::BUILT_IN.contains(&&*tool.name));
     let preamble = Preamble::new(
@@ -213,7 +213,7 @@ fn tokenizer(encoding: Encoding) -> Result<Tokenizer> {
     Tokenizer::load(encoding).map_err(|error| Error(error.to_string()))
 }
 
-/// Folds a fact that is written nowhere.
+/// Folds a fact without writing it to the journal.
 fn note(state: &mut State, fact: Fact) -> Result<()> {
     let event = Event {
         at: Timestamp(0),

@@ -53,7 +53,7 @@ fn form(from: &str, refused: Option<&str>) -> Markup {
             select id="from" name="from" {
                 @for (name, says) in FORMATS { option value=(name) selected[from == name] { (says) } }
             }
-            button { "Show what carries over" }
+            button { "Preview the import" }
         }
     }
 }

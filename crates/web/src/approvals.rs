@@ -97,10 +97,10 @@ fn approval_forms(call: &Approval, back: &str) -> Markup {
 
 fn doubtful(call: &Approval, back: &str) -> Markup {
     html! {
-        p class="warn" { "A crash came between the call and its result. Look whether it was made: "
-            "the turn waits, and it is not made again by itself." }
-        (with_text(call, back, "done", "It was made …", "What it came back with, for the model", true))
-        (with_text(call, back, "failed", "It failed …", "How, for the model", true))
+        p class="warn" { "A crash hides the outcome of this call. Check whether it was made: the turn waits, "
+            "and the call is not repeated automatically." }
+        (with_text(call, back, "done", "It was made …", "Its result, for the model", true))
+        (with_text(call, back, "failed", "It failed …", "The error, for the model", true))
         (at_once(call, back, "repeat", "Make it again"))
     }
 }

@@ -127,7 +127,7 @@ fn numbers(place: &BranchView, estimate: &Estimate, keep: &str, part: &str) -> M
                 input type="hidden" name="branch" value=(place.branch);
                 label for="keep" { "Newest messages that stay; empty: from the newest user message on" }
                 input id="keep" name="keep" value=(keep) inputmode="numeric" pattern="[0-9]*";
-                label for="part" { "What is made smaller" }
+                label for="part" { "Part to compact" }
                 select id="part" name="part" {
                     option value="" { "all that is older, into one summary" }
                     @if part.parse::<u32>().is_ok() {

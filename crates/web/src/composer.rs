@@ -246,7 +246,7 @@ fn more(configured: &Configured, agents: &[(&str, &str)], draft: &Draft) -> Mark
                 label for={ "task-" (agent) } { (agent) }
                 input id={ "task-" (agent) } name={ (TASK_OF) (agent) } value=(draft.task_of(agent));
             }
-            label for="lead" { "Who answers" }
+            label for="lead" { "Lead" }
             select id="lead" name="lead" {
                 option value="" { (lead) ", as configured" }
                 @for (agent, _) in agents {

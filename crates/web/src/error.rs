@@ -35,7 +35,7 @@ impl IntoResponse for PageError {
 /// The page of a problem.
 pub fn problem(problem: &Problem) -> Response {
     if problem.code == Code::Unauthorized {
-        return refused("Nothing is shown to a browser that did not come by a link.");
+        return refused("This browser is not logged in.");
     }
     let status = StatusCode::from_u16(problem.status);
     let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -77,13 +77,13 @@ pub fn unknown(path: &str) -> Response {
             p { "All pages:" }
             ul { @for (page, says) in PAGES { li { a href=(page) { (says) } } } }
             form method="get" action="/" role="search" class="search" {
-                label for="q" { "Search all that was said" }
+                label for="q" { "Search all messages" }
                 input id="q" name="q" type="search";
                 button { "Search" }
             }
         }
     };
-    (StatusCode::NOT_FOUND, layout("nothing is here", &body)).into_response()
+    (StatusCode::NOT_FOUND, layout("page not found", &body)).into_response()
 }
 
 /// Whether a word is another one with at most two letters changed, added or left out.

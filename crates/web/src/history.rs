@@ -64,8 +64,8 @@ pub(crate) async fn show(
     let body = place.page_of_search(&html! {
         section {
             h2 { "Full history" }
-            p class="quiet" { "Compaction never alters what was said. What is marked "
-                span class="tag" { "not in the context" } " is not seen by the models any more." }
+            p class="quiet" { "Compaction never changes these messages. Messages marked "
+                span class="tag" { "not in the context" } " have left the context of the models." }
             (shown)
         }
     });
@@ -93,7 +93,7 @@ fn part(place: &BranchView, part: &Section) -> Markup {
     let last = part.messages.last().map_or(0, |last| last.ordinal);
     html! {
         (searching(place, ""))
-        @if part.messages.is_empty() { p class="quiet" { "Nothing was said yet." } }
+        @if part.messages.is_empty() { p class="quiet" { "There are no messages yet." } }
         @if part.first > 1 {
             p { a href=(place.path(&format!("/history?from={}", part.first.saturating_sub(MESSAGES).max(1)))) { "Older messages" } }
         }
@@ -109,7 +109,7 @@ fn results(found: &SearchResults, q: &str) -> Markup {
         (results_form(q))
         p role="status" { (number(found.hits.len() as u64)) " found" }
         @for note in &found.notes { p class="quiet" { (note) } }
-        @if !found.complete { p class="quiet" { "What was said last is still being taken in: search again in a moment." } }
+        @if !found.complete { p class="quiet" { "The newest messages are not indexed yet: search again in a moment." } }
         @for hit in &found.hits { (self::hit(hit, false)) }
     }
 }
@@ -201,8 +201,8 @@ pub(crate) async fn tree(
     let body = place.page(&html! {
         section {
             h2 { "Branch tree" }
-            p class="quiet" { "Each line is messages one after the other; what forks off is below it, indented. A branch can be started after the last message of each." }
-            @if stretches.is_empty() { p class="quiet" { "Nothing was said yet." } }
+            p class="quiet" { "Each line is a series of messages. Its forks are indented below it. A branch can start after the last message of each line." }
+            @if stretches.is_empty() { p class="quiet" { "There are no messages yet." } }
             (tree::lines(stretches, &|stretch| in_tree(stretch, &place)))
             ul class="tree" { @for stretch in stretches { (line(stretch, &place)) } }
             @if let Some(next) = &found.next {

@@ -152,7 +152,7 @@ async fn open(service: &dyn Service) -> service::Result<BTreeSet<String>> {
 fn searching(q: &str) -> Markup {
     html! {
         form method="get" action="/" role="search" class="search" {
-            label for="q" { "Search all that was said" }
+            label for="q" { "Search all messages" }
             input id="q" name="q" type="search" value=(q);
             button { "Search" }
         }
@@ -162,7 +162,7 @@ fn searching(q: &str) -> Markup {
 fn narrowing(label: &str) -> Markup {
     html! {
         form method="get" action="/" class="search" {
-            label for="label" { "Only those with a label" }
+            label for="label" { "Only sessions with this label" }
             input id="label" name="label" value=(label) placeholder="team=shop";
             button { "Show" }
         }
@@ -187,7 +187,7 @@ fn results(found: &SearchResults, q: &str) -> Markup {
         (searching(q))
         p role="status" { (parts::number(found.hits.len() as u64)) " found" }
         @for note in &found.notes { p class="quiet" { (note) } }
-        @if !found.complete { p class="quiet" { "Not all is taken in yet: search again in a moment." } }
+        @if !found.complete { p class="quiet" { "The newest messages are not indexed yet: search again in a moment." } }
         @for hit in &found.hits { (history::hit(hit, true)) }
         p { a href="/" { "Back to the sessions" } }
     }
@@ -206,7 +206,7 @@ fn nothing() -> Markup {
                     }
                 }
                 li { "Ask its agents something. Without a provider's key they answer with quotes, offline and free; "
-                    a href="/doctor" { "Doctor" } " says what is missing for a model." }
+                    a href="/doctor" { "Doctor" } " checks whether a model can answer." }
                 li { a href="/import" { "Import a conversation of your own" } ", or start a new one below." }
             }
         }

@@ -106,10 +106,10 @@ fn request_sizes(why: &Why, beside: Option<&Sibling>, turn: &Turn) -> Markup {
     let wrong: Vec<_> = wrong.collect();
     html! {
         section {
-            h2 { "What it was sent" }
+            h2 { "Its request" }
             @if let Some(unknown) = &why.unknown { p class="trouble" { (unknown) } }
             @if why.requests.is_empty() && why.unknown.is_none() {
-                p class="quiet" { "Nothing: it ended before its model was asked, or needs none." }
+                p class="quiet" { "No request: the run ended before its first one, or its agent needs no model." }
             }
             @if wrong.is_empty() && !why.checks.is_empty() {
                 p { span class="badge" { "exact" } " These are the bytes that were sent: all "
@@ -198,7 +198,7 @@ fn siblings(why: &Why, beside: Option<&Sibling>, turn: &Turn) -> Markup {
                 }
             }
             @if let Some(beside) = beside { (difference(why, beside)) (answers(why, beside, turn)) }
-            @else { p class="quiet" { "One of the two was sent nothing." } }
+            @else { p class="quiet" { "One of the two runs had no request." } }
         }
     }
 }
@@ -236,7 +236,7 @@ fn answers(why: &Why, beside: &Sibling, turn: &Turn) -> Markup {
     html! {
         @if let Some((own, theirs)) = own.zip(theirs) {
             h3 { "Their answers" }
-            @if own == theirs { p class="quiet" { "Both said the same." } }
+            @if own == theirs { p class="quiet" { "Both answers are equal." } }
             @else { (diff::texts((&why.run.agent, own), (&beside.against.agent, theirs))) }
         }
     }
@@ -292,11 +292,11 @@ fn steps(detail: &RunDetail) -> Markup {
                             }
                         },
                         Done::Summarised { steps, text } => details {
-                            summary { "Its first " (steps) " steps stand as a summary" }
+                            summary { "Its first " (steps) " steps are summarised" }
                             pre class="text" { (text) }
                         },
                         Done::Spent { fallback, input_tokens, output_tokens, .. } => {
-                            span class="quiet" { "paid besides its replies: "
+                            span class="quiet" { "further usage: "
                                 (number(*input_tokens)) " in, " (number(*output_tokens)) " out"
                                 (fallback_note(fallback.as_deref(), None)) }
                         },

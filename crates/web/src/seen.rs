@@ -56,9 +56,9 @@ pub(crate) async fn show(
         }
     };
     let body = place.page(&html! {
-        h2 { "What the model sees" }
+        h2 { "Context" }
         @match &context {
-            None => p class="quiet" { "Nothing was said yet." },
+            None => p class="quiet" { "There are no messages yet." },
             Some(Err(wrong)) => p class="trouble" { (wrong) },
             Some(Ok(context)) => {
                 (bar(context, &Places {
@@ -78,7 +78,7 @@ pub(crate) async fn show(
             },
         }
     });
-    Ok(layout("What the model sees", &body))
+    Ok(layout("Context", &body))
 }
 
 /// A context, by section.
@@ -154,7 +154,7 @@ fn checkpoint(summary: &Summary) -> Markup {
                 span class="badge" { (counted(summary.messages.into(), "message")) }
                 " Checkpoint " (summary.checkpoint) ": #" (summary.first) "–#" (summary.last) " "
                 @if summary.tier != "conversation" { span class="tag" { (summary.tier) } }
-                @if summary.tightened { span class="tag" { "less kept than asked for" } }
+                @if summary.tightened { span class="tag" { "less kept than requested" } }
                 span class="quiet" { (number(summary.tokens)) " tokens"
                     @if let Some(ratio) = short::compression(summary.tokens_before, summary.tokens) { " (" (ratio) ")" }
                     ", " (summary.model) }

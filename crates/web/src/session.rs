@@ -177,7 +177,7 @@ impl SessionPage {
                         p class="links" { a href=(place.path(&format!("/history?from={earlier}"))) { "Earlier messages" }
                             a class="narrow" href="#newest" { "To the newest" } }
                     }
-                    @if self.messages.is_empty() { p class="quiet" { "Nothing was said yet." } }
+                    @if self.messages.is_empty() { p class="quiet" { "There are no messages yet." } }
                     @for one in &self.messages {
                         (message::show(one, place, one.ordinal + OPEN > place.length))
                     }
@@ -192,7 +192,7 @@ impl SessionPage {
         html! {
             section {
                 h2 { "Turns" }
-                @if self.turns.items.is_empty() { p class="quiet" { "Nothing was asked yet." } }
+                @if self.turns.items.is_empty() { p class="quiet" { "There are no turns yet." } }
                 @for (at, turn) in self.turns.items.iter().enumerate() {
                     (turn::card(turn, &self.waits, place, self.configured.notifies, at == 0 || turn.ended.is_none()))
                 }
@@ -206,7 +206,7 @@ impl SessionPage {
         html! {
             @if let Some(context) = snapshot {
                 section {
-                    h2 { "What the model sees" }
+                    h2 { "Context" }
                     p { a href=(place.path("/context")) { "All of it" }
                         " · snapshot " (digest(&context.snapshot)) ", counted with " (context.encoding) }
                 }
@@ -298,7 +298,7 @@ fn sealing(place: &BranchView, topics: &Page<Topic>) -> Markup {
                     }
                     " " span class="quiet" { (when(&topic.started_at)) ", " @match topic.ended_by.as_ref().zip(topic.sealed_at.as_ref()) {
                         Some((by, at)) => { "ended by " (by) ", sealed " (when(at)) },
-                        None => "goes on",
+                        None => "current",
                     } }
                     @if topic.ended_by.is_some() && topic.status != "summarised" {
                         " " a data-dialog href=(place.path(&format!("/compact?part={}", topic.first))) { "Summarise …" }

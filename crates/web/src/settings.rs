@@ -46,7 +46,7 @@ pub(crate) async fn show(
     let (open, fixed): (Vec<_>, Vec<_>) = found.partition(|setting| setting.changeable);
     let body = html! {
         h1 { "Settings" }
-        p class="quiet" { "Each with where it was written; " code { "unisono config show" } " tells the same." }
+        p class="quiet" { "Each value with its origin. The command " code { "unisono config show" } " shows the same." }
         form method="get" action="/settings" role="search" class="search" {
             label for="q" { "Search keys, values and meanings" }
             input id="q" name="q" type="search" value=(sought.q);
@@ -104,8 +104,8 @@ pub(crate) async fn show_own(
     let body = place.page(&html! {
         section {
             h2 { "Settings for turns that begin later" }
-            p class="quiet" { "What is set here counts for this session, wins over the "
-                a href="/settings" { "settings of all sessions" } ", and goes with a copy of it." }
+            p class="quiet" { "These values apply to this session. They override the "
+                a href="/settings" { "settings of all sessions" } ", and are part of its copies." }
             @if let Some(wrong) = wrong {
                 p class="warn" role="alert" { "No turn can begin with these: " (wrong) }
             }
@@ -166,7 +166,7 @@ impl Forms<'_> {
         html! {
             details class="fork" {
                 summary aria-label={ "Change " (key) } { "Change" }
-                p class="quiet" { "Counts for turns that begin from then on; open ones keep what they began with." }
+                p class="quiet" { "A change applies to turns that begin later. Open turns keep their settings." }
                 form method="post" action=(self.action) {
                     input type="hidden" name="key" value=(key);
                     label for=(key) { "Value, as in a settings file" }

@@ -44,7 +44,7 @@ pub(crate) async fn show(
         section {
             h2 { "Snapshot " (digest(&frozen.snapshot)) }
             p { span class="badge" { "identical for " (counted(frozen.agents.into(), "agent")) }
-                " What each of them saw, in " (frozen.encoding) "." }
+                " Sizes in " (frozen.encoding) "." }
             p class="quiet" { "Given in "
                 @for (at, turn) in frozen.turns.iter().enumerate() {
                     @if at > 0 { ", " }

@@ -112,7 +112,7 @@ fn why_inactive(detail: &CheckpointDetail) -> Markup {
         p class="quiet" {
             @match &detail.inactive {
                 Some(inactive) => (inactive.reason),
-                None => "It is not in the context of this branch, so there is nothing to change.",
+                None => "It is not in the context of this branch: there is nothing to revert.",
             }
         }
     }
@@ -122,7 +122,7 @@ fn why_inactive(detail: &CheckpointDetail) -> Markup {
 fn revert_form(place: &BranchView, checkpoint: &Checkpoint, effect: &RevertEffect) -> Markup {
     let (id, n) = (&place.about.session, checkpoint.number);
     html! {
-        p { "The context becomes what it was before this compaction, with all that was said since: "
+        p { "This restores the context before this compaction, with all later messages: "
             strong { (number(effect.tokens_before)) " → " (number(effect.tokens_after)) }
             " of " (number(effect.usable_tokens)) " usable tokens. Nothing is compacted by itself then until the context is nearly full." }
         @if effect.fits {
@@ -142,7 +142,7 @@ fn heading(checkpoint: &Checkpoint) -> Markup {
         @else if !checkpoint.active { span class="tag" { "not in the context" } }
         @if checkpoint.tier != "conversation" { span class="tag" { (checkpoint.tier) } }
         @if checkpoint.degraded { span class="tag" { "without a model" } }
-        @if checkpoint.tightened { span class="tag" { "less kept than asked for" } }
+        @if checkpoint.tightened { span class="tag" { "less kept than requested" } }
         span class="quiet" {
             (number(checkpoint.tokens_before)) " → " (number(checkpoint.tokens_after))
             " tokens"
@@ -156,7 +156,7 @@ fn text(checkpoint: &Checkpoint, place: &BranchView) -> Markup {
     html! {
         @match &checkpoint.text {
             Some(text) => (message::text(text, place, true, None)),
-            None => p { "These messages were left out; a note stands for them." },
+            None => p { "A note replaces these messages in the context." },
         }
     }
 }
@@ -189,8 +189,8 @@ fn whole(place: &BranchView, detail: &CheckpointDetail) -> Markup {
                 details { summary { (counted(detail.key_facts.len() as u64, "key fact")) }
                     ul { @for fact in &detail.key_facts { li { (fact.text) " " span class="quiet" { "#" (fact.ordinal) } } } } }
             }
-            p class="links" { a href=(place.path(&format!("/history?from={}", checkpoint.first))) { "The messages it stands for" }
-                a href=(place.path(&format!("/checkpoints/{number}/compare"))) { "What was kept and dropped" } }
+            p class="links" { a href=(place.path(&format!("/history?from={}", checkpoint.first))) { "Original messages" }
+                a href=(place.path(&format!("/checkpoints/{number}/compare"))) { "Kept and dropped sentences" } }
             @if let Some(effect) = &detail.revert { (changes(place, checkpoint, effect)) }
             @else { (why_inactive(detail)) }
         }
@@ -214,11 +214,11 @@ fn changes(place: &BranchView, checkpoint: &Checkpoint, effect: &RevertEffect) -
             }
         }
         details {
-            summary { "Write anew" }
+            summary { "Regenerate" }
             form method="post" action=(at("regenerate")) {
                 input type="hidden" name="branch" value=(place.branch);
                 (writer())
-                button { "Write anew" }
+                button { "Regenerate" }
             }
         }
         details {
@@ -234,7 +234,7 @@ pub(crate) fn writer() -> Markup {
         label for="what" { "What the summary must keep (may be left empty)" }
         input id="what" name="instructions" maxlength="500";
         (who(""))
-        label for="unwritten" { "If no model writes one that can be taken" }
+        label for="unwritten" { "If no model writes a usable summary" }
         select id="unwritten" name="on_failure" {
             option value="leave" { "leave everything as it is" }
             option value="retry" { "ask again" }
@@ -245,7 +245,7 @@ pub(crate) fn writer() -> Markup {
 
 fn who(chosen: &str) -> Markup {
     html! {
-        label for="writer" { "Who writes it: provider/model, or extractive (may be left empty)" }
+        label for="writer" { "Model: provider/model, or extractive (may be left empty)" }
         input id="writer" name="summariser" maxlength="200" value=(chosen);
     }
 }
@@ -261,7 +261,7 @@ pub(crate) fn choices(turn: &Turn, chosen: &str) -> Markup {
     let back = format!("/sessions/{session}?branch={}", encoded(branch));
     html! {
         form method="post" action={ "/sessions/" (session) "/turns/" (turn) "/again" } {
-            p { "The conversation is as it was. The same can be asked for again:" }
+            p { "The conversation is unchanged. You can retry:" }
             (who(chosen))
             p { button name="on_failure" value="retry" { "Try again" } " "
                 button class="plain" name="on_failure" value="extractive" { "Take quotes" } " "
@@ -355,7 +355,7 @@ async fn conflict_page(
             h2 { "Checkpoint " (detail.checkpoint.number) " was changed meanwhile" }
             div role="alert" { (why_inactive(detail)) }
             @if let Some(newer) = &newer {
-                h3 { "Checkpoint " (newer.checkpoint.number) ", which stands now" }
+                h3 { "Checkpoint " (newer.checkpoint.number) ", the current one" }
                 pre class="text" { (newer.checkpoint.text.as_deref().unwrap_or("")) }
                 form method="post" action={ "/sessions/" (id) "/checkpoints/" (newer.checkpoint.number) "/edit" } {
                     input type="hidden" name="branch" value=(place.branch);

@@ -52,8 +52,8 @@ pub(crate) async fn show(
             section { h2 { "Answer" } div class="card" { (message::text(answer, &place, true, None)) } }
         }
         @if !times.runs.is_empty() {
-            section { h2 { "When who worked" } (timeline(&times, turn.snapshot_agents)) }
-            @if turn.runs.len() > 1 { section { h2 { "Who was given what" } (fan::graph(turn)) } }
+            section { h2 { "Timeline" } (timeline(&times, turn.snapshot_agents)) }
+            @if turn.runs.len() > 1 { section { h2 { "Agents and their prompt prefixes" } (fan::graph(turn)) } }
         }
         p { a href=(place.path("")) { "Back to the conversation" } }
     });
@@ -81,7 +81,7 @@ fn changed(found: &Compaction) -> Markup {
                 "compacted" => "The context was compacted",
                 "reverted" => "The checkpoint was reverted",
                 "failed" => "Nothing was changed",
-                "cancelled" => "Cancelled: nothing was changed",
+                "cancelled" => "Cancelled: nothing changed",
                 _ => "The context is being compacted",
             } }
             @if turn.ended.is_none() {
@@ -94,7 +94,7 @@ fn changed(found: &Compaction) -> Markup {
                     @if let Some(ratio) = short::compression(before, after) { ", " (ratio) } }
             }
             @if turn.compacted.is_some_and(|all| all.tightened) { (tightened()) }
-            @if let Some(nothing) = &found.nothing { p { "Nothing was changed: " (nothing) "." } }
+            @if let Some(nothing) = &found.nothing { p { "Nothing changed: " (nothing) "." } }
             @if let Some(preview) = &found.preview {
                 p class="quiet" { "The summary begins:" }
                 blockquote { (markdown::line(preview, 200)) }
@@ -155,7 +155,7 @@ pub(crate) fn card(
                 }
             }
             @for call in &turn.calls {
-                p { "Left to whoever asked: " code { (call.tool) } " "
+                p { "For the client to call: " code { (call.tool) } " "
                     span class="quiet" { (short::line(&call.arguments, 200)) } }
             }
         }
@@ -194,7 +194,7 @@ fn compacted(turn: &Turn) -> Markup {
 /// The warning that the context keeps fewer messages verbatim than configured.
 pub(crate) fn tightened() -> Markup {
     html! {
-        p class="warn" { "Less was kept than was asked for: otherwise the context would not have fitted." }
+        p class="warn" { "Less was kept than requested: otherwise the context would not have fitted." }
     }
 }
 
@@ -278,7 +278,7 @@ fn outcome(run: &Run, turn: &Turn, place: &BranchView) -> Markup {
         @if let Some(error) = &run.error { p class="trouble" { (error.code) ": " (error.reason) } }
         @if !answers && (running || !text.is_empty() || run.task.is_some()) {
             details class="run" id={ "said-" (run.run) } open[running] {
-                summary class="quiet" { (markdown::line(if text.is_empty() { "what it says" } else { text }, 90)) }
+                summary class="quiet" { (markdown::line(if text.is_empty() { "output" } else { text }, 90)) }
                 @if let Some(task) = &run.task { p { "Task: " (task) } }
                 @if running { pre class="text" data-run=(run.run) { (text) } }
                 @else { (message::text(text, place, true, None)) }

@@ -74,7 +74,7 @@ pub(crate) async fn show(
         @if !used.budgets.is_empty() { section { h2 { "Budgets" } (bars::budgets(&used.budgets)) } }
         (choice(&of))
         @if used.rows.is_empty() {
-            p class="quiet" role="status" { @if of.is_part() { "No model was asked on these days." } @else { "No model was asked yet." } }
+            p class="quiet" role="status" { @if of.is_part() { "No model was called on these days." } @else { "No model has been called yet." } }
         } @else { (grouped(&of, &used)) (over_time(&turns)) (models(&used)) (agents(&used)) }
         @if let Some(all) = by_session.filter(|all| !all.items.is_empty() || used.deleted.is_some()) {
             (sessions(&all, used.deleted.as_ref()))
@@ -133,7 +133,7 @@ fn grouped(of: &UsageFilter, used: &Usage) -> Markup {
             (bars::usage(&bars))
             details id="groups-table" { summary { "As a table" }
                 div class="scroll" tabindex="0" role="group" aria-label={ "Usage by " (by.name()) } { table {
-                    thead { tr { th scope="col" { (by.name()) } th scope="col" class="number" { "Jobs" }
+                    thead { tr { th scope="col" { (by.name()) } th scope="col" class="number" { "Runs" }
                         th scope="col" class="number" { "In" } th scope="col" class="number" { "Cached" }
                         th scope="col" class="number" { "Not cached" }
                         th scope="col" class="number" { "Out" } th scope="col" class="number" { "Cost" } } }
@@ -185,7 +185,7 @@ fn over_time(turns: &[Turn]) -> Markup {
 fn head(what: &str) -> Markup {
     html! {
         thead { tr {
-            th scope="col" { (what) } th scope="col" class="number" { "Jobs" }
+            th scope="col" { (what) } th scope="col" class="number" { "Runs" }
             th scope="col" class="number" { "In" } th scope="col" class="number" { "Cached" }
             th scope="col" class="number" { "Out" } th scope="col" class="number" { "Cost" }
         } }

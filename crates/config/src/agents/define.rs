@@ -212,26 +212,26 @@ fn no_server_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
     no_coding_keys(source, kind, found);
 }
 
-/// Warns of keys that say which address is asked.
+/// Warns of keys about an address, which agents of this kind do not have.
 pub(super) fn no_address_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
     let help = "set kind = \"http\" to ask a server";
     without_effect(source, &["url", "headers"], kind, help, found);
 }
 
-/// Warns of keys that say which remote agent is asked.
+/// Warns of keys about a remote agent, which agents of this kind do not have.
 pub(super) fn no_card_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
     let help = "set kind = \"a2a\" to ask an agent of another program";
     without_effect(source, &["card_digest"], kind, help, found);
 }
 
-/// Warns of keys that say how an agent of another program is asked.
+/// Warns of keys about agents of other programs, which agents of this kind do not have.
 pub(super) fn no_remote_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
     no_card_keys(source, kind, found);
     let help = "set kind = \"a2a\" or \"acp\" to ask an agent of another program";
     without_effect(source, &["contract"], kind, help, found);
 }
 
-/// Warns of keys that say what a coding agent may do.
+/// Warns of keys about coding agents, which agents of this kind do not have.
 pub(super) fn no_coding_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
     let help = "set kind = \"acp\" to run a coding agent";
     without_effect(source, &["worktree", "allow"], kind, help, found);

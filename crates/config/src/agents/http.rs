@@ -59,7 +59,7 @@ pub(super) fn remote_agent(
     }))
 }
 
-/// What giving an agent of another program the same task twice does.
+/// The contract of a task for an agent of another program: whether it may be repeated.
 pub(super) fn contract(source: &Source) -> Contract {
     match source.text("contract") {
         Some("idempotent") => Contract::Idempotent,
@@ -74,7 +74,7 @@ fn is_digit(byte: u8) -> bool {
 /// An address and its headers.
 type Endpoint = (Arc<str>, BTreeMap<Arc<str>, Arc<str>>);
 
-/// What is asked by an agent of that kind, if its address and headers can be used.
+/// The endpoint of the agent, if its address and headers are valid.
 fn server(
     source: &Source,
     kind: &str,

@@ -34,7 +34,7 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
-    //! What is noticed.
+    //! A changed file.
 
     use super::*;
     use crate::paths::Home;

@@ -12,8 +12,8 @@ use super::{DEFAULT_TOOLS, TOOLS};
 use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
 use crate::settings::{Tools, mcp};
 
-/// Its tools, sorted, as patterns: the named ones, otherwise the read-only ones for a model; all
-/// tools of its servers; denied ones with a leading `!`.
+/// Its tools, sorted, as patterns: the named tools, by default the read-only ones for a model; all
+/// tools of its servers; denied tools with a leading `!`.
 pub(super) fn allowed(
     source: &Source,
     kind: &AgentKind,

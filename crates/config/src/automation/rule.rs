@@ -1,13 +1,13 @@
-//! When a schedule is due.
+//! Computes when a schedule is due.
 //!
 //! ```text
-//! next(after)            the first instant after that one
-//! newest(after, until)   the last instant of (after, until]: older ones that were missed count once
+//! next(after)            the first instant after `after`
+//! newest(after, until)   the last instant of (after, until]: older missed ones count once
 //! ```
 //!
-//! A cron expression is read on the clocks of its zone. A time that does not exist there, because
-//! the clocks were put forward, is the first instant after the gap; one that exists twice is the
-//! first of the two.
+//! A cron expression is evaluated in the local time of its zone. A time inside a gap, when clocks
+//! are put forward, is the first instant after the gap. Of a time that occurs twice, the first
+//! occurrence counts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,30 +18,30 @@ use unisono_context::Timestamp;
 use super::cron::Cron;
 
 const HOUR_MS: i64 = 3_600_000;
-/// How far back times are looked for before they are looked for from farther back.
+/// The growing periods before an instant that are searched for the newest time.
 const SPANS_MS: [i64; 4] = [HOUR_MS, 24 * HOUR_MS, 31 * 24 * HOUR_MS, 366 * 24 * HOUR_MS];
 
-/// When a schedule is due.
+/// The times of a schedule.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// The times.
     pub when: When,
-    /// The zone whose clocks tell them.
+    /// The time zone of the times.
     pub zone: TimeZone,
 }
 
 /// Times that come again.
 #[derive(Clone, Debug)]
 pub enum When {
-    /// Those of a cron expression.
+    /// The times of a cron expression.
     Cron(Arc<Cron>),
-    /// Multiples of so many milliseconds since 1970-01-01T00:00Z, so that every process counts the
-    /// same.
+    /// Multiples of this number of milliseconds since 1970-01-01T00:00Z, so that all processes
+    /// compute the same times.
     Every(i64),
 }
 
 impl Rule {
-    /// The first instant after that one; none: it never comes.
+    /// The first instant after `after`; none if there is none.
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         match &self.when {
             When::Cron(cron) => cron.next(after, &self.zone),
@@ -52,7 +52,7 @@ impl Rule {
         }
     }
 
-    /// The last instant after `after` and not after `until`; none: there is none.
+    /// The last instant after `after` and not after `until`; none if there is none.
     pub fn newest(&self, after: Timestamp, until: Timestamp) -> Option<Timestamp> {
         if after >= until {
             return None;
@@ -75,7 +75,7 @@ impl Rule {
     }
 }
 
-/// What a person has written, which is what the rule is known by.
+/// The text of the rule as a person wrote it. It identifies the rule.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.when {
@@ -198,7 +198,7 @@ mod tests {
             "2026-03-30T00:30:00Z",
         ];
         assert_next(&daily, "2026-03-27T12:00:00Z", &expected);
-        // Several that are left out are one.
+        // Several times inside a gap are one instant.
         let often = cron("*/20 2,3 29 3 *", "Europe/Berlin");
         let expected = [
             "2026-03-29T01:00:00Z",
@@ -221,7 +221,7 @@ mod tests {
             "2026-10-26T01:30:00Z",
         ];
         assert_next(&daily, "2026-10-23T12:00:00Z", &expected);
-        // Also for who looks between the two.
+        // The same from a start between the two occurrences.
         assert_next(&daily, "2026-10-25T00:59:00Z", &expected[2..]);
         assert_next(&daily, "2026-10-25T01:15:00Z", &expected[2..]);
     }
@@ -285,7 +285,7 @@ mod tests {
                 "2026-01-01T11:59:00Z",
                 None,
             ),
-            // A clock that was put back.
+            // A clock that was set back.
             (
                 every(1_000),
                 "2026-01-01T06:00:00Z",

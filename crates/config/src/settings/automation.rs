@@ -17,10 +17,10 @@ use crate::diagnostic::{Diagnostics, Place};
 
 /// The shortest period of a schedule.
 const SHORTEST_MS: u64 = 1_000;
-/// The shortest secret of a trigger, in bytes: what can be guessed is none.
+/// The minimum length of a trigger's secret, in bytes.
 const SHORTEST_SECRET: usize = 16;
 
-/// What is given to a session: part of a schedule and of a trigger.
+/// The task of a schedule or a trigger.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Task {
@@ -32,9 +32,9 @@ pub struct Task {
     pub lead: Option<String>,
     /// The agents that work before it.
     pub agents: Option<Vec<String>>,
-    /// Settings for its turns alone.
+    /// Settings for its turns only.
     pub settings: BTreeMap<String, String>,
-    /// What is to be done.
+    /// The text of the task.
     pub task: Option<String>,
 }
 
@@ -46,18 +46,18 @@ pub struct Schedule {
     pub cron: Option<String>,
     /// Its period.
     pub every: Option<TimeText>,
-    /// The zone whose clocks tell its times.
+    /// The time zone of its times.
     pub timezone: Option<String>,
     /// `run` or `skip`.
     pub missed: Option<String>,
     /// Whether it begins turns by itself.
     pub enabled: Option<bool>,
-    /// What is given to the session.
+    /// The task for the session.
     #[serde(flatten)]
     pub task: Task,
 }
 
-/// `[triggers.<name>]`: a turn that begins when another program asks for it.
+/// `[triggers.<name>]`: a turn that begins on the request of another program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Trigger {
@@ -65,12 +65,12 @@ pub struct Trigger {
     pub secret_env: Option<String>,
     /// The file that holds its secret, absolute. Comes before the variable.
     pub secret_file: Option<PathBuf>,
-    /// What is given to the session.
+    /// The task for the session.
     #[serde(flatten)]
     pub task: Task,
 }
 
-/// Reads all of them; reports and skips invalid ones.
+/// Reads all schedules and triggers; reports and skips invalid ones.
 pub(super) fn read(
     config: &Config,
     sources: &Sources,
@@ -271,7 +271,7 @@ impl Reader<'_> {
     }
 }
 
-/// The session that is meant: a new one each time, where nothing is said.
+/// The session of a task; by default a new one for each turn.
 fn target(text: Option<&str>) -> Target {
     match text.map(str::trim) {
         None | Some("new") => Target::New,

@@ -78,7 +78,7 @@ pub struct Numbers {
     pub prompt: Option<String>,
     /// How detailed summaries are: `standard`, `detailed` or `concise`.
     pub style: Option<String>,
-    /// Times one is asked again; for all models only.
+    /// Retries per summariser; for all models only.
     pub summariser_retries: Option<u32>,
     /// The numbers of tiers.
     #[serde(flatten)]
@@ -114,7 +114,7 @@ pub(crate) struct Writers {
     pub(crate) prompt: String,
     /// How detailed summaries are.
     pub(crate) style: Style,
-    /// Times one is asked again.
+    /// Retries per summariser.
     pub(crate) retries: u32,
 }
 

@@ -77,7 +77,7 @@ impl Tools {
     }
 
     /// A tool server that a client brings with a session. Its tools are `at_most_once` unless
-    /// `approvals.contracts` says otherwise: what the server declares is not believed.
+    /// `approvals.contracts` overrides this: the server's own declarations are not trusted.
     pub fn brought(&self, name: &str, transport: ServerTransport) -> Server {
         let mut contracts = vec![(Arc::from("*"), Contract::AtMostOnce)];
         let own = self.brought.iter();

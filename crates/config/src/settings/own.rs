@@ -192,7 +192,7 @@ mod tests {
             if let Some(meant) = meant {
                 assert_eq!(refused.meant.as_deref(), Some(meant));
             }
-            // A session that has it all the same is rid of it so.
+            // A session that has such a setting anyway can remove it.
             assert!(of(&[(key, None)]).is_ok(), "{key}");
         }
         for key in [

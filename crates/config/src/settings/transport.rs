@@ -1,4 +1,4 @@
-//! How tool servers and hooks are reached: a program, or an address. Both are written with the same keys.
+//! The transports of tool servers and hooks: a program, or an address. Both have the same keys.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use unisono_session::agent::Command;
 use super::{Variables, header};
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 
-/// A program or an address, as it is written.
+/// A program or an address, as in the settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Transport {
@@ -31,7 +31,7 @@ pub struct Transport {
     pub headers: BTreeMap<String, String>,
 }
 
-/// Which of the two it is.
+/// The chosen transport.
 pub(super) enum Chosen<'t> {
     Program(Command),
     Url(&'t str),
@@ -103,7 +103,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The headers of its requests; none where one cannot be sent.
+    /// The headers of its requests; none if one is invalid.
     pub(super) fn headers(
         &mut self,
         table: [&str; 2],

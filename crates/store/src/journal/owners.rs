@@ -109,7 +109,7 @@ impl Journal {
         }
     }
 
-    /// Keeps the owner's sessions of a page. It reads all first events that the cache lacks at once.
+    /// Keeps the owner's sessions of a page. It reads all missing first events at once.
     async fn of_the_owner(&self, mut page: Vec<SessionInfo>) -> Result<Vec<SessionInfo>> {
         let of = |info: &SessionInfo| SessionId::from(info.session);
         let (mut unknown, mut own) = (Vec::new(), HashSet::new());

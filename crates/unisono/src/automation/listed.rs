@@ -77,8 +77,8 @@ impl Local {
         Err(Error::new(Code::NotFound, detail))
     }
 
-    /// Whether the caller sees a schedule. One who is limited to an owner sees those that work in
-    /// sessions of the owner: in one that is named, or in those with the owner's label.
+    /// Whether the caller sees a schedule. A caller with an owner sees the schedules of the owner's
+    /// sessions: of a named session, or of sessions with the owner's label.
     async fn shows_schedule(&self, of: &automation::Schedule) -> Result<bool, Error> {
         let Some(owner) = self.journal().owner() else {
             return Ok(true);
@@ -124,7 +124,7 @@ impl Local {
         }
     }
 
-    /// What became of a turn that was to begin.
+    /// The state of the turn of a start.
     async fn turn_of_start(&self, start: &Start) -> ScheduledTurn {
         let session = start.session.to_string();
         let (turn, state, error) = match &start.progress {

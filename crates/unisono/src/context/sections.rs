@@ -86,7 +86,7 @@ fn prepared(of: &Preparation, encoding: Encoding) -> Option<PreparedSummary> {
     })
 }
 
-/// The servers whose tools the team may call but that no turn has asked yet.
+/// The servers whose tools the team may call, but which no turn has queried yet.
 fn unasked(preamble: &Preamble, by: &Measure) -> Vec<String> {
     let offered = preamble.tools().iter();
     let known: Vec<&str> = offered.filter_map(|tool| server_of(&tool.name)).collect();

@@ -136,10 +136,11 @@ async fn open_database(_: &str, _: &Config) -> Result<Opened, unisono_store::Err
     })
 }
 
-/// Opens a store that cannot be written at the moment because of `error`: it is read, and opened
+/// Opens a store for reading that cannot be written at the moment because of `error`, and opens it
 /// for writing as soon as possible. Logs this.
 ///
 /// # Errors
+///
 /// Another process has opened it, it cannot be read, or it is of a newer version.
 pub async fn open_degraded(
     path: &Path,

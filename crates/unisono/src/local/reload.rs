@@ -57,7 +57,7 @@ impl Local {
         outcome
     }
 
-    /// Whoever holds this may replace the file of an agent.
+    /// The holder of this guard may replace the file of an agent.
     pub(crate) async fn editing(&self) -> MutexGuard<'_, ()> {
         self.editing.lock().await
     }

@@ -73,11 +73,12 @@ impl Local {
     }
 
     /// Sets dotted keys, or removes them if there is no value, so that the settings files apply.
-    /// Stored when it returns.
+    /// The changes are stored when it returns.
     ///
     /// # Errors
-    /// A key cannot be changed, a value is wrong, or the file cannot be written; then nothing is
-    /// changed.
+    ///
+    /// A key cannot be changed, a value is invalid, or the file cannot be written; then nothing
+    /// changes.
     pub async fn change_settings(
         &self,
         changes: BTreeMap<String, Option<toml::Value>>,
@@ -90,14 +91,15 @@ impl Local {
             if self.share_settings(&text, version).await? {
                 return self.use_stored(setup, text).await;
             }
-            // Another program was faster: its changes are kept, and these made to them.
+            // Another program changed the settings first: its changes are kept, and these are added
+            // to them.
         }
         let busy = "other daemons change settings all the time: try again";
         Err(NotChanged::Store(io::Error::other(busy)))
     }
 
-    /// Has the other programs use that text of settings; answers false where what is shared is another
-    /// version by now.
+    /// Shares this text of settings with the other programs; returns false if the shared text has
+    /// another version by now.
     async fn share_settings(&self, text: &str, before: u64) -> Result<bool, NotChanged> {
         let Some(cluster) = self.cluster() else {
             return Ok(true);
@@ -116,7 +118,7 @@ impl Local {
         self.take_newer().await.map(drop)
     }
 
-    /// Answers the version of what is shared; 0: nothing is.
+    /// Reads the shared settings. Returns their version; 0 if there are none.
     async fn take_newer(&self) -> Result<u64, NotChanged> {
         let Some(cluster) = self.cluster() else {
             return Ok(0);
@@ -153,7 +155,7 @@ impl Local {
 
 /// The text that programs on one database share.
 const SHARED: &str = "settings";
-/// How often a change is made again because other programs changed something meanwhile.
+/// Maximum attempts to change settings while other programs change them.
 const CHANGED_AT_MOST: usize = 16;
 
 /// The changes that set these dotted keys of a session, or remove them if there is no value. A

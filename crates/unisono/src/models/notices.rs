@@ -67,8 +67,8 @@ pub fn today() -> Date {
     now.to_zoned(jiff::tz::TimeZone::UTC).date()
 }
 
-/// The notices about the models that a turn of that team may use: those of its agents, their
-/// fallbacks, and the summarisers of its lead. Each model is named once.
+/// The notices about the models that a turn of this team may use: the models of its agents, their
+/// fallbacks, and the summarisers of its lead. Each model occurs once.
 pub fn of_team(setup: &Setup, team: &Team, learnt: &Calibrations, today: Date) -> Vec<Notice> {
     let asks = team
         .definitions()

@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::view::{Inspect as _, View};
 use crate::{Local, history};
 
-/// The position of a call among waiting calls, also when it does not wait any more.
+/// The position of a call among waiting calls; it stays valid when the call has been decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     asked_at: Timestamp,
@@ -132,9 +132,10 @@ impl Local {
         Ok(View::Stored { id: session, state })
     }
 
-    /// The session in which a call waits; none: it does not wait.
+    /// The session of a waiting call; none if the call does not wait.
     ///
     /// # Errors
+    ///
     /// The store fails.
     pub async fn session_of_call(&self, call: CallId) -> Result<Option<SessionId>, Error> {
         for session in self.unfinished().await? {

@@ -28,7 +28,9 @@ const LARGE_LEAST: u64 = 64;
 /// The ask for a request to a session.
 ///
 /// # Errors
-/// It contradicts itself, a setting is wrong, or the session has no such checkpoint or turn.
+///
+/// The request contradicts itself, a setting is invalid, or the session has no such checkpoint or
+/// turn.
 pub async fn read(
     journal: &Journal,
     session: &impl Inspect,

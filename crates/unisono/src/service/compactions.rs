@@ -111,7 +111,7 @@ impl Compactions for Local {
 
 /// The active checkpoints of contexts.
 struct Active {
-    /// Those of the selected branch.
+    /// The checkpoints of the selected branch.
     here: Vec<CheckpointId>,
     /// Number of branches on which each is active.
     branches: BTreeMap<CheckpointId, u64>,

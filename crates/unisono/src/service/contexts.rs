@@ -101,7 +101,7 @@ impl Contexts for Local {
 async fn seen(local: &Local, session: &View, ask: &Ask, exact: bool) -> Result<Context, Error> {
     let setup = local.setup_for(session, ask).await?;
     let mut by = ask.measured_by(&setup, local.calibrations())?;
-    // Servers are not asked here: the skills that were listed last count.
+    // Servers are not queried here: the newest list of skills counts.
     by.instructions = setup
         .instructions(&local.server_skills.known(&setup))
         .into();

@@ -70,7 +70,7 @@ async fn found(
     let only: Vec<SessionId> = within.or(named).into_iter().collect();
     let search = local.search();
     if local.runtime().is_err() {
-        // Nothing keeps the index up to date: the search waits until it is complete.
+        // Nothing updates the index in the background: the search waits until it is complete.
         search.settle(None).await?;
     } else if !search.follows() {
         // Built on demand, for the requested sessions.

@@ -202,7 +202,7 @@ async fn everything(local: &Local) -> Result<Vec<Found>, unisono_store::Error> {
     }
 }
 
-/// The sessions to which a name may refer: an id, its beginning or its end, or `latest`.
+/// The sessions that match a name: an id, its beginning or its end, or `latest`.
 async fn named(local: &Local, name: &str, limit: usize) -> Result<Vec<Found>, Error> {
     let mut all = everything(local).await?;
     all.retain(|found| name == "latest" || is_meant(name, &found.id));
@@ -224,7 +224,11 @@ async fn named(local: &Local, name: &str, limit: usize) -> Result<Vec<Found>, Er
     Ok(Vec::new())
 }
 
-/// The session with that id, or the only one whose id begins or ends with it.
+/// The session with this id, or the only one whose id begins or ends with it.
+///
+/// # Errors
+///
+/// No session or several sessions match.
 pub async fn only(local: &Local, name: &str) -> Result<SessionId, Error> {
     if let Ok(whole) = name.parse() {
         return Ok(whole);

@@ -91,7 +91,7 @@ fn to_api(setup: &Setup, changeable: fn(&str) -> bool) -> Vec<Setting> {
     each.collect()
 }
 
-/// What the comments of the defaults say of a key.
+/// The comment of a key in the defaults.
 fn about(key: &str) -> Option<&'static str> {
     static ABOUT: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| comments(DEFAULTS));
     ABOUT.get(key).map(String::as_str)

@@ -100,7 +100,7 @@ pub(super) fn lost_events(of: &unisono_store::Loss) -> LostEvents {
     }
 }
 
-/// The position of a loss in the list, which is unique.
+/// The unique position of a loss in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     found: u64,

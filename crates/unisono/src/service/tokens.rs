@@ -15,11 +15,11 @@ use crate::error::Error;
 use crate::tokens::{after, digest, from_api, secret, to_api};
 use crate::values;
 
-/// What a cursor begins with; the name of the last token follows.
+/// The prefix of a cursor; the name of the last token follows.
 const AFTER: &str = "after:";
-/// Tokens at the same time, at most.
+/// Maximum number of tokens.
 const MAX_TOKENS: usize = 10_000;
-/// The longest time after which a token ends, in seconds: 100 years.
+/// The maximum lifetime of a token in seconds: 100 years.
 const LONGEST_SECONDS: u64 = 3_155_760_000;
 
 #[async_trait]

@@ -87,8 +87,8 @@ impl Local {
                 vec![(session, fold.ok_or_else(unknown)?)]
             }
             None => {
-                // Read first: a session that is deleted meanwhile is missed once rather than
-                // counted twice.
+                // Read first: a session that is deleted meanwhile is omitted rather than counted
+                // twice.
                 if days == (None, None) {
                     gone = journal.deleted().await?;
                 }
@@ -110,7 +110,8 @@ impl Local {
             true => BTreeSet::new(),
             false => self.owners_of_tokens().await?,
         };
-        // A caller with an owner does not see the daemon's budget, which tells what others use.
+        // A caller with an owner does not see the daemon's budget, which includes the usage of
+        // others.
         let config = &self.setup().loaded.config;
         let budgets = history::budgets(journal, &config.budget, names).await?;
         Ok(All {
@@ -145,7 +146,7 @@ fn rows(ledger: &Ledger) -> Vec<Row> {
     rows.collect()
 }
 
-/// A day as it is written, in UTC.
+/// Parses a day in UTC.
 fn day(text: Option<&str>) -> Result<Option<Day>, Error> {
     let read = |text: &str| {
         let wrong = |_| {

@@ -60,7 +60,7 @@ pub(crate) fn bar(context: &Context, places: &Places<'_>) -> Markup {
             (occupancy(context))
             (drawn(&parts))
             details id="context-table" {
-                summary { "What it is made of" }
+                summary { "Parts" }
                 (table(&parts))
                 @for usable in &context.usable { p class="quiet" { "Usable: " (short::usable(usable).join(" ")) } }
             }

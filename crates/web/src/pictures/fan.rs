@@ -116,7 +116,7 @@ fn description(groups: &[(String, Vec<&Run>)], leads: &[&Run]) -> String {
         } else {
             ""
         };
-        format!(" {}{prefix} is given their results.", lead.agent)
+        format!(" {}{prefix} gets their results.", lead.agent)
     });
     format!("{}.{}", each.join("; "), lead.unwrap_or_default())
 }

@@ -34,8 +34,8 @@ const KINDS: [(&str, &str); 9] = [
     ("compaction", "compacting"),
     ("model", "the agent and its model"),
     ("tool", "tools"),
-    ("person", "waits for you, or a person who decided"),
-    ("delegates", "waits for those it gave tasks to"),
+    ("person", "waits for a person's decision"),
+    ("delegates", "waits for its delegates"),
     ("retry", "pause before another attempt"),
     ("other", "other"),
 ];

@@ -1,8 +1,8 @@
 //! Reads the layers. In order, later ones have precedence:
 //!
 //! defaults, machine, person, project, settings changed at run time, session, environment, flags.
-//! The layer of a session is not a source of the program: it is inserted where a session is shown
-//! or worked on.
+//! The layer of a session is not a source of the program: it is inserted when a session is shown or
+//! changed.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -88,7 +88,7 @@ fn digest(text: &str) -> String {
     Digest::of_bytes(text.as_bytes()).to_string()
 }
 
-/// What the settings say of a tool, or of a pattern of tools.
+/// The settings about a tool, or about a pattern of tools.
 fn described(setup: &Setup, tool: &Arc<str>, agent: &unisono_context::AgentId) -> AgentTool {
     let server = mcp::server_of(tool.trim_start_matches('!'));
     let known = setup.loaded.tools.servers.iter();
@@ -110,7 +110,7 @@ fn described(setup: &Setup, tool: &Arc<str>, agent: &unisono_context::AgentId) -
     }
 }
 
-/// The file of an agent, and what it has now.
+/// The file of an agent and its current text.
 async fn read(setup: &Arc<Setup>, agent: &str) -> Result<(PathBuf, String), Error> {
     let definition = setup.roster.get(agent);
     let definition = definition.map_err(|_| Error::not_found("agent", agent))?;
@@ -129,7 +129,7 @@ async fn read(setup: &Arc<Setup>, agent: &str) -> Result<(PathBuf, String), Erro
     })
 }
 
-/// Replaces a file, which keeps its rights and is replaced where it is a link to: it has the old or
+/// Replaces a file and keeps its permissions; a symbolic link is followed. The file has the old or
 /// the new text, also after a crash.
 fn replace(file: &Path, text: &str) -> io::Result<()> {
     let file = file.canonicalize()?;

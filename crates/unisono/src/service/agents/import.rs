@@ -21,7 +21,7 @@ use crate::Local;
 use crate::error::Error;
 use crate::local::off_thread;
 
-/// Maximum number of files of one import, and of bytes in all their texts.
+/// Maximum number of files of one import, and maximum bytes of their texts.
 const FILES: usize = 64;
 const MAX_BYTES: usize = 1024 * 1024;
 /// The directory of the files.

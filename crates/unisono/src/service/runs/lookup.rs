@@ -1,4 +1,4 @@
-//! The runs and turns to which a name may refer: an id or a part of one, `latest`, or an agent.
+//! Finds runs and turns by name: an id or a part of one, `latest`, or an agent.
 
 use std::cmp::Reverse;
 
@@ -23,7 +23,7 @@ const MAX_RESULTS: usize = 50;
 /// Characters of a complete id.
 const WHOLE: usize = 36;
 
-/// The runs and turns to which a name may refer.
+/// The runs and turns that match a name.
 pub(super) async fn lookup(local: &Local, query: &LookupQuery) -> Result<Matches, Error> {
     let name = query.name.as_str();
     if name.is_empty() {
@@ -57,7 +57,7 @@ fn all(found: impl IntoIterator<Item = Lookup>) -> Matches {
     }
 }
 
-/// The sessions to search, the one that grew last first.
+/// The sessions to search, most recently changed first.
 async fn newest(local: &Local, only: Option<SessionId>) -> Result<Vec<Found>, Error> {
     let mut all = Vec::new();
     let mut after = None;
@@ -76,7 +76,7 @@ async fn newest(local: &Local, only: Option<SessionId>) -> Result<Vec<Found>, Er
     Ok(all)
 }
 
-/// The runs and turns with that name. An unreadable journal is an error only if nothing is found.
+/// The runs and turns with this name. An unreadable journal is an error only if nothing is found.
 async fn named(local: &Local, sessions: &[Found], name: &str) -> Result<Matches, Error> {
     let (mut found, mut unreadable) = (Vec::new(), None);
     for session in sessions.iter().take(LOOKED_AT) {
