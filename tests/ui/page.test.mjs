@@ -238,12 +238,12 @@ test("where no model writes a summary, a person tries again, takes quotes or lea
     await page.getByRole("button", { name: "Take quotes" }).click();
     await changed();
 
-    // The same for a summary that is to be written anew.
+    // The same for a summary that is to be regenerated.
     await page.goto(`${home}/checkpoints/1`);
     await page.getByText("Regenerate", { exact: true }).first().click();
     await page.getByLabel(/What the summary must keep/).fill("All dates.");
     await page.getByLabel(/Model: provider/).fill("openai/gpt-4o");
-    await page.getByLabel(/If no model writes one/).selectOption("leave");
+    await page.getByLabel(/If no model writes a usable/).selectOption("leave");
     await page.getByRole("button", { name: "Regenerate" }).click();
     await failed();
     await page.getByRole("link", { name: "Leave it as it is" }).click();

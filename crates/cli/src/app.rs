@@ -248,7 +248,7 @@ impl App {
         }))
     }
 
-    /// The same, without a record of what this call changes.
+    /// As `find_store`, without audit entries for the changes of this call.
     async fn find_store(&self, setup: &Setup) -> Result<Result<Place, Error>> {
         let store = &setup.loaded.config.store;
         self.check_named(&store.path)?;

@@ -37,7 +37,7 @@ impl Verb {
             matches = below;
         }
         let given = NAMES.into_iter().filter_map(|kind| {
-            // None if this verb does not have the argument, or it is of another type.
+            // None if this verb does not have the argument, or its type differs.
             let value = matches.try_get_one::<String>(kind).ok().flatten()?;
             let is_given = matches.value_source(kind) == Some(ValueSource::CommandLine);
             let is_name = is_short_name(value) || value.parse::<SessionId>().is_ok();

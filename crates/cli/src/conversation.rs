@@ -1,4 +1,4 @@
-//! Conversations in files: reading one, and recognising one that was imported before.
+//! Reads conversations from files, and recognises conversations that were imported before.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -38,11 +38,11 @@ fn parse(
 pub(crate) struct LeftOut {
     /// Whole conversations of a file of several.
     pub(crate) conversations: usize,
-    /// Messages, and lines that are none.
+    /// Skipped messages, and lines that are not messages.
     pub(crate) messages: usize,
-    /// Parts of messages that were taken without them.
+    /// Skipped parts of imported messages.
     pub(crate) parts: usize,
-    /// What does not carry over, by kind, and how often.
+    /// The kinds of data that cannot be imported, with their numbers.
     pub(crate) behind: BTreeMap<String, u64>,
 }
 
@@ -91,12 +91,12 @@ pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) held: Spooled,
     digest: String,
-    /// Where it begins, if it is one of several in its file.
+    /// Its position, if the file has several.
     begins: Option<(u32, u32)>,
 }
 
-/// Opens a conversation's file, or standard input where it is `-`. What can be read only once is kept
-/// in the store's directory where it is large.
+/// Opens the file of a conversation, or standard input for `-`. A large input that can be read only
+/// once is stored in the store's directory.
 pub(crate) fn open(file: &str, store: &Path) -> Result<Source> {
     let name = called(file);
     let held = match file {
@@ -186,7 +186,7 @@ fn days(directory: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Reads a file that is to be of that kind, or standard input where it is `-`.
+/// Reads a file of this kind, or standard input for `-`.
 pub(crate) fn bytes_of(file: &str, kind: &str) -> Result<Vec<u8>> {
     let read = if file == "-" {
         let mut bytes = Vec::new();
@@ -221,7 +221,7 @@ fn unreadable(name: &str, kind: &str, error: &std::io::Error) -> Problem {
     problem.hint(format!("name {kind}, or `-` for standard input"))
 }
 
-/// A conversation in a file, and how it is taken.
+/// A conversation of a file, with the options of its import.
 #[derive(Debug)]
 pub(crate) struct Taken<'t> {
     pub(crate) import: Import,
@@ -274,7 +274,7 @@ pub(crate) async fn labelled(
     }
 }
 
-/// Whether there is a session of that id.
+/// Whether a session with this id exists.
 pub(crate) async fn exists(service: &dyn Service, id: SessionId) -> Result<bool> {
     match service.session(&id.to_string()).await {
         Ok(_) => Ok(true),
@@ -284,7 +284,8 @@ pub(crate) async fn exists(service: &dyn Service, id: SessionId) -> Result<bool>
 }
 
 impl Source {
-    /// What a session made of it is labelled with; known once its conversation was read.
+    /// The label of a session that was created from this file; known once the conversation was
+    /// read.
     pub(crate) fn digest(&self) -> &str {
         &self.digest
     }
@@ -305,7 +306,7 @@ impl Source {
         file.map_or_else(|| self.name.clone(), |name| name.to_string_lossy().into())
     }
 
-    /// The conversations in a file of several; none if it is one, or something else.
+    /// The conversations of a file with several; none for any other file.
     pub(crate) fn conversations(
         &mut self,
         format: Option<Format>,
@@ -340,8 +341,8 @@ impl Source {
         }
     }
 
-    /// The conversation, labelled, and what was left out of it; tells what that is, and what may
-    /// not be meant.
+    /// The labelled conversation and its skipped parts. Reports them, and possible
+    /// misinterpretations.
     pub(crate) fn conversation(
         &mut self,
         format: Option<Format>,
@@ -353,7 +354,7 @@ impl Source {
         Ok((import, left_out))
     }
 
-    /// The same, without how much was left out.
+    /// As [`conversation`](Self::conversation), without the skipped parts.
     pub(crate) fn read(
         &mut self,
         format: Option<Format>,

@@ -1,4 +1,4 @@
-//! Following a turn to its end: what the service tells of it ([`Watch`]), shown as it comes
+//! Follows a turn to its end: the updates of the service ([`Watch`]), shown as they arrive
 //! ([`Screen`]).
 
 mod answer;

@@ -21,7 +21,7 @@ use crate::markdown::{self, page::Page};
 use crate::problem::Problem;
 use crate::show;
 
-/// Where messages and data go, and how they look.
+/// The streams for messages and data, and their style.
 #[derive(Debug)]
 pub(crate) struct Out {
     pub(crate) json: bool,
@@ -58,8 +58,7 @@ impl Out {
         }
     }
 
-    /// Writes a text of an agent's: Markdown is shown as such on a terminal, and stays as it is where
-    /// another program reads it.
+    /// Writes a text of an agent: rendered Markdown on a terminal, the source elsewhere.
     pub(crate) fn prose(&self, text: &str) {
         match self.page() {
             Some(mut page) => {
@@ -70,7 +69,7 @@ impl Out {
         }
     }
 
-    /// What shows a text on the terminal while it is written; none where there is none.
+    /// A view that shows a text during its stream; none without a terminal.
     pub(crate) fn page(&self) -> Option<Page> {
         let columns = self.columns.filter(|_| !self.json)?;
         Some(Page::new(markdown::measure(columns), self.paint))
@@ -81,13 +80,13 @@ impl Out {
         self.ready(&shown(&text.to_string()));
     }
 
-    /// Writes data that is as a terminal may be given it, with a line break at its end.
+    /// Writes data that is already safe for a terminal, with a line break at its end.
     pub(crate) fn ready(&self, text: &str) {
         let line_break = if text.ends_with('\n') { "" } else { "\n" };
         self.bytes(format!("{text}{line_break}").as_bytes());
     }
 
-    /// Writes data as it is: what is harmless, or meant for programs.
+    /// Writes data unchanged: harmless data, or data for programs.
     pub(crate) fn bytes(&self, bytes: &[u8]) {
         if self.closed.load(Ordering::Relaxed) {
             return;
@@ -102,8 +101,8 @@ impl Out {
         }
     }
 
-    /// Writes a JSON text that comes in pieces byte for byte; on a terminal what steers one is
-    /// escaped, which reads as the same text.
+    /// Writes the pieces of a JSON text byte for byte. On a terminal, control characters are
+    /// escaped, which is equivalent in JSON.
     pub(crate) fn exact_json(&self, pieces: &[impl AsRef<[u8]>]) {
         let whole: Vec<u8> = pieces
             .iter()
@@ -197,8 +196,8 @@ pub(crate) fn columns() -> Option<usize> {
     Some(columns.filter(|n| *n > 0).unwrap_or(80))
 }
 
-/// Prints what clap has to say: help and version on stdout, wrong usage on stderr, as JSON where
-/// that is asked for.
+/// Prints the messages of clap: help and version on stdout, usage errors on stderr, as JSON if
+/// requested.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let json = std::env::args_os().any(|arg| arg == "--json");
     if json && error.use_stderr() {
@@ -225,8 +224,7 @@ fn write_stderr(message: &dyn Display) {
     let _ = writeln!(io::stderr().lock(), "{message}");
 }
 
-/// What stands before a colour until it is written: this, and what no text that comes from
-/// elsewhere can know.
+/// The mark before a colour until the text is written; text from elsewhere cannot contain it.
 const MARK: char = '\u{fdd0}';
 
 /// A number that differs from one call of the program to the next.
@@ -235,7 +233,8 @@ fn secret() -> &'static str {
     SECRET.get_or_init(|| format!("{:016x}", RandomState::new().build_hasher().finish()))
 }
 
-/// A text as a terminal may be given it: harmless, but for the colours of [`Paint`].
+/// A text made safe for a terminal: control characters are escaped, except the colours of
+/// [`Paint`].
 pub(crate) fn shown(text: &str) -> String {
     let mark = format!("{MARK}{}", secret());
     let mut pieces = text.split(mark.as_str());
@@ -249,7 +248,7 @@ pub(crate) fn shown(text: &str) -> String {
     out
 }
 
-/// Colours, or none. They are marked in the text, and set where that is [`shown`].
+/// Colours, or none. They are marks in the text until [`shown`] writes them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint(pub(crate) bool);
 

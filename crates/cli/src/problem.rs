@@ -1,4 +1,4 @@
-//! Errors for people: what happened, where, and what to do.
+//! Errors for people: the problem, its place, and the fix.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -12,7 +12,7 @@ use unisono_store::Error as StoreError;
 /// The hint for a daemon that does not answer.
 const STILL_RUNNING: &str = "is it still running? what it had on disk is whole";
 
-/// How the program ends.
+/// The exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// It did not work.
@@ -21,9 +21,9 @@ pub(crate) enum Exit {
     Usage = 2,
     /// The daemon cannot be reached.
     Unreachable = 3,
-    /// There is an answer, but some agents failed.
+    /// The turn has an answer, but some agents failed.
     SomeFailed = 4,
-    /// A budget was used up: there is an answer in part, or none.
+    /// A budget was exhausted: the answer is partial or missing.
     OverBudget = 5,
     /// It took longer than allowed.
     TimedOut = 124,
@@ -37,9 +37,9 @@ pub(crate) struct Problem {
     pub(crate) exit: Exit,
     /// For programs: a code of a turn that failed, or the code that the HTTP API has for it.
     pub(crate) code: Cow<'static, str>,
-    /// What happened and where, in one or several lines. Empty if it was already reported.
+    /// The problem and its place, in one or several lines. Empty if it was already reported.
     pub(crate) message: String,
-    /// What to do.
+    /// The fix.
     pub(crate) hint: Option<String>,
 }
 

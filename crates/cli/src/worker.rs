@@ -21,7 +21,7 @@ use crate::problem::Result;
 use crate::service::{all_branches, unknown_branch};
 use crate::team::{announce_model, team};
 
-/// A store that is inspected first; [`Desk::work`] starts the runtime or uses the daemon.
+/// A store for inspection. [`Desk::work`] then starts the runtime or uses the daemon.
 #[derive(Debug)]
 pub(crate) struct Desk {
     place: Place,
@@ -129,7 +129,7 @@ impl Desk {
 #[derive(Debug)]
 pub(crate) struct Worker {
     service: Arc<dyn Service>,
-    /// Whether it is a daemon.
+    /// Whether the worker is a daemon.
     elsewhere: bool,
 }
 

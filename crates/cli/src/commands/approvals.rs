@@ -160,7 +160,7 @@ fn line(open: &Approval) -> String {
     approvals::line(&open.tool, &open.arguments.to_string())
 }
 
-/// The call of that id, or of a start or end of one that no other has.
+/// The call with this id, or the only one whose id begins or ends with it.
 async fn find(service: &dyn Service, name: &str) -> Result<Approval> {
     let mut all = waiting(service, None).await?;
     all.retain(|open| is_meant(name, &open.call));

@@ -1,4 +1,4 @@
-//! `unisono audit`: who changed what, and who was refused.
+//! `unisono audit`: changes and refused requests, with their callers.
 
 use std::num::NonZeroUsize;
 

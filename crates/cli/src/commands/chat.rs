@@ -61,7 +61,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(args.workers.overrides())?;
     let asked = args.workers.given(Ask::new(""));
     if args.session.is_none() && !app.has_daemon(&setup) {
-        // Nothing is made where it cannot be done.
+        // Checked before the session is created.
         team(&setup, &asked)?;
     }
     let mut interrupts = Interrupts::listen()?;
@@ -103,7 +103,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     done
 }
 
-/// Takes line after line until there are no more.
+/// Reads and handles lines until the input ends.
 async fn converse(app: &App, talk: &mut Talk<'_>, interrupts: &mut Interrupts) -> Result<()> {
     let mut input = Input::open(&app.out)?;
     input.recall(talk.said_before().await?).await;

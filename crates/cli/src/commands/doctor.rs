@@ -167,7 +167,7 @@ fn database(app: &App, setup: &Setup, args: &Args) -> Result<()> {
     }
 }
 
-/// The report without a store, which is no error.
+/// The report without a store. This is not an error.
 fn fresh(app: &App, setup: &Setup) -> Result<()> {
     let around = app.wait_for(around(setup, false))?;
     let store = setup.loaded.config.store.path.display().to_string();
@@ -317,7 +317,7 @@ async fn index(app: &App, setup: &Setup, repaired: bool) -> Result<Option<Condit
     Ok(Some(condition?))
 }
 
-/// The losses of repairs that are not acknowledged.
+/// The unacknowledged losses of repairs.
 fn losses(store: &Path) -> Result<Vec<Loss>> {
     let losses = unisono_store::losses(store)?;
     Ok(losses.iter().rev().map(loss).collect())
@@ -353,7 +353,7 @@ fn condition(of: &Condition) -> Value {
     json!({"sessions": of.sessions, "messages": of.messages, "remade": of.remade})
 }
 
-/// The usable providers, and what the others lack. It never shows a key.
+/// The usable providers, and the reasons why the others are not. It never shows a key.
 fn providers(app: &App, setup: &Setup) {
     for (name, access) in setup.loaded.providers.iter() {
         match &access.settings {

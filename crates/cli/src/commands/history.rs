@@ -1,4 +1,4 @@
-//! `unisono history`: a conversation, to be read.
+//! `unisono history`: the messages of a branch.
 
 use std::num::NonZeroUsize;
 
@@ -37,7 +37,7 @@ Examples:
 pub(crate) struct Args {
     /// The session
     session: String,
-    /// Which messages; without it, all
+    /// The range of messages (default: all)
     #[arg(value_name = "MESSAGES", value_parser = range, allow_hyphen_values = true)]
     messages: Option<Range>,
     /// Only messages of this role; may be repeated
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     branch: String,
 }
 
-/// Which messages of a branch.
+/// A range of the messages of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Range {
     /// From one to another; none: to the end.

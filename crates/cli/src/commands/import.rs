@@ -19,7 +19,7 @@ use crate::problem::{Problem, Result, alone};
 use crate::service::all_branches;
 use crate::show;
 
-/// How an archive of a whole store begins.
+/// The first bytes of an archive.
 const ARCHIVE: &[u8] = b"unisono archive";
 
 const HELP: &str = "\
@@ -83,7 +83,7 @@ impl Args {
         self.format.as_deref().and_then(Format::from_name)
     }
 
-    /// The conversations that are wanted of those in a file.
+    /// The selected conversations of a file.
     fn chosen(&self, name: &str, found: Vec<Conversation>) -> Result<Vec<Conversation>> {
         for wanted in &self.pick {
             if !found.iter().any(|conversation| conversation.is(wanted)) {
@@ -251,7 +251,7 @@ async fn known(
     import: &Import,
 ) -> Result<Option<Session>> {
     if args.copy {
-        // Nothing that is known of it matters.
+        // Settings and errors of a closed session do not matter here.
         return Ok(None);
     }
     if let Some(known) = labelled(service, DIGEST, source.digest()).await? {
@@ -300,7 +300,7 @@ fn list(app: &App, args: &Args, mut source: Source) -> Result<()> {
     Ok(())
 }
 
-/// A conversation in a file, as it is listed.
+/// A row of the list of conversations.
 #[derive(serde::Serialize)]
 struct Row {
     number: usize,

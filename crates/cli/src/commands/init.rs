@@ -65,7 +65,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// The store that was used here so far, if it has anything.
+/// The store that this directory used until now, if it has content.
 fn used(app: &App, args: &Args) -> Option<PathBuf> {
     let store = store_of(app, args);
     std::fs::read_dir(&store).ok()?.next()?.ok()?;

@@ -1,4 +1,4 @@
-//! `unisono pin` and `unpin`: messages that always stand verbatim.
+//! `unisono pin` and `unpin`: messages that stay verbatim.
 
 use unisono::Service;
 use unisono_api::pin::Pins;
@@ -78,7 +78,7 @@ pub(crate) async fn unpin(app: &App, args: UnpinArgs) -> Result<()> {
     Ok(())
 }
 
-/// The messages of those numbers, which must be on the branch.
+/// The messages with these numbers on the branch.
 async fn numbered(
     service: &dyn Service,
     session: &str,
@@ -97,7 +97,7 @@ async fn numbered(
     Ok(numbers.iter().map(ToString::to_string).collect())
 }
 
-/// Pins messages, or takes their pins away, and says what is pinned then.
+/// Pins or unpins messages, and reports all pinned ones.
 async fn change(
     service: &dyn Service,
     session: &str,
@@ -111,7 +111,7 @@ async fn change(
     all(service, session, branch).await
 }
 
-/// All that is pinned on a branch.
+/// All pinned messages of a branch.
 async fn all(service: &dyn Service, session: &str, branch: &str) -> Result<Pins> {
     let mut query = of_branch(branch);
     let mut pins = service.pins(session, &query).await?;
@@ -124,7 +124,7 @@ async fn all(service: &dyn Service, session: &str, branch: &str) -> Result<Pins>
     Ok(pins)
 }
 
-/// Lists what is pinned, and what of the context it takes.
+/// Lists the pinned messages and their share of the context.
 fn report(app: &App, pins: &Pins) {
     let total = show::number(pins.pinned_tokens);
     let usable = show::number(pins.usable_tokens);

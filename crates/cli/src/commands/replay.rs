@@ -1,4 +1,4 @@
-//! `unisono replay`: a turn's requests once more, from the journal and nothing else.
+//! `unisono replay`: rebuilds and verifies the requests of a turn from its journal.
 
 use unisono::short::end;
 use unisono_api::run::{Check, Replay, ReplayedRun};

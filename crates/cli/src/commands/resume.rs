@@ -1,4 +1,4 @@
-//! `unisono resume`: open turns go on from their last recorded step.
+//! `unisono resume`: continues open turns from their last recorded step.
 
 use unisono::Service;
 use unisono_api::turn_event::ChangedAgent;
@@ -52,7 +52,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     done
 }
 
-/// Keeps the newest problem; earlier ones were reported.
+/// Keeps the newest problem; earlier ones are reported.
 fn worst(app: &App, before: Result<()>, now: Problem) -> Result<()> {
     if let Err(problem) = before
         && !problem.message.is_empty()
@@ -66,7 +66,7 @@ fn worst(app: &App, before: Result<()>, now: Problem) -> Result<()> {
 struct Left {
     session: String,
     turn: String,
-    /// How many of its agents were done when it was left.
+    /// The number of its finished agents when it was interrupted.
     done: usize,
 }
 

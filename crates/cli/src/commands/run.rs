@@ -23,7 +23,7 @@ use crate::show;
 use crate::team::team;
 use crate::worker::Desk;
 
-/// What is asked where nobody says what.
+/// The default task.
 const TASK: &str = "Where does this stand? Sum up what was decided and why, what was found out, \
                     which risks and questions are open, and what is to be done next and by whom.";
 
@@ -94,7 +94,7 @@ impl Args {
     }
 }
 
-/// What the conversation comes from.
+/// The source of the conversation.
 pub(super) enum From<'f> {
     Session(String),
     File(Box<Taken<'f>>),
@@ -119,7 +119,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         .map_or_else(LeftOut::default, |(_, left_out)| left_out.clone());
     let taken = taken.map(|(taken, _)| taken);
     if let Some(taken) = taken.as_ref().filter(|_| !app.has_daemon(&setup)) {
-        // Nothing is made where it cannot be done. A daemon's agents and models are its own.
+        // Checked before the session is created. A daemon uses its own agents and models.
         team(&app.setup_with(&setup, &taken.import.settings)?, &ask)?;
     }
     let mut interrupts = Interrupts::listen()?;
@@ -144,7 +144,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     left_out.ending()
 }
 
-/// Has a turn done, and shows how it comes along; within the session's time where no other is said.
+/// Begins a turn and shows its progress. Without another limit, the session's time limit applies.
 pub(super) async fn followed(
     app: &App,
     (setup, desk): (Setup, Desk),
@@ -169,14 +169,13 @@ pub(super) async fn followed(
     Ok((watch, end))
 }
 
-/// The limit of a turn that is to take no longer, wherever it is worked on: in whole seconds, which
-/// are rounded up.
+/// The time limit of a turn, also in a daemon, rounded up to whole seconds.
 pub(super) fn limit(timeout: Duration) -> Override {
     let seconds = timeout.as_millis().div_ceil(1_000);
     Override::new("--timeout", "turn.timeout_seconds", seconds.to_string())
 }
 
-/// The conversation of a file, and what was left out of it.
+/// The conversation of a file, and its skipped parts.
 fn taken<'a>(app: &App, args: &'a Args, mut source: Source) -> Result<(Taken<'a>, LeftOut)> {
     let format = args.format.as_deref();
     let known = format.and_then(Format::from_name);

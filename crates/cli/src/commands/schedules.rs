@@ -136,7 +136,7 @@ async fn begin(app: &App, name: &str) -> Result<()> {
 
 async fn pause(app: &App, name: &str, paused: bool) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    // A store that is not there yet is made: the pause has to be kept.
+    // A missing store is created to record the pause.
     let store = app.store_or_daemon(&setup).await?;
     let service = app.service_on(store, &setup)?;
     let changed = service.pause_schedule(name, paused).await?;

@@ -89,7 +89,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let ended = server.run(stop).await;
     announcing.abort();
-    // Aborted or not: nobody is to find the daemon after this.
+    // Removed in every case: no process should find the daemon after this.
     let _ = announcing.await;
     match ended {
         None => {
@@ -122,7 +122,7 @@ fn announce(server: &Server, store: &Path) -> Result<RunningFile> {
     announced.map_err(|error| Problem::failed(format!("cannot write {}: {error}", store.display())))
 }
 
-/// What is said of a server to those who look for it beside the store.
+/// The address of a server for processes that find it beside the store.
 pub(super) fn running(server: &Server) -> Running {
     Running {
         url: format!("http://{}", server.authority()),

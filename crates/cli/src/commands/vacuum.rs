@@ -86,8 +86,8 @@ async fn database(app: &App, setup: &Setup) -> Result<()> {
     report(app, &place, &done)
 }
 
-/// Shrinks the search index while nobody else has the store. It can be made anew, so a failure is
-/// no failure of the vacuum.
+/// Compacts the search index while no other process has the store open. The index can be rebuilt,
+/// so a failure does not fail the vacuum.
 fn compact_index(app: &App, store: &Path) -> Result<()> {
     let _held = Disk::open(store)?;
     if let Err(error) = unisono_search::compact(&unisono_search::directory(store)) {

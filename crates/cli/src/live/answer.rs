@@ -18,14 +18,15 @@ use crate::output::Out;
 pub(crate) struct Answer<'o, L> {
     out: &'o Out,
     screen: Screen<'o>,
-    /// Where the person writes.
+    /// The source of the person's lines.
     lines: &'o mut L,
     streams: bool,
-    /// What shows it on a terminal.
+    /// The view of the answer on a terminal.
     page: Option<Page>,
-    /// What of the reply that is coming was written.
+    /// The written text of the current reply.
     written: String,
-    /// Whether something of that reply was missed: the rest waits until it is whole.
+    /// Whether text of the current reply was missed: the rest is written when the reply is
+    /// complete.
     missed: bool,
     /// Whether this reply has ended; further text belongs to another one.
     over: bool,
@@ -57,7 +58,7 @@ impl<'o, L: Lines> Answer<'o, L> {
             .map(|whole| (whole, whole.strip_prefix(self.written.trim_end())));
         match rest {
             Some((_, Some(rest))) if !self.written.is_empty() => {
-                // What was trimmed is on the screen already.
+                // Trimmed text is on the screen already.
                 let trimmed = self.written.len() - self.written.trim_end().len();
                 let rest = rest.get(trimmed..).unwrap_or_default();
                 self.write(rest);
@@ -162,7 +163,7 @@ impl<L: Lines + Send> Show for Answer<'_, L> {
     }
 }
 
-/// Whether an update is shown as a line beside the answer.
+/// Whether an update is shown as a line above the answer.
 fn is_line(event: &TurnEvent) -> bool {
     match event {
         TurnEvent::Compacting { .. }
@@ -173,7 +174,7 @@ fn is_line(event: &TurnEvent) -> bool {
         | TurnEvent::RunRetried { .. }
         | TurnEvent::Waiting { .. } => true,
         TurnEvent::Accepted { queued, .. } => *queued,
-        // The lead's own line would stand in its answer.
+        // The lead's own line would interrupt its answer.
         TurnEvent::Runs { agents } => agents
             .iter()
             .all(|agent| agent.role != "lead" && !agent.is_open()),

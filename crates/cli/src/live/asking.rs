@@ -143,7 +143,7 @@ impl Answers {
         let decision = read(is_in_doubt(&call), &line)?;
         self.answered.push(call.call.clone());
         if let Err(error) = service.decide(&call.call, &decision).await {
-            // Somebody else decided, or the call timed out.
+            // Another client decided, or the call timed out.
             tracing::info!(%error, "the decision is too late");
         }
         None

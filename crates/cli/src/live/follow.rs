@@ -56,7 +56,7 @@ pub(crate) enum Interrupt {
     System,
 }
 
-/// What a person's interruption does to the turn.
+/// The effect of a person's interruption on the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Interrupted {
     /// The turn stays open, and following stops.
@@ -65,7 +65,7 @@ enum Interrupted {
     Cancel,
 }
 
-/// Shows a turn while it is followed.
+/// Shows a turn that is followed.
 pub(crate) trait Show {
     /// Shows a change, with the new state of the turn. Progress before an event comes before the
     /// event.
@@ -85,7 +85,7 @@ pub(crate) trait Show {
     }
 }
 
-/// When following stops.
+/// The conditions that end following.
 #[derive(Debug)]
 pub(crate) struct Limits<'i> {
     /// The time at which the turn is cancelled; none for no limit.

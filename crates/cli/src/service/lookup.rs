@@ -25,8 +25,8 @@ impl Within {
         }
     }
 
-    /// The run that is meant, and its session: by its id or a part of it; `latest` and a turn mean
-    /// the run of the turn's lead, an agent's name its newest run.
+    /// The run and its session: by its id or a part of it; `latest` and a turn mean the run of the
+    /// turn's lead, an agent's name its newest run.
     pub(crate) async fn run(&self, service: &dyn Service, name: &str) -> Result<(String, String)> {
         // A compaction on request has no runs: the turn after it does.
         let found = match name {
@@ -42,7 +42,7 @@ impl Within {
         }
     }
 
-    /// The run or turn that is meant: by its id or a part of it, `latest`, or an agent.
+    /// The run or turn with this name: an id or a part of it, `latest`, or an agent.
     pub(crate) async fn work(&self, service: &dyn Service, name: &str) -> Result<Lookup> {
         let all = self.all(service, name).await?;
         if name == "latest" {
@@ -52,7 +52,7 @@ impl Within {
         found.map_err(|problem| problem.hint("`unisono runs list` shows those there are"))
     }
 
-    /// All that may be meant.
+    /// All matches of a name.
     async fn all(&self, service: &dyn Service, name: &str) -> Result<Vec<Lookup>> {
         let query = LookupQuery {
             name: name.to_owned(),
@@ -100,7 +100,7 @@ pub(crate) async fn runs_of(
     }
 }
 
-/// The only one that was found.
+/// The only match.
 pub(crate) fn only<T: Clone>(name: &str, what: &str, found: &[T]) -> Result<T> {
     match found {
         [one] => Ok(one.clone()),

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Files, or directories that are searched
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
-    /// Whose agents they are; without it, that is recognised
+    /// The program whose agents they are (default: auto-detected)
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(Format::ALL.map(Format::name)))]
     from: Option<String>,
     /// The output directory, in place of the project's agents/
@@ -83,7 +83,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     }
 }
 
-/// The files that are meant.
+/// The files of the given paths.
 fn files(paths: &[PathBuf]) -> Result<Vec<Candidate>> {
     let mut all = Vec::new();
     for path in paths {
@@ -95,7 +95,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<Candidate>> {
 
 type Files = [(PathBuf, String)];
 
-/// Says which files that were found are no agents.
+/// Reports the files that are not agents.
 fn report_skipped(app: &App, skipped: &Files) {
     for (file, reason) in skipped {
         app.out

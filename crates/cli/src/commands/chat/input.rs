@@ -135,7 +135,7 @@ impl Lines for Input {
 
     fn ask(&mut self, question: &str) -> bool {
         let prompt = Prompt::plain(shown(question));
-        // The line that was requested earlier is the answer.
+        // An earlier request for a line gets this one as its answer.
         if self.asked {
             return true;
         }
@@ -264,7 +264,7 @@ fn edit(editor: &mut Editor<Orders, MemHistory>, mut prompt: Prompt) -> io::Resu
     }
 }
 
-/// The state of the terminal, to restore after an editor that was dropped in the middle of a line.
+/// The state of the terminal. It is restored after an editor is dropped in the middle of a line.
 #[derive(Debug)]
 struct Terminal(rustix::termios::Termios);
 

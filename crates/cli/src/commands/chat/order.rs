@@ -1,4 +1,4 @@
-//! What a line of a chat means.
+//! Parses a line of a chat.
 
 use crate::commands::sessions::branch::ordinal;
 use crate::problem::Problem;
@@ -18,13 +18,13 @@ pub(super) enum Said {
     Empty,
     /// A message for the agents.
     Message(String),
-    /// What the program is to do.
+    /// A command for the chat.
     Order(Order),
-    /// No order that there is.
+    /// An unknown command.
     Unknown(Problem),
 }
 
-/// What the program is to do.
+/// The commands of a chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// Shows the context, with whole texts or their first line.
@@ -33,7 +33,7 @@ pub(super) enum Order {
     Compact(Option<String>),
     /// Lists branches.
     Branches,
-    /// Goes to a branch, or starts one at that message.
+    /// Changes to a branch, or starts one at a message.
     Branch { name: String, at: Option<u32> },
     /// Lists agents.
     Agents,
@@ -43,7 +43,7 @@ pub(super) enum Order {
     Seal,
     /// Shows the newest messages.
     History(u32),
-    /// Says which orders there are.
+    /// Lists the commands.
     Help,
     /// Ends the chat.
     Quit,

@@ -25,9 +25,9 @@ use crate::worker::Worker;
 
 /// Characters of the first message that name a new session.
 const TITLE_CHARS: usize = 60;
-/// Messages of a person that the arrow keys go back to.
+/// Maximum messages of the person in the line history.
 const RECALLED: usize = 200;
-/// Messages that are read at a time.
+/// Messages per read.
 const READ: u32 = 500;
 
 /// The step after a line.
@@ -37,7 +37,7 @@ pub(super) enum Next {
     GoOn,
     /// The end.
     Stop,
-    /// The end, with a turn that is open.
+    /// The chat ended while a turn was open.
     Left,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Talk<'t> {
     app: &'t App,
     setup: &'t Setup,
     worker: &'t Worker,
-    /// As it was after the last line; none before the first message of a new one.
+    /// The session after the last line; none before the first message of a new one.
     session: Option<Known>,
     branch: String,
     workers: Workers,
@@ -90,7 +90,7 @@ impl<'t> Talk<'t> {
         self.session.as_ref().map(|session| session.id.as_str())
     }
 
-    /// The branches, as they were after the last line.
+    /// The branches after the last line.
     fn branches(&self) -> &[Branch] {
         let known = self.session.as_ref();
         known.map_or(&[], |session| &session.branches)
@@ -100,14 +100,14 @@ impl<'t> Talk<'t> {
         self.branches().iter().any(|one| one.name == branch)
     }
 
-    /// How many messages the branch has.
+    /// The number of messages of the branch.
     fn length(&self) -> u32 {
         let mut branches = self.branches().iter();
         let found = branches.find(|one| one.name == self.branch);
         found.map_or(0, |branch| branch.messages)
     }
 
-    /// The branch that is talked on, unless it is the first one.
+    /// The current branch, unless it is the first one.
     pub(super) fn other_branch(&self) -> Option<&str> {
         Some(self.branch.as_str()).filter(|branch| *branch != MAIN)
     }
@@ -159,7 +159,7 @@ impl<'t> Talk<'t> {
         Ok(lines)
     }
 
-    /// What stands in front of the input: the branch, and how full its context is.
+    /// The prompt: the branch and the occupancy of its context.
     pub(super) async fn prompt(&self) -> Prompt {
         let paint = self.app.out.paint;
         let branch = &self.branch;
@@ -183,7 +183,7 @@ impl<'t> Talk<'t> {
         }
     }
 
-    /// How full the context is.
+    /// The occupancy of the context in percent.
     async fn percent(&self) -> Result<u64> {
         match self.session {
             Some(_) if self.length() > 0 => Ok(self.seen().await?.occupancy_percent),
@@ -191,7 +191,7 @@ impl<'t> Talk<'t> {
         }
     }
 
-    /// What those who are asked see of the branch: as the daemon has them, where one works.
+    /// The context of the branch, computed by the daemon if there is one.
     async fn seen(&self) -> Result<Context> {
         self.worker.context(self.begun()?, &self.ask("")).await
     }
@@ -279,7 +279,7 @@ impl<'t> Talk<'t> {
         Ok(())
     }
 
-    /// The session, if there is one.
+    /// The session, if it was created.
     fn begun(&self) -> Result<&str> {
         self.session()
             .ok_or_else(|| Problem::usage("nothing was said yet").hint("write a message first"))

@@ -102,7 +102,7 @@ fn written(app: &App, old: &str) -> Result<String> {
     let program = words.next().unwrap_or("vi");
     let done = Command::new(program).args(words).arg(&file).status();
     let text = std::fs::read_to_string(&file).map_err(|error| failed("cannot read", error));
-    // What stays behind is a copy of what is in the store.
+    // The remaining file is a copy of the text in the store.
     let _ = std::fs::remove_file(&file);
     match done {
         Ok(status) if status.success() => text,

@@ -1,4 +1,4 @@
-//! `unisono checkpoints regenerate`: a summary is written anew.
+//! `unisono checkpoints regenerate`: writes a summary again.
 
 use unisono::ask::Ask;
 use unisono_context::CheckpointId;

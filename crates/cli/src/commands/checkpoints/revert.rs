@@ -73,8 +73,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
 }
 
-/// The session and the checkpoint that a person means, which must stand in the context of the
-/// branch; without a number, the newest one that does.
+/// The session and the named checkpoint, which must be in the context of the branch; without a
+/// number, the newest one in the context.
 pub(super) async fn found(
     service: &dyn Service,
     session: &str,

@@ -9,11 +9,11 @@ use crate::show;
 
 /// Cells of the occupancy bar.
 const BAR: u64 = 30;
-/// Topics that are shown.
+/// Maximum shown topics.
 const TOPICS_SHOWN: usize = 12;
 /// Characters of a message in a line.
 const PREVIEW_CHARS: usize = 84;
-/// Lines of a text that are shown unless all are asked for.
+/// Shown lines of a text without the flag for complete texts.
 const PREVIEW_LINES: usize = 6;
 
 pub(super) fn text(context: &Context, title: &str, paint: Paint, full: bool) -> String {
@@ -56,7 +56,7 @@ pub(super) fn text(context: &Context, title: &str, paint: Paint, full: bool) -> 
     out
 }
 
-/// The newest topics, and what the tiers have.
+/// The newest topics, and the tokens of the tiers.
 fn topics(context: &Context, paint: Paint) -> String {
     let mut out = String::new();
     if !context.tiers.is_empty() {

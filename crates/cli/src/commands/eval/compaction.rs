@@ -100,7 +100,7 @@ impl Args {
     fn summarisers(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         let asked = self.summarisers.iter().map(|name| name.trim());
-        // The extractive summaries, which cost nothing, are the baseline of a model.
+        // Extractive summaries cost nothing. They are the baseline for models.
         for name in std::iter::once(EXTRACTIVE).chain(asked) {
             if !names.contains(&name) {
                 names.push(name);
@@ -309,7 +309,7 @@ impl Subject {
     }
 }
 
-/// The models whose summaries retain less than extractive ones of the same size.
+/// The models whose summaries retain less than extractive ones of equal size.
 fn less_than_quotes(size: &Size) -> Vec<String> {
     let less = size.rows.iter().filter_map(|row| {
         let kept = row.kept.as_ref().ok()?.retained.all;

@@ -1,4 +1,4 @@
-//! What was measured as tables, one for each size.
+//! Measurements as tables, one for each size.
 
 use unisono_model::retention::{self, Category, Score};
 
@@ -72,7 +72,7 @@ fn shares(report: &retention::Report) -> Vec<String> {
         .collect()
 }
 
-/// `51.5 %`; a dash where nothing was asked.
+/// A percentage such as `51.5 %`; a dash without measurements.
 pub(super) fn percent(score: Option<Score>) -> String {
     match score {
         Some(score) if score.of > 0 => format!("{:.1} %", score.share() * 100.0),

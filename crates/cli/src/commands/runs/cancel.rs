@@ -60,7 +60,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// The runs of a turn that were open before and are not now.
+/// The runs of a turn that were open before and have ended now.
 fn newly_ended<'t>(before: &[ListedRun], after: &'t Turn) -> Vec<&'t str> {
     let was_open = |run: &str| {
         let mut before = before.iter().map(|listed| &listed.run);

@@ -73,7 +73,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// As many runs as are asked for, and where the next ones begin.
+/// The requested number of runs, and the cursor of the next page.
 async fn part(service: &dyn Service, args: &Args) -> Result<(Vec<ListedRun>, Option<String>)> {
     let mut listed = Vec::new();
     let mut query = RunQuery {

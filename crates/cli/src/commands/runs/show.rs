@@ -17,7 +17,7 @@ stand_in_prefix, the digest of its prompt prefix), attempts [{attempt, event, at
 the first, and decisions about its tool calls [{event, at, tool, decision, by (null: nobody's, or
 the daemon's own token)}].";
 
-/// Characters of a step's or task's text that are shown.
+/// Maximum shown characters of a step or task.
 const SHOWN: usize = 100;
 
 #[derive(Debug, clap::Args)]
@@ -72,7 +72,7 @@ fn text(paint: Paint, detail: &RunDetail) -> String {
     out
 }
 
-/// What is known of it, each with its name.
+/// The known values of a run, with their names.
 fn facts(detail: &RunDetail) -> Vec<(&'static str, String)> {
     let (run, used) = (&detail.run, &detail.run.usage);
     let model = run.model.as_deref().unwrap_or("?");
@@ -113,7 +113,7 @@ fn facts(detail: &RunDetail) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Why there is no answer, or why it is not complete.
+/// The reason why the answer is missing or incomplete.
 fn error(run: &Run) -> Option<String> {
     match &run.error {
         Some(error) if error.code == "partial" => Some(error.reason.clone()),
@@ -179,7 +179,7 @@ fn step(done: &Done) -> String {
     }
 }
 
-/// Who answered, and on which prefix.
+/// The fallback model that answered, and its prefix.
 fn stood_in(model: &str, prefix: Option<&str>) -> String {
     let prefix = prefix.map(|prefix| format!(", prefix {}", digest(prefix)));
     format!(" ({model} stood in{})", prefix.unwrap_or_default())

@@ -73,11 +73,11 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// What was found.
+/// The sessions to delete.
 struct Found {
-    /// Sessions that can go, the oldest first.
+    /// Sessions without open turns, oldest first.
     old: Vec<SessionListItem>,
-    /// How many are as old and may have open turns.
+    /// The number of equally old sessions that may have open turns.
     open: usize,
 }
 
@@ -104,7 +104,7 @@ async fn is_deleted(service: &dyn Service, old: &SessionListItem) -> Result<bool
     }
     match service.delete_session(&old.session, false).await {
         Ok(()) => Ok(true),
-        // It was gone on with, or deleted, meanwhile.
+        // It was continued or deleted meanwhile.
         Err(error) if matches!(error.code(), Code::Conflict | Code::NotFound) => Ok(false),
         Err(error) => Err(error.into()),
     }
@@ -157,7 +157,7 @@ fn date(at: Timestamp) -> String {
     show::date(at)
 }
 
-/// When it last changed.
+/// The time of its last change.
 fn updated(old: &SessionListItem) -> Timestamp {
     let updated: Option<jiff::Timestamp> = old.updated.parse().ok();
     // A session with an invalid time is not old.

@@ -70,7 +70,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         None => None,
     };
     if let Some(id) = &only {
-        // Says which branches there are.
+        // Reports the existing branches.
         branch_length(&*service, id, &args.branch).await?;
     }
     let asked = SearchQuery {
@@ -99,7 +99,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 
 /// The query as one text: with the flags among the words.
 fn words(args: &Args, query: &Query) -> String {
-    // Which session is meant is in the address.
+    // The address names the session.
     let said = args.query.join(" ");
     let said = said.split_whitespace();
     let said = said.filter(|word| !word.starts_with("session:"));

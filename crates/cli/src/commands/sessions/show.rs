@@ -53,7 +53,7 @@ struct Shown {
     session: Session,
     branches: Vec<Branch>,
     open: Vec<String>,
-    /// Those that have ended, the newest first.
+    /// The ended turns, newest first.
     ended: Vec<EndedTurn>,
 }
 
@@ -142,7 +142,7 @@ fn pairs(all: &BTreeMap<String, String>) -> Vec<String> {
     each.map(|(key, value)| format!("{key}={value}")).collect()
 }
 
-/// What became of all turns that have ended, the newest first.
+/// The outcomes of all ended turns, newest first.
 async fn all_ended(service: &dyn Service, session: &str) -> Result<Vec<EndedTurn>> {
     let mut all = Vec::new();
     let mut query = largest_part();
@@ -156,7 +156,7 @@ async fn all_ended(service: &dyn Service, session: &str) -> Result<Vec<EndedTurn
     }
 }
 
-/// How a turn ended, in a line.
+/// The outcome of a turn in one line.
 fn outcome(of: &EndedTurn) -> String {
     match (&of.error, of.tokens_before, of.tokens_after) {
         (Some(error), ..) => format!("{} ({}): {}", of.state, error.code, error.reason),

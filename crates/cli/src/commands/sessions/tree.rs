@@ -53,7 +53,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// All messages, in the order in which they came.
+/// All messages in the order of their creation.
 async fn messages(service: &dyn Service, session: &str) -> Result<Vec<TreeMessage>> {
     let mut all = Vec::new();
     let mut query = largest_part();

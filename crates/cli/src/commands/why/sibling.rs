@@ -11,7 +11,7 @@ use crate::service::lookup::runs_of;
 use crate::show;
 use unisono::service::sessions::is_meant;
 
-/// Characters shown from where two requests part.
+/// Characters shown after the first difference of two requests.
 const SHOWN: usize = 160;
 
 /// The run to compare with that a person means.

@@ -149,7 +149,7 @@ impl Caller {
             text: None,
         };
         match self.client.decide(&held.call, &decide).await {
-            // Somebody else decided first.
+            // Another client decided first.
             Err(Error::Problem(problem))
                 if matches!(problem.code, Code::Conflict | Code::NotFound) =>
             {
