@@ -70,7 +70,7 @@ pub struct LookupQuery {
 /// The runs and turns with a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Matches {
+pub struct LookupResult {
     /// At most 50 runs and turns; several: the name is ambiguous. For `latest`: the newest turn,
     /// then the newest turn with runs if that is another one.
     pub items: Vec<Lookup>,
@@ -185,14 +185,14 @@ pub struct RunStep {
     pub at: String,
     /// Its contents.
     #[serde(flatten)]
-    pub done: Done,
+    pub done: StepContent,
 }
 
 /// The contents of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Done {
+pub enum StepContent {
     /// A reply of its model.
     Model {
         /// Its text.

@@ -204,7 +204,7 @@ pub struct ImportFile {
 /// The imported session, and what was not imported.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Imported {
+pub struct ImportResult {
     /// The session.
     #[serde(flatten)]
     pub session: Session,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unisono::Local;
-use unisono::local::{self, Opened};
+use unisono::local::{self, OpenedStore};
 use unisono::models;
 use unisono::telemetry;
 use unisono_api::store::LostEvents;
@@ -117,7 +117,7 @@ impl App {
     /// write access is opened read-only.
     pub(crate) async fn store_to_read(&self, setup: &Setup) -> Result<Place> {
         if !self.has_store(setup)? {
-            return Ok(Place::Process(Opened::nothing()));
+            return Ok(Place::Process(OpenedStore::nothing()));
         }
         let path = &setup.loaded.config.store.path;
         let error = match self.open_or_find(setup).await? {
@@ -159,7 +159,7 @@ impl App {
         if self.has_store(setup)? {
             return self.store_or_daemon(setup).await;
         }
-        Ok(Place::Process(Opened::nothing()))
+        Ok(Place::Process(OpenedStore::nothing()))
     }
 
     /// Whether the store exists. A missing store is an error if a flag names it.
@@ -199,7 +199,7 @@ impl App {
     }
 
     /// Opens an existing store and reports repairs.
-    pub(crate) async fn store(&self, setup: &Setup) -> Result<Opened> {
+    pub(crate) async fn store(&self, setup: &Setup) -> Result<OpenedStore> {
         self.announce_store(setup);
         let opened = local::open_configured(&setup.loaded.config).await?;
         self.report_opening(&opened);
@@ -207,7 +207,7 @@ impl App {
     }
 
     /// Reports the repairs of an opening.
-    fn report_opening(&self, opened: &Opened) {
+    fn report_opening(&self, opened: &OpenedStore) {
         self.report_opening_of(opened.narrowed, opened.salvage.as_ref());
     }
 
@@ -276,7 +276,7 @@ impl App {
     }
 
     /// Starts a daemon on a store that is open.
-    pub(crate) async fn daemon(&self, opened: Opened, setup: Setup) -> Result<Local> {
+    pub(crate) async fn daemon(&self, opened: OpenedStore, setup: Setup) -> Result<Local> {
         Ok(Local::on(opened, setup, self.extensions.clone()).await?)
     }
 

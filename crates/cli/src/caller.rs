@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use unisono::local::Opened;
+use unisono::local::OpenedStore;
 use unisono_api::audit::{DAEMON, is_short_name};
 use unisono_api::token::is_name;
 use unisono_config::setup::Setup;
@@ -50,7 +50,7 @@ impl Verb {
     }
 
     /// The store, whose audit log has an entry for each session that this call changes.
-    pub(crate) fn recorded(&self, opened: Opened, setup: &Setup) -> Opened {
+    pub(crate) fn recorded(&self, opened: OpenedStore, setup: &Setup) -> OpenedStore {
         let settings = &setup.loaded.config.audit;
         if !settings.enabled {
             return opened;
@@ -64,7 +64,7 @@ impl Verb {
             days: settings.keep_days,
             entries: settings.max_entries,
         };
-        Opened {
+        OpenedStore {
             journal: recorded(&opened.journal, command, kept),
             ..opened
         }

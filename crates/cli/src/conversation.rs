@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use unisono::Service;
-use unisono::spool::{Spool, Spooled};
+use unisono::spool::{Spool, SpooledData};
 use unisono_api::Code;
 use unisono_api::session::{Content, ImportFile, SessionListItem, SessionQuery};
 use unisono_context::{Digest, SessionId};
@@ -35,7 +35,7 @@ fn parse(
 
 /// The parts of a conversation that were skipped because they are invalid or unsupported.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LeftOut {
+pub(crate) struct SkippedParts {
     /// Whole conversations of a file of several.
     pub(crate) conversations: usize,
     /// Skipped messages, and lines that are not messages.
@@ -46,7 +46,7 @@ pub(crate) struct LeftOut {
     pub(crate) behind: BTreeMap<String, u64>,
 }
 
-impl LeftOut {
+impl SkippedParts {
     /// Reports their number, unless it is 0.
     pub(crate) fn report(&self, name: &str, out: &Out) {
         for (what, count) in &self.behind {
@@ -67,7 +67,7 @@ impl LeftOut {
     }
 
     /// Adds the skipped parts of another conversation.
-    pub(crate) fn add(&mut self, other: &LeftOut) {
+    pub(crate) fn add(&mut self, other: &SkippedParts) {
         self.conversations += other.conversations;
         self.messages += other.messages;
         self.parts += other.parts;
@@ -89,7 +89,7 @@ impl LeftOut {
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) name: String,
-    pub(crate) held: Spooled,
+    pub(crate) held: SpooledData,
     digest: String,
     /// Its position, if the file has several.
     begins: Option<(u32, u32)>,
@@ -104,7 +104,7 @@ pub(crate) fn open(file: &str, store: &Path) -> Result<Source> {
         path => File::open(path).and_then(|file| {
             let kind = file.metadata()?.file_type();
             match kind.is_file() {
-                true => Spooled::file(file),
+                true => SpooledData::file(file),
                 false => spooled(file, store),
             }
         }),
@@ -150,7 +150,7 @@ pub(crate) fn open_all(files: &[String], store: &Path) -> Result<Source> {
     let joined = transcript::join_channel(&files?).map_err(refused)?;
     Ok(Source {
         name: name.trim_end_matches('/').to_owned(),
-        held: Spooled::Memory(Cursor::new(joined)),
+        held: SpooledData::Memory(Cursor::new(joined)),
         digest: String::new(),
         begins: None,
     })
@@ -205,7 +205,7 @@ fn called(file: &str) -> String {
     }
 }
 
-fn spooled(mut input: impl Read, store: &Path) -> std::io::Result<Spooled> {
+fn spooled(mut input: impl Read, store: &Path) -> std::io::Result<SpooledData> {
     let mut spool = Spool::new(Some(store));
     std::io::copy(&mut input, &mut spool)?;
     spool.finish()
@@ -223,7 +223,7 @@ fn unreadable(name: &str, kind: &str, error: &std::io::Error) -> Problem {
 
 /// A conversation of a file, with the options of its import.
 #[derive(Debug)]
-pub(crate) struct Taken<'t> {
+pub(crate) struct FileImport<'t> {
     pub(crate) import: Import,
     pub(crate) source: Source,
     pub(crate) format: Option<&'t str>,
@@ -232,7 +232,7 @@ pub(crate) struct Taken<'t> {
     pub(crate) copy: bool,
 }
 
-impl Taken<'_> {
+impl FileImport<'_> {
     /// The file, read from its start.
     pub(crate) fn file(self) -> Result<ImportFile> {
         let name = self.source.file_name();
@@ -247,8 +247,8 @@ impl Taken<'_> {
             copy: self.copy,
             bounded: false,
             content: match held {
-                Spooled::Memory(memory) => Content::Bytes(memory.into_inner()),
-                Spooled::File(file) => Content::File(file),
+                SpooledData::Memory(memory) => Content::Bytes(memory.into_inner()),
+                SpooledData::File(file) => Content::File(file),
             },
         })
     }
@@ -325,7 +325,7 @@ impl Source {
         let text = text.map_err(|error| unreadable(&self.name, "a conversation's file", &error))?;
         Ok(Source {
             name: self.name.clone(),
-            held: Spooled::Memory(Cursor::new(text)),
+            held: SpooledData::Memory(Cursor::new(text)),
             digest: String::new(),
             begins: Some(of.place),
         })
@@ -348,7 +348,7 @@ impl Source {
         format: Option<Format>,
         skip_bad: bool,
         out: &Out,
-    ) -> Result<(Import, LeftOut)> {
+    ) -> Result<(Import, SkippedParts)> {
         let (import, left_out) = self.read(format, skip_bad, out)?;
         left_out.report(&self.name, out);
         Ok((import, left_out))
@@ -360,7 +360,7 @@ impl Source {
         format: Option<Format>,
         skip_bad: bool,
         out: &Out,
-    ) -> Result<(Import, LeftOut)> {
+    ) -> Result<(Import, SkippedParts)> {
         let options = self.options(format, skip_bad);
         let (parsed, digest) = parse(&mut self.held, &options).map_err(refused)?;
         self.digest = digest.to_string();
@@ -370,7 +370,7 @@ impl Source {
         for skipped in &parsed.skipped {
             out.warn(format_args!("{}:{skipped}; it was left out", self.name));
         }
-        let left_out = LeftOut {
+        let left_out = SkippedParts {
             conversations: 0,
             messages: parsed.skipped.len() - parsed.skipped_parts,
             parts: parsed.skipped_parts,

@@ -12,7 +12,7 @@ mod watch;
 
 pub(crate) use answer::Answer;
 pub(crate) use asking::{Lines, Reply, shown};
-pub(crate) use follow::{End, Followed, Interrupt, Interrupts, Limits, follow};
+pub(crate) use follow::{End, FollowedTurn, Interrupt, Interrupts, Limits, follow};
 pub(crate) use report::{conclude, conclude_delegation, ending, report};
 pub(crate) use screen::Screen;
 pub(crate) use watch::Watch;

@@ -1,13 +1,13 @@
 //! The place of an open store.
 
-use unisono::local::Opened;
+use unisono::local::OpenedStore;
 use unisono_client::Client;
 
 /// The place of an open store. Commands ask a service and do not depend on the place.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     /// In this process.
-    Process(Opened),
+    Process(OpenedStore),
     /// In a daemon.
     Daemon(Client),
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use unisono::NotChanged;
+use unisono::ChangeError;
 use unisono_api::Code;
 use unisono_client::Error as ClientError;
 use unisono_config::diagnostic::{Diagnostic, Diagnostics};
@@ -210,14 +210,14 @@ impl From<unisono_config::agents::Error> for Problem {
     }
 }
 
-impl From<unisono::models::Unreachable> for Problem {
-    fn from(error: unisono::models::Unreachable) -> Problem {
-        use unisono::models::Unreachable;
+impl From<unisono::models::ModelUnavailable> for Problem {
+    fn from(error: unisono::models::ModelUnavailable) -> Problem {
+        use unisono::models::ModelUnavailable;
         let hint = match error {
-            Unreachable::Lacks { .. } => {
+            ModelUnavailable::Lacks { .. } => {
                 "`unisono models` shows those that can be asked; --model extractive needs no key"
             }
-            Unreachable::Ignored { .. } => {
+            ModelUnavailable::Ignored { .. } => {
                 "leave --model out, or name agents of kind `llm`: `unisono agents list`"
             }
         };
@@ -269,7 +269,7 @@ impl From<unisono::Error> for Problem {
     fn from(error: unisono::Error) -> Problem {
         match error {
             unisono::Error::Setup(found) => found.into(),
-            unisono::Error::Settings(NotChanged::Session(error)) => error.into(),
+            unisono::Error::Settings(ChangeError::Session(error)) => error.into(),
             error @ unisono::Error::Settings(_) => refused(error),
             unisono::Error::Store(error) => error.into(),
             unisono::Error::Search(error) => error.into(),

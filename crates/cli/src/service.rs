@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use unisono::Service;
-use unisono::local::{Local, Opened};
+use unisono::local::{Local, OpenedStore};
 use unisono_api::compaction::Checkpoint;
 use unisono_api::session::{Branch, BranchPageQuery, Session, SessionListItem, SessionQuery};
 use unisono_api::turn::{Settings, Turn};
@@ -52,10 +52,10 @@ impl App {
 
     /// The configured agents and models. It opens no store and reads only the calibrations of models.
     pub(crate) fn configured(&self, setup: &Setup) -> Result<Arc<dyn Service>> {
-        let opened = Opened {
+        let opened = OpenedStore {
             directory: Some(setup.loaded.config.store.path.clone()),
             degraded: true,
-            ..Opened::nothing()
+            ..OpenedStore::nothing()
         };
         self.service_on(Place::Process(opened), setup)
     }

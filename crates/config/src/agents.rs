@@ -33,7 +33,7 @@ pub use define::limits;
 pub use difference::Difference;
 pub use files::EMBEDDED;
 pub(crate) use keys::KEYS;
-pub use seen::Seen;
+pub use seen::FileStates;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, suggestion};
 use crate::settings::Loaded;

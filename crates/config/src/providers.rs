@@ -31,14 +31,14 @@ pub struct Access {
     /// The dialect of its requests, whether or not it is available.
     pub dialect: Dialect,
     /// Its settings, or the reason why it is unavailable.
-    pub settings: Result<Settings, Lacks>,
+    pub settings: Result<Settings, Unavailable>,
     /// The model of agents that name no model, if this provider is selected.
     pub default_model: Option<String>,
 }
 
 /// The reason why a provider is unavailable, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Lacks {
+pub enum Unavailable {
     /// It has no address.
     #[error("it has no address: set providers.{0}.base_url")]
     Address(String),
@@ -226,15 +226,15 @@ impl Reader<'_> {
         kind: Kind,
         own: &Provider,
         variables: &Variables,
-    ) -> Result<Settings, Lacks> {
+    ) -> Result<Settings, Unavailable> {
         let key = self.key(name, kind, own, variables);
         if kind.address().is_none() && own.base_url.is_none() {
-            return Err(Lacks::Address(name.to_owned()));
+            return Err(Unavailable::Address(name.to_owned()));
         }
         let made = Settings::new(name, kind, own.base_url.as_deref(), key?);
         let mut settings = made.map_err(|error| {
             self.fault(name, "base_url", error);
-            Lacks::Settings
+            Unavailable::Settings
         })?;
         self.dialect(name, own, &mut settings)?;
         self.headers(name, own, &mut settings, variables)?;
@@ -252,7 +252,7 @@ impl Reader<'_> {
         }
         settings.check().map_err(|error| {
             self.fault(name, "total_timeout", error);
-            Lacks::Settings
+            Unavailable::Settings
         })?;
         Ok(settings)
     }
@@ -265,7 +265,7 @@ impl Reader<'_> {
         kind: Kind,
         own: &Provider,
         variables: &Variables,
-    ) -> Result<Option<Key>, Lacks> {
+    ) -> Result<Option<Key>, Unavailable> {
         let (setting, found) = match (&own.api_key_file, &own.api_key_env) {
             (Some(path), _) => ("api_key_file", from_file(path)),
             (None, Some(variable)) => ("api_key_env", variables.key(&[variable])),
@@ -278,7 +278,7 @@ impl Reader<'_> {
         };
         let key = found.map_err(|error| {
             self.fault(name, setting, error);
-            Lacks::Settings
+            Unavailable::Settings
         })?;
         if let Some(warning) = key.as_ref().and_then(Key::warning) {
             let warning = warning.clone();
@@ -292,7 +292,7 @@ impl Reader<'_> {
             Some(variable) => variable.clone(),
             None => kind.key_variables().join(" or "),
         };
-        Err(Lacks::Key {
+        Err(Unavailable::Key {
             provider: name.to_owned(),
             variables,
         })
@@ -303,7 +303,7 @@ impl Reader<'_> {
         name: &str,
         own: &Provider,
         settings: &mut Settings,
-    ) -> Result<(), Lacks> {
+    ) -> Result<(), Unavailable> {
         let speaks_openai = settings.dialect == Dialect::OpenAiChat;
         match own.api {
             Some(_) if !speaks_openai => {
@@ -311,7 +311,7 @@ impl Reader<'_> {
                 let problem =
                     format!("provider `{name}` is like `{kind}`, which has one interface");
                 self.fault(name, "api", problem);
-                return Err(Lacks::Settings);
+                return Err(Unavailable::Settings);
             }
             Some(_) | None => settings.dialect = spoken(settings.kind, own),
         }
@@ -328,13 +328,13 @@ impl Reader<'_> {
         own: &Provider,
         settings: &mut Settings,
         variables: &Variables,
-    ) -> Result<(), Lacks> {
+    ) -> Result<(), Unavailable> {
         for (header, value) in &own.headers {
             match header::read(header, value, variables) {
                 Ok(header) => settings.headers.push(header),
                 Err(problem) => {
                     self.fault(name, "headers", problem);
-                    return Err(Lacks::Settings);
+                    return Err(Unavailable::Settings);
                 }
             }
         }

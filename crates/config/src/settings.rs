@@ -37,11 +37,11 @@ pub use automation::{Schedule, Task, Trigger};
 pub use budget::{
     Budget, Daemon as DaemonBudget, Level as BudgetLevel, Owner as OwnerBudget, dollars,
 };
-pub use compaction::Given;
+pub use compaction::ConfiguredNumber;
 pub use compaction::{Compaction, Numbers, Resolved};
 pub use hooks::{Hook, Hooks};
 pub use mcp::{Approvals, McpServer, Tools};
-pub use own::{MODEL_OVERRIDE, NotOwn, Own, OwnChanges, is_settable, own, settable};
+pub use own::{MODEL_OVERRIDE, OverrideChanges, OverrideError, Own, is_settable, own, settable};
 pub use program::Program;
 pub use providers::{Api, Provider};
 pub use sections::{
@@ -52,7 +52,7 @@ pub use sections::{
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
 pub use stored::changed;
-pub use stored::{STORED, Unchangeable, canonical, changeable, is_changeable, scoped, typed};
+pub use stored::{STORED, UnchangeableKey, canonical, changeable, is_changeable, scoped, typed};
 pub use tiers::TierNumbers;
 pub use transport::Transport;
 

@@ -141,7 +141,7 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
 
 /// Why a summariser that a person chose is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unaskable {
+pub enum SummariserUnavailable {
     /// It is unknown.
     #[error("summariser `{name}`: {reason}")]
     Unknown {
@@ -180,24 +180,24 @@ pub fn check_chosen(
     lead: &str,
     policy: &Policy,
     name: &str,
-) -> Result<(), Unaskable> {
+) -> Result<(), SummariserUnavailable> {
     let loaded = &setup.loaded;
     let entry = loaded.catalogue.get(None, name);
-    let entry = entry.map_err(|error| Unaskable::Unknown {
+    let entry = entry.map_err(|error| SummariserUnavailable::Unknown {
         name: name.to_owned(),
         reason: error.to_string(),
     })?;
     let provider = &entry.model.provider;
     if let Some(lacks) = loaded.providers.lacks(provider) {
         let name = name.to_owned();
-        return Err(Unaskable::Lacks { name, lacks });
+        return Err(SummariserUnavailable::Lacks { name, lacks });
     }
     let Some(chain) = chain(loaded, &Calibrations::default(), lead, Some(name)) else {
         return Ok(());
     };
     for summariser in &chain.models {
         for (prompt, text, cap) in prompts(&chain, policy) {
-            fits(text, summariser, cap).map_err(|reason| Unaskable::TooSmall {
+            fits(text, summariser, cap).map_err(|reason| SummariserUnavailable::TooSmall {
                 name: name.to_owned(),
                 prompt,
                 reason,

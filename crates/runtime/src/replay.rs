@@ -86,14 +86,14 @@ impl Check {
 
 /// A turn, rebuilt.
 #[derive(Clone, Debug, Default)]
-pub struct Rebuilt {
+pub struct RebuiltTurn {
     /// Its runs, in the order in which they were opened.
     pub runs: Vec<Requests>,
     /// All comparisons.
     pub checks: Vec<Check>,
 }
 
-impl Rebuilt {
+impl RebuiltTurn {
     /// The comparisons with different values.
     pub fn mismatches(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| !check.is_equal())
@@ -102,8 +102,8 @@ impl Rebuilt {
 
 /// Rebuilds every request of every run of a turn. `models` may be unable to send requests; `files`
 /// are those in the results of tools.
-pub fn rebuild(replay: &Replay, models: &Models, files: &Files) -> Rebuilt {
-    let mut rebuilt = Rebuilt::default();
+pub fn rebuild(replay: &Replay, models: &Models, files: &Files) -> RebuiltTurn {
+    let mut rebuilt = RebuiltTurn::default();
     let Some(turn) = replay.turn() else {
         return rebuilt;
     };

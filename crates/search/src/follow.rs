@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use unisono_context::SessionId;
 use unisono_store::Journal;
 
-use crate::committed::Committed;
+use crate::committed::CommittedMessages;
 use crate::directory::remove;
 use crate::error::{Error, Result};
 use crate::index::{Cursor, Index};
@@ -30,7 +30,7 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// What the follower is sent.
 pub(crate) enum Command {
-    Committed(Committed),
+    Committed(CommittedMessages),
     Removed(SessionId),
     /// Leave nothing on disk of what was removed.
     Purge(oneshot::Sender<Result<()>>),
@@ -197,8 +197,8 @@ impl Follower {
     }
 
     /// Takes in what a session has committed, where it follows what is known of it.
-    async fn committed(&mut self, committed: Committed) -> Result<()> {
-        let Committed {
+    async fn committed(&mut self, committed: CommittedMessages) -> Result<()> {
+        let CommittedMessages {
             session,
             seq,
             from,
@@ -363,11 +363,11 @@ mod tests {
         follower.open().await.unwrap();
         follower.shared.behind.store(false, Ordering::Release);
         follower.shared.closing.store(true, Ordering::Release);
-        let commit = Committed {
+        let commit = CommittedMessages {
             session,
             seq: state.events(),
             from: 0,
-            messages: crate::Placed::after(&state, 0).collect(),
+            messages: crate::PlacedMessage::after(&state, 0).collect(),
         };
         follower.committed(commit).await.unwrap();
         let taken = |follower: &Follower| follower.cursor(session).map_or(0, |at| at.messages);

@@ -12,7 +12,7 @@ use unisono_context::view::View;
 use unisono_context::{Digest, Encoding, Tokens, TurnId};
 
 use crate::agent::{ContextMode, Definition};
-use crate::reserve::Needs;
+use crate::reserve::TeamNeeds;
 use crate::state::State;
 use crate::turn::{Phase, Turn};
 
@@ -73,7 +73,7 @@ impl State {
     fn member_budget(
         &self,
         turn: &Turn,
-        needs: &Needs,
+        needs: &TeamNeeds,
         (digest, agent): (Digest, &Definition),
         results: ResultsShare,
     ) -> Option<Budget> {

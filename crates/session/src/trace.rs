@@ -20,7 +20,7 @@ use crate::event::{
 use crate::run::{Ending, Step, Usage};
 
 pub use answered::AnsweredCalls;
-pub use run_event::{DecidedCall, MadeDecision, RunEvent, decisions};
+pub use run_event::{DecidedCall, RecordedDecision, RunEvent, decisions};
 pub use timeline::{Activity, RunTimes, Span, run_times};
 
 /// The time and the number of an event.

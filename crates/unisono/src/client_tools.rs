@@ -18,15 +18,15 @@ const NAME_CHARS: usize = 64;
 
 /// An invalid part of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct InvalidTools {
     /// The field.
     pub field: &'static str,
     /// What is wrong with it.
     pub detail: String,
 }
 
-impl From<Wrong> for Error {
-    fn from(wrong: Wrong) -> Error {
+impl From<InvalidTools> for Error {
+    fn from(wrong: InvalidTools) -> Error {
         let detail = format!("{}: {}", wrong.field, wrong.detail);
         Error::new(Code::InvalidRequest, detail)
     }
@@ -53,7 +53,7 @@ impl ClientToolRequest {
     ///
     /// # Errors
     /// A tool or the choice is wrong.
-    pub fn read(self) -> Result<(Vec<ToolSpec>, ClientOptions), Wrong> {
+    pub fn read(self) -> Result<(Vec<ToolSpec>, ClientOptions), InvalidTools> {
         let tools = self.tools.unwrap_or_default();
         if tools.len() > MAX_TOOLS {
             let detail = format!(
@@ -87,9 +87,9 @@ impl ClientToolRequest {
     }
 }
 
-fn wrong(field: &'static str, detail: impl Into<String>) -> Wrong {
+fn wrong(field: &'static str, detail: impl Into<String>) -> InvalidTools {
     let detail = detail.into();
-    Wrong { field, detail }
+    InvalidTools { field, detail }
 }
 
 /// One tool: in chat completions its data is under `function`, in responses beside its type.

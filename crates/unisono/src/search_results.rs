@@ -6,7 +6,7 @@ use unisono_api::search as api;
 use unisono_context::alteration::Form;
 use unisono_context::view::MessageStatus;
 use unisono_context::{Message, SessionId};
-use unisono_search::{Excerpt, Found, excerpt};
+use unisono_search::{Excerpt, FoundMessage, excerpt};
 use unisono_session::State;
 
 use crate::values::instant;
@@ -36,7 +36,7 @@ pub struct Hit {
 impl Hit {
     /// A message that was found in this session; none if it does not exist any more. `stems` are
     /// the query's.
-    pub fn of(found: &Found, state: &State, branch: &str, stems: &[String]) -> Option<Hit> {
+    pub fn of(found: &FoundMessage, state: &State, branch: &str, stems: &[String]) -> Option<Hit> {
         let tree = state.tree();
         let message = &tree.get(found.message)?.message;
         let on = |head| {

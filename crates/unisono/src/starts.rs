@@ -14,7 +14,7 @@ const TRIES: usize = 64;
 
 /// The recorded starts of automatic turns.
 #[derive(Debug, Default)]
-pub(crate) struct KnownStarts {
+pub(crate) struct StartRecords {
     /// None until they are first read.
     starts: Mutex<Option<Starts>>,
     /// Notified when a schedule is paused or resumed.

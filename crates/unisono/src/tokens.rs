@@ -27,15 +27,15 @@ const BYTES: usize = 32;
 
 /// The known tokens.
 #[derive(Debug)]
-pub(crate) struct KnownTokens {
+pub(crate) struct TokenCache {
     /// `None` before the first use.
     journal: Mutex<Option<Tokens>>,
     table: watch::Sender<Arc<Table>>,
 }
 
-impl Default for KnownTokens {
-    fn default() -> KnownTokens {
-        KnownTokens {
+impl Default for TokenCache {
+    fn default() -> TokenCache {
+        TokenCache {
             journal: Mutex::default(),
             table: watch::Sender::new(Arc::default()),
         }

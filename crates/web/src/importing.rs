@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use unisono_api::service::{self, Service};
-use unisono_api::session::{Content, ExportQuery, ImportFile, Imported};
+use unisono_api::session::{Content, ExportQuery, ImportFile, ImportResult};
 
 use crate::assets::href;
 use crate::error::PageError;
@@ -126,7 +126,7 @@ pub(crate) async fn import(
 }
 
 /// Redirects to the session, or first shows the skipped parts of the import.
-fn imported_page(imported: &Imported) -> Response {
+fn imported_page(imported: &ImportResult) -> Response {
     let session = &imported.session;
     let to = format!("/sessions/{}", session.session);
     let nothing = imported.left_out == 0 && imported.left_out_parts == 0;
@@ -135,7 +135,7 @@ fn imported_page(imported: &Imported) -> Response {
     }
     let body = html! {
         section class="card" {
-            h1 { "Imported: " (session.title) }
+            h1 { "ImportResult: " (session.title) }
             ul {
                 @if imported.left_out > 0 { li { (counted(imported.left_out, "invalid message or line")) " skipped" } }
                 @if imported.left_out_parts > 0 { li { (counted(imported.left_out_parts, "invalid message part")) " skipped" } }
@@ -144,7 +144,7 @@ fn imported_page(imported: &Imported) -> Response {
             p { a class="button" href=(to) { "Open the conversation" } }
         }
     };
-    layout("Imported", &body)
+    layout("ImportResult", &body)
 }
 
 /// Imports the example.

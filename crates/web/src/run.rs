@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
-use unisono_api::run::{Done, RequestBody, RunDetail, SiblingRequest, Why, WhyQuery};
+use unisono_api::run::{RequestBody, RunDetail, SiblingRequest, StepContent, Why, WhyQuery};
 use unisono_api::service::{self, Service};
 use unisono_api::turn::Turn;
 
@@ -262,14 +262,14 @@ fn steps(detail: &RunDetail) -> Markup {
                     a href={ "/v1/sessions/" (detail.session) "/runs/" (detail.run.run) } { "all of them, as JSON" } } }
                 ol class="steps" start=(left_out + 1) { @for step in steps { li {
                     @match &step.done {
-                        Done::Model { text, calls, fallback, stand_in_prefix, input_tokens, output_tokens, .. } => {
+                        StepContent::Model { text, calls, fallback, stand_in_prefix, input_tokens, output_tokens, .. } => {
                             span class="quiet" { "the model, " (number(*input_tokens)) " in, "
                                 (number(*output_tokens)) " out"
                                 (fallback_note(fallback.as_deref(), stand_in_prefix.as_deref())) }
                             @if !text.is_empty() { pre class="text" { (text) } }
                             @for call in calls { pre class="tool" { (call.name) "(" (call.arguments) ")" } }
                         },
-                        Done::Tools { results } => @for result in results {
+                        StepContent::Tools { results } => @for result in results {
                             details { summary {
                                 @if result.is_error { "Failed: " } @else { "Result: " }
                                 (markdown::line(&result.content, 80)) }
@@ -280,10 +280,10 @@ fn steps(detail: &RunDetail) -> Markup {
                                 (message::attachment(&file.filename, &file.blob.mime, &size, &file.blob.digest))
                             }
                         },
-                        Done::Named { name, result } => {
+                        StepContent::Named { name, result } => {
                             span class="quiet" { (name) } pre class="text" { (result) }
                         },
-                        Done::Narrowed { room_tokens, output_tokens } => {
+                        StepContent::Narrowed { room_tokens, output_tokens } => {
                             span class="quiet" { "too large for the provider: its exchange may have "
                                 (number(*room_tokens)) " tokens from here"
                                 @if let Some(output) = output_tokens {
@@ -291,11 +291,11 @@ fn steps(detail: &RunDetail) -> Markup {
                                 }
                             }
                         },
-                        Done::Summarised { steps, text } => details {
+                        StepContent::Summarised { steps, text } => details {
                             summary { "Its first " (steps) " steps are summarised" }
                             pre class="text" { (text) }
                         },
-                        Done::Spent { fallback, input_tokens, output_tokens, .. } => {
+                        StepContent::Spent { fallback, input_tokens, output_tokens, .. } => {
                             span class="quiet" { "further usage: "
                                 (number(*input_tokens)) " in, " (number(*output_tokens)) " out"
                                 (fallback_note(fallback.as_deref(), None)) }

@@ -10,7 +10,9 @@ use serde::Deserialize;
 use unisono_api::service::Service;
 use unisono_api::short;
 use unisono_api::turn::Turn;
-use unisono_api::usage::{Amounts, Deleted, SessionUsage, Usage, UsageBy, UsageGroup, UsageQuery};
+use unisono_api::usage::{
+    Amounts, DeletedSessionsUsage, SessionUsage, Usage, UsageBy, UsageGroup, UsageQuery,
+};
 use unisono_api::{Page, PageQuery};
 
 use crate::error::PageError;
@@ -264,7 +266,7 @@ fn models(all: &Usage) -> Markup {
     }
 }
 
-fn sessions(all: &Page<SessionUsage>, deleted: Option<&Deleted>) -> Markup {
+fn sessions(all: &Page<SessionUsage>, deleted: Option<&DeletedSessionsUsage>) -> Markup {
     html! {
         section {
             h2 { "By session" }

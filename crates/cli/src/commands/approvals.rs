@@ -42,7 +42,7 @@ pub(crate) enum Command {
     Deny(Deny),
     /// Settles a call whose outcome is unknown
     #[command(after_help = DECIDE_HELP)]
-    Settle(Settle),
+    Settle(SettleArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -69,7 +69,7 @@ pub(crate) struct Deny {
 
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("outcome").required(true).args(["done", "failed", "repeat"])))]
-pub(crate) struct Settle {
+pub(crate) struct SettleArgs {
     /// The call: its id, or the start or end of its id
     call: String,
     /// The call was made: its result, for the model

@@ -8,8 +8,8 @@ use unisono::ask::Ask;
 use unisono_config::settings::Own;
 use unisono_session::state::MAIN;
 
-use self::input::{Input, Read};
-use self::order::{ORDERS, Order, Said};
+use self::input::{Input, InputEvent};
+use self::order::{InputLine, ORDERS, Order};
 use self::talk::{Next, Talk};
 use crate::app::App;
 use crate::args::Workers;
@@ -122,18 +122,18 @@ async fn converse(app: &App, talk: &mut Talk<'_>, interrupts: &mut Interrupts) -
             },
         };
         let said = match line {
-            Read::Line(line) => order::read(&line),
-            Read::Nothing => {
+            InputEvent::Line(line) => order::read(&line),
+            InputEvent::Nothing => {
                 app.out.message("/quit or Ctrl-D ends the chat");
                 continue;
             }
-            Read::End => break,
+            InputEvent::End => break,
         };
         let done = match said {
-            Said::Empty => Ok(Next::GoOn),
-            Said::Message(text) => talk.send(&text, &mut input, interrupts).await,
-            Said::Order(order) => talk.carry_out(order, interrupts).await,
-            Said::Unknown(problem) => Err(problem),
+            InputLine::Empty => Ok(Next::GoOn),
+            InputLine::Message(text) => talk.send(&text, &mut input, interrupts).await,
+            InputLine::Order(order) => talk.carry_out(order, interrupts).await,
+            InputLine::Unknown(problem) => Err(problem),
         };
         match done {
             Ok(Next::GoOn) => {}

@@ -167,7 +167,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         desk.close().await;
         return Ok(());
     }
-    let otherwise = Otherwise {
+    let otherwise = FailureChoice {
         asks: !args.yes && args.writer.is_open(),
         writing: args.writer.writing(),
         ask: &compaction,
@@ -180,7 +180,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 }
 
 /// The continuation after a summary could not be written.
-pub(crate) struct Otherwise<'a> {
+pub(crate) struct FailureChoice<'a> {
     /// Whether a person may be asked.
     pub(crate) asks: bool,
     /// The options of the failed summary.
@@ -189,7 +189,7 @@ pub(crate) struct Otherwise<'a> {
     pub(crate) ask: &'a dyn Fn(SummaryOptions) -> Ask,
 }
 
-impl Otherwise<'_> {
+impl FailureChoice<'_> {
     /// The next request; none: the compaction ends.
     pub(crate) fn next(&self, app: &App, watch: &Watch) -> Result<Option<TurnRequest>> {
         let Some((UNWRITTEN, reason)) = watch.error() else {

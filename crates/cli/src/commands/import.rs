@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use unisono::Service;
-use unisono::local::Opened;
+use unisono::local::OpenedStore;
 use unisono_api::session::{Branch, Session};
 use unisono_config::setup::Setup;
 use unisono_interchange::transcript::{Conversation, Format};
@@ -12,7 +12,7 @@ use unisono_session::machine::Import;
 use unisono_store::archive;
 
 use crate::app::App;
-use crate::conversation::{self, DIGEST, LeftOut, Source, Taken, exists, labelled};
+use crate::conversation::{self, DIGEST, FileImport, SkippedParts, Source, exists, labelled};
 use crate::live::End;
 use crate::place::Place;
 use crate::problem::{Problem, Result, alone};
@@ -97,8 +97,8 @@ impl Args {
         Ok(found.into_iter().filter(is_wanted).collect())
     }
 
-    fn taken(&self, import: Import, source: Source) -> Taken<'_> {
-        Taken {
+    fn taken(&self, import: Import, source: Source) -> FileImport<'_> {
+        FileImport {
             import,
             source,
             format: self.format.as_deref(),
@@ -167,7 +167,7 @@ async fn several(
     (mut source, chosen): (Source, Vec<Conversation>),
 ) -> Result<()> {
     let worker = app.new_desk(setup).await?.work(app, None).await?;
-    let (mut all, mut imported) = (LeftOut::default(), Vec::new());
+    let (mut all, mut imported) = (SkippedParts::default(), Vec::new());
     let mut result = Ok(());
     for conversation in chosen {
         if conversation.messages == 0 && args.all {
@@ -223,7 +223,7 @@ async fn keep(
     service: &dyn Service,
     part: Source,
     import: Import,
-    left_out: &LeftOut,
+    left_out: &SkippedParts,
 ) -> Result<Value> {
     let known = known(args, service, &part, &import).await?;
     let is_known = known.is_some();
@@ -322,7 +322,12 @@ impl From<Conversation> for Row {
     }
 }
 
-fn report(app: &App, made: &Session, branches: &[Branch], (known, left_out): (bool, &LeftOut)) {
+fn report(
+    app: &App,
+    made: &Session,
+    branches: &[Branch],
+    (known, left_out): (bool, &SkippedParts),
+) {
     if app.out.json {
         app.out.json(&as_json(made, branches, (known, left_out)));
         return;
@@ -337,7 +342,7 @@ fn report(app: &App, made: &Session, branches: &[Branch], (known, left_out): (bo
     app.out.data(&made.session);
 }
 
-fn as_json(made: &Session, branches: &[Branch], (known, left_out): (bool, &LeftOut)) -> Value {
+fn as_json(made: &Session, branches: &[Branch], (known, left_out): (bool, &SkippedParts)) -> Value {
     let branches: Vec<&str> = branches.iter().map(|branch| branch.name.as_str()).collect();
     json!({
         "session": made.session, "title": made.title, "messages": made.messages,
@@ -346,7 +351,7 @@ fn as_json(made: &Session, branches: &[Branch], (known, left_out): (bool, &LeftO
     })
 }
 
-async fn import_archive(app: &App, opened: &Opened, file: &str) -> Result<()> {
+async fn import_archive(app: &App, opened: &OpenedStore, file: &str) -> Result<()> {
     if file == "-" {
         let problem = Problem::usage("an archive cannot be read from standard input");
         return Err(problem.hint("name its file"));

@@ -15,7 +15,7 @@ use unisono_session::state::MAIN;
 use crate::app::App;
 use crate::args::{Workers, time};
 use crate::attach;
-use crate::conversation::{self, DIGEST, LeftOut, Source, Taken, exists, labelled};
+use crate::conversation::{self, DIGEST, FileImport, SkippedParts, Source, exists, labelled};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::problem::{Problem, Result};
 use crate::service::{all_branches, all_checkpoints, find_session, own_settings};
@@ -97,7 +97,7 @@ impl Args {
 /// The source of the conversation.
 pub(super) enum From<'f> {
     Session(String),
-    File(Box<Taken<'f>>),
+    File(Box<FileImport<'f>>),
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
@@ -116,7 +116,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let taken = source.map(|source| taken(app, &args, source)).transpose()?;
     let left_out = taken
         .as_ref()
-        .map_or_else(LeftOut::default, |(_, left_out)| left_out.clone());
+        .map_or_else(SkippedParts::default, |(_, left_out)| left_out.clone());
     let taken = taken.map(|(taken, _)| taken);
     if let Some(taken) = taken.as_ref().filter(|_| !app.has_daemon(&setup)) {
         // Checked before the session is created. A daemon uses its own agents and models.
@@ -176,11 +176,15 @@ pub(super) fn limit(timeout: Duration) -> Override {
 }
 
 /// The conversation of a file, and its skipped parts.
-fn taken<'a>(app: &App, args: &'a Args, mut source: Source) -> Result<(Taken<'a>, LeftOut)> {
+fn taken<'a>(
+    app: &App,
+    args: &'a Args,
+    mut source: Source,
+) -> Result<(FileImport<'a>, SkippedParts)> {
     let format = args.format.as_deref();
     let known = format.and_then(Format::from_name);
     let (import, left_out) = source.conversation(known, args.skip_bad, &app.out)?;
-    let taken = Taken {
+    let taken = FileImport {
         import,
         source,
         format,
@@ -191,7 +195,7 @@ fn taken<'a>(app: &App, args: &'a Args, mut source: Source) -> Result<(Taken<'a>
 }
 
 /// The same bytes again continue the session they became.
-async fn from_file<'t>(service: &dyn Service, taken: Taken<'t>) -> Result<From<'t>> {
+async fn from_file<'t>(service: &dyn Service, taken: FileImport<'t>) -> Result<From<'t>> {
     let source = &taken.source;
     if let Some(known) = labelled(service, DIGEST, source.digest()).await? {
         return Ok(From::Session(known.session));

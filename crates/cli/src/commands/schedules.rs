@@ -34,17 +34,17 @@ pub(crate) enum Command {
     List,
     /// Starts the turn of a schedule now, and follows it
     #[command(after_help = RUN_HELP)]
-    Run(Named),
+    Run(NameArgs),
     /// Pauses a schedule
     #[command(after_help = PAUSE_HELP)]
-    Pause(Named),
+    Pause(NameArgs),
     /// Resumes a paused schedule
     #[command(after_help = PAUSE_HELP)]
-    Resume(Named),
+    Resume(NameArgs),
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Named {
+pub(crate) struct NameArgs {
     /// The schedule
     #[arg(value_name = "NAME")]
     schedule: String,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::timeout;
-use unisono::local::Opened;
+use unisono::local::OpenedStore;
 use unisono_config::settings::Override;
 use unisono_config::setup::Setup;
 use unisono_server::http::Server;
@@ -30,7 +30,7 @@ pub(super) fn bind(verb: &str) -> Override {
 /// time of the daemon.
 pub(super) async fn serve<F>(
     app: &App,
-    (opened, setup): (Opened, Setup),
+    (opened, setup): (OpenedStore, Setup),
     interrupts: &mut Interrupts,
     client: impl FnOnce(&Server) -> F,
 ) -> Result<()>

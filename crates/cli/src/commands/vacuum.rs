@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 use unisono_api::service::Store as _;
-use unisono_api::store::Vacuumed;
+use unisono_api::store::VacuumResult;
 use unisono_config::setup::Setup;
 use unisono_store::Disk;
 
@@ -40,7 +40,7 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
         }
     };
     compact_index(app, store)?;
-    let done = Vacuumed {
+    let done = VacuumResult {
         before_bytes: done.before_bytes,
         after_bytes: done.after_bytes,
         sessions: done.sessions,
@@ -49,7 +49,7 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
     report(app, &store.display().to_string(), &done)
 }
 
-fn report(app: &App, store: &str, done: &Vacuumed) -> Result<()> {
+fn report(app: &App, store: &str, done: &VacuumResult) -> Result<()> {
     if app.out.json {
         app.out.json(&json!({
             "store": store, "before_bytes": done.before_bytes, "after_bytes": done.after_bytes,
@@ -75,7 +75,7 @@ async fn database(app: &App, setup: &Setup) -> Result<()> {
         Place::Process(opened) => {
             let done = opened.journal.engine().vacuum(None).await?;
             opened.journal.close().await?;
-            Vacuumed {
+            VacuumResult {
                 before_bytes: done.before_bytes,
                 after_bytes: done.after_bytes,
                 sessions: done.sessions,

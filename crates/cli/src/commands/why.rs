@@ -10,7 +10,7 @@ use unisono_context::Digest;
 use crate::app::App;
 use crate::output::Paint;
 use crate::problem::{Problem, Result};
-use crate::service::lookup::Within;
+use crate::service::lookup::LookupScope;
 use crate::show;
 
 const HELP: &str = "\
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(default_value = "latest")]
     run: String,
     #[command(flatten)]
-    within: Within,
+    within: LookupScope,
     /// The run of the same turn to compare with (default: the first sibling)
     #[arg(long, value_name = "RUN")]
     against: Option<String>,

@@ -137,16 +137,16 @@ pub(crate) enum End {
 }
 
 /// A followed turn: its state and its updates.
-pub(crate) struct Followed<'s> {
+pub(crate) struct FollowedTurn<'s> {
     pub(crate) watch: Watch,
     pub(crate) updates: TurnUpdates<'s>,
 }
 
-impl Followed<'_> {
+impl FollowedTurn<'_> {
     /// Reports compactions if the settings ask for it.
     pub(crate) fn notifying(self, compaction: &Compaction) -> Self {
         let watch = self.watch.notifying(compaction);
-        Followed { watch, ..self }
+        FollowedTurn { watch, ..self }
     }
 
     /// Stops following.
@@ -158,7 +158,7 @@ impl Followed<'_> {
 /// Follows the turn and shows it.
 pub(crate) async fn follow(
     service: &dyn Service,
-    Followed { watch, updates }: &mut Followed<'_>,
+    FollowedTurn { watch, updates }: &mut FollowedTurn<'_>,
     screen: &mut impl Show,
     limits: Limits<'_>,
 ) -> Result<End> {

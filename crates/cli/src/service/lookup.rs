@@ -10,13 +10,13 @@ use crate::problem::{Problem, Result};
 
 /// The scope of a lookup, from `--session`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Within {
+pub(crate) struct LookupScope {
     /// Only this session
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
 }
 
-impl Within {
+impl LookupScope {
     /// The named session.
     pub(crate) async fn only(&self, service: &dyn Service) -> Result<Option<String>> {
         match &self.session {

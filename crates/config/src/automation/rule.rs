@@ -25,14 +25,14 @@ const SPANS_MS: [i64; 4] = [HOUR_MS, 24 * HOUR_MS, 31 * 24 * HOUR_MS, 366 * 24 *
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// The times.
-    pub when: When,
+    pub when: DueTimes,
     /// The time zone of the times.
     pub zone: TimeZone,
 }
 
 /// Times that come again.
 #[derive(Clone, Debug)]
-pub enum When {
+pub enum DueTimes {
     /// The times of a cron expression.
     Cron(Arc<Cron>),
     /// Multiples of this number of milliseconds since 1970-01-01T00:00Z, so that all processes
@@ -44,8 +44,8 @@ impl Rule {
     /// The first instant after `after`; none if there is none.
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         match &self.when {
-            When::Cron(cron) => cron.next(after, &self.zone),
-            When::Every(ms) => {
+            DueTimes::Cron(cron) => cron.next(after, &self.zone),
+            DueTimes::Every(ms) => {
                 let next = after.0.div_euclid(*ms).checked_add(1)?.checked_mul(*ms)?;
                 Some(Timestamp(next))
             }
@@ -58,11 +58,11 @@ impl Rule {
             return None;
         }
         match &self.when {
-            When::Every(ms) => {
+            DueTimes::Every(ms) => {
                 let newest = Timestamp(until.0.div_euclid(*ms) * ms);
                 (newest > after).then_some(newest)
             }
-            When::Cron(_) => {
+            DueTimes::Cron(_) => {
                 let starts = SPANS_MS.iter().map(|span| until.plus_ms(-span));
                 let mut starts = starts.filter(|start| *start > after).chain([after]);
                 let first = starts.find_map(|start| self.next(start).filter(|at| *at <= until))?;
@@ -79,11 +79,11 @@ impl Rule {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.when {
-            When::Cron(cron) => {
+            DueTimes::Cron(cron) => {
                 let zone = self.zone.iana_name().unwrap_or("UTC");
                 write!(f, "{} {zone}", cron.text())
             }
-            When::Every(ms) => match ms % HOUR_MS {
+            DueTimes::Every(ms) => match ms % HOUR_MS {
                 0 => write!(f, "every {}h", ms / HOUR_MS),
                 _ if ms % 60_000 == 0 => write!(f, "every {}m", ms / 60_000),
                 _ if ms % 1_000 == 0 => write!(f, "every {}s", ms / 1_000),
@@ -113,14 +113,14 @@ mod tests {
 
     fn cron(expression: &str, name: &str) -> Rule {
         Rule {
-            when: When::Cron(Arc::new(Cron::parse(expression).expect(expression))),
+            when: DueTimes::Cron(Arc::new(Cron::parse(expression).expect(expression))),
             zone: zone(name).expect(name),
         }
     }
 
     fn every(ms: i64) -> Rule {
         Rule {
-            when: When::Every(ms),
+            when: DueTimes::Every(ms),
             zone: TimeZone::UTC,
         }
     }

@@ -11,7 +11,7 @@ use unisono_runtime::agent::template::Template;
 use super::transport::Reader;
 use super::{Config, Sources, TimeText, Variables};
 use crate::automation::{
-    self, Automation, Cron, LONGEST_NAME, Missed, NewTask, PLACES, Rule, Target, When,
+    self, Automation, Cron, DueTimes, LONGEST_NAME, MissedPolicy, NewTask, PLACES, Rule, Target,
 };
 use crate::diagnostic::{Diagnostics, Place};
 
@@ -109,8 +109,8 @@ impl Reader<'_> {
         let rule = self.rule(name, own);
         let task = self.task("schedules", name, &own.task, false);
         let missed = match own.missed.as_deref() {
-            Some("skip") => Missed::Skip,
-            _ => Missed::Run,
+            Some("skip") => MissedPolicy::Skip,
+            _ => MissedPolicy::Run,
         };
         is_named.then_some(automation::Schedule {
             name: name.into(),
@@ -136,7 +136,7 @@ impl Reader<'_> {
         };
         let when = match (&own.cron, &own.every) {
             (Some(text), None) => match Cron::parse(text) {
-                Ok(cron) => Some(When::Cron(Arc::new(cron))),
+                Ok(cron) => Some(DueTimes::Cron(Arc::new(cron))),
                 Err(error) => {
                     let problem = format!("`{text}` is no cron expression: {error}");
                     self.fault(&["schedules", name, "cron"], problem);
@@ -163,7 +163,7 @@ impl Reader<'_> {
         })
     }
 
-    fn period(&mut self, name: &str, own: &Schedule, every: &TimeText) -> Option<When> {
+    fn period(&mut self, name: &str, own: &Schedule, every: &TimeText) -> Option<DueTimes> {
         if own.timezone.as_deref().is_some_and(|zone| zone != "UTC") {
             let problem = "`timezone` changes only what the task says: periods are counted in UTC";
             self.warn(&["schedules", name, "timezone"], problem);
@@ -174,7 +174,7 @@ impl Reader<'_> {
             self.fault(&["schedules", name, "every"], problem);
             return None;
         }
-        i64::try_from(ms).ok().map(When::Every)
+        i64::try_from(ms).ok().map(DueTimes::Every)
     }
 
     fn trigger(

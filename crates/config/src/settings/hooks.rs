@@ -7,7 +7,7 @@ use unisono_model::provider::Address;
 use unisono_runtime::hook::{Hook as Asked, HookTarget};
 use unisono_session::tool::{HookEvent, HookFailurePolicy, HookRule};
 
-use super::transport::{Chosen, Reader, Transport};
+use super::transport::{ChosenTransport, Reader, Transport};
 use super::{Config, Sources, TimeText, Variables};
 use crate::diagnostic::{Diagnostics, Place};
 
@@ -115,8 +115,8 @@ impl Reader<'_> {
         }
         let table = ["hooks", name];
         let reach = match self.transport(table, "hook", &own.transport)? {
-            Chosen::Program(command) => HookTarget::Program(command),
-            Chosen::Url(url) => {
+            ChosenTransport::Program(command) => HookTarget::Program(command),
+            ChosenTransport::Url(url) => {
                 let url = Address::endpoint(url);
                 let url = url.map_err(|error| self.fault(&["hooks", name, "url"], error));
                 let headers = self.headers(table, &own.transport, variables);

@@ -32,7 +32,7 @@ pub struct Transport {
 }
 
 /// The chosen transport.
-pub(super) enum Chosen<'t> {
+pub(super) enum ChosenTransport<'t> {
     Program(Command),
     Url(&'t str),
 }
@@ -67,14 +67,14 @@ impl Reader<'_> {
         table: [&str; 2],
         kind: &str,
         own: &'t Transport,
-    ) -> Option<Chosen<'t>> {
+    ) -> Option<ChosenTransport<'t>> {
         let name = table[1];
         match (&own.command, &own.url) {
             (Some(program), None) => {
                 if !own.headers.is_empty() {
                     self.without_effect(table, "headers", "url");
                 }
-                Some(Chosen::Program(command(program, own)))
+                Some(ChosenTransport::Program(command(program, own)))
             }
             (None, Some(url)) => {
                 let of_programs = [
@@ -86,7 +86,7 @@ impl Reader<'_> {
                 for (key, _) in of_programs.into_iter().filter(|(_, is_set)| *is_set) {
                     self.without_effect(table, key, "command");
                 }
-                Some(Chosen::Url(url))
+                Some(ChosenTransport::Url(url))
             }
             (None, None) => {
                 let problem = format!(

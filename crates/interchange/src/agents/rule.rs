@@ -6,7 +6,7 @@ use super::delegating;
 use super::source::Agent;
 use super::tool_servers;
 use super::write::Draft;
-use super::{Error, Format, Imported, KeyChange, LocalNames, formats};
+use super::{ConvertedAgent, Error, Format, KeyChange, LocalNames, formats};
 use unisono_config::agents::{TOOLS, is_id};
 use unisono_config::document::{Entry, Value};
 
@@ -78,7 +78,7 @@ pub(super) struct Importer<'s> {
 
 impl Importer<'_> {
     /// Converts one agent.
-    pub(super) fn import(&self, agent: &Agent) -> Result<Imported, Error> {
+    pub(super) fn import(&self, agent: &Agent) -> Result<ConvertedAgent, Error> {
         let mut draft = Draft::new(&agent.name);
         if agent.document.lenient {
             let reason = "it is not YAML and was read line by line; check the texts";

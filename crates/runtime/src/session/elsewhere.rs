@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use serde::Deserialize;
 use unisono_context::{Message, MessageId, Ordinal, SessionId};
-use unisono_search::{Found, Scope, Search};
+use unisono_search::{FoundMessage, Scope, Search};
 use unisono_session::{OWNER, State};
 use unisono_store::Journal;
 
@@ -99,7 +99,7 @@ pub(super) async fn find(
     let found = found.await.map_err(|error| error.to_string())?;
     let mut read: HashMap<SessionId, Option<State>> = HashMap::new();
     let mut messages = Vec::new();
-    for Found {
+    for FoundMessage {
         session, message, ..
     } in found
     {

@@ -30,7 +30,7 @@ pub(crate) struct Feed {
 
 /// The receiving end. Closed after the session was deleted or the runtime has stopped.
 #[derive(Debug)]
-pub(crate) struct Following {
+pub(crate) struct FeedReceiver {
     pub(super) durable: watch::Receiver<u64>,
     pub(super) recent: Recent,
     pub(super) progress: broadcast::Receiver<ProgressUpdate>,
@@ -57,11 +57,11 @@ impl Feed {
     }
 
     /// Follows it.
-    pub(crate) fn follow(&self) -> Following {
+    pub(crate) fn follow(&self) -> FeedReceiver {
         let progress = self
             .progress
             .get_or_init(|| broadcast::channel(PROGRESS_KEPT).0);
-        Following {
+        FeedReceiver {
             durable: self.durable.subscribe(),
             recent: self.recent.clone(),
             progress: progress.subscribe(),

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use unisono_api::Code;
-use unisono_api::delegation::{Delegation, Missing, NewDelegation};
+use unisono_api::delegation::{Delegation, MissingResult, NewDelegation};
 use unisono_api::turn::Turn;
 use unisono_api::usage::Amounts;
 use unisono_context::TurnId;
@@ -80,7 +80,7 @@ fn to_api(turn: Turn) -> Delegation {
     let runs: Vec<_> = given.collect();
     let lacking = |state: &str| matches!(state, "partial" | "failed" | "cancelled");
     let missing = runs.iter().filter(|run| lacking(&run.state));
-    let missing = missing.map(|run| Missing {
+    let missing = missing.map(|run| MissingResult {
         run: run.run.clone(),
         agent: run.agent.clone(),
         state: run.state.clone(),

@@ -11,14 +11,14 @@ use futures_util::StreamExt;
 use serde::Deserialize;
 use unisono_api::Code;
 use unisono_api::service::Sessions as _;
-use unisono_api::session::{Content, ImportFile, Imported};
+use unisono_api::session::{Content, ImportFile, ImportResult};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Shared;
 use super::extract::Query;
 use super::problem::ApiError;
-use unisono::spool::{Spool, Spooled};
+use unisono::spool::{Spool, SpooledData};
 
 /// Bytes of a body per write.
 const PART_BYTES: usize = 256 * 1024;
@@ -50,16 +50,16 @@ struct File {
 #[utoipa::path(
     post, path = "/v1/imports", tag = "sessions", params(File),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 201, description = "It is on disk", body = Imported))
+    responses((status = 201, description = "It is on disk", body = ImportResult))
 )]
 async fn import(
     State(shared): State<Arc<Shared>>,
     Query(file): Query<File>,
     body: Body,
-) -> Result<(StatusCode, Json<Imported>), ApiError> {
+) -> Result<(StatusCode, Json<ImportResult>), ApiError> {
     let content = match spooled(&shared, body).await? {
-        Spooled::Memory(memory) => Content::Bytes(memory.into_inner()),
-        Spooled::File(file) => Content::File(file),
+        SpooledData::Memory(memory) => Content::Bytes(memory.into_inner()),
+        SpooledData::File(file) => Content::File(file),
     };
     let File {
         name,
@@ -82,7 +82,7 @@ async fn import(
 }
 
 /// Writes a body to a spool, which keeps large bodies on disk.
-async fn spooled(shared: &Shared, body: Body) -> Result<Spooled, ApiError> {
+async fn spooled(shared: &Shared, body: Body) -> Result<SpooledData, ApiError> {
     let limit = u64::from(shared.local.setup().loaded.config.server.body_limit_bytes);
     let mut spool = Spool::new(shared.local.directory());
     let (mut parts, mut part) = (body.into_data_stream(), Vec::new());

@@ -80,7 +80,7 @@ macro_rules! through_local {
 
 through_local!(
     unisono::Error,
-    unisono::NotChanged,
+    unisono::ChangeError,
     RuntimeError,
     unisono_store::Error,
     unisono_search::Error,

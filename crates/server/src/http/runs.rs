@@ -9,7 +9,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use unisono_api::Page;
 use unisono_api::run::{
-    ListedRun, LookupQuery, Matches, Replay, RunDetail, RunQuery, Why, WhyQuery,
+    ListedRun, LookupQuery, LookupResult, Replay, RunDetail, RunQuery, Why, WhyQuery,
 };
 use unisono_api::service::{Runs as _, Turns as _};
 use unisono_api::turn::Turn;
@@ -173,11 +173,11 @@ async fn replay_turn(
 /// The runs and turns that match a name, in the 10,000 most recently changed sessions.
 #[utoipa::path(
     get, path = "/v1/lookup", tag = "runs", params(LookupQuery),
-    responses((status = 200, description = "What has that name", body = Matches))
+    responses((status = 200, description = "What has that name", body = LookupResult))
 )]
 async fn lookup(
     State(shared): State<Arc<Shared>>,
     Query(query): Query<LookupQuery>,
-) -> Result<Json<Matches>, ApiError> {
+) -> Result<Json<LookupResult>, ApiError> {
     Ok(Json(shared.local.lookup(&query).await?))
 }

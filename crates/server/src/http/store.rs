@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use futures_util::stream;
 use unisono_api::service::Store;
 use unisono_api::store::{
-    ARCHIVED, Acknowledged, Archived, HealthCheck, Loss, LossQuery, Vacuumed,
+    ARCHIVED, AcknowledgedLosses, ArchiveCounts, HealthCheck, Loss, LossQuery, VacuumResult,
 };
 use unisono_api::{Code, Page};
 use utoipa_axum::router::OpenApiRouter;
@@ -34,9 +34,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// disk. Other requests are answered meanwhile.
 #[utoipa::path(
     post, path = "/v1/vacuum", tag = "about", operation_id = "vacuum",
-    responses((status = 200, description = "It is done", body = Vacuumed))
+    responses((status = 200, description = "It is done", body = VacuumResult))
 )]
-async fn vacuum(State(shared): State<Arc<Shared>>) -> Result<Json<Vacuumed>, ApiError> {
+async fn vacuum(State(shared): State<Arc<Shared>>) -> Result<Json<VacuumResult>, ApiError> {
     Ok(Json(shared.local.vacuum().await?))
 }
 
@@ -66,9 +66,11 @@ async fn health(State(shared): State<Arc<Shared>>) -> Result<Json<Vec<HealthChec
 /// Acknowledges the losses of repairs of the store: sessions no longer report them.
 #[utoipa::path(
     post, path = "/v1/losses/acknowledge", tag = "about", operation_id = "acknowledge_losses",
-    responses((status = 200, description = "It is noted", body = Acknowledged))
+    responses((status = 200, description = "It is noted", body = AcknowledgedLosses))
 )]
-async fn acknowledge(State(shared): State<Arc<Shared>>) -> Result<Json<Acknowledged>, ApiError> {
+async fn acknowledge(
+    State(shared): State<Arc<Shared>>,
+) -> Result<Json<AcknowledgedLosses>, ApiError> {
     Ok(Json(Store::acknowledge_losses(&*shared.local).await?))
 }
 
@@ -95,7 +97,7 @@ async fn archive(State(shared): State<Arc<Shared>>) -> Result<(HeaderMap, Body),
     // The file has no name, so it is removed when the request ends.
     let file = File::open(&path).map_err(|error| unkept(&error))?;
     place.close().map_err(|error| unkept(&error))?;
-    let Archived {
+    let ArchiveCounts {
         sessions,
         events,
         checkpoints,

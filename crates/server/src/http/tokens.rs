@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use unisono_api::service::Tokens as _;
-use unisono_api::token::{MadeToken, NewToken, Token};
+use unisono_api::token::{CreatedToken, NewToken, Token};
 use unisono_api::{Page, PageQuery};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -38,12 +38,12 @@ async fn list(
 #[utoipa::path(
     post, path = "/v1/tokens", tag = "tokens",
     request_body = NewToken,
-    responses((status = 201, description = "It is on disk", body = MadeToken))
+    responses((status = 201, description = "It is on disk", body = CreatedToken))
 )]
 async fn create(
     State(shared): State<Arc<Shared>>,
     extract::Json(new): extract::Json<NewToken>,
-) -> Result<(StatusCode, Json<MadeToken>), ApiError> {
+) -> Result<(StatusCode, Json<CreatedToken>), ApiError> {
     let made = shared.local.create_token(&new).await?;
     Ok((StatusCode::CREATED, Json(made)))
 }

@@ -16,7 +16,7 @@ use unisono_session::state::MAIN;
 
 use unisono::Local;
 use unisono::ask::Ask;
-use unisono::context::{Shown, entry_text};
+use unisono::context::{BranchContext, entry_text};
 use unisono::history;
 use unisono::service::sessions as listing;
 
@@ -132,7 +132,8 @@ async fn context(local: &Local, id: SessionId) -> Result<String, ErrorData> {
     let by = Ask::new("").measured_by(&setup, local.calibrations());
     let by = by.map_err(failed)?;
     // Counting takes a tokenizer, and time.
-    let looking = tokio::task::spawn_blocking(move || Shown::new(&mut state, Some(head), &by));
+    let looking =
+        tokio::task::spawn_blocking(move || BranchContext::new(&mut state, Some(head), &by));
     let shown = looking.await.map_err(failed)?.map_err(failed)?;
     Ok(text(&shown.snapshot))
 }

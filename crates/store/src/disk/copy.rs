@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::disk::cursor::Cursor;
-use crate::disk::fresh::Fresh;
+use crate::disk::fresh::NewLog;
 use crate::disk::ledger::{Extent, Extents};
 use crate::disk::log::Known;
 use crate::disk::room;
@@ -74,7 +74,7 @@ impl Pace {
 
 /// A copy in progress.
 pub(super) struct Copy {
-    fresh: Fresh,
+    fresh: NewLog,
     /// The copied sessions, with their heads at that time.
     copied: BTreeMap<SessionId, Head>,
     /// The sessions that were deleted after they had been copied.
@@ -87,7 +87,7 @@ impl Copy {
     pub(super) fn begin(root: &Path, live_bytes: u64, pace: Pace) -> Result<Self> {
         room::check(root, live_bytes)?;
         Ok(Self {
-            fresh: Fresh::create(root)?,
+            fresh: NewLog::create(root)?,
             copied: BTreeMap::new(),
             forgotten: BTreeMap::new(),
             pace,

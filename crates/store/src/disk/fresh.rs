@@ -15,14 +15,14 @@ use crate::row::{Head, Stamp};
 const BATCH_BYTES: usize = 8 << 20;
 
 /// A log in `data.new`, to which sessions are written one after the other.
-pub(super) struct Fresh {
+pub(super) struct NewLog {
     log: Option<Log>,
     batch: Batch,
     room: Room,
     path: PathBuf,
 }
 
-impl Fresh {
+impl NewLog {
     pub(super) fn create(root: &Path) -> Result<Self> {
         let path = files::data_new(root);
         files::remove_dir(&path)?;

@@ -27,7 +27,7 @@ const PAGE: usize = 1024;
 /// As [`crate::Disk::open`]; `Corrupt` if a record is damaged, and then nothing is changed.
 pub fn vacuum(path: impl AsRef<Path>) -> Result<Vacuumed> {
     let root = path.as_ref();
-    let open::Whole { trees, salvage, .. } = open::open(root)?;
+    let open::OpenedLog { trees, salvage, .. } = open::open(root)?;
     if let Some(salvage) = salvage {
         tracing::error!(%salvage, "the store was repaired before the vacuum");
     }

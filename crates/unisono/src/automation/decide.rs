@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unisono_config::automation::{Missed, Schedule};
+use unisono_config::automation::{MissedPolicy, Schedule};
 use unisono_context::Timestamp;
 use unisono_store::starts::{Source, Start};
 
@@ -44,7 +44,9 @@ pub(crate) fn decide(schedule: &Schedule, known: &Source, now: Timestamp) -> Ste
     }
     match schedule.rule.newest(known.settled, now) {
         None => Step::Wait(schedule.rule.next(known.settled.max(now))),
-        Some(at) if schedule.missed == Missed::Skip && now.0 - at.0 > LATE_MS => Step::Skip(at),
+        Some(at) if schedule.missed == MissedPolicy::Skip && now.0 - at.0 > LATE_MS => {
+            Step::Skip(at)
+        }
         Some(at) => Step::Start(at),
     }
 }
@@ -59,7 +61,7 @@ pub(crate) fn next(schedule: &Schedule, known: &Source, now: Timestamp) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use unisono_config::automation::{NewTask, Rule, Target, When, zone};
+    use unisono_config::automation::{DueTimes, NewTask, Rule, Target, zone};
     use unisono_context::{SessionId, TurnId};
     use unisono_runtime::agent::template::Template;
     use unisono_store::starts::Progress;
@@ -68,11 +70,11 @@ mod tests {
 
     const HOUR: i64 = 3_600_000;
 
-    fn schedule(missed: Missed, enabled: bool) -> Schedule {
+    fn schedule(missed: MissedPolicy, enabled: bool) -> Schedule {
         Schedule {
             name: "hourly".into(),
             rule: Rule {
-                when: When::Every(HOUR),
+                when: DueTimes::Every(HOUR),
                 zone: zone("UTC").unwrap(),
             },
             task: NewTask {
@@ -108,8 +110,11 @@ mod tests {
 
     #[test]
     fn a_schedule_does_what_its_rule_and_its_past_say() {
-        let (run, skip) = (schedule(Missed::Run, true), schedule(Missed::Skip, true));
-        let off = schedule(Missed::Run, false);
+        let (run, skip) = (
+            schedule(MissedPolicy::Run, true),
+            schedule(MissedPolicy::Skip, true),
+        );
+        let off = schedule(MissedPolicy::Run, false);
         let paused = Source {
             paused: true,
             ..known(0)

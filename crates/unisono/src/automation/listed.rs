@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use unisono_api::schedule::{Schedule, ScheduledTurn, SkippedTime};
 use unisono_api::service::{self, Schedules, Turns as _};
 use unisono_api::{Code, Page, PageQuery};
-use unisono_config::automation::{self, Missed, Target};
+use unisono_config::automation::{self, MissedPolicy, Target};
 use unisono_runtime::clock;
 use unisono_session::OWNER;
 use unisono_store::starts::{Progress, Source, Start};
@@ -102,8 +102,8 @@ impl Local {
             (true, false) => "on",
         };
         let missed = match of.missed {
-            Missed::Run => "run",
-            Missed::Skip => "skip",
+            MissedPolicy::Run => "run",
+            MissedPolicy::Skip => "skip",
         };
         let last = match known.starts.last() {
             Some(start) => Some(self.turn_of_start(start).await),

@@ -9,10 +9,12 @@ use std::sync::Arc;
 use super::Local;
 
 use crate::ask::Ask;
-use crate::error::{Error, NotChanged};
+use crate::error::{ChangeError, Error};
 use crate::replace::replace;
 use crate::view::Inspect;
-use unisono_config::settings::{self, Override, Own, OwnChanges, STORED, Sources, changed, own};
+use unisono_config::settings::{
+    self, Override, OverrideChanges, Own, STORED, Sources, changed, own,
+};
 use unisono_config::setup::Setup;
 
 impl Local {
@@ -64,7 +66,7 @@ impl Local {
     ///
     /// # Errors
     /// It cannot override one, or they cause errors.
-    pub(super) async fn check_own(&self, own: &Own) -> Result<(), NotChanged> {
+    pub(super) async fn check_own(&self, own: &Own) -> Result<(), ChangeError> {
         if own.is_empty() {
             return Ok(());
         }
@@ -82,7 +84,7 @@ impl Local {
     pub async fn change_settings(
         &self,
         changes: BTreeMap<String, Option<toml::Value>>,
-    ) -> Result<(), NotChanged> {
+    ) -> Result<(), ChangeError> {
         let _one_at_a_time = self.reloading.lock().await;
         for _ in 0..CHANGED_AT_MOST {
             let version = self.take_newer().await?;
@@ -95,12 +97,12 @@ impl Local {
             // to them.
         }
         let busy = "other daemons change settings all the time: try again";
-        Err(NotChanged::Store(io::Error::other(busy)))
+        Err(ChangeError::Store(io::Error::other(busy)))
     }
 
     /// Shares this text of settings with the other programs; returns false if the shared text has
     /// another version by now.
-    async fn share_settings(&self, text: &str, before: u64) -> Result<bool, NotChanged> {
+    async fn share_settings(&self, text: &str, before: u64) -> Result<bool, ChangeError> {
         let Some(cluster) = self.cluster() else {
             return Ok(true);
         };
@@ -113,13 +115,13 @@ impl Local {
     /// # Errors
     /// They are invalid with the files of this program, the database does not answer, or the file
     /// cannot be written.
-    pub async fn take_shared_settings(&self) -> Result<(), NotChanged> {
+    pub async fn take_shared_settings(&self) -> Result<(), ChangeError> {
         let _one_at_a_time = self.reloading.lock().await;
         self.take_newer().await.map(drop)
     }
 
     /// Reads the shared settings. Returns their version; 0 if there are none.
-    async fn take_newer(&self) -> Result<u64, NotChanged> {
+    async fn take_newer(&self) -> Result<u64, ChangeError> {
         let Some(cluster) = self.cluster() else {
             return Ok(0);
         };
@@ -138,12 +140,12 @@ impl Local {
             ..sources.clone()
         };
         let setup = off_thread(move || Setup::load(sources)).await;
-        self.use_stored(setup.map_err(NotChanged::Wrong)?, text)
+        self.use_stored(setup.map_err(ChangeError::Wrong)?, text)
             .await?;
         Ok(shared.version)
     }
 
-    async fn use_stored(&self, setup: Setup, text: String) -> Result<(), NotChanged> {
+    async fn use_stored(&self, setup: Setup, text: String) -> Result<(), ChangeError> {
         let file = setup.loaded.config.store.path.join(STORED);
         off_thread(move || replace(&file, &text)).await?;
         self.deadline
@@ -167,7 +169,7 @@ pub fn own_changes(
     setup: &Setup,
     before: &Own,
     wanted: BTreeMap<String, Option<String>>,
-) -> Result<OwnChanges, NotChanged> {
+) -> Result<OverrideChanges, ChangeError> {
     let sets = wanted.values().any(Option::is_some);
     let changes = settings::own::changes(wanted)?;
     if sets {
@@ -176,10 +178,10 @@ pub fn own_changes(
     Ok(changes)
 }
 
-fn check_own(setup: &Setup, own: &Own) -> Result<(), NotChanged> {
+fn check_own(setup: &Setup, own: &Own) -> Result<(), ChangeError> {
     settings::own::check(own)?;
     let checked = setup.with(own, &[]);
-    checked.map_err(NotChanged::Wrong)?;
+    checked.map_err(ChangeError::Wrong)?;
     Ok(())
 }
 
@@ -191,7 +193,7 @@ fn check_own(setup: &Setup, own: &Own) -> Result<(), NotChanged> {
 pub fn change(
     before: &Setup,
     changes: &BTreeMap<String, Option<toml::Value>>,
-) -> Result<Setup, NotChanged> {
+) -> Result<Setup, ChangeError> {
     let (setup, text) = with_changes(before, changes)?;
     replace(&before.loaded.config.store.path.join(STORED), &text)?;
     Ok(setup)
@@ -201,7 +203,7 @@ pub fn change(
 fn with_changes(
     before: &Setup,
     changes: &BTreeMap<String, Option<toml::Value>>,
-) -> Result<(Setup, String), NotChanged> {
+) -> Result<(Setup, String), ChangeError> {
     let file = before.loaded.config.store.path.join(STORED);
     let text = match std::fs::read_to_string(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -210,7 +212,7 @@ fn with_changes(
     let text = changed(&text, changes)?;
     let mut sources = before.loaded.sources().clone();
     sources.stored = Some(text.clone());
-    let setup = Setup::load(sources).map_err(NotChanged::Wrong)?;
+    let setup = Setup::load(sources).map_err(ChangeError::Wrong)?;
     Ok((setup, text))
 }
 

@@ -35,9 +35,9 @@ const MAX_LOGGED: usize = 256;
 
 /// The logged notices, each once; none until logging begins.
 #[derive(Debug, Default)]
-pub(crate) struct Noticed(Mutex<Option<BTreeSet<String>>>);
+pub(crate) struct LoggedNotices(Mutex<Option<BTreeSet<String>>>);
 
-impl Noticed {
+impl LoggedNotices {
     pub(crate) fn begin(&self) {
         self.logged().get_or_insert_default();
     }

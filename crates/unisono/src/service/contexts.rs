@@ -16,7 +16,7 @@ use super::messages::{placed, unknown_branch};
 use super::{cursor, id};
 use crate::Local;
 use crate::ask::Ask;
-use crate::context::{self, Shown, pins, sections, sizes, tip};
+use crate::context::{self, BranchContext, pins, sections, sizes, tip};
 use crate::error::Error;
 use crate::history;
 use crate::local::off_thread;
@@ -110,7 +110,7 @@ async fn seen(local: &Local, session: &View, ask: &Ask, exact: bool) -> Result<C
     let head = tip(&state, &branch).ok_or_else(|| unknown_branch(&branch))?;
     // Counting needs a tokenizer, and time.
     let look = move || {
-        let shown = Shown::new(&mut state, head, &by)?;
+        let shown = BranchContext::new(&mut state, head, &by)?;
         let context = sections::to_api(&shown, &state, &branch, &by);
         Ok::<_, context::Error>((context, shown.snapshot, by.team.lead))
     };

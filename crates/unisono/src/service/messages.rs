@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use unisono_api::blob::{Blob, BlobContent, Extent};
-use unisono_api::message::{Appended, Message, MessageQuery, NewMessage, Part, ReportedUsage};
+use unisono_api::message::{
+    AppendedMessage, Message, MessageQuery, NewMessage, Part, ReportedUsage,
+};
 use unisono_api::service::{Messages, Result as Answer};
 use unisono_api::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQuery};
 use unisono_api::{Code, Page, PageQuery};
@@ -14,7 +16,7 @@ use unisono_context::message::{Message as Said, Part as SaidPart};
 use unisono_context::tree::Node;
 use unisono_context::view::{MessageStatus, View};
 use unisono_context::{MessageId, Ordinal};
-use unisono_session::append::Appended as Place;
+use unisono_session::append::AppendedPosition;
 use unisono_session::state::MAIN;
 use unisono_session::{Input, State};
 
@@ -50,7 +52,12 @@ impl Messages for Local {
         Ok(found.ok_or_else(|| unknown_branch(&query.branch))?)
     }
 
-    async fn append(&self, session: &str, new: &NewMessage, key: Option<&str>) -> Answer<Appended> {
+    async fn append(
+        &self,
+        session: &str,
+        new: &NewMessage,
+        key: Option<&str>,
+    ) -> Answer<AppendedMessage> {
         let session = id("session", session)?;
         let key = key.map(|name| append::key(name, new)).transpose();
         let contents: Vec<NewContent<'_>> =
@@ -67,7 +74,8 @@ impl Messages for Local {
             Err(_) => {
                 let key = asked.key.clone();
                 self.settle(session, Input::Append(asked)).await?;
-                let find = move |state: &State| Place::find(state, message, key.as_ref());
+                let find =
+                    move |state: &State| AppendedPosition::find(state, message, key.as_ref());
                 let view = self.view(session).await?;
                 view.inspect(find).await.map_err(Error::from)?
             }
@@ -76,7 +84,7 @@ impl Messages for Local {
             Some(_) => "appended",
             None => "waiting",
         };
-        Ok(Appended {
+        Ok(AppendedMessage {
             session: session.to_string(),
             branch: new.branch.clone(),
             message: place.message.to_string(),

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use serde_json::value::RawValue;
 use unisono_api::service::{self, Sessions};
 use unisono_api::session::{
-    ExportQuery, ImportFile, Imported, NewSession, Session, SessionListItem, SessionQuery,
+    ExportQuery, ImportFile, ImportResult, NewSession, Session, SessionListItem, SessionQuery,
 };
 use unisono_api::store::LostEvents;
 use unisono_api::{Code, Page};
@@ -85,7 +85,7 @@ impl Sessions for Local {
         Ok(described.map_err(Error::from)?)
     }
 
-    async fn import_file(&self, file: ImportFile) -> service::Result<Imported> {
+    async fn import_file(&self, file: ImportFile) -> service::Result<ImportResult> {
         let most = self.setup().loaded.config.server.import_messages;
         let most = file
             .bounded
@@ -147,7 +147,7 @@ impl Local {
 
 /// A session of the store.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
+pub struct StoredSession {
     /// Its id.
     pub id: SessionId,
     /// The store's data about it.
@@ -159,13 +159,13 @@ pub async fn page(
     local: &Local,
     after: Option<SessionId>,
     limit: usize,
-) -> Result<Vec<Found>, unisono_store::Error> {
+) -> Result<Vec<StoredSession>, unisono_store::Error> {
     let page = local.journal().sessions(after, limit).await?;
     Ok(found(page))
 }
 
-fn found(page: Vec<SessionInfo>) -> Vec<Found> {
-    let found = page.into_iter().map(|info| Found {
+fn found(page: Vec<SessionInfo>) -> Vec<StoredSession> {
+    let found = page.into_iter().map(|info| StoredSession {
         id: SessionId::from(info.session),
         info,
     });
@@ -178,7 +178,7 @@ async fn newest(
     local: &Local,
     before: Option<SessionId>,
     limit: usize,
-) -> Result<Vec<Found>, unisono_store::Error> {
+) -> Result<Vec<StoredSession>, unisono_store::Error> {
     let journal = local.journal();
     Ok(found(journal.newest_sessions(before, limit).await?))
 }
@@ -189,7 +189,7 @@ const LEAST_END: usize = 4;
 const FIRSTS: usize = 32;
 
 /// All sessions of the store, the oldest first.
-async fn everything(local: &Local) -> Result<Vec<Found>, unisono_store::Error> {
+async fn everything(local: &Local) -> Result<Vec<StoredSession>, unisono_store::Error> {
     let mut all = Vec::new();
     let mut after = None;
     loop {
@@ -203,7 +203,7 @@ async fn everything(local: &Local) -> Result<Vec<Found>, unisono_store::Error> {
 }
 
 /// The sessions that match a name: an id, its beginning or its end, or `latest`.
-async fn named(local: &Local, name: &str, limit: usize) -> Result<Vec<Found>, Error> {
+async fn named(local: &Local, name: &str, limit: usize) -> Result<Vec<StoredSession>, Error> {
     let mut all = everything(local).await?;
     all.retain(|found| name == "latest" || is_meant(name, &found.id));
     if name != "latest" {
@@ -262,7 +262,7 @@ async fn unfinished(
     for id in part.items {
         let info = local.journal().session(id).await?;
         // A session that was deleted meanwhile does not exist.
-        found.extend(info.map(|info| Found { id, info }));
+        found.extend(info.map(|info| StoredSession { id, info }));
     }
     Ok(Page {
         items: listed(local, found).await?,
@@ -328,7 +328,10 @@ async fn labelled(
 }
 
 /// The list items of sessions, except sessions whose first event is not their creation.
-pub async fn listed(local: &Local, found: Vec<Found>) -> Result<Vec<SessionListItem>, Error> {
+pub async fn listed(
+    local: &Local,
+    found: Vec<StoredSession>,
+) -> Result<Vec<SessionListItem>, Error> {
     let ids: Vec<SessionId> = found.iter().map(|found| found.id).collect();
     let firsts = local.journal().first_events(&ids).await?;
     let losses = local.losses();

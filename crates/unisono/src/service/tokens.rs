@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use unisono_api::audit::DAEMON;
 use unisono_api::service::{self, Tokens};
-use unisono_api::token::{MadeToken, NAME_CHARS, NewToken, Token, is_name};
+use unisono_api::token::{CreatedToken, NAME_CHARS, NewToken, Token, is_name};
 use unisono_api::{Code, Page, PageQuery};
 use unisono_context::Timestamp;
 use unisono_runtime::clock;
@@ -43,7 +43,7 @@ impl Tokens for Local {
         })
     }
 
-    async fn create_token(&self, new: &NewToken) -> service::Result<MadeToken> {
+    async fn create_token(&self, new: &NewToken) -> service::Result<CreatedToken> {
         check_name("name", &new.name)?;
         if new.name == DAEMON {
             let detail = format!("{DAEMON:?} is the daemon's own token; use another name");
@@ -85,7 +85,7 @@ impl Tokens for Local {
             Ok(TokenFact::Created { token })
         })
         .await?;
-        Ok(MadeToken {
+        Ok(CreatedToken {
             token: described(&token, clock::now()),
             secret,
         })

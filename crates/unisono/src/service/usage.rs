@@ -10,7 +10,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use unisono_api::service::{self, Usage};
 use unisono_api::usage::{
-    Deleted, Row, SessionUsage, Usage as All, UsageBy, UsageGroup, UsageQuery,
+    DeletedSessionsUsage, Row, SessionUsage, Usage as All, UsageBy, UsageGroup, UsageQuery,
 };
 use unisono_api::{Code, Page, PageQuery};
 use unisono_context::{SessionId, Timestamp};
@@ -119,7 +119,7 @@ impl Local {
             groups,
             groups_left_out,
             total: values::amounts(&ledger.total()),
-            deleted: (gone.sessions > 0).then(|| Deleted {
+            deleted: (gone.sessions > 0).then(|| DeletedSessionsUsage {
                 sessions: gone.sessions,
                 jobs: gone.ledger.jobs(),
                 amounts: values::amounts(&gone.ledger.total()),

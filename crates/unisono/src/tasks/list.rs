@@ -102,11 +102,11 @@ struct Fold {
     created_unix_ms: u64,
     /// The last event of the fold.
     seq: u64,
-    turns: BTreeMap<TurnId, Known>,
+    turns: BTreeMap<TurnId, TaskStatus>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct TaskStatus {
     at: Timestamp,
     status: Status,
 }
@@ -205,7 +205,7 @@ impl Fold {
     fn take(&mut self, event: &Event) {
         match &event.fact {
             Fact::TurnAccepted { turn } if turn.work.input_text().is_some() => {
-                let queued = Known {
+                let queued = TaskStatus {
                     at: event.at,
                     status: Status::Queued,
                 };
@@ -219,7 +219,7 @@ impl Fold {
             Fact::TurnEnded { turn, outcome, .. } => {
                 if let Some(known) = self.turns.get_mut(turn) {
                     let (at, status) = (event.at, Status::ended(outcome));
-                    *known = Known { at, status };
+                    *known = TaskStatus { at, status };
                 }
             }
             _ => {}

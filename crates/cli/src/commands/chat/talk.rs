@@ -48,7 +48,7 @@ pub(super) struct Talk<'t> {
     setup: &'t Setup,
     worker: &'t Worker,
     /// The session after the last line; none before the first message of a new one.
-    session: Option<Known>,
+    session: Option<CurrentSession>,
     branch: String,
     workers: Workers,
     left: bool,
@@ -56,7 +56,7 @@ pub(super) struct Talk<'t> {
 
 /// The session of the chat.
 #[derive(Debug)]
-struct Known {
+struct CurrentSession {
     id: String,
     title: String,
     own: Own,
@@ -270,7 +270,7 @@ impl<'t> Talk<'t> {
         let session = service.session(&id).await?;
         let own = session.settings.into_iter();
         let branches = all_branches(service, &id).await?;
-        self.session = Some(Known {
+        self.session = Some(CurrentSession {
             id,
             title: session.title,
             own: own.map(|(key, value)| (key.into(), value.into())).collect(),

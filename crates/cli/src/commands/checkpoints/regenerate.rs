@@ -7,7 +7,7 @@ use unisono_session::state::MAIN;
 use crate::app::App;
 use crate::args::Writer;
 use crate::ask::confirmed;
-use crate::commands::compact::{Otherwise, follow_each, report};
+use crate::commands::compact::{FailureChoice, follow_each, report};
 use crate::live::{Interrupts, Watch};
 use crate::problem::{Problem, Result};
 
@@ -59,7 +59,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         let ask = Ask::regenerate(checkpoint, writing);
         ask.branch(args.branch.as_str())
     };
-    let otherwise = Otherwise {
+    let otherwise = FailureChoice {
         asks: !args.yes && args.writer.is_open(),
         writing: args.writer.writing(),
         ask: &anew,

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use unisono_api::harmless::is_harmful;
 use unisono_model::retention::Category;
 
-use super::report::{Report, Row, Size, Way};
+use super::report::{EvaluatedMethod, Report, Row, Size};
 use super::table::percent;
 use crate::show;
 
@@ -110,11 +110,11 @@ fn draw_row(out: &mut String, row: &Row, top: u32) {
     }
 }
 
-const fn colour(way: &Way) -> &'static str {
+const fn colour(way: &EvaluatedMethod) -> &'static str {
     match way {
-        Way::Summary { .. } => "#0b5394",
-        Way::Preset { .. } => "#5aa2d6",
-        Way::Baseline(_) => "#b8c2cc",
+        EvaluatedMethod::Summary { .. } => "#0b5394",
+        EvaluatedMethod::Preset { .. } => "#5aa2d6",
+        EvaluatedMethod::Baseline(_) => "#b8c2cc",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use unisono_model::retention::{self, Category, Score};
 
-use super::report::{Kept, Report, Row, Size};
+use super::report::{Report, RetainedRow, Row, Size};
 use crate::show;
 
 /// The tables, each under a line that says its size.
@@ -48,7 +48,7 @@ fn cells(size: &Size, row: &Row) -> Vec<String> {
     }
 }
 
-fn kept_cells(name: String, kept: &Kept, times: Option<f64>) -> Vec<String> {
+fn kept_cells(name: String, kept: &RetainedRow, times: Option<f64>) -> Vec<String> {
     let times = times.map_or_else(|| "–".to_owned(), |times| format!("{times:.2}"));
     let mut cells = vec![name];
     cells.extend(shares(&kept.retained));

@@ -10,7 +10,7 @@ use unisono_session::trace::RunStatus;
 
 use crate::app::App;
 use crate::problem::Result;
-use crate::service::lookup::Within;
+use crate::service::lookup::LookupScope;
 use crate::show;
 
 const HELP: &str = "\
@@ -31,7 +31,7 @@ duration_ms}.";
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     #[command(flatten)]
-    within: Within,
+    within: LookupScope,
     /// Only runs in this state
     #[arg(long, value_parser = PossibleValuesParser::new(RunStatus::ALL.map(RunStatus::name)))]
     state: Option<String>,

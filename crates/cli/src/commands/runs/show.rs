@@ -1,13 +1,13 @@
 //! `unisono runs show`.
 
 use unisono::short::{digest, place};
-use unisono_api::run::{Done, RunDetail};
+use unisono_api::run::{RunDetail, StepContent};
 use unisono_api::turn::Run;
 
 use crate::app::App;
 use crate::output::Paint;
 use crate::problem::Result;
-use crate::service::lookup::Within;
+use crate::service::lookup::LookupScope;
 use crate::show;
 
 const HELP: &str = "\
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(default_value = "latest")]
     run: String,
     #[command(flatten)]
-    within: Within,
+    within: LookupScope,
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
@@ -122,9 +122,9 @@ fn error(run: &Run) -> Option<String> {
     }
 }
 
-fn step(done: &Done) -> String {
+fn step(done: &StepContent) -> String {
     match done {
-        Done::Model {
+        StepContent::Model {
             text,
             calls,
             fallback,
@@ -138,15 +138,17 @@ fn step(done: &Done) -> String {
             let by = by.unwrap_or_default();
             format!("model{by} called {}  {said}", calls.join(", "))
         }
-        Done::Tools { results } => {
+        StepContent::Tools { results } => {
             let sizes = results.iter().map(|result| {
                 let failed = if result.is_error { " (error)" } else { "" };
                 format!("{}{failed}", show::size(result.content.len() as u64))
             });
             format!("tools answered {}", sizes.collect::<Vec<_>>().join(", "))
         }
-        Done::Named { name, result } => format!("step {name}: {}", show::line(result, SHOWN)),
-        Done::Narrowed {
+        StepContent::Named { name, result } => {
+            format!("step {name}: {}", show::line(result, SHOWN))
+        }
+        StepContent::Narrowed {
             room_tokens,
             output_tokens,
         } => {
@@ -157,13 +159,13 @@ fn step(done: &Done) -> String {
                 reply.unwrap_or_default()
             )
         }
-        Done::Summarised { steps, text } => {
+        StepContent::Summarised { steps, text } => {
             format!(
                 "its first {steps} steps summarised  {}",
                 show::line(text, SHOWN)
             )
         }
-        Done::Spent {
+        StepContent::Spent {
             fallback,
             input_tokens,
             output_tokens,

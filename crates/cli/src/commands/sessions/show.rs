@@ -33,7 +33,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let service = app.reader(&setup).await?;
     let listed = find_session(&*service, &args.session).await?;
-    let shown = Shown::of(&*service, &listed.session).await?;
+    let shown = SessionDetails::of(&*service, &listed.session).await?;
     if app.out.json {
         app.out.json(&shown.json());
     } else {
@@ -49,7 +49,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 }
 
 /// A session with all of its branches and turns.
-struct Shown {
+struct SessionDetails {
     session: Session,
     branches: Vec<Branch>,
     open: Vec<String>,
@@ -57,8 +57,8 @@ struct Shown {
     ended: Vec<EndedTurn>,
 }
 
-impl Shown {
-    async fn of(service: &dyn Service, session: &str) -> Result<Shown> {
+impl SessionDetails {
+    async fn of(service: &dyn Service, session: &str) -> Result<SessionDetails> {
         let session = service.session(session).await?;
         let branches = all_branches(service, &session.session).await?;
         let open = open_turns(service, &session).await?;
@@ -66,7 +66,7 @@ impl Shown {
             false => session.ended_turns.items.clone(),
             true => all_ended(service, &session.session).await?,
         };
-        Ok(Shown {
+        Ok(SessionDetails {
             session,
             branches,
             open,

@@ -3,7 +3,7 @@
 use axum::response::sse::Event;
 use unisono_api::openai::{
     CalledFunction, ChatCompletion, Choice, Chunk, ChunkChoice, Delta, Failure, FunctionCall,
-    PromptTokens, Said, Tokens,
+    PromptTokens, ReplyMessage, Tokens,
 };
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
@@ -23,7 +23,7 @@ pub(super) fn completion(id: TurnId, model: String, text: String, turn: &Turn) -
         model,
         choices: vec![Choice {
             index: 0,
-            message: Said {
+            message: ReplyMessage {
                 role: "assistant",
                 content: Some(text).filter(|text| turn.calls.is_empty() || !text.is_empty()),
                 tool_calls: calls(turn, |_| None),

@@ -17,7 +17,7 @@ use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::{MessageId, Ordinal};
 use unisono_runtime::Handle;
 use unisono_session::State;
-use unisono_session::machine::{Import, Preceding};
+use unisono_session::machine::{Import, PrecedingMessages};
 use unisono_session::state::MAIN;
 
 use super::{FieldError, check_attachments};
@@ -65,7 +65,7 @@ impl List {
             let preceding = self.remove_known(&mut import, first, session).await?;
             let ask = self.last(&mut import, false)?;
             let messages = import.messages.into_iter().map(|(_, message)| message);
-            return Ok(ask.behind(Preceding {
+            return Ok(ask.behind(PrecedingMessages {
                 messages: messages.collect(),
                 ..preceding
             }));
@@ -112,7 +112,7 @@ impl List {
         import: &mut Import,
         first: usize,
         session: &Handle,
-    ) -> Result<Preceding, FieldError> {
+    ) -> Result<PrecedingMessages, FieldError> {
         let branch = session.inspect(Branch::of).await?;
         if branch.is_busy {
             let detail = "the session works on a turn: ask again when that has ended, or send the \
@@ -148,7 +148,7 @@ impl List {
             return Err(self.refused(Code::Conflict, detail));
         }
         import.messages = new;
-        Ok(Preceding {
+        Ok(PrecedingMessages {
             head: branch.head,
             messages: Vec::new(),
         })

@@ -12,8 +12,8 @@ use axum::response::{IntoResponse, Response as HttpResponse};
 use serde_json::{Value, json};
 use unisono_api::Code;
 use unisono_api::openai::{
-    Incomplete, OutputCall, OutputItem, OutputMessage, OutputText, OutputTokens, PromptTokens,
-    Response, ResponseRequest, ResponseTokens,
+    IncompleteDetails, OutputCall, OutputItem, OutputMessage, OutputText, OutputTokens,
+    PromptTokens, Response, ResponseRequest, ResponseTokens,
 };
 use unisono_api::turn::{ClientToolCall, Turn};
 use unisono_context::TurnId;
@@ -258,7 +258,7 @@ impl Draft {
             output,
             usage: turn.map(tokens),
             error: None,
-            incomplete_details: (status == INCOMPLETE).then_some(Incomplete {
+            incomplete_details: (status == INCOMPLETE).then_some(IncompleteDetails {
                 reason: "max_output_tokens",
             }),
             instructions: self.instructions.clone(),

@@ -13,7 +13,9 @@ use unisono_api::agent::{
     AgentImport, FileNote, ImportedAgent, ImportedFile, KeyChange, NewAgentImport,
 };
 use unisono_config::setup::Setup;
-use unisono_interchange::agents::{self as interchange, Candidate, Import, Placed, Status, Writes};
+use unisono_interchange::agents::{
+    self as interchange, Candidate, Import, PlacedAgent, Status, Writes,
+};
 
 use super::detail::check_may_edit;
 use super::reload_to_api;
@@ -151,7 +153,7 @@ fn carry_out(setup: &Arc<Setup>, new: &NewAgentImport) -> io::Result<AgentImport
     })
 }
 
-fn described(placed: &Placed, from: String) -> ImportedAgent {
+fn described(placed: &PlacedAgent, from: String) -> ImportedAgent {
     let keys = |all: &[interchange::KeyChange]| -> Vec<KeyChange> {
         let all = all.iter().map(|of| KeyChange {
             key: of.key.clone(),

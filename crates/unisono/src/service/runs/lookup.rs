@@ -3,13 +3,13 @@
 use std::cmp::Reverse;
 
 use unisono_api::Code;
-use unisono_api::run::{Lookup, LookupQuery, Matches};
+use unisono_api::run::{Lookup, LookupQuery, LookupResult};
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_session::Trace;
 use unisono_session::trace::TurnTrace;
 
 use super::super::id;
-use super::super::sessions::{Found, is_meant, is_of_client, page};
+use super::super::sessions::{StoredSession, is_meant, is_of_client, page};
 use crate::Local;
 use crate::error::Error;
 use crate::history;
@@ -24,7 +24,7 @@ const MAX_RESULTS: usize = 50;
 const WHOLE: usize = 36;
 
 /// The runs and turns that match a name.
-pub(super) async fn lookup(local: &Local, query: &LookupQuery) -> Result<Matches, Error> {
+pub(super) async fn lookup(local: &Local, query: &LookupQuery) -> Result<LookupResult, Error> {
     let name = query.name.as_str();
     if name.is_empty() {
         let detail = "`name` is empty: write an id or a part of one, an agent's name, or `latest`";
@@ -50,23 +50,24 @@ pub(super) async fn lookup(local: &Local, query: &LookupQuery) -> Result<Matches
     Ok(all([newest].into_iter().chain(with_runs)))
 }
 
-fn all(found: impl IntoIterator<Item = Lookup>) -> Matches {
-    Matches {
+fn all(found: impl IntoIterator<Item = Lookup>) -> LookupResult {
+    LookupResult {
         items: found.into_iter().collect(),
         complete: true,
     }
 }
 
 /// The sessions to search, most recently changed first.
-async fn newest(local: &Local, only: Option<SessionId>) -> Result<Vec<Found>, Error> {
+async fn newest(local: &Local, only: Option<SessionId>) -> Result<Vec<StoredSession>, Error> {
     let mut all = Vec::new();
     let mut after = None;
     loop {
         let part = page(local, after, PAGE).await?;
         let Some(last) = part.last() else { break };
         after = Some(last.id);
-        let is_meant =
-            |found: &Found| found.info.last_seq > 0 && only.is_none_or(|only| only == found.id);
+        let is_meant = |found: &StoredSession| {
+            found.info.last_seq > 0 && only.is_none_or(|only| only == found.id)
+        };
         all.extend(part.into_iter().filter(is_meant));
     }
     if let (Some(only), true) = (only, all.is_empty()) {
@@ -77,7 +78,11 @@ async fn newest(local: &Local, only: Option<SessionId>) -> Result<Vec<Found>, Er
 }
 
 /// The runs and turns with this name. An unreadable journal is an error only if nothing is found.
-async fn named(local: &Local, sessions: &[Found], name: &str) -> Result<Matches, Error> {
+async fn named(
+    local: &Local,
+    sessions: &[StoredSession],
+    name: &str,
+) -> Result<LookupResult, Error> {
     let (mut found, mut unreadable) = (Vec::new(), None);
     for session in sessions.iter().take(LOOKED_AT) {
         let trace = match history::trace(local.journal(), session.id).await {
@@ -97,14 +102,14 @@ async fn named(local: &Local, sessions: &[Found], name: &str) -> Result<Matches,
         found.append(&mut meant);
         if found.len() >= MAX_RESULTS {
             found.truncate(MAX_RESULTS);
-            return Ok(Matches {
+            return Ok(LookupResult {
                 items: found,
                 complete: false,
             });
         }
     }
     if !found.is_empty() {
-        return Ok(Matches {
+        return Ok(LookupResult {
             items: found,
             complete: sessions.len() <= LOOKED_AT,
         });
@@ -126,7 +131,7 @@ async fn named(local: &Local, sessions: &[Found], name: &str) -> Result<Matches,
 /// created. A journal that has not grown since that turn was accepted has no newer one.
 async fn latest(
     local: &Local,
-    sessions: &[Found],
+    sessions: &[StoredSession],
     is_named: bool,
     is_meant: impl Fn(&TurnTrace) -> bool,
 ) -> Result<Option<(Lookup, bool)>, Error> {
