@@ -101,7 +101,7 @@ impl Client {
     }
 
     /// Tells of a session.
-    pub(crate) async fn tell(&self, session: &str, update: &Update) -> Result<(), Disconnected> {
+    pub(crate) async fn notify(&self, session: &str, update: &Update) -> Result<(), Disconnected> {
         let params = json!({"sessionId": session, "update": update});
         self.send(&json!({"jsonrpc": "2.0", "method": "session/update", "params": params}))
             .await
@@ -144,7 +144,7 @@ impl Client {
     }
 
     /// Takes an answer of the client's.
-    pub(crate) fn answered(&self, id: &Value, message: Value) {
+    pub(crate) fn resolve(&self, id: &Value, message: Value) {
         let asked = id
             .as_u64()
             .and_then(|id| self.open_requests().open.remove(&id));

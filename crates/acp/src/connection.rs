@@ -155,7 +155,7 @@ impl Connection {
             (None, Some(id))
                 if message.get("result").is_some() || message.get("error").is_some() =>
             {
-                self.client.answered(&id, message);
+                self.client.resolve(&id, message);
                 Ok(())
             }
             (None, id) => {
@@ -202,7 +202,7 @@ impl Connection {
         };
         self.client.answer(id, answer).await?;
         match session {
-            Some(session) => self.client.tell(&session, &commands::available()).await,
+            Some(session) => self.client.notify(&session, &commands::available()).await,
             None => Ok(()),
         }
     }

@@ -204,7 +204,7 @@ pub enum StepContent {
         /// The digest of the prompt bytes of its request; absent: the agent's own model answered,
         /// or the digest was not recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        stand_in_prefix: Option<String>,
+        fallback_prefix: Option<String>,
         /// Tokens in.
         input_tokens: u64,
         /// Tokens out.
@@ -379,7 +379,7 @@ pub struct SentRequest {
     pub digest: String,
     /// The digest of the prompt bytes sent to a fallback model; absent: no fallback was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stand_in_prefix: Option<String>,
+    pub fallback_prefix: Option<String>,
     /// Number of steps of its run that were known when it was sent.
     pub after_steps: u64,
     /// Number of tool results that were replaced by a note.

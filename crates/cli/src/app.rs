@@ -11,7 +11,7 @@ use unisono::telemetry;
 use unisono_api::store::LostEvents;
 use unisono_client::Client;
 use unisono_config::diagnostic::Origin;
-use unisono_config::settings::{Override, Own, Program, Sources, Store};
+use unisono_config::settings::{Override, Program, SessionOverrides, Sources, Store};
 use unisono_config::setup::Setup;
 use unisono_model::calibration::Calibrations;
 use unisono_runtime::Extensions;
@@ -88,7 +88,7 @@ impl App {
     }
 
     /// Configuration and agents for a session with these settings.
-    pub(crate) fn setup_with(&self, setup: &Setup, own: &Own) -> Result<Setup> {
+    pub(crate) fn setup_with(&self, setup: &Setup, own: &SessionOverrides) -> Result<Setup> {
         if own.is_empty() {
             return Ok(setup.clone());
         }
@@ -96,7 +96,7 @@ impl App {
     }
 
     /// As above, but ignores invalid session settings, for commands that only read.
-    pub(crate) fn setup_beside(&self, setup: &Setup, own: &Own) -> Setup {
+    pub(crate) fn setup_beside(&self, setup: &Setup, own: &SessionOverrides) -> Setup {
         let with = self.setup_with(setup, own);
         with.unwrap_or_else(|_| setup.clone())
     }
@@ -109,7 +109,7 @@ impl App {
         if *place.origin == Origin::Defaults || self.said_store.swap(true, Ordering::Relaxed) {
             return;
         }
-        let said = format!("store      {} ({})", named(store), place.origin);
+        let said = format!("store      {} ({})", store_name(store), place.origin);
         self.out.message(self.out.paint_messages.dim(said));
     }
 
@@ -243,7 +243,7 @@ impl App {
     async fn open_or_find(&self, setup: &Setup) -> Result<Result<Place, Error>> {
         let found = self.find_store(setup).await?;
         Ok(found.map(|place| match place {
-            Place::Process(opened) => Place::Process(self.verb.recorded(opened, setup)),
+            Place::Process(opened) => Place::Process(self.verb.with_audit(opened, setup)),
             Place::Daemon(client) => Place::Daemon(client),
         }))
     }
@@ -277,7 +277,7 @@ impl App {
 
     /// Starts a daemon on a store that is open.
     pub(crate) async fn daemon(&self, opened: OpenedStore, setup: Setup) -> Result<Local> {
-        Ok(Local::on(opened, setup, self.extensions.clone()).await?)
+        Ok(Local::start_on(opened, setup, self.extensions.clone()).await?)
     }
 
     /// What a repair saved and lost.
@@ -329,7 +329,7 @@ pub(crate) fn learnt_here(setup: &Setup) -> Calibrations {
 }
 
 /// The name of a store: its directory, or its database without user and password.
-pub(crate) fn named(store: &Store) -> String {
+pub(crate) fn store_name(store: &Store) -> String {
     match &store.url {
         Some(url) => unisono_store::postgres::place(url),
         None => store.path.display().to_string(),

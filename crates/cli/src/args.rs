@@ -228,18 +228,18 @@ impl Workers {
     }
 
     /// The named agents, each `agent` or `agent=task`; none: as configured.
-    pub(crate) fn named(&self) -> Option<Vec<String>> {
+    pub(crate) fn named_agents(&self) -> Option<Vec<String>> {
         let named = self.agents.iter().flat_map(|text| assignments(text));
         (!self.agents.is_empty()).then(|| named.collect())
     }
 
     /// Sets the task.
-    pub(crate) fn given(&self, ask: Ask) -> Ask {
+    pub(crate) fn apply_to(&self, ask: Ask) -> Ask {
         let ask = match &self.lead {
             Some(lead) => ask.lead(lead.as_str()),
             None => ask,
         };
-        match self.named() {
+        match self.named_agents() {
             Some(agents) => ask.agents(agents),
             None => ask,
         }

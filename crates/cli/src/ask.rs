@@ -18,7 +18,7 @@ pub(crate) fn confirmed(out: &Out, question: &str) -> Result<bool> {
 }
 
 /// Asks a person how to continue if no summary could be written.
-pub(crate) fn otherwise(out: &Out, reason: &str) -> Result<SummaryFallback> {
+pub(crate) fn ask_fallback(out: &Out, reason: &str) -> Result<SummaryFallback> {
     out.warn(format_args!("no summary was written: {reason}"));
     loop {
         let said = answer(out, "[r]etry, take quotes ([e]xtractive), or [l]eave it? ")?;

@@ -12,7 +12,7 @@ use unisono_api::audit::{DAEMON, is_short_name};
 use unisono_api::token::is_name;
 use unisono_config::setup::Setup;
 use unisono_context::SessionId;
-use unisono_store::audit::{Command, Retention, recorded};
+use unisono_store::audit::{Command, Retention, with_audit};
 
 /// The file of this machine's users.
 const USERS: &str = "/etc/passwd";
@@ -50,7 +50,7 @@ impl Verb {
     }
 
     /// The store, whose audit log has an entry for each session that this call changes.
-    pub(crate) fn recorded(&self, opened: OpenedStore, setup: &Setup) -> OpenedStore {
+    pub(crate) fn with_audit(&self, opened: OpenedStore, setup: &Setup) -> OpenedStore {
         let settings = &setup.loaded.config.audit;
         if !settings.enabled {
             return opened;
@@ -65,7 +65,7 @@ impl Verb {
             entries: settings.max_entries,
         };
         OpenedStore {
-            journal: recorded(&opened.journal, command, kept),
+            journal: with_audit(&opened.journal, command, kept),
             ..opened
         }
     }

@@ -98,7 +98,7 @@ pub(crate) struct Source {
 /// Opens the file of a conversation, or standard input for `-`. A large input that can be read only
 /// once is stored in the store's directory.
 pub(crate) fn open(file: &str, store: &Path) -> Result<Source> {
-    let name = called(file);
+    let name = file_title(file);
     let held = match file {
         "-" => spooled(std::io::stdin().lock(), store),
         path => File::open(path).and_then(|file| {
@@ -195,10 +195,10 @@ pub(crate) fn bytes_of(file: &str, kind: &str) -> Result<Vec<u8>> {
     } else {
         std::fs::read(file)
     };
-    read.map_err(|error| unreadable(&called(file), kind, &error))
+    read.map_err(|error| unreadable(&file_title(file), kind, &error))
 }
 
-fn called(file: &str) -> String {
+fn file_title(file: &str) -> String {
     match file {
         "-" => "standard input".to_owned(),
         file => file.to_owned(),

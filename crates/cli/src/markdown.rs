@@ -9,7 +9,7 @@ pub(crate) mod page;
 use comfy_table::{ContentArrangement, Table};
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use crate::output::{Paint, shown};
+use crate::output::{Paint, terminal_safe};
 use lines::{Lines, Style};
 
 /// Longest line of prose, however wide the terminal is.
@@ -36,7 +36,7 @@ pub(crate) fn render(text: &str, width: usize, paint: Paint) -> String {
         writer.take(event);
     }
     // Entities such as `&#27;` have been decoded to characters.
-    shown(&writer.lines.finish())
+    terminal_safe(&writer.lines.finish())
 }
 
 /// Consumes the parts of a text in order.

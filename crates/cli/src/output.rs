@@ -59,11 +59,11 @@ impl Out {
     }
 
     /// Writes a text of an agent: rendered Markdown on a terminal, the source elsewhere.
-    pub(crate) fn prose(&self, text: &str) {
+    pub(crate) fn markdown(&self, text: &str) {
         match self.page() {
             Some(mut page) => {
                 let shown = page.push(text) + &page.finish();
-                self.ready(&shown);
+                self.safe_data(&shown);
             }
             None => self.data(show::indented(text, "")),
         }
@@ -77,11 +77,11 @@ impl Out {
 
     /// Writes data, with a line break at its end.
     pub(crate) fn data(&self, text: impl Display) {
-        self.ready(&shown(&text.to_string()));
+        self.safe_data(&terminal_safe(&text.to_string()));
     }
 
     /// Writes data that is already safe for a terminal, with a line break at its end.
-    pub(crate) fn ready(&self, text: &str) {
+    pub(crate) fn safe_data(&self, text: &str) {
         let line_break = if text.ends_with('\n') { "" } else { "\n" };
         self.bytes(format!("{text}{line_break}").as_bytes());
     }
@@ -136,7 +136,7 @@ impl Out {
     pub(crate) fn ask(&self, question: impl Display) {
         let mut stderr = io::stderr().lock();
         // A failure cannot be reported anywhere.
-        let question = shown(&question.to_string());
+        let question = terminal_safe(&question.to_string());
         let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
     }
 
@@ -219,7 +219,7 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 }
 
 fn write_stderr(message: &dyn Display) {
-    let message = shown(&message.to_string());
+    let message = terminal_safe(&message.to_string());
     // A failure cannot be reported anywhere.
     let _ = writeln!(io::stderr().lock(), "{message}");
 }
@@ -235,7 +235,7 @@ fn secret() -> &'static str {
 
 /// A text made safe for a terminal: control characters are escaped, except the colours of
 /// [`Paint`].
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn terminal_safe(text: &str) -> String {
     let mark = format!("{MARK}{}", secret());
     let mut pieces = text.split(mark.as_str());
     let first = pieces.next().unwrap_or_default();
@@ -304,8 +304,11 @@ mod tests {
         let evil = "a\u{1b}[31mb\u{9b}8m\u{202e}c\u{fdd0}0m";
         let text = format!("{} {evil}", Paint(true).red(evil));
         let plain = "a[31mb8mc\u{fdd0}0m";
-        assert_eq!(shown(&text), format!("\x1b[31m{plain}\x1b[0m {plain}"));
+        assert_eq!(
+            terminal_safe(&text),
+            format!("\x1b[31m{plain}\x1b[0m {plain}")
+        );
         let text = format!("{} {evil}", Paint(false).red(evil));
-        assert_eq!(shown(&text), format!("{plain} {plain}"));
+        assert_eq!(terminal_safe(&text), format!("{plain} {plain}"));
     }
 }

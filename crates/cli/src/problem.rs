@@ -48,20 +48,20 @@ pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
 impl Problem {
     /// It did not work.
     pub(crate) fn failed(message: impl Display) -> Problem {
-        Problem::of(Exit::Failed, message)
+        Problem::with_exit(Exit::Failed, message)
     }
 
     /// The command line is invalid.
     pub(crate) fn usage(message: impl Display) -> Problem {
-        Problem::of(Exit::Usage, message)
+        Problem::with_exit(Exit::Usage, message)
     }
 
     /// Exits with a code; everything was already reported.
     pub(crate) fn silent(exit: Exit) -> Problem {
-        Problem::of(exit, "")
+        Problem::with_exit(exit, "")
     }
 
-    pub(crate) fn of(exit: Exit, message: impl Display) -> Problem {
+    pub(crate) fn with_exit(exit: Exit, message: impl Display) -> Problem {
         let code = match exit {
             Exit::Usage => Code::InvalidRequest,
             Exit::Unreachable => Code::Unavailable,
@@ -96,7 +96,7 @@ impl Problem {
 
     /// Splits the hint off a message that ends in `; do this`.
     pub(crate) fn with_hint_of(exit: Exit, message: &str) -> Problem {
-        let problem = Problem::of(exit, message);
+        let problem = Problem::with_exit(exit, message);
         match message.split_once("; ") {
             Some((what, hint)) if !what.contains('\n') && !hint.contains('\n') => Problem {
                 message: what.to_owned(),
@@ -119,7 +119,7 @@ impl From<ClientError> for Problem {
         let what = error.to_string();
         match error {
             ClientError::Unreachable { .. } => {
-                Problem::of(Exit::Unreachable, what).hint(STILL_RUNNING)
+                Problem::with_exit(Exit::Unreachable, what).hint(STILL_RUNNING)
             }
             ClientError::Problem(problem) => {
                 let exit = match problem.status {

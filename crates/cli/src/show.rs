@@ -159,7 +159,7 @@ pub(crate) fn indented(text: &str, indent: &str) -> String {
 
 /// Wraps a text at the width of the terminal, with an indentation of `hang`; unchanged without a
 /// terminal.
-pub(crate) fn fitted(text: &str, hang: usize) -> String {
+pub(crate) fn wrap(text: &str, hang: usize) -> String {
     match output::columns() {
         Some(columns) => wrapped(text, columns, hang),
         None => text.to_owned(),
@@ -218,7 +218,7 @@ fn visible(text: &str) -> usize {
 
 /// The number of characters that fit in a line of the terminal after `taken` ones, at most `usual`;
 /// `usual` without a terminal.
-pub(crate) fn room(taken: usize, usual: usize) -> usize {
+pub(crate) fn line_room(taken: usize, usual: usize) -> usize {
     let columns = output::columns().map(|columns| columns.saturating_sub(taken));
     columns.map_or(usual, |left| left.clamp(LEAST_ROOM, usual))
 }

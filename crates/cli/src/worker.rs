@@ -11,7 +11,7 @@ use unisono_api::Code;
 use unisono_api::agent::{Agent, AgentQuery};
 use unisono_api::context::{Context, ContextQuery};
 use unisono_api::turn::TurnRequest;
-use unisono_config::settings::Own;
+use unisono_config::settings::SessionOverrides;
 use unisono_config::setup::Setup;
 
 use crate::app::App;
@@ -88,7 +88,11 @@ impl Desk {
 
     /// Starts the worker for a session with these settings. With a task, it announces once which models
     /// answer.
-    pub(crate) async fn work(self, app: &App, of: Option<(&Own, &Ask)>) -> Result<Worker> {
+    pub(crate) async fn work(
+        self,
+        app: &App,
+        of: Option<(&SessionOverrides, &Ask)>,
+    ) -> Result<Worker> {
         let Desk {
             place,
             setup,
@@ -111,7 +115,7 @@ impl Desk {
             }
             None => None,
         };
-        let local = Local::on(opened, setup, app.extensions.clone()).await?;
+        let local = Local::start_on(opened, setup, app.extensions.clone()).await?;
         if !stays {
             local.set_short_lived();
         }

@@ -167,7 +167,7 @@ impl Providers {
             let key = format!("providers.{name}.default_model");
             let help = format!("set {key} to the name of a model there");
             let diagnostic = Diagnostic::warning(place(&["providers", name, "base_url"]), problem);
-            found.push(diagnostic.on(key).help(help));
+            found.push(diagnostic.with_key(key).help(help));
         }
     }
 }
@@ -185,14 +185,14 @@ impl Reader<'_> {
         let place = (self.place)(&["providers", name, key]);
         let on = format!("providers.{name}.{key}");
         self.found
-            .push(Diagnostic::error(place, problem.to_string()).on(on));
+            .push(Diagnostic::error(place, problem.to_string()).with_key(on));
     }
 
     fn warn(&mut self, name: &str, key: &str, problem: impl ToString) {
         let place = (self.place)(&["providers", name, key]);
         let on = format!("providers.{name}.{key}");
         self.found
-            .push(Diagnostic::warning(place, problem.to_string()).on(on));
+            .push(Diagnostic::warning(place, problem.to_string()).with_key(on));
     }
 
     /// The built-in provider whose defaults it has: as configured, otherwise by its own name.
@@ -212,7 +212,7 @@ impl Reader<'_> {
                 let help = format!("add like = \"openai-compatible\", or one of {known}");
                 self.found.push(
                     Diagnostic::error(place, problem)
-                        .on(format!("providers.{name}"))
+                        .with_key(format!("providers.{name}"))
                         .help(help),
                 );
                 None

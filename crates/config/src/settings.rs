@@ -14,7 +14,7 @@ pub(crate) mod keys;
 mod layers;
 pub(crate) mod mcp;
 pub(crate) mod models;
-pub mod own;
+pub mod overrides;
 mod program;
 mod prompts;
 mod providers;
@@ -41,7 +41,10 @@ pub use compaction::ConfiguredNumber;
 pub use compaction::{Compaction, Numbers, Resolved};
 pub use hooks::{Hook, Hooks};
 pub use mcp::{Approvals, McpServer, Tools};
-pub use own::{MODEL_OVERRIDE, OverrideChanges, OverrideError, Own, is_settable, own, settable};
+pub use overrides::{
+    MODEL_OVERRIDE, OverrideChanges, OverrideError, SessionOverrides, is_settable,
+    session_overrides, settable,
+};
 pub use program::Program;
 pub use providers::{Api, Provider};
 pub use sections::{
@@ -52,7 +55,9 @@ pub use sections::{
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
 pub use stored::changed;
-pub use stored::{STORED, UnchangeableKey, canonical, changeable, is_changeable, scoped, typed};
+pub use stored::{
+    STORED, UnchangeableKey, canonical, changeable, is_changeable, parse_value, scoped,
+};
 pub use tiers::TierNumbers;
 pub use transport::Transport;
 
@@ -154,7 +159,7 @@ impl Loaded {
     /// Every setting with its value and origin, without values that may be secrets, in the order of
     /// the defaults file.
     pub fn show(&self) -> Vec<Setting> {
-        show::shown(&self.layers)
+        show::list(&self.layers)
     }
 
     /// When and how a conversation of that model is compacted.
@@ -200,7 +205,7 @@ impl Loaded {
         let layers = Layers::read(&self.sources, &mut found);
         for setting in show::differing(&self.layers, &layers) {
             let problem = format!("`{}` has changed", setting.key);
-            let diagnostic = Diagnostic::warning(setting.place, problem).on(setting.key);
+            let diagnostic = Diagnostic::warning(setting.place, problem).with_key(setting.key);
             found.push(diagnostic.help("it takes effect when the program is started again"));
         }
         let loaded = Loaded {
@@ -213,7 +218,11 @@ impl Loaded {
 
     /// The same configuration with the settings of a session, and with settings above all others;
     /// neither may change a server, provider, catalogue or prompt. No file is read.
-    pub fn with(&self, own: &Own, settings: &[Override]) -> (Option<Loaded>, Diagnostics) {
+    pub fn with(
+        &self,
+        own: &SessionOverrides,
+        settings: &[Override],
+    ) -> (Option<Loaded>, Diagnostics) {
         let mut found = Diagnostics::default();
         let layers = self.taken.with(&self.sources, own, settings, &mut found);
         let loaded = extract(&layers, &mut found).map(|config| {

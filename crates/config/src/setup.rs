@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::agents::Roster;
 use crate::diagnostic::Diagnostics;
 use crate::project;
-use crate::settings::{self, Loaded, Override, Own, Sources};
+use crate::settings::{self, Loaded, Override, SessionOverrides, Sources};
 use crate::summarisers;
 use crate::telemetry;
 use crate::thresholds;
@@ -61,7 +61,11 @@ impl Setup {
     ///
     /// # Errors
     /// The settings cause errors; the list says what, where, and how.
-    pub fn with(&self, own: &Own, settings: &[Override]) -> Result<Setup, Diagnostics> {
+    pub fn with(
+        &self,
+        own: &SessionOverrides,
+        settings: &[Override],
+    ) -> Result<Setup, Diagnostics> {
         let (loaded, found) = self.loaded.with(own, settings);
         let Some(loaded) = loaded else {
             return Err(found);

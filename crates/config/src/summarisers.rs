@@ -113,7 +113,7 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
             if let Ok(Some(lacks)) = lacks {
                 let problem = format!("summariser `{name}` is left out: {lacks}");
                 let place = loaded.place(&path);
-                found.push(Diagnostic::warning(place, problem).on(path.join(".")));
+                found.push(Diagnostic::warning(place, problem).with_key(path.join(".")));
             }
         }
     }
@@ -133,7 +133,7 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
                 };
                 let place = loaded.place(&["compaction", "prompt"]);
                 let problem = format!("summariser `{}`, {name}: {error}", summariser.model);
-                found.push(Diagnostic::error(place, problem).on("compaction.prompt"));
+                found.push(Diagnostic::error(place, problem).with_key("compaction.prompt"));
             }
         }
     }

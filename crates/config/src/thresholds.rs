@@ -72,7 +72,7 @@ fn misfit(setup: &Setup, model: &Entry, given: &ConfiguredNumber<'_>) -> Option<
         )
     };
     let place = setup.loaded.place(&given.path);
-    Some(Diagnostic::error(place, problem).on(key).help(help))
+    Some(Diagnostic::error(place, problem).with_key(key).help(help))
 }
 
 fn budget(model: &Entry, safety: Ppm) -> Budget {

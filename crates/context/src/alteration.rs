@@ -61,7 +61,7 @@ pub fn altered_parts(message: &Message, form: Form) -> Vec<Part> {
                 Form::Truncated { target_chars },
                 Part::Text(text) | Part::ToolResult { content: text, .. },
             ) => {
-                *text = headed(text, target_chars as usize).into();
+                *text = with_note(text, target_chars as usize).into();
             }
             // A note of it stays.
             (Form::Cut { .. } | Form::Truncated { .. }, Part::Attachment { content, .. }) => {
@@ -118,7 +118,7 @@ pub fn cut(text: &str, target: usize) -> String {
 /// Shortens a text to exactly `target` Unicode scalars: its head and [`TRUNCATED`]. A plain cut
 /// where the target leaves no room for the marker and one scalar; the text itself where it is
 /// short enough.
-pub fn headed(text: &str, target: usize) -> String {
+pub fn with_note(text: &str, target: usize) -> String {
     if text.chars().count() <= target {
         return text.to_owned();
     }

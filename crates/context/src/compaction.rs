@@ -35,7 +35,7 @@ use situation::Situation;
 
 pub use accept::{Draft, Rejection, SECTIONS, Stop, accept, accept_replacement, truncated};
 pub use ahead::{UpcomingSummary, ahead};
-pub use anew::{Edit, PERSON, anew, edited};
+pub use anew::{Edit, PERSON, edited, regenerate};
 pub use delegated::mask_delegated;
 pub use floor::holds;
 pub use foresee::{ExpectedGrowth, ForeseenSummary, foresee};

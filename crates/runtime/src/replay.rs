@@ -271,7 +271,7 @@ impl Conversation {
         let sent = retraced.calls.iter().filter_map(|asked| {
             let known = assignment.steps.get(..asked.known).unwrap_or_default();
             let wrap_up = wrap_up(assignment, asked);
-            let mut request = request::after(&first, known, &asked.masked, wrap_up);
+            let mut request = request::continuation(&first, known, &asked.masked, wrap_up);
             for file in request.files_mut() {
                 file.content.held = Held(files.get(&file.content.digest).cloned());
             }

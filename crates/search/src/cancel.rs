@@ -21,7 +21,7 @@ pub(crate) struct Waiting(Arc<AtomicBool>);
 
 impl CancelFlag {
     /// Makes a flag that the drop of [`Waiting`] sets.
-    pub(crate) fn by() -> (CancelFlag, Waiting) {
+    pub(crate) fn new() -> (CancelFlag, Waiting) {
         let wanted = CancelFlag::default();
         let waiting = Waiting(wanted.0.clone());
         (wanted, waiting)
@@ -195,7 +195,7 @@ mod tests {
         writer.commit().unwrap();
         let searcher = index.reader().unwrap().searcher();
         assert_eq!(searcher.segment_readers().len(), 1);
-        let (wanted, waiting) = CancelFlag::by();
+        let (wanted, waiting) = CancelFlag::new();
         let seen = Arc::new(AtomicU32::new(0));
         let collector = Abandoned {
             after: EVERY + 1,
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_result_is_wanted_as_long_as_somebody_waits_for_it() {
-        let (wanted, waiting) = CancelFlag::by();
+        let (wanted, waiting) = CancelFlag::new();
         let on_its_thread = wanted.clone();
         assert!(on_its_thread.check().is_ok());
         drop(waiting);

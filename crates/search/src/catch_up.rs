@@ -46,7 +46,7 @@ impl Follower {
     }
 
     /// Takes in what is behind of one session.
-    pub(crate) async fn one(&mut self, session: SessionId) -> Result<()> {
+    pub(crate) async fn index_session(&mut self, session: SessionId) -> Result<()> {
         match self.info(session).await? {
             Some(info) => self.take_in(info).await,
             None => self.write(move |writer| writer.remove(session)).await,
@@ -76,7 +76,7 @@ impl Follower {
                 return Ok(());
             }
         };
-        let messages: Vec<PlacedMessage> = PlacedMessage::after(&state, 0).collect();
+        let messages: Vec<PlacedMessage> = PlacedMessage::messages_after(&state, 0).collect();
         let start = match known.filter(|cursor| fits(cursor, &messages)) {
             Some(cursor) => cursor,
             None => {

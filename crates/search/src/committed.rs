@@ -32,7 +32,7 @@ pub struct PlacedMessage {
 
 impl PlacedMessage {
     /// The messages of a session in the order of its tree, but for the first `from`.
-    pub fn after(state: &State, from: usize) -> impl Iterator<Item = PlacedMessage> {
+    pub fn messages_after(state: &State, from: usize) -> impl Iterator<Item = PlacedMessage> {
         let owner = state.labels().get(OWNER).filter(|owner| !owner.is_empty());
         let nodes = state.tree().iter().skip(from);
         nodes.map(move |node| PlacedMessage {

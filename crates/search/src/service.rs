@@ -283,7 +283,7 @@ impl Search {
             };
             let search = search.clone();
             let place = self.places.clone().acquire_owned().await;
-            let (wanted, _waiting) = CancelFlag::by();
+            let (wanted, _waiting) = CancelFlag::new();
             let searching = move || {
                 let _place = place;
                 search(&index, &wanted)

@@ -174,7 +174,7 @@ impl State {
             cost += self.tree.cost(manifest.head, range, encoding)?.at_most;
         }
         for (ordinal, form) in &manifest.altered {
-            let node = self.tree.at(manifest.head, *ordinal)?;
+            let node = self.tree.node_at(manifest.head, *ordinal)?;
             let full = node.counts.get(encoding)?;
             let mut ever = self.alterations.ever(*ordinal, node.message.id);
             let as_frozen = ever.find(|known| known.form == *form);

@@ -155,7 +155,7 @@ impl State {
         masks: &[MaskTarget],
     ) -> Vec<(Ordinal, Form)> {
         let on_branch = |made: &&Alteration| {
-            let node = self.tree.at(head, made.ordinal);
+            let node = self.tree.node_at(head, made.ordinal);
             node.is_some_and(|node| node.message.id == made.message)
         };
         let made = self.alterations.range(first, last).filter(on_branch);
@@ -171,7 +171,7 @@ impl State {
     }
 
     /// The reason why a turn cannot use the prepared summary of its branch.
-    pub(crate) fn outdated(&self, of: &Preparation, turn: &Turn) -> Option<DropReason> {
+    pub(crate) fn drop_reason(&self, of: &Preparation, turn: &Turn) -> Option<DropReason> {
         if has_hooks(turn) || of.planned.settings != settings_digest(turn) {
             return Some(DropReason::Settings);
         }
@@ -194,7 +194,7 @@ impl State {
         let policy = &turn.accepted.policy;
         let head = self.tree.head(&turn.accepted.branch)?;
         let view = self.view(head, true)?;
-        let made = made(of, written, Timestamp::default());
+        let made = new_summary(of, written, Timestamp::default());
         let step = &of.planned.plan.step;
         let checkpoint = Checkpoint::from_step(step, &view, Kind::Auto, policy.preset, made)?;
         let mut checkpoints = (*self.checkpoints).clone();
@@ -286,7 +286,7 @@ impl State {
 }
 
 /// The checkpoint of a prepared summary.
-pub(crate) fn made(of: &Preparation, written: &WrittenSummary, at: Timestamp) -> NewSummary {
+pub(crate) fn new_summary(of: &Preparation, written: &WrittenSummary, at: Timestamp) -> NewSummary {
     let WrittenSummary {
         body,
         key_facts,

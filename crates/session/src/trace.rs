@@ -281,7 +281,7 @@ impl Trace {
         {
             run.steps.push((now, Arc::new(Step::Tools(results))));
         }
-        for (run, run_event) in RunEvent::all(&event.fact) {
+        for (run, run_event) in RunEvent::of_fact(&event.fact) {
             if let Some(run) = self.runs.get_mut(&run) {
                 run.events.push((now, run_event));
             }

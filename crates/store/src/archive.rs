@@ -204,7 +204,7 @@ async fn store_whole(
     for (journal, events) in &kept_journals.contents {
         blobs::merge(engine, *journal, events.get(1..).unwrap_or_default()).await?;
     }
-    imports::end_all(engine, deleted_usage::merged(kept_journals.left)?).await?;
+    imports::end_all(engine, deleted_usage::merge_entries(kept_journals.left)?).await?;
     Ok(moved)
 }
 

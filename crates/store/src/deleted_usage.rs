@@ -80,7 +80,7 @@ pub(crate) async fn read(journal: &Journal) -> Result<DeletedUsage> {
 ///
 /// # Errors
 /// There are several entries, and one of them cannot be read.
-pub(crate) fn merged(mut entries: Vec<Vec<u8>>) -> Result<Option<Vec<u8>>> {
+pub(crate) fn merge_entries(mut entries: Vec<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     if entries.len() < 2 {
         return Ok(entries.pop());
     }

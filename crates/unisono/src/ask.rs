@@ -38,7 +38,7 @@ use unisono_config::summarisers::{self, SummariserUnavailable};
 pub use bounds::{Bounds, Shape};
 pub use caps::caps;
 pub use tools::{ClientToolsRefused, rules_of, servers_of, tools_of};
-pub(crate) use tools::{allow_server, lend, offered_to};
+pub(crate) use tools::{add_client_tools, allow_server, offered_to};
 
 /// A request to a session. Missing options are as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Ask {
 
     /// Adds messages that are appended before it; if it is refused, they are not appended.
     #[must_use]
-    pub fn behind(self, preceding: PrecedingMessages) -> Ask {
+    pub fn with_preceding(self, preceding: PrecedingMessages) -> Ask {
         Ask {
             preceding: Some(preceding),
             ..self
@@ -159,7 +159,7 @@ impl Ask {
 
     /// Requests a summary again that a turn could not write, with other options; none if the turn
     /// had another purpose.
-    pub fn again(asked: &AcceptedTurn, writing: SummaryOptions) -> Option<Ask> {
+    pub fn retry(asked: &AcceptedTurn, writing: SummaryOptions) -> Option<Ask> {
         let ask = match asked.work {
             Work::Compact { keep, .. } => Ask::compaction(keep, writing),
             Work::CompactPart { part, .. } => Ask::compaction_of(part, writing),
@@ -202,7 +202,7 @@ impl Ask {
 
     /// Limits the length and the format of the lead's replies.
     #[must_use]
-    pub fn bounded(mut self, bounds: Bounds) -> Ask {
+    pub fn with_bounds(mut self, bounds: Bounds) -> Ask {
         self.client_options.max_output = bounds.max_output;
         Ask { bounds, ..self }
     }
@@ -223,7 +223,7 @@ impl Ask {
 
     /// Sets an idempotency key: a repeated request with it is the same turn, also after a crash.
     #[must_use]
-    pub fn keyed(mut self, key: Option<RequestKey>) -> Ask {
+    pub fn with_key(mut self, key: Option<RequestKey>) -> Ask {
         self.key = key;
         self
     }

@@ -45,7 +45,7 @@ pub struct ClientToolRequest {
 
 impl ClientToolRequest {
     /// Whether any field is set.
-    pub fn any(&self) -> bool {
+    pub fn is_given(&self) -> bool {
         self.tools.as_ref().is_some_and(|tools| !tools.is_empty())
     }
 

@@ -104,7 +104,7 @@ pub fn encoding(setup: &Setup) -> Result<Encoding, Error> {
 }
 
 /// The text of each message of the branch `main`, oldest first.
-pub fn said(conversation: &Import) -> Vec<String> {
+pub fn message_texts(conversation: &Import) -> Vec<String> {
     let by_id: HashMap<MessageId, (Option<MessageId>, &NewMessage)> = conversation
         .messages
         .iter()
@@ -144,7 +144,7 @@ impl Evaluation {
         let opened = OpenedStore::nothing();
         let extensions = Extensions::default().agent(SILENT, Silent);
         Ok(Evaluation {
-            local: Local::on(opened, setup, extensions).await?,
+            local: Local::start_on(opened, setup, extensions).await?,
             lead: Arc::new(lead),
             safety,
         })

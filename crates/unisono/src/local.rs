@@ -57,7 +57,7 @@ pub use builder::Builder;
 pub use opened::{OpenedStore, open_configured, open_degraded, open_read_only, open_store};
 pub use reload::Reload;
 pub(crate) use settings::off_thread;
-pub use settings::{change, own_changes};
+pub use settings::{change, session_changes};
 
 /// A running runtime with its configuration and agents.
 ///
@@ -224,7 +224,7 @@ impl Local {
     ///
     /// # Errors
     /// The runtime cannot be started.
-    pub async fn on(
+    pub async fn start_on(
         opened: OpenedStore,
         setup: Setup,
         extensions: Extensions,

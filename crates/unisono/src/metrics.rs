@@ -185,7 +185,7 @@ impl Counts {
     /// there.
     fn answered(&mut self, run: RunId, all: &Usage) {
         let stepped = self.open.remove(&run);
-        if let Some(rest) = stepped.and_then(|stepped| rest(all, &stepped)) {
+        if let Some(rest) = stepped.and_then(|stepped| unrecorded_usage(all, &stepped)) {
             self.charge(Consumer::Agents, &rest);
         }
     }
@@ -246,7 +246,7 @@ impl Counts {
 }
 
 /// The usage of a run besides its recorded steps: of an agent that calls a model by itself.
-pub(crate) fn rest(all: &Usage, stepped: &Usage) -> Option<Usage> {
+pub(crate) fn unrecorded_usage(all: &Usage, stepped: &Usage) -> Option<Usage> {
     let rest = Usage {
         input: all.input.minus(stepped.input),
         output: all.output.minus(stepped.output),

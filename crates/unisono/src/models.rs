@@ -249,7 +249,7 @@ pub async fn count(
     let model = models
         .get(&agent.model)
         .map_err(|error| format!("not counted by the provider: {error}"))?;
-    let counted = measure::whole(model.as_ref(), agent, snapshot).await;
+    let counted = measure::measure_all(model.as_ref(), agent, snapshot).await;
     let counted = counted.map_err(|error| format!("not counted by the provider: {error}"))?;
     let cannot = || format!("{} cannot count the tokens of a text", agent.model);
     Ok(counted.ok_or_else(cannot)?.0)

@@ -40,7 +40,7 @@ impl Hit {
         let tree = state.tree();
         let message = &tree.get(found.message)?.message;
         let on = |head| {
-            let node = tree.at(head, message.ordinal);
+            let node = tree.node_at(head, message.ordinal);
             node.is_some_and(|node| node.message.id == message.id)
         };
         let branches = tree.branches().filter(|(_, head)| on(*head));
@@ -72,7 +72,7 @@ impl Hit {
             at: instant(message.at),
             score: self.score,
             active: self.is_active(),
-            status: self.stands().to_owned(),
+            status: self.status_name().to_owned(),
             checkpoint: self.checkpoint(),
             branches: self.branches.clone(),
             excerpt: self.excerpt.text.clone(),
@@ -89,7 +89,7 @@ impl Hit {
     }
 
     /// The name of its state: `verbatim`, `masked`, `cut`, `covered`, or `elsewhere`.
-    pub fn stands(&self) -> &'static str {
+    pub fn status_name(&self) -> &'static str {
         match &self.status {
             None => "elsewhere",
             Some(MessageStatus::Verbatim) => "verbatim",

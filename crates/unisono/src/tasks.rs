@@ -146,10 +146,10 @@ impl Tasks {
     ) -> Result<(Handle, bool), Error> {
         let _one = self.beginning.lock().await;
         let end = end(message);
-        if let Some(known) = found(local, end).await? {
+        if let Some(known) = find_session(local, end).await? {
             return Ok((local.open(known).await?, false));
         }
-        let new = SessionId::from_u128(timed(now_ms()) | TIMED | end);
+        let new = SessionId::from_u128(time_bits(now_ms()) | TIMED | end);
         // Another program may have got the same request.
         let session = match local.cluster() {
             Some(cluster) => {
@@ -176,7 +176,10 @@ impl Tasks {
     /// # Errors
     ///
     /// The store fails.
-    pub async fn begun(local: &Local, message: Digest) -> Result<Option<SessionId>, Error> {
+    pub async fn session_of_message(
+        local: &Local,
+        message: Digest,
+    ) -> Result<Option<SessionId>, Error> {
         match local.cluster() {
             Some(cluster) => Ok(cluster.begun(end(message), None).await?.map(Into::into)),
             None => Ok(None),
@@ -198,7 +201,7 @@ fn now_ms() -> u64 {
 }
 
 /// The time part of an id.
-fn timed(ms: u64) -> u128 {
+fn time_bits(ms: u64) -> u128 {
     u128::from(ms & ((1 << 48) - 1)) << 80
 }
 
@@ -212,8 +215,8 @@ fn end(message: Digest) -> u128 {
 }
 
 /// The newest session whose id ends with `end`.
-async fn found(local: &Local, end: u128) -> Result<Option<SessionId>, Error> {
-    let oldest = timed(now_ms().saturating_sub(KNOWN_MS));
+async fn find_session(local: &Local, end: u128) -> Result<Option<SessionId>, Error> {
+    let oldest = time_bits(now_ms().saturating_sub(KNOWN_MS));
     let (mut before, mut looked_at) = (None, 0);
     while looked_at < LOOKED_AT {
         let part = local.journal().newest_sessions(before, PAGE).await?;

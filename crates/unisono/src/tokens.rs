@@ -192,7 +192,7 @@ impl Local {
 }
 
 /// The instant that is `seconds` from now.
-pub(crate) fn after(seconds: u64) -> Timestamp {
+pub(crate) fn expiry(seconds: u64) -> Timestamp {
     let ms = i64::try_from(seconds)
         .unwrap_or(i64::MAX)
         .saturating_mul(1_000);

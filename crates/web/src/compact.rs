@@ -19,7 +19,7 @@ use crate::error::PageError;
 use crate::extract::{Form, Path, Query};
 use crate::layout::layout;
 use crate::parts::{dollars, number};
-use crate::summaries::{SummaryForm, redirect_to_turn, said, writer};
+use crate::summaries::{SummaryForm, non_empty, redirect_to_turn, writer};
 
 /// The form of a compaction.
 #[derive(Debug, Deserialize)]
@@ -54,8 +54,8 @@ impl CompactionForm {
             _ => None,
         };
         Ok(NewCompaction {
-            instructions: said(self.wanted.instructions),
-            summariser: said(self.wanted.summariser),
+            instructions: non_empty(self.wanted.instructions),
+            summariser: non_empty(self.wanted.summariser),
             on_failure: self.wanted.on_failure,
             keep_messages: keep_messages.map(NonZeroU32::get),
             keep_tokens: None,

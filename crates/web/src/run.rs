@@ -171,7 +171,7 @@ fn requests(why: &Why) -> Markup {
                         td { a href={ "?number=" (request.number) }
                             aria-current=[(shown == Some(request.number)).then_some("true")] { (request.number) } }
                         td { (request.to)
-                            @if let Some(prefix) = &request.stand_in_prefix {
+                            @if let Some(prefix) = &request.fallback_prefix {
                                 " (stood in, prefix " (digest(prefix)) ")"
                             } }
                         td class="number" { (number(request.bytes)) }
@@ -262,10 +262,10 @@ fn steps(detail: &RunDetail) -> Markup {
                     a href={ "/v1/sessions/" (detail.session) "/runs/" (detail.run.run) } { "all of them, as JSON" } } }
                 ol class="steps" start=(left_out + 1) { @for step in steps { li {
                     @match &step.done {
-                        StepContent::Model { text, calls, fallback, stand_in_prefix, input_tokens, output_tokens, .. } => {
+                        StepContent::Model { text, calls, fallback, fallback_prefix, input_tokens, output_tokens, .. } => {
                             span class="quiet" { "the model, " (number(*input_tokens)) " in, "
                                 (number(*output_tokens)) " out"
-                                (fallback_note(fallback.as_deref(), stand_in_prefix.as_deref())) }
+                                (fallback_note(fallback.as_deref(), fallback_prefix.as_deref())) }
                             @if !text.is_empty() { pre class="text" { (text) } }
                             @for call in calls { pre class="tool" { (call.name) "(" (call.arguments) ")" } }
                         },

@@ -289,7 +289,7 @@ pub(crate) async fn retry(
     Form(wanted): Form<SummaryForm>,
 ) -> Result<Redirect, PageError> {
     let new = RetryCompaction {
-        summariser: said(wanted.summariser),
+        summariser: non_empty(wanted.summariser),
         on_failure: wanted.on_failure,
         wait: false,
     };
@@ -378,8 +378,8 @@ pub(crate) async fn regenerate(
     Form(change): Form<Change>,
 ) -> Result<Redirect, PageError> {
     let new = RegenerateSummary {
-        instructions: said(change.wanted.instructions),
-        summariser: said(change.wanted.summariser),
+        instructions: non_empty(change.wanted.instructions),
+        summariser: non_empty(change.wanted.summariser),
         on_failure: change.wanted.on_failure,
         settings: Settings::new(),
         branch: change.branch,
@@ -403,7 +403,7 @@ pub(crate) async fn revert(
     redirect_to_turn(&*service, &id, TurnRequest::Revert { checkpoint, new }).await
 }
 
-pub(crate) fn said(text: String) -> Option<String> {
+pub(crate) fn non_empty(text: String) -> Option<String> {
     Some(text).filter(|text| !text.trim().is_empty())
 }
 

@@ -38,7 +38,7 @@ pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
         Place::Daemon(client) => {
             let mut settings = request_settings(&setup);
             settings.remove(stdio::BIND_KEY);
-            let service = Arc::new(client.flagged(settings));
+            let service = Arc::new(client.with_settings(settings));
             let served = tokio::select! {
                 served = serve(service, directory, std::future::pending()) => served,
                 _ = interrupts.next() => Ok(()),

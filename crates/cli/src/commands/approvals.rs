@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::approvals;
 use crate::problem::{Problem, Result};
 use crate::service::find_session;
-use crate::service::lookup::only;
+use crate::service::lookup::session_id;
 use crate::show;
 use unisono::service::sessions::is_meant;
 
@@ -164,7 +164,7 @@ fn line(open: &Approval) -> String {
 async fn find(service: &dyn Service, name: &str) -> Result<Approval> {
     let mut all = waiting(service, None).await?;
     all.retain(|open| is_meant(name, &open.call));
-    only(name, "call that waits for a person", &all).map_err(hinted)
+    session_id(name, "call that waits for a person", &all).map_err(hinted)
 }
 
 /// Reports the sessions with waiting calls.

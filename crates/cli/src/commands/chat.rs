@@ -5,7 +5,7 @@ mod order;
 mod talk;
 
 use unisono::ask::Ask;
-use unisono_config::settings::Own;
+use unisono_config::settings::SessionOverrides;
 use unisono_session::state::MAIN;
 
 use self::input::{Input, InputEvent};
@@ -59,7 +59,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(args.workers.overrides())?;
-    let asked = args.workers.given(Ask::new(""));
+    let asked = args.workers.apply_to(Ask::new(""));
     if args.session.is_none() && !app.has_daemon(&setup) {
         // Checked before the session is created.
         team(&setup, &asked)?;
@@ -78,7 +78,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     let own = match &known {
         Some(session) => own_settings(desk.service(), session).await?,
-        None => Own::default(),
+        None => SessionOverrides::default(),
     };
     let worker = desk.staying().work(app, Some((&own, &asked))).await?;
     let mut talk = Talk::new(app, &setup, &worker, &args);

@@ -14,7 +14,7 @@ use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::args::{Compaction, Writer, tokens};
-use crate::ask::{can_ask, confirmed, otherwise};
+use crate::ask::{ask_fallback, can_ask, confirmed};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::problem::Result;
 use crate::service::{find_session, spoken_length};
@@ -199,7 +199,7 @@ impl FailureChoice<'_> {
             return Ok(None);
         }
         let mut writing = self.writing.clone();
-        match otherwise(&app.out, reason)? {
+        match ask_fallback(&app.out, reason)? {
             SummaryFallback::Leave => return Ok(None),
             SummaryFallback::Retry => {}
             SummaryFallback::Extractive => writing.summariser = Some(EXTRACTIVE.into()),
@@ -264,7 +264,7 @@ fn report_estimate(app: &App, estimate: &Estimate) {
     let paint = app.out.paint;
     for (name, value) in rows {
         let row = format!("{} {value}", paint.bold(format_args!("{name:<14}")));
-        app.out.data(show::fitted(&row, BEHIND));
+        app.out.data(show::wrap(&row, BEHIND));
     }
 }
 

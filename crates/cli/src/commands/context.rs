@@ -84,7 +84,7 @@ pub(super) fn print(app: &App, title: &str, context: &Context, full: bool) {
         // Complete texts keep their line breaks.
         app.out.data(match full {
             true => text,
-            false => show::fitted(&text, 10),
+            false => show::wrap(&text, 10),
         });
     }
 }

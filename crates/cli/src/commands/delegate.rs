@@ -91,6 +91,6 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let found = find_session(desk.service(), &args.session).await?;
     let from = From::Session(found.session);
     let limits = Limits::leaving(args.timeout, &mut interrupts);
-    let (watch, end) = run::followed(app, (setup, desk), from, &ask, (screen, limits)).await?;
+    let (watch, end) = run::run_turn(app, (setup, desk), from, &ask, (screen, limits)).await?;
     conclude_delegation(&app.out, &watch, end)
 }

@@ -128,7 +128,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
 
 /// Checks the records in a database, or asks the daemon of this machine that uses it.
 fn database(app: &App, setup: &Setup, args: &Args) -> Result<()> {
-    let store = app::named(&setup.loaded.config.store);
+    let store = app::store_name(&setup.loaded.config.store);
     if args.repair || args.acknowledge {
         let problem = Problem::usage(format!(
             "{store} is a database: nothing in it is repaired here"
@@ -248,7 +248,7 @@ fn held(app: &App, setup: &Setup, client: &Client) -> Result<()> {
     let mut around = app.wait_for(around(setup, true))?;
     around.extend(app.wait_for(group::reach(daemons))?);
     let works = around.iter().all(|check| check.found.is_ok());
-    let store = app::named(&setup.loaded.config.store);
+    let store = app::store_name(&setup.loaded.config.store);
     if app.out.json {
         app.out.json(&json!({
             "store": store,

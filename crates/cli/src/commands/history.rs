@@ -95,7 +95,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if let Some(lost) = &found.lost {
         app.report_lost(&show::short_id(&id), lost);
     }
-    let messages = chosen(&*service, &id, &args).await?;
+    let messages = read_messages(&*service, &id, &args).await?;
     service.close().await;
     if app.out.json {
         app.out.json(&json!({
@@ -113,7 +113,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 }
 
 /// The selected messages.
-async fn chosen(service: &dyn Service, id: &str, args: &Args) -> Result<Vec<Message>> {
+async fn read_messages(service: &dyn Service, id: &str, args: &Args) -> Result<Vec<Message>> {
     let length = branch_length(service, id, &args.branch).await?;
     let all = Range::Between(1, None);
     let (first, last) = args.messages.unwrap_or(all).bounds(length);
@@ -159,11 +159,11 @@ fn text(paint: Paint, message: &Message) -> String {
     let (date, used) = (show::minute(&message.at), used.unwrap_or_default());
     let about = paint.dim(format_args!("{date}{used}{form}"));
     let head = paint.bold(format_args!("#{} {who}", message.ordinal));
-    format!("{head}  {about}\n{}", said(message))
+    format!("{head}  {about}\n{}", message_text(message))
 }
 
 /// The text of a message, with readable tool calls and results.
-fn said(message: &Message) -> String {
+fn message_text(message: &Message) -> String {
     let parts = message.parts.iter().map(|part| match part {
         Part::Text { text } => text.trim_end().to_owned(),
         Part::ToolCall {

@@ -84,20 +84,23 @@ impl Args {
     }
 
     /// The selected conversations of a file.
-    fn chosen(&self, name: &str, found: Vec<Conversation>) -> Result<Vec<Conversation>> {
+    fn selected(&self, name: &str, found: Vec<Conversation>) -> Result<Vec<Conversation>> {
         for wanted in &self.pick {
-            if !found.iter().any(|conversation| conversation.is(wanted)) {
+            if !found
+                .iter()
+                .any(|conversation| conversation.matches(wanted))
+            {
                 let problem = format!("{name}: there is no conversation {wanted:?} in it");
                 return Err(Problem::usage(problem).hint("--list shows which there are"));
             }
         }
         let is_wanted = |conversation: &Conversation| {
-            self.all || self.pick.iter().any(|wanted| conversation.is(wanted))
+            self.all || self.pick.iter().any(|wanted| conversation.matches(wanted))
         };
         Ok(found.into_iter().filter(is_wanted).collect())
     }
 
-    fn taken(&self, import: Import, source: Source) -> FileImport<'_> {
+    fn file_import(&self, import: Import, source: Source) -> FileImport<'_> {
         FileImport {
             import,
             source,
@@ -124,7 +127,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if args.all || !args.pick.is_empty() {
         let found = source.conversations(args.format(), args.skip_bad)?;
         if !found.is_empty() {
-            let chosen = args.chosen(&source.name, found)?;
+            let chosen = args.selected(&source.name, found)?;
             return several(app, &args, &setup, (source, chosen)).await;
         }
         if args.pick.iter().any(|wanted| wanted != "1") {
@@ -139,7 +142,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 async fn one(app: &App, args: &Args, setup: &Setup, mut source: Source) -> Result<()> {
     let (import, left_out) = source.conversation(args.format(), args.skip_bad, &app.out)?;
     let desk = app.new_desk(setup).await?;
-    if let Some(known) = known(args, desk.service(), &source, &import).await? {
+    if let Some(known) = existing_session(args, desk.service(), &source, &import).await? {
         app.out.message(format_args!(
             "{} was imported before; --copy imports it again",
             source.name
@@ -151,7 +154,7 @@ async fn one(app: &App, args: &Args, setup: &Setup, mut source: Source) -> Resul
     }
     let worker = desk.work(app, None).await?;
     let service = worker.service();
-    let made = service.import_file(args.taken(import, source).file()?);
+    let made = service.import_file(args.file_import(import, source).file()?);
     let made = made.await?.session;
     let branches = all_branches(service, &made.session).await?;
     report(app, &made, &branches, (false, &left_out));
@@ -225,13 +228,13 @@ async fn keep(
     import: Import,
     left_out: &SkippedParts,
 ) -> Result<Value> {
-    let known = known(args, service, &part, &import).await?;
+    let known = existing_session(args, service, &part, &import).await?;
     let is_known = known.is_some();
     let session = match known {
         Some(known) => known,
         None => {
             service
-                .import_file(args.taken(import, part).file()?)
+                .import_file(args.file_import(import, part).file()?)
                 .await?
                 .session
         }
@@ -244,7 +247,7 @@ async fn keep(
 }
 
 /// The session that a conversation became before.
-async fn known(
+async fn existing_session(
     args: &Args,
     service: &dyn Service,
     source: &Source,

@@ -56,7 +56,7 @@ pub(crate) async fn pin(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let service = app.changer(&setup).await?;
     let session = find_session(&*service, &args.session).await?.session;
-    let messages = numbered(&*service, &session, &args.branch, &args.messages).await?;
+    let messages = messages_by_number(&*service, &session, &args.branch, &args.messages).await?;
     let pins = change(&*service, &session, &args.branch, &messages, true).await;
     service.close().await;
     report(app, &pins?);
@@ -67,7 +67,8 @@ pub(crate) async fn unpin(app: &App, args: UnpinArgs) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let service = app.changer(&setup).await?;
     let session = find_session(&*service, &args.session).await?.session;
-    let mut messages = numbered(&*service, &session, &args.branch, &args.messages).await?;
+    let mut messages =
+        messages_by_number(&*service, &session, &args.branch, &args.messages).await?;
     if args.all {
         let pins = all(&*service, &session, &args.branch).await?;
         messages.extend(pins.pinned.into_iter().map(|pin| pin.message));
@@ -79,7 +80,7 @@ pub(crate) async fn unpin(app: &App, args: UnpinArgs) -> Result<()> {
 }
 
 /// The messages with these numbers on the branch.
-async fn numbered(
+async fn messages_by_number(
     service: &dyn Service,
     session: &str,
     branch: &str,

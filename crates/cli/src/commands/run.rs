@@ -90,7 +90,7 @@ impl Args {
             [] => ask,
             files => ask.with_attachments(attach::files(files)?),
         };
-        Ok(self.workers.given(ask.branch(self.branch.as_str())))
+        Ok(self.workers.apply_to(ask.branch(self.branch.as_str())))
     }
 }
 
@@ -113,7 +113,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let opened = args.file.as_deref();
     let opened = opened.map(|file| conversation::open(file, store));
     let source = opened.transpose()?;
-    let taken = source.map(|source| taken(app, &args, source)).transpose()?;
+    let taken = source
+        .map(|source| read_file(app, &args, source))
+        .transpose()?;
     let left_out = taken
         .as_ref()
         .map_or_else(SkippedParts::default, |(_, left_out)| left_out.clone());
@@ -139,13 +141,13 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         }
     };
     let limits = Limits::leaving(args.timeout, &mut interrupts);
-    let (watch, end) = followed(app, (setup, desk), from, &ask, (screen, limits)).await?;
+    let (watch, end) = run_turn(app, (setup, desk), from, &ask, (screen, limits)).await?;
     conclude(&app.out, &watch, end)?;
     left_out.ending()
 }
 
 /// Begins a turn and shows its progress. Without another limit, the session's time limit applies.
-pub(super) async fn followed(
+pub(super) async fn run_turn(
     app: &App,
     (setup, desk): (Setup, Desk),
     from: From<'_>,
@@ -161,7 +163,7 @@ pub(super) async fn followed(
     let session = open(worker.service(), from, &screen, ask.on_branch()).await?;
     let followed = worker.ask(&session, ask).await?;
     let mut followed = followed.notifying(&config.compaction);
-    let limits = limits.within(config.turn.timeout());
+    let limits = limits.with_timeout(config.turn.timeout());
     let end = follow(worker.service(), &mut followed, &mut screen, limits).await?;
     drop(screen);
     let watch = followed.leave();
@@ -176,7 +178,7 @@ pub(super) fn limit(timeout: Duration) -> Override {
 }
 
 /// The conversation of a file, and its skipped parts.
-fn taken<'a>(
+fn read_file<'a>(
     app: &App,
     args: &'a Args,
     mut source: Source,

@@ -69,7 +69,7 @@ fn report(app: &App, store: &str, done: &VacuumResult) -> Result<()> {
 
 /// Vacuums the tables of a database.
 async fn database(app: &App, setup: &Setup) -> Result<()> {
-    let place = app::named(&setup.loaded.config.store);
+    let place = app::store_name(&setup.loaded.config.store);
     let done = match app.store_or_daemon(setup).await? {
         Place::Daemon(client) => client.vacuum().await?,
         Place::Process(opened) => {

@@ -73,7 +73,7 @@ impl<'o, L: Lines> Answer<'o, L> {
         }
     }
 
-    fn piece(&mut self, text: &str) {
+    fn text_delta(&mut self, text: &str) {
         if self.over {
             self.break_off();
         }
@@ -101,7 +101,7 @@ impl<'o, L: Lines> Answer<'o, L> {
     /// Writes the buffered text and ends the line.
     fn end(&mut self) {
         let rest = self.page.as_mut().map(Page::finish);
-        self.out.ready(&rest.unwrap_or_default());
+        self.out.safe_data(&rest.unwrap_or_default());
     }
 
     /// Ends the line before another text.
@@ -117,7 +117,9 @@ impl<'o, L: Lines> Answer<'o, L> {
 impl<L: Lines + Send> Show for Answer<'_, L> {
     fn update(&mut self, event: &TurnEvent, watch: &Watch) {
         match event {
-            TurnEvent::Text { run, text } if watch.lead() == Some(run) => return self.piece(text),
+            TurnEvent::Text { run, text } if watch.lead() == Some(run) => {
+                return self.text_delta(text);
+            }
             TurnEvent::Text { run, text } => {
                 if watch.agents.iter().all(|of| of.run.as_ref() != Some(run)) {
                     self.early.push((run.clone(), text.clone()));
@@ -132,7 +134,7 @@ impl<L: Lines + Send> Show for Answer<'_, L> {
         if let Some(lead) = watch.lead() {
             let early = std::mem::take(&mut self.early).into_iter();
             let own = early.filter(|(run, _)| run == lead);
-            own.for_each(|(_, text)| self.piece(&text));
+            own.for_each(|(_, text)| self.text_delta(&text));
         }
         if is_line(event) && !self.out.json {
             if self.over {
@@ -142,18 +144,18 @@ impl<L: Lines + Send> Show for Answer<'_, L> {
         }
     }
 
-    fn waits(&mut self, call: &Approval, watch: &Watch) {
+    fn on_waiting_call(&mut self, call: &Approval, watch: &Watch) {
         self.break_off();
-        self.screen.waits(call, watch);
+        self.screen.on_waiting_call(call, watch);
     }
 
-    fn asks(&mut self, question: &str) -> bool {
+    fn show_question(&mut self, question: &str) -> bool {
         if self.out.json || !self.lines.is_person() {
             return false;
         }
         self.break_off();
         if self.lines.ask(question) {
-            self.out.ask(asking::shown(question));
+            self.out.ask(asking::prompt_text(question));
         }
         true
     }

@@ -102,7 +102,7 @@ struct RunReport {
 impl Report {
     pub(crate) fn new(watch: &Watch, end: End) -> Report {
         let context = watch.context.as_ref();
-        let used = watch.used();
+        let used = watch.usage();
         Report {
             session: watch.session.clone(),
             turn: watch.turn.clone(),
@@ -191,7 +191,7 @@ pub(crate) fn conclude(out: &Out, watch: &Watch, end: End) -> Result<()> {
             out.message(format_args!("budget     {}", show::budget_line(budget)));
         }
         out.message("");
-        out.prose(&for_terminal(answer));
+        out.markdown(&for_terminal(answer));
     }
     ending(out, watch, end)
 }
@@ -234,7 +234,7 @@ pub(crate) fn conclude_delegation(out: &Out, watch: &Watch, end: End) -> Result<
     for run in given {
         out.data(format_args!("## {}\n", run.agent));
         if let Some(text) = &run.text {
-            out.prose(&for_terminal(text));
+            out.markdown(&for_terminal(text));
             out.data("");
         }
         match (&run.reason, run.state.as_str()) {
@@ -245,7 +245,7 @@ pub(crate) fn conclude_delegation(out: &Out, watch: &Watch, end: End) -> Result<
     }
     if let Some(answer) = &turn.answer {
         out.data("## answer\n");
-        out.prose(&for_terminal(answer));
+        out.markdown(&for_terminal(answer));
     }
     ending(out, watch, end)
 }
@@ -256,7 +256,7 @@ pub(crate) fn report(out: &Out, watch: &Watch, end: End) {
 }
 
 fn report_cost(out: &Out, watch: &Watch) {
-    let used = watch.used();
+    let used = watch.usage();
     let cost = show::cost_of(&used);
     if cost == Some(Cost::ZERO) {
         return;

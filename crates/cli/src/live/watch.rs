@@ -138,7 +138,7 @@ impl Watch {
     }
 
     /// The usage of the finished runs.
-    pub(crate) fn used(&self) -> Amounts {
+    pub(crate) fn usage(&self) -> Amounts {
         match &self.end {
             Some(end) => end.usage,
             None => {

@@ -51,7 +51,7 @@ impl Page {
         let grown = self.block.len().saturating_sub(self.looked);
         if grown > self.block.len() / 64 {
             self.looked = self.block.len();
-            let certain = certain(&self.block);
+            let certain = final_bytes(&self.block);
             out += &self.show(certain);
         }
         out
@@ -137,7 +137,7 @@ fn is_item(line: &str) -> bool {
 
 /// The bytes of a block whose rendering is final: complete words outside open marks, and complete
 /// tables.
-fn certain(block: &str) -> usize {
+fn final_bytes(block: &str) -> usize {
     let words = block.rfind(char::is_whitespace).unwrap_or(0);
     let (mut at, mut line, mut table) = (0, 0, None);
     for text in block[..words].split_inclusive('\n') {

@@ -18,7 +18,7 @@ pub(crate) struct LookupScope {
 
 impl LookupScope {
     /// The named session.
-    pub(crate) async fn only(&self, service: &dyn Service) -> Result<Option<String>> {
+    pub(crate) async fn session_id(&self, service: &dyn Service) -> Result<Option<String>> {
         match &self.session {
             Some(name) => Ok(Some(find_session(service, name).await?.session)),
             None => Ok(None),
@@ -48,7 +48,7 @@ impl LookupScope {
         if name == "latest" {
             return all.into_iter().next().ok_or_else(none);
         }
-        let found = only(name, "run, turn or agent", &all);
+        let found = session_id(name, "run, turn or agent", &all);
         found.map_err(|problem| problem.hint("`unisono runs list` shows those there are"))
     }
 
@@ -56,7 +56,7 @@ impl LookupScope {
     async fn all(&self, service: &dyn Service, name: &str) -> Result<Vec<Lookup>> {
         let query = LookupQuery {
             name: name.to_owned(),
-            session: self.only(service).await?,
+            session: self.session_id(service).await?,
         };
         Ok(service.lookup(&query).await?.items)
     }
@@ -101,7 +101,7 @@ pub(crate) async fn runs_of(
 }
 
 /// The only match.
-pub(crate) fn only<T: Clone>(name: &str, what: &str, found: &[T]) -> Result<T> {
+pub(crate) fn session_id<T: Clone>(name: &str, what: &str, found: &[T]) -> Result<T> {
     match found {
         [one] => Ok(one.clone()),
         [] => Err(Problem::not_found(format!(

@@ -26,7 +26,7 @@ impl FileStates {
             Some((path, (about.len(), about.modified().ok())))
         });
         FileStates(
-            seen.chain(skills::seen(&loaded.sources().skills()))
+            seen.chain(skills::file_states(&loaded.sources().skills()))
                 .collect(),
         )
     }

@@ -145,7 +145,7 @@ fn unchangeable(dotted: &str) -> UnchangeableKey {
 }
 
 /// A value of a dotted key, from a person's text: items of a list are separated by commas.
-pub fn typed(key: &str, text: &str) -> Value {
+pub fn parse_value(key: &str, text: &str) -> Value {
     match schema::kind_at(ALL, &path_of(key)) {
         Some(Kind::Texts) => {
             let items = schema::coerce_list(text).map(|item| Value::String(item.to_owned()));
@@ -313,7 +313,7 @@ mod tests {
             ("nothing.at_all", "7", "7".into()),
         ];
         for (key, text, value) in cases {
-            assert_eq!(typed(key, text), value, "{key} = {text}");
+            assert_eq!(parse_value(key, text), value, "{key} = {text}");
         }
     }
 

@@ -46,12 +46,12 @@ pub(super) struct Reader<'r> {
 impl Reader<'_> {
     pub(super) fn fault(&mut self, path: &[&str], problem: impl ToString) {
         let diagnostic = Diagnostic::error((self.place)(path), problem.to_string());
-        self.found.push(diagnostic.on(path.join(".")));
+        self.found.push(diagnostic.with_key(path.join(".")));
     }
 
     pub(super) fn warn(&mut self, path: &[&str], problem: impl ToString) {
         let diagnostic = Diagnostic::warning((self.place)(path), problem.to_string());
-        self.found.push(diagnostic.on(path.join(".")));
+        self.found.push(diagnostic.with_key(path.join(".")));
     }
 
     /// Warns of a key that only applies to tables with another key.

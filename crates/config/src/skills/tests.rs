@@ -146,14 +146,14 @@ fn a_skill_is_read_with_its_files_and_nothing_outside() {
 
 #[test]
 fn skills_of_servers_follow_those_of_folders_within_the_same_bound() {
-    let (_place, places) = place(&[("skills/a1/SKILL.md", &skill("a1", "Own."))]);
+    let (_place, places) = place(&[("skills/a1/SKILL.md", &skill("a1", "SessionOverrides."))]);
     let (skills, _) = read_all(&places);
     let lines = [
         "\n- docs/b: Far.".to_owned(),
         "\n- docs/c: Farther.".to_owned(),
     ];
     let list = skills.catalogue(&lines, 10_000);
-    let own = list.find("- a1: Own.").unwrap();
+    let own = list.find("- a1: SessionOverrides.").unwrap();
     let head = list.find("These are of tool servers").unwrap();
     assert!(
         own < head && list.ends_with("\n\n- docs/b: Far.\n- docs/c: Farther."),

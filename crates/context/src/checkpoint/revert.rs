@@ -125,7 +125,7 @@ pub fn reverted(
     checkpoints.retire(id);
     if newest == Some(id) {
         let on_branch = |alteration: &Alteration| {
-            let there = tree.at(head, alteration.ordinal);
+            let there = tree.node_at(head, alteration.ordinal);
             there.is_some_and(|node| node.message.id == alteration.message)
         };
         alterations.undo_since(number, on_branch);

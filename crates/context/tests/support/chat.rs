@@ -245,7 +245,7 @@ impl Chat {
 
     /// Goes back to the message at `ordinal`, to go on from there.
     pub(crate) fn fork_at(&mut self, ordinal: u32) {
-        let node = self.tree.at(self.head(), Ordinal(ordinal));
+        let node = self.tree.node_at(self.head(), Ordinal(ordinal));
         self.head = Some(node.expect("on the branch").message.id);
         self.pending = false;
     }

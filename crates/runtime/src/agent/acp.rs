@@ -323,7 +323,7 @@ fn prompt_result(peer: &Peer, turn: &Turn, response: Message) -> Result<AgentAns
         is_over: !turn.has_acted(),
     };
     if let Some(error) = response.error {
-        return Err(ended(peer.refused(PROMPT, &error)));
+        return Err(ended(peer.refusal(PROMPT, &error)));
     }
     let PromptResult { stop_reason } = peer.read(PROMPT, response.result)?;
     let partial = match &*stop_reason {

@@ -192,7 +192,7 @@ impl Ctx {
     pub async fn ask_model(&self, task: impl Into<Arc<str>>) -> Result<Reply, Failure> {
         let asked = self.ask(self.request(task.into())).await?;
         let PaidReply { reply, call } = asked.map_err(|error| failure::model_failure(&error))?;
-        call.ended(CallEnd::Used(reply.usage));
+        call.settle(CallEnd::Used(reply.usage));
         Ok(reply)
     }
 
@@ -222,7 +222,7 @@ impl Ctx {
         match replied {
             Ok(reply) => Ok(Ok(PaidReply { reply, call })),
             Err(error) => {
-                call.ended(reservation::call_end(&error));
+                call.settle(reservation::call_end(&error));
                 Ok(Err(error))
             }
         }

@@ -61,7 +61,7 @@ impl Ctx {
             self.report_spent(call.number(), spent);
         }
         // The rest of its reservation is released.
-        call.ended(CallEnd::Unsent);
+        call.settle(CallEnd::Unsent);
     }
 
     /// The auxiliary usage of the run: its agent reports only the usage of its replies.

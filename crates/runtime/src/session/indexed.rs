@@ -40,7 +40,7 @@ impl Indexed {
         }
         let from = std::mem::replace(&mut self.messages, len);
         if search.follows() {
-            let new = PlacedMessage::after(state, from).take(len - from);
+            let new = PlacedMessage::messages_after(state, from).take(len - from);
             search.committed(CommittedMessages {
                 session,
                 seq,

@@ -232,7 +232,7 @@ impl SessionPort for ActorPort {
         head: MessageId,
         ordinal: Ordinal,
     ) -> PortFuture<'_, Result<Option<Arc<Message>>, Failure>> {
-        self.look(move |state| Some(state.tree().at(head, ordinal)?.message.clone()))
+        self.look(move |state| Some(state.tree().node_at(head, ordinal)?.message.clone()))
     }
 
     fn read_result(
@@ -249,7 +249,7 @@ impl SessionPort for ActorPort {
         ordinal: Ordinal,
     ) -> PortFuture<'_, Result<Vec<Arc<Step>>, Failure>> {
         let acts = self.look(move |state| {
-            let written = state.tree().at(head, ordinal)?;
+            let written = state.tree().node_at(head, ordinal)?;
             state.step_location(written.message.id)
         });
         Box::pin(async move {

@@ -59,7 +59,7 @@ async fn commit_notice(journal: &Journal, from: usize) -> CommittedMessages {
         session: session(1),
         seq: state.events(),
         from,
-        messages: PlacedMessage::after(&state, from).collect(),
+        messages: PlacedMessage::messages_after(&state, from).collect(),
     }
 }
 

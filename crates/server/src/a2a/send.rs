@@ -205,7 +205,7 @@ pub(crate) async fn session_of_message(
     body: &[u8],
 ) -> Result<Option<SessionId>, unisono::Error> {
     match first_message(path, body) {
-        Some(message) => Tasks::begun(local, message).await,
+        Some(message) => Tasks::session_of_message(local, message).await,
         None => Ok(None),
     }
 }

@@ -80,7 +80,7 @@ impl BodyPermit {
     }
 
     /// Why the request is refused, if its body did not fit.
-    pub(super) fn refused(&self) -> Option<ApiError> {
+    pub(super) fn refusal(&self) -> Option<ApiError> {
         self.refused.load(Ordering::Relaxed).then(full)
     }
 
@@ -124,7 +124,7 @@ mod tests {
         let other = bodies.hold(&HeaderMap::new()).unwrap();
         other.take(&Bytes::from_static(b"12")).unwrap();
         assert!(other.take(&Bytes::from_static(b"3")).is_err());
-        assert!(other.refused().is_some() && one.refused().is_none());
+        assert!(other.refusal().is_some() && one.refusal().is_none());
         drop(one);
         bodies.hold(&headers(8)).unwrap();
         drop(other);

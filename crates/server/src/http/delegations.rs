@@ -55,7 +55,7 @@ async fn create(
         wait: true,
         ..new.clone()
     };
-    let ask = to_ask(&new).keyed(turns::key(&headers, &same)?);
+    let ask = to_ask(&new).with_key(turns::key(&headers, &same)?);
     turns::answer(&shared, &session, &ask, how, read).await
 }
 

@@ -69,7 +69,7 @@ pub(super) async fn forward(
     match forwarding.await {
         Ok(Forwarding::Remote(response)) => response,
         Ok(Forwarding::Local(request)) => next.run(request).await,
-        Err(fault) => problem::shaped(&uri, fault),
+        Err(fault) => problem::format_for(&uri, fault),
     }
 }
 

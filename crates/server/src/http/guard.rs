@@ -32,7 +32,7 @@ pub(super) async fn guard(
 ) -> Response {
     let recording = Recording::begin(&shared, &mut request);
     let answered = let_through(&shared, request, next).await;
-    let answered = answered.unwrap_or_else(|fault| problem::shaped(recording.uri(), fault));
+    let answered = answered.unwrap_or_else(|fault| problem::format_for(recording.uri(), fault));
     shared.answers.count(answered.status());
     recording.finish(answered.status().as_u16());
     answered
@@ -92,7 +92,7 @@ async fn let_through(
             }
         },
     };
-    held.refused().map_or(Ok(answered), Err)
+    held.refusal().map_or(Ok(answered), Err)
 }
 
 /// A stream of events ends with the token of its reader.

@@ -333,10 +333,10 @@ async fn prepare(
         None => list.without_session(shared)?,
     };
     shared.ephemeral_sessions.mark(&mut import);
-    let ask = ask.keyed(key);
+    let ask = ask.with_key(key);
     let wanted = said.form.read()?;
     let ask = if said.model == TEAM {
-        if said.tools.any() {
+        if said.tools.is_given() {
             let detail = "tools are lent to one agent, and the team is several: name an agent as \
                           the model";
             return Err(FieldError::field("tools", Code::InvalidRequest, detail));
@@ -350,7 +350,7 @@ async fn prepare(
         ask.lending(specs, client_options)
     };
     let ask = ask
-        .bounded(wanted.bounds.clone())
+        .with_bounds(wanted.bounds.clone())
         .stopping_at(wanted.stop.clone());
     let setup = match &named {
         Some(session) => shared.local.setup_of(session).await?,

@@ -127,7 +127,7 @@ pub(super) async fn not_found(uri: Uri, headers: HeaderMap) -> Response {
         return unisono_web::unknown(path);
     }
     let detail = format!("nothing is at {path}; /v1/openapi.json lists all addresses");
-    shaped(&uri, ApiError::new(Code::NotFound, detail))
+    format_for(&uri, ApiError::new(Code::NotFound, detail))
 }
 
 /// The answer to a method that an address does not take.
@@ -137,11 +137,11 @@ pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> Response {
         Code::MethodNotAllowed,
         format!("{path} does not take {method}"),
     );
-    shaped(&uri, fault)
+    format_for(&uri, fault)
 }
 
 /// A fault in the shape that clients of that address know.
-pub(super) fn shaped(uri: &Uri, fault: ApiError) -> Response {
+pub(super) fn format_for(uri: &Uri, fault: ApiError) -> Response {
     match uri.path() {
         path if path.starts_with(openai::BASE) => FieldError::from(fault).into_response(),
         path if a2a::is_under(path) => a2a::refused(path, fault.problem()),

@@ -290,7 +290,7 @@ pub(super) async fn check(
         .check_scope(required(request.method(), path.as_str()))
     {
         Ok(()) => next.run(request).await,
-        Err(refused) => problem::shaped(request.uri(), ApiError::from(refused)),
+        Err(refused) => problem::format_for(request.uri(), ApiError::from(refused)),
     }
 }
 

@@ -93,7 +93,7 @@ async fn create(
             ..new.clone()
         },
     )?;
-    let ask = asked::task(&new)?.keyed(key);
+    let ask = asked::task(&new)?.with_key(key);
     let ask = shared.local.with_attachments(ask, &new.attachments).await?;
     answer(&shared, &session, &ask, how, read).await
 }

@@ -153,7 +153,7 @@ async fn dispatch(
         );
         let seconds = wait.as_secs_f64().ceil() as u64;
         let error = ApiError::new(Code::Busy, detail).retry_after(seconds);
-        return problem::shaped(request.uri(), error);
+        return problem::format_for(request.uri(), error);
     }
     answer(view.router.clone(), request).await
 }

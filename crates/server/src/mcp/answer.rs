@@ -63,7 +63,7 @@ pub(super) enum TurnProgress {
 }
 
 impl TurnProgress {
-    pub(super) fn waits(session: &Handle, turn: Turn, waiting: Vec<WaitingCall>) -> TurnProgress {
+    pub(super) fn waiting(session: &Handle, turn: Turn, waiting: Vec<WaitingCall>) -> TurnProgress {
         let Some(first) = waiting.first() else {
             return TurnProgress::Ended(turn);
         };

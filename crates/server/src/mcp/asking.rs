@@ -59,7 +59,7 @@ pub(super) async fn go_on(
     let Some(decision) = decision else {
         let waiting = waiting::waiting(&session, turn).await?;
         let turn = read(local, &session, turn).await?;
-        return TurnProgress::waits(&session, turn, waiting).into_answer(tool);
+        return TurnProgress::waiting(&session, turn, waiting).into_answer(tool);
     };
     match local.decide_in(&session, call, decision).await {
         // Another caller decided first.
@@ -351,7 +351,7 @@ async fn held(
             }
         }
         let turn = read(local, session, turn).await?;
-        return Ok(Some(TurnProgress::waits(session, turn, waiting)));
+        return Ok(Some(TurnProgress::waiting(session, turn, waiting)));
     }
 }
 

@@ -81,7 +81,7 @@ pub(super) async fn recall(local: &Local, wanted: RecallArgs) -> AnswerResult {
     let read = move |state: &unisono_session::State| -> Vec<std::sync::Arc<Message>> {
         let nodes = ordinals
             .iter()
-            .filter_map(|ordinal| state.tree().at(head, *ordinal));
+            .filter_map(|ordinal| state.tree().node_at(head, *ordinal));
         nodes.map(|node| node.message.clone()).collect()
     };
     let messages = session.inspect(read).await.map_err(|e| e.to_string())?;
@@ -138,7 +138,7 @@ pub(super) async fn search(local: &Local, wanted: SearchArgs) -> AnswerResult {
     let limit = wanted.limit.unwrap_or(RESULTS).clamp(1, MAX_RESULTS);
     let only = match query.session.as_deref() {
         Some(name) => vec![
-            listing::only(local, name)
+            listing::find_only(local, name)
                 .await
                 .map_err(|e| e.to_string())?,
         ],

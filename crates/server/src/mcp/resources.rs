@@ -78,7 +78,7 @@ pub(super) async fn list(
         .last()
         .filter(|_| found.len() == PAGE)
         .map(|last| last.id.to_string());
-    let listed = listing::listed(local, found).await.map_err(failed)?;
+    let listed = listing::list_items(local, found).await.map_err(failed)?;
     let each = listed.into_iter().map(|listed| {
         let uri = format!("{SCHEME}{}", listed.session);
         Resource::new(uri, listed.title).with_mime_type("application/json")

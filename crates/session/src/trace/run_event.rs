@@ -82,7 +82,7 @@ pub fn decisions(run: &RunTrace) -> Vec<DecidedCall> {
 
 impl RunEvent {
     /// The run events of a fact.
-    pub(super) fn all(fact: &Fact) -> Vec<(RunId, RunEvent)> {
+    pub(super) fn of_fact(fact: &Fact) -> Vec<(RunId, RunEvent)> {
         let one =
             |call: &CallPlace, event: fn(CallPlace) -> RunEvent| vec![(call.run, event(*call))];
         match fact {

@@ -29,7 +29,7 @@ impl NewLog {
         let log = open::open_log(&path)?;
         Ok(Self {
             log: Some(log),
-            batch: Batch::new(Numbers::from(0)),
+            batch: Batch::new(Numbers::starting_at(0)),
             room: Room::open(&path)?,
             path,
         })
@@ -78,7 +78,7 @@ impl NewLog {
     }
 
     /// Closes the log and opens it again.
-    pub(super) fn rest(&mut self) -> Result<()> {
+    pub(super) fn reopen(&mut self) -> Result<()> {
         self.batch.put_mark();
         self.write()?;
         if let Some(log) = self.log.take() {

@@ -81,7 +81,7 @@ impl Losses {
     ///
     /// # Errors
     /// The file exists and cannot be read.
-    pub fn of(store: &Path) -> Result<Losses> {
+    pub fn open(store: &Path) -> Result<Losses> {
         let stamp = stamp(store);
         Ok(Losses {
             store: store.to_owned(),
@@ -185,7 +185,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let root = place.path();
         assert_eq!(losses(root).unwrap(), []);
-        let watched = Losses::of(root).unwrap();
+        let watched = Losses::open(root).unwrap();
         let session = SessionId::from_u128(7);
         let events = |first| LostData::Events {
             session,

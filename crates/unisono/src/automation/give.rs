@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::of_trigger;
 use crate::Local;
 use crate::error::Error;
-use crate::service::sessions::only;
+use crate::service::sessions::find_only;
 use crate::service::{asked, id};
 
 /// A turn that has begun by itself.
@@ -158,7 +158,7 @@ impl Local {
             name: start.key.clone(),
             request: Digest::of_bytes(start.key.as_bytes()),
         };
-        let ask = asked::task(&new_turn(cause)?)?.keyed(Some(key));
+        let ask = asked::task(&new_turn(cause)?)?.with_key(Some(key));
         self.begin(&session, &ask).await
     }
 
@@ -210,7 +210,7 @@ impl Local {
     pub(super) async fn target(&self, task: &NewTask) -> Result<SessionId, Error> {
         let (name, value) = match &task.session {
             Target::New => return Ok(SessionId::new(Uuid::now_v7())),
-            Target::Id(text) => return only(self, text).await,
+            Target::Id(text) => return find_only(self, text).await,
             Target::Label { name, value } => (name, value),
         };
         let mut query = SessionQuery {

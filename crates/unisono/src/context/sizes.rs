@@ -70,7 +70,7 @@ async fn size(
     trace: &Trace,
     (id, turn): (TurnId, &TurnTrace),
 ) -> Result<Option<ContextSize>, Error> {
-    let Some(shown) = crate::turn_view::one(trace, session.id(), id) else {
+    let Some(shown) = crate::turn_view::of_turn(trace, session.id(), id) else {
         return Ok(None);
     };
     let manifest = match turn.frozen {

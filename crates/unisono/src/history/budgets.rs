@@ -51,7 +51,7 @@ pub(crate) async fn budgets(
         None => owners_of(journal, &broker, &owners, names).await?,
     };
     for owner in shown.into_iter().take(OWNERS) {
-        let left = broker.left_of(&rules, owners.of(&owner), &used, now);
+        let left = broker.left_of(&rules, owners.owner_budget(&owner), &used, now);
         all.extend(left.into_iter().map(|status| (Some(owner.clone()), status)));
     }
     Ok(all)

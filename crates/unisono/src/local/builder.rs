@@ -138,6 +138,6 @@ impl Builder {
         } else {
             open_configured(&setup.loaded.config).await?
         };
-        Local::on(opened, setup, self.extensions).await
+        Local::start_on(opened, setup, self.extensions).await
     }
 }

@@ -85,7 +85,7 @@ pub async fn open_store(path: &Path) -> Result<OpenedStore, unisono_store::Error
     }
     Ok(OpenedStore {
         journal,
-        losses: Some(Arc::new(Losses::of(&directory)?)),
+        losses: Some(Arc::new(Losses::open(&directory)?)),
         directory: Some(directory),
         salvage: opened.salvage,
         narrowed: opened.narrowed,
@@ -155,7 +155,7 @@ pub async fn open_degraded(
     journal.sweep().await?;
     Ok(OpenedStore {
         journal,
-        losses: Some(Arc::new(Losses::of(&directory)?)),
+        losses: Some(Arc::new(Losses::open(&directory)?)),
         directory: Some(directory),
         degraded: true,
         ..OpenedStore::nothing()
@@ -177,7 +177,7 @@ pub async fn open_read_only(
     journal.sweep().await?;
     Ok(OpenedStore {
         journal,
-        losses: Some(Arc::new(Losses::of(path)?)),
+        losses: Some(Arc::new(Losses::open(path)?)),
         ..OpenedStore::nothing()
     })
 }

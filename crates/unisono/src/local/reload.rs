@@ -66,7 +66,7 @@ impl Local {
     pub(super) async fn note_changed_agents(&self, handle: &Handle) -> Result<(), Error> {
         let own = |state: &State| {
             let is_at_work = state.open_turns().next().is_some();
-            is_at_work.then(|| settings::own(state))
+            is_at_work.then(|| settings::session_overrides(state))
         };
         let Some(own) = handle.inspect(own).await? else {
             return Ok(());

@@ -13,7 +13,7 @@ use crate::error::{ChangeError, Error};
 use crate::replace::replace;
 use crate::view::Inspect;
 use unisono_config::settings::{
-    self, Override, OverrideChanges, Own, STORED, Sources, changed, own,
+    self, Override, OverrideChanges, STORED, SessionOverrides, Sources, changed, session_overrides,
 };
 use unisono_config::setup::Setup;
 
@@ -23,7 +23,7 @@ impl Local {
     /// # Errors
     /// The settings of the session are no longer valid; or the session cannot be opened.
     pub async fn setup_of(&self, session: &impl Inspect) -> Result<Arc<Setup>, Error> {
-        let own = session.inspect(own).await?;
+        let own = session.inspect(session_overrides).await?;
         self.setup_with(own, &[]).await
     }
 
@@ -44,7 +44,7 @@ impl Local {
     /// # Errors
     /// These settings cause errors; or the session cannot be opened.
     pub async fn setup_for(&self, session: &impl Inspect, ask: &Ask) -> Result<Arc<Setup>, Error> {
-        let own = session.inspect(own).await?;
+        let own = session.inspect(session_overrides).await?;
         self.setup_with(own, ask.settings()).await
     }
 
@@ -52,7 +52,11 @@ impl Local {
     ///
     /// # Errors
     /// These settings cause errors.
-    pub async fn setup_with(&self, own: Arc<Own>, above: &[Override]) -> Result<Arc<Setup>, Error> {
+    pub async fn setup_with(
+        &self,
+        own: Arc<SessionOverrides>,
+        above: &[Override],
+    ) -> Result<Arc<Setup>, Error> {
         let setup = self.setup();
         if own.is_empty() && above.is_empty() {
             return Ok(setup);
@@ -66,7 +70,7 @@ impl Local {
     ///
     /// # Errors
     /// It cannot override one, or they cause errors.
-    pub(super) async fn check_own(&self, own: &Own) -> Result<(), ChangeError> {
+    pub(super) async fn check_own(&self, own: &SessionOverrides) -> Result<(), ChangeError> {
         if own.is_empty() {
             return Ok(());
         }
@@ -165,21 +169,21 @@ const CHANGED_AT_MOST: usize = 16;
 ///
 /// # Errors
 /// A session cannot override one, or they cause errors.
-pub fn own_changes(
+pub fn session_changes(
     setup: &Setup,
-    before: &Own,
+    before: &SessionOverrides,
     wanted: BTreeMap<String, Option<String>>,
 ) -> Result<OverrideChanges, ChangeError> {
     let sets = wanted.values().any(Option::is_some);
-    let changes = settings::own::changes(wanted)?;
+    let changes = settings::overrides::changes(wanted)?;
     if sets {
-        check_own(setup, &settings::own::changed(before, &changes))?;
+        check_own(setup, &settings::overrides::apply(before, &changes))?;
     }
     Ok(changes)
 }
 
-fn check_own(setup: &Setup, own: &Own) -> Result<(), ChangeError> {
-    settings::own::check(own)?;
+fn check_own(setup: &Setup, own: &SessionOverrides) -> Result<(), ChangeError> {
+    settings::overrides::check(own)?;
     let checked = setup.with(own, &[]);
     checked.map_err(ChangeError::Wrong)?;
     Ok(())

@@ -45,7 +45,7 @@ impl Local {
         ask::check_chosen(&setup, ask, &turn.team, &turn.policy)?;
         let skills = match turn.work {
             Work::Answer { .. } => self.server_skills.list(&setup).await,
-            _ => self.server_skills.known(&setup),
+            _ => self.server_skills.cached_lines(&setup),
         };
         if !skills.is_empty() {
             turn.instructions = setup.instructions(&skills).into();
@@ -64,7 +64,7 @@ impl Local {
             turn.tools = ask::tools_of(&turn.team, reach, offered);
             turn.rules = Arc::new(ask::rules_of(&setup, &turn.team, &offers));
         }
-        ask::lend(ask, &mut turn)?;
+        ask::add_client_tools(ask, &mut turn)?;
         if matches!(turn.work, Work::Answer { .. }) {
             models::check(&setup, &turn.team)?;
             models::check_prices(&setup, &turn.team)?;

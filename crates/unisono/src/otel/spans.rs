@@ -23,7 +23,7 @@ use unisono_session::{Event, Fact};
 use super::span::{
     SpanAttributes, bare, run_span, span, span_id, text, texts, turn_span, well_known,
 };
-use crate::metrics::rest;
+use crate::metrics::unrecorded_usage;
 
 /// Maximum remembered definitions; above it, all are forgotten once.
 const DEFINITIONS: usize = 4_096;
@@ -332,7 +332,7 @@ impl Spans {
             return Vec::new();
         };
         let unrecorded = match ending {
-            Ending::Finished { usage, .. } => rest(usage, &run.stepped),
+            Ending::Finished { usage, .. } => unrecorded_usage(usage, &run.stepped),
             Ending::Failed { .. } | Ending::Cancelled => None,
         };
         let call = unrecorded.map(|usage| run.chat(session, &usage, at));

@@ -173,7 +173,7 @@ async fn detail(
     number: &str,
     branch: &str,
 ) -> Result<CheckpointDetail, Error> {
-    let found = asked::numbered(session, number).await?;
+    let found = asked::checkpoint(session, number).await?;
     let setup = local.setup_for_reading(session).await?;
     let mut state = session.inspect(Clone::clone).await?;
     let head = state.tree().head(branch);

@@ -129,7 +129,7 @@ impl Messages for Local {
         let at = match new.at.strip_prefix('#').map(str::parse) {
             Some(Ok(ordinal)) => {
                 let from = new.from.clone();
-                let look = move |state: &State| placed(state, &from, ordinal);
+                let look = move |state: &State| message_at(state, &from, ordinal);
                 session.inspect(look).await.map_err(Error::from)??
             }
             Some(Err(_)) => {
@@ -340,11 +340,11 @@ fn stretch(of: message_tree::BranchSegment) -> BranchSegment {
 }
 
 /// The message at a position of a branch.
-pub(super) fn placed(state: &State, branch: &str, ordinal: u32) -> Result<MessageId, Error> {
+pub(super) fn message_at(state: &State, branch: &str, ordinal: u32) -> Result<MessageId, Error> {
     let ordinal = Ordinal(ordinal);
     let head = state.tree().head(branch);
     let head = head.ok_or_else(|| unknown_branch(branch))?;
-    let node = state.tree().at(head, ordinal);
+    let node = state.tree().node_at(head, ordinal);
     let missing = || Error::not_found("message", format!("{ordinal} on branch {branch:?}"));
     node.map(|node| node.message.id).ok_or_else(missing)
 }

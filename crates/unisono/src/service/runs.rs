@@ -80,7 +80,7 @@ impl FoundRun {
     /// The run in the types of the API, with its task.
     fn run(&self) -> Result<Run, Error> {
         let turn = self.traced()?.opened.1.turn;
-        let turn = turn_view::one(&self.trace, self.session, turn);
+        let turn = turn_view::of_turn(&self.trace, self.session, turn);
         let id = self.id.to_string();
         let mut runs = turn.into_iter().flat_map(|turn| turn.runs);
         let run = runs.find(|run| run.run == id);
@@ -150,7 +150,7 @@ fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
                 })
                 .collect(),
             fallback: fallback.map(|by| by.model.to_string()),
-            stand_in_prefix: fallback
+            fallback_prefix: fallback
                 .and_then(FallbackUsed::prefix)
                 .map(|prefix| prefix.to_string()),
             input_tokens: reply.usage.input.0,

@@ -12,7 +12,7 @@ use unisono_search::Query as Words;
 use unisono_session::State;
 
 use super::messages::unknown_branch;
-use super::sessions::only as only_session;
+use super::sessions::find_only as only_session;
 use super::{cursor, id};
 use crate::Local;
 use crate::error::Error;

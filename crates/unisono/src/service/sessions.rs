@@ -54,15 +54,15 @@ impl Sessions for Local {
             return Ok(unfinished(self, before, limit).await?);
         }
         if let Some(name) = &query.id {
-            let found = named(self, name, limit).await?;
-            let (items, next) = (listed(self, found).await?, None);
+            let found = find_named(self, name, limit).await?;
+            let (items, next) = (list_items(self, found).await?, None);
             return Ok(Page { items, next });
         }
         // One more item shows whether there is a next page.
         let found = newest(self, before, limit + 1).await.map_err(Error::from)?;
         let found = Page::first(found, limit, |last| last.id.to_string());
         Ok(Page {
-            items: listed(self, found.items).await?,
+            items: list_items(self, found.items).await?,
             next: found.next,
         })
     }
@@ -203,7 +203,7 @@ async fn everything(local: &Local) -> Result<Vec<StoredSession>, unisono_store::
 }
 
 /// The sessions that match a name: an id, its beginning or its end, or `latest`.
-async fn named(local: &Local, name: &str, limit: usize) -> Result<Vec<StoredSession>, Error> {
+async fn find_named(local: &Local, name: &str, limit: usize) -> Result<Vec<StoredSession>, Error> {
     let mut all = everything(local).await?;
     all.retain(|found| name == "latest" || is_meant(name, &found.id));
     if name != "latest" {
@@ -229,12 +229,12 @@ async fn named(local: &Local, name: &str, limit: usize) -> Result<Vec<StoredSess
 /// # Errors
 ///
 /// No session or several sessions match.
-pub async fn only(local: &Local, name: &str) -> Result<SessionId, Error> {
+pub async fn find_only(local: &Local, name: &str) -> Result<SessionId, Error> {
     if let Ok(whole) = name.parse() {
         return Ok(whole);
     }
     // Two results show that the name is ambiguous.
-    let found = named(local, name, 2).await?;
+    let found = find_named(local, name, 2).await?;
     match found[..] {
         [one] => Ok(one.id),
         [] => {
@@ -265,7 +265,7 @@ async fn unfinished(
         found.extend(info.map(|info| StoredSession { id, info }));
     }
     Ok(Page {
-        items: listed(local, found).await?,
+        items: list_items(local, found).await?,
         next: part.next,
     })
 }
@@ -314,7 +314,7 @@ async fn labelled(
         before = Some(last.id);
         looked_at += found.len();
         let fits = |session: &SessionListItem| label.is_of(&session.labels);
-        items.extend(listed(local, found).await?.into_iter().filter(fits));
+        items.extend(list_items(local, found).await?.into_iter().filter(fits));
         if items.len() > limit {
             items.truncate(limit);
             let next = items
@@ -328,7 +328,7 @@ async fn labelled(
 }
 
 /// The list items of sessions, except sessions whose first event is not their creation.
-pub async fn listed(
+pub async fn list_items(
     local: &Local,
     found: Vec<StoredSession>,
 ) -> Result<Vec<SessionListItem>, Error> {

@@ -12,7 +12,7 @@ use unisono_store::tokens::{self, TokenFact};
 use super::no_cursor;
 use crate::Local;
 use crate::error::Error;
-use crate::tokens::{after, digest, from_api, secret, to_api};
+use crate::tokens::{digest, expiry, from_api, secret, to_api};
 use crate::values;
 
 /// The prefix of a cursor; the name of the last token follows.
@@ -68,7 +68,7 @@ impl Tokens for Local {
             scope: from_api(new.scope),
             owner: new.owner.as_deref().map(Into::into),
             created: clock::now(),
-            expires: new.expires_seconds.map(after),
+            expires: new.expires_seconds.map(expiry),
         };
         self.record_token(|known| {
             if known.contains_key(&token.name) {

@@ -17,7 +17,7 @@ use rustyline::{Config, Context, Editor, Helper};
 use tokio::sync::mpsc;
 
 use super::ORDERS;
-use crate::live::{Lines, Reply, shown};
+use crate::live::{Lines, Reply, prompt_text};
 use crate::output::Out;
 use crate::problem::{Problem, Result};
 
@@ -134,7 +134,7 @@ impl Lines for Input {
     }
 
     fn ask(&mut self, question: &str) -> bool {
-        let prompt = Prompt::plain(shown(question));
+        let prompt = Prompt::plain(prompt_text(question));
         // An earlier request for a line gets this one as its answer.
         if self.asked {
             return true;

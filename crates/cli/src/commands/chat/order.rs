@@ -65,13 +65,13 @@ pub(super) fn read(line: &str) -> InputLine {
         Some((name, rest)) => (name, rest.trim()),
         None => (order, ""),
     };
-    match found(name, rest) {
+    match parse_command(name, rest) {
         Ok(order) => InputLine::Order(order),
         Err(problem) => InputLine::Unknown(problem),
     }
 }
 
-fn found(name: &str, rest: &str) -> Result<Order, Problem> {
+fn parse_command(name: &str, rest: &str) -> Result<Order, Problem> {
     let text = || (!rest.is_empty()).then(|| rest.to_owned());
     let order = match (name, rest) {
         ("context", "") => Order::Context { full: false },

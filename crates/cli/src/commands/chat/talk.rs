@@ -6,7 +6,7 @@ use unisono::ask::Ask;
 use unisono_api::context::Context;
 use unisono_api::message::{Message, MessageQuery};
 use unisono_api::session::{Branch, NewBranch, NewSession};
-use unisono_config::settings::Own;
+use unisono_config::settings::SessionOverrides;
 use unisono_config::setup::Setup;
 use unisono_context::Role;
 use unisono_session::event::SummaryOptions;
@@ -59,7 +59,7 @@ pub(super) struct Talk<'t> {
 struct CurrentSession {
     id: String,
     title: String,
-    own: Own,
+    own: SessionOverrides,
     branches: Vec<Branch>,
 }
 
@@ -141,7 +141,7 @@ impl<'t> Talk<'t> {
             limit: NonZeroUsize::new((last - first + 1) as usize),
         };
         let service = self.worker.service();
-        Ok(service.messages(self.begun()?, &query).await?.items)
+        Ok(service.messages(self.session_id()?, &query).await?.items)
     }
 
     /// The user's messages on this branch, the oldest first.
@@ -186,19 +186,19 @@ impl<'t> Talk<'t> {
     /// The occupancy of the context in percent.
     async fn percent(&self) -> Result<u64> {
         match self.session {
-            Some(_) if self.length() > 0 => Ok(self.seen().await?.occupancy_percent),
+            Some(_) if self.length() > 0 => Ok(self.read_context().await?.occupancy_percent),
             _ => Ok(0),
         }
     }
 
     /// The context of the branch, computed by the daemon if there is one.
-    async fn seen(&self) -> Result<Context> {
-        self.worker.context(self.begun()?, &self.ask("")).await
+    async fn read_context(&self) -> Result<Context> {
+        self.worker.context(self.session_id()?, &self.ask("")).await
     }
 
     fn ask(&self, text: &str) -> Ask {
         self.workers
-            .given(Ask::new(text).branch(self.branch.as_str()))
+            .apply_to(Ask::new(text).branch(self.branch.as_str()))
     }
 
     /// Asks the agents.
@@ -280,7 +280,7 @@ impl<'t> Talk<'t> {
     }
 
     /// The session, if it was created.
-    fn begun(&self) -> Result<&str> {
+    fn session_id(&self) -> Result<&str> {
         self.session()
             .ok_or_else(|| Problem::usage("nothing was said yet").hint("write a message first"))
     }
@@ -306,7 +306,7 @@ impl<'t> Talk<'t> {
     }
 
     async fn context(&self, full: bool) -> Result<()> {
-        let context = self.seen().await?;
+        let context = self.read_context().await?;
         let title = self.session.as_ref().map_or("", |session| &session.title);
         context::print(self.app, title, &context, full);
         Ok(())
@@ -317,7 +317,7 @@ impl<'t> Talk<'t> {
         instructions: Option<String>,
         interrupts: &mut Interrupts,
     ) -> Result<Next> {
-        let session = self.begun()?.to_owned();
+        let session = self.session_id()?.to_owned();
         let ask = Ask::compaction(None, SummaryOptions::with_instructions(instructions))
             .branch(self.branch.as_str());
         let mut followed = self.worker.ask(&session, &ask).await?;
@@ -332,7 +332,7 @@ impl<'t> Talk<'t> {
     }
 
     fn list_branches(&self) -> Result<()> {
-        self.begun()?;
+        self.session_id()?;
         let rows = self.branches().iter().map(|branch| {
             let mark = if branch.name == self.branch { "*" } else { "" };
             vec![
@@ -349,7 +349,7 @@ impl<'t> Talk<'t> {
     }
 
     async fn branch(&mut self, name: String, at: Option<u32>) -> Result<()> {
-        let session = self.begun()?.to_owned();
+        let session = self.session_id()?.to_owned();
         let exists = self.has(&name);
         if exists && at.is_some() {
             let problem = Problem::usage(format!("branch `{name}` exists"));
@@ -426,7 +426,7 @@ impl<'t> Talk<'t> {
     }
 
     async fn seal(&mut self) -> Result<()> {
-        let session = self.begun()?.to_owned();
+        let session = self.session_id()?.to_owned();
         let service = self.worker.service();
         let topic = service.seal(&session, &self.branch).await?;
         seal::report(self.app, &topic);

@@ -15,7 +15,7 @@ use crate::conversation;
 use crate::live::Interrupts;
 use crate::problem::{Problem, Result};
 
-use super::revert::found;
+use super::revert::select_checkpoint;
 
 const HELP: &str = "\
 The text may have at most the tokens of a summary of the preset (default: 2,048), and the context
@@ -49,7 +49,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
     let desk = app.desk(&setup).await?;
-    let (session, detail) = found(desk.service(), &args.session, &args.branch, args.number).await?;
+    let (session, detail) =
+        select_checkpoint(desk.service(), &args.session, &args.branch, args.number).await?;
     let old = detail.checkpoint.text.as_deref().unwrap_or_default();
     let text = match &args.text {
         Some(file) => String::from_utf8(conversation::bytes_of(file, "a file with its text")?)

@@ -145,7 +145,7 @@ struct Subject {
 
 impl Subject {
     fn read(args: &Args, setup: &Setup, import: Import) -> Result<Subject> {
-        let said = evaluation::said(&import);
+        let said = evaluation::message_texts(&import);
         let probes = probes(&args.probes, said.len())?;
         let encoding = evaluation::encoding(setup).map_err(refused)?;
         let tokenizer = Tokenizer::load(encoding).map_err(Problem::failed)?;

@@ -48,7 +48,7 @@ pub(super) async fn run(out: &Out, client: Client, interrupts: &mut Interrupts) 
             biased;
             _ = interrupts.next() => return Ok(()),
             Some(text) = said.recv() => out.data(text),
-            Some(done) = bridge.asked.join_next(), if !bridge.asked.is_empty() => gone(done)?,
+            Some(done) = bridge.asked.join_next(), if !bridge.asked.is_empty() => task_result(done)?,
             line = lines.recv(), if reading => match line {
                 Some(line) => bridge.take(&line).await?,
                 None => {
@@ -79,7 +79,7 @@ fn lines() -> mpsc::Receiver<String> {
 }
 
 /// Ends the program after the daemon has stopped.
-fn gone(done: Result<Result<(), Error>, tokio::task::JoinError>) -> Result<()> {
+fn task_result(done: Result<Result<(), Error>, tokio::task::JoinError>) -> Result<()> {
     match done {
         Ok(Err(error)) => Err(error.into()),
         Ok(Ok(())) => Ok(()),
@@ -171,7 +171,7 @@ impl Bridge {
         };
         let request = self.asked.spawn(async move {
             let answer = match asks {
-                true => caller.answered(message.clone()).await,
+                true => caller.complete_answer(message.clone()).await,
                 false => {
                     let revision = caller.revision.as_deref();
                     exchanged(&caller.say, &caller.client, &message, revision).await

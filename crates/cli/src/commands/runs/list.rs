@@ -77,7 +77,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 async fn part(service: &dyn Service, args: &Args) -> Result<(Vec<ListedRun>, Option<String>)> {
     let mut listed = Vec::new();
     let mut query = RunQuery {
-        session: args.within.only(service).await?,
+        session: args.within.session_id(service).await?,
         agent: args.agent.clone(),
         state: args.state.clone(),
         cursor: args.cursor.clone(),

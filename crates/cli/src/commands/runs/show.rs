@@ -12,8 +12,8 @@ use crate::show;
 
 const HELP: &str = "\
 JSON: as of `list`, with event (its opening), definition, steps [{event, at, kind (model, tools,
-named, narrowed, summarised, spent), …}] (of a fallback model: stand_in, its name, and
-stand_in_prefix, the digest of its prompt prefix), attempts [{attempt, event, at, reason}] after
+named, narrowed, summarised, spent), …}] (of a fallback model: fallback, its name, and
+fallback_prefix, the digest of its prompt prefix), attempts [{attempt, event, at, reason}] after
 the first, and decisions about its tool calls [{event, at, tool, decision, by (null: nobody's, or
 the daemon's own token)}].";
 
@@ -128,13 +128,13 @@ fn step(done: &StepContent) -> String {
             text,
             calls,
             fallback,
-            stand_in_prefix,
+            fallback_prefix,
             ..
         } => {
             let calls: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
             let said = show::line(text, SHOWN);
             let by = fallback.as_deref();
-            let by = by.map(|model| stood_in(model, stand_in_prefix.as_deref()));
+            let by = by.map(|model| fallback_note(model, fallback_prefix.as_deref()));
             let by = by.unwrap_or_default();
             format!("model{by} called {}  {said}", calls.join(", "))
         }
@@ -182,7 +182,7 @@ fn step(done: &StepContent) -> String {
 }
 
 /// The fallback model that answered, and its prefix.
-fn stood_in(model: &str, prefix: Option<&str>) -> String {
+fn fallback_note(model: &str, prefix: Option<&str>) -> String {
     let prefix = prefix.map(|prefix| format!(", prefix {}", digest(prefix)));
     format!(" ({model} stood in{})", prefix.unwrap_or_default())
 }

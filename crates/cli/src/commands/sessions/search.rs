@@ -177,11 +177,11 @@ fn text(hit: &api::Hit, paint: Paint) -> String {
     ));
     let at = show::minute(&hit.at);
     let rest = paint.dim(format_args!("{at}  {title}  [{status}]"));
-    format!("{head}  {rest}\n  {}\n", marked(hit, paint))
+    format!("{head}  {rest}\n  {}\n", highlighted(hit, paint))
 }
 
 /// The excerpt with its words set off.
-fn marked(hit: &api::Hit, paint: Paint) -> String {
+fn highlighted(hit: &api::Hit, paint: Paint) -> String {
     let (mut out, mut from) = (String::new(), 0);
     for [start, end] in &hit.marks {
         let place = |at: &u64| usize::try_from(*at).unwrap_or(usize::MAX);

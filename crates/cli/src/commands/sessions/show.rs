@@ -33,13 +33,13 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let service = app.reader(&setup).await?;
     let listed = find_session(&*service, &args.session).await?;
-    let shown = SessionDetails::of(&*service, &listed.session).await?;
+    let shown = SessionDetails::load(&*service, &listed.session).await?;
     if app.out.json {
         app.out.json(&shown.json());
     } else {
         let open = open::lines(&*service, &shown.session, app.out.paint).await?;
         let text = shown.text(app) + &open;
-        app.out.data(show::fitted(&text, 13));
+        app.out.data(show::wrap(&text, 13));
     }
     service.close().await;
     if let Some(lost) = &shown.session.lost {
@@ -58,7 +58,7 @@ struct SessionDetails {
 }
 
 impl SessionDetails {
-    async fn of(service: &dyn Service, session: &str) -> Result<SessionDetails> {
+    async fn load(service: &dyn Service, session: &str) -> Result<SessionDetails> {
         let session = service.session(session).await?;
         let branches = all_branches(service, &session.session).await?;
         let open = open_turns(service, &session).await?;

@@ -65,7 +65,7 @@ impl List {
             let preceding = self.remove_known(&mut import, first, session).await?;
             let ask = self.last(&mut import, false)?;
             let messages = import.messages.into_iter().map(|(_, message)| message);
-            return Ok(ask.behind(PrecedingMessages {
+            return Ok(ask.with_preceding(PrecedingMessages {
                 messages: messages.collect(),
                 ..preceding
             }));

@@ -25,7 +25,7 @@ use crate::local::off_thread;
 const MAX_BYTES: usize = 256 * 1024;
 
 /// An agent; none: there is no such agent. Reads its file.
-pub(super) fn of(setup: &Setup, name: &str) -> Option<AgentDetail> {
+pub(super) fn agent_detail(setup: &Setup, name: &str) -> Option<AgentDetail> {
     let found = setup
         .roster
         .iter()
@@ -73,7 +73,7 @@ pub(super) fn of(setup: &Setup, name: &str) -> Option<AgentDetail> {
         calls: definition
             .tools
             .iter()
-            .map(|tool| described(setup, tool, &definition.id))
+            .map(|tool| tool_settings(setup, tool, &definition.id))
             .collect(),
         window_tokens: definition.limits.window.0,
         max_model_calls: definition.max_model_calls,
@@ -89,7 +89,7 @@ fn digest(text: &str) -> String {
 }
 
 /// The settings about a tool, or about a pattern of tools.
-fn described(setup: &Setup, tool: &Arc<str>, agent: &unisono_context::AgentId) -> AgentTool {
+fn tool_settings(setup: &Setup, tool: &Arc<str>, agent: &unisono_context::AgentId) -> AgentTool {
     let server = mcp::server_of(tool.trim_start_matches('!'));
     let known = setup.loaded.tools.servers.iter();
     let known = known.filter(|known| Some(&*known.name) == server);

@@ -20,7 +20,7 @@ pub(super) async fn read(local: &Local, session: &View, turn: TurnId) -> Result<
     let trace = history::turn(local.journal(), session, Lookup::Turn(turn)).await?;
     let found = trace.as_ref().and_then(|trace| {
         let work = trace.turn(turn)?.accepted.1.work.clone();
-        Some((turn_view::one(trace, session.id(), turn)?, work))
+        Some((turn_view::of_turn(trace, session.id(), turn)?, work))
     });
     let (read, work) = found.ok_or_else(|| Error::not_found("turn", turn))?;
     let summariser = work.writing().and_then(|how| how.summariser.as_ref());

@@ -105,7 +105,7 @@ async fn of_all(
 ) -> Result<Page<ListedRun>, Error> {
     let journal = local.journal();
     let part = history::runs::part(journal, wanted.is_open(), after, limit, |session, trace| {
-        wanted.of(turn_view::of(trace, session))
+        wanted.of(turn_view::all_turns(trace, session))
     });
     let (items, next) = part.await?;
     let next = next.map(|place| place.to_string());
@@ -149,7 +149,7 @@ async fn newest(
     }
     let (journal, id) = (local.journal(), session.id());
     let part = history::runs::of_session(journal, session, after, limit, |turn, trace| {
-        wanted.of(turn_view::one(trace, id, turn).into_iter().collect())
+        wanted.of(turn_view::of_turn(trace, id, turn).into_iter().collect())
     });
     let (items, next) = part.await?;
     let next = next.map(|spot| spot.to_string());

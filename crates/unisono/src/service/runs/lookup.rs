@@ -34,7 +34,7 @@ pub(super) async fn lookup(local: &Local, query: &LookupQuery) -> Result<LookupR
     let only: Option<SessionId> = only.map(|text| id("session", text)).transpose()?;
     let sessions = newest(local, only).await?;
     if name != "latest" {
-        return named(local, &sessions, name).await;
+        return find_named(local, &sessions, name).await;
     }
     let any = |sessions| latest(local, sessions, only.is_some(), |_| true);
     let Some((newest, has_runs)) = any(&sessions).await? else {
@@ -78,7 +78,7 @@ async fn newest(local: &Local, only: Option<SessionId>) -> Result<Vec<StoredSess
 }
 
 /// The runs and turns with this name. An unreadable journal is an error only if nothing is found.
-async fn named(
+async fn find_named(
     local: &Local,
     sessions: &[StoredSession],
     name: &str,
@@ -95,7 +95,7 @@ async fn named(
         if let Some(run) = newest_of(&trace, name) {
             return Ok(all(of_run(session.id, &trace, run)));
         }
-        let mut meant = meant(session.id, &trace, name);
+        let mut meant = matching(session.id, &trace, name);
         if meant.len() == 1 && name.len() == WHOLE {
             return Ok(all(meant));
         }
@@ -168,7 +168,7 @@ fn newest_of(trace: &Trace, agent: &str) -> Option<RunId> {
 }
 
 /// The runs and turns whose ids begin or end with the name.
-fn meant(session: SessionId, trace: &Trace, name: &str) -> Vec<Lookup> {
+fn matching(session: SessionId, trace: &Trace, name: &str) -> Vec<Lookup> {
     let runs = trace.runs().map(|(id, _)| id);
     let runs = runs
         .filter(|id| is_meant(name, id))

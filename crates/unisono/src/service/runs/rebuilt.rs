@@ -42,7 +42,7 @@ pub(super) async fn why(local: &Local, found: &FoundRun, query: &WhyQuery) -> Re
         .zip(at)
         .and_then(|(other, at)| Difference::between(&found.trace, &rebuilt, (found.id, at), other));
     let requests = sent.iter().enumerate();
-    let causes = causes::of(&found.trace, found.id);
+    let causes = causes::of_run(&found.trace, found.id);
     Ok(Why {
         session: found.session.to_string(),
         turn: turn.to_string(),
@@ -160,7 +160,7 @@ fn sent_request(at: usize, sent: &RebuiltRequest, with_bytes: bool) -> SentReque
         head_bytes: head.len() as u64,
         bytes: (head.len() + tail.len()) as u64,
         digest: sent.digest.to_string(),
-        stand_in_prefix: sent.fallback_prefix.map(|prefix| prefix.to_string()),
+        fallback_prefix: sent.fallback_prefix.map(|prefix| prefix.to_string()),
         after_steps: sent.known as u64,
         masked: sent.masked as u64,
         wrap_up: sent.wrap_up.as_ref().map(ToString::to_string),

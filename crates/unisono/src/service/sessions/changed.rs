@@ -10,7 +10,7 @@ use unisono_api::session::SessionListItem;
 use unisono_context::SessionId;
 use unisono_session::Event;
 
-use super::{PAGE, StoredSession, everything, listed};
+use super::{PAGE, StoredSession, everything, list_items};
 use crate::Local;
 use crate::error::Error;
 use crate::labels::Label;
@@ -65,7 +65,7 @@ pub(super) async fn sessions(
     }
     let part = Page::first(left, limit, |last| Place::of(last).to_string());
     Ok(Page {
-        items: listed(local, part.items).await?,
+        items: list_items(local, part.items).await?,
         next: part.next,
     })
 }

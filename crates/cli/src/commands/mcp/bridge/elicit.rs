@@ -126,7 +126,7 @@ impl Caller {
     ///
     /// # Errors
     /// The daemon has stopped or refuses.
-    pub(super) async fn answered(&self, mut message: Value) -> Result<Option<Value>, Error> {
+    pub(super) async fn complete_answer(&self, mut message: Value) -> Result<Option<Value>, Error> {
         loop {
             let revision = self.revision.as_deref();
             let answer = exchanged(&self.say, &self.client, &message, revision).await?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unisono_session::State;
-pub use unisono_session::state::Settings as Own;
+pub use unisono_session::state::Settings as SessionOverrides;
 
 use super::keys::EXCLUSIVE;
 use super::stored::{changeable, is_changeable, path_of};
@@ -82,14 +82,14 @@ pub fn settable() -> impl Iterator<Item = String> {
 }
 
 /// The settings of a session about its summarisers.
-pub fn of_writers(own: &Own) -> Own {
+pub fn of_writers(own: &SessionOverrides) -> SessionOverrides {
     let own = own.iter().filter(|(key, _)| WRITERS.contains(&&***key));
     own.map(|(key, value)| (key.clone(), value.clone()))
         .collect()
 }
 
 /// The settings of a session.
-pub fn own(state: &State) -> Arc<Own> {
+pub fn session_overrides(state: &State) -> Arc<SessionOverrides> {
     let (settings, label) = (state.settings(), state.labels().get(NOTICE));
     let mut all = settings.clone();
     if let Some(off) = label.filter(|word| &***word == "off")
@@ -134,7 +134,7 @@ fn saying_the_same(dotted: &str) -> impl Iterator<Item = String> {
 }
 
 /// The settings after the changes.
-pub fn changed(before: &Own, changes: &OverrideChanges) -> Own {
+pub fn apply(before: &SessionOverrides, changes: &OverrideChanges) -> SessionOverrides {
     let mut all = before.clone();
     for (key, value) in changes {
         match value {
@@ -149,7 +149,7 @@ pub fn changed(before: &Own, changes: &OverrideChanges) -> Own {
 ///
 /// # Errors
 /// It cannot override one of them.
-pub fn check(own: &Own) -> Result<(), OverrideError> {
+pub fn check(own: &SessionOverrides) -> Result<(), OverrideError> {
     let wrong = own.keys().find(|key| !is_settable(key));
     wrong.map_or(Ok(()), |key| Err(OverrideError::of(key)))
 }
@@ -166,13 +166,14 @@ mod tests {
     #[test]
     fn the_newest_of_keys_that_say_the_same_stands() {
         let before = of(&[("compaction.trigger_tokens", Some("9000"))]).unwrap();
-        let before = changed(&Own::new(), &before);
+        let before = apply(&SessionOverrides::new(), &before);
         let share = of(&[("compaction.trigger_of_window", Some("0.5"))]).unwrap();
-        let now = changed(&before, &share);
-        let expected: Own = [("compaction.trigger_of_window".into(), "0.5".into())].into();
+        let now = apply(&before, &share);
+        let expected: SessionOverrides =
+            [("compaction.trigger_of_window".into(), "0.5".into())].into();
         assert_eq!(now, expected);
         let none = of(&[("compaction.trigger_of_window", None)]).unwrap();
-        assert_eq!(changed(&now, &none), Own::new());
+        assert_eq!(apply(&now, &none), SessionOverrides::new());
     }
 
     #[test]
