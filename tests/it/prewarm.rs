@@ -11,7 +11,7 @@ use unisono_fake_provider::{
 use unisono_session::agent::Definition;
 use unisono_session::budget::{Amount, Caps, TurnCaps};
 use unisono_session::event::{Fact, Outcome};
-use unisono_session::run::{Ending, RunCause, Spent, Step};
+use unisono_session::run::{AdditionalUsage, Ending, RunCause, Step};
 use unisono_session::usage::Ledger;
 use unisono_session::{Event, State};
 use unisono_tests::scenario::{World, wait};
@@ -56,7 +56,7 @@ async fn plan(then: Act) -> (Scenario, FakeProvider) {
     (plan, provider)
 }
 
-fn prewarmed(events: &[Event]) -> Vec<Spent> {
+fn prewarmed(events: &[Event]) -> Vec<AdditionalUsage> {
     let steps = events.iter().filter_map(|event| match &event.fact {
         Fact::RunStepped { step, .. } => match &**step {
             Step::Spent(spent) => Some(spent.clone()),
@@ -72,7 +72,7 @@ fn prewarmed(events: &[Event]) -> Vec<Spent> {
 async fn only_prewarmed(
     world: &World,
     session: unisono_context::SessionId,
-) -> (Spent, Arc<[Event]>) {
+) -> (AdditionalUsage, Arc<[Event]>) {
     let events: Arc<[Event]> = world.events_of(session).await.into();
     let found = prewarmed(&events);
     assert_eq!(found.len(), 1, "{found:?}");

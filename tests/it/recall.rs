@@ -72,7 +72,7 @@ async fn what_others_say_meanwhile_changes_nothing() {
 
         let early = |state: &unisono_session::State| {
             let head = state.tree().head("main").unwrap();
-            state.tree().at(head, Ordinal(3)).unwrap().message.id
+            state.tree().node_at(head, Ordinal(3)).unwrap().message.id
         };
         let early = session.inspect(early).await.unwrap();
         session.fork("other", early).await.unwrap();
@@ -159,7 +159,7 @@ async fn the_steps_of_agents_are_read_by_the_messages_they_wrote_also_after_a_re
     ];
     let early = |state: &unisono_session::State| {
         let head = state.tree().head("main").unwrap();
-        state.tree().at(head, Ordinal(3)).unwrap().message.id
+        state.tree().node_at(head, Ordinal(3)).unwrap().message.id
     };
     let early = session.inspect(early).await.unwrap();
     session.fork("early", early).await.unwrap();

@@ -38,7 +38,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.goto(`${place.address}/agents`);
       await page.getByRole("link", { name: "import", exact: true }).click();
       await page.getByLabel("Files of the agents").setInputFiles([reviewer, ...crew, file("notes.txt", "Not one.")]);
-      await page.getByRole("button", { name: "Show what carries over" }).click();
+      await page.getByRole("button", { name: "Preview the import" }).click();
       // What is lost is said with its line, before anything is written.
       await page.getByRole("status").getByText("to write").waitFor();
       const report = page.locator(".imported").filter({ has: page.getByRole("heading", { name: /^reviewer/ }) });
@@ -60,7 +60,7 @@ for (const javaScriptEnabled of [true, false]) {
       // What is there is kept.
       await page.goto(`${place.address}/import/agents`);
       await page.getByLabel("Files of the agents").setInputFiles([reviewer]);
-      await page.getByRole("button", { name: "Show what carries over" }).click();
+      await page.getByRole("button", { name: "Preview the import" }).click();
       await page.getByText("kept: a file of that name is there").waitFor();
       assert.equal(await page.getByRole("button", { name: /^Write / }).count(), 0);
       assert.deepEqual(page.faults, []);
@@ -84,7 +84,7 @@ test("an import that does not fit, or is not allowed, writes nothing", async () 
     ]) {
       await page.goto(`${place.address}/import/agents`);
       await page.getByLabel("Files of the agents").setInputFiles(files);
-      await page.getByRole("button", { name: "Show what carries over" }).click();
+      await page.getByRole("button", { name: "Preview the import" }).click();
       await page.getByText(says).first().waitFor();
       assert.equal(await page.getByRole("button", { name: /^Write / }).count(), 0);
     }

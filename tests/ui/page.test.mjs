@@ -61,7 +61,7 @@ test("by keyboard: a conversation is started, asked, and its turn followed live"
     await page.keyboard.press("Tab");
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "A <b>move</b>" }).waitFor();
-    await page.getByText("Nothing was asked yet.").waitFor();
+    await page.getByText("There are no turns yet.").waitFor();
     await page.getByLabel("Task").focus();
     await page.keyboard.type("The move is on Friday 6 March. When is the move?");
     for (const agent of ["actions", "decisions", "risks"]) {
@@ -226,11 +226,11 @@ test("where no model writes a summary, a person tries again, takes quotes or lea
     await page.getByRole("link", { name: "Compact …" }).click();
     const dialog = page.getByRole("dialog");
     // This model only ever calls tools.
-    await dialog.getByLabel(/Who writes it/).fill("openai/gpt-4o");
+    await dialog.getByLabel(/Model: provider/).fill("openai/gpt-4o");
     await dialog.getByRole("button", { name: "Compact" }).click();
     await failed();
     await shot(page, "compaction-failed");
-    assert.equal(await page.getByLabel(/Who writes it/).inputValue(), "openai/gpt-4o");
+    assert.equal(await page.getByLabel(/Model: provider/).inputValue(), "openai/gpt-4o");
     const first = page.url();
     await page.getByRole("button", { name: "Try again" }).click();
     await page.waitForURL((url) => url.href !== first);
@@ -238,18 +238,18 @@ test("where no model writes a summary, a person tries again, takes quotes or lea
     await page.getByRole("button", { name: "Take quotes" }).click();
     await changed();
 
-    // The same for a summary that is to be written anew.
+    // The same for a summary that is to be regenerated.
     await page.goto(`${home}/checkpoints/1`);
-    await page.getByText("Write anew", { exact: true }).first().click();
+    await page.getByText("Regenerate", { exact: true }).first().click();
     await page.getByLabel(/What the summary must keep/).fill("All dates.");
-    await page.getByLabel(/Who writes it/).fill("openai/gpt-4o");
-    await page.getByLabel(/If no model writes one/).selectOption("leave");
-    await page.getByRole("button", { name: "Write anew" }).click();
+    await page.getByLabel(/Model: provider/).fill("openai/gpt-4o");
+    await page.getByLabel(/If no model writes a usable/).selectOption("leave");
+    await page.getByRole("button", { name: "Regenerate" }).click();
     await failed();
     await page.getByRole("link", { name: "Leave it as it is" }).click();
     await page.locator("details.summary", { hasText: "Checkpoint 1" }).waitFor();
     await page.goBack();
-    await page.getByLabel(/Who writes it/).fill("extractive");
+    await page.getByLabel(/Model: provider/).fill("extractive");
     await page.getByRole("button", { name: "Try again" }).click();
     await changed();
     assert.deepEqual(page.faults, []);

@@ -75,13 +75,13 @@ test("the list of sessions is narrowed by a label", async () => {
     }
     const page = await enter(browser, other);
     const shown = async (label) => {
-      await page.getByLabel("Only those with a label").fill(label);
+      await page.getByLabel("Only sessions with this label").fill(label);
       await page.getByRole("button", { name: "Show" }).click();
       await page.waitForURL(`**/?label=${encodeURIComponent(label)}`);
       return (await page.locator("main td a.title").allTextContents()).sort();
     };
     assert.deepEqual(await shown("team=shop"), ["Orders", "Returns"]);
-    assert.equal(await page.getByLabel("Only those with a label").inputValue(), "team=shop");
+    assert.equal(await page.getByLabel("Only sessions with this label").inputValue(), "team=shop");
     assert.deepEqual(await shown("team=office"), ["Wages"]);
     assert.deepEqual(await shown("team=nobody"), []);
     await page.getByText("No session has the label team=nobody.").waitFor();

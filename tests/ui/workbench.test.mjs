@@ -153,7 +153,7 @@ test("a form that is refused keeps what was written, with the reason beside it",
       await page.getByRole("checkbox", { name: "facts" }).uncheck();
       await page.getByText("Tasks of their own, another lead").click();
       await page.getByLabel("risks", { exact: true }).last().fill("Find risks.");
-      await page.getByLabel("Who answers").selectOption("coordinator");
+      await page.getByLabel("Lead", { exact: true }).selectOption("coordinator");
       // What happens meanwhile changes nothing of it.
       await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "x", agents: [], wait: true });
       if (javaScriptEnabled) {
@@ -165,7 +165,7 @@ test("a form that is refused keeps what was written, with the reason beside it",
         assert.equal(await page.getByLabel("Task").getAttribute("aria-describedby"), "refused");
         assert.equal(await page.getByRole("checkbox", { name: "facts" }).isChecked(), false);
         assert.equal(await page.getByLabel("risks", { exact: true }).last().inputValue(), "Find risks.");
-        assert.equal(await page.getByLabel("Who answers").inputValue(), "coordinator");
+        assert.equal(await page.getByLabel("Lead", { exact: true }).inputValue(), "coordinator");
         // What changes meanwhile does not take it away.
         await place.ask("POST", `/v1/sessions/${session}/messages`, { text: "One more." });
         await page.locator(".message").getByText("One more.").waitFor();

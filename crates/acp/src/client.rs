@@ -76,10 +76,10 @@ pub(crate) struct Client {
 
 /// The client has left.
 #[derive(Debug)]
-pub(crate) struct Left;
+pub(crate) struct Disconnected;
 
-impl From<Left> for Error {
-    fn from(_: Left) -> Error {
+impl From<Disconnected> for Error {
+    fn from(_: Disconnected) -> Error {
         Error::internal("the client has left")
     }
 }
@@ -101,7 +101,7 @@ impl Client {
     }
 
     /// Tells of a session.
-    pub(crate) async fn tell(&self, session: &str, update: &Update) -> Result<(), Left> {
+    pub(crate) async fn notify(&self, session: &str, update: &Update) -> Result<(), Disconnected> {
         let params = json!({"sessionId": session, "update": update});
         self.send(&json!({"jsonrpc": "2.0", "method": "session/update", "params": params}))
             .await
@@ -112,7 +112,7 @@ impl Client {
         &self,
         id: &Value,
         answer: Result<Value, Error>,
-    ) -> Result<(), Left> {
+    ) -> Result<(), Disconnected> {
         let message = match answer {
             Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
             Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
@@ -144,7 +144,7 @@ impl Client {
     }
 
     /// Takes an answer of the client's.
-    pub(crate) fn answered(&self, id: &Value, message: Value) {
+    pub(crate) fn resolve(&self, id: &Value, message: Value) {
         let asked = id
             .as_u64()
             .and_then(|id| self.open_requests().open.remove(&id));
@@ -162,8 +162,11 @@ impl Client {
         asked.open.clear();
     }
 
-    async fn send(&self, message: &Value) -> Result<(), Left> {
-        self.lines.send(message.to_string()).await.map_err(|_| Left)
+    async fn send(&self, message: &Value) -> Result<(), Disconnected> {
+        self.lines
+            .send(message.to_string())
+            .await
+            .map_err(|_| Disconnected)
     }
 
     fn open_requests(&self) -> MutexGuard<'_, OpenRequests> {

@@ -18,7 +18,7 @@ use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 use tokio_util::sync::CancellationToken;
 use unisono_api::service::Service;
 
-use crate::client::{Client, Error, INVALID_REQUEST, Left, UNKNOWN_METHOD, UNREADABLE};
+use crate::client::{Client, Disconnected, Error, INVALID_REQUEST, UNKNOWN_METHOD, UNREADABLE};
 use crate::protocol::{OneSession, Prompt};
 use crate::sessions::Sessions;
 use crate::{commands, prompt};
@@ -124,7 +124,7 @@ impl Connection {
         Ok(())
     }
 
-    async fn take(&mut self, line: &str) -> Result<(), Left> {
+    async fn take(&mut self, line: &str) -> Result<(), Disconnected> {
         if line.trim().is_empty() {
             return Ok(());
         }
@@ -155,7 +155,7 @@ impl Connection {
             (None, Some(id))
                 if message.get("result").is_some() || message.get("error").is_some() =>
             {
-                self.client.answered(&id, message);
+                self.client.resolve(&id, message);
                 Ok(())
             }
             (None, id) => {
@@ -194,7 +194,7 @@ impl Connection {
         (method, named): (&str, Option<String>),
         id: &Value,
         answer: Result<Value, Error>,
-    ) -> Result<(), Left> {
+    ) -> Result<(), Disconnected> {
         let session = match (method, &answer) {
             ("session/new", Ok(answer)) => answer["sessionId"].as_str().map(str::to_owned),
             ("session/load" | "session/resume", Ok(_)) => named,
@@ -202,12 +202,12 @@ impl Connection {
         };
         self.client.answer(id, answer).await?;
         match session {
-            Some(session) => self.client.tell(&session, &commands::available()).await,
+            Some(session) => self.client.notify(&session, &commands::available()).await,
             None => Ok(()),
         }
     }
 
-    async fn prompt(&mut self, id: Value, params: Value) -> Result<(), Left> {
+    async fn prompt(&mut self, id: Value, params: Value) -> Result<(), Disconnected> {
         let asked: Prompt = match self.admitted().and_then(|()| read(params)) {
             Ok(asked) => asked,
             Err(error) => return self.client.answer(&id, Err(error)).await,

@@ -56,7 +56,7 @@ async fn say(session: &str, text: String, client: &Client) -> Result<StopReason,
         content: text.into(),
         message_id: "command".to_owned(),
     });
-    client.tell(session, &update).await?;
+    client.notify(session, &update).await?;
     Ok(StopReason::EndTurn)
 }
 
@@ -100,7 +100,7 @@ async fn follow(
             event => (updates.take(event), None),
         };
         for update in &sent {
-            client.tell(session, update).await?;
+            client.notify(session, update).await?;
         }
         if let Some(ended) = ended {
             return ended;

@@ -41,16 +41,16 @@ pub(crate) struct McpServer {
     #[serde(default)]
     pub(crate) args: Vec<String>,
     #[serde(default)]
-    pub(crate) env: Vec<Named>,
+    pub(crate) env: Vec<NamedValue>,
     #[serde(default)]
     pub(crate) url: Option<String>,
     #[serde(default)]
-    pub(crate) headers: Vec<Named>,
+    pub(crate) headers: Vec<NamedValue>,
 }
 
 /// A variable or a header.
 #[derive(Deserialize)]
-pub(crate) struct Named {
+pub(crate) struct NamedValue {
     pub(crate) name: String,
     pub(crate) value: String,
 }

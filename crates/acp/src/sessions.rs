@@ -81,7 +81,7 @@ impl Sessions {
         loop {
             let page = self.service.messages(session, &query).await?;
             for update in page.items.iter().filter_map(shown) {
-                client.tell(session, &update).await?;
+                client.notify(session, &update).await?;
             }
             if page.next.is_none() {
                 break;

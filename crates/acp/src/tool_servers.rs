@@ -12,7 +12,7 @@ use unisono_api::service::{Service, ToolServerStates};
 use unisono_api::tool_server::{NewToolServer, NewToolServers};
 
 use crate::client::Error;
-use crate::protocol::{McpServer, Named};
+use crate::protocol::{McpServer, NamedValue};
 
 /// The pause after a lost connection to the daemon, and the longest one.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -87,14 +87,14 @@ async fn hold(
 /// # Errors
 /// A server is neither a program nor an address with streamable HTTP, or there are too many.
 pub(crate) fn read(servers: Vec<McpServer>, cwd: &Path) -> Result<Vec<NewToolServer>, Error> {
-    if servers.len() > NewToolServers::MOST {
-        let most = NewToolServers::MOST;
+    if servers.len() > NewToolServers::MAX {
+        let most = NewToolServers::MAX;
         return Err(Error::invalid(format!(
             "at most {most} tool servers are possible"
         )));
     }
     let each = servers.into_iter().map(|server| {
-        let pairs = |pairs: Vec<Named>| pairs.into_iter().map(|pair| (pair.name, pair.value));
+        let pairs = |pairs: Vec<NamedValue>| pairs.into_iter().map(|pair| (pair.name, pair.value));
         let new = NewToolServer {
             name: server.name,
             command: server.command,

@@ -148,7 +148,7 @@ pub enum CallOutcome {
 /// A decided call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Decided {
+pub struct DecisionResult {
     /// Its id.
     pub call: String,
     /// The session.

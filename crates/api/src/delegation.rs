@@ -61,7 +61,7 @@ pub struct Delegation {
     /// The runs of the agents and of their delegates.
     pub runs: Vec<Run>,
     /// Missing and incomplete results, with agent and reason.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingResult>,
     /// The lead's answer.
     pub answer: Option<String>,
     /// Why there is no answer.
@@ -76,7 +76,7 @@ pub struct Delegation {
 /// A missing or incomplete result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Missing {
+pub struct MissingResult {
     /// The run.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub run: String,

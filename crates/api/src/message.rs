@@ -96,7 +96,7 @@ impl FromStr for Role {
 /// An appended message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Appended {
+pub struct AppendedMessage {
     /// Its session.
     pub session: String,
     /// Its branch.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 pub use responses::{
-    Incomplete, OutputCall, OutputItem, OutputMessage, OutputText, OutputTokens, Response,
+    IncompleteDetails, OutputCall, OutputItem, OutputMessage, OutputText, OutputTokens, Response,
     ResponseError, ResponseRequest, ResponseTokens, TextSettings,
 };
 
@@ -151,7 +151,7 @@ pub struct Choice {
     /// 0.
     pub index: u32,
     /// The answer.
-    pub message: Said,
+    pub message: ReplyMessage,
     /// `stop`; `length` if the reply reached its maximum length; `tool_calls` if the client must
     /// call tools.
     pub finish_reason: &'static str,
@@ -160,7 +160,7 @@ pub struct Choice {
 /// The message of the assistant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Said {
+pub struct ReplyMessage {
     /// `assistant`.
     pub role: &'static str,
     /// The text; null if it only calls tools.

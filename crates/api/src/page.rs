@@ -32,11 +32,11 @@ pub struct Page<T> {
 impl<T> Page<T> {
     /// Default and maximum number of items of a page.
     const USUAL: usize = 50;
-    const MOST: usize = 500;
+    const MAX: usize = 500;
 
     /// The number of items of a page, for a requested number.
     pub fn size(limit: Option<NonZeroUsize>) -> usize {
-        limit.map_or(Self::USUAL, |limit| limit.get().min(Self::MOST))
+        limit.map_or(Self::USUAL, |limit| limit.get().min(Self::MAX))
     }
 
     /// The first `limit` remaining items of a list. At most one more item is read. If there are

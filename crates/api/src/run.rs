@@ -70,7 +70,7 @@ pub struct LookupQuery {
 /// The runs and turns with a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Matches {
+pub struct LookupResult {
     /// At most 50 runs and turns; several: the name is ambiguous. For `latest`: the newest turn,
     /// then the newest turn with runs if that is another one.
     pub items: Vec<Lookup>,
@@ -185,14 +185,14 @@ pub struct RunStep {
     pub at: String,
     /// Its contents.
     #[serde(flatten)]
-    pub done: Done,
+    pub done: StepContent,
 }
 
 /// The contents of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Done {
+pub enum StepContent {
     /// A reply of its model.
     Model {
         /// Its text.
@@ -204,7 +204,7 @@ pub enum Done {
         /// The digest of the prompt bytes of its request; absent: the agent's own model answered,
         /// or the digest was not recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        stand_in_prefix: Option<String>,
+        fallback_prefix: Option<String>,
         /// Tokens in.
         input_tokens: u64,
         /// Tokens out.
@@ -379,7 +379,7 @@ pub struct SentRequest {
     pub digest: String,
     /// The digest of the prompt bytes sent to a fallback model; absent: no fallback was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stand_in_prefix: Option<String>,
+    pub fallback_prefix: Option<String>,
     /// Number of steps of its run that were known when it was sent.
     pub after_steps: u64,
     /// Number of tool results that were replaced by a note.

@@ -118,11 +118,11 @@ pub struct Preview<T> {
 }
 
 impl<T> Preview<T> {
-    const MOST: usize = 20;
+    const MAX: usize = 20;
 
     /// The first items of a list with this number of items.
     pub fn new(count: usize, all: impl IntoIterator<Item = T>, url: String) -> Preview<T> {
-        let items: Vec<T> = all.into_iter().take(Self::MOST).collect();
+        let items: Vec<T> = all.into_iter().take(Self::MAX).collect();
         Preview {
             count: count as u64,
             has_more: count > items.len(),
@@ -204,7 +204,7 @@ pub struct ImportFile {
 /// The imported session, and what was not imported.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Imported {
+pub struct ImportResult {
     /// The session.
     #[serde(flatten)]
     pub session: Session,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The outcome of a vacuum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Vacuumed {
+pub struct VacuumResult {
     /// Bytes of the journal on disk before.
     pub before_bytes: u64,
     /// Bytes after.
@@ -21,7 +21,7 @@ pub struct Vacuumed {
 /// Acknowledged losses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Acknowledged {
+pub struct AcknowledgedLosses {
     /// Number of losses.
     pub losses: u64,
 }
@@ -71,7 +71,7 @@ pub struct LossQuery {
 /// The contents of an archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Archived {
+pub struct ArchiveCounts {
     /// Number of sessions.
     pub sessions: u64,
     /// Number of events.

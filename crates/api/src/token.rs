@@ -120,7 +120,7 @@ pub struct NewToken {
 /// A new token with its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct MadeToken {
+pub struct CreatedToken {
     /// The token.
     #[serde(flatten)]
     pub token: Token,

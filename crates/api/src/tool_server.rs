@@ -17,7 +17,7 @@ pub struct NewToolServers {
 
 impl NewToolServers {
     /// The maximum number of servers of one request.
-    pub const MOST: usize = 16;
+    pub const MAX: usize = 16;
 }
 
 /// A tool server: a program that the daemon starts, or an address with streamable HTTP. Its

@@ -86,7 +86,7 @@ pub struct SessionUsage {
 /// The usage of deleted sessions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Deleted {
+pub struct DeletedSessionsUsage {
     /// Number of deleted sessions.
     pub sessions: u64,
     /// Number of their runs and summaries.
@@ -189,7 +189,7 @@ pub struct Usage {
     /// The part of deleted sessions, whose days are unknown; absent if there are none, or a session
     /// or days were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deleted: Option<Deleted>,
+    pub deleted: Option<DeletedSessionsUsage>,
     /// The state of the budgets of the daemon and of owners; for a caller with an owner, of this owner
     /// only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

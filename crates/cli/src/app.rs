@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unisono::Local;
-use unisono::local::{self, Opened};
+use unisono::local::{self, OpenedStore};
 use unisono::models;
 use unisono::telemetry;
 use unisono_api::store::LostEvents;
 use unisono_client::Client;
 use unisono_config::diagnostic::Origin;
-use unisono_config::settings::{Override, Own, Program, Sources, Store};
+use unisono_config::settings::{Override, Program, SessionOverrides, Sources, Store};
 use unisono_config::setup::Setup;
 use unisono_model::calibration::Calibrations;
 use unisono_runtime::Extensions;
@@ -88,7 +88,7 @@ impl App {
     }
 
     /// Configuration and agents for a session with these settings.
-    pub(crate) fn setup_with(&self, setup: &Setup, own: &Own) -> Result<Setup> {
+    pub(crate) fn setup_with(&self, setup: &Setup, own: &SessionOverrides) -> Result<Setup> {
         if own.is_empty() {
             return Ok(setup.clone());
         }
@@ -96,7 +96,7 @@ impl App {
     }
 
     /// As above, but ignores invalid session settings, for commands that only read.
-    pub(crate) fn setup_beside(&self, setup: &Setup, own: &Own) -> Setup {
+    pub(crate) fn setup_beside(&self, setup: &Setup, own: &SessionOverrides) -> Setup {
         let with = self.setup_with(setup, own);
         with.unwrap_or_else(|_| setup.clone())
     }
@@ -109,7 +109,7 @@ impl App {
         if *place.origin == Origin::Defaults || self.said_store.swap(true, Ordering::Relaxed) {
             return;
         }
-        let said = format!("store      {} ({})", named(store), place.origin);
+        let said = format!("store      {} ({})", store_name(store), place.origin);
         self.out.message(self.out.paint_messages.dim(said));
     }
 
@@ -117,7 +117,7 @@ impl App {
     /// write access is opened read-only.
     pub(crate) async fn store_to_read(&self, setup: &Setup) -> Result<Place> {
         if !self.has_store(setup)? {
-            return Ok(Place::Process(Opened::nothing()));
+            return Ok(Place::Process(OpenedStore::nothing()));
         }
         let path = &setup.loaded.config.store.path;
         let error = match self.open_or_find(setup).await? {
@@ -159,7 +159,7 @@ impl App {
         if self.has_store(setup)? {
             return self.store_or_daemon(setup).await;
         }
-        Ok(Place::Process(Opened::nothing()))
+        Ok(Place::Process(OpenedStore::nothing()))
     }
 
     /// Whether the store exists. A missing store is an error if a flag names it.
@@ -199,7 +199,7 @@ impl App {
     }
 
     /// Opens an existing store and reports repairs.
-    pub(crate) async fn store(&self, setup: &Setup) -> Result<Opened> {
+    pub(crate) async fn store(&self, setup: &Setup) -> Result<OpenedStore> {
         self.announce_store(setup);
         let opened = local::open_configured(&setup.loaded.config).await?;
         self.report_opening(&opened);
@@ -207,7 +207,7 @@ impl App {
     }
 
     /// Reports the repairs of an opening.
-    fn report_opening(&self, opened: &Opened) {
+    fn report_opening(&self, opened: &OpenedStore) {
         self.report_opening_of(opened.narrowed, opened.salvage.as_ref());
     }
 
@@ -231,7 +231,7 @@ impl App {
 
     /// Whether a daemon reports that it has the store open.
     pub(crate) fn has_daemon(&self, setup: &Setup) -> bool {
-        Running::of(&setup.loaded.config.store.path).is_some()
+        Running::find(&setup.loaded.config.store.path).is_some()
     }
 
     /// Opens the store, or finds the daemon that has it open.
@@ -243,12 +243,12 @@ impl App {
     async fn open_or_find(&self, setup: &Setup) -> Result<Result<Place, Error>> {
         let found = self.find_store(setup).await?;
         Ok(found.map(|place| match place {
-            Place::Process(opened) => Place::Process(self.verb.recorded(opened, setup)),
+            Place::Process(opened) => Place::Process(self.verb.with_audit(opened, setup)),
             Place::Daemon(client) => Place::Daemon(client),
         }))
     }
 
-    /// The same, without a record of what this call changes.
+    /// As `find_store`, without audit entries for the changes of this call.
     async fn find_store(&self, setup: &Setup) -> Result<Result<Place, Error>> {
         let store = &setup.loaded.config.store;
         self.check_named(&store.path)?;
@@ -271,13 +271,13 @@ impl App {
         let Error::Held { pid, .. } = error else {
             return None;
         };
-        let running = Running::of(&setup.loaded.config.store.path)?;
+        let running = Running::find(&setup.loaded.config.store.path)?;
         (Some(running.pid) == *pid).then_some(running)
     }
 
     /// Starts a daemon on a store that is open.
-    pub(crate) async fn daemon(&self, opened: Opened, setup: Setup) -> Result<Local> {
-        Ok(Local::on(opened, setup, self.extensions.clone()).await?)
+    pub(crate) async fn daemon(&self, opened: OpenedStore, setup: Setup) -> Result<Local> {
+        Ok(Local::start_on(opened, setup, self.extensions.clone()).await?)
     }
 
     /// What a repair saved and lost.
@@ -329,7 +329,7 @@ pub(crate) fn learnt_here(setup: &Setup) -> Calibrations {
 }
 
 /// The name of a store: its directory, or its database without user and password.
-pub(crate) fn named(store: &Store) -> String {
+pub(crate) fn store_name(store: &Store) -> String {
     match &store.url {
         Some(url) => unisono_store::postgres::place(url),
         None => store.path.display().to_string(),

@@ -39,7 +39,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What holds for every verb.
+/// The flags of all verbs.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
@@ -70,8 +70,7 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    /// Of a call that is still being written: which store and which settings it is about. It says
-    /// nothing.
+    /// The store and settings of an unfinished command line. It prints nothing.
     pub(crate) fn of_words(words: &[String]) -> Global {
         let value = |flag: &str| {
             let at = words.iter().position(|word| word == flag);
@@ -137,7 +136,7 @@ pub(crate) struct Compaction {
     compact_above: Option<u64>,
 }
 
-/// How a summary is written that a person asks for.
+/// The instructions and the model of a requested summary.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Writer {
     /// Instructions for the summariser
@@ -208,7 +207,7 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// What of it are settings.
+    /// The overrides of settings among these flags.
     pub(crate) fn overrides(&self) -> Vec<Override> {
         let flags = [
             ("--model", MODEL_OVERRIDE, &self.model),
@@ -228,19 +227,19 @@ impl Workers {
         self.agents = agents.into_iter().collect();
     }
 
-    /// The agents that are named, each `agent` or `agent=task`; none: as configured.
-    pub(crate) fn named(&self) -> Option<Vec<String>> {
+    /// The named agents, each `agent` or `agent=task`; none: as configured.
+    pub(crate) fn named_agents(&self) -> Option<Vec<String>> {
         let named = self.agents.iter().flat_map(|text| assignments(text));
         (!self.agents.is_empty()).then(|| named.collect())
     }
 
     /// Sets the task.
-    pub(crate) fn given(&self, ask: Ask) -> Ask {
+    pub(crate) fn apply_to(&self, ask: Ask) -> Ask {
         let ask = match &self.lead {
             Some(lead) => ask.lead(lead.as_str()),
             None => ask,
         };
-        match self.named() {
+        match self.named_agents() {
             Some(agents) => ask.agents(agents),
             None => ask,
         }

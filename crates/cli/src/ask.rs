@@ -17,8 +17,8 @@ pub(crate) fn confirmed(out: &Out, question: &str) -> Result<bool> {
     Ok(matches!(answer.as_str(), "y" | "yes"))
 }
 
-/// Asks how to continue if no summary could be written.
-pub(crate) fn otherwise(out: &Out, reason: &str) -> Result<SummaryFallback> {
+/// Asks a person how to continue if no summary could be written.
+pub(crate) fn ask_fallback(out: &Out, reason: &str) -> Result<SummaryFallback> {
     out.warn(format_args!("no summary was written: {reason}"));
     loop {
         let said = answer(out, "[r]etry, take quotes ([e]xtractive), or [l]eave it? ")?;
@@ -31,7 +31,7 @@ pub(crate) fn otherwise(out: &Out, reason: &str) -> Result<SummaryFallback> {
     }
 }
 
-/// Whether there is a person at a terminal.
+/// Whether a person can be asked at a terminal.
 pub(crate) fn can_ask(out: &Out) -> bool {
     std::io::stdin().is_terminal() && out.watched
 }

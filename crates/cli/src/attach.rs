@@ -1,4 +1,4 @@
-//! Files that go with a message or a task.
+//! Attachments of messages and tasks, from files.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -20,7 +20,7 @@ fn file(path: &Path) -> Result<Part> {
     let unreadable = |error| Problem::usage(format!("cannot read {shown}: {error}"));
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| {
-        // One byte more shows that it is too large.
+        // One byte over the limit shows that the file is too large.
         file.take(LARGEST as u64 + 1).read_to_end(&mut bytes)
     });
     read.map_err(unreadable)?;

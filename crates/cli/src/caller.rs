@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use unisono::local::Opened;
+use unisono::local::OpenedStore;
 use unisono_api::audit::{DAEMON, is_short_name};
 use unisono_api::token::is_name;
 use unisono_config::setup::Setup;
 use unisono_context::SessionId;
-use unisono_store::audit::{Command, Retention, recorded};
+use unisono_store::audit::{Command, Retention, with_audit};
 
 /// The file of this machine's users.
 const USERS: &str = "/etc/passwd";
@@ -37,7 +37,7 @@ impl Verb {
             matches = below;
         }
         let given = NAMES.into_iter().filter_map(|kind| {
-            // None if this verb does not have the argument, or it is of another type.
+            // None if this verb does not have the argument, or its type differs.
             let value = matches.try_get_one::<String>(kind).ok().flatten()?;
             let is_given = matches.value_source(kind) == Some(ValueSource::CommandLine);
             let is_name = is_short_name(value) || value.parse::<SessionId>().is_ok();
@@ -50,7 +50,7 @@ impl Verb {
     }
 
     /// The store, whose audit log has an entry for each session that this call changes.
-    pub(crate) fn recorded(&self, opened: Opened, setup: &Setup) -> Opened {
+    pub(crate) fn with_audit(&self, opened: OpenedStore, setup: &Setup) -> OpenedStore {
         let settings = &setup.loaded.config.audit;
         if !settings.enabled {
             return opened;
@@ -64,8 +64,8 @@ impl Verb {
             days: settings.keep_days,
             entries: settings.max_entries,
         };
-        Opened {
-            journal: recorded(&opened.journal, command, kept),
+        OpenedStore {
+            journal: with_audit(&opened.journal, command, kept),
             ..opened
         }
     }

@@ -120,13 +120,13 @@ impl Values {
 }
 
 /// Values and their descriptions.
-type Found = Vec<(String, String)>;
+type Candidates = Vec<(String, String)>;
 
 fn setup(app: &App) -> Result<Setup> {
     Ok(Setup::load(app.sources(Vec::new())?)?)
 }
 
-fn sessions(app: &App) -> Result<Found> {
+fn sessions(app: &App) -> Result<Candidates> {
     let setup = setup(app)?;
     let mut newest = app.wait_for(async {
         let listed = async {
@@ -146,7 +146,7 @@ fn sessions(app: &App) -> Result<Found> {
     Ok(std::iter::once(latest).chain(each).collect())
 }
 
-fn agents(app: &App) -> Result<Found> {
+fn agents(app: &App) -> Result<Candidates> {
     let setup = setup(app)?;
     let each = setup.roster.iter().map(|agent| {
         let definition = &agent.definition;
@@ -157,7 +157,7 @@ fn agents(app: &App) -> Result<Found> {
 }
 
 /// The available models; all models if none is available.
-fn models(app: &App) -> Result<Found> {
+fn models(app: &App) -> Result<Candidates> {
     let loaded = setup(app)?.loaded;
     let known = loaded.catalogue.entries();
     let known: Vec<(bool, String)> = known

@@ -1,4 +1,4 @@
-//! Conversations in files: reading one, and recognising one that was imported before.
+//! Reads conversations from files, and recognises conversations that were imported before.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use unisono::Service;
-use unisono::spool::{Spool, Spooled};
+use unisono::spool::{Spool, SpooledData};
 use unisono_api::Code;
 use unisono_api::session::{Content, ImportFile, SessionListItem, SessionQuery};
 use unisono_context::{Digest, SessionId};
@@ -35,18 +35,18 @@ fn parse(
 
 /// The parts of a conversation that were skipped because they are invalid or unsupported.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LeftOut {
+pub(crate) struct SkippedParts {
     /// Whole conversations of a file of several.
     pub(crate) conversations: usize,
-    /// Messages, and lines that are none.
+    /// Skipped messages, and lines that are not messages.
     pub(crate) messages: usize,
-    /// Parts of messages that were taken without them.
+    /// Skipped parts of imported messages.
     pub(crate) parts: usize,
-    /// What does not carry over, by kind, and how often.
+    /// The kinds of data that cannot be imported, with their numbers.
     pub(crate) behind: BTreeMap<String, u64>,
 }
 
-impl LeftOut {
+impl SkippedParts {
     /// Reports their number, unless it is 0.
     pub(crate) fn report(&self, name: &str, out: &Out) {
         for (what, count) in &self.behind {
@@ -67,7 +67,7 @@ impl LeftOut {
     }
 
     /// Adds the skipped parts of another conversation.
-    pub(crate) fn add(&mut self, other: &LeftOut) {
+    pub(crate) fn add(&mut self, other: &SkippedParts) {
         self.conversations += other.conversations;
         self.messages += other.messages;
         self.parts += other.parts;
@@ -89,22 +89,22 @@ impl LeftOut {
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) name: String,
-    pub(crate) held: Spooled,
+    pub(crate) held: SpooledData,
     digest: String,
-    /// Where it begins, if it is one of several in its file.
+    /// Its position, if the file has several.
     begins: Option<(u32, u32)>,
 }
 
-/// Opens a conversation's file, or standard input where it is `-`. What can be read only once is kept
-/// in the store's directory where it is large.
+/// Opens the file of a conversation, or standard input for `-`. A large input that can be read only
+/// once is stored in the store's directory.
 pub(crate) fn open(file: &str, store: &Path) -> Result<Source> {
-    let name = called(file);
+    let name = file_title(file);
     let held = match file {
         "-" => spooled(std::io::stdin().lock(), store),
         path => File::open(path).and_then(|file| {
             let kind = file.metadata()?.file_type();
             match kind.is_file() {
-                true => Spooled::file(file),
+                true => SpooledData::file(file),
                 false => spooled(file, store),
             }
         }),
@@ -150,7 +150,7 @@ pub(crate) fn open_all(files: &[String], store: &Path) -> Result<Source> {
     let joined = transcript::join_channel(&files?).map_err(refused)?;
     Ok(Source {
         name: name.trim_end_matches('/').to_owned(),
-        held: Spooled::Memory(Cursor::new(joined)),
+        held: SpooledData::Memory(Cursor::new(joined)),
         digest: String::new(),
         begins: None,
     })
@@ -186,7 +186,7 @@ fn days(directory: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Reads a file that is to be of that kind, or standard input where it is `-`.
+/// Reads a file of this kind, or standard input for `-`.
 pub(crate) fn bytes_of(file: &str, kind: &str) -> Result<Vec<u8>> {
     let read = if file == "-" {
         let mut bytes = Vec::new();
@@ -195,17 +195,17 @@ pub(crate) fn bytes_of(file: &str, kind: &str) -> Result<Vec<u8>> {
     } else {
         std::fs::read(file)
     };
-    read.map_err(|error| unreadable(&called(file), kind, &error))
+    read.map_err(|error| unreadable(&file_title(file), kind, &error))
 }
 
-fn called(file: &str) -> String {
+fn file_title(file: &str) -> String {
     match file {
         "-" => "standard input".to_owned(),
         file => file.to_owned(),
     }
 }
 
-fn spooled(mut input: impl Read, store: &Path) -> std::io::Result<Spooled> {
+fn spooled(mut input: impl Read, store: &Path) -> std::io::Result<SpooledData> {
     let mut spool = Spool::new(Some(store));
     std::io::copy(&mut input, &mut spool)?;
     spool.finish()
@@ -221,9 +221,9 @@ fn unreadable(name: &str, kind: &str, error: &std::io::Error) -> Problem {
     problem.hint(format!("name {kind}, or `-` for standard input"))
 }
 
-/// A conversation in a file, and how it is taken.
+/// A conversation of a file, with the options of its import.
 #[derive(Debug)]
-pub(crate) struct Taken<'t> {
+pub(crate) struct FileImport<'t> {
     pub(crate) import: Import,
     pub(crate) source: Source,
     pub(crate) format: Option<&'t str>,
@@ -232,7 +232,7 @@ pub(crate) struct Taken<'t> {
     pub(crate) copy: bool,
 }
 
-impl Taken<'_> {
+impl FileImport<'_> {
     /// The file, read from its start.
     pub(crate) fn file(self) -> Result<ImportFile> {
         let name = self.source.file_name();
@@ -247,8 +247,8 @@ impl Taken<'_> {
             copy: self.copy,
             bounded: false,
             content: match held {
-                Spooled::Memory(memory) => Content::Bytes(memory.into_inner()),
-                Spooled::File(file) => Content::File(file),
+                SpooledData::Memory(memory) => Content::Bytes(memory.into_inner()),
+                SpooledData::File(file) => Content::File(file),
             },
         })
     }
@@ -274,7 +274,7 @@ pub(crate) async fn labelled(
     }
 }
 
-/// Whether there is a session of that id.
+/// Whether a session with this id exists.
 pub(crate) async fn exists(service: &dyn Service, id: SessionId) -> Result<bool> {
     match service.session(&id.to_string()).await {
         Ok(_) => Ok(true),
@@ -284,7 +284,8 @@ pub(crate) async fn exists(service: &dyn Service, id: SessionId) -> Result<bool>
 }
 
 impl Source {
-    /// What a session made of it is labelled with; known once its conversation was read.
+    /// The label of a session that was created from this file; known once the conversation was
+    /// read.
     pub(crate) fn digest(&self) -> &str {
         &self.digest
     }
@@ -305,7 +306,7 @@ impl Source {
         file.map_or_else(|| self.name.clone(), |name| name.to_string_lossy().into())
     }
 
-    /// The conversations in a file of several; none if it is one, or something else.
+    /// The conversations of a file with several; none for any other file.
     pub(crate) fn conversations(
         &mut self,
         format: Option<Format>,
@@ -324,7 +325,7 @@ impl Source {
         let text = text.map_err(|error| unreadable(&self.name, "a conversation's file", &error))?;
         Ok(Source {
             name: self.name.clone(),
-            held: Spooled::Memory(Cursor::new(text)),
+            held: SpooledData::Memory(Cursor::new(text)),
             digest: String::new(),
             begins: Some(of.place),
         })
@@ -340,26 +341,26 @@ impl Source {
         }
     }
 
-    /// The conversation, labelled, and what was left out of it; tells what that is, and what may
-    /// not be meant.
+    /// The labelled conversation and its skipped parts. Reports them, and possible
+    /// misinterpretations.
     pub(crate) fn conversation(
         &mut self,
         format: Option<Format>,
         skip_bad: bool,
         out: &Out,
-    ) -> Result<(Import, LeftOut)> {
+    ) -> Result<(Import, SkippedParts)> {
         let (import, left_out) = self.read(format, skip_bad, out)?;
         left_out.report(&self.name, out);
         Ok((import, left_out))
     }
 
-    /// The same, without how much was left out.
+    /// As [`conversation`](Self::conversation), without the skipped parts.
     pub(crate) fn read(
         &mut self,
         format: Option<Format>,
         skip_bad: bool,
         out: &Out,
-    ) -> Result<(Import, LeftOut)> {
+    ) -> Result<(Import, SkippedParts)> {
         let options = self.options(format, skip_bad);
         let (parsed, digest) = parse(&mut self.held, &options).map_err(refused)?;
         self.digest = digest.to_string();
@@ -369,7 +370,7 @@ impl Source {
         for skipped in &parsed.skipped {
             out.warn(format_args!("{}:{skipped}; it was left out", self.name));
         }
-        let left_out = LeftOut {
+        let left_out = SkippedParts {
             conversations: 0,
             messages: parsed.skipped.len() - parsed.skipped_parts,
             parts: parsed.skipped_parts,

@@ -1,12 +1,12 @@
-//! The texts below a verb's flags. In the sources their lines end where it suits those who write
-//! them; on a terminal each paragraph is as wide as that.
+//! Formats the help texts below the flags: their line breaks in the source are removed, so that
+//! each paragraph fills the terminal.
 
 use clap::{Command, CommandFactory, FromArgMatches};
 
 use crate::args::Cli;
 use crate::caller::Verb;
 
-/// What begins a line of its own, though no paragraph.
+/// The beginnings of lines that are not part of a paragraph.
 const BEGINS: [&str; 2] = ["JSON:", "Exit codes:"];
 
 /// The command line with its texts.
@@ -14,10 +14,11 @@ pub(crate) fn command() -> Command {
     flowing(Cli::command())
 }
 
-/// Reads the command line of this process, and names its verb.
+/// Parses the command line of this process, and names its verb.
 ///
 /// # Errors
-/// It is wrong, or asks for a help.
+///
+/// It is wrong, or requests help.
 pub(crate) fn parse() -> Result<(Cli, Verb), clap::Error> {
     let mut matches = command().try_get_matches()?;
     let verb = Verb::from_matches(&matches);
@@ -35,7 +36,7 @@ fn flowing(command: Command) -> Command {
     command.mut_subcommands(flowing)
 }
 
-/// A text with each paragraph on one line. What is indented stays as it stands.
+/// A text with each paragraph on one line. Indented lines are kept.
 fn paragraphs(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut goes_on = false;

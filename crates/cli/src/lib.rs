@@ -66,8 +66,8 @@ pub fn main(extensions: Extensions) -> ExitCode {
     app.out.finish(done)
 }
 
-/// The storage engine panics where the disk fails under it while it closes. The store catches that and
-/// tells it as an error of the disk, so the panic itself goes to the log.
+/// The storage engine panics if the disk fails while it closes. The store converts the panic to an
+/// error of the disk, so the panic itself only goes to the log.
 fn quiet_engine() {
     let shown = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

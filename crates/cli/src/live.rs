@@ -1,4 +1,4 @@
-//! Following a turn to its end: what the service tells of it ([`Watch`]), shown as it comes
+//! Follows a turn to its end: the updates of the service ([`Watch`]), shown as they arrive
 //! ([`Screen`]).
 
 mod answer;
@@ -11,8 +11,8 @@ mod screen;
 mod watch;
 
 pub(crate) use answer::Answer;
-pub(crate) use asking::{Lines, Reply, shown};
-pub(crate) use follow::{End, Followed, Interrupt, Interrupts, Limits, follow};
+pub(crate) use asking::{Lines, Reply, prompt_text};
+pub(crate) use follow::{End, FollowedTurn, Interrupt, Interrupts, Limits, follow};
 pub(crate) use report::{conclude, conclude_delegation, ending, report};
 pub(crate) use screen::Screen;
 pub(crate) use watch::Watch;

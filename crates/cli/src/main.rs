@@ -1,11 +1,11 @@
-//! The `unisono` program, with the agent kinds that are built in.
+//! The `unisono` program, with the built-in agent kinds.
 
 use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// A turn's runs allocate little pieces on one thread and free them on another, which the system's
-/// allocator is slow at (`benches/README.md`).
+/// The runs of a turn allocate small objects on one thread and free them on another. The system's
+/// allocator is slow at this (`benches/README.md`).
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

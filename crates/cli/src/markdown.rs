@@ -1,7 +1,7 @@
-//! Answers on a terminal: Markdown with its structure shown, wrapped at words.
+//! Renders Markdown on a terminal, wrapped at words.
 //!
-//! Without colours the marks of the text stay (`**so**`), and only lines are wrapped. A line break of
-//! the text stays one, because those who write for people mean it.
+//! Without colours the marks of the text stay (`**bold**`), and lines are only wrapped. Line breaks
+//! of the text stay, because people and models write them to mean one.
 
 mod lines;
 pub(crate) mod page;
@@ -9,13 +9,13 @@ pub(crate) mod page;
 use comfy_table::{ContentArrangement, Table};
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use crate::output::{Paint, shown};
+use crate::output::{Paint, terminal_safe};
 use lines::{Lines, Style};
 
 /// Longest line of prose, however wide the terminal is.
 const MEASURE: usize = 100;
 
-/// How wide texts are on a terminal of so many columns.
+/// The text width for a terminal with this number of columns.
 pub(crate) fn measure(columns: usize) -> usize {
     columns.clamp(20, MEASURE)
 }
@@ -35,24 +35,24 @@ pub(crate) fn render(text: &str, width: usize, paint: Paint) -> String {
     for event in Parser::new_ext(text, options) {
         writer.take(event);
     }
-    // Entities such as `&#27;` are characters by now.
-    shown(&writer.lines.finish())
+    // Entities such as `&#27;` have been decoded to characters.
+    terminal_safe(&writer.lines.finish())
 }
 
 /// Consumes the parts of a text in order.
 struct Writer {
     lines: Lines,
     paint: Paint,
-    /// The next number of each list that is open; none: it has bullets.
+    /// The next number of each open list; none for bullets.
     lists: Vec<Option<u64>>,
-    /// The addresses of links that are open.
+    /// The addresses of open links.
     links: Vec<String>,
-    /// The text of a block of code that is open.
+    /// The text of an open code block.
     code: Option<String>,
     table: Option<Rows>,
 }
 
-/// A table that is open.
+/// An open table.
 #[derive(Default)]
 struct Rows {
     rows: Vec<Vec<String>>,
@@ -140,7 +140,7 @@ impl Writer {
                 self.links.push(dest_url.to_string());
                 self.lines.mark();
             }
-            // Items of a list stand close, however far apart they are written.
+            // The items of a list have no empty lines between them, even if the source has.
             Tag::Paragraph if !self.lists.is_empty() => self.lines.end_line(),
             Tag::Paragraph | Tag::HtmlBlock | Tag::FootnoteDefinition(_) => self.lines.block(),
             _ => {}
@@ -193,7 +193,7 @@ impl Writer {
         }
     }
 
-    /// Lines of code stand as they are.
+    /// Lines of code are not wrapped.
     fn code_block(&mut self, code: &str) {
         self.lines.block();
         for line in code.lines() {
@@ -201,7 +201,7 @@ impl Writer {
         }
     }
 
-    /// Takes what is in a table, whose columns are as wide as there is room for.
+    /// Handles the content of a table, whose columns share the available width.
     fn in_table(&mut self, event: &Event<'_>) -> bool {
         let Some(table) = &mut self.table else {
             return false;

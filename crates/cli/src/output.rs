@@ -20,7 +20,7 @@ use crate::markdown::{self, page::Page};
 use crate::problem::Problem;
 use crate::show;
 
-/// Where messages and data go, and how they look.
+/// The streams for messages and data, and their style.
 #[derive(Debug)]
 pub(crate) struct Out {
     pub(crate) json: bool,
@@ -58,19 +58,18 @@ impl Out {
         }
     }
 
-    /// Writes a text of an agent's: Markdown is shown as such on a terminal, and stays as it is where
-    /// another program reads it.
-    pub(crate) fn prose(&self, text: &str) {
+    /// Writes a text of an agent: rendered Markdown on a terminal, the source elsewhere.
+    pub(crate) fn markdown(&self, text: &str) {
         match self.page() {
             Some(mut page) => {
                 let shown = page.push(text) + &page.finish();
-                self.ready(&shown);
+                self.safe_data(&shown);
             }
             None => self.data(show::indented(text, "")),
         }
     }
 
-    /// What shows a text on the terminal while it is written; none where there is none.
+    /// A view that shows a text during its stream; none without a terminal.
     pub(crate) fn page(&self) -> Option<Page> {
         let columns = self.columns.filter(|_| !self.json)?;
         Some(Page::new(markdown::measure(columns), self.paint))
@@ -78,16 +77,16 @@ impl Out {
 
     /// Writes data, with a line break at its end.
     pub(crate) fn data(&self, text: impl Display) {
-        self.ready(&shown(&text.to_string()));
+        self.safe_data(&terminal_safe(&text.to_string()));
     }
 
-    /// Writes data that is as a terminal may be given it, with a line break at its end.
-    pub(crate) fn ready(&self, text: &str) {
+    /// Writes data that is already safe for a terminal, with a line break at its end.
+    pub(crate) fn safe_data(&self, text: &str) {
         let line_break = if text.ends_with('\n') { "" } else { "\n" };
         self.bytes(format!("{text}{line_break}").as_bytes());
     }
 
-    /// Writes data as it is: what is harmless, or meant for programs.
+    /// Writes data unchanged: harmless data, or data for programs.
     pub(crate) fn bytes(&self, bytes: &[u8]) {
         if self.unwritten.get().is_some() {
             return;
@@ -98,8 +97,8 @@ impl Out {
         }
     }
 
-    /// Writes a JSON text that comes in pieces byte for byte; on a terminal what steers one is
-    /// escaped, which reads as the same text.
+    /// Writes the pieces of a JSON text byte for byte. On a terminal, control characters are
+    /// escaped, which is equivalent in JSON.
     pub(crate) fn exact_json(&self, pieces: &[impl AsRef<[u8]>]) {
         let whole: Vec<u8> = pieces
             .iter()
@@ -133,7 +132,7 @@ impl Out {
     pub(crate) fn ask(&self, question: impl Display) {
         let mut stderr = io::stderr().lock();
         // A failure cannot be reported anywhere.
-        let question = shown(&question.to_string());
+        let question = terminal_safe(&question.to_string());
         let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
     }
 
@@ -203,8 +202,8 @@ pub(crate) fn columns() -> Option<usize> {
     Some(columns.filter(|n| *n > 0).unwrap_or(80))
 }
 
-/// Prints what clap has to say: help and version on stdout, wrong usage on stderr, as JSON where
-/// that is asked for.
+/// Prints the messages of clap: help and version on stdout, usage errors on stderr, as JSON if
+/// requested.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let json = std::env::args_os().any(|arg| arg == "--json");
     if json && error.use_stderr() {
@@ -226,13 +225,12 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 }
 
 fn write_stderr(message: &dyn Display) {
-    let message = shown(&message.to_string());
+    let message = terminal_safe(&message.to_string());
     // A failure cannot be reported anywhere.
     let _ = writeln!(io::stderr().lock(), "{message}");
 }
 
-/// What stands before a colour until it is written: this, and what no text that comes from
-/// elsewhere can know.
+/// The mark before a colour until the text is written; text from elsewhere cannot contain it.
 const MARK: char = '\u{fdd0}';
 
 /// A number that differs from one call of the program to the next.
@@ -241,8 +239,9 @@ fn secret() -> &'static str {
     SECRET.get_or_init(|| format!("{:016x}", RandomState::new().build_hasher().finish()))
 }
 
-/// A text as a terminal may be given it: harmless, but for the colours of [`Paint`].
-pub(crate) fn shown(text: &str) -> String {
+/// A text made safe for a terminal: control characters are escaped, except the colours of
+/// [`Paint`].
+pub(crate) fn terminal_safe(text: &str) -> String {
     let mark = format!("{MARK}{}", secret());
     let mut pieces = text.split(mark.as_str());
     let first = pieces.next().unwrap_or_default();
@@ -255,7 +254,7 @@ pub(crate) fn shown(text: &str) -> String {
     out
 }
 
-/// Colours, or none. They are marked in the text, and set where that is [`shown`].
+/// Colours, or none. They are marks in the text until [`shown`] writes them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint(pub(crate) bool);
 
@@ -311,8 +310,11 @@ mod tests {
         let evil = "a\u{1b}[31mb\u{9b}8m\u{202e}c\u{fdd0}0m";
         let text = format!("{} {evil}", Paint(true).red(evil));
         let plain = "a[31mb8mc\u{fdd0}0m";
-        assert_eq!(shown(&text), format!("\x1b[31m{plain}\x1b[0m {plain}"));
+        assert_eq!(
+            terminal_safe(&text),
+            format!("\x1b[31m{plain}\x1b[0m {plain}")
+        );
         let text = format!("{} {evil}", Paint(false).red(evil));
-        assert_eq!(shown(&text), format!("{plain} {plain}"));
+        assert_eq!(terminal_safe(&text), format!("{plain} {plain}"));
     }
 }

@@ -1,14 +1,14 @@
-//! Where a store is open.
+//! The place of an open store.
 
-use unisono::local::Opened;
+use unisono::local::OpenedStore;
 use unisono_client::Client;
 
-/// Where a store is open. Verbs that look at it or work on it ask a service and do not know.
+/// The place of an open store. Commands ask a service and do not depend on the place.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     /// In this process.
-    Process(Opened),
-    /// In a daemon, which answers.
+    Process(OpenedStore),
+    /// In a daemon.
     Daemon(Client),
 }
 

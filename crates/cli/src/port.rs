@@ -1,9 +1,9 @@
-//! An address that is taken: by whom, and which one is free.
+//! Finds the process that uses an address, and a free port.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 
-/// Ports after a taken one that are tried.
+/// Maximum ports that are tried after a used one.
 const TRIED: u16 = 50;
 /// The state of a socket that listens, as the kernel writes it.
 const LISTENS: &str = "0A";
@@ -53,7 +53,7 @@ fn kernel_form(ip: IpAddr) -> String {
     words.collect()
 }
 
-/// The next port at which nobody listens.
+/// The next free port.
 pub(crate) fn next_free(address: SocketAddr) -> Option<SocketAddr> {
     let after = (1..=TRIED).filter_map(|more| address.port().checked_add(more));
     let mut after = after.map(|port| SocketAddr::new(address.ip(), port));

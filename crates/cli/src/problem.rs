@@ -1,9 +1,9 @@
-//! Errors for people: what happened, where, and what to do.
+//! Errors for people: the problem, its place, and the fix.
 
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use unisono::NotChanged;
+use unisono::ChangeError;
 use unisono_api::Code;
 use unisono_client::Error as ClientError;
 use unisono_config::diagnostic::{Diagnostic, Diagnostics};
@@ -12,7 +12,7 @@ use unisono_store::Error as StoreError;
 /// The hint for a daemon that does not answer.
 const STILL_RUNNING: &str = "is it still running? what it had on disk is whole";
 
-/// How the program ends.
+/// The exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// It did not work.
@@ -21,9 +21,9 @@ pub(crate) enum Exit {
     Usage = 2,
     /// The daemon cannot be reached.
     Unreachable = 3,
-    /// There is an answer, but some agents failed.
+    /// The turn has an answer, but some agents failed.
     SomeFailed = 4,
-    /// A budget was used up: there is an answer in part, or none.
+    /// A budget was exhausted: the answer is partial or missing.
     OverBudget = 5,
     /// It took longer than allowed.
     TimedOut = 124,
@@ -37,9 +37,9 @@ pub(crate) struct Problem {
     pub(crate) exit: Exit,
     /// For programs: a code of a turn that failed, or the code that the HTTP API has for it.
     pub(crate) code: Cow<'static, str>,
-    /// What happened and where, in one or several lines. Empty if it was already reported.
+    /// The problem and its place, in one or several lines. Empty if it was already reported.
     pub(crate) message: String,
-    /// What to do.
+    /// The fix.
     pub(crate) hint: Option<String>,
 }
 
@@ -48,20 +48,20 @@ pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
 impl Problem {
     /// It did not work.
     pub(crate) fn failed(message: impl Display) -> Problem {
-        Problem::of(Exit::Failed, message)
+        Problem::with_exit(Exit::Failed, message)
     }
 
     /// The command line is invalid.
     pub(crate) fn usage(message: impl Display) -> Problem {
-        Problem::of(Exit::Usage, message)
+        Problem::with_exit(Exit::Usage, message)
     }
 
     /// Exits with a code; everything was already reported.
     pub(crate) fn silent(exit: Exit) -> Problem {
-        Problem::of(exit, "")
+        Problem::with_exit(exit, "")
     }
 
-    pub(crate) fn of(exit: Exit, message: impl Display) -> Problem {
+    pub(crate) fn with_exit(exit: Exit, message: impl Display) -> Problem {
         let code = match exit {
             Exit::Usage => Code::InvalidRequest,
             Exit::Unreachable => Code::Unavailable,
@@ -96,7 +96,7 @@ impl Problem {
 
     /// Splits the hint off a message that ends in `; do this`.
     pub(crate) fn with_hint_of(exit: Exit, message: &str) -> Problem {
-        let problem = Problem::of(exit, message);
+        let problem = Problem::with_exit(exit, message);
         match message.split_once("; ") {
             Some((what, hint)) if !what.contains('\n') && !hint.contains('\n') => Problem {
                 message: what.to_owned(),
@@ -119,7 +119,7 @@ impl From<ClientError> for Problem {
         let what = error.to_string();
         match error {
             ClientError::Unreachable { .. } => {
-                Problem::of(Exit::Unreachable, what).hint(STILL_RUNNING)
+                Problem::with_exit(Exit::Unreachable, what).hint(STILL_RUNNING)
             }
             ClientError::Problem(problem) => {
                 let exit = match problem.status {
@@ -210,14 +210,14 @@ impl From<unisono_config::agents::Error> for Problem {
     }
 }
 
-impl From<unisono::models::Unreachable> for Problem {
-    fn from(error: unisono::models::Unreachable) -> Problem {
-        use unisono::models::Unreachable;
+impl From<unisono::models::ModelUnavailable> for Problem {
+    fn from(error: unisono::models::ModelUnavailable) -> Problem {
+        use unisono::models::ModelUnavailable;
         let hint = match error {
-            Unreachable::Lacks { .. } => {
+            ModelUnavailable::Lacks { .. } => {
                 "`unisono models` shows those that can be asked; --model extractive needs no key"
             }
-            Unreachable::Ignored { .. } => {
+            ModelUnavailable::Ignored { .. } => {
                 "leave --model out, or name agents of kind `llm`: `unisono agents list`"
             }
         };
@@ -269,7 +269,7 @@ impl From<unisono::Error> for Problem {
     fn from(error: unisono::Error) -> Problem {
         match error {
             unisono::Error::Setup(found) => found.into(),
-            unisono::Error::Settings(NotChanged::Session(error)) => error.into(),
+            unisono::Error::Settings(ChangeError::Session(error)) => error.into(),
             error @ unisono::Error::Settings(_) => refused(error),
             unisono::Error::Store(error) => error.into(),
             unisono::Error::Search(error) => error.into(),

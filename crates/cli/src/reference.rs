@@ -1,5 +1,5 @@
-//! The book's reference pages, made from the program itself: a test compares them with those that
-//! are committed, and writes them where `UPDATE_REFERENCE` is set.
+//! Generates the reference pages of the book from the program. A test compares them with the
+//! committed pages, and writes them if `UPDATE_REFERENCE` is set.
 
 use std::fmt::Write as _;
 use std::path::Path;

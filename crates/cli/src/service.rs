@@ -6,12 +6,12 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use unisono::Service;
-use unisono::local::{Local, Opened};
+use unisono::local::{Local, OpenedStore};
 use unisono_api::compaction::Checkpoint;
 use unisono_api::session::{Branch, BranchPageQuery, Session, SessionListItem, SessionQuery};
 use unisono_api::turn::{Settings, Turn};
 use unisono_api::{Page, PageQuery};
-use unisono_config::settings::Own;
+use unisono_config::settings::SessionOverrides;
 use unisono_config::setup::Setup;
 use unisono_session::state::MAIN;
 
@@ -40,7 +40,7 @@ impl App {
                 let extensions = self.extensions.clone();
                 Arc::new(Local::reader(opened, setup.clone(), extensions)?)
             }
-            Place::Daemon(client) => Arc::new(client.flagged(request_settings(setup))),
+            Place::Daemon(client) => Arc::new(client.with_settings(request_settings(setup))),
         })
     }
 
@@ -52,10 +52,10 @@ impl App {
 
     /// The configured agents and models. It opens no store and reads only the calibrations of models.
     pub(crate) fn configured(&self, setup: &Setup) -> Result<Arc<dyn Service>> {
-        let opened = Opened {
+        let opened = OpenedStore {
             directory: Some(setup.loaded.config.store.path.clone()),
             degraded: true,
-            ..Opened::nothing()
+            ..OpenedStore::nothing()
         };
         self.service_on(Place::Process(opened), setup)
     }
@@ -138,7 +138,7 @@ async fn sessions_of(
 }
 
 /// The session's own settings.
-pub(crate) async fn own_settings(service: &dyn Service, session: &str) -> Result<Own> {
+pub(crate) async fn own_settings(service: &dyn Service, session: &str) -> Result<SessionOverrides> {
     let settings = service.session(session).await?.settings.into_iter();
     Ok(settings
         .map(|(key, value)| (key.into(), value.into()))

@@ -40,7 +40,7 @@ fn in_dollars(dollars: f64) -> Cost {
     Cost::from_micro_dollars((dollars * 1e6).round() as u64)
 }
 
-/// How a bound stands, in a line.
+/// The state of a budget in a line.
 pub(crate) fn budget_line(of: &Budget) -> String {
     let shown = |amount: f64| match of.resource.as_str() {
         "cost" => in_dollars(amount).to_string(),
@@ -65,8 +65,7 @@ pub(crate) fn dollars(cost: Option<Cost>) -> Option<f64> {
     cost.map(|cost| cost.micro_dollars() as f64 / 1e6)
 }
 
-/// The compression ratio of a step in parentheses, with a space before; nothing where nothing was
-/// saved.
+/// The compression ratio of a step in parentheses, with a space before; empty if nothing was saved.
 pub(crate) fn compression(before: Tokens, after: Tokens) -> String {
     let ratio = short::compression(before.0, after.0);
     ratio.map_or_else(String::new, |ratio| format!(" ({ratio})"))
@@ -158,16 +157,16 @@ pub(crate) fn indented(text: &str, indent: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Lines as wide as the terminal at most: what does not fit goes on behind `hang` spaces. Elsewhere
-/// they stay as they are.
-pub(crate) fn fitted(text: &str, hang: usize) -> String {
+/// Wraps a text at the width of the terminal, with an indentation of `hang`; unchanged without a
+/// terminal.
+pub(crate) fn wrap(text: &str, hang: usize) -> String {
     match output::columns() {
         Some(columns) => wrapped(text, columns, hang),
         None => text.to_owned(),
     }
 }
 
-/// The same for a terminal of so many columns. What paints text has no width.
+/// Wraps a text at a number of columns. Colours have no width.
 fn wrapped(text: &str, columns: usize, hang: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -217,16 +216,15 @@ fn visible(text: &str) -> usize {
     width + UnicodeWidthStr::width(rest)
 }
 
-/// How many characters of a text fit behind so many in a line of the terminal; elsewhere, and at
-/// most, `usual`.
-pub(crate) fn room(taken: usize, usual: usize) -> usize {
+/// The number of characters that fit in a line of the terminal after `taken` ones, at most `usual`;
+/// `usual` without a terminal.
+pub(crate) fn line_room(taken: usize, usual: usize) -> usize {
     let columns = output::columns().map(|columns| columns.saturating_sub(taken));
     columns.map_or(usual, |left| left.clamp(LEAST_ROOM, usual))
 }
 
-/// A table without lines; the columns named are aligned to the right. On a terminal it is no wider
-/// than that: what does not fit goes on in the next line of its cell, but for the first column, whose
-/// ids are to be copied.
+/// A table without borders. The columns in `right` are aligned to the right. On a terminal, cells
+/// are wrapped to its width, except the first column, whose ids are copied by people.
 pub(crate) fn table(header: &[&str], right: &[usize], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);

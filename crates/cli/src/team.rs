@@ -21,8 +21,8 @@ pub(crate) fn team(setup: &Setup, ask: &Ask) -> Result<Team> {
     Ok(team)
 }
 
-/// Says once what answers, where nobody chose it, and how to change that; and what is to be known
-/// of the models that are asked.
+/// Reports once which model answers if nobody selected one, and how to change it, with notices
+/// about the models.
 pub(crate) async fn announce_model(out: &Out, setup: &Setup, team: &Team, local: &Local) {
     let loaded = &setup.loaded;
     local.ask_servers(setup, team).await;

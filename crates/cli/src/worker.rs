@@ -6,22 +6,22 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use unisono::Service;
 use unisono::ask::Ask;
-use unisono::local::{Local, Opened};
+use unisono::local::{Local, OpenedStore};
 use unisono_api::Code;
 use unisono_api::agent::{Agent, AgentQuery};
 use unisono_api::context::{Context, ContextQuery};
 use unisono_api::turn::TurnRequest;
-use unisono_config::settings::Own;
+use unisono_config::settings::SessionOverrides;
 use unisono_config::setup::Setup;
 
 use crate::app::App;
-use crate::live::{End, Followed, Watch};
+use crate::live::{End, FollowedTurn, Watch};
 use crate::place::Place;
 use crate::problem::Result;
 use crate::service::{all_branches, unknown_branch};
 use crate::team::{announce_model, team};
 
-/// A store that is inspected first; [`Desk::work`] starts the runtime or uses the daemon.
+/// A store for inspection. [`Desk::work`] then starts the runtime or uses the daemon.
 #[derive(Debug)]
 pub(crate) struct Desk {
     place: Place,
@@ -44,7 +44,7 @@ impl App {
 
     fn desk_on(&self, place: Place, setup: &Setup) -> Result<Desk> {
         let looked_at = match &place {
-            Place::Process(opened) => Place::Process(Opened {
+            Place::Process(opened) => Place::Process(OpenedStore {
                 // Inspection does not lock the search index.
                 degraded: true,
                 salvage: None,
@@ -88,7 +88,11 @@ impl Desk {
 
     /// Starts the worker for a session with these settings. With a task, it announces once which models
     /// answer.
-    pub(crate) async fn work(self, app: &App, of: Option<(&Own, &Ask)>) -> Result<Worker> {
+    pub(crate) async fn work(
+        self,
+        app: &App,
+        of: Option<(&SessionOverrides, &Ask)>,
+    ) -> Result<Worker> {
         let Desk {
             place,
             setup,
@@ -111,7 +115,7 @@ impl Desk {
             }
             None => None,
         };
-        let local = Local::on(opened, setup, app.extensions.clone()).await?;
+        let local = Local::start_on(opened, setup, app.extensions.clone()).await?;
         if !stays {
             local.set_short_lived();
         }
@@ -129,7 +133,7 @@ impl Desk {
 #[derive(Debug)]
 pub(crate) struct Worker {
     service: Arc<dyn Service>,
-    /// Whether it is a daemon.
+    /// Whether the worker is a daemon.
     elsewhere: bool,
 }
 
@@ -161,7 +165,7 @@ impl Worker {
     }
 
     /// Starts a turn in a session, and follows it from its acceptance.
-    pub(crate) async fn ask(&self, session: &str, ask: &Ask) -> Result<Followed<'_>> {
+    pub(crate) async fn ask(&self, session: &str, ask: &Ask) -> Result<FollowedTurn<'_>> {
         self.begin(session, &ask.request(), ask.on_branch()).await
     }
 
@@ -171,7 +175,7 @@ impl Worker {
         session: &str,
         asked: &TurnRequest,
         branch: &str,
-    ) -> Result<Followed<'_>> {
+    ) -> Result<FollowedTurn<'_>> {
         let turn = match self.service.begin(session, asked, None).await {
             Ok(turn) => turn.turn,
             Err(error) if error.code() == Code::NotFound => {
@@ -188,7 +192,7 @@ impl Worker {
     }
 
     /// Follows a turn from its current state.
-    pub(crate) async fn join(&self, session: &str, turn: &str) -> Result<Followed<'_>> {
+    pub(crate) async fn join(&self, session: &str, turn: &str) -> Result<FollowedTurn<'_>> {
         let mut followed = self.follow(session, turn.to_owned(), None).await?;
         if let Some(state) = followed.updates.next().await {
             followed.watch.apply(&state?.event);
@@ -201,11 +205,11 @@ impl Worker {
         session: &str,
         turn: String,
         after: Option<u64>,
-    ) -> Result<Followed<'_>> {
+    ) -> Result<FollowedTurn<'_>> {
         let updates = self.service.follow(session, &turn, after).await?;
         let mut watch = Watch::new(session.to_owned(), turn);
         watch.elsewhere = self.elsewhere;
-        Ok(Followed { watch, updates })
+        Ok(FollowedTurn { watch, updates })
     }
 
     /// Stops the runtime of this process; after an interruption, without waiting. A daemon continues.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use reqwest::Method;
 use unisono_api::Page;
-use unisono_api::approval::{Approval, ApprovalQuery, Decide, Decided};
+use unisono_api::approval::{Approval, ApprovalQuery, Decide, DecisionResult};
 use unisono_api::service::{Approvals, Result};
 
 use crate::Client;
@@ -15,7 +15,7 @@ impl Approvals for Client {
             .await
     }
 
-    async fn decide(&self, call: &str, decide: &Decide) -> Result<Decided> {
+    async fn decide(&self, call: &str, decide: &Decide) -> Result<DecisionResult> {
         let path = format!("/v1/approvals/{call}");
         self.json(self.post(&path, decide)).await
     }

@@ -87,16 +87,16 @@ impl Client {
         })
     }
 
-    /// The same, of which each request that may have settings of its own has these, too.
+    /// Adds settings to each request that accepts settings.
     #[must_use]
-    pub fn flagged(self, flags: Settings) -> Client {
+    pub fn with_settings(self, flags: Settings) -> Client {
         Client { flags, ..self }
     }
 
     /// The settings of a request, with those of all requests.
-    fn with_flags(&self, own: &Settings) -> Settings {
+    fn with_flags(&self, of_session: &Settings) -> Settings {
         let mut settings = self.flags.clone();
-        settings.extend(own.clone());
+        settings.extend(of_session.clone());
         settings
     }
 

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use reqwest::Method;
 use unisono_api::blob::{Blob, BlobContent};
-use unisono_api::message::{Appended, Message, MessageQuery, NewMessage};
+use unisono_api::message::{AppendedMessage, Message, MessageQuery, NewMessage};
 use unisono_api::service::{Messages, Result};
 use unisono_api::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQuery};
 use unisono_api::{Page, PageQuery};
@@ -18,7 +18,12 @@ impl Messages for Client {
             .await
     }
 
-    async fn append(&self, session: &str, new: &NewMessage, key: Option<&str>) -> Result<Appended> {
+    async fn append(
+        &self,
+        session: &str,
+        new: &NewMessage,
+        key: Option<&str>,
+    ) -> Result<AppendedMessage> {
         let mut request = self.post(&format!("/v1/sessions/{session}/messages"), new);
         if let Some(key) = key {
             request = request.header("idempotency-key", key);

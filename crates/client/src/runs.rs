@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use reqwest::Method;
 use unisono_api::Page;
 use unisono_api::run::{
-    ListedRun, LookupQuery, Matches, Replay, RunDetail, RunQuery, Why, WhyQuery,
+    ListedRun, LookupQuery, LookupResult, Replay, RunDetail, RunQuery, Why, WhyQuery,
 };
 use unisono_api::service::{Result, Runs};
 
@@ -43,7 +43,7 @@ impl Runs for Client {
         self.json(self.request(Method::GET, &path)).await
     }
 
-    async fn lookup(&self, query: &LookupQuery) -> Result<Matches> {
+    async fn lookup(&self, query: &LookupQuery) -> Result<LookupResult> {
         self.json(self.request(Method::GET, "/v1/lookup").query(query))
             .await
     }

@@ -5,7 +5,8 @@ use reqwest::{Body, Method, header};
 use unisono_api::Page;
 use unisono_api::service::{Result, Sessions};
 use unisono_api::session::{
-    Content, ExportQuery, ImportFile, Imported, NewSession, Session, SessionListItem, SessionQuery,
+    Content, ExportQuery, ImportFile, ImportResult, NewSession, Session, SessionListItem,
+    SessionQuery,
 };
 
 use crate::{Client, Error};
@@ -26,7 +27,7 @@ impl Sessions for Client {
         self.json(self.post("/v1/sessions", &new)).await
     }
 
-    async fn import_file(&self, file: ImportFile) -> Result<Imported> {
+    async fn import_file(&self, file: ImportFile) -> Result<ImportResult> {
         let mut query = vec![
             ("name", file.name.clone()),
             ("skip_bad", file.skip_bad.to_string()),

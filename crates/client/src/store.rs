@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use reqwest::{Method, Response};
 use unisono_api::service::{Result, Store};
 use unisono_api::store::{
-    ARCHIVED, Acknowledged, Archived, HealthCheck, Loss, LossQuery, Vacuumed,
+    ARCHIVED, AcknowledgedLosses, ArchiveCounts, HealthCheck, Loss, LossQuery, VacuumResult,
 };
 use unisono_api::{Code, Page};
 
@@ -18,7 +18,7 @@ use crate::{Client, Error};
 
 #[async_trait]
 impl Store for Client {
-    async fn vacuum(&self) -> Result<Vacuumed> {
+    async fn vacuum(&self) -> Result<VacuumResult> {
         self.json(self.request(Method::POST, "/v1/vacuum")).await
     }
 
@@ -27,7 +27,7 @@ impl Store for Client {
             .await
     }
 
-    async fn acknowledge_losses(&self) -> Result<Acknowledged> {
+    async fn acknowledge_losses(&self) -> Result<AcknowledgedLosses> {
         let request = self.request(Method::POST, "/v1/losses/acknowledge");
         self.json(request).await
     }
@@ -36,7 +36,7 @@ impl Store for Client {
         self.json(self.request(Method::GET, "/v1/health")).await
     }
 
-    async fn archive(&self, file: &Path) -> Result<Archived> {
+    async fn archive(&self, file: &Path) -> Result<ArchiveCounts> {
         let response = self.send(self.request(Method::GET, "/v1/archive")).await?;
         let [sessions, events, checkpoints] = ARCHIVED.map(|name| {
             let value = response.headers().get(name);
@@ -56,7 +56,7 @@ impl Store for Client {
             let _ = std::fs::remove_file(file);
         }
         written?.map_err(unwritten)?;
-        Ok(Archived {
+        Ok(ArchiveCounts {
             sessions,
             events,
             checkpoints,

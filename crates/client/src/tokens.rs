@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use reqwest::Method;
 use unisono_api::service::{Error, Result, Tokens};
-use unisono_api::token::{self, MadeToken, NewToken, Token};
+use unisono_api::token::{self, CreatedToken, NewToken, Token};
 use unisono_api::{Page, PageQuery};
 
 use crate::Client;
@@ -15,7 +15,7 @@ impl Tokens for Client {
             .await
     }
 
-    async fn create_token(&self, new: &NewToken) -> Result<MadeToken> {
+    async fn create_token(&self, new: &NewToken) -> Result<CreatedToken> {
         self.json(self.post("/v1/tokens", new)).await
     }
 

@@ -65,7 +65,7 @@ impl Turns for Client {
         after: Option<u64>,
     ) -> Result<TurnUpdates<'_>> {
         let path = format!("/v1/sessions/{session}/turns/{turn}/events");
-        let following = Following {
+        let following = FollowedTurn {
             events: self.turn_events(&path, after).await?,
             client: self,
             path,
@@ -87,7 +87,7 @@ impl Turns for Client {
 }
 
 /// A turn that is followed.
-struct Following<'c> {
+struct FollowedTurn<'c> {
     client: &'c Client,
     path: String,
     /// The last update of the journal that came, or the one to begin after.
@@ -99,8 +99,8 @@ struct Following<'c> {
 
 /// The next update, and what follows it; nothing after the last one.
 async fn step(
-    following: Option<Following<'_>>,
-) -> Option<(Result<TurnUpdate>, Option<Following<'_>>)> {
+    following: Option<FollowedTurn<'_>>,
+) -> Option<(Result<TurnUpdate>, Option<FollowedTurn<'_>>)> {
     let mut following = following?;
     let update = following.next().await;
     let last = match &update {
@@ -110,7 +110,7 @@ async fn step(
     Some((update, (!last).then_some(following)))
 }
 
-impl Following<'_> {
+impl FollowedTurn<'_> {
     /// The next update. Where the stream ends before the turn, another one goes on behind the last
     /// update of the journal that came.
     async fn next(&mut self) -> Result<TurnUpdate> {

@@ -33,7 +33,7 @@ pub use define::limits;
 pub use difference::Difference;
 pub use files::EMBEDDED;
 pub(crate) use keys::KEYS;
-pub use seen::Seen;
+pub use seen::FileStates;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, suggestion};
 use crate::settings::Loaded;
@@ -224,17 +224,17 @@ fn check_delegates(
         let name = item.text;
         if name == source.id.as_str() {
             let problem = format!("agent `{name}` names itself as a delegate");
-            found.push(Diagnostic::error(item.place.clone(), problem).on("delegates"));
+            found.push(Diagnostic::error(item.place.clone(), problem).with_key("delegates"));
         } else if !known.contains(&name) {
             let problem = format!("agent `{}` names an unknown delegate `{name}`", source.id);
-            let diagnostic = Diagnostic::error(item.place.clone(), problem).on("delegates");
+            let diagnostic = Diagnostic::error(item.place.clone(), problem).with_key("delegates");
             found.push(diagnostic.suggest(name, known.iter().copied()));
         } else if pipeline::has(all, name) {
             let problem = format!(
                 "agent `{}` names `{name}` as a delegate, which has a pipeline of its own",
                 source.id
             );
-            let diagnostic = Diagnostic::error(item.place.clone(), problem).on("delegates");
+            let diagnostic = Diagnostic::error(item.place.clone(), problem).with_key("delegates");
             found.push(diagnostic.help(pipeline::instead(name)));
         }
     }
@@ -252,7 +252,7 @@ fn check_turn(loaded: &Loaded, known: &[&str], found: &mut Diagnostics) {
         if !known.contains(&name) {
             let place = loaded.place(&["turn", key]);
             let problem = format!("`turn.{key}` names an unknown agent `{name}`");
-            let diagnostic = Diagnostic::error(place, problem).on(format!("turn.{key}"));
+            let diagnostic = Diagnostic::error(place, problem).with_key(format!("turn.{key}"));
             found.push(diagnostic.suggest(name, known.iter().copied()));
         }
     }

@@ -15,7 +15,7 @@ use unisono_model::provider::Key;
 use unisono_runtime::agent::template::Template;
 
 pub use cron::{Cron, CronError, zone};
-pub use rule::{Rule, When};
+pub use rule::{DueTimes, Rule};
 
 /// Maximum bytes of the name of a schedule or a trigger, which is a part of keys and labels.
 pub const LONGEST_NAME: usize = 64;
@@ -51,7 +51,7 @@ pub struct Schedule {
     /// The task of its turns.
     pub task: NewTask,
     /// What to do about times that passed while no program ran.
-    pub missed: Missed,
+    pub missed: MissedPolicy,
     /// Whether it starts turns.
     pub enabled: bool,
 }
@@ -69,7 +69,7 @@ pub struct Trigger {
 
 /// What a schedule does about times that passed while no program ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missed {
+pub enum MissedPolicy {
     /// It runs once, for the newest time.
     Run,
     /// It skips them.

@@ -46,7 +46,7 @@ pub struct Place {
 
 impl Place {
     /// A whole origin.
-    pub fn whole(origin: Origin) -> Place {
+    pub fn of_origin(origin: Origin) -> Place {
         Place {
             origin: Arc::new(origin),
             at: None,
@@ -55,7 +55,7 @@ impl Place {
 
     /// The file at that path as a whole.
     pub fn file(path: &Path) -> Place {
-        Place::whole(Origin::File(path.to_owned()))
+        Place::of_origin(Origin::File(path.to_owned()))
     }
 
     /// The position of the byte `offset` of `text`, which is the text of the origin.
@@ -155,7 +155,7 @@ impl Diagnostic {
 
     /// Adds the key.
     #[must_use]
-    pub fn on(mut self, key: impl Into<String>) -> Diagnostic {
+    pub fn with_key(mut self, key: impl Into<String>) -> Diagnostic {
         self.key = Some(key.into());
         self
     }

@@ -148,26 +148,29 @@ impl FromIterator<Entry> for Table {
     }
 }
 
-/// Reads TOML.
+/// Parses TOML.
 ///
 /// # Errors
-/// It is not TOML; the diagnostic says where.
+///
+/// The text is not TOML; the diagnostic has the position.
 pub fn from_toml(origin: crate::diagnostic::Origin, text: &str) -> Result<Table, Box<Diagnostic>> {
     toml_text::parse(origin, text)
 }
 
-/// Reads YAML: keys with values.
+/// Parses YAML: keys with values.
 ///
 /// # Errors
-/// It is not YAML, or not a table; the diagnostic says where.
+///
+/// The text is not YAML, or not a table; the diagnostic has the position.
 pub fn from_yaml(origin: crate::diagnostic::Origin, text: &str) -> Result<Table, Box<Diagnostic>> {
     yaml_text::whole(origin, text)
 }
 
-/// Reads Markdown with YAML front matter: the keys, and the text after them.
+/// Parses Markdown with YAML front matter: the keys, and the text after them.
 ///
 /// # Errors
-/// There is no front matter, or it is not YAML; the diagnostic says where.
+///
+/// The front matter is missing or is not YAML; the diagnostic has the position.
 pub fn from_markdown(
     origin: crate::diagnostic::Origin,
     text: &str,

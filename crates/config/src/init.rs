@@ -11,7 +11,7 @@ const IGNORE: &str = "# Conversations stay on this machine.\n/.unisono/\n";
 
 /// The outcome for each file, by its path in the project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct InitReport {
     /// Files that are new or were overwritten.
     pub written: Vec<PathBuf>,
     /// Existing files that did not change.
@@ -43,8 +43,8 @@ pub fn files() -> Vec<(PathBuf, &'static str)> {
 ///
 /// # Errors
 /// A file or directory cannot be written. The earlier ones are.
-pub fn write(directory: &Path, force: bool) -> Result<Written, Error> {
-    let mut done = Written::default();
+pub fn write(directory: &Path, force: bool) -> Result<InitReport, Error> {
+    let mut done = InitReport::default();
     for (path, text) in files() {
         let target = directory.join(&path);
         let failed = |source| Error {

@@ -105,7 +105,7 @@ impl Home {
 }
 
 /// The path for display: relative to `directory` if it is below it.
-pub(crate) fn shown(path: &Path, directory: &Path) -> PathBuf {
+pub(crate) fn display_path(path: &Path, directory: &Path) -> PathBuf {
     match path.strip_prefix(directory) {
         Ok(relative) if !relative.as_os_str().is_empty() => relative.to_owned(),
         _ => path.to_owned(),

@@ -126,7 +126,7 @@ mod tests {
             text.contains("Name owners.") && !text.contains("Be brief."),
             "{text}"
         );
-        // Without a root nothing above is looked at.
+        // Without a root, no parent directory is read.
         let text = instructions(&at("project/a/b"), None, 10_000);
         assert!(
             text.contains("Use figures.") && !text.contains("Name owners."),

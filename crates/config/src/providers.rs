@@ -26,19 +26,19 @@ pub struct Providers {
 /// A provider, and whether it is available.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// The built-in provider that it is like.
+    /// The built-in provider whose defaults it has.
     pub kind: Kind,
     /// The dialect of its requests, whether or not it is available.
     pub dialect: Dialect,
     /// Its settings, or the reason why it is unavailable.
-    pub settings: Result<Settings, Lacks>,
+    pub settings: Result<Settings, Unavailable>,
     /// The model of agents that name no model, if this provider is selected.
     pub default_model: Option<String>,
 }
 
 /// The reason why a provider is unavailable, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Lacks {
+pub enum Unavailable {
     /// It has no address.
     #[error("it has no address: set providers.{0}.base_url")]
     Address(String),
@@ -167,7 +167,7 @@ impl Providers {
             let key = format!("providers.{name}.default_model");
             let help = format!("set {key} to the name of a model there");
             let diagnostic = Diagnostic::warning(place(&["providers", name, "base_url"]), problem);
-            found.push(diagnostic.on(key).help(help));
+            found.push(diagnostic.with_key(key).help(help));
         }
     }
 }
@@ -185,17 +185,17 @@ impl Reader<'_> {
         let place = (self.place)(&["providers", name, key]);
         let on = format!("providers.{name}.{key}");
         self.found
-            .push(Diagnostic::error(place, problem.to_string()).on(on));
+            .push(Diagnostic::error(place, problem.to_string()).with_key(on));
     }
 
     fn warn(&mut self, name: &str, key: &str, problem: impl ToString) {
         let place = (self.place)(&["providers", name, key]);
         let on = format!("providers.{name}.{key}");
         self.found
-            .push(Diagnostic::warning(place, problem.to_string()).on(on));
+            .push(Diagnostic::warning(place, problem.to_string()).with_key(on));
     }
 
-    /// The built-in provider that it is like: as configured, otherwise its own name.
+    /// The built-in provider whose defaults it has: as configured, otherwise by its own name.
     fn kind(&mut self, name: &str, own: &Provider) -> Option<Kind> {
         let own_kind = Kind::from_name(name);
         match (own.like.as_deref().and_then(Kind::from_name), own_kind) {
@@ -212,7 +212,7 @@ impl Reader<'_> {
                 let help = format!("add like = \"openai-compatible\", or one of {known}");
                 self.found.push(
                     Diagnostic::error(place, problem)
-                        .on(format!("providers.{name}"))
+                        .with_key(format!("providers.{name}"))
                         .help(help),
                 );
                 None
@@ -226,15 +226,15 @@ impl Reader<'_> {
         kind: Kind,
         own: &Provider,
         variables: &Variables,
-    ) -> Result<Settings, Lacks> {
+    ) -> Result<Settings, Unavailable> {
         let key = self.key(name, kind, own, variables);
         if kind.address().is_none() && own.base_url.is_none() {
-            return Err(Lacks::Address(name.to_owned()));
+            return Err(Unavailable::Address(name.to_owned()));
         }
         let made = Settings::new(name, kind, own.base_url.as_deref(), key?);
         let mut settings = made.map_err(|error| {
             self.fault(name, "base_url", error);
-            Lacks::Settings
+            Unavailable::Settings
         })?;
         self.dialect(name, own, &mut settings)?;
         self.headers(name, own, &mut settings, variables)?;
@@ -252,7 +252,7 @@ impl Reader<'_> {
         }
         settings.check().map_err(|error| {
             self.fault(name, "total_timeout", error);
-            Lacks::Settings
+            Unavailable::Settings
         })?;
         Ok(settings)
     }
@@ -265,19 +265,20 @@ impl Reader<'_> {
         kind: Kind,
         own: &Provider,
         variables: &Variables,
-    ) -> Result<Option<Key>, Lacks> {
+    ) -> Result<Option<Key>, Unavailable> {
         let (setting, found) = match (&own.api_key_file, &own.api_key_env) {
             (Some(path), _) => ("api_key_file", from_file(path)),
             (None, Some(variable)) => ("api_key_env", variables.key(&[variable])),
             (None, None) if Kind::from_name(name).is_some() => {
                 ("api_key_env", variables.key(kind.key_variables()))
             }
-            // The API key of a built-in provider is not used for another one that is like it.
+            // The API key of a built-in provider is not used for another provider with its
+            // defaults.
             (None, None) => ("api_key_env", Ok(None)),
         };
         let key = found.map_err(|error| {
             self.fault(name, setting, error);
-            Lacks::Settings
+            Unavailable::Settings
         })?;
         if let Some(warning) = key.as_ref().and_then(Key::warning) {
             let warning = warning.clone();
@@ -291,7 +292,7 @@ impl Reader<'_> {
             Some(variable) => variable.clone(),
             None => kind.key_variables().join(" or "),
         };
-        Err(Lacks::Key {
+        Err(Unavailable::Key {
             provider: name.to_owned(),
             variables,
         })
@@ -302,7 +303,7 @@ impl Reader<'_> {
         name: &str,
         own: &Provider,
         settings: &mut Settings,
-    ) -> Result<(), Lacks> {
+    ) -> Result<(), Unavailable> {
         let speaks_openai = settings.dialect == Dialect::OpenAiChat;
         match own.api {
             Some(_) if !speaks_openai => {
@@ -310,7 +311,7 @@ impl Reader<'_> {
                 let problem =
                     format!("provider `{name}` is like `{kind}`, which has one interface");
                 self.fault(name, "api", problem);
-                return Err(Lacks::Settings);
+                return Err(Unavailable::Settings);
             }
             Some(_) | None => settings.dialect = spoken(settings.kind, own),
         }
@@ -327,13 +328,13 @@ impl Reader<'_> {
         own: &Provider,
         settings: &mut Settings,
         variables: &Variables,
-    ) -> Result<(), Lacks> {
+    ) -> Result<(), Unavailable> {
         for (header, value) in &own.headers {
             match header::read(header, value, variables) {
                 Ok(header) => settings.headers.push(header),
                 Err(problem) => {
                     self.fault(name, "headers", problem);
-                    return Err(Lacks::Settings);
+                    return Err(Unavailable::Settings);
                 }
             }
         }

@@ -151,10 +151,10 @@ fn check_node(node: &mut Node, kind: Kind, path: &str, found: &mut Diagnostics) 
             let mut fits = true;
             for entry in table.iter() {
                 if entry.node.value.as_text().is_none() {
-                    // What a header or a variable holds may be a secret.
+                    // The value of a header or a variable may be a secret.
                     let (path, kind) = (join(path, &entry.key), entry.node.value.kind());
                     let problem = format!("`{path}` must be text, not {kind}");
-                    found.push(Diagnostic::error(entry.node.place.clone(), problem).on(path));
+                    found.push(Diagnostic::error(entry.node.place.clone(), problem).with_key(path));
                     fits = false;
                 }
             }
@@ -162,14 +162,14 @@ fn check_node(node: &mut Node, kind: Kind, path: &str, found: &mut Diagnostics) 
         }
         (Kind::Refused(why), _) => {
             let problem = format!("`{path}` cannot be set: {why}");
-            found.push(Diagnostic::error(node.place.clone(), problem).on(path));
+            found.push(Diagnostic::error(node.place.clone(), problem).with_key(path));
             false
         }
         (_, value) => match fault(value, kind) {
             None => true,
             Some(expected) => {
                 let problem = format!("`{path}` must be {expected}, not {}", shown(value));
-                found.push(Diagnostic::error(node.place.clone(), problem).on(path));
+                found.push(Diagnostic::error(node.place.clone(), problem).with_key(path));
                 false
             }
         },
@@ -267,7 +267,7 @@ fn unknown(entry: &Entry, keys: &[Key], path: &str, dotted: &str) -> Diagnostic 
         true => Diagnostic::error(place, problem),
         false => Diagnostic::warning(place, problem),
     };
-    let mut diagnostic = diagnostic.on(dotted);
+    let mut diagnostic = diagnostic.with_key(dotted);
     diagnostic.help = match translated(&entry.key, keys) {
         Some(key) => Some(format!("did you mean `{key}`?")),
         None => suggestion(&entry.key, known),
@@ -276,7 +276,7 @@ fn unknown(entry: &Entry, keys: &[Key], path: &str, dotted: &str) -> Diagnostic 
     diagnostic
 }
 
-/// The key here that a key of another program stands for.
+/// The corresponding key for a key of another program.
 fn translated(name: &str, keys: &[Key]) -> Option<&'static str> {
     let (_, own) = OF_OTHERS.iter().find(|(other, _)| *other == name)?;
     keys.iter().any(|key| key.name == *own).then_some(*own)

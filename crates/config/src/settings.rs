@@ -14,7 +14,7 @@ pub(crate) mod keys;
 mod layers;
 pub(crate) mod mcp;
 pub(crate) mod models;
-pub mod own;
+pub mod overrides;
 mod program;
 mod prompts;
 mod providers;
@@ -37,11 +37,14 @@ pub use automation::{Schedule, Task, Trigger};
 pub use budget::{
     Budget, Daemon as DaemonBudget, Level as BudgetLevel, Owner as OwnerBudget, dollars,
 };
-pub use compaction::Given;
+pub use compaction::ConfiguredNumber;
 pub use compaction::{Compaction, Numbers, Resolved};
 pub use hooks::{Hook, Hooks};
 pub use mcp::{Approvals, McpServer, Tools};
-pub use own::{MODEL_OVERRIDE, NotOwn, Own, OwnChanges, is_settable, own, settable};
+pub use overrides::{
+    MODEL_OVERRIDE, OverrideChanges, OverrideError, SessionOverrides, is_settable,
+    session_overrides, settable,
+};
 pub use program::Program;
 pub use providers::{Api, Provider};
 pub use sections::{
@@ -52,7 +55,9 @@ pub use sections::{
 pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
 pub use stored::changed;
-pub use stored::{STORED, Unchangeable, canonical, changeable, is_changeable, scoped, typed};
+pub use stored::{
+    STORED, UnchangeableKey, canonical, changeable, is_changeable, parse_value, scoped,
+};
 pub use tiers::TierNumbers;
 pub use transport::Transport;
 
@@ -154,7 +159,7 @@ impl Loaded {
     /// Every setting with its value and origin, without values that may be secrets, in the order of
     /// the defaults file.
     pub fn show(&self) -> Vec<Setting> {
-        show::shown(&self.layers)
+        show::list(&self.layers)
     }
 
     /// When and how a conversation of that model is compacted.
@@ -172,7 +177,7 @@ impl Loaded {
         &self.sources
     }
 
-    /// The same with a text that a file of an agent is to have.
+    /// The same settings with a draft for a file of an agent.
     pub(crate) fn with_draft(&self, path: PathBuf, text: String) -> Loaded {
         let mut loaded = self.clone();
         loaded.sources.drafts.insert(path, text);
@@ -200,7 +205,7 @@ impl Loaded {
         let layers = Layers::read(&self.sources, &mut found);
         for setting in show::differing(&self.layers, &layers) {
             let problem = format!("`{}` has changed", setting.key);
-            let diagnostic = Diagnostic::warning(setting.place, problem).on(setting.key);
+            let diagnostic = Diagnostic::warning(setting.place, problem).with_key(setting.key);
             found.push(diagnostic.help("it takes effect when the program is started again"));
         }
         let loaded = Loaded {
@@ -213,7 +218,11 @@ impl Loaded {
 
     /// The same configuration with the settings of a session, and with settings above all others;
     /// neither may change a server, provider, catalogue or prompt. No file is read.
-    pub fn with(&self, own: &Own, settings: &[Override]) -> (Option<Loaded>, Diagnostics) {
+    pub fn with(
+        &self,
+        own: &SessionOverrides,
+        settings: &[Override],
+    ) -> (Option<Loaded>, Diagnostics) {
         let mut found = Diagnostics::default();
         let layers = self.taken.with(&self.sources, own, settings, &mut found);
         let loaded = extract(&layers, &mut found).map(|config| {
@@ -311,7 +320,7 @@ fn default_model<'c>(config: &'c Config, providers: &'c Providers) -> &'c str {
 fn extract(layers: &Layers, found: &mut Diagnostics) -> Option<Config> {
     match layers.figment().extract() {
         Ok(config) => Some(config),
-        // Checked before: only a default that is missing could get here.
+        // This was checked before: only a missing default could fail here.
         Err(errors) => {
             for error in errors {
                 let place =

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::agents::Roster;
 use crate::diagnostic::Diagnostics;
 use crate::project;
-use crate::settings::{self, Loaded, Override, Own, Sources};
+use crate::settings::{self, Loaded, Override, SessionOverrides, Sources};
 use crate::summarisers;
 use crate::telemetry;
 use crate::thresholds;
@@ -44,11 +44,13 @@ impl Setup {
         Setup::checked(loaded, found)
     }
 
-    /// The same with a text that a file of an agent is to have, checked as by
+    /// The same setup with a draft for a file of an agent, checked as by
     /// [`Setup::with_agents_of_now`]. Nothing is written.
     ///
     /// # Errors
-    /// There are errors that a person must correct; the list says what, where, and how.
+    ///
+    /// There are errors that a person must correct; the list has the problem, the position and the
+    /// fix.
     pub fn with_agent_draft(&self, file: PathBuf, text: String) -> Result<Setup, Diagnostics> {
         let (loaded, found) = self.loaded.with_agents_of_now();
         Setup::checked(loaded.with_draft(file, text), found)
@@ -59,7 +61,11 @@ impl Setup {
     ///
     /// # Errors
     /// The settings cause errors; the list says what, where, and how.
-    pub fn with(&self, own: &Own, settings: &[Override]) -> Result<Setup, Diagnostics> {
+    pub fn with(
+        &self,
+        own: &SessionOverrides,
+        settings: &[Override],
+    ) -> Result<Setup, Diagnostics> {
         let (loaded, found) = self.loaded.with(own, settings);
         let Some(loaded) = loaded else {
             return Err(found);

@@ -113,7 +113,7 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
             if let Ok(Some(lacks)) = lacks {
                 let problem = format!("summariser `{name}` is left out: {lacks}");
                 let place = loaded.place(&path);
-                found.push(Diagnostic::warning(place, problem).on(path.join(".")));
+                found.push(Diagnostic::warning(place, problem).with_key(path.join(".")));
             }
         }
     }
@@ -133,7 +133,7 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
                 };
                 let place = loaded.place(&["compaction", "prompt"]);
                 let problem = format!("summariser `{}`, {name}: {error}", summariser.model);
-                found.push(Diagnostic::error(place, problem).on("compaction.prompt"));
+                found.push(Diagnostic::error(place, problem).with_key("compaction.prompt"));
             }
         }
     }
@@ -141,7 +141,7 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
 
 /// Why a summariser that a person chose is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unaskable {
+pub enum SummariserUnavailable {
     /// It is unknown.
     #[error("summariser `{name}`: {reason}")]
     Unknown {
@@ -180,24 +180,24 @@ pub fn check_chosen(
     lead: &str,
     policy: &Policy,
     name: &str,
-) -> Result<(), Unaskable> {
+) -> Result<(), SummariserUnavailable> {
     let loaded = &setup.loaded;
     let entry = loaded.catalogue.get(None, name);
-    let entry = entry.map_err(|error| Unaskable::Unknown {
+    let entry = entry.map_err(|error| SummariserUnavailable::Unknown {
         name: name.to_owned(),
         reason: error.to_string(),
     })?;
     let provider = &entry.model.provider;
     if let Some(lacks) = loaded.providers.lacks(provider) {
         let name = name.to_owned();
-        return Err(Unaskable::Lacks { name, lacks });
+        return Err(SummariserUnavailable::Lacks { name, lacks });
     }
     let Some(chain) = chain(loaded, &Calibrations::default(), lead, Some(name)) else {
         return Ok(());
     };
     for summariser in &chain.models {
         for (prompt, text, cap) in prompts(&chain, policy) {
-            fits(text, summariser, cap).map_err(|reason| Unaskable::TooSmall {
+            fits(text, summariser, cap).map_err(|reason| SummariserUnavailable::TooSmall {
                 name: name.to_owned(),
                 prompt,
                 reason,

@@ -47,7 +47,7 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
     #[cfg(not(feature = "otel"))]
     let diagnostic = Diagnostic::warning(place, "no traces are sent: this program cannot do it")
         .help("build it with the feature: cargo install --path crates/cli --features otel");
-    found.push(diagnostic.on(PATH.join(".")));
+    found.push(diagnostic.with_key(PATH.join(".")));
 }
 
 fn check_headers(variable: &str, headers: &str) -> Result<(), String> {

@@ -9,7 +9,7 @@ use unisono_context::{Ppm, Tokens};
 use unisono_model::catalogue::Entry;
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::settings::Given;
+use crate::settings::ConfiguredNumber;
 use crate::setup::Setup;
 
 /// Reports them for the model of the lead and for models with their own numbers, each key once.
@@ -33,10 +33,10 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
     }
 }
 
-fn misfit(setup: &Setup, model: &Entry, given: &Given<'_>) -> Option<Diagnostic> {
+fn misfit(setup: &Setup, model: &Entry, given: &ConfiguredNumber<'_>) -> Option<Diagnostic> {
     let compaction = &setup.loaded.config.compaction;
     let resolved = compaction.resolve(model);
-    // A preset that never starts does not use the number.
+    // A preset that never compacts does not use the number.
     resolved.policy.trigger?;
     let usable = budget(model, resolved.safety);
     let name = &model.model;
@@ -72,7 +72,7 @@ fn misfit(setup: &Setup, model: &Entry, given: &Given<'_>) -> Option<Diagnostic>
         )
     };
     let place = setup.loaded.place(&given.path);
-    Some(Diagnostic::error(place, problem).on(key).help(help))
+    Some(Diagnostic::error(place, problem).with_key(key).help(help))
 }
 
 fn budget(model: &Entry, safety: Ppm) -> Budget {

@@ -61,7 +61,7 @@ pub fn altered_parts(message: &Message, form: Form) -> Vec<Part> {
                 Form::Truncated { target_chars },
                 Part::Text(text) | Part::ToolResult { content: text, .. },
             ) => {
-                *text = headed(text, target_chars as usize).into();
+                *text = with_note(text, target_chars as usize).into();
             }
             // A note of it stays.
             (Form::Cut { .. } | Form::Truncated { .. }, Part::Attachment { content, .. }) => {
@@ -118,7 +118,7 @@ pub fn cut(text: &str, target: usize) -> String {
 /// Shortens a text to exactly `target` Unicode scalars: its head and [`TRUNCATED`]. A plain cut
 /// where the target leaves no room for the marker and one scalar; the text itself where it is
 /// short enough.
-pub fn headed(text: &str, target: usize) -> String {
+pub fn with_note(text: &str, target: usize) -> String {
     if text.chars().count() <= target {
         return text.to_owned();
     }
@@ -145,11 +145,11 @@ fn fit_marker(length: usize, target: usize) -> Option<(String, usize)> {
 
 /// The altered messages of a session, by position, with all their earlier alterations.
 #[derive(Clone, Debug, Default)]
-pub struct Alterations(BTreeMap<Ordinal, Vec<Made>>);
+pub struct Alterations(BTreeMap<Ordinal, Vec<TimedAlteration>>);
 
 /// An alteration and the time of it.
 #[derive(Clone, Debug)]
-struct Made {
+struct TimedAlteration {
     alteration: Alteration,
     /// Number of the session's newest checkpoint at that time; 0: there was none.
     after: u32,
@@ -162,7 +162,7 @@ impl Alterations {
     /// the session's newest checkpoint, 0 if there is none.
     pub fn set(&mut self, alteration: Alteration, newest: u32) {
         let slot = self.0.entry(alteration.ordinal).or_default();
-        slot.push(Made {
+        slot.push(TimedAlteration {
             alteration,
             after: newest,
             undone: false,
@@ -193,7 +193,7 @@ impl Alterations {
         let range = (first <= last).then(|| self.0.range(first..=last));
         let slots = range.into_iter().flatten().map(|(_, slot)| slot);
         slots.flat_map(|slot| {
-            let newest = move |made: &&Made| {
+            let newest = move |made: &&TimedAlteration| {
                 let message = made.alteration.message;
                 current(slot, message).is_some_and(|now| std::ptr::eq(now, &made.alteration))
             };
@@ -218,7 +218,7 @@ impl Alterations {
 }
 
 /// The valid alteration of a message.
-fn current(slot: &[Made], message: MessageId) -> Option<&Alteration> {
-    let status = |made: &&Made| !made.undone && made.alteration.message == message;
+fn current(slot: &[TimedAlteration], message: MessageId) -> Option<&Alteration> {
+    let status = |made: &&TimedAlteration| !made.undone && made.alteration.message == message;
     slot.iter().rfind(status).map(|made| &made.alteration)
 }

@@ -16,7 +16,7 @@ mod set;
 
 pub use facts::{FACT_TOKENS_MAX, FACTS_MAX, KeyFact};
 pub use repairs::FailedRepairs;
-pub use revert::{NotActive, reverted};
+pub use revert::{RevertError, reverted};
 pub use set::Checkpoints;
 
 /// A closed range of ordinals on a branch.

@@ -34,12 +34,12 @@ use crate::view::View;
 use situation::Situation;
 
 pub use accept::{Draft, Rejection, SECTIONS, Stop, accept, accept_replacement, truncated};
-pub use ahead::{Ahead, ahead};
-pub use anew::{Edit, PERSON, anew, edited};
+pub use ahead::{UpcomingSummary, ahead};
+pub use anew::{Edit, PERSON, edited, regenerate};
 pub use delegated::mask_delegated;
 pub use floor::holds;
-pub use foresee::{Foreseen, Growth, foresee};
-pub use outcome::Made;
+pub use foresee::{ExpectedGrowth, ForeseenSummary, foresee};
+pub use outcome::NewSummary;
 pub use part::ContextPart;
 pub use repair::{repair, rewrite, without};
 pub use tiered::Loads;

@@ -128,7 +128,7 @@ impl Keep {
     /// The amounts for that window, with that target: amounts that depend on the window become
     /// fixed.
     #[must_use]
-    pub fn settled(self, window: Tokens, target: Tokens) -> Keep {
+    pub fn scaled(self, window: Tokens, target: Tokens) -> Keep {
         match self {
             // Half the target limits it.
             Keep::MessagesByWindow(_) if window <= SMALL_WINDOW => Keep::Messages(u32::MAX),

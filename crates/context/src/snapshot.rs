@@ -107,7 +107,7 @@ impl Manifest {
             verbatim += span.len();
         }
         for (ordinal, form) in &self.altered {
-            let node = tree.at(self.head, *ordinal)?;
+            let node = tree.node_at(self.head, *ordinal)?;
             let mut made = alterations.ever(*ordinal, node.message.id);
             let made = made.find(|made| made.form == *form)?;
             messages = messages.minus(node.counts.get(encoding)?) + made.counts.get(encoding)?;

@@ -238,8 +238,8 @@ impl Topics {
                 ended_by,
                 sealed_at,
             });
-            opener = tree.at(head, start);
-            last = tree.at(head, Ordinal(start.0.saturating_sub(1)));
+            opener = tree.node_at(head, start);
+            last = tree.node_at(head, Ordinal(start.0.saturating_sub(1)));
         }
         topics.reverse();
         topics

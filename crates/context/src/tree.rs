@@ -191,7 +191,7 @@ impl Tree {
 
     /// The message at `ordinal` on the path that ends in `head`: in O(1) without a fork between the
     /// two, otherwise in O(log n).
-    pub fn at(&self, head: MessageId, ordinal: Ordinal) -> Option<&Node> {
+    pub fn node_at(&self, head: MessageId, ordinal: Ordinal) -> Option<&Node> {
         let mut node = &self.nodes[self.index(head)? as usize];
         if ordinal.0 == 0 || ordinal > node.ordinal {
             return None;
@@ -222,7 +222,7 @@ impl Tree {
     /// empty or ends after the head. The cost depends on the length of the range.
     pub fn range(&self, head: MessageId, range: RangeInclusive<Ordinal>) -> Vec<&Node> {
         let (first, last) = range.into_inner();
-        let end = (first <= last).then(|| self.at(head, last)).flatten();
+        let end = (first <= last).then(|| self.node_at(head, last)).flatten();
         let path = end.into_iter().flat_map(|end| self.path(end.message.id));
         let mut nodes: Vec<&Node> = path.take_while(|node| node.ordinal >= first).collect();
         nodes.reverse();
@@ -235,7 +235,7 @@ impl Tree {
         if ordinal.0 == 0 {
             return Some(Count::default());
         }
-        self.at(head, ordinal)?.prefix.get(encoding)
+        self.node_at(head, ordinal)?.prefix.get(encoding)
     }
 
     /// Tokens of a range of a path, by one subtraction.
@@ -268,7 +268,8 @@ impl Tree {
 
     /// The path digest at `ordinal` on the path that ends in `head`.
     pub fn path_digest(&self, head: MessageId, ordinal: Ordinal) -> Option<Digest> {
-        self.at(head, ordinal).map(|node| node.message.path_digest)
+        self.node_at(head, ordinal)
+            .map(|node| node.message.path_digest)
     }
 
     /// The start of the first unit with a tool call without a result on the path to `head`, at or

@@ -90,7 +90,7 @@ impl<'a> View<'a> {
         let active = checkpoints.active(tree, head);
         let on_branch = |id: &MessageId| {
             let ordinal = tree.get(*id)?.ordinal();
-            (tree.at(head, ordinal)?.message.id == *id).then_some(ordinal)
+            (tree.node_at(head, ordinal)?.message.id == *id).then_some(ordinal)
         };
         let pinned: BTreeSet<Ordinal> = pinned.iter().filter_map(on_branch).collect();
         let uncovered = uncovered(&active, &pinned, len);
@@ -183,7 +183,7 @@ impl<'a> View<'a> {
 
     /// The start of the topic of a message.
     pub fn topic_of(&self, ordinal: Ordinal) -> Ordinal {
-        let topics = self.topics.zip(self.tree.at(self.head, ordinal));
+        let topics = self.topics.zip(self.tree.node_at(self.head, ordinal));
         topics.map_or(Ordinal::FIRST, |(topics, node)| {
             topics.start(self.tree, node.message.id)
         })
@@ -203,7 +203,7 @@ impl<'a> View<'a> {
 
     /// The state of the message at that position in the context; none beyond the tip.
     pub fn status(&self, ordinal: Ordinal) -> Option<MessageStatus> {
-        let node = self.tree.at(self.head, ordinal)?;
+        let node = self.tree.node_at(self.head, ordinal)?;
         let covers = |c: &&Arc<Checkpoint>| c.covers.iter().any(|span| span.contains(ordinal));
         let covering = self.active.iter().find(covers);
         if let Some(checkpoint) = covering.filter(|_| !self.is_pinned(ordinal)) {
@@ -240,7 +240,7 @@ impl<'a> View<'a> {
             total += self.tree.cost(self.head, from..=span.last, encoding)?;
             messages += u64::from(Span::new(from, span.last).len());
             for alteration in self.alterations.range(from, span.last) {
-                let node = self.tree.at(self.head, alteration.ordinal)?;
+                let node = self.tree.node_at(self.head, alteration.ordinal)?;
                 if node.message.id == alteration.message && !self.is_pinned(node.ordinal()) {
                     let full = node.counts.get(encoding)?;
                     total = total.minus(full) + alteration.counts.get(encoding)?;

@@ -333,14 +333,14 @@ fn an_edit_that_comes_to_the_same_content_reuses_the_checkpoint() {
         .unwrap();
     let part = chat
         .tree
-        .at(chat.head(), Ordinal(3))
+        .node_at(chat.head(), Ordinal(3))
         .unwrap()
         .message
         .parts
         .clone();
     let next = chat
         .tree
-        .at(chat.head(), Ordinal(4))
+        .node_at(chat.head(), Ordinal(4))
         .unwrap()
         .message
         .parts

@@ -330,7 +330,12 @@ fn which_call_a_result_answers_is_content() {
 fn how_a_message_is_shortened_is_content() {
     let chat = Chat::of("U100 A100 T2000 U100");
     let mut ids = vec![chat.freeze().id()];
-    let message = chat.tree.at(chat.head(), Ordinal(3)).unwrap().message.id;
+    let message = chat
+        .tree
+        .node_at(chat.head(), Ordinal(3))
+        .unwrap()
+        .message
+        .id;
     for form in [
         Form::Masked {
             tokens: Tokens(2_000),

@@ -284,7 +284,7 @@ impl Earlier {
         let (same, since) = now_entries.split_at(entries.len());
         assert_eq!(same, entries, "the messages before {number}");
         let said: Vec<_> = (len + 1..=chat.view().len().0)
-            .map(|at| chat.tree.at(chat.head(), Ordinal(at)).unwrap())
+            .map(|at| chat.tree.node_at(chat.head(), Ordinal(at)).unwrap())
             .map(|node| (node.ordinal().0, node.message.parts.clone()))
             .collect();
         assert_eq!(since, said, "what was said since");

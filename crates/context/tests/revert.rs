@@ -13,7 +13,7 @@ mod chat;
 use chat::{Chat, GOOD};
 use unisono_context::CheckpointId;
 use unisono_context::budget::Budget;
-use unisono_context::checkpoint::NotActive;
+use unisono_context::checkpoint::RevertError;
 use unisono_context::compaction::Mode;
 use unisono_context::policy::{Policy, Preset, Trigger};
 use unisono_context::{Encoding, Ordinal, Ppm, Tokens};
@@ -44,7 +44,7 @@ fn summarise(chat: &mut Chat) -> CheckpointId {
     newest.id
 }
 
-fn why_not(chat: &Chat, id: CheckpointId) -> NotActive {
+fn why_not(chat: &Chat, id: CheckpointId) -> RevertError {
     chat.checkpoints
         .status(&chat.tree, chat.head(), id)
         .unwrap_err()
@@ -60,15 +60,15 @@ fn reverts_go_back_one_by_one_and_say_which_comes_first() {
     let second = summarise(&mut chat);
     assert_eq!(
         why_not(&chat, first),
-        NotActive::Superseded { number: 1, by: 2 }
+        RevertError::Superseded { number: 1, by: 2 }
     );
     assert_eq!(
         why_not(&chat, CheckpointId::from_u128(7)),
-        NotActive::Unknown
+        RevertError::Unknown
     );
     chat.revert(second);
     assert_eq!(chat.freeze().id(), between);
-    assert_eq!(why_not(&chat, second), NotActive::Retired { number: 2 });
+    assert_eq!(why_not(&chat, second), RevertError::Retired { number: 2 });
     let status = chat.checkpoints.status(&chat.tree, chat.head(), first);
     assert_eq!(status.unwrap().number, 1);
     chat.revert(first);
@@ -85,7 +85,7 @@ fn a_checkpoint_of_another_branch_is_not_reverted_here() {
     let cutoff = Ordinal(4);
     assert_eq!(
         why_not(&chat, id),
-        NotActive::Elsewhere { number: 1, cutoff }
+        RevertError::Elsewhere { number: 1, cutoff }
     );
 }
 

@@ -98,7 +98,7 @@ fn less_is_never_kept_than_of_a_large_window() {
         amount: Tokens(9_000),
         align: 4,
     };
-    assert_eq!(wide.settled(budget.window, target), expected);
+    assert_eq!(wide.scaled(budget.window, target), expected);
 }
 
 /// What two windows keep that are a thousandth apart is nearly the same: no window is a step.

@@ -11,7 +11,7 @@
 mod chat;
 
 use chat::{Chain, Chat, Fallback, GOOD, Summariser, ordinals, usable};
-use unisono_context::alteration::{Form, cut, headed};
+use unisono_context::alteration::{Form, cut, with_note};
 use unisono_context::budget::{Budget, Budgets};
 use unisono_context::checkpoint::{Body, Checkpoint, Tier};
 use unisono_context::compaction::{Loads, Mode, Plan, Step};
@@ -179,13 +179,13 @@ fn cuts_have_exactly_their_length() {
 #[test]
 fn heads_have_exactly_their_length() {
     let text = "é日".repeat(1_500);
-    let short = headed(&text, 2_000);
+    let short = with_note(&text, 2_000);
     assert_eq!(short.chars().count(), 2_000);
     assert!(short.ends_with("日é[truncated]") || short.ends_with("é日[truncated]"));
     assert!(text.starts_with(short.trim_end_matches("[truncated]")));
-    assert_eq!(headed("short", 2_000), "short");
-    assert_eq!(headed("0123456789ab", 11), "0123456789a");
-    assert_eq!(headed("0123456789abc", 12), "0[truncated]");
+    assert_eq!(with_note("short", 2_000), "short");
+    assert_eq!(with_note("0123456789ab", 11), "0123456789a");
+    assert_eq!(with_note("0123456789abc", 12), "0[truncated]");
 }
 
 #[test]
@@ -475,7 +475,7 @@ fn what_a_topic_says_of_a_branch_ends_at_the_fork() {
     };
     topics.decided(&chat.tree, chat.head(), &[third], Some(Timestamp(7)));
     let tip = chat.head();
-    let second = chat.tree.at(tip, Ordinal(2)).unwrap().message.id;
+    let second = chat.tree.node_at(tip, Ordinal(2)).unwrap().message.id;
     assert_eq!(topics.start(&chat.tree, tip), Ordinal(3));
     assert_eq!(topics.start(&chat.tree, second), Ordinal(1));
     chat.fork_at(2);

@@ -61,7 +61,7 @@ fn branch(messages: &[Vec<Part>]) -> Result<(Tree, MessageId), Error> {
 }
 
 fn at(tree: &Tree, head: MessageId, ordinal: u32) -> &Node {
-    tree.at(head, Ordinal(ordinal)).unwrap()
+    tree.node_at(head, Ordinal(ordinal)).unwrap()
 }
 
 fn answer(message: u32, index: u16) -> CallRef {
@@ -257,8 +257,11 @@ fn at_path(path: &[usize], ordinal: Ordinal) -> Option<MessageId> {
 fn check_path(tree: &Tree, head: usize, path: &[usize], counts: &[Option<u64>]) {
     let len = path.len() as u32;
     let head = id(head);
-    assert_eq!(tree.at(head, Ordinal(0)).map(|n| n.message.id), None);
-    assert_eq!(tree.at(head, Ordinal(len + 1)).map(|n| n.message.id), None);
+    assert_eq!(tree.node_at(head, Ordinal(0)).map(|n| n.message.id), None);
+    assert_eq!(
+        tree.node_at(head, Ordinal(len + 1)).map(|n| n.message.id),
+        None
+    );
     for (index, n) in path.iter().enumerate() {
         assert_eq!(at(tree, head, index as u32 + 1).message.id, id(*n));
     }

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use unisono_model::catalogue::Catalogue;
 
 pub use detect::find;
-pub use import::{Candidate, Import, Placed, Report, Status, Writes};
+pub use import::{Candidate, Import, PlacedAgent, Report, Status, Writes};
 
 use unisono_config::diagnostic::Diagnostic;
 
@@ -81,7 +81,7 @@ impl Format {
 
 /// A converted agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Imported {
+pub struct ConvertedAgent {
     /// Its id here.
     pub id: String,
     /// Its original format.
@@ -156,7 +156,7 @@ pub struct LocalNames<'k> {
 }
 
 /// The agents of a file: each converted, or the reason why it cannot be.
-pub type Agents = Vec<Result<Imported, Error>>;
+pub type Agents = Vec<Result<ConvertedAgent, Error>>;
 
 /// Reads the agents of a file. Without `format`, the format is detected.
 ///

@@ -11,7 +11,7 @@ const RESTART_WAIT: Duration = Duration::from_secs(10);
 
 /// The address has no actor, and will not get one soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Vacant;
+pub(crate) struct NoActor;
 
 /// The reading end of an address.
 pub(crate) struct ActorAddress<M>(watch::Receiver<Option<ActorRef<M>>>);
@@ -76,7 +76,7 @@ impl<M: Message> ActorAddress<M> {
     }
 
     /// Sends to the current actor, and waits while it is being restarted.
-    pub(crate) async fn send(&self, message: M) -> Result<(), Vacant> {
+    pub(crate) async fn send(&self, message: M) -> Result<(), NoActor> {
         let mut place = self.0.clone();
         let seek = async move {
             let mut message = message;
@@ -86,19 +86,19 @@ impl<M: Message> ActorAddress<M> {
                     .await
                     .map(|actor| actor.clone());
                 let Ok(Some(actor)) = occupied else {
-                    return Err(Vacant);
+                    return Err(NoActor);
                 };
                 match actor.send_message(message) {
                     Ok(()) => return Ok(()),
                     // The actor has died, and its supervisor has not noticed yet.
                     Err(MessagingErr::SendErr(back)) => message = back,
-                    Err(_) => return Err(Vacant),
+                    Err(_) => return Err(NoActor),
                 }
-                place.changed().await.map_err(|_| Vacant)?;
+                place.changed().await.map_err(|_| NoActor)?;
             }
         };
         tokio::time::timeout(RESTART_WAIT, seek)
             .await
-            .unwrap_or(Err(Vacant))
+            .unwrap_or(Err(NoActor))
     }
 }

@@ -224,7 +224,7 @@ impl State {
                 Err(short) => self.refuse(&request, reply, described(&request, &short)),
             }
         }
-        self.other_programs.satisfied(&self.journal);
+        self.other_programs.end_needs(&self.journal);
     }
 
     /// Decides again about what waits, and asks for what another program needs.
@@ -288,7 +288,10 @@ impl State {
     }
 
     fn owner_budget(&self, request: &Request) -> Option<OwnerBudget> {
-        request.owner.as_ref().map(|owner| self.owners.of(owner))
+        request
+            .owner
+            .as_ref()
+            .map(|owner| self.owners.owner_budget(owner))
     }
 
     /// Whether other sessions hold amounts that they may return; sessions in an unknown state are

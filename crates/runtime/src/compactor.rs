@@ -265,7 +265,7 @@ impl State {
             listener,
             mut reply,
         } = *job;
-        let allowance = Allowance::new(began.at(now), now, deadline);
+        let allowance = Allowance::new(began.deadline_at(now), now, deadline);
         let work = Work {
             job: step,
             env: self.env.clone(),

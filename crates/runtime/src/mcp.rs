@@ -31,7 +31,7 @@ use unisono_session::run::calls::CallOutput;
 use unisono_session::tool::{Contract, allows, matches};
 
 use crate::address::ActorAddress;
-use connection::{Called, Connection};
+use connection::{CallReply, Connection};
 pub use held::{HELD_SERVERS, ServersHold};
 pub use skills::{ServerSkill, ServerSkills, SkillFault, SkillReader};
 use tasks::{ServerTask, TaskEnd};
@@ -198,8 +198,8 @@ impl Servers {
             }
         }
         let task = match handle.call(job, max_file_bytes).await? {
-            Called::Output(output) => return Ok(TaskEnd::Output(output)),
-            Called::Task(task) => task,
+            CallReply::Output(output) => return Ok(TaskEnd::Output(output)),
+            CallReply::Task(task) => task,
         };
         began(task.id.clone());
         match tasks::follow(handle, &task, max_file_bytes)
@@ -246,7 +246,7 @@ fn unknown_effect(contract: Contract) -> &'static str {
 }
 
 impl Handle {
-    async fn call(&self, job: &ToolJob, max_file_bytes: u64) -> Result<Called, String> {
+    async fn call(&self, job: &ToolJob, max_file_bytes: u64) -> Result<CallReply, String> {
         let connection = self.connect().await.map_err(|fault| fault.to_string())?;
         let describe = |reason: String| self.server.fault(reason).to_string();
         let tool = connection.find(&self.server, &job.tool).await;

@@ -16,7 +16,7 @@ use crate::tokenizer;
 ///
 /// # Errors
 /// The model is unknown, or its provider does not answer.
-pub async fn whole(
+pub async fn measure_all(
     model: &dyn LanguageModel,
     agent: &Definition,
     snapshot: Arc<Snapshot>,

@@ -51,7 +51,7 @@ pub(crate) struct Job<'a> {
 
 /// A program that has ended.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct ProcessOutput {
     /// Its exit status.
     pub(crate) status: ExitStatus,
     /// Its complete standard output.
@@ -108,7 +108,7 @@ fn describe_directory(cwd: Option<&str>) -> String {
 ///
 /// # Errors
 /// It cannot be started, writes too much, or a system call fails.
-pub(crate) async fn run(job: Job<'_>) -> Result<Finished, Error> {
+pub(crate) async fn run(job: Job<'_>) -> Result<ProcessOutput, Error> {
     let program = &job.command.program;
     let lost = |source| Error::Lost {
         program: program.clone(),
@@ -139,7 +139,7 @@ pub(crate) async fn run(job: Job<'_>) -> Result<Finished, Error> {
         status.map_err(lost)?
     };
     let tail = &stderr[stderr.len().saturating_sub(STDERR_TAIL)..];
-    Ok(Finished {
+    Ok(ProcessOutput {
         status,
         stdout,
         stderr: String::from_utf8_lossy(tail).trim().to_owned(),

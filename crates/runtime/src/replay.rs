@@ -86,14 +86,14 @@ impl Check {
 
 /// A turn, rebuilt.
 #[derive(Clone, Debug, Default)]
-pub struct Rebuilt {
+pub struct RebuiltTurn {
     /// Its runs, in the order in which they were opened.
     pub runs: Vec<Requests>,
     /// All comparisons.
     pub checks: Vec<Check>,
 }
 
-impl Rebuilt {
+impl RebuiltTurn {
     /// The comparisons with different values.
     pub fn mismatches(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| !check.is_equal())
@@ -102,8 +102,8 @@ impl Rebuilt {
 
 /// Rebuilds every request of every run of a turn. `models` may be unable to send requests; `files`
 /// are those in the results of tools.
-pub fn rebuild(replay: &Replay, models: &Models, files: &Files) -> Rebuilt {
-    let mut rebuilt = Rebuilt::default();
+pub fn rebuild(replay: &Replay, models: &Models, files: &Files) -> RebuiltTurn {
+    let mut rebuilt = RebuiltTurn::default();
     let Some(turn) = replay.turn() else {
         return rebuilt;
     };
@@ -271,7 +271,7 @@ impl Conversation {
         let sent = retraced.calls.iter().filter_map(|asked| {
             let known = assignment.steps.get(..asked.known).unwrap_or_default();
             let wrap_up = wrap_up(assignment, asked);
-            let mut request = request::after(&first, known, &asked.masked, wrap_up);
+            let mut request = request::continuation(&first, known, &asked.masked, wrap_up);
             for file in request.files_mut() {
                 file.content.held = Held(files.get(&file.content.digest).cloned());
             }

@@ -56,12 +56,12 @@ impl ReservedCall {
     }
 
     /// Its reply is recorded, which settles it.
-    pub(crate) fn recorded(mut self) {
+    pub(crate) fn settle_recorded(mut self) {
         self.settle = None;
     }
 
     /// It has ended in this way.
-    pub(crate) fn ended(mut self, end: CallEnd) {
+    pub(crate) fn settle(mut self, end: CallEnd) {
         self.end(end);
     }
 

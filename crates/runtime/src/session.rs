@@ -65,7 +65,7 @@ pub use handle::{Handle, Progress};
 pub use settle::settle;
 
 pub(crate) use elsewhere::{MessagePlace, OutsideMessage};
-pub(crate) use feed::{Feed, Following};
+pub(crate) use feed::{Feed, FeedReceiver};
 pub(crate) use handle::Entry;
 
 /// The maximum time that decisions wait for a count or a rendering, or the end of a run for those

@@ -11,16 +11,16 @@ use unisono_context::tokens::Count;
 use unisono_context::{Digest, Encoding, Message, MessageId, Ordinal, RunId};
 use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
-use unisono_session::run::{Spent, Step, ToolResult};
+use unisono_session::run::{AdditionalUsage, Step, ToolResult};
 
 use crate::agent::Failure;
 use crate::session::{MessagePlace, OutsideMessage};
 
 /// Search results for an agent.
 #[derive(Debug, Default)]
-pub(crate) struct Recalled {
+pub(crate) struct RecallResults {
     /// On the branch of its context.
-    pub(crate) on_branch: unisono_search::Recalled,
+    pub(crate) on_branch: unisono_search::RecallResult,
     /// Outside the branch, best first.
     pub(crate) elsewhere: Vec<OutsideMessage>,
 }
@@ -74,7 +74,7 @@ pub(crate) trait SessionPort: Send + Sync + 'static {
 
     /// Reports a cost in addition to replies, for a request that continues; `call` is its
     /// reservation.
-    fn spent(&self, run: RunId, attempt: u32, call: Option<u32>, spent: Spent);
+    fn spent(&self, run: RunId, attempt: u32, call: Option<u32>, spent: AdditionalUsage);
 
     /// Counts texts in an encoding, in order. If that fails, estimates them.
     fn count(&self, texts: Vec<String>, encoding: Encoding) -> PortFuture<'_, Vec<Count>>;
@@ -108,7 +108,7 @@ pub(crate) trait SessionPort: Send + Sync + 'static {
         head: MessageId,
         text: String,
         limit: usize,
-    ) -> PortFuture<'_, Result<Result<Recalled, String>, Failure>>;
+    ) -> PortFuture<'_, Result<Result<RecallResults, String>, Failure>>;
 
     /// The message at a place outside the branch; an error says why it cannot be read.
     fn read_outside_message(

@@ -26,7 +26,7 @@ use crate::pool::{self, Pool};
 use crate::residence::Residence;
 use crate::restart::{History, Verdict};
 use crate::runtime::{Env, Error};
-use crate::session::{self, Feed, Folded, Following, Session};
+use crate::session::{self, Feed, FeedReceiver, Folded, Session};
 use crate::tokenizer::{self, TokenizerActor};
 
 pub(crate) use requests::{activate, find, follow, pool_of, resume};
@@ -49,7 +49,7 @@ pub(crate) enum Msg {
     /// Return the feed of the session, whether it is live or not.
     Follow {
         session: SessionId,
-        reply: oneshot::Sender<Result<(Arc<Feed>, Following), Error>>,
+        reply: oneshot::Sender<Result<(Arc<Feed>, FeedReceiver), Error>>,
     },
     /// The session was deleted: drop everything, and notify its followers.
     Forget(SessionId),

@@ -6,7 +6,7 @@ use unisono_context::{MessageId, Ordinal, SessionId};
 
 /// A message that was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
+pub struct FoundMessage {
     /// Its session.
     pub session: SessionId,
     /// The message.
@@ -21,7 +21,7 @@ pub struct Found {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// What was found, the best first.
-    pub found: Vec<Found>,
+    pub found: Vec<FoundMessage>,
     /// Whether all that is on disk was searched; else the newest or much more may be missing: it is
     /// still being taken in, or the index cannot be written.
     pub complete: bool,
@@ -29,7 +29,7 @@ pub struct Answer {
 
 /// What was found for an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recalled {
+pub struct RecallResult {
     /// The messages, the best first.
     pub messages: Vec<Ordinal>,
     /// The words that no message has.

@@ -13,24 +13,24 @@ const EVERY: u32 = 1_024;
 
 /// The cancellation flag of a search, for its thread.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted(Arc<AtomicBool>);
+pub(crate) struct CancelFlag(Arc<AtomicBool>);
 
 /// The guard of a waiting caller. Its drop cancels the search.
 #[derive(Debug)]
 pub(crate) struct Waiting(Arc<AtomicBool>);
 
-impl Wanted {
+impl CancelFlag {
     /// Makes a flag that the drop of [`Waiting`] sets.
-    pub(crate) fn by() -> (Wanted, Waiting) {
-        let wanted = Wanted::default();
+    pub(crate) fn new() -> (CancelFlag, Waiting) {
+        let wanted = CancelFlag::default();
         let waiting = Waiting(wanted.0.clone());
         (wanted, waiting)
     }
 
     /// Collects until cancelled. With pruning (`prunes`) it checks for cancellation only before each
     /// segment.
-    pub(crate) fn collect<C>(&self, collector: C, prunes: bool) -> While<C> {
-        While {
+    pub(crate) fn collect<C>(&self, collector: C, prunes: bool) -> CancellableCollector<C> {
+        CancellableCollector {
             wanted: self.clone(),
             collector,
             prunes,
@@ -72,13 +72,13 @@ impl Drop for Waiting {
 }
 
 /// A collector that stops soon after cancellation.
-pub(crate) struct While<C> {
-    wanted: Wanted,
+pub(crate) struct CancellableCollector<C> {
+    wanted: CancelFlag,
     collector: C,
     prunes: bool,
 }
 
-impl<C: Collector> Collector for While<C> {
+impl<C: Collector> Collector for CancellableCollector<C> {
     type Fruit = C::Fruit;
     type Child = C::Child;
 
@@ -195,7 +195,7 @@ mod tests {
         writer.commit().unwrap();
         let searcher = index.reader().unwrap().searcher();
         assert_eq!(searcher.segment_readers().len(), 1);
-        let (wanted, waiting) = Wanted::by();
+        let (wanted, waiting) = CancelFlag::new();
         let seen = Arc::new(AtomicU32::new(0));
         let collector = Abandoned {
             after: EVERY + 1,
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_result_is_wanted_as_long_as_somebody_waits_for_it() {
-        let (wanted, waiting) = Wanted::by();
+        let (wanted, waiting) = CancelFlag::new();
         let on_its_thread = wanted.clone();
         assert!(on_its_thread.check().is_ok());
         drop(waiting);

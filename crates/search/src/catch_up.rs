@@ -7,7 +7,7 @@ use unisono_context::SessionId;
 use unisono_session::State;
 use unisono_store::SessionInfo;
 
-use crate::committed::Placed;
+use crate::committed::PlacedMessage;
 use crate::error::{Error, Result};
 use crate::follow::Follower;
 use crate::index::Cursor;
@@ -46,7 +46,7 @@ impl Follower {
     }
 
     /// Takes in what is behind of one session.
-    pub(crate) async fn one(&mut self, session: SessionId) -> Result<()> {
+    pub(crate) async fn index_session(&mut self, session: SessionId) -> Result<()> {
         match self.info(session).await? {
             Some(info) => self.take_in(info).await,
             None => self.write(move |writer| writer.remove(session)).await,
@@ -76,7 +76,7 @@ impl Follower {
                 return Ok(());
             }
         };
-        let messages: Vec<Placed> = Placed::after(&state, 0).collect();
+        let messages: Vec<PlacedMessage> = PlacedMessage::messages_after(&state, 0).collect();
         let start = match known.filter(|cursor| fits(cursor, &messages)) {
             Some(cursor) => cursor,
             None => {
@@ -106,7 +106,7 @@ impl Follower {
         &mut self,
         session: SessionId,
         start: Cursor,
-        mut messages: Vec<Placed>,
+        mut messages: Vec<PlacedMessage>,
     ) -> Result<()> {
         messages.drain(..usize::try_from(start.messages).unwrap_or(usize::MAX));
         self.write(move |writer| writer.add(session, start, &[]))
@@ -119,12 +119,12 @@ impl Follower {
         &mut self,
         session: SessionId,
         mut cursor: Cursor,
-        messages: Vec<Placed>,
+        messages: Vec<PlacedMessage>,
     ) -> Result<bool> {
         let mut uncommitted = 0;
         let mut rest = messages.into_iter().peekable();
         while rest.peek().is_some() && !self.is_closing() {
-            let chunk: Vec<Placed> = rest.by_ref().take(CHUNK).collect();
+            let chunk: Vec<PlacedMessage> = rest.by_ref().take(CHUNK).collect();
             uncommitted += chunk.len();
             self.write(move |writer| writer.add(session, cursor, &chunk))
                 .await?;
@@ -157,7 +157,7 @@ impl Follower {
 }
 
 /// Whether the messages that were taken in are the first of these.
-fn fits(cursor: &Cursor, messages: &[Placed]) -> bool {
+fn fits(cursor: &Cursor, messages: &[PlacedMessage]) -> bool {
     let taken = usize::try_from(cursor.messages).unwrap_or(usize::MAX);
     match taken.checked_sub(1) {
         None => true,

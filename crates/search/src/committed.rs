@@ -8,7 +8,7 @@ use unisono_session::{OWNER, State};
 
 /// New messages of a session, which are on disk.
 #[derive(Clone, Debug)]
-pub struct Committed {
+pub struct CommittedMessages {
     /// The session.
     pub session: SessionId,
     /// The last event that is on disk.
@@ -16,12 +16,12 @@ pub struct Committed {
     /// How many messages of the session's tree come before these.
     pub from: usize,
     /// The messages, in the order of the tree.
-    pub messages: Vec<Placed>,
+    pub messages: Vec<PlacedMessage>,
 }
 
 /// A message with its place in its session's tree.
 #[derive(Clone, Debug)]
-pub struct Placed {
+pub struct PlacedMessage {
     /// The message.
     pub message: Arc<Message>,
     /// The strand of the tree it is on.
@@ -30,12 +30,12 @@ pub struct Placed {
     pub owner: Option<Arc<str>>,
 }
 
-impl Placed {
+impl PlacedMessage {
     /// The messages of a session in the order of its tree, but for the first `from`.
-    pub fn after(state: &State, from: usize) -> impl Iterator<Item = Placed> {
+    pub fn messages_after(state: &State, from: usize) -> impl Iterator<Item = PlacedMessage> {
         let owner = state.labels().get(OWNER).filter(|owner| !owner.is_empty());
         let nodes = state.tree().iter().skip(from);
-        nodes.map(move |node| Placed {
+        nodes.map(move |node| PlacedMessage {
             message: node.message.clone(),
             strand: node.strand(),
             owner: owner.cloned(),

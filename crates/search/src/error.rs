@@ -78,7 +78,7 @@ impl Error {
 
     /// A copy of the error for a further waiting caller.
     #[cfg(feature = "index")]
-    pub(crate) fn again(&self) -> Error {
+    pub(crate) fn copy(&self) -> Error {
         match self {
             Error::Engine { doing, reason } => Error::Engine {
                 doing,

@@ -14,12 +14,12 @@ use tantivy::schema::{IndexRecordOption, TantivyDocument, Value};
 use tantivy::{DocAddress, Order, Searcher, Term};
 use unisono_context::{SessionId, Timestamp};
 
-use crate::answer::Found;
-use crate::cancel::Wanted;
+use crate::answer::FoundMessage;
+use crate::cancel::CancelFlag;
 use crate::error::{Error, Result};
 use crate::guarded::guarded;
 use crate::index::{Fields, Index, Place};
-use crate::query::{Clause, Filters, Need, Query};
+use crate::query::{Clause, Filters, Occurrence, Query};
 
 /// Of a query with more terms the search engine cannot leave out much, and its search can be ended
 /// within a segment.
@@ -33,10 +33,10 @@ pub(crate) fn find(
     sessions: &[SessionId],
     owner: Option<&str>,
     limit: usize,
-    wanted_by: &Wanted,
-) -> Result<Vec<Found>> {
+    wanted_by: &CancelFlag,
+) -> Result<Vec<FoundMessage>> {
     let searcher = index.searcher();
-    let wanted = query.clauses.iter().any(|c| c.need != Need::Excluded);
+    let wanted = query.clauses.iter().any(|c| c.need != Occurrence::Excluded);
     let only = only(index.fields, &query.filters, sessions, owner);
     let matching = matching(index.fields, query, only, wanted);
     let limit = limit.max(1);
@@ -57,7 +57,12 @@ pub(crate) fn find(
     found.collect()
 }
 
-fn found(fields: Fields, searcher: &Searcher, score: f32, address: DocAddress) -> Result<Found> {
+fn found(
+    fields: Fields,
+    searcher: &Searcher,
+    score: f32,
+    address: DocAddress,
+) -> Result<FoundMessage> {
     let document: TantivyDocument = guarded("read", || searcher.doc(address))?;
     let place = document.get_first(fields.place);
     let place = place
@@ -67,7 +72,7 @@ fn found(fields: Fields, searcher: &Searcher, score: f32, address: DocAddress) -
         let reason = "a message without its place was found".to_owned();
         return Err(Error::Damaged { reason });
     };
-    Ok(Found {
+    Ok(FoundMessage {
         session: place.session,
         message: place.message,
         ordinal: place.ordinal,
@@ -82,14 +87,14 @@ fn matching(
     mut all: Vec<(Occur, Box<dyn Matching>)>,
     wanted: bool,
 ) -> Box<dyn Matching> {
-    let of = |need: Need| query.clauses.iter().filter(move |c| c.need == need);
-    for clause in of(Need::Excluded) {
+    let of = |need: Occurrence| query.clauses.iter().filter(move |c| c.need == need);
+    for clause in of(Occurrence::Excluded) {
         all.push((Occur::MustNot, clause_query(fields, clause)));
     }
-    let required: Vec<_> = of(Need::Required)
+    let required: Vec<_> = of(Occurrence::Required)
         .map(|clause| (Occur::Must, clause_query(fields, clause)))
         .collect();
-    let optional: Vec<_> = of(Need::Wanted)
+    let optional: Vec<_> = of(Occurrence::Wanted)
         .map(|clause| (Occur::Should, clause_query(fields, clause)))
         .collect();
     match (required.is_empty(), all.is_empty()) {

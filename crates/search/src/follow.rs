@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use unisono_context::SessionId;
 use unisono_store::Journal;
 
-use crate::committed::Committed;
+use crate::committed::CommittedMessages;
 use crate::directory::remove;
 use crate::error::{Error, Result};
 use crate::index::{Cursor, Index};
@@ -30,7 +30,7 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// What the follower is sent.
 pub(crate) enum Command {
-    Committed(Committed),
+    Committed(CommittedMessages),
     Removed(SessionId),
     /// Leave nothing on disk of what was removed.
     Purge(oneshot::Sender<Result<()>>),
@@ -88,7 +88,7 @@ impl Follower {
                     let purged = self.purge().await;
                     let (outcome, noted) = match purged {
                         Ok(()) => (Ok(()), Ok(())),
-                        Err(error) => (Err(error.again()), Err(error)),
+                        Err(error) => (Err(error.copy()), Err(error)),
                     };
                     // The caller may have stopped waiting.
                     let _ = reply.send(outcome);
@@ -99,7 +99,7 @@ impl Follower {
                     let settled = self.settle(session).await;
                     let (outcome, noted) = match settled {
                         Ok(()) => (Ok(()), Ok(())),
-                        Err(error) => (Err(error.again()), Err(error)),
+                        Err(error) => (Err(error.copy()), Err(error)),
                     };
                     let _ = reply.send(outcome);
                     noted
@@ -143,7 +143,7 @@ impl Follower {
     /// The disk was full a moment ago: all that is behind would be taken in again for nothing.
     fn still_full(&self) -> Option<Error> {
         let full = self.full.as_ref().filter(|_| self.rests());
-        full.map(Error::again)
+        full.map(Error::copy)
     }
 
     async fn let_go(&mut self) {
@@ -163,7 +163,7 @@ impl Follower {
         // No notice announces the commits of other programs, so this reads the journal.
         let is_shared = self.journal.cluster().is_some();
         match session {
-            Some(session) if !follows || is_shared => self.one(session).await?,
+            Some(session) if !follows || is_shared => self.index_session(session).await?,
             _ if !follows || self.shared.behind.swap(false, Ordering::AcqRel) || is_shared => {
                 self.sweep().await?;
             }
@@ -197,8 +197,8 @@ impl Follower {
     }
 
     /// Takes in what a session has committed, where it follows what is known of it.
-    async fn committed(&mut self, committed: Committed) -> Result<()> {
-        let Committed {
+    async fn committed(&mut self, committed: CommittedMessages) -> Result<()> {
+        let CommittedMessages {
             session,
             seq,
             from,
@@ -217,10 +217,10 @@ impl Follower {
                 // Deleted meanwhile.
                 None => return Ok(()),
             },
-            None => return self.one(session).await,
+            None => return self.index_session(session).await,
         };
         let Some(known) = cursor.messages.checked_sub(from as u64) else {
-            return self.one(session).await;
+            return self.index_session(session).await;
         };
         messages.drain(
             ..messages
@@ -363,11 +363,11 @@ mod tests {
         follower.open().await.unwrap();
         follower.shared.behind.store(false, Ordering::Release);
         follower.shared.closing.store(true, Ordering::Release);
-        let commit = Committed {
+        let commit = CommittedMessages {
             session,
             seq: state.events(),
             from: 0,
-            messages: crate::Placed::after(&state, 0).collect(),
+            messages: crate::PlacedMessage::messages_after(&state, 0).collect(),
         };
         follower.committed(commit).await.unwrap();
         let taken = |follower: &Follower| follower.cursor(session).map_or(0, |at| at.messages);

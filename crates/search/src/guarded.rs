@@ -67,7 +67,7 @@ mod tests {
             TantivyError::LockFailure(LockError::wrap_io_error(full()), None),
         ] {
             let error = Error::of("written", &error);
-            assert!(error.is_disk_full() && error.again().is_disk_full());
+            assert!(error.is_disk_full() && error.copy().is_disk_full());
             assert!(error.to_string().contains("free some space"), "{error}");
         }
         let other = TantivyError::IoError(Arc::new(io::ErrorKind::NotFound.into()));

@@ -16,7 +16,7 @@ use tantivy::{IndexBuilder, IndexReader, IndexSettings, ReloadPolicy, Searcher, 
 use unisono_context::{MessageId, Ordinal, SessionId, Timestamp};
 use unisono_store::private;
 
-use crate::committed::Placed;
+use crate::committed::PlacedMessage;
 use crate::directory::remove;
 use crate::error::{Error, Result};
 use crate::guarded::guarded;
@@ -100,7 +100,7 @@ impl Fields {
         Term::from_field_text(self.cursor_of, &key(session))
     }
 
-    pub(crate) fn message(self, session: SessionId, placed: &Placed) -> TantivyDocument {
+    pub(crate) fn message(self, session: SessionId, placed: &PlacedMessage) -> TantivyDocument {
         let message = &placed.message;
         let place = Place {
             session,

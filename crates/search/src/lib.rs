@@ -48,14 +48,14 @@ mod writer;
 
 #[cfg(not(feature = "index"))]
 pub use absent::{Search, compact};
-pub use answer::{Answer, Condition, Found, Recalled, Scope};
+pub use answer::{Answer, Condition, FoundMessage, RecallResult, Scope};
 pub use branch::Branch;
-pub use committed::{Committed, Placed};
+pub use committed::{CommittedMessages, PlacedMessage};
 pub use directory::{directory, remove};
 pub use error::{Error, Result};
 pub use excerpt::{Excerpt, excerpt};
 pub use query::{
-    Bound, Clause, Filters, MAX_BYTES, MAX_TERMS, Need, Query, TooLarge, instant, role,
+    Bound, Clause, Filters, MAX_BYTES, MAX_TERMS, Occurrence, Query, TooLarge, instant, role,
 };
 #[cfg(feature = "index")]
 pub use service::{Search, compact};

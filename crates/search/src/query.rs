@@ -54,14 +54,14 @@ pub struct Clause {
     /// As it was written.
     pub text: String,
     /// Whether it must match.
-    pub need: Need,
+    pub need: Occurrence,
     /// Its words in the form of the index; never empty.
     pub(crate) stems: Vec<String>,
 }
 
 /// Whether a clause has to match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum Occurrence {
     /// Matches rank higher.
     Wanted,
     /// Only messages with it match.
@@ -131,16 +131,18 @@ impl Query {
     /// The words that are looked for, as the index has them: for [`crate::excerpt()`].
     pub fn stems(&self) -> Vec<String> {
         let clauses = self.clauses.iter();
-        let looked_for = clauses.filter(|clause| clause.need != Need::Excluded);
+        let looked_for = clauses.filter(|clause| clause.need != Occurrence::Excluded);
         looked_for.flat_map(|clause| clause.stems.clone()).collect()
     }
 
     /// Takes one piece off the front of the text and gives the rest.
     fn take<'t>(&mut self, text: &'t str, now: Timestamp) -> &'t str {
         let (need, text) = match text.as_bytes() {
-            [b'+', next, ..] if !next.is_ascii_whitespace() => (Some(Need::Required), &text[1..]),
+            [b'+', next, ..] if !next.is_ascii_whitespace() => {
+                (Some(Occurrence::Required), &text[1..])
+            }
             [b'-', next, ..] if !next.is_ascii_whitespace() && *next != b'-' => {
-                (Some(Need::Excluded), &text[1..])
+                (Some(Occurrence::Excluded), &text[1..])
             }
             _ => (None, text),
         };
@@ -157,12 +159,16 @@ impl Query {
             return rest;
         }
         let (clause, quoted, rest) = piece(text);
-        let default = if quoted { Need::Required } else { Need::Wanted };
+        let default = if quoted {
+            Occurrence::Required
+        } else {
+            Occurrence::Wanted
+        };
         self.clause(clause, need.unwrap_or(default));
         rest
     }
 
-    fn clause(&mut self, text: &str, need: Need) {
+    fn clause(&mut self, text: &str, need: Occurrence) {
         let stems: Vec<String> = words(text).into_iter().map(|word| word.stem).collect();
         if stems.is_empty() {
             if !text.is_empty() {
@@ -311,15 +317,15 @@ mod tests {
         Query::parse(text, NOW).unwrap()
     }
 
-    fn clauses(text: &str) -> Vec<(String, Need)> {
+    fn clauses(text: &str) -> Vec<(String, Occurrence)> {
         let clauses = parse(text).clauses.into_iter();
         clauses.map(|clause| (clause.text, clause.need)).collect()
     }
 
     #[test]
     fn words_phrases_and_signs() {
-        use Need::{Excluded, Required, Wanted};
-        let of = |list: &[(&str, Need)]| -> Vec<(String, Need)> {
+        use Occurrence::{Excluded, Required, Wanted};
+        let of = |list: &[(&str, Occurrence)]| -> Vec<(String, Occurrence)> {
             list.iter().map(|(t, n)| ((*t).to_owned(), *n)).collect()
         };
         for (text, expected) in [

@@ -2,12 +2,12 @@
 
 use unisono_context::Timestamp;
 
-use crate::answer::Recalled;
+use crate::answer::RecallResult;
 use crate::branch::Branch;
-use crate::cancel::Wanted;
+use crate::cancel::CancelFlag;
 use crate::error::Result;
 use crate::index::Index;
-use crate::query::{Clause, Need, Query, TooLarge};
+use crate::query::{Clause, Occurrence, Query, TooLarge};
 use crate::within::rank;
 use crate::words::is_common;
 
@@ -17,15 +17,15 @@ pub(crate) fn recall(
     branch: &Branch,
     clauses: Vec<Clause>,
     limit: usize,
-    wanted: &Wanted,
-) -> Result<Recalled> {
+    wanted: &CancelFlag,
+) -> Result<RecallResult> {
     let mut ranked = rank(index, branch, &clauses, wanted)?;
     ranked.messages.truncate(limit);
     let counted = clauses.iter().zip(&ranked.found);
     let nowhere = counted.filter(|(_, found)| **found == 0);
     let nowhere = nowhere.map(|(clause, _)| clause.text.clone()).collect();
     let stems = clauses.into_iter().flat_map(|clause| clause.stems);
-    Ok(Recalled {
+    Ok(RecallResult {
         messages: ranked.messages,
         nowhere,
         stems: stems.collect(),
@@ -43,7 +43,7 @@ pub(crate) fn clauses(text: &str) -> Result<Vec<Clause>, TooLarge> {
     for clause in Query::parse(&plain, Timestamp(0))?.clauses {
         if !clauses.iter().any(|known| known.stems == clause.stems) {
             clauses.push(Clause {
-                need: Need::Wanted,
+                need: Occurrence::Wanted,
                 ..clause
             });
         }

@@ -9,10 +9,10 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use unisono_context::SessionId;
 use unisono_store::Journal;
 
-use crate::answer::{Answer, Condition, Found, Recalled, Scope};
+use crate::answer::{Answer, Condition, FoundMessage, RecallResult, Scope};
 use crate::branch::Branch;
-use crate::cancel::Wanted;
-use crate::committed::Committed;
+use crate::cancel::CancelFlag;
+use crate::committed::CommittedMessages;
 use crate::error::{Error, Result};
 use crate::find;
 use crate::follow::{Command, Follower, off_thread};
@@ -118,7 +118,7 @@ impl Search {
     }
 
     /// Tells of a commit. Never waits and never fails.
-    pub fn committed(&self, committed: Committed) {
+    pub fn committed(&self, committed: CommittedMessages) {
         if self.follows
             && self
                 .commands
@@ -174,7 +174,7 @@ impl Search {
     ) -> Result<Answer> {
         let (query, sessions) = (query.clone().merged(), sessions.to_vec());
         let only = self.only.clone();
-        let search = move |index: &Index, wanted: &Wanted| {
+        let search = move |index: &Index, wanted: &CancelFlag| {
             find::find(index, &query, &sessions, only.as_deref(), limit, wanted)
         };
         let (found, missing) = self.ask(None, search).await?;
@@ -187,10 +187,10 @@ impl Search {
     ///
     /// # Errors
     /// The question is larger than a query may be, the index cannot be read, is closed, or is not yet up to the journal.
-    pub async fn recall(&self, branch: &Branch, text: &str, limit: usize) -> Result<Recalled> {
+    pub async fn recall(&self, branch: &Branch, text: &str, limit: usize) -> Result<RecallResult> {
         let session = branch.session;
         let (branch, clauses) = (branch.clone(), recall::clauses(text)?);
-        let search = move |index: &Index, wanted: &Wanted| {
+        let search = move |index: &Index, wanted: &CancelFlag| {
             recall::recall(index, &branch, clauses.clone(), limit, wanted)
         };
         match self.ask(Some(session), search).await? {
@@ -205,7 +205,12 @@ impl Search {
     /// # Errors
     /// The question is larger than a query may be, the index cannot be read, is closed, or is not
     /// yet up to the journal.
-    pub async fn recall_in(&self, scope: Scope, text: &str, limit: usize) -> Result<Vec<Found>> {
+    pub async fn recall_in(
+        &self,
+        scope: Scope,
+        text: &str,
+        limit: usize,
+    ) -> Result<Vec<FoundMessage>> {
         let query = Query {
             clauses: recall::clauses(text)?,
             ..Query::default()
@@ -218,7 +223,7 @@ impl Search {
             Scope::Session(session) => (Some(session), None),
             Scope::Owner(owner) => (None, Some(owner)),
         };
-        let search = move |index: &Index, wanted: &Wanted| {
+        let search = move |index: &Index, wanted: &CancelFlag| {
             let only: Vec<SessionId> = one.into_iter().collect();
             find::find(index, &query, &only, owner.as_deref(), limit, wanted)
         };
@@ -264,7 +269,7 @@ impl Search {
     async fn ask<T: Send + 'static>(
         &self,
         session: Option<SessionId>,
-        search: impl Fn(&Index, &Wanted) -> Result<T> + Clone + Send + 'static,
+        search: impl Fn(&Index, &CancelFlag) -> Result<T> + Clone + Send + 'static,
     ) -> Result<(T, Option<Error>)> {
         for again in [true, false] {
             let missing = match tokio::time::timeout(PATIENCE, self.settle(session)).await {
@@ -278,7 +283,7 @@ impl Search {
             };
             let search = search.clone();
             let place = self.places.clone().acquire_owned().await;
-            let (wanted, _waiting) = Wanted::by();
+            let (wanted, _waiting) = CancelFlag::new();
             let searching = move || {
                 let _place = place;
                 search(&index, &wanted)
@@ -331,7 +336,7 @@ mod tests {
             let search = Search::in_memory(Journal::new(Arc::new(Memory::new())));
             let (begin, mut begun) = unbounded_channel();
             let (end, mut ended) = unbounded_channel();
-            let endless = move |_: &Index, wanted: &Wanted| {
+            let endless = move |_: &Index, wanted: &CancelFlag| {
                 begin.send(()).unwrap();
                 let start = Instant::now();
                 while wanted.check().is_ok() && start.elapsed() < PATIENCE {

@@ -11,7 +11,7 @@ use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, Searcher, SegmentReader, Term};
 
 use crate::branch::Branch;
-use crate::cancel::Wanted;
+use crate::cancel::CancelFlag;
 use crate::error::Result;
 use crate::find::clause_query;
 use crate::guarded::guarded;
@@ -24,7 +24,7 @@ pub(crate) fn rank(
     index: &Index,
     branch: &Branch,
     clauses: &[Clause],
-    wanted: &Wanted,
+    wanted: &CancelFlag,
 ) -> Result<Ranked> {
     let searcher = index.searcher();
     guarded("read", || {
@@ -39,7 +39,7 @@ pub(crate) fn rank(
 struct OnPath<'a> {
     fields: Fields,
     searcher: &'a Searcher,
-    wanted: &'a Wanted,
+    wanted: &'a CancelFlag,
     /// Per segment, the ordinal of each document on the path; zero for all others.
     ordinals: Vec<Vec<u32>>,
     /// The words of each message, from the first on.
@@ -51,7 +51,7 @@ impl<'a> OnPath<'a> {
         fields: Fields,
         searcher: &'a Searcher,
         branch: &Branch,
-        wanted: &'a Wanted,
+        wanted: &'a CancelFlag,
     ) -> tantivy::Result<OnPath<'a>> {
         let mut path = OnPath {
             fields,
@@ -132,7 +132,7 @@ impl<'a> OnPath<'a> {
 fn each(
     segment: &SegmentReader,
     term: &Term,
-    wanted: &Wanted,
+    wanted: &CancelFlag,
     mut f: impl FnMut(DocId),
 ) -> tantivy::Result<()> {
     let terms = segment.inverted_index(term.field())?;

@@ -6,7 +6,7 @@ use tantivy::indexer::IndexWriterOptions;
 use tantivy::{IndexWriter, TantivyError};
 use unisono_context::SessionId;
 
-use crate::committed::Placed;
+use crate::committed::PlacedMessage;
 use crate::error::Result;
 use crate::guarded::guarded;
 use crate::index::{Cursor, Index};
@@ -66,7 +66,7 @@ impl Writer {
         &mut self,
         session: SessionId,
         from: Cursor,
-        messages: &[Placed],
+        messages: &[PlacedMessage],
     ) -> Result<()> {
         for placed in messages {
             let document = self.index.fields.message(session, placed);

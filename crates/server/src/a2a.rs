@@ -1,16 +1,16 @@
-//! The Agent2Agent protocol, version 1.0: other programs give agents tasks.
+//! The Agent2Agent protocol, version 1.0: other programs give tasks to agents.
 //!
 //! ```text
 //! rpc (JSON-RPC), rest (HTTP+JSON) ─► Operation ─► operations ─► Local
 //!        a request in its binding                   send, follow   sessions, turns, calls
 //! ```
 //!
-//! A context is a session, a task is a turn of it, an artifact is what an agent came back with. A
-//! call of a tool that waits for a person is a task that requires input; a message to that task
-//! decides about it. Nothing of a task is kept here: it is the turn in the journal.
+//! A context is a session, a task is a turn, an artifact is the result of an agent. A tool call
+//! that waits for a person is a task that requires input; a message to that task decides about it.
+//! Tasks are not stored: each is derived from its turn in the journal.
 //!
-//! `/a2a` is the team, `/a2a/agents/{agent}` one agent that works alone. Both bindings are at the
-//! same address. All of it wants the token but the cards.
+//! `/a2a` is the team, `/a2a/agents/{agent}` a single agent. Both bindings have the same address.
+//! Every route except the cards requires the token.
 
 mod callbacks;
 mod card;
@@ -42,15 +42,15 @@ use unisono_context::Digest;
 use callbacks::Callbacks;
 use card::Capabilities;
 use error::{Error, Kind};
-pub(crate) use send::begun;
+pub(crate) use send::session_of_message;
 
 /// The address of the team.
 const BASE: &str = "/a2a";
-/// Where each agent is, by its name.
+/// The addresses of agents begin with this.
 const AGENTS: &str = "/a2a/agents";
-/// Where a card is, below the address of an agent and of the whole server.
+/// The path of a card, below the address of an agent or of the server.
 const CARD: &str = "/.well-known/agent-card.json";
-/// How long a card may be kept.
+/// The time for which a client may cache a card.
 const CARD_KEPT: HeaderValue = HeaderValue::from_static("public, max-age=60");
 
 /// Whether an address is one of the protocol's.
@@ -59,7 +59,7 @@ pub(crate) fn is_under(path: &str) -> bool {
     path == CARD || below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }
 
-/// Whether an address is that of a card, which everybody may read.
+/// Whether an address is that of a card. Cards are public.
 pub(crate) fn is_card(path: &str) -> bool {
     is_under(path) && path.ends_with(CARD)
 }
@@ -73,7 +73,7 @@ pub(crate) fn refused(path: &str, problem: &Problem) -> Response {
     }
 }
 
-/// Whether an address is one that JSON-RPC is spoken at.
+/// Whether an address serves JSON-RPC.
 fn is_rpc(path: &str) -> bool {
     let agent = path
         .strip_prefix(AGENTS)
@@ -82,25 +82,25 @@ fn is_rpc(path: &str) -> bool {
     path.strip_suffix('/').unwrap_or(path) == BASE || agent.is_some_and(is_agent)
 }
 
-/// What answers the protocol's requests.
+/// Answers the requests of the protocol.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct A2a {
     local: Arc<Local>,
-    /// Streams at the same time, of all that the server has.
+    /// The streams that are still allowed, of all connections of the server.
     streams: Arc<Semaphore>,
     tasks: Tasks,
-    /// The address by which others reach the server; empty: that which a request names.
+    /// The address by which others reach the server; empty: the host that the request names.
     public_url: String,
     /// The callbacks; none: they are switched off.
     callbacks: Option<Arc<Callbacks>>,
 }
 
-impl Door {
-    pub(crate) fn new(local: &Arc<Local>, streams: Arc<Semaphore>) -> Door {
+impl A2a {
+    pub(crate) fn new(local: &Arc<Local>, streams: Arc<Semaphore>) -> A2a {
         let setup = local.setup();
         let settings = &setup.loaded.config.server;
         let callbacks = Callbacks::open(&settings.callback_hosts, local.directory());
-        Door {
+        A2a {
             local: local.clone(),
             streams,
             tasks: Tasks::default(),
@@ -110,8 +110,8 @@ impl Door {
     }
 
     /// The same on the sessions that a caller sees.
-    pub(crate) fn for_caller(&self, local: &Arc<Local>) -> Door {
-        Door {
+    pub(crate) fn for_caller(&self, local: &Arc<Local>) -> A2a {
+        A2a {
             local: local.clone(),
             streams: self.streams.clone(),
             tasks: Tasks::default(),
@@ -139,7 +139,7 @@ impl Door {
 }
 
 /// All routes.
-pub(crate) fn routes<S: Clone + Send + Sync + 'static>(door: Arc<Door>) -> Router<S> {
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(a2a: Arc<A2a>) -> Router<S> {
     let each = || {
         rest::routes()
             .merge(rpc::routes())
@@ -152,7 +152,7 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(door: Arc<Door>) -> Route
         // Clients that resolve `/` against a card's address send it with a slash at the end.
         .route("/a2a/", rpc::endpoint())
         .route("/a2a/agents/{agent}/", rpc::endpoint())
-        .with_state(door)
+        .with_state(a2a)
 }
 
 /// The agent that an address names; none: the team.
@@ -161,14 +161,14 @@ fn agent(params: &RawPathParams) -> Option<&str> {
     params.find_map(|(name, value)| (name == "agent").then_some(value))
 }
 
-/// A card, with a tag by which a client sees that it is still the same.
+/// A card, with an entity tag for cache validation.
 async fn card_of(
-    State(door): State<Arc<Door>>,
+    State(a2a): State<Arc<A2a>>,
     params: RawPathParams,
     headers: HeaderMap,
 ) -> Response {
-    let setup = door.local.setup();
-    let (origin, able) = (door.origin(&headers), door.able());
+    let setup = a2a.local.setup();
+    let (origin, able) = (a2a.origin(&headers), a2a.able());
     let card = match agent(&params) {
         None => Some(card::of_team(&setup, &origin, able)),
         Some(name) => card::of_agent(&setup, &origin, name, able),

@@ -16,10 +16,10 @@ use uuid::Uuid;
 
 /// The collected data of a request, in its extensions.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Note(Arc<Mutex<Known>>);
+pub(crate) struct Note(Arc<Mutex<Fields>>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct Fields {
     who: Option<Arc<str>>,
     owner: Option<Arc<str>>,
     route: Option<Arc<str>>,
@@ -35,42 +35,42 @@ impl Note {
         extensions.get::<Note>().cloned().unwrap_or_default()
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn fields(&self) -> MutexGuard<'_, Fields> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the caller.
     pub(crate) fn set_caller(&self, caller: &Caller) {
-        let mut known = self.known();
+        let mut known = self.fields();
         known.who = Some(caller.name().cloned().unwrap_or_else(|| DAEMON.into()));
         known.owner = caller.owner().cloned();
     }
 
     /// Sets the pattern of the route.
     pub(crate) fn set_route(&self, route: &str) {
-        self.known().route = Some(route.into());
+        self.fields().route = Some(route.into());
     }
 
     /// Sets the MCP tool or A2A operation that makes a change, with the ids in its arguments.
     pub(crate) fn operation(&self, name: &'static str, object: Vec<(&'static str, String)>) {
-        let mut known = self.known();
+        let mut known = self.fields();
         known.operation = Some(name);
         known.object = object;
     }
 
     /// Marks the operation as refused; the HTTP status does not show it.
     pub(crate) fn refused(&self) {
-        self.known().is_refused = true;
+        self.fields().is_refused = true;
     }
 
     /// Marks the request as forwarded: the other daemon records it.
     pub(crate) fn passed_on(&self) {
-        self.known().is_passed_on = true;
+        self.fields().is_passed_on = true;
     }
 
-    /// The route, if it is known.
+    /// The route, if known.
     pub(crate) fn route(&self) -> Option<Arc<str>> {
-        self.known().route.clone()
+        self.fields().route.clone()
     }
 
     /// The entry; none if nothing was changed or refused. `status` is the HTTP status of the answer;
@@ -82,7 +82,7 @@ impl Note {
         status: Option<u16>,
         changes: Changes,
     ) -> Option<Action> {
-        let known = self.known();
+        let known = self.fields();
         let status = if known.is_refused { Some(403) } else { status };
         let is_refused = matches!(status, Some(401 | 403 | 429));
         let is_change = match changes {
@@ -129,7 +129,7 @@ fn path_ids<'r>(route: &'r str, path: &'r str) -> impl Iterator<Item = (&'r str,
         Some(name.trim_start_matches('*'))
     });
     let each = names.zip(path.split('/'));
-    // The id of an A2A task may be followed by an action.
+    // An action may follow the id of an A2A task.
     each.filter_map(|(name, part)| Some((name?, part.split(':').next().unwrap_or(part))))
 }
 

@@ -1,5 +1,5 @@
-//! What a daemon needs around it beside its store and its providers: a token that is a secret, an
-//! address, room on the disk, and the servers that it is to reach.
+//! Checks the environment of a daemon besides its store and its providers: a secret token, an
+//! address, free disk space, and reachable servers.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,12 +15,12 @@ use crate::http::{self, token};
 use unisono_config::settings;
 use unisono_config::setup::Setup;
 
-/// How long a server may take to be reached.
+/// The time limit for reaching a server.
 const REACHED_WITHIN: Duration = Duration::from_secs(3);
 /// A disk with less room than this is as good as full, in bytes.
 const LEAST_ROOM: u64 = 256 * 1024 * 1024;
 
-/// One thing that was looked at.
+/// One check and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     /// The name of the check.
@@ -29,8 +29,8 @@ pub struct Check {
     pub found: Result<String, String>,
 }
 
-/// Looks at everything. Nothing is changed and nothing is asked of anybody; where a daemon runs
-/// already, its address is taken.
+/// Runs all checks. It changes nothing and sends no request to a model. If a daemon `runs`, its
+/// address is in use and is not checked.
 pub async fn check(setup: &Setup, runs: bool) -> Vec<Check> {
     let config = &setup.loaded.config;
     let mut checks = vec![
@@ -67,8 +67,8 @@ pub async fn check(setup: &Setup, runs: bool) -> Vec<Check> {
     checks
 }
 
-/// Whether this machine reaches the daemons of the group, given by their names and addresses: they pass
-/// requests on to each other.
+/// Checks whether this machine reaches the other daemons, given by name and address: daemons
+/// forward requests to each other.
 pub async fn reach(daemons: impl IntoIterator<Item = (String, String)>) -> Vec<Check> {
     let checks = daemons.into_iter().map(|(name, address)| async move {
         let found = match reached(&address).await {
@@ -112,7 +112,7 @@ async fn address(server: &settings::Server, runs: bool) -> Result<String, String
     )
 }
 
-/// Which machines can reach an address.
+/// Describes which machines can reach an address.
 fn reach_of(at: SocketAddr, hosts: &[String]) -> String {
     if at.ip().is_loopback() {
         return format!("{at}, from this machine");

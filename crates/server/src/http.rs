@@ -82,7 +82,7 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::a2a::Door;
+use crate::a2a::A2a;
 use bodies::Bodies;
 use login::Logins;
 pub(crate) use names::authority;
@@ -90,14 +90,14 @@ use names::hosts;
 use openai::ephemeral::EphemeralSessions;
 use people::People;
 use rate::Rate;
-pub use running::{Announced, Running};
+pub use running::{Running, RunningFile};
 use token::Token;
 use unisono::{Local, Service};
 use views::Views;
 
-/// How long a tool call may take to stop after the drain period.
+/// The time that tool calls have to stop after the drain period.
 const CALLS_WITHIN: Duration = Duration::from_secs(1);
-/// How long the removal of ephemeral sessions of disconnected clients may take.
+/// The time limit for removing ephemeral sessions of disconnected clients.
 const LEFT_WITHIN: Duration = Duration::from_secs(1);
 
 /// Why the HTTP server cannot start.
@@ -159,7 +159,7 @@ pub(crate) struct Common {
     bodies: Bodies,
     rate: Rate,
     streams: Arc<Semaphore>,
-    /// How long a client may send or receive nothing.
+    /// The maximum time during which a client may send or receive nothing.
     stall: Duration,
     /// Becomes true when the program stops.
     stopping: watch::Receiver<bool>,
@@ -183,13 +183,13 @@ pub struct Server {
     /// The routes of all callers.
     views: Arc<Views>,
     /// The server of the Agent2Agent protocol.
-    door: Arc<Door>,
+    a2a: Arc<A2a>,
     /// Permits for concurrent tool calls.
     calls: Arc<Semaphore>,
     stop: watch::Sender<bool>,
     limits: connections::Limits,
     token_file: PathBuf,
-    /// The address at which other daemons reach it.
+    /// The address at which other daemons reach this one.
     reached: String,
 }
 
@@ -247,9 +247,9 @@ impl Server {
             local: Arc::new(local),
             common: Arc::new(common),
         });
-        let door = Arc::new(Door::new(&shared.local, shared.streams.clone()));
+        let a2a = Arc::new(A2a::new(&shared.local, shared.streams.clone()));
         let body_limit_bytes = settings.body_limit_bytes as usize;
-        let views = Views::new(router, &shared, &door, &calls, body_limit_bytes);
+        let views = Views::new(router, &shared, &a2a, &calls, body_limit_bytes);
         let views = Arc::new(views);
         Ok(Server {
             listener,
@@ -258,7 +258,7 @@ impl Server {
             full: full(&shared),
             views,
             shared,
-            door,
+            a2a,
             calls,
             stop,
             limits: limits(&settings),
@@ -267,16 +267,16 @@ impl Server {
         })
     }
 
-    /// The server of the Model Context Protocol, for clients other than those at `/mcp`, as long as
-    /// this server runs.
+    /// The server of the Model Context Protocol, for clients other than those of `/mcp`. It must
+    /// not outlive this server.
     pub fn mcp(&self) -> crate::mcp::Server {
         let stopping = self.shared.stopping.clone();
         crate::mcp::Server::new(&self.shared.local, stopping, self.calls.clone())
     }
 
     /// Attaches a client that does not use HTTP. None: the limit of clients is reached.
-    pub fn attach(&self) -> Option<Attached> {
-        Some(Attached {
+    pub fn attach(&self) -> Option<AttachedClient> {
+        Some(AttachedClient {
             service: self.shared.local.clone(),
             stopping: self.shared.stopping.clone(),
             drain: self.limits.drain,
@@ -289,7 +289,7 @@ impl Server {
         self.address
     }
 
-    /// Host and port by which programs of this machine reach it.
+    /// Host and port by which programs on this machine reach it.
     pub fn authority(&self) -> String {
         authority(self.address)
     }
@@ -306,13 +306,13 @@ impl Server {
         &self.token_file
     }
 
-    /// Resumes open turns and responds to requests until `stop` completes or the runtime fails. Then
-    /// it accepts no new requests, finishes current ones, tool calls included, and shuts the daemon
-    /// down. Turns that are still open continue at the next start. Returns the failure of the
-    /// runtime, if any.
+    /// Resumes open turns and responds to requests until `stop` completes or the runtime fails.
+    /// Then it accepts no new requests, finishes current requests and tool calls, and shuts the
+    /// daemon down. Turns that are still open continue at the next start. Returns the failure of
+    /// the runtime, if any.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Option<Arc<str>> {
         let shared = &self.shared;
-        let upkeep = upkeep::begin(shared, &self.door, self.reached.clone());
+        let upkeep = upkeep::begin(shared, &self.a2a, self.reached.clone());
         self.answer_beside(upkeep, stop).await
     }
 
@@ -331,7 +331,7 @@ impl Server {
             shared,
             router,
             full,
-            door,
+            a2a,
             views,
             ..
         } = self;
@@ -354,9 +354,9 @@ impl Server {
             // The task must end before the daemon can be unwrapped.
             let _ = task.await;
         }
-        door.stop().await;
-        drop((door, views));
-        let leaving = shared.ephemeral_sessions.left();
+        a2a.stop().await;
+        drop((a2a, views));
+        let leaving = shared.ephemeral_sessions.wait_until_removed();
         if tokio::time::timeout(LEFT_WITHIN, leaving).await.is_err() {
             tracing::warn!("ephemeral sessions cannot be removed now; the next start removes them");
         }
@@ -378,7 +378,7 @@ impl Server {
 
 /// A client that does not use HTTP. The program waits for it when it stops.
 #[derive(Debug)]
-pub struct Attached {
+pub struct AttachedClient {
     /// The service for its requests.
     pub service: Arc<dyn Service>,
     stopping: watch::Receiver<bool>,
@@ -386,7 +386,7 @@ pub struct Attached {
     _place: OwnedSemaphorePermit,
 }
 
-impl Attached {
+impl AttachedClient {
     /// Waits until the program stops, and returns the time that the client has to end.
     pub async fn stopped(&self) -> Duration {
         // A closed channel also means that the program stops.
@@ -398,7 +398,7 @@ impl Attached {
 /// The limits of connections.
 fn limits(settings: &unisono_config::settings::Server) -> connections::Limits {
     connections::Limits {
-        connections: connections::fitting(settings.connections as usize),
+        connections: connections::max_connections(settings.connections as usize),
         stall: Duration::from_secs(settings.stall_seconds),
         drain: Duration::from_secs(settings.drain_seconds),
     }
@@ -412,7 +412,7 @@ async fn off_thread<T: Send + 'static>(
     done.map_err(|error| problem::ApiError::new(Code::Failed, error.to_string()))
 }
 
-/// Notifies the service manager, if there is one.
+/// Notifies the service manager, if any.
 fn notify(state: sd_notify::NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::debug!(%error, "the service manager cannot be notified");
@@ -421,7 +421,7 @@ fn notify(state: sd_notify::NotifyState<'_>) {
 
 /// All routes with their descriptions.
 fn routes() -> OpenApiRouter<Arc<Shared>> {
-    let problems = OpenApiRouter::new().routes(routes!(problem::about));
+    let problems = OpenApiRouter::new().routes(routes!(problem::problem_page));
     let login = OpenApiRouter::new().routes(routes!(login::link));
     let resources = [
         ("sessions", sessions::routes()),

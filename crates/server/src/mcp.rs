@@ -54,9 +54,9 @@ pub struct Server {
     /// Permits for concurrent calls.
     places: Arc<Semaphore>,
     most: u32,
-    /// How long a call of a client with task support blocks before it becomes a task.
+    /// The time that a call of a client with task support blocks before it becomes a task.
     task_after: Duration,
-    /// How long calls may continue after the program stops.
+    /// The time for calls after the program stops.
     drain: Duration,
     /// Whether it can send requests to clients.
     can_request: bool,
@@ -83,8 +83,8 @@ enum Answer {
 }
 
 impl Outcome {
-    /// What was looked for and found.
-    fn found(text: &str, structured: Value) -> Answer {
+    /// The answer of a search.
+    fn search_answer(text: &str, structured: Value) -> Answer {
         Answer::Complete(Outcome {
             text: text.trim_end().to_owned(),
             note: None,
@@ -119,10 +119,10 @@ impl From<Outcome> for Answer {
     }
 }
 
-type Done = Result<Answer, String>;
+type AnswerResult = Result<Answer, String>;
 
-/// A current call: the daemon and a permit, which are released in this order.
-struct Held {
+/// The permit of a current call and its daemon; the daemon is released first.
+struct CurrentCall {
     local: Arc<Local>,
     _place: OwnedSemaphorePermit,
 }
@@ -199,21 +199,21 @@ impl Server {
         tokio::time::sleep(self.drain * 9 / 10).await;
     }
 
-    fn hold(&self) -> Result<Held, String> {
+    fn begin_call(&self) -> Result<CurrentCall, String> {
         let local = self.local.upgrade().filter(|_| !*self.stopping.borrow());
         let local = local.ok_or("the program is stopping; ask again when it is back")?;
         let place = self.places.clone().try_acquire_owned();
         let place = place.map_err(
             |_| "as many calls as are allowed are being answered; ask again in a moment",
         )?;
-        Ok(Held {
+        Ok(CurrentCall {
             local,
             _place: place,
         })
     }
 
-    fn held(&self) -> Result<Held, ErrorData> {
-        let held = self.hold();
+    fn begin_request(&self) -> Result<CurrentCall, ErrorData> {
+        let held = self.begin_call();
         held.map_err(|reason| ErrorData::internal_error(reason, None))
     }
 
@@ -221,8 +221,8 @@ impl Server {
         &self,
         request: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
-    ) -> Done {
-        let held = self.hold()?;
+    ) -> AnswerResult {
+        let held = self.begin_call()?;
         let needed = tools::scope(&request.name);
         let note = note(context);
         if needed > Scope::Read {
@@ -278,8 +278,8 @@ fn note(context: &RequestContext<RoleServer>) -> Note {
 /// Ends a read-only call when its client disconnects or cancels it.
 async fn while_wanted(
     context: &RequestContext<RoleServer>,
-    call: impl Future<Output = Done>,
-) -> Done {
+    call: impl Future<Output = AnswerResult>,
+) -> AnswerResult {
     let done = context.ct.run_until_cancelled(call).await;
     done.unwrap_or_else(|| Err("the call was cancelled".to_owned()))
 }
@@ -334,7 +334,7 @@ impl ServerHandler for Server {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let held = self.held()?;
+        let held = self.begin_request()?;
         let can_ask = waiting::can_ask(&context);
         tasks::get(&held.local, &request.task_id, can_ask).await
     }
@@ -344,7 +344,7 @@ impl ServerHandler for Server {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let held = self.held()?;
+        let held = self.begin_request()?;
         let task = vec![("task", request.task_id.clone())];
         note(&context).operation("tasks/update", task);
         tasks::update(&held.local, &request.task_id, request.input_responses).await
@@ -355,7 +355,7 @@ impl ServerHandler for Server {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let held = self.held()?;
+        let held = self.begin_request()?;
         let task = vec![("task", request.task_id.clone())];
         note(&context).operation("tasks/cancel", task);
         tasks::cancel(&held.local, &request.task_id).await
@@ -384,7 +384,7 @@ impl ServerHandler for Server {
         page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let held = self.held()?;
+        let held = self.begin_request()?;
         resources::list(&held.local, page).await
     }
 
@@ -403,7 +403,7 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let held = self.held()?;
+        let held = self.begin_request()?;
         let read = resources::read(&held.local, &request.uri).await?;
         Ok(read.into())
     }

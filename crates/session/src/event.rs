@@ -20,9 +20,9 @@ use unisono_context::{
 
 use crate::agent::Definition;
 use crate::budget::{Amount, Reservation};
-use crate::input::Written;
+use crate::input::WrittenSummary;
 use crate::run::calls::{CallDecision, CallOutput, CallPlace, PlannedCall};
-use crate::run::{Ending, Reply, Spent, Step, Usage};
+use crate::run::{AdditionalUsage, Ending, Reply, Step, Usage};
 use crate::state::Settings;
 use crate::tool::ToolRules;
 
@@ -384,7 +384,7 @@ pub enum Fact {
         /// The turn after which it was planned.
         turn: TurnId,
         /// The summary.
-        summary: Box<Written>,
+        summary: Box<WrittenSummary>,
     },
     /// A summary that was written ahead, or was to be, will not be used.
     PreparationDropped {
@@ -437,7 +437,7 @@ pub enum LateOutput {
         usage: Usage,
     },
     /// A cost of an unanswered request of its model.
-    Spent(Spent),
+    Spent(AdditionalUsage),
 }
 
 /// The input of a run.

@@ -12,7 +12,7 @@ use unisono_context::view::View;
 use unisono_context::{Digest, Encoding, Tokens, TurnId};
 
 use crate::agent::{ContextMode, Definition};
-use crate::reserve::Needs;
+use crate::reserve::TeamNeeds;
 use crate::state::State;
 use crate::turn::{Phase, Turn};
 
@@ -73,7 +73,7 @@ impl State {
     fn member_budget(
         &self,
         turn: &Turn,
-        needs: &Needs,
+        needs: &TeamNeeds,
         (digest, agent): (Digest, &Definition),
         results: ResultsShare,
     ) -> Option<Budget> {
@@ -174,7 +174,7 @@ impl State {
             cost += self.tree.cost(manifest.head, range, encoding)?.at_most;
         }
         for (ordinal, form) in &manifest.altered {
-            let node = self.tree.at(manifest.head, *ordinal)?;
+            let node = self.tree.node_at(manifest.head, *ordinal)?;
             let full = node.counts.get(encoding)?;
             let mut ever = self.alterations.ever(*ordinal, node.message.id);
             let as_frozen = ever.find(|known| known.form == *form);

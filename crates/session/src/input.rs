@@ -20,7 +20,7 @@ use crate::event::{
     Calibration, DelegationLimits, HookPlace, HookReply, ImportNotes, RequestKey, Work,
 };
 use crate::run::calls::{CallDecision, CallOutput, CallPlace};
-use crate::run::{Pace, RunCause, Spent, Step, ToolCall, Usage};
+use crate::run::{AdditionalUsage, Pace, RunCause, Step, ToolCall, Usage};
 use crate::state::{CallCap, Settings};
 use crate::tool::ToolRules;
 
@@ -45,7 +45,7 @@ pub enum Input {
     /// same key with the same request.
     AcceptAfter {
         /// The messages.
-        preceding: Preceding,
+        preceding: PrecedingMessages,
         /// The key, if there is one.
         key: Option<RequestKey>,
         /// The turn.
@@ -228,7 +228,7 @@ pub enum Input {
         /// The reserved call of the request, if there is one.
         call: Option<u32>,
         /// The cost.
-        spent: Spent,
+        spent: AdditionalUsage,
     },
     /// An attempt of a run ended.
     RunEnded {
@@ -318,7 +318,7 @@ pub struct Append {
 
 /// Messages to append directly before the input of a turn, on its branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Preceding {
+pub struct PrecedingMessages {
     /// The newest message of the branch before them; none: the branch is empty.
     pub head: Option<MessageId>,
     /// The messages, oldest first.
@@ -381,12 +381,12 @@ pub enum StepResult {
     /// Messages were masked or cut.
     Altered(Vec<Alteration>),
     /// A summary was written, or a note for a dropped range.
-    Written(Written),
+    Written(WrittenSummary),
 }
 
 /// A summary with the data that is recorded about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenSummary {
     /// The text in the context.
     pub body: Body,
     /// Facts that are kept verbatim.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use unisono_context::checkpoint::NotActive;
+use unisono_context::checkpoint::RevertError;
 use unisono_context::message::Role;
 use unisono_context::{CallId, MessageId, RunId, Timestamp, TurnId, tree};
 
@@ -17,7 +17,7 @@ use crate::{fold, handle};
 pub use crate::event::ImportNotes;
 pub use crate::input::{
     Append, AttemptEnd, CallEnd, Counted, DelegateCall, EPHEMERAL, Import, Input, MAX_BRANCH,
-    NewCall, NewTurn, Preceding, RESERVED_LABELS, StepResult, Written,
+    NewCall, NewTurn, PrecedingMessages, RESERVED_LABELS, StepResult, WrittenSummary,
 };
 
 /// The result of an input: first make the events durable, then carry out the effects.
@@ -94,7 +94,7 @@ pub enum Refusal {
     },
     /// The checkpoint is not active on the branch.
     #[error(transparent)]
-    NotActive(#[from] NotActive),
+    NotActive(#[from] RevertError),
     /// There is no topic to end.
     #[error(
         "branch {branch:?} has no topic to seal: {}",

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use unisono_context::alteration::{Alteration, Form};
 use unisono_context::checkpoint::{Checkpoint, Kind, Span};
-use unisono_context::compaction::{self, Cover, Growth, Made, MaskTarget, Plan, Step};
+use unisono_context::compaction::{
+    self, Cover, ExpectedGrowth, MaskTarget, NewSummary, Plan, Step,
+};
 use unisono_context::digest::Hasher;
 use unisono_context::message::Role;
 use unisono_context::tokens::{Count, Counts};
@@ -21,7 +23,7 @@ use unisono_context::{
 use crate::assignment::{AHEAD, CompactionJob};
 use crate::event::{DropReason, PlannedPreparation, Preparation, PreparationStatus, Work};
 use crate::ids;
-use crate::input::{EPHEMERAL, Written};
+use crate::input::{EPHEMERAL, WrittenSummary};
 use crate::state::State;
 use crate::tool::HookEvent;
 use crate::turn::{Phase, Turn};
@@ -91,7 +93,7 @@ impl State {
     }
 
     /// The messages after the turn's input, which are not counted yet, and an input like it.
-    fn growth(&self, turn: &Turn, view: &View<'_>, head: MessageId) -> Option<Growth> {
+    fn growth(&self, turn: &Turn, view: &View<'_>, head: MessageId) -> Option<ExpectedGrowth> {
         let limits = turn.team.lead.limits;
         let input = view.len();
         let input = self.tree.range(head, input..=input).into_iter().next()?;
@@ -101,7 +103,7 @@ impl State {
             false => Vec::new(),
         };
         let known = input.counts.get(limits.encoding).unwrap_or_default();
-        let mut growth = Growth {
+        let mut growth = ExpectedGrowth {
             messages: 1,
             results: 0,
             tokens: known.tokens + limits.per_message,
@@ -153,7 +155,7 @@ impl State {
         masks: &[MaskTarget],
     ) -> Vec<(Ordinal, Form)> {
         let on_branch = |made: &&Alteration| {
-            let node = self.tree.at(head, made.ordinal);
+            let node = self.tree.node_at(head, made.ordinal);
             node.is_some_and(|node| node.message.id == made.message)
         };
         let made = self.alterations.range(first, last).filter(on_branch);
@@ -169,7 +171,7 @@ impl State {
     }
 
     /// The reason why a turn cannot use the prepared summary of its branch.
-    pub(crate) fn outdated(&self, of: &Preparation, turn: &Turn) -> Option<DropReason> {
+    pub(crate) fn drop_reason(&self, of: &Preparation, turn: &Turn) -> Option<DropReason> {
         if has_hooks(turn) || of.planned.settings != settings_digest(turn) {
             return Some(DropReason::Settings);
         }
@@ -185,14 +187,14 @@ impl State {
     pub(crate) fn with_prepared(
         &self,
         of: &Preparation,
-        written: &Written,
+        written: &WrittenSummary,
         turn: &Turn,
         plan: &Plan,
     ) -> Option<Plan> {
         let policy = &turn.accepted.policy;
         let head = self.tree.head(&turn.accepted.branch)?;
         let view = self.view(head, true)?;
-        let made = made(of, written, Timestamp::default());
+        let made = new_summary(of, written, Timestamp::default());
         let step = &of.planned.plan.step;
         let checkpoint = Checkpoint::from_step(step, &view, Kind::Auto, policy.preset, made)?;
         let mut checkpoints = (*self.checkpoints).clone();
@@ -225,7 +227,10 @@ impl State {
     }
 
     /// The written summary that the step in progress of a turn commits.
-    pub(crate) fn prepared_step(&self, turn: TurnId) -> Option<(&Preparation, &Arc<Written>)> {
+    pub(crate) fn prepared_step(
+        &self,
+        turn: TurnId,
+    ) -> Option<(&Preparation, &Arc<WrittenSummary>)> {
         let turn = self.turns.get(&turn)?;
         let Phase::Compacting(plan) = &turn.phase else {
             return None;
@@ -281,8 +286,8 @@ impl State {
 }
 
 /// The checkpoint of a prepared summary.
-pub(crate) fn made(of: &Preparation, written: &Written, at: Timestamp) -> Made {
-    let Written {
+pub(crate) fn new_summary(of: &Preparation, written: &WrittenSummary, at: Timestamp) -> NewSummary {
+    let WrittenSummary {
         body,
         key_facts,
         counts,
@@ -293,7 +298,7 @@ pub(crate) fn made(of: &Preparation, written: &Written, at: Timestamp) -> Made {
         degraded,
         coverage,
     } = written.clone();
-    Made {
+    NewSummary {
         id: ids::prepared(of.planned.turn),
         writer,
         model,

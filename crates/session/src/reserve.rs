@@ -41,7 +41,7 @@ pub const MESSAGES: u64 = 2;
 
 /// The needs of all agents of a team that get the context.
 #[derive(Clone, Debug)]
-pub struct Needs {
+pub struct TeamNeeds {
     team: Team,
     preamble: Preamble,
     client_options: Option<ClientOptions>,
@@ -66,7 +66,7 @@ struct AgentNeeds {
     handed: u64,
 }
 
-impl Needs {
+impl TeamNeeds {
     /// The needs of a team. `digests` are the digests of its definitions, in the order of
     /// [`Team::definitions`]; `client_options` are the lead's client tools.
     pub fn new(
@@ -75,9 +75,9 @@ impl Needs {
         preamble: &Preamble,
         client_options: Option<&ClientOptions>,
         delegation: DelegationLimits,
-    ) -> Needs {
+    ) -> TeamNeeds {
         let digests: Vec<Digest> = digests.into_iter().collect();
-        let mut needs = Needs {
+        let mut needs = TeamNeeds {
             team: team.clone(),
             preamble: preamble.clone(),
             client_options: client_options

@@ -21,7 +21,7 @@ pub use next::{
     NextAction, RunBounds, last_text, longest_reply, narrowed_headroom, next_action, reply_usage,
     total_usage,
 };
-pub use retrace::{Divergence, ModelCall, Retraced, retrace};
+pub use retrace::{Divergence, ModelCall, RetracedRun, retrace};
 pub use round::{DelegationRound, DelegationStatus};
 
 pub use unisono_context::call::{
@@ -54,7 +54,7 @@ pub enum Step {
         output: Option<Tokens>,
     },
     /// A cost in addition to replies.
-    Spent(Spent),
+    Spent(AdditionalUsage),
     /// The oldest rounds are replaced by a summary.
     Summarised {
         /// The number of steps at the beginning of the run that it replaces.
@@ -68,7 +68,7 @@ pub enum Step {
 /// reply that broke off, or one that failed its attempt. It is recorded at once, independently of
 /// the further course of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spent {
+pub struct AdditionalUsage {
     /// The usage.
     pub usage: Usage,
     /// The fallback that caused it; none: the run's own model.

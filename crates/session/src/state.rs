@@ -22,7 +22,7 @@ use crate::budget;
 use crate::event::{HookPlace, Outcome, Preparation, RunRole};
 use crate::ids;
 use crate::input::RESERVED_LABELS;
-use crate::reserve::Needs;
+use crate::reserve::TeamNeeds;
 use crate::run::Run;
 use crate::run::calls::CallPlace;
 use crate::tool::ToolRules;
@@ -317,12 +317,12 @@ impl State {
     }
 
     /// The tokens of an agent's role and task, if they are counted ([`Needs::assignment_tokens`]).
-    pub fn assignment_tokens(&self, needs: &Needs, agent: Digest) -> Option<Tokens> {
+    pub fn assignment_tokens(&self, needs: &TeamNeeds, agent: Digest) -> Option<Tokens> {
         needs.assignment_tokens(agent, &self.preambles)
     }
 
     /// The roles and tasks without a count, each with its digest.
-    pub fn uncounted_roles(&self, needs: &Needs, encoding: Encoding) -> Vec<(Digest, String)> {
+    pub fn uncounted_roles(&self, needs: &TeamNeeds, encoding: Encoding) -> Vec<(Digest, String)> {
         needs.texts(encoding, &self.preambles)
     }
 

@@ -63,7 +63,7 @@ fn decide(view: &View<'_>, rules: &TopicRules<'_>) -> Vec<TopicEnd> {
     let Some(oldest) = nodes.first().map(|node| node.ordinal()) else {
         return Vec::new();
     };
-    let mut before = tree.at(head, Ordinal(oldest.0.saturating_sub(1)));
+    let mut before = tree.node_at(head, Ordinal(oldest.0.saturating_sub(1)));
     let mut topic = CurrentTopic::of(view, rules, before);
     let units = units(&nodes);
     let mut ends = Vec::new();

@@ -20,7 +20,7 @@ use crate::event::{
 use crate::run::{Ending, Step, Usage};
 
 pub use answered::AnsweredCalls;
-pub use run_event::{DecidedCall, MadeDecision, RunEvent, decisions};
+pub use run_event::{DecidedCall, RecordedDecision, RunEvent, decisions};
 pub use timeline::{Activity, RunTimes, Span, run_times};
 
 /// The time and the number of an event.
@@ -281,7 +281,7 @@ impl Trace {
         {
             run.steps.push((now, Arc::new(Step::Tools(results))));
         }
-        for (run, run_event) in RunEvent::all(&event.fact) {
+        for (run, run_event) in RunEvent::of_fact(&event.fact) {
             if let Some(run) = self.runs.get_mut(&run) {
                 run.events.push((now, run_event));
             }

@@ -12,7 +12,7 @@ use unisono_context::{AgentId, Digest, Encoding, RunId, Snapshot, SnapshotId, Ti
 use crate::agent::{ContextMode, Definition, Team};
 use crate::event::{AcceptedTurn, Calibration, HookPlace, RunRole, Work};
 use crate::ids;
-use crate::reserve::Needs;
+use crate::reserve::TeamNeeds;
 use crate::state::{CallCap, Settings};
 use crate::tool::ToolRules;
 
@@ -109,7 +109,7 @@ pub struct Turn {
     /// or the reason why the agent is too small for it.
     pub headrooms: Cached<BTreeMap<Digest, Result<Tokens, Arc<str>>>>,
     /// The needs of its agents besides the context, computed at the first use.
-    pub needs: Lazy<Needs>,
+    pub needs: Lazy<TeamNeeds>,
 }
 
 /// The progress of a turn.
@@ -236,11 +236,11 @@ impl Turn {
     }
 
     /// The needs of its agents besides the context.
-    pub fn needs(&self) -> &Needs {
+    pub fn needs(&self) -> &TeamNeeds {
         self.needs.0.get_or_init(|| self.work_out_needs())
     }
 
-    fn work_out_needs(&self) -> Needs {
+    fn work_out_needs(&self) -> TeamNeeds {
         let delegates = self.accepted.delegates.iter().map(|(digest, _)| *digest);
         let digests = std::iter::once(self.accepted.lead)
             .chain(delegates)
@@ -249,7 +249,7 @@ impl Turn {
             self.accepted.work.client_options(),
             self.accepted.delegation,
         );
-        Needs::new(
+        TeamNeeds::new(
             &self.team,
             digests,
             &self.preamble,

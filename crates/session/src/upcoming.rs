@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unisono_context::Message;
-use unisono_context::compaction::{self, Ahead, Plan};
+use unisono_context::compaction::{self, Plan, UpcomingSummary};
 
 use crate::event::Work;
 use crate::state::State;
@@ -16,7 +16,7 @@ const TOPICS_AHEAD: usize = 7;
 #[derive(Clone, Debug)]
 pub struct UpcomingTopic {
     /// The range and the limits of that step.
-    pub due: Ahead,
+    pub due: UpcomingSummary,
     /// Its messages, oldest first.
     pub messages: Vec<Arc<Message>>,
 }

@@ -32,7 +32,7 @@ const QUEUE: usize = 4;
 
 /// Counts of what an export or import moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Moved {
+pub struct ArchiveCounts {
     /// Sessions.
     pub sessions: u64,
     /// Events.
@@ -45,7 +45,7 @@ pub struct Moved {
 ///
 /// # Errors
 /// The engine's, and `Io` for the file, which must not exist yet; an unfinished one is removed.
-pub async fn export(engine: &dyn Engine, path: &Path) -> Result<Moved> {
+pub async fn export(engine: &dyn Engine, path: &Path) -> Result<ArchiveCounts> {
     let (sender, sections) = mpsc::channel(QUEUE);
     let to = path.to_path_buf();
     let writing = tokio::task::spawn_blocking(move || write::file(&to, sections));
@@ -56,8 +56,8 @@ pub async fn export(engine: &dyn Engine, path: &Path) -> Result<Moved> {
     sent
 }
 
-async fn send_all(engine: &dyn Engine, sections: mpsc::Sender<Section>) -> Result<Moved> {
-    let mut moved = Moved::default();
+async fn send_all(engine: &dyn Engine, sections: mpsc::Sender<Section>) -> Result<ArchiveCounts> {
+    let mut moved = ArchiveCounts::default();
     let mut after = None;
     // Sessions of unfinished imports are left out.
     let mut left_out = imports::unfinished(engine).await?;
@@ -78,7 +78,7 @@ async fn send_session(
     engine: &dyn Engine,
     sections: &mpsc::Sender<Section>,
     session: SessionId,
-    moved: &mut Moved,
+    moved: &mut ArchiveCounts,
 ) -> Result<()> {
     // Read before the events, so that it covers none that are not in the archive.
     let checkpoint = engine.latest_checkpoint(session).await?;
@@ -131,7 +131,7 @@ fn stopped(error: &tokio::task::JoinError) -> Error {
 ///
 /// # Errors
 /// `BadArchive`, `SessionExists`, `Io`, and the engine's.
-pub async fn import(engine: &dyn Engine, path: &Path) -> Result<Moved> {
+pub async fn import(engine: &dyn Engine, path: &Path) -> Result<ArchiveCounts> {
     let from = path.to_path_buf();
     let checking = tokio::task::spawn_blocking(move || read::check(&from));
     let sessions = checking
@@ -167,10 +167,10 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<Moved> {
     stored
 }
 
-/// What an archive has of journals that are here already.
+/// The parts of an archive that belong to journals of this store.
 #[derive(Default)]
 struct Kept {
-    /// Entries of what is left of deleted sessions.
+    /// The usage of deleted sessions.
     left: Vec<Vec<u8>>,
     /// The events of contents of attachments. The first of each is the content itself.
     contents: BTreeMap<SessionId, Vec<Vec<u8>>>,
@@ -185,7 +185,7 @@ impl Kept {
             let is_first = events.is_empty();
             events.extend(payloads);
             if let Some(content) = events.first_mut().filter(|_| is_first) {
-                // It is here.
+                // The journal exists in this store.
                 content.clear();
             }
         }
@@ -194,13 +194,17 @@ impl Kept {
 
 /// Stores the content of an archive. To the journals in `kept`, which exist already, only two things
 /// are added: the usage of deleted sessions, and the sessions that name an attachment's content.
-async fn store_whole(engine: &dyn Engine, path: &Path, kept: &[SessionId]) -> Result<Moved> {
+async fn store_whole(
+    engine: &dyn Engine,
+    path: &Path,
+    kept: &[SessionId],
+) -> Result<ArchiveCounts> {
     let mut kept_journals = Kept::default();
     let moved = store_all(engine, path, kept, &mut kept_journals).await?;
     for (journal, events) in &kept_journals.contents {
         blobs::merge(engine, *journal, events.get(1..).unwrap_or_default()).await?;
     }
-    imports::end_all(engine, deleted_usage::merged(kept_journals.left)?).await?;
+    imports::end_all(engine, deleted_usage::merge_entries(kept_journals.left)?).await?;
     Ok(moved)
 }
 
@@ -209,11 +213,11 @@ async fn store_all(
     path: &Path,
     kept: &[SessionId],
     kept_journals: &mut Kept,
-) -> Result<Moved> {
+) -> Result<ArchiveCounts> {
     let (sender, mut items) = mpsc::channel(QUEUE);
     let from = path.to_path_buf();
     let reading = tokio::task::spawn_blocking(move || read::send(&from, &sender));
-    let mut moved = Moved::default();
+    let mut moved = ArchiveCounts::default();
     let mut open: Option<(SessionId, u64, u64)> = None;
     while let Some(item) = items.recv().await {
         let session = item.session();
@@ -250,7 +254,7 @@ async fn store(
     item: Item,
     epoch: u64,
     last_seq: u64,
-    moved: &mut Moved,
+    moved: &mut ArchiveCounts,
 ) -> Result<u64> {
     match item {
         Item::Events { session, payloads } => {

@@ -22,7 +22,7 @@ use crate::record::layout::{Fields, Layout, layout, put_optional, unknown};
 
 mod commands;
 
-pub use commands::{Command, METHOD, recorded};
+pub use commands::{Command, METHOD, with_audit};
 
 /// Number of segments.
 pub const SEGMENTS: u64 = 8;
@@ -93,7 +93,7 @@ pub enum Entry {
 
 impl Entry {
     /// The time of the entry.
-    pub fn at(&self) -> Timestamp {
+    pub fn time(&self) -> Timestamp {
         match self {
             Entry::Began { at, .. } | Entry::Omitted { at, .. } => *at,
             Entry::Action { action } => action.at,
@@ -123,7 +123,7 @@ pub struct Retention {
 
 impl Retention {
     /// The time of the oldest entry that reads return.
-    pub fn since(&self, now: Timestamp) -> Timestamp {
+    pub fn oldest(&self, now: Timestamp) -> Timestamp {
         Timestamp(now.0.saturating_sub(i64::from(self.days) * DAY_MS))
     }
 
@@ -286,10 +286,10 @@ impl Audit {
     /// # Errors
     /// The store accepts no writes or fails, or a segment is unreadable.
     pub async fn sweep(&mut self, now: Timestamp) -> Result<usize> {
-        let (since, mut deleted) = (self.retention.since(now), 0);
+        let (since, mut deleted) = (self.retention.oldest(now), 0);
         for segment in segments(&self.journal).await? {
             let newest = page(&self.journal, &segment, segment.last, 1).await?.pop();
-            if newest.is_none_or(|(_, newest)| newest.at() >= since) {
+            if newest.is_none_or(|(_, newest)| newest.time() >= since) {
                 continue;
             }
             let deletion = Deletion {
@@ -348,7 +348,7 @@ pub async fn read(
         while last > 1 {
             let count = PAGE.min(last - 1);
             let entries = page(journal, segment, last + 1 - count, count).await?;
-            if entries.iter().all(|(_, entry)| entry.at() < since) {
+            if entries.iter().all(|(_, entry)| entry.time() < since) {
                 return Ok(part);
             }
             for (position, entry) in entries.into_iter().rev() {
@@ -360,7 +360,7 @@ pub async fn read(
                     return Ok(part);
                 }
                 left -= 1;
-                if entry.at() >= since && matches(&entry) {
+                if entry.time() >= since && matches(&entry) {
                     part.entries.push((position, entry));
                 }
             }

@@ -63,7 +63,7 @@ pub(crate) fn fault(journal: SessionId, payload: &[u8]) -> Option<Fault> {
 
 /// The number and size of the stored contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Stored {
+pub struct BlobTotals {
     /// The number of contents.
     pub contents: u64,
     /// Their total size in bytes.
@@ -331,8 +331,8 @@ impl Journal {
     ///
     /// # Errors
     /// The store fails.
-    pub async fn stored_blobs(&self) -> Result<Stored> {
-        let (mut stored, mut after) = (Stored::default(), Some(BEFORE_FIRST));
+    pub async fn stored_blobs(&self) -> Result<BlobTotals> {
+        let (mut stored, mut after) = (BlobTotals::default(), Some(BEFORE_FIRST));
         loop {
             let page = self.engine().sessions(after, SESSIONS_PAGE).await?;
             let Some(last) = page.last() else {

@@ -27,7 +27,7 @@ const TRIES: usize = 8;
 pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool> {
     let engine = journal.engine();
     let id = engine::SessionId::from(session);
-    let (mut remains, mut read) = (Remains::default(), 0);
+    let (mut remains, mut read) = (DeletedSession::default(), 0);
     let mut tries = 0..TRIES;
     loop {
         let Some(info) = engine.session(id).await? else {
@@ -64,7 +64,7 @@ pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool
 
 /// What a deleted session leaves: its usage, and the contents that it named.
 #[derive(Default)]
-struct Remains {
+struct DeletedSession {
     /// Its usage.
     ledger: Ledger,
     /// The contents that its messages name.
@@ -80,7 +80,7 @@ pub(crate) async fn read(journal: &Journal) -> Result<DeletedUsage> {
 ///
 /// # Errors
 /// There are several entries, and one of them cannot be read.
-pub(crate) fn merged(mut entries: Vec<Vec<u8>>) -> Result<Option<Vec<u8>>> {
+pub(crate) fn merge_entries(mut entries: Vec<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     if entries.len() < 2 {
         return Ok(entries.pop());
     }
@@ -96,7 +96,7 @@ pub(crate) fn merged(mut entries: Vec<Vec<u8>>) -> Result<Option<Vec<u8>>> {
 async fn follow(
     journal: &Journal,
     session: SessionId,
-    remains: &mut Remains,
+    remains: &mut DeletedSession,
     read: &mut u64,
 ) -> Result<()> {
     loop {

@@ -73,7 +73,7 @@ pub use doctor::{Checkup, Finding, doctor, repair};
 pub use files::is_store;
 pub use losses::{Loss, Losses, acknowledge_losses, losses};
 pub use read_only::ReadOnlyDisk;
-pub use salvage::{Lost, Salvage};
+pub use salvage::{LostData, Salvage};
 pub use vacuum::vacuum;
 
 use cache::Sweeper;
@@ -107,7 +107,7 @@ pub struct Disk {
 /// An opened store, and what had to be repaired to open it.
 #[must_use = "a salvage has to be shown to the user"]
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedDisk {
     /// The store.
     pub disk: Disk,
     /// The result of a repair; `None` if the store was undamaged.
@@ -127,9 +127,9 @@ impl Disk {
     /// `Held` by another process, `NewerStore`, `EarlierStore` and `NotAStore` (nothing is changed
     /// then), `DiskFull`, `Io` if the directory cannot be written, `TimedOut`. If
     /// [`Error::is_unwritable`] is true, [`ReadOnlyDisk::open`] may succeed.
-    pub fn open(path: impl AsRef<Path>) -> Result<Opened> {
+    pub fn open(path: impl AsRef<Path>) -> Result<OpenedDisk> {
         let whole = open::open(path.as_ref())?;
-        Ok(Opened {
+        Ok(OpenedDisk {
             disk: Self::on(whole.trees)?,
             salvage: whole.salvage,
             narrowed: whole.narrowed,

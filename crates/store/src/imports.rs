@@ -198,7 +198,7 @@ impl Imports {
     ///
     /// # Errors
     /// It cannot be deleted.
-    pub(crate) async fn settled(&self, engine: &Arc<dyn Engine>, session: SessionId) -> Result<()> {
+    pub(crate) async fn resolve(&self, engine: &Arc<dyn Engine>, session: SessionId) -> Result<()> {
         let mut changed = self.changed.subscribe();
         while self.hidden().under_way.contains(&session) {
             // This function holds the sender, so the channel cannot be closed.

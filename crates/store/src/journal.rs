@@ -97,7 +97,7 @@ impl Journal {
         if !is_of_a_session(session) {
             return Err(Error::ReservedId { session });
         }
-        self.imports.settled(&self.engine, session).await?;
+        self.imports.resolve(&self.engine, session).await?;
         self.engine.claim(session).await
     }
 
@@ -259,13 +259,13 @@ impl Journal {
         let mut sessions = Vec::new();
         // Hidden sessions do not count towards the limit.
         while sessions.len() < limit {
-            let room = self.room(limit - sessions.len());
+            let room = self.page_size(limit - sessions.len());
             let page = self.engine.sessions(after, room).await?;
             let Some(last) = page.last() else { break };
             // All that follows is the store's own.
             let is_end = !is_of_a_session(last.session);
             after = Some(last.session);
-            sessions.extend(self.seen(page).await?);
+            sessions.extend(self.visible(page).await?);
             if is_end {
                 break;
             }
@@ -288,11 +288,11 @@ impl Journal {
         let mut before = Some(before.min(FIRST_OWN));
         let mut sessions = Vec::new();
         while sessions.len() < limit {
-            let room = self.room(limit - sessions.len());
+            let room = self.page_size(limit - sessions.len());
             let page = self.engine.newest_sessions(before, room).await?;
             let Some(last) = page.last() else { break };
             before = Some(last.session);
-            sessions.extend(self.seen(page).await?);
+            sessions.extend(self.visible(page).await?);
         }
         sessions.truncate(limit);
         Ok(sessions)

@@ -40,11 +40,11 @@ mod row;
 pub mod starts;
 pub mod tokens;
 
-pub use blobs::{MAX_BLOB_BYTES, Stored};
+pub use blobs::{BlobTotals, MAX_BLOB_BYTES};
 pub use check::check;
 pub use disk::{
-    Checkup, DegradedDisk, Disk, Finding, Loss, Losses, Lost, Opened, ReadOnlyDisk, Salvage,
-    acknowledge_losses, doctor, is_store, losses, repair, vacuum,
+    Checkup, DegradedDisk, Disk, Finding, Loss, Losses, LostData, OpenedDisk, ReadOnlyDisk,
+    Salvage, acknowledge_losses, doctor, is_store, losses, repair, vacuum,
 };
 pub use engine::{
     Announcement, Answer, Append, Beat, Checkpoint, Claim, Cluster, DELETED_USAGE, Deletion,

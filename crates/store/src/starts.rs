@@ -329,8 +329,8 @@ fn apply(sources: &mut Sources, entry: &Entry) {
     source.apply(entry.at, &entry.fact);
 }
 
-/// The content of the journal, the number of its last entry, and how many entries its newest state
-/// checkpoint covers.
+/// The content of the journal, the number of its last entry, and the number of entries that its
+/// newest state checkpoint covers.
 async fn fold(journal: &Journal) -> Result<(Sources, u64, u64)> {
     let engine = journal.engine();
     let (mut sources, mut folded) = (Sources::new(), 0);

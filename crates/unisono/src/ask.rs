@@ -24,7 +24,7 @@ use unisono_session::agent::Team;
 use unisono_session::event::{
     AcceptedTurn, Calibration, DelegationLimits, Outcome, RequestKey, SummaryOptions, Work,
 };
-use unisono_session::machine::{NewTurn, Preceding};
+use unisono_session::machine::{NewTurn, PrecedingMessages};
 use unisono_session::state::{CallCap, MAIN};
 use uuid::Uuid;
 
@@ -33,17 +33,17 @@ use crate::models;
 use unisono_config::agents::Error;
 use unisono_config::settings::{Override, Resolved};
 use unisono_config::setup::Setup;
-use unisono_config::summarisers::{self, Unaskable};
+use unisono_config::summarisers::{self, SummariserUnavailable};
 
 pub use bounds::{Bounds, Shape};
 pub use caps::caps;
 pub use tools::{ClientToolsRefused, rules_of, servers_of, tools_of};
-pub(crate) use tools::{allow_server, lend, offered_to};
+pub(crate) use tools::{add_client_tools, allow_server, offered_to};
 
 /// A request to a session. Missing options are as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    work: What,
+    work: Purpose,
     branch: Arc<str>,
     lead: Option<String>,
     agents: Option<Vec<String>>,
@@ -56,12 +56,12 @@ pub struct Ask {
     /// Results of client tools before the task.
     brought: Vec<Part>,
     /// Messages to append before it.
-    preceding: Option<Preceding>,
+    preceding: Option<PrecedingMessages>,
     bounds: Bounds,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum What {
+enum Purpose {
     Task(String),
     /// The results of the client tool calls of the last answer.
     Results(Vec<Part>),
@@ -75,13 +75,13 @@ enum What {
 impl Ask {
     /// Asks for an answer.
     pub fn new(task: impl Into<String>) -> Ask {
-        Ask::of(What::Task(task.into()))
+        Ask::of(Purpose::Task(task.into()))
     }
 
     /// Continues an agent that called client tools. `results` are the results of these calls, each
     /// a [`Part::ToolResult`].
     pub fn go_on(results: Vec<Part>) -> Ask {
-        Ask::of(What::Results(results))
+        Ask::of(Purpose::Results(results))
     }
 
     /// Adds the results of client tool calls of the last answer before the new task; each is a
@@ -96,7 +96,7 @@ impl Ask {
 
     /// Adds messages that are appended before it; if it is refused, they are not appended.
     #[must_use]
-    pub fn behind(self, preceding: Preceding) -> Ask {
+    pub fn with_preceding(self, preceding: PrecedingMessages) -> Ask {
         Ask {
             preceding: Some(preceding),
             ..self
@@ -129,7 +129,7 @@ impl Ask {
     pub fn compaction(keep: Option<Keep>, writing: SummaryOptions) -> Ask {
         Ask {
             agents: Some(Vec::new()),
-            ..Ask::of(What::Compact(keep, writing))
+            ..Ask::of(Purpose::Compact(keep, writing))
         }
     }
 
@@ -137,7 +137,7 @@ impl Ask {
     pub fn compaction_of(part: ContextPart, writing: SummaryOptions) -> Ask {
         Ask {
             agents: Some(Vec::new()),
-            ..Ask::of(What::CompactPart(part, writing))
+            ..Ask::of(Purpose::CompactPart(part, writing))
         }
     }
 
@@ -145,7 +145,7 @@ impl Ask {
     pub fn revert(checkpoint: CheckpointId) -> Ask {
         Ask {
             agents: Some(Vec::new()),
-            ..Ask::of(What::Revert(checkpoint))
+            ..Ask::of(Purpose::Revert(checkpoint))
         }
     }
 
@@ -153,13 +153,13 @@ impl Ask {
     pub fn regenerate(checkpoint: CheckpointId, writing: SummaryOptions) -> Ask {
         Ask {
             agents: Some(Vec::new()),
-            ..Ask::of(What::Regenerate(checkpoint, writing))
+            ..Ask::of(Purpose::Regenerate(checkpoint, writing))
         }
     }
 
-    /// Asks again for a summary that a turn could not write, with other options; none if the turn
-    /// was for something else.
-    pub fn again(asked: &AcceptedTurn, writing: SummaryOptions) -> Option<Ask> {
+    /// Requests a summary again that a turn could not write, with other options; none if the turn
+    /// had another purpose.
+    pub fn retry(asked: &AcceptedTurn, writing: SummaryOptions) -> Option<Ask> {
         let ask = match asked.work {
             Work::Compact { keep, .. } => Ask::compaction(keep, writing),
             Work::CompactPart { part, .. } => Ask::compaction_of(part, writing),
@@ -179,11 +179,11 @@ impl Ask {
         let counts = context::block_counts(checkpoint, &text)?;
         Ok(Ask {
             agents: Some(Vec::new()),
-            ..Ask::of(What::Edit(checkpoint.id, text, counts))
+            ..Ask::of(Purpose::Edit(checkpoint.id, text, counts))
         })
     }
 
-    fn of(work: What) -> Ask {
+    fn of(work: Purpose) -> Ask {
         Ask {
             work,
             branch: MAIN.into(),
@@ -202,7 +202,7 @@ impl Ask {
 
     /// Limits the length and the format of the lead's replies.
     #[must_use]
-    pub fn bounded(mut self, bounds: Bounds) -> Ask {
+    pub fn with_bounds(mut self, bounds: Bounds) -> Ask {
         self.client_options.max_output = bounds.max_output;
         Ask { bounds, ..self }
     }
@@ -223,7 +223,7 @@ impl Ask {
 
     /// Sets an idempotency key: a repeated request with it is the same turn, also after a crash.
     #[must_use]
-    pub fn keyed(mut self, key: Option<RequestKey>) -> Ask {
+    pub fn with_key(mut self, key: Option<RequestKey>) -> Ask {
         self.key = key;
         self
     }
@@ -246,7 +246,7 @@ impl Ask {
     }
 
     /// The messages to append before it.
-    pub(crate) fn preceding(&self) -> Option<&Preceding> {
+    pub(crate) fn preceding(&self) -> Option<&PrecedingMessages> {
         self.preceding.as_ref()
     }
 
@@ -258,8 +258,8 @@ impl Ask {
     /// The mode of planning for a requested compaction.
     pub(crate) fn mode(&self) -> Mode {
         match self.work {
-            What::Compact(keep, _) => Mode::Manual { keep },
-            What::CompactPart(part, _) => Mode::Part(part),
+            Purpose::Compact(keep, _) => Mode::Manual { keep },
+            Purpose::CompactPart(part, _) => Mode::Part(part),
             _ => Mode::Manual { keep: None },
         }
     }
@@ -267,9 +267,9 @@ impl Ask {
     /// The summariser, instead of the configured ones.
     pub(crate) fn summariser(&self) -> Option<&str> {
         match &self.work {
-            What::Compact(_, writing)
-            | What::CompactPart(_, writing)
-            | What::Regenerate(_, writing) => writing.summariser.as_deref(),
+            Purpose::Compact(_, writing)
+            | Purpose::CompactPart(_, writing)
+            | Purpose::Regenerate(_, writing) => writing.summariser.as_deref(),
             _ => None,
         }
     }
@@ -350,7 +350,7 @@ pub struct Measure {
 /// The end of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Finished {
+pub struct FinishedTurn {
     /// The turn.
     pub turn: TurnId,
     /// Its outcome.
@@ -386,27 +386,27 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         client_options: ask.client_options.clone(),
     };
     let work = match &ask.work {
-        What::Task(task) => answer(
+        Purpose::Task(task) => answer(
             Role::User,
             ask.brought.iter().cloned().chain(ask.parts(task)).collect(),
         ),
-        What::Results(results) => answer(Role::Tool, results.clone()),
-        What::Compact(keep, writing) => Work::Compact {
+        Purpose::Results(results) => answer(Role::Tool, results.clone()),
+        Purpose::Compact(keep, writing) => Work::Compact {
             keep: *keep,
             writing: writing.clone(),
         },
-        What::CompactPart(part, writing) => Work::CompactPart {
+        Purpose::CompactPart(part, writing) => Work::CompactPart {
             part: *part,
             writing: writing.clone(),
         },
-        What::Revert(checkpoint) => Work::Revert {
+        Purpose::Revert(checkpoint) => Work::Revert {
             checkpoint: *checkpoint,
         },
-        What::Regenerate(checkpoint, writing) => Work::Regenerate {
+        Purpose::Regenerate(checkpoint, writing) => Work::Regenerate {
             checkpoint: *checkpoint,
             writing: writing.clone(),
         },
-        What::Edit(checkpoint, text, counts) => Work::Edit {
+        Purpose::Edit(checkpoint, text, counts) => Work::Edit {
             checkpoint: *checkpoint,
             text: text.clone(),
             counts: *counts,
@@ -456,16 +456,17 @@ pub fn policy(setup: &Setup, team: &Team) -> (Policy, Ppm) {
     (policy, safety)
 }
 
-/// Whether the requested summariser, if there is one, is available.
+/// Whether the requested summariser is available; without a request, nothing is checked.
 ///
 /// # Errors
-/// The reason why it is not.
+///
+/// The reason why it is not available.
 pub(crate) fn check_chosen(
     setup: &Setup,
     ask: &Ask,
     team: &Team,
     policy: &Policy,
-) -> Result<(), Unaskable> {
+) -> Result<(), SummariserUnavailable> {
     let lead = &team.lead.model;
     let check = |name| summarisers::check_chosen(setup, lead, policy, name);
     ask.summariser().map_or(Ok(()), check)

@@ -23,7 +23,7 @@ const UNNAMED: &str = "attachment";
 /// Maximum number of characters in a name.
 const NAME_CHARS: usize = 255;
 /// Maximum number of addresses that are read for one request.
-pub const MOST_ADDRESSES: usize = 16;
+pub const MAX_ADDRESSES: usize = 16;
 
 /// Why an attachment is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +42,7 @@ pub enum AttachmentError {
         why: String,
     },
     /// A request has too many addresses.
-    #[error("a request has at most {MOST_ADDRESSES} attachments with an address")]
+    #[error("a request has at most {MAX_ADDRESSES} attachments with an address")]
     Addresses,
     /// Its data are not base64.
     #[error("the data of attachment {0:?} are not base64")]
@@ -243,7 +243,7 @@ impl Local {
     ) -> Result<Vec<Part>, Error> {
         let max_bytes = self.attachment_limits().each;
         let mut parts = Vec::new();
-        if contents.iter().filter(|new| new.url.is_some()).count() > MOST_ADDRESSES {
+        if contents.iter().filter(|new| new.url.is_some()).count() > MAX_ADDRESSES {
             return Err(AttachmentError::Addresses.into());
         }
         for contents in contents {

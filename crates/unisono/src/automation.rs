@@ -1,12 +1,13 @@
-//! Turns that begin by themselves: at times, and when other programs ask.
+//! Starts turns automatically: at the times of schedules, and on requests to triggers.
 //!
 //! ```text
-//! decide ─► written down (store::starts) ─► session made, turn handed in under its key ─► written down
+//! decide ─► record the start (store::starts) ─► create the session, begin the turn under its key
+//! ─► record the result
 //! ```
 //!
-//! Between the first and the last step a process may end. The next one finds a turn that was about
-//! to be handed in, and hands it in again: to the same session, under the same key, so it is the
-//! same turn. What is due is decided by `decide`, which has no clock.
+//! The process can end between these steps. The next process finds the recorded start and begins
+//! the turn again, in the same session and under the same key, so it is the same turn. `decide`
+//! chooses the next step of a schedule without a clock.
 
 mod decide;
 mod follow;

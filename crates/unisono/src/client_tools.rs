@@ -12,21 +12,21 @@ use unisono_runtime::tools::BUILT_IN;
 use crate::error::Error;
 
 /// Maximum number of tools in one request, as with OpenAI.
-const MOST: usize = 128;
+const MAX_TOOLS: usize = 128;
 /// Maximum characters of a name, as with OpenAI.
 const NAME_CHARS: usize = 64;
 
 /// An invalid part of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct InvalidTools {
     /// The field.
     pub field: &'static str,
     /// What is wrong with it.
     pub detail: String,
 }
 
-impl From<Wrong> for Error {
-    fn from(wrong: Wrong) -> Error {
+impl From<InvalidTools> for Error {
+    fn from(wrong: InvalidTools) -> Error {
         let detail = format!("{}: {}", wrong.field, wrong.detail);
         Error::new(Code::InvalidRequest, detail)
     }
@@ -45,7 +45,7 @@ pub struct ClientToolRequest {
 
 impl ClientToolRequest {
     /// Whether any field is set.
-    pub fn any(&self) -> bool {
+    pub fn is_given(&self) -> bool {
         self.tools.as_ref().is_some_and(|tools| !tools.is_empty())
     }
 
@@ -53,10 +53,13 @@ impl ClientToolRequest {
     ///
     /// # Errors
     /// A tool or the choice is wrong.
-    pub fn read(self) -> Result<(Vec<ToolSpec>, ClientOptions), Wrong> {
+    pub fn read(self) -> Result<(Vec<ToolSpec>, ClientOptions), InvalidTools> {
         let tools = self.tools.unwrap_or_default();
-        if tools.len() > MOST {
-            let detail = format!("{} tools are too many: {MOST} is the most", tools.len());
+        if tools.len() > MAX_TOOLS {
+            let detail = format!(
+                "{} tools are too many: {MAX_TOOLS} is the most",
+                tools.len()
+            );
             return Err(wrong("tools", detail));
         }
         let mut specs = Vec::with_capacity(tools.len());
@@ -84,9 +87,9 @@ impl ClientToolRequest {
     }
 }
 
-fn wrong(field: &'static str, detail: impl Into<String>) -> Wrong {
+fn wrong(field: &'static str, detail: impl Into<String>) -> InvalidTools {
     let detail = detail.into();
-    Wrong { field, detail }
+    InvalidTools { field, detail }
 }
 
 /// One tool: in chat completions its data is under `function`, in responses beside its type.

@@ -20,7 +20,7 @@ use unisono_context::{Digest, Encoding, MessageId, Timestamp};
 use unisono_model::Tokenizer;
 use unisono_runtime::tools;
 use unisono_session::agent::ContextMode;
-use unisono_session::reserve::Needs;
+use unisono_session::reserve::TeamNeeds;
 use unisono_session::state::{MAIN, full_system_text};
 use unisono_session::{Definition, Event, Fact, State};
 
@@ -65,7 +65,7 @@ pub fn tip(state: &State, branch: &str) -> Option<Option<MessageId>> {
 /// small for the part that must stay under the policy are ignored, as in a turn.
 pub fn measure(state: &mut State, head: Option<MessageId>, by: &Measure) -> Result<Measured> {
     let team = &by.team;
-    // Servers are not asked here: the tools that were offered to the newest turn count.
+    // Servers are not queried here: the tools that were offered to the newest turn count.
     let offered = state.newest_tools().iter();
     let offered = offered.filter(|tool| !tools::BUILT_IN.contains(&&*tool.name));
     let preamble = Preamble::new(
@@ -83,7 +83,7 @@ pub fn measure(state: &mut State, head: Option<MessageId>, by: &Measure) -> Resu
         count_preamble(state, &preamble, agent.limits.encoding)?;
     }
     let digests: Vec<Digest> = team.definitions().map(|agent| agent.digest()).collect();
-    let needs = Needs::new(team, digests, &preamble, None, by.delegation);
+    let needs = TeamNeeds::new(team, digests, &preamble, None, by.delegation);
     count_roles(state, &needs, &members)?;
     let fixed = |encoding| {
         state
@@ -154,7 +154,7 @@ fn count_preamble(state: &mut State, preamble: &Preamble, encoding: Encoding) ->
 }
 
 /// Counts the roles of agents, which are outside the context.
-fn count_roles(state: &mut State, needs: &Needs, agents: &[&Arc<Definition>]) -> Result<()> {
+fn count_roles(state: &mut State, needs: &TeamNeeds, agents: &[&Arc<Definition>]) -> Result<()> {
     for agent in agents {
         let encoding = agent.limits.encoding;
         for (preamble, text) in state.uncounted_roles(needs, encoding) {
@@ -213,7 +213,7 @@ fn tokenizer(encoding: Encoding) -> Result<Tokenizer> {
     Tokenizer::load(encoding).map_err(|error| Error(error.to_string()))
 }
 
-/// Folds a fact that is written nowhere.
+/// Folds a fact without writing it to the journal.
 fn note(state: &mut State, fact: Fact) -> Result<()> {
     let event = Event {
         at: Timestamp(0),
@@ -226,7 +226,7 @@ fn note(state: &mut State, fact: Fact) -> Result<()> {
 
 /// The context of a branch.
 #[derive(Debug)]
-pub struct Shown {
+pub struct BranchContext {
     /// The snapshot that a turn without new input would freeze.
     pub snapshot: Snapshot,
     /// The counted limits for it.
@@ -237,16 +237,16 @@ pub struct Shown {
     pub encoding: Encoding,
 }
 
-impl Shown {
+impl BranchContext {
     /// The context of the branch that ends in `head`, counted; without a head, of a conversation
     /// without messages.
     ///
     /// # Errors
     /// There is no such message, or something cannot be counted.
-    pub fn new(state: &mut State, head: Option<MessageId>, by: &Measure) -> Result<Shown> {
+    pub fn new(state: &mut State, head: Option<MessageId>, by: &Measure) -> Result<BranchContext> {
         let measured = measure(state, head, by)?;
         let Some(head) = head else {
-            return Ok(Shown {
+            return Ok(BranchContext {
                 snapshot: Snapshot::empty(measured.preamble.clone()),
                 encoding: measured.budget.encoding,
                 measured,
@@ -257,7 +257,7 @@ impl Shown {
         let view = state.view(head, false).ok_or_else(missing)?;
         let used = view.effective(&measured.budget);
         let used = used.ok_or_else(|| Error("a summary of this branch is not counted".into()))?;
-        Ok(Shown {
+        Ok(BranchContext {
             snapshot: Snapshot::freeze(&view, measured.preamble.clone()),
             encoding: measured.budget.encoding,
             measured,

@@ -40,7 +40,7 @@ pub(crate) fn chains(current: &Current, calibrations: &Calibrations) -> Chains {
         let setup = current.now();
         let loaded = &setup.loaded;
         // Most sessions do not override it.
-        let own = settings::own::of_writers(own);
+        let own = settings::overrides::of_writers(own);
         let with = match own.is_empty() {
             true => None,
             false => loaded.with(&own, &[]).0,

@@ -6,8 +6,8 @@ use unisono_api::service;
 use unisono_api::{Code, Problem};
 use unisono_config::agents;
 use unisono_config::diagnostic::Diagnostics;
-use unisono_config::settings::{NotOwn, Unchangeable};
-use unisono_config::summarisers::Unaskable;
+use unisono_config::settings::{OverrideError, UnchangeableKey};
+use unisono_config::summarisers::SummariserUnavailable;
 use unisono_runtime::Error as RuntimeError;
 use unisono_runtime::attachments;
 use unisono_runtime::mcp::ServerFault;
@@ -37,16 +37,16 @@ pub enum Error {
     Runtime(#[from] unisono_runtime::Error),
     /// The settings of an imported conversation are invalid for a session.
     #[error("the settings of the session: {0}")]
-    Settings(#[from] NotChanged),
+    Settings(#[from] ChangeError),
     /// A requested agent does not fit.
     #[error(transparent)]
     Agents(#[from] agents::Error),
     /// An agent's model is unavailable.
     #[error(transparent)]
-    Model(#[from] models::Unreachable),
+    Model(#[from] models::ModelUnavailable),
     /// The requested summariser is unavailable.
     #[error(transparent)]
-    Summariser(#[from] Unaskable),
+    Summariser(#[from] SummariserUnavailable),
     /// The tool server of an agent cannot be used.
     #[error(
         "{0}: agents cannot use its tools; check its settings ([mcp.*]) with `unisono config show`, or \
@@ -102,13 +102,13 @@ const FREE: &str = "; free some space and try again";
 
 /// Why settings did not change.
 #[derive(Debug, thiserror::Error)]
-pub enum NotChanged {
+pub enum ChangeError {
     /// They cannot be changed while the daemon runs.
     #[error(transparent)]
-    Key(#[from] Unchangeable),
+    Key(#[from] UnchangeableKey),
     /// A session cannot override them.
     #[error(transparent)]
-    Own(#[from] NotOwn),
+    Own(#[from] OverrideError),
     /// They cause errors.
     #[error("{0}")]
     Wrong(Diagnostics),
@@ -120,14 +120,14 @@ pub enum NotChanged {
     Store(#[from] io::Error),
 }
 
-impl NotChanged {
+impl ChangeError {
     /// The error code for programs.
     pub fn code(&self) -> Code {
         match self {
-            NotChanged::Session(error) => runtime_code(error),
-            NotChanged::Key(_) | NotChanged::Own(_) | NotChanged::Wrong(_) => Code::Refused,
-            NotChanged::Store(error) if is_full(error) => Code::DiskFull,
-            NotChanged::Store(_) => Code::Unavailable,
+            ChangeError::Session(error) => runtime_code(error),
+            ChangeError::Key(_) | ChangeError::Own(_) | ChangeError::Wrong(_) => Code::Refused,
+            ChangeError::Store(error) if is_full(error) => Code::DiskFull,
+            ChangeError::Store(_) => Code::Unavailable,
         }
     }
 }

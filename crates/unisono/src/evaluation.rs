@@ -26,7 +26,7 @@ use unisono_session::state::MAIN;
 use uuid::Uuid;
 
 use crate::ask::{self, Ask};
-use crate::local::{Local, Opened};
+use crate::local::{Local, OpenedStore};
 use crate::models;
 use unisono_config::settings::{Compaction, Numbers};
 use unisono_config::setup::Setup;
@@ -68,7 +68,7 @@ pub enum Error {
 
 /// The kind of compaction to evaluate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum CompactionMethod {
     /// A preset's own compaction before a turn, started so that it ends at the size.
     Preset(Preset),
     /// One summary of the whole conversation, of the size.
@@ -104,7 +104,7 @@ pub fn encoding(setup: &Setup) -> Result<Encoding, Error> {
 }
 
 /// The text of each message of the branch `main`, oldest first.
-pub fn said(conversation: &Import) -> Vec<String> {
+pub fn message_texts(conversation: &Import) -> Vec<String> {
     let by_id: HashMap<MessageId, (Option<MessageId>, &NewMessage)> = conversation
         .messages
         .iter()
@@ -141,10 +141,10 @@ impl Evaluation {
             output_schema: None,
             ..(*team.lead).clone()
         };
-        let opened = Opened::nothing();
+        let opened = OpenedStore::nothing();
         let extensions = Extensions::default().agent(SILENT, Silent);
         Ok(Evaluation {
-            local: Local::on(opened, setup, extensions).await?,
+            local: Local::start_on(opened, setup, extensions).await?,
             lead: Arc::new(lead),
             safety,
         })
@@ -157,7 +157,7 @@ impl Evaluation {
     pub async fn compact(
         &self,
         conversation: &Import,
-        how: How,
+        how: CompactionMethod,
         size: Tokens,
     ) -> Result<Compacted, Error> {
         let head = head(conversation).ok_or(Error::Empty)?;
@@ -168,11 +168,11 @@ impl Evaluation {
             ..conversation.clone()
         };
         let work = match how {
-            How::Preset(_) => Work::Answer {
+            CompactionMethod::Preset(_) => Work::Answer {
                 input: question(),
                 client_options: ClientOptions::default(),
             },
-            How::Summary => {
+            CompactionMethod::Summary => {
                 // A requested compaction leaves the newest user message as it is.
                 let last = question();
                 import.branches[0].1 = last.id;
@@ -231,10 +231,10 @@ impl Evaluation {
 
     /// The policy whose compaction ends at the size. The configured preset has the configured
     /// numbers, every other one its own.
-    fn policy(&self, how: How, size: Tokens) -> Policy {
+    fn policy(&self, how: CompactionMethod, size: Tokens) -> Policy {
         let preset = match how {
-            How::Preset(preset) => preset,
-            How::Summary => {
+            CompactionMethod::Preset(preset) => preset,
+            CompactionMethod::Summary => {
                 return Policy {
                     trigger: None,
                     masking: None,

@@ -14,7 +14,7 @@ use crate::local::off_thread;
 use crate::models::notices;
 
 /// Maximum number of notices, and of warnings.
-const MOST: usize = 50;
+const MAX_ENTRIES: usize = 50;
 
 /// Runs all checks.
 pub(crate) async fn checks(local: &Local) -> Vec<HealthCheck> {
@@ -30,10 +30,10 @@ pub(crate) async fn checks(local: &Local) -> Vec<HealthCheck> {
         checks.push(check("catalogue of models", NOTICE, says));
     }
     let known = notices::of_setup(&setup, local.calibrations(), today);
-    let notices = known.iter().take(MOST);
+    let notices = known.iter().take(MAX_ENTRIES);
     checks.extend(notices.map(|notice| check(&notice.model, NOTICE, notice.to_string())));
     let warnings = setup.warnings.iter().chain(setup.loaded.warnings.iter());
-    let warnings = warnings.take(MOST);
+    let warnings = warnings.take(MAX_ENTRIES);
     checks.extend(warnings.map(|warning| check("settings", NOTICE, warning.to_string())));
     checks.extend(servers(&setup));
     checks.push(editing(&setup));

@@ -10,7 +10,7 @@ pub(crate) use budgets::budgets;
 use unisono_context::attachment::Files;
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_runtime::Extensions;
-use unisono_runtime::replay::{self, Rebuilt};
+use unisono_runtime::replay::{self, RebuiltTurn};
 use unisono_session::{Event, Fact, Replay, State, Trace};
 use unisono_store::Journal;
 
@@ -306,7 +306,12 @@ pub async fn replay(journal: &Journal, session: SessionId, turn: TurnId) -> Resu
 }
 
 /// The requests of a turn, rebuilt without any way to send them. Needs a tokenizer, and time.
-pub fn rebuild(setup: &Setup, extensions: &Extensions, replay: &Replay, files: &Files) -> Rebuilt {
+pub fn rebuild(
+    setup: &Setup,
+    extensions: &Extensions,
+    replay: &Replay,
+    files: &Files,
+) -> RebuiltTurn {
     let definitions = replay.turn().map(|turn| turn.distinct_definitions());
     let named = definitions.iter().flatten().map(|(_, agent)| &agent.model);
     let steps = replay.runs().flat_map(|run| &run.steps);

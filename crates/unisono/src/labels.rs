@@ -44,7 +44,7 @@ impl Label {
         found.is_some_and(|found| self.value.as_deref().is_none_or(|value| value == found))
     }
 
-    /// Whether the session that begins with this event has all of them.
+    /// Whether the session that begins with this event has all labels.
     pub fn all_of(labels: &[Label], first: &Event) -> bool {
         match &first.fact {
             Fact::Created { labels: of, .. } => labels.iter().all(|label| label.is_of(of)),

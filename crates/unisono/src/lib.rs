@@ -69,9 +69,9 @@ pub mod values;
 pub mod view;
 pub mod why;
 
-pub use ask::{Ask, Finished};
+pub use ask::{Ask, FinishedTurn};
 pub use conversation::{Conversation, parse_conversation, read_conversation};
-pub use error::{Error, NotChanged};
+pub use error::{ChangeError, Error};
 pub use health::find_program;
 pub use local::{Builder, Local};
 /// The crates beneath this one: every type of a public signature has a path in here.

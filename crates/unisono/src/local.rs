@@ -44,20 +44,20 @@ use crate::error::Error;
 use crate::history;
 use crate::history::usage::Folds;
 use crate::metrics::Metrics;
-use crate::models::notices::Noticed;
+use crate::models::notices::LoggedNotices;
 use crate::models::{self, CalibrationFile, Servers};
 use crate::server_skills::ServerSkills;
 use crate::skill_tool::SkillTool;
-use crate::starts::KnownStarts;
-use crate::tokens::KnownTokens;
+use crate::starts::StartRecords;
+use crate::tokens::TokenCache;
 use crate::view::View;
 use unisono_config::setup::Setup;
 
 pub use builder::Builder;
-pub use opened::{Opened, open_configured, open_degraded, open_read_only, open_store};
+pub use opened::{OpenedStore, open_configured, open_degraded, open_read_only, open_store};
 pub use reload::Reload;
 pub(crate) use settings::off_thread;
-pub use settings::{change, own_changes};
+pub use settings::{change, session_changes};
 
 /// A running runtime with its configuration and agents.
 ///
@@ -116,11 +116,11 @@ pub struct Parts {
     /// Recently decided calls.
     decided: RecentDecisions,
     /// The tokens of people and programs.
-    pub(crate) tokens: KnownTokens,
+    pub(crate) tokens: TokenCache,
     /// Who changed what.
     pub(crate) audit: AuditLog,
     /// Turns that begin by themselves.
-    pub(crate) starts: KnownStarts,
+    pub(crate) starts: StartRecords,
     learnt: Arc<CalibrationFile>,
     metrics: Metrics,
     /// Answers of the user's own model servers, and their warm prefixes.
@@ -129,7 +129,7 @@ pub struct Parts {
     /// Of the providers' limits, among the programs on one database.
     share: LimitShare,
     /// The logged notices about models: each is logged once.
-    noticed: Noticed,
+    noticed: LoggedNotices,
     /// Whether the program ends when its turns have ended.
     short_lived: AtomicBool,
     #[cfg(feature = "otel")]
@@ -159,7 +159,11 @@ impl Local {
     ///
     /// # Errors
     /// The search index does not match the store and cannot be removed.
-    pub fn reader(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Local, Error> {
+    pub fn reader(
+        opened: OpenedStore,
+        setup: Setup,
+        extensions: Extensions,
+    ) -> Result<Local, Error> {
         let search_index = opened.search_index(&setup)?;
         let mut parts = Local::with(opened, setup, extensions)?;
         parts.search_index = search_index;
@@ -177,7 +181,7 @@ impl Local {
     }
 
     /// Without a runtime.
-    fn with(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Parts, Error> {
+    fn with(opened: OpenedStore, setup: Setup, extensions: Extensions) -> Result<Parts, Error> {
         let learnt = Arc::new(CalibrationFile::open(opened.directory.as_deref()));
         let deadline = options::compaction_deadline(&setup).into();
         let setup = Current::new(setup);
@@ -198,15 +202,15 @@ impl Local {
             viewed: Mutex::default(),
             used: Folds::default(),
             decided: RecentDecisions::default(),
-            tokens: KnownTokens::default(),
+            tokens: TokenCache::default(),
             audit: AuditLog::default(),
-            starts: KnownStarts::default(),
+            starts: StartRecords::default(),
             learnt,
             metrics: Metrics::default(),
             servers: Servers::default(),
             warmth: CacheWarmth::default(),
             share: LimitShare::default(),
-            noticed: Noticed::default(),
+            noticed: LoggedNotices::default(),
             short_lived: AtomicBool::new(false),
             #[cfg(feature = "otel")]
             traces: None,
@@ -220,7 +224,11 @@ impl Local {
     ///
     /// # Errors
     /// The runtime cannot be started.
-    pub async fn on(opened: Opened, setup: Setup, extensions: Extensions) -> Result<Local, Error> {
+    pub async fn start_on(
+        opened: OpenedStore,
+        setup: Setup,
+        extensions: Extensions,
+    ) -> Result<Local, Error> {
         let search_index = opened.search_index(&setup)?;
         let mut local = Local::with(opened, setup, extensions)?;
         let (setup, learnt) = (local.setup.now(), &local.learnt);

@@ -185,7 +185,7 @@ impl Counts {
     /// there.
     fn answered(&mut self, run: RunId, all: &Usage) {
         let stepped = self.open.remove(&run);
-        if let Some(rest) = stepped.and_then(|stepped| rest(all, &stepped)) {
+        if let Some(rest) = stepped.and_then(|stepped| unrecorded_usage(all, &stepped)) {
             self.charge(Consumer::Agents, &rest);
         }
     }
@@ -246,7 +246,7 @@ impl Counts {
 }
 
 /// The usage of a run besides its recorded steps: of an agent that calls a model by itself.
-pub(crate) fn rest(all: &Usage, stepped: &Usage) -> Option<Usage> {
+pub(crate) fn unrecorded_usage(all: &Usage, stepped: &Usage) -> Option<Usage> {
     let rest = Usage {
         input: all.input.minus(stepped.input),
         output: all.output.minus(stepped.output),
@@ -266,7 +266,7 @@ pub(crate) fn rest(all: &Usage, stepped: &Usage) -> Option<Usage> {
 
 #[cfg(test)]
 mod tests {
-    //! What comes late is counted once.
+    //! A late answer is counted once.
 
     use std::sync::Arc;
 
@@ -342,7 +342,7 @@ mod tests {
             cancelled(1),
             late(1, LateOutput::Reply(replied(used(20, 2)))),
             late(1, answer(used(130, 15))),
-            // Of an earlier process: what was counted of it is not known here.
+            // A run of an earlier process: its counts are not known here.
             late(2, answer(used(999, 99))),
         ]);
         let agents = counts.used[&Consumer::Agents];

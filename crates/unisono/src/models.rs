@@ -25,14 +25,14 @@ use unisono_config::diagnostic::Origin;
 use unisono_config::providers::Providers;
 use unisono_config::settings::Loaded;
 use unisono_config::setup::Setup;
-use unusable::Unusable;
+use unusable::UnavailableModel;
 
 pub(crate) use learnt::CalibrationFile;
 pub(crate) use servers::Servers;
 
 /// Why the models of a team cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreachable {
+pub enum ModelUnavailable {
     /// An agent's model is unavailable.
     #[error("agent `{agent}` uses model `{model}`, which is not usable: {lacks}")]
     Lacks {
@@ -103,7 +103,7 @@ pub(crate) fn build(
 /// # Errors
 /// One is unavailable; the error names the first agent and the reason. Or no agent uses the model
 /// that was selected for this turn.
-pub fn check(setup: &Setup, team: &Team) -> Result<(), Unreachable> {
+pub fn check(setup: &Setup, team: &Team) -> Result<(), ModelUnavailable> {
     let loaded = &setup.loaded;
     let chosen = chosen(loaded);
     if let Some(model) = &chosen {
@@ -120,7 +120,7 @@ pub fn check(setup: &Setup, team: &Team) -> Result<(), Unreachable> {
     let asks = |agent: &&Arc<Definition>| matches!(agent.kind, AgentKind::Llm);
     for agent in team.definitions().filter(asks) {
         if let Some(lacks) = lacks(&agent.model) {
-            return Err(Unreachable::Lacks {
+            return Err(ModelUnavailable::Lacks {
                 agent: agent.id.to_string(),
                 model: agent.model.to_string(),
                 lacks,
@@ -139,7 +139,7 @@ fn chosen(loaded: &Loaded) -> Option<String> {
 }
 
 /// Whether an agent of a team uses that model.
-fn check_heeded(team: &Team, model: &str) -> Result<(), Unreachable> {
+fn check_heeded(team: &Team, model: &str) -> Result<(), ModelUnavailable> {
     let heeds = |agent: &Arc<Definition>| {
         matches!(agent.kind, AgentKind::Llm | AgentKind::Custom(_)) && *agent.model == *model
     };
@@ -147,7 +147,7 @@ fn check_heeded(team: &Team, model: &str) -> Result<(), Unreachable> {
         return Ok(());
     }
     let agents: Vec<&str> = team.definitions().map(|agent| agent.id.as_str()).collect();
-    Err(Unreachable::Ignored {
+    Err(ModelUnavailable::Ignored {
         model: model.to_owned(),
         agents: agents.join(", "),
     })
@@ -252,7 +252,7 @@ pub async fn count(
     let model = models
         .get(&agent.model)
         .map_err(|error| format!("not counted by the provider: {error}"))?;
-    let counted = measure::whole(model.as_ref(), agent, snapshot).await;
+    let counted = measure::measure_all(model.as_ref(), agent, snapshot).await;
     let counted = counted.map_err(|error| format!("not counted by the provider: {error}"))?;
     let cannot = || format!("{} cannot count the tokens of a text", agent.model);
     Ok(counted.ok_or_else(cannot)?.0)
@@ -341,11 +341,11 @@ impl ModelFactory {
         let entry = match self.catalogue.get(None, name) {
             Ok(entry) if entry.model.provider == EXTRACTIVE => return Arc::new(Extractive),
             Ok(entry) => entry,
-            Err(error) => return Arc::new(Unusable::new(name, error.to_string())),
+            Err(error) => return Arc::new(UnavailableModel::new(name, error.to_string())),
         };
         let client = match self.client(&entry.model.provider) {
             Ok(client) => client,
-            Err(lacks) => return Arc::new(Unusable::new(name, lacks)),
+            Err(lacks) => return Arc::new(UnavailableModel::new(name, lacks)),
         };
         // A model may use another dialect than its provider's other models.
         let client = match entry.dialect {

@@ -35,7 +35,7 @@ pub struct StaleSession {
 
 /// The result of the search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct StaleSessions {
     /// Sessions that can be deleted, the oldest first.
     pub old: Vec<StaleSession>,
     /// Number of equally old sessions with open turns, or an unknown number of them.
@@ -50,8 +50,8 @@ pub async fn older_than(
     journal: &Journal,
     before: Timestamp,
     labels: &[Label],
-) -> Result<Found, Error> {
-    let (mut found, mut after) = (Found::default(), None);
+) -> Result<StaleSessions, Error> {
+    let (mut found, mut after) = (StaleSessions::default(), None);
     loop {
         let page = journal.sessions(after, PAGE).await?;
         let Some(last) = page.last() else {

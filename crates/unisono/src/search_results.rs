@@ -6,7 +6,7 @@ use unisono_api::search as api;
 use unisono_context::alteration::Form;
 use unisono_context::view::MessageStatus;
 use unisono_context::{Message, SessionId};
-use unisono_search::{Excerpt, Found, excerpt};
+use unisono_search::{Excerpt, FoundMessage, excerpt};
 use unisono_session::State;
 
 use crate::values::known_instant;
@@ -36,11 +36,11 @@ pub struct Hit {
 impl Hit {
     /// A message that was found in this session; none if it does not exist any more. `stems` are
     /// the query's.
-    pub fn of(found: &Found, state: &State, branch: &str, stems: &[String]) -> Option<Hit> {
+    pub fn of(found: &FoundMessage, state: &State, branch: &str, stems: &[String]) -> Option<Hit> {
         let tree = state.tree();
         let message = &tree.get(found.message)?.message;
         let on = |head| {
-            let node = tree.at(head, message.ordinal);
+            let node = tree.node_at(head, message.ordinal);
             node.is_some_and(|node| node.message.id == message.id)
         };
         let branches = tree.branches().filter(|(_, head)| on(*head));
@@ -72,7 +72,7 @@ impl Hit {
             at: known_instant(message.at),
             score: self.score,
             active: self.is_active(),
-            status: self.stands().to_owned(),
+            status: self.status_name().to_owned(),
             checkpoint: self.checkpoint(),
             branches: self.branches.clone(),
             excerpt: self.excerpt.text.clone(),
@@ -89,7 +89,7 @@ impl Hit {
     }
 
     /// The name of its state: `verbatim`, `masked`, `cut`, `covered`, or `elsewhere`.
-    pub fn stands(&self) -> &'static str {
+    pub fn status_name(&self) -> &'static str {
         match &self.status {
             None => "elsewhere",
             Some(MessageStatus::Verbatim) => "verbatim",

@@ -61,11 +61,11 @@ impl ServerSkills {
         }
         // A listing does not panic.
         while asked.join_next().await.is_some() {}
-        self.known(setup)
+        self.cached_lines(setup)
     }
 
     /// The lines of all skills that were listed last.
-    pub(crate) fn known(&self, setup: &Setup) -> Vec<String> {
+    pub(crate) fn cached_lines(&self, setup: &Setup) -> Vec<String> {
         let lists = self.lists();
         let known = servers(setup).filter_map(|server| lists.get(server));
         let skills = known.flat_map(|list| list.skills.iter());
@@ -171,7 +171,7 @@ fn named(server: &str, listed: Listed) -> Vec<NamedSkill> {
             false => skill.name(),
         };
         let name = format!("{server}/{own}");
-        match skills::described(skill.name(), skill.description()) {
+        match skills::describe(skill.name(), skill.description()) {
             Ok(_) if all.iter().any(|known| known.name == name) => {
                 warn(&format!("{name} is listed twice"));
             }

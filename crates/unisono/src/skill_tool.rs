@@ -1,4 +1,4 @@
-//! The tool `skill`, with which an agent reads how to do one kind of task.
+//! The tool `skill`: an agent reads the instructions for a kind of task.
 
 use std::fmt::Write as _;
 

@@ -38,10 +38,10 @@ impl Spool {
     ///
     /// # Errors
     /// The file cannot be read from its start.
-    pub fn finish(self) -> io::Result<Spooled> {
+    pub fn finish(self) -> io::Result<SpooledData> {
         match self.file {
-            Some(file) => Spooled::file(file),
-            None => Ok(Spooled::Memory(Cursor::new(self.memory))),
+            Some(file) => SpooledData::file(file),
+            None => Ok(SpooledData::Memory(Cursor::new(self.memory))),
         }
     }
 }
@@ -71,38 +71,38 @@ impl Write for Spool {
 
 /// Bytes that have arrived.
 #[derive(Debug)]
-pub enum Spooled {
+pub enum SpooledData {
     /// In memory.
     Memory(Cursor<Vec<u8>>),
     /// In a file.
     File(File),
 }
 
-impl Spooled {
+impl SpooledData {
     /// A file, from its start.
     ///
     /// # Errors
     /// The file cannot be rewound.
-    pub fn file(mut file: File) -> io::Result<Spooled> {
+    pub fn file(mut file: File) -> io::Result<SpooledData> {
         file.rewind()?;
-        Ok(Spooled::File(file))
+        Ok(SpooledData::File(file))
     }
 }
 
-impl Read for Spooled {
+impl Read for SpooledData {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
-            Spooled::Memory(memory) => memory.read(into),
-            Spooled::File(file) => file.read(into),
+            SpooledData::Memory(memory) => memory.read(into),
+            SpooledData::File(file) => file.read(into),
         }
     }
 }
 
-impl Seek for Spooled {
+impl Seek for SpooledData {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         match self {
-            Spooled::Memory(memory) => memory.seek(to),
-            Spooled::File(file) => file.seek(to),
+            SpooledData::Memory(memory) => memory.seek(to),
+            SpooledData::File(file) => file.seek(to),
         }
     }
 }
@@ -122,7 +122,7 @@ mod tests {
             spool.write_all(&part).unwrap();
             assert_eq!(spool.bytes(), many as u64);
             let mut spooled = spool.finish().unwrap();
-            assert_eq!(matches!(spooled, Spooled::File(_)), is_file);
+            assert_eq!(matches!(spooled, SpooledData::File(_)), is_file);
             for _ in 0..2 {
                 spooled.rewind().unwrap();
                 let mut read = Vec::new();

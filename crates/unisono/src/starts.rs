@@ -1,4 +1,4 @@
-//! What is known of turns that begin by themselves, and what is written down of them.
+//! The recorded starts of automatic turns, in memory and in the store.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use unisono_store::starts::{Entry, Source, Sources, StartFact, Starts};
 use crate::Local;
 use crate::error::Error;
 
-/// How often an entry is decided again because another process wrote one meanwhile.
+/// Maximum attempts to record an entry while other processes write.
 const TRIES: usize = 64;
 
-/// What is known of turns that begin by themselves.
+/// The recorded starts of automatic turns.
 #[derive(Debug, Default)]
-pub(crate) struct KnownStarts {
-    /// None before it is asked for.
+pub(crate) struct StartRecords {
+    /// None until they are first read.
     starts: Mutex<Option<Starts>>,
-    /// Told when a schedule is paused or goes on.
+    /// Notified when a schedule is paused or resumed.
     pub(crate) changed: Notify,
 }
 
 impl Local {
-    /// Decides by what is known of a source, and writes down what is decided. Where another process
-    /// wrote meanwhile, it is decided again.
+    /// Decides by the recorded state of a source and records the decision. If another process
+    /// recorded something meanwhile, it decides again.
     pub(crate) async fn record<T>(
         &self,
         source: &Arc<str>,
@@ -56,7 +56,7 @@ impl Local {
         }
     }
 
-    /// What is known of all sources, without a claim to write.
+    /// The recorded state of all sources, for reading only.
     pub(crate) async fn known_starts(&self) -> Result<Sources, Error> {
         let held = self.starts.starts.lock().await;
         match &*held {

@@ -1,5 +1,5 @@
-//! Turns as the tasks of other programs: each is named by one id, begun by a message that may come
-//! twice, and listed beside those of other sessions by its last change.
+//! Turns as the tasks of other programs: each task has one id, a repeated message begins it once,
+//! and the tasks of all sessions are listed by their last change.
 
 mod list;
 
@@ -20,21 +20,21 @@ use crate::labels::A2A_CHANNEL;
 use list::Folds;
 pub use list::{Place, Task, TaskPart, TaskQuery};
 
-/// How long a message that begins a session finds it when it comes again, in milliseconds: a day.
+/// The time in milliseconds for which a repeated first message finds its session: a day.
 const KNOWN_MS: u64 = 24 * 60 * 60 * 1_000;
-/// Newest sessions among which it is looked for, at most.
+/// Maximum number of newest sessions that are searched for it.
 const LOOKED_AT: usize = 4_096;
-/// Sessions that are looked at at a time.
+/// Sessions per read.
 const PAGE: usize = 512;
-/// Bits of a session's id that are not its time, its version and its variant.
+/// The random bits of a session's id: those that are not its time, version or variant.
 const RANDOM_BITS: u128 = (0xfff << 64) | ((1 << 62) - 1);
 /// Version and variant of ids that begin with their time.
 const TIMED: u128 = (7 << 76) | (2 << 62);
 
-/// The code of turns whose model declined.
+/// The error code of turns whose model declined.
 const REFUSED: &str = "refused";
 
-/// A task is a turn: its id names the session, too, so that it is found without a search.
+/// A task is a turn. Its id also names the session, so that it is found without a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId {
     /// The session.
@@ -43,7 +43,7 @@ pub struct TaskId {
     pub turn: TurnId,
 }
 
-/// What is no id of a task.
+/// The text is not the id of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the task id is not valid: it has the form SESSION.TURN")]
 pub struct NoTaskId;
@@ -66,16 +66,16 @@ impl FromStr for TaskId {
     }
 }
 
-/// How far a task is.
+/// The status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
     /// It waits for an earlier turn of its branch.
     Queued,
-    /// It is worked on.
+    /// It is in progress.
     Working,
     /// Calls of tools wait for a person.
     Waiting,
-    /// It is done.
+    /// It has an answer.
     Answered,
     /// It failed.
     Failed,
@@ -86,7 +86,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// That of a turn, of which calls wait for a person or do not.
+    /// The status of a turn. `is_waiting`: a call waits for a person.
     pub fn of_turn(turn: &Turn, is_waiting: bool) -> Status {
         match turn.state.as_str() {
             "queued" => Status::Queued,
@@ -122,20 +122,21 @@ impl Status {
     }
 }
 
-/// What is kept of tasks while the program runs.
+/// The state of tasks in memory.
 #[derive(Debug, Default)]
 pub struct Tasks {
-    /// Held while the session of a message is looked for and made.
+    /// Held while the session of a message is searched for and created.
     beginning: Mutex<()>,
     folds: Folds,
 }
 
 impl Tasks {
-    /// The session that a message begins, and whether it was made now. The same message begins the
-    /// same one: the end of the session's id follows from the message, and it is looked for among
-    /// the newest sessions, no older than a day.
+    /// The session that a message begins, and whether it was created now. A repeated message begins
+    /// the same session: the end of the session's id follows from the message, and it is searched
+    /// for among the newest sessions of the last day.
     ///
     /// # Errors
+    ///
     /// The store fails.
     pub async fn session(
         &self,
@@ -145,11 +146,11 @@ impl Tasks {
     ) -> Result<(Handle, bool), Error> {
         let _one = self.beginning.lock().await;
         let end = end(message);
-        if let Some(known) = found(local, end).await? {
+        if let Some(known) = find_session(local, end).await? {
             return Ok((local.open(known).await?, false));
         }
-        let new = SessionId::from_u128(timed(now_ms()) | TIMED | end);
-        // Another program may have been asked at the same time.
+        let new = SessionId::from_u128(time_bits(now_ms()) | TIMED | end);
+        // Another program may have got the same request.
         let session = match local.cluster() {
             Some(cluster) => {
                 let first = cluster.begun(end, Some(new.into())).await?;
@@ -169,21 +170,26 @@ impl Tasks {
         Ok((local.import(import).await?, true))
     }
 
-    /// The session that a message has begun at any program on the store; none: nobody else uses the
-    /// store, or it is not known.
+    /// The session that a message has begun at any program on the store; none if no other program
+    /// uses the store, or no session is found.
     ///
     /// # Errors
+    ///
     /// The store fails.
-    pub async fn begun(local: &Local, message: Digest) -> Result<Option<SessionId>, Error> {
+    pub async fn session_of_message(
+        local: &Local,
+        message: Digest,
+    ) -> Result<Option<SessionId>, Error> {
         match local.cluster() {
             Some(cluster) => Ok(cluster.begun(end(message), None).await?.map(Into::into)),
             None => Ok(None),
         }
     }
 
-    /// A part of the tasks, the one that changed last first, and how many there are.
+    /// A page of the tasks, most recently changed first, and their total number.
     ///
     /// # Errors
+    ///
     /// `not_found`: the session; otherwise the store fails.
     pub async fn list(&self, local: &Local, query: &TaskQuery) -> Result<TaskPart, Error> {
         self.folds.list(local, query).await
@@ -194,8 +200,8 @@ fn now_ms() -> u64 {
     u64::try_from(clock::now().0).unwrap_or_default()
 }
 
-/// The part of an id that is its time.
-fn timed(ms: u64) -> u128 {
+/// The time part of an id.
+fn time_bits(ms: u64) -> u128 {
     u128::from(ms & ((1 << 48) - 1)) << 80
 }
 
@@ -208,9 +214,9 @@ fn end(message: Digest) -> u128 {
     end & RANDOM_BITS
 }
 
-/// The newest session whose id ends so.
-async fn found(local: &Local, end: u128) -> Result<Option<SessionId>, Error> {
-    let oldest = timed(now_ms().saturating_sub(KNOWN_MS));
+/// The newest session whose id ends with `end`.
+async fn find_session(local: &Local, end: u128) -> Result<Option<SessionId>, Error> {
+    let oldest = time_bits(now_ms().saturating_sub(KNOWN_MS));
     let (mut before, mut looked_at) = (None, 0);
     while looked_at < LOOKED_AT {
         let part = local.journal().newest_sessions(before, PAGE).await?;

@@ -14,9 +14,9 @@ const RUNS: usize = 200;
 const SPANS: usize = 500;
 
 /// The timeline of a turn; `None` if the trace does not have the turn.
-pub(crate) fn of(trace: &Trace, session: SessionId, turn: TurnId) -> Option<Timeline> {
+pub(crate) fn of_turn(trace: &Trace, session: SessionId, turn: TurnId) -> Option<Timeline> {
     let found = trace.turn(turn)?;
-    let shown = turn_view::one(trace, session, turn)?;
+    let shown = turn_view::of_turn(trace, session, turn)?;
     let runs = found.runs.iter().zip(shown.runs).take(RUNS);
     let runs = runs.filter_map(|(id, run)| {
         let times = run_times(trace.run(*id)?);

@@ -27,15 +27,15 @@ const BYTES: usize = 32;
 
 /// The known tokens.
 #[derive(Debug)]
-pub(crate) struct KnownTokens {
+pub(crate) struct TokenCache {
     /// `None` before the first use.
     journal: Mutex<Option<Tokens>>,
     table: watch::Sender<Arc<Table>>,
 }
 
-impl Default for KnownTokens {
-    fn default() -> KnownTokens {
-        KnownTokens {
+impl Default for TokenCache {
+    fn default() -> TokenCache {
+        TokenCache {
             journal: Mutex::default(),
             table: watch::Sender::new(Arc::default()),
         }
@@ -192,16 +192,16 @@ impl Local {
 }
 
 /// The instant that is `seconds` from now.
-pub(crate) fn after(seconds: u64) -> Timestamp {
+pub(crate) fn expiry(seconds: u64) -> Timestamp {
     let ms = i64::try_from(seconds)
         .unwrap_or(i64::MAX)
         .saturating_mul(1_000);
     // RFC 3339 can still write this date.
-    Timestamp(clock::now().0.saturating_add(ms.min(MOST_MS)))
+    Timestamp(clock::now().0.saturating_add(ms.min(MAX_MS)))
 }
 
 /// A hundred years in milliseconds.
-const MOST_MS: i64 = 100 * 366 * 24 * 60 * 60 * 1_000;
+const MAX_MS: i64 = 100 * 366 * 24 * 60 * 60 * 1_000;
 
 #[cfg(test)]
 mod tests {

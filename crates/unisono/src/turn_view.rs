@@ -20,11 +20,11 @@ pub async fn turn(
     turn: TurnId,
 ) -> Result<Option<Turn>, history::Error> {
     let trace = history::turn(journal, session, Lookup::Turn(turn)).await?;
-    Ok(trace.and_then(|trace| one(&trace, session.id(), turn)))
+    Ok(trace.and_then(|trace| of_turn(&trace, session.id(), turn)))
 }
 
 /// One turn of a trace.
-pub fn one(trace: &Trace, session: SessionId, turn: TurnId) -> Option<Turn> {
+pub fn of_turn(trace: &Trace, session: SessionId, turn: TurnId) -> Option<Turn> {
     let found = trace.turn(turn)?;
     Some(to_api(trace, session, turn, found))
 }
@@ -67,7 +67,7 @@ pub async fn turns(
 }
 
 /// All turns of a trace, the oldest first.
-pub fn of(trace: &Trace, session: SessionId) -> Vec<Turn> {
+pub fn all_turns(trace: &Trace, session: SessionId) -> Vec<Turn> {
     let mut all: Vec<(TurnId, &TurnTrace)> = trace.turns().collect();
     all.sort_by_key(|(_, turn)| turn.accepted.0.seq);
     let turns = all.into_iter();

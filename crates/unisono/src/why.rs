@@ -4,7 +4,7 @@
 pub mod causes;
 
 use unisono_context::{AgentId, RunId};
-use unisono_runtime::replay::{Rebuilt, Requests};
+use unisono_runtime::replay::{RebuiltTurn, Requests};
 use unisono_session::event::RunRole;
 use unisono_session::{Definition, Trace};
 
@@ -12,7 +12,7 @@ use unisono_session::{Definition, Trace};
 const SHOWN: usize = 160;
 
 /// The requests of a run; none if it is not in the turn.
-pub fn requests(rebuilt: &Rebuilt, run: RunId) -> Option<&Requests> {
+pub fn requests(rebuilt: &RebuiltTurn, run: RunId) -> Option<&Requests> {
     rebuilt.runs.iter().find(|requests| requests.run == run)
 }
 
@@ -42,7 +42,7 @@ impl Difference {
     /// has fewer, its last one is used. None if either has no request.
     pub fn between(
         trace: &Trace,
-        rebuilt: &Rebuilt,
+        rebuilt: &RebuiltTurn,
         (run, at): (RunId, usize),
         other: RunId,
     ) -> Option<Difference> {

@@ -1,4 +1,5 @@
-//! `/import/agents`: agents of other programs, with a report of what does not carry over.
+//! `/import/agents`: imports agents of other programs and reports everything that cannot be
+//! converted.
 
 use std::sync::Arc;
 
@@ -12,12 +13,12 @@ use unisono_api::agent::{
 use unisono_api::service::{self, Service};
 use unisono_api::{Code, Problem};
 
+use crate::error::PageError;
 use crate::extract::{FormFile, FormWithFiles};
 use crate::layout::layout;
-use crate::parts::{bounded, encoded, many};
-use crate::trouble::Trouble;
+use crate::parts::{counted, encoded, truncate};
 
-/// The programs, and what their files are.
+/// The programs and the type of their files.
 const FORMATS: [(&str, &str); 7] = [
     ("", "recognise it"),
     ("claude", "Claude Code: .claude/agents/*.md"),
@@ -27,12 +28,12 @@ const FORMATS: [(&str, &str); 7] = [
     ("gemini", "Gemini CLI: .gemini/agents/*.md, *.toml"),
     ("crewai", "CrewAI: agents.yaml, tasks.yaml, crew.py"),
 ];
-/// Bytes of a definition that are shown.
-const MOST: usize = 64 * 1024;
+/// Maximum shown bytes of a definition.
+const MAX_BYTES: usize = 64 * 1024;
 
 /// The form.
-pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, Trouble> {
-    // Whether files of agents may be changed is said before a file is sent.
+pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, PageError> {
+    // The page says before the upload whether agent files may be changed.
     let nothing = NewAgentImport {
         dry_run: true,
         ..NewAgentImport::default()
@@ -52,12 +53,12 @@ fn form(from: &str, refused: Option<&str>) -> Markup {
             select id="from" name="from" {
                 @for (name, says) in FORMATS { option value=(name) selected[from == name] { (says) } }
             }
-            button { "Show what carries over" }
+            button { "Preview the import" }
         }
     }
 }
 
-/// Reads the form: files to look at, or an import that was shown and is now confirmed.
+/// Reads the form: files to preview, or the confirmation of a preview.
 fn read(form: FormWithFiles) -> Result<NewAgentImport, Problem> {
     let invalid = |detail: String| Problem::new(Code::InvalidRequest, detail);
     let mut new = NewAgentImport {
@@ -87,14 +88,14 @@ fn read(form: FormWithFiles) -> Result<NewAgentImport, Problem> {
     Ok(new)
 }
 
-/// Shows what an import would write and lose, and writes a confirmed import.
+/// Previews the files and the losses of an import, and writes a confirmed import.
 pub(crate) async fn import(
     State(service): State<Arc<dyn Service>>,
     form: FormWithFiles,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let new = read(form)?;
     match service.import_agents(&new).await {
-        Ok(report) => Ok(layout("Import agents", &shown(&new, &report))),
+        Ok(report) => Ok(layout("Import agents", &preview(&new, &report))),
         Err(service::Error::Problem(problem)) if problem.code != Code::Forbidden => {
             let status = StatusCode::from_u16(problem.status);
             let from = new.from.as_deref().unwrap_or_default();
@@ -105,7 +106,7 @@ pub(crate) async fn import(
     }
 }
 
-fn shown(new: &NewAgentImport, report: &AgentImport) -> Markup {
+fn preview(new: &NewAgentImport, report: &AgentImport) -> Markup {
     let of = |state: &str| {
         let agents = report.agents.iter();
         agents.filter(|agent| agent.state == state).count() as u64
@@ -116,8 +117,8 @@ fn shown(new: &NewAgentImport, report: &AgentImport) -> Markup {
     html! {
         h1 { a href="/agents" { "Agents" } " / import" }
         p role="status" {
-            @if new.dry_run { (many(would, "agent")) " to write" } @else { (many(written, "agent")) " written" }
-            ", " (many(lost as u64, "key")) " did not carry over."
+            @if new.dry_run { (counted(would, "agent")) " to write" } @else { (counted(written, "agent")) " written" }
+            ", " (counted(lost as u64, "key")) " did not carry over."
         }
         (notes("Not imported", &report.problems))
         @for agent in &report.agents { (one(agent)) }
@@ -128,7 +129,7 @@ fn shown(new: &NewAgentImport, report: &AgentImport) -> Markup {
         @if would > 0 {
             form method="post" action="/import/agents" enctype="multipart/form-data" {
                 input type="hidden" name="import" value=(again);
-                button { "Write " (many(would, "file")) }
+                button { "Write " (counted(would, "file")) }
             }
         }
         p { a href="/import/agents" { "Other files" } " · " a href="/agents" { "All agents" } }
@@ -151,7 +152,7 @@ fn one(agent: &ImportedAgent) -> Markup {
         "exists" => "kept: a file of that name is there",
         _ => "left out: another of the files has an agent of that name",
     };
-    let (text, left) = bounded(&agent.text, MOST);
+    let (text, left) = truncate(&agent.text, MAX_BYTES);
     html! {
         section class="card imported" {
             h2 { @if agent.state == "written" { a href={ "/agents/" (encoded(&agent.agent)) } { (agent.agent) } }
@@ -160,7 +161,7 @@ fn one(agent: &ImportedAgent) -> Markup {
             (keys("Lost", &agent.lost))
             (keys("Changed", &agent.changed))
             details { summary { "The definition" } pre { (text) }
-                @if left > 0 { p class="warn" { "… " (many(left as u64, "more byte")) } } }
+                @if left > 0 { p class="warn" { "… " (counted(left as u64, "more byte")) } } }
         }
     }
 }

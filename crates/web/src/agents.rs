@@ -17,18 +17,18 @@ use unisono_api::usage::{Amounts, UsageQuery};
 use unisono_api::{Code, Problem, short};
 
 use crate::diff;
+use crate::error::PageError;
 use crate::extract::{Form, Path};
 use crate::layout::layout;
-use crate::parts::{bounded, cost, digest, dollars, encoded, length, many, number, when};
-use crate::trouble::Trouble;
+use crate::parts::{cost, counted, digest, dollars, encoded, length, number, truncate, when};
 
 /// Maximum number of newest runs on the page of an agent.
 const RUNS: Option<NonZeroUsize> = NonZeroUsize::new(10);
 /// Maximum number of bytes of the instructions on the page.
-const MOST: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 
 /// All agents.
-pub(crate) async fn list(State(service): State<Arc<dyn Service>>) -> Result<Response, Trouble> {
+pub(crate) async fn list(State(service): State<Arc<dyn Service>>) -> Result<Response, PageError> {
     let all = service.agents(&AgentQuery::default()).await?;
     let models = service.models().await?;
     let usable = |agent: &Agent| {
@@ -74,7 +74,7 @@ fn is_model(kind: &str) -> bool {
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path(name): Path<String>,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let detail = service.agent(&name).await?;
     let body = agent_page(&*service, &detail, None).await?;
     Ok(layout(&name, &body))
@@ -130,9 +130,9 @@ fn facts(detail: &AgentDetail, jobs: u64, used: &Amounts) -> Markup {
                 @if !detail.skills.is_empty() { dt { "Skills" } dd { (detail.skills.join(", ")) } }
                 @if !detail.delegates.is_empty() { dt { "Works after" } dd { (detail.delegates.join(", ")) } }
                 @if !detail.pipeline.is_empty() { dt { "Pipeline" } dd { (detail.pipeline.join(", then ")) } }
-                dt { "Limits" } dd { (many(detail.max_model_calls.into(), "model call")) ", " (length(detail.timeout_ms))
+                dt { "Limits" } dd { (counted(detail.max_model_calls.into(), "model call")) ", " (length(detail.timeout_ms))
                     ", " @match detail.retries { 1 => "1 retry", n => { (n) " retries" } } }
-                dt { "Used" } dd { (many(jobs, "run")) @if jobs > 0 { ", " (number(used.input_tokens)) " tokens in, "
+                dt { "Used" } dd { (counted(jobs, "run")) @if jobs > 0 { ", " (number(used.input_tokens)) " tokens in, "
                     (number(used.output_tokens)) " out, " (dollars(used.cost_usd)) } }
                 dt { "Defined in" } dd { (agent.origin) }
                 dt { "Definition" } dd { (digest(&detail.digest)) }
@@ -160,12 +160,12 @@ fn task_form(detail: &AgentDetail, refused: Option<(&str, &str)>) -> Markup {
 }
 
 fn instructions(detail: &AgentDetail) -> Markup {
-    let (shown, left) = bounded(&detail.instructions, MOST);
+    let (shown, left) = truncate(&detail.instructions, MAX_BYTES);
     html! {
         details class="summary" {
             summary { "Instructions" }
             pre class="text" { (shown) }
-            @if left > 0 { p class="warn" { "… " (many(left as u64, "more byte")) } }
+            @if left > 0 { p class="warn" { "… " (counted(left as u64, "more byte")) } }
         }
     }
 }
@@ -219,7 +219,7 @@ fn file_section(detail: &AgentDetail, file: &AgentFile) -> Markup {
         section {
             h2 { "Its file" }
             p { code { (file.path) } }
-            details { summary { "The text" } pre { (bounded(&file.text, MOST).0) } }
+            details { summary { "The text" } pre { (truncate(&file.text, MAX_BYTES).0) } }
             @if file.editable {
                 p { a class="button" href={ "/agents/" (encoded(&detail.agent.agent)) "/edit" } { "Edit …" } }
             } @else {
@@ -240,7 +240,7 @@ pub(crate) async fn attempt(
     State(service): State<Arc<dyn Service>>,
     Path(name): Path<String>,
     Form(attempt): Form<Attempt>,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let detail = service.agent(&name).await?;
     let new = NewSession {
         title: Some(format!("Trying {name}")),
@@ -276,7 +276,7 @@ fn status(problem: &Problem) -> StatusCode {
 pub(crate) async fn edit(
     State(service): State<Arc<dyn Service>>,
     Path(name): Path<String>,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let (detail, file) = editable(&*service, &name).await?;
     let draft = Draft {
         text: file.text.clone(),
@@ -287,7 +287,10 @@ pub(crate) async fn edit(
 }
 
 /// An agent with its editable file.
-async fn editable(service: &dyn Service, name: &str) -> Result<(AgentDetail, AgentFile), Trouble> {
+async fn editable(
+    service: &dyn Service,
+    name: &str,
+) -> Result<(AgentDetail, AgentFile), PageError> {
     let mut detail = service.agent(name).await?;
     let none = || {
         Problem::new(
@@ -307,9 +310,9 @@ async fn editable(service: &dyn Service, name: &str) -> Result<(AgentDetail, Age
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Draft {
     text: String,
-    /// The digest of the file when the edit began.
+    /// The digest of the file at the beginning of the edit.
     digest: String,
-    /// The mark of the last text whose difference was shown.
+    /// The mark of the last text that was compared with the file.
     #[serde(default)]
     seen: String,
 }
@@ -334,13 +337,13 @@ fn editing(detail: &AgentDetail, file: &AgentFile, draft: &Draft, found: &Markup
     }
 }
 
-/// Checks a text and shows its difference from the file. It saves a text whose difference was shown
-/// before.
+/// Checks a text and shows its difference from the file. A text whose difference was shown is
+/// saved.
 pub(crate) async fn save(
     State(service): State<Arc<dyn Service>>,
     Path(name): Path<String>,
     Form(mut draft): Form<Draft>,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     draft.text = draft.text.replace("\r\n", "\n");
     let (detail, file) = editable(&*service, &name).await?;
     let new = NewAgentFile {
@@ -389,7 +392,7 @@ pub(crate) async fn save(
     Ok((status, page).into_response())
 }
 
-/// The mark of a text and the digest of the file that it was compared with.
+/// The mark of a text and of the file digest with which it was compared.
 fn mark(text: &str, digest: &str) -> String {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();

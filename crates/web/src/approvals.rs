@@ -1,5 +1,4 @@
-//! `/approvals`: calls of tools that wait for a person, and those of which nobody knows whether they
-//! were made.
+//! `/approvals`: tool calls that wait for a person, and calls whose outcome is unknown.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -12,22 +11,22 @@ use unisono_api::approval::{Approval, ApprovalQuery, Decide, Verdict};
 use unisono_api::service::Service;
 use unisono_api::{Page, PageQuery};
 
+use crate::error::PageError;
 use crate::extract::{Form, Path, Query};
 use crate::layout::layout;
-use crate::parts::{bounded, encoded, many, when};
-use crate::trouble::Trouble;
+use crate::parts::{counted, encoded, truncate, when};
 
-/// How often the list is brought up to date while it is looked at, in seconds.
+/// The refresh interval of the list in seconds.
 const EVERY: u32 = 3;
 
-/// Calls that are shown at a time.
+/// Calls per page.
 const SHOWN: Option<NonZeroUsize> = NonZeroUsize::new(25);
 
 /// The calls that wait, the oldest first, a part at a time.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Query(query): Query<PageQuery>,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let query = ApprovalQuery {
         session: None,
         cursor: query.cursor,
@@ -48,7 +47,7 @@ pub(crate) async fn show(
     Ok(layout("Approvals", &body))
 }
 
-/// A call with its answers; `back`: where one is afterwards.
+/// A call with the forms for its decision. `back` is the page after the decision.
 pub(crate) fn card(call: &Approval, back: &str) -> Markup {
     let in_doubt = call.waits_for == "in_doubt";
     let turn = format!("/sessions/{}/turns/{}", call.session, call.turn);
@@ -71,18 +70,18 @@ pub(crate) fn card(call: &Approval, back: &str) -> Markup {
     }
 }
 
-/// Bytes of arguments that are shown at once; more are folded, and never cut: a person decides about
-/// all of them.
+/// Bytes of arguments that are shown unfolded. They are never cut: a person decides about all of
+/// them.
 const ARGUMENTS: usize = 4 * 1024;
 
 fn arguments(call: &Approval) -> Markup {
     let text = serde_json::to_string_pretty(&call.arguments).unwrap_or_default();
-    let (shown, left) = bounded(&text, ARGUMENTS);
+    let (shown, left) = truncate(&text, ARGUMENTS);
     html! {
         pre { (shown) }
         @if left > 0 {
             details id={ "rest-" (call.call) } {
-                summary class="warn" { (many(left as u64, "more byte")) " of its arguments: look at them first" }
+                summary class="warn" { (counted(left as u64, "more byte")) " of its arguments: look at them first" }
                 pre { (&text[shown.len()..]) }
             }
         }
@@ -98,10 +97,10 @@ fn approval_forms(call: &Approval, back: &str) -> Markup {
 
 fn doubtful(call: &Approval, back: &str) -> Markup {
     html! {
-        p class="warn" { "A crash came between the call and its result. Look whether it was made: "
-            "the turn waits, and it is not made again by itself." }
-        (with_text(call, back, "done", "It was made …", "What it came back with, for the model", true))
-        (with_text(call, back, "failed", "It failed …", "How, for the model", true))
+        p class="warn" { "A crash hides the outcome of this call. Check whether it was made: the turn waits, "
+            "and the call is not repeated automatically." }
+        (with_text(call, back, "done", "It was made …", "Its result, for the model", true))
+        (with_text(call, back, "failed", "It failed …", "The error, for the model", true))
         (at_once(call, back, "repeat", "Make it again"))
     }
 }
@@ -139,9 +138,9 @@ fn with_text(
     }
 }
 
-/// An answer, and where one is afterwards.
+/// A decision, and the page after it.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Said {
+pub(crate) struct DecisionForm {
     decision: Verdict,
     #[serde(default)]
     text: Option<String>,
@@ -152,16 +151,16 @@ pub(crate) struct Said {
 pub(crate) async fn decide(
     State(service): State<Arc<dyn Service>>,
     Path(call): Path<String>,
-    Form(said): Form<Said>,
-) -> Result<Redirect, Trouble> {
+    Form(said): Form<DecisionForm>,
+) -> Result<Redirect, PageError> {
     let (decision, text) = (said.decision, said.text);
     let decide = Decide { decision, text };
     service.decide(&call, &decide).await?;
-    Ok(Redirect::to(within(&said.back)))
+    Ok(Redirect::to(local_path(&said.back)))
 }
 
 /// An address of this page; any other is not followed.
-fn within(back: &str) -> &str {
+fn local_path(back: &str) -> &str {
     let own = ["/approvals", "/sessions/"];
     let plain = !back.contains("//") && !back.contains('\\');
     match own.iter().any(|start| back.starts_with(start)) && plain {
@@ -199,7 +198,7 @@ mod tests {
     #[test]
     fn only_the_page_itself_is_gone_back_to() {
         for own in ["/approvals", "/sessions/01a2?branch=main"] {
-            assert_eq!(within(own), own);
+            assert_eq!(local_path(own), own);
         }
         for foreign in [
             "https://evil.example",
@@ -208,7 +207,7 @@ mod tests {
             "/sessions/\\evil",
             "",
         ] {
-            assert_eq!(within(foreign), "/approvals");
+            assert_eq!(local_path(foreign), "/approvals");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Style, scripts and the icon, below an address that changes with their content: a browser keeps
-//! them for good, and loads them again only when they are other ones.
+//! Style, scripts and the icon. Their address contains a digest of their content, so browsers cache
+//! them without a time limit.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use axum::extract::Path;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-/// Where they are.
+/// The path of the assets.
 const START: &str = "/static/";
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
@@ -34,14 +34,14 @@ const FILES: [(&str, &str, &str); 9] = [
     ),
 ];
 
-/// A digest of all of them: scripts name each other relative to where they are.
+/// A digest of all assets: scripts import each other by relative paths.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let mut hasher = DefaultHasher::new();
     FILES.hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 });
 
-/// Whether an address is that of style, scripts or the icon, which need no login.
+/// Whether a path is an asset. Assets need no login.
 pub fn is_asset(path: &str) -> bool {
     path.starts_with(START)
 }
@@ -51,7 +51,7 @@ pub(crate) fn href(file: &str) -> String {
     format!("{START}{}/{file}", *VERSION)
 }
 
-/// One of them. Under the address of another version it is not kept.
+/// An asset. It is not cacheable under the address of another version.
 pub(crate) async fn show(Path((version, file)): Path<(String, String)>) -> Response {
     let Some((_, kind, text)) = FILES.iter().find(|(name, ..)| *name == file) else {
         return (StatusCode::NOT_FOUND, "the page has no such part").into_response();

@@ -7,7 +7,7 @@ use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use unisono_api::Service;
 
-use crate::trouble::Trouble;
+use crate::error::PageError;
 
 /// The image types that a page shows. All other types are downloads.
 pub(crate) const SHOWN: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -18,7 +18,7 @@ const POLICY: &str = "sandbox; default-src 'none'";
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path(digest): Path<String>,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let content = service.blob(&digest).await?;
     let image_type = SHOWN.iter().find(|mime| **mime == content.mime);
     let (mime, place) = match image_type {

@@ -1,4 +1,4 @@
-//! What is changed on a session's page besides asking: forks, seals, pins.
+//! Changes on the page of a session: forks, ends of topics, pins.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use unisono_api::service::{self, Service};
 use unisono_api::session::{NewBranch, main_branch};
 use unisono_api::{Code, Problem};
 
+use crate::branch_view::{BranchQuery, back, branch_named};
+use crate::error::PageError;
 use crate::extract::{Form, Path};
 use crate::lists;
 use crate::parts::encoded;
-use crate::place::{On, back, branch_named};
-use crate::trouble::Trouble;
 
 /// A branch.
 #[derive(Debug, Deserialize)]
@@ -28,7 +28,7 @@ pub(crate) async fn fork(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
     Form(form): Form<Fork>,
-) -> Result<Redirect, Trouble> {
+) -> Result<Redirect, PageError> {
     let about = service.session(&id).await?;
     let name = form.name.trim();
     if name.is_empty() {
@@ -51,13 +51,13 @@ pub(crate) async fn fork(
 pub(crate) async fn seal(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
-    Form(on): Form<On>,
-) -> Result<Redirect, Trouble> {
+    Form(on): Form<BranchQuery>,
+) -> Result<Redirect, PageError> {
     service.seal(&id, &on.branch).await?;
     Ok(back(&id, &on.branch))
 }
 
-/// A message that is to be pinned, or not any more.
+/// The form that pins or unpins a message.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Pin {
     branch: String,
@@ -70,9 +70,9 @@ pub(crate) async fn pin(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
     Form(form): Form<Pin>,
-) -> Result<Redirect, Trouble> {
+) -> Result<Redirect, PageError> {
     let (branch, message, pinned) = (&form.branch, &form.message, form.pinned);
-    // A message is among the pinned ones before its pin is taken away, or once it has one.
+    // Only a pinned message has an ordinal: before it is unpinned, or after it is pinned.
     let before = match pinned {
         true => None,
         false => ordinal(&*service, &id, branch, message).await?,

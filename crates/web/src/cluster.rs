@@ -9,17 +9,17 @@ use unisono_api::cluster::ClusterMember;
 use unisono_api::service::Service;
 use unisono_api::{Page, PageQuery};
 
+use crate::error::PageError;
 use crate::layout::layout;
 use crate::lists;
-use crate::parts::{length, many, number, when};
+use crate::parts::{counted, length, number, when};
 use crate::pictures::{attribute, scaled};
-use crate::trouble::Trouble;
 
 /// Seconds between two updates of an open page.
 const EVERY: u32 = 5;
 
 /// Lists all members.
-pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, Trouble> {
+pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, PageError> {
     let query = PageQuery {
         cursor: None,
         limit: lists::PART,
@@ -41,7 +41,7 @@ fn owners(all: &[ClusterMember]) -> Markup {
     html! {
         section {
             h2 { "Sessions by member" }
-            p class="quiet" { (many(whole, "session")) " of " (many(all.len() as u64, "member")) }
+            p class="quiet" { (counted(whole, "session")) " of " (counted(all.len() as u64, "member")) }
             ol class="lanes owners" { @for member in all { li {
                 span class="name" { (member.name) @if member.is_self { " " span class="tag" { "this daemon" } } }
                 svg viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true" focusable="false" {

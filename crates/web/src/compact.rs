@@ -1,4 +1,4 @@
-//! `/sessions/{session}/compact`: what a compaction would do, in numbers, and the form that does it.
+//! `/sessions/{session}/compact`: previews a compaction in numbers, and carries it out.
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -14,31 +14,31 @@ use unisono_api::session::main_branch;
 use unisono_api::turn::{Settings, TurnRequest};
 use unisono_api::{Code, Problem, short};
 
+use crate::branch_view::BranchView;
+use crate::error::PageError;
 use crate::extract::{Form, Path, Query};
 use crate::layout::layout;
 use crate::parts::{dollars, number};
-use crate::place::Place;
-use crate::summaries::{Wanted, begun, said, writer};
-use crate::trouble::Trouble;
+use crate::summaries::{SummaryForm, non_empty, redirect_to_turn, writer};
 
-/// What is to stay.
+/// The form of a compaction.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Keeping {
+pub(crate) struct CompactionForm {
     #[serde(default = "main_branch")]
     branch: String,
     /// The newest messages that stay; nothing: all from the newest user message on.
     #[serde(default)]
     keep: String,
-    /// `attention`, `large`, or the number of a message whose topic is meant; nothing: all that is
-    /// older than what stays.
+    /// `attention`, `large`, or the number of a message whose topic is compacted; empty: all older
+    /// messages.
     #[serde(default)]
     part: String,
     #[serde(flatten)]
-    wanted: Wanted,
+    wanted: SummaryForm,
 }
 
-impl Keeping {
-    fn compaction(self) -> Result<NewCompaction, Trouble> {
+impl CompactionForm {
+    fn compaction(self) -> Result<NewCompaction, PageError> {
         let (keep, part) = (self.keep.trim(), self.part.trim());
         let large_messages = part == "large";
         let attention = part == "attention";
@@ -54,8 +54,8 @@ impl Keeping {
             _ => None,
         };
         Ok(NewCompaction {
-            instructions: said(self.wanted.instructions),
-            summariser: said(self.wanted.summariser),
+            instructions: non_empty(self.wanted.instructions),
+            summariser: non_empty(self.wanted.summariser),
             on_failure: self.wanted.on_failure,
             keep_messages: keep_messages.map(NonZeroU32::get),
             keep_tokens: None,
@@ -71,7 +71,7 @@ impl Keeping {
 }
 
 /// A number of a form.
-fn read<T: FromStr>(what: &str, text: &str) -> Result<T, Trouble> {
+fn read<T: FromStr>(what: &str, text: &str) -> Result<T, PageError> {
     let wrong = |_| {
         let detail = format!("{text:?} is no id of a {what}");
         Problem::new(Code::InvalidRequest, detail).into()
@@ -79,13 +79,13 @@ fn read<T: FromStr>(what: &str, text: &str) -> Result<T, Trouble> {
     text.parse().map_err(wrong)
 }
 
-/// What a compaction would do, before it is done.
+/// Previews a compaction.
 pub(crate) async fn confirm(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
-    Query(keeping): Query<Keeping>,
-) -> Result<Response, Trouble> {
-    let place = Place::of(&*service, &id, &keeping.branch).await?;
+    Query(keeping): Query<CompactionForm>,
+) -> Result<Response, PageError> {
+    let place = BranchView::load(&*service, &id, &keeping.branch).await?;
     let (keep, part) = (keeping.keep.clone(), keeping.part.clone());
     let new = keeping.compaction()?;
     let estimate = service.estimate(&id, &new).await?;
@@ -93,7 +93,7 @@ pub(crate) async fn confirm(
     Ok(layout("Compact", &body))
 }
 
-fn numbers(place: &Place, estimate: &Estimate, keep: &str, part: &str) -> Markup {
+fn numbers(place: &BranchView, estimate: &Estimate, keep: &str, part: &str) -> Markup {
     let action = format!("/sessions/{}/compact", place.about.session);
     let cut = estimate.messages_to_shorten > 0;
     html! {
@@ -127,7 +127,7 @@ fn numbers(place: &Place, estimate: &Estimate, keep: &str, part: &str) -> Markup
                 input type="hidden" name="branch" value=(place.branch);
                 label for="keep" { "Newest messages that stay; empty: from the newest user message on" }
                 input id="keep" name="keep" value=(keep) inputmode="numeric" pattern="[0-9]*";
-                label for="part" { "What is made smaller" }
+                label for="part" { "Part to compact" }
                 select id="part" name="part" {
                     option value="" { "all that is older, into one summary" }
                     @if part.parse::<u32>().is_ok() {
@@ -139,12 +139,12 @@ fn numbers(place: &Place, estimate: &Estimate, keep: &str, part: &str) -> Markup
                 button class="small plain" { "Show the numbers for that" }
             }
             p class="quiet" { (by_itself(&estimate.next_turn)) }
-            p { a data-close href=(place.at("")) { "Leave it as it is" } }
+            p { a data-close href=(place.path("")) { "Leave it as it is" } }
         }
     }
 }
 
-/// What the next turn would compact without being asked.
+/// Describes the compaction that the next turn would start automatically.
 fn by_itself(next: &NextTurn) -> Markup {
     html! {
         "By itself: preset " (next.preset) " keeps " (next.keeps)
@@ -162,15 +162,15 @@ fn by_itself(next: &NextTurn) -> Markup {
     }
 }
 
-/// A conversation below this many tokens is short: a summary of it may lose more than it saves.
+/// Conversations below this number of tokens are short: their summary may lose more than it saves.
 const SHORT: u64 = 2_000;
 
 /// Compacts a branch.
 pub(crate) async fn compact(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
-    Form(keeping): Form<Keeping>,
-) -> Result<Redirect, Trouble> {
+    Form(keeping): Form<CompactionForm>,
+) -> Result<Redirect, PageError> {
     let new = keeping.compaction()?;
-    begun(&*service, &id, TurnRequest::Compact(new)).await
+    redirect_to_turn(&*service, &id, TurnRequest::Compact(new)).await
 }

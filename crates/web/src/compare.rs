@@ -13,19 +13,19 @@ use unisono_api::message::Message;
 use unisono_api::service::Service;
 use unisono_api::session::main_branch;
 
+use crate::branch_view::BranchView;
+use crate::error::PageError;
 use crate::extract::{Path, Query};
 use crate::layout::layout;
 use crate::lists;
-use crate::message::rest;
-use crate::parts::{bounded, many, number};
+use crate::message::continuation;
+use crate::parts::{counted, number, truncate};
 use crate::pictures::{attribute, scaled};
-use crate::place::Place;
-use crate::trouble::Trouble;
 
 /// Original messages per page.
 const MESSAGES: u32 = 20;
 /// Maximum number of compared bytes per message.
-const MOST: usize = 16 * 1024;
+const MAX_BYTES: usize = 16 * 1024;
 /// A sentence is partly kept if the summary has this percentage of its words.
 const PART: usize = 60;
 /// Shorter words do not count in the percentage.
@@ -39,13 +39,13 @@ pub(crate) struct CompareQuery {
     from: Option<u32>,
 }
 
-/// Shows the original messages of a checkpoint beside its summary.
+/// Shows the original messages of a checkpoint next to its summary.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path((id, number)): Path<(String, String)>,
     Query(query): Query<CompareQuery>,
-) -> Result<Response, Trouble> {
-    let place = Place::of(&*service, &id, &query.branch).await?;
+) -> Result<Response, PageError> {
+    let place = BranchView::load(&*service, &id, &query.branch).await?;
     let detail = service.checkpoint(&id, &number, &query.branch).await?;
     let (first, last) = (detail.checkpoint.first, detail.checkpoint.last);
     let from = query.from.unwrap_or(first).clamp(first, last);
@@ -70,7 +70,7 @@ pub(crate) async fn show(
                 pre class="text card" { (detail.block) }
             }
         }
-        p { a href=(place.at(&format!("/checkpoints/{number}"))) { "Back to the checkpoint" } }
+        p { a href=(place.path(&format!("/checkpoints/{number}"))) { "Back to the checkpoint" } }
     });
     Ok(layout(
         &format!("checkpoint {number}, before and after"),
@@ -110,7 +110,7 @@ fn counts(detail: &CheckpointDetail, marked: &[(&Message, Vec<(Fate, &str)>)]) -
                 span class="number quiet" { (number(tokens)) " tokens" }
             } }
         }
-        p { "The summary keeps " ins class="kept" { (many(kept, "sentence")) " verbatim" } " and "
+        p { "The summary keeps " ins class="kept" { (counted(kept, "sentence")) " verbatim" } " and "
              span class="part" { (number(part)) " in part" } "; "
             del class="dropped" { (number(dropped)) } " are dropped. "
             span class="quiet" { "A sentence is kept in part if the summary has most of its longer words." } }
@@ -118,7 +118,7 @@ fn counts(detail: &CheckpointDetail, marked: &[(&Message, Vec<(Fate, &str)>)]) -
 }
 
 fn original(message: &Message, sentences: &[(Fate, &str)]) -> Markup {
-    let left = message_text(message).len().saturating_sub(MOST);
+    let left = message_text(message).len().saturating_sub(MAX_BYTES);
     html! {
         article class={ "message " (message.role) } id={ "m" (message.ordinal) } {
             header class="quiet" { "#" (message.ordinal) " " strong { (message.author.as_deref().unwrap_or(&message.role)) } }
@@ -128,13 +128,13 @@ fn original(message: &Message, sentences: &[(Fate, &str)]) -> Markup {
                 Fate::Dropped => del class="dropped" { (text) },
                 Fate::Blank => (text),
             } } }
-            (rest(left, None))
+            (continuation(left, None))
         }
     }
 }
 
-fn navigation(place: &Place, number: &str, (first, from, last): (u32, u32, u32)) -> Markup {
-    let to = |at: u32| place.at(&format!("/checkpoints/{number}/compare?from={at}"));
+fn navigation(place: &BranchView, number: &str, (first, from, last): (u32, u32, u32)) -> Markup {
+    let to = |at: u32| place.path(&format!("/checkpoints/{number}/compare?from={at}"));
     html! {
         p class="links" {
             @if from > first { a href=(to(from.saturating_sub(MESSAGES).max(first))) { "Earlier messages" } }
@@ -177,7 +177,7 @@ impl Summary {
 
     /// Divides a text into sentences, each with its fate.
     fn marks<'t>(&self, text: &'t str) -> Vec<(Fate, &'t str)> {
-        let (shown, _) = bounded(text, MOST);
+        let (shown, _) = truncate(text, MAX_BYTES);
         let sentences = sentences(shown).into_iter();
         sentences
             .map(|sentence| (self.fate(sentence), sentence))

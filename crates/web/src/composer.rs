@@ -1,4 +1,4 @@
-//! The form by which a session is asked: a task, and the agents that work before the lead.
+//! The form for a turn: a task and its agents.
 
 use maud::{Markup, html};
 use unisono_api::agent::Agent;
@@ -8,17 +8,17 @@ use unisono_api::short;
 use unisono_api::turn::{NewAttachment, NewTurn};
 
 use crate::blob;
+use crate::branch_view::BranchView;
 use crate::configured::Configured;
 use crate::extract::FormFile;
-use crate::place::Place;
 
 /// The files that can be chosen.
 const DOCUMENTS: &str = "application/pdf";
 
-/// What begins the name of a field with the task of one agent; the agent's name follows.
+/// The prefix of the field with an agent's task; the agent's name follows.
 const TASK_OF: &str = "task:";
 
-/// When a conversation is summarised, and how much of it stays.
+/// The presets of compaction.
 const PRESETS: [&str; 6] = [
     "checkpoint",
     "retention",
@@ -28,31 +28,31 @@ const PRESETS: [&str; 6] = [
     "off",
 ];
 
-/// What a form has, or what a person wrote in one that was refused.
+/// The content of the form, also of a rejected one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Draft {
     pub(crate) branch: String,
     task: String,
-    /// What tells this task from the same one sent once more, as when a connection broke off.
+    /// The idempotency key, so that a repeated submission is not a second turn.
     pub(crate) key: Option<String>,
     /// The model of all agents; none: as configured.
     model: Option<String>,
     /// The compaction preset; none: as configured.
     preset: Option<String>,
-    /// Who answers; none: as configured.
+    /// The lead; none: the configured one.
     lead: Option<String>,
-    /// Agents that are chosen.
+    /// The selected agents.
     agents: Vec<String>,
-    /// Tasks of their own, by agent.
+    /// Tasks of individual agents.
     tasks: Vec<(String, String)>,
-    /// Files that are stored: digest and name.
+    /// Stored files: digest and name.
     stored: Vec<(String, String)>,
-    /// Why it was refused.
+    /// The reason for the rejection.
     pub(crate) error: Option<String>,
 }
 
 impl Draft {
-    /// An empty task for the agents that are configured, each `agent` or `agent=task`.
+    /// An empty form with the configured agents, each `agent` or `agent=task`.
     pub(crate) fn new(configured: &Configured) -> Draft {
         let mut draft = Draft::default();
         for named in &configured.agents {
@@ -63,7 +63,7 @@ impl Draft {
         draft
     }
 
-    /// What a form says.
+    /// Reads a submitted form.
     pub(crate) fn read(fields: Vec<(String, String)>) -> Draft {
         let mut draft = Draft {
             branch: main_branch(),
@@ -92,8 +92,8 @@ impl Draft {
         draft
     }
 
-    /// Stores the files that were chosen: they are part of the turn, or of the form that is shown
-    /// again. The type of a file is what its content says.
+    /// Stores the uploaded files. They belong to the turn, or to the form if it is shown again. The
+    /// content of a file determines its type.
     pub(crate) async fn store(
         &mut self,
         service: &dyn Service,
@@ -154,9 +154,9 @@ fn attachment((digest, filename): &(String, String)) -> NewAttachment {
     }
 }
 
-/// The form, with what a person wrote in it where it was refused.
+/// The form, filled with the draft.
 pub(crate) fn form(
-    place: &Place,
+    place: &BranchView,
     configured: &Configured,
     agents: &[Agent],
     draft: &Draft,
@@ -173,11 +173,11 @@ pub(crate) fn form(
         .map(|agent| (agent.as_str(), "There is no such agent."))
         .collect();
     html! {
-        section class="composer" id="composer" aria-labelledby="asking" data-keep[refused] data-at=[refused.then(|| place.at(""))] {
+        section class="composer" id="composer" aria-labelledby="asking" data-keep[refused] data-at=[refused.then(|| place.path(""))] {
             h2 id="asking" class="hidden" { "Ask" }
             form method="post" action={ "/sessions/" (place.about.session) "/ask" } enctype="multipart/form-data" {
                 input type="hidden" name="branch" value=(place.branch);
-                // The script sets it: without it, a browser sends a form once.
+                // The script sets it: without the script, a browser submits a form once.
                 input type="hidden" name="key" value="";
                 label for="task" { "Task" }
                 textarea id="task" name="task" rows="2" required aria-invalid=[refused.then_some("true")]
@@ -203,7 +203,7 @@ pub(crate) fn form(
     }
 }
 
-/// The field for files, and those that are stored already.
+/// The field for files, with the stored ones.
 fn files(draft: &Draft) -> Markup {
     let types = [&blob::SHOWN[..], &[DOCUMENTS]].concat().join(",");
     html! {
@@ -229,7 +229,7 @@ fn chip(agent: &str, about: &str, draft: &Draft) -> Markup {
     }
 }
 
-/// Fields for tasks of their own, and for another lead, model and preset.
+/// Fields for individual tasks, the lead, the model and the preset.
 fn more(configured: &Configured, agents: &[(&str, &str)], draft: &Draft) -> Markup {
     let lead = &configured.lead;
     let own = draft.tasks.iter().any(|(_, task)| !task.trim().is_empty());
@@ -246,7 +246,7 @@ fn more(configured: &Configured, agents: &[(&str, &str)], draft: &Draft) -> Mark
                 label for={ "task-" (agent) } { (agent) }
                 input id={ "task-" (agent) } name={ (TASK_OF) (agent) } value=(draft.task_of(agent));
             }
-            label for="lead" { "Who answers" }
+            label for="lead" { "Lead" }
             select id="lead" name="lead" {
                 option value="" { (lead) ", as configured" }
                 @for (agent, _) in agents {

@@ -1,7 +1,7 @@
-//! Answers in fewer bytes, for browsers that take them.
+//! Compresses responses for browsers that accept it.
 //!
-//! Every answer of the page is whole before it is sent, so it is compressed whole. Streams of events
-//! are none of the page's.
+//! Every page is complete before it is sent, so it is compressed as a whole. Event streams are not
+//! compressed here.
 
 use std::io::Write as _;
 
@@ -13,12 +13,12 @@ use axum::response::{IntoResponse, Response};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// Less than this is sent as it is, in bytes.
+/// Shorter responses are not compressed, in bytes.
 const LEAST: u64 = 1024;
 /// Between fast and small: twice as fast as the usual level, and hardly larger.
 const LEVEL: u32 = 4;
 
-/// Compresses an answer, if it is worth it and whoever asked takes it.
+/// Compresses a long response if the client accepts gzip.
 pub(crate) async fn compress(request: Request, next: Next) -> Response {
     let taken = takes_gzip(request.headers());
     let mut response = next.run(request).await;
@@ -49,7 +49,7 @@ fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
     encoder.finish().ok()
 }
 
-/// Whether `Accept-Encoding` names gzip, and not with the weight 0.
+/// Whether `Accept-Encoding` accepts gzip with a weight above 0.
 fn takes_gzip(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::ACCEPT_ENCODING).iter();
     let codings = values.filter_map(|value| value.to_str().ok());

@@ -11,7 +11,7 @@ pub(crate) struct Configured {
     pub(crate) agents: Vec<String>,
     /// Whether a turn names its automatic summaries.
     pub(crate) notifies: bool,
-    /// The models that can be asked.
+    /// The available models.
     pub(crate) models: Vec<String>,
 }
 
@@ -22,11 +22,11 @@ impl Configured {
         let usable = usable.filter(|model| model.usable);
         Ok(Configured {
             models: usable.map(|model| model.model).collect(),
-            ..Configured::of(&service.session_settings(session).await?)
+            ..Configured::from_settings(&service.session_settings(session).await?)
         })
     }
 
-    fn of(settings: &[Setting]) -> Configured {
+    fn from_settings(settings: &[Setting]) -> Configured {
         let value = |key: &str| {
             let found = settings.iter().find(|setting| setting.key == key);
             found.map(|setting| as_written(&setting.value))
@@ -51,7 +51,7 @@ fn text(value: Option<&toml::Value>) -> Option<&str> {
     value.and_then(toml::Value::as_str)
 }
 
-/// A value as it is written in a settings file; any other text is a text.
+/// Parses a value of a settings file; an unparsable text is a string.
 pub(crate) fn as_written(text: &str) -> toml::Value {
     let read: Result<toml::Table, _> = format!("value = {text}").parse();
     let value = read.ok().and_then(|mut table| table.remove("value"));
@@ -81,11 +81,11 @@ mod tests {
             setting("turn.agents", "[\"risks\", \"facts=Find = signs.\"]"),
             setting("compaction.notice", "\"off\""),
         ];
-        let read = Configured::of(&all);
+        let read = Configured::from_settings(&all);
         assert_eq!(read.lead, "lead");
         assert_eq!(read.agents, ["risks", "facts=Find = signs."]);
         assert!(!read.notifies);
-        assert!(Configured::of(&all[..2]).notifies);
+        assert!(Configured::from_settings(&all[..2]).notifies);
         assert_eq!(as_written("no value"), toml::Value::from("no value"));
     }
 }

@@ -1,7 +1,8 @@
-//! What two requests have not in common, by lines.
+//! The differences of two requests, by lines.
 //!
-//! A request is mostly one line of JSON: a line here also ends after `\n` in a text, and after a
-//! member of an object. Nothing begins or ends within a word, and what is left out is counted.
+//! A request is mostly one line of JSON: a line here also ends after `
+//! ` in a string, and after a member of an object. Differences begin and end at words, and
+//! omissions are counted.
 
 mod words;
 
@@ -10,17 +11,17 @@ use std::time::Duration;
 use maud::{Markup, html};
 use similar::{Algorithm, ChangeTag, capture_diff_slices_deadline};
 
-use crate::parts::{many, number};
+use crate::parts::{counted, number};
 
-/// Bytes of each that are compared, from their first difference on.
+/// Maximum compared bytes of each text, from the first difference on.
 const COMPARED: usize = 256 * 1024;
-/// How long is looked for the shortest difference.
+/// The time limit for finding the shortest difference.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Lines that are the same, shown before and after a change.
+/// Equal lines that are shown before and after a change.
 const AROUND: usize = 2;
-/// Lines that are shown.
+/// Maximum shown lines.
 const LINES: usize = 400;
-/// Characters of a line that are shown.
+/// Maximum shown characters of a line.
 const WIDTH: usize = 1_500;
 
 /// A line of a difference.
@@ -36,17 +37,17 @@ enum Row {
     Skipped { lines: usize, bytes: usize },
 }
 
-/// A difference, and what is not shown of it.
+/// A difference, with the size of its omissions.
 #[derive(Debug, PartialEq, Eq)]
 struct Difference {
     rows: Vec<Row>,
-    /// Lines that are not shown.
+    /// Omitted lines.
     more: usize,
-    /// Bytes of both that were not compared.
+    /// Bytes of both texts that were not compared.
     uncompared: usize,
 }
 
-/// The difference of what two agents were sent. `own` and `theirs` name them.
+/// The difference of the requests of two agents, named `own` and `theirs`.
 pub(crate) fn show((own, a): (&str, &str), (theirs, b): (&str, &str)) -> Markup {
     html! {
         p class="quiet" { span class="sign" { "−" } " only " (own) " was sent it, "
@@ -55,7 +56,7 @@ pub(crate) fn show((own, a): (&str, &str), (theirs, b): (&str, &str)) -> Markup 
     }
 }
 
-/// The difference of two texts. `own` and `theirs` name them.
+/// The difference of two texts, named `own` and `theirs`.
 pub(crate) fn texts((own, a): (&str, &str), (theirs, b): (&str, &str)) -> Markup {
     html! {
         p class="quiet" { span class="sign" { "−" } " only in " (own) ", "
@@ -64,8 +65,7 @@ pub(crate) fn texts((own, a): (&str, &str), (theirs, b): (&str, &str)) -> Markup
     }
 }
 
-/// A difference as a list of lines, with the words in which two lines that follow each other differ
-/// marked.
+/// A difference as a list of lines. Different words of two paired lines are marked.
 fn table((own, a): (&str, &str), (theirs, b): (&str, &str)) -> Markup {
     let difference = compare(a, b);
     let named = |sign: &str, of: &str| html! { span class="hidden" { "only " (of) ": " } span class="sign" aria-hidden="true" { (sign) } };
@@ -82,18 +82,18 @@ fn table((own, a): (&str, &str), (theirs, b): (&str, &str)) -> Markup {
                     Row::Own(text) => li class="own" { (named("−", own)) del { (line(at, text)) } },
                     Row::Theirs(text) => li class="theirs" { (named("+", theirs)) ins { (line(at, text)) } },
                     Row::Skipped { lines, bytes } => li class="skipped quiet" {
-                        "… " (many(*lines as u64, "line")) ", " (many(*bytes as u64, "byte")) ", the same in both" },
+                        "… " (counted(*lines as u64, "line")) ", " (counted(*bytes as u64, "byte")) ", the same in both" },
                 }
             }
         }
-        @if difference.more > 0 { p class="warn" { (many(difference.more as u64, "more line")) " not shown." } }
+        @if difference.more > 0 { p class="warn" { (counted(difference.more as u64, "more line")) " not shown." } }
         @if difference.uncompared > 0 {
             p class="warn" { "The last " (number(difference.uncompared as u64)) " bytes of the two were not compared." }
         }
     }
 }
 
-/// The line that took the place of each: the lines before a change and those after it in their order.
+/// The counterpart of each line: removed lines are paired in order with the added lines after them.
 fn partners(rows: &[Row]) -> Vec<Option<usize>> {
     let mut found = vec![None; rows.len()];
     let mut at = 0;
@@ -116,7 +116,7 @@ fn partners(rows: &[Row]) -> Vec<Option<usize>> {
     found
 }
 
-/// A line that is shown; a long one up to a word's end, with what was cut.
+/// A line; a long one is cut at the end of a word, with the number of omitted characters.
 fn cut(line: &str) -> Markup {
     let end = line.char_indices().nth(WIDTH).map(|(at, _)| at);
     let kept = end.map(|end| {
@@ -127,14 +127,14 @@ fn cut(line: &str) -> Markup {
         @match kept {
             None => (line.trim_end_matches('\n')),
             Some(kept) => { (&line[..kept]) " "
-                em class="quiet" { "… " (many((line.len() - kept) as u64, "more byte")) } },
+                em class="quiet" { "… " (counted((line.len() - kept) as u64, "more byte")) } },
         }
     }
 }
 
 fn compare(a: &str, b: &str) -> Difference {
     let (a_lines, b_lines) = (lines(a), lines(b));
-    // What requests of siblings begin with is the same, and may be long.
+    // The requests of siblings have a long common beginning.
     let same = a_lines.iter().zip(&b_lines);
     let same = same.take_while(|(a, b)| a == b).count();
     let begin = same.saturating_sub(AROUND);
@@ -183,7 +183,7 @@ fn compare(a: &str, b: &str) -> Difference {
     }
 }
 
-/// Adds lines that are the same: some after the change before, some before the next one.
+/// Adds equal lines: the last lines before a change and the first lines after one.
 fn unchanged(lines: &[&str], before: usize, after: usize, rows: &mut Vec<Row>) {
     let same = |line: &&str| Row::Same((*line).to_owned());
     if lines.len() <= before + after + 1 {
@@ -204,8 +204,8 @@ fn skipped(lines: &[&str]) -> Row {
     }
 }
 
-/// The first lines of a text, and the bytes of those that are left out. The first one is not,
-/// however long it is.
+/// The first lines of a text within the limit, and the number of omitted bytes. The first line is
+/// always included.
 fn bounded<'l, 't>(lines: &'l [&'t str]) -> (&'l [&'t str], usize) {
     let mut bytes = 0;
     let fits = lines.iter().take_while(|line| {
@@ -217,8 +217,8 @@ fn bounded<'l, 't>(lines: &'l [&'t str]) -> (&'l [&'t str], usize) {
     (kept, left.iter().map(|line| line.len()).sum())
 }
 
-/// The lines of a request: they end at a line break, at one that is written in JSON, and after a
-/// member.
+/// The lines of a request: they end at line breaks, at escaped line breaks of JSON, and after
+/// members.
 fn lines(text: &str) -> Vec<&str> {
     let (mut all, mut rest) = (Vec::new(), text);
     while !rest.is_empty() {
@@ -229,7 +229,7 @@ fn lines(text: &str) -> Vec<&str> {
     all
 }
 
-/// Where the first line of a text ends.
+/// The end of the first line of a text.
 fn line_end(text: &str) -> usize {
     let bytes = text.as_bytes();
     let ends = |at: usize| match bytes[at] {
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!((found.rows.len(), found.more), (LINES, 600));
         let lines = format!("{}\n", "x".repeat(1023)).repeat(1_000);
         assert_eq!(compare(&lines, "").uncompared, lines.len() - COMPARED);
-        // What is the same is passed over first, however long it is.
+        // Equal text is skipped first, regardless of its length.
         let found = compare(&format!("{lines}mine"), &format!("{lines}yours"));
         assert_eq!(found.uncompared, 0);
         assert!(found.rows.contains(&Row::Own("mine".to_owned())));

@@ -8,19 +8,19 @@ use maud::{Markup, html};
 use unisono_api::service::Service;
 use unisono_api::store::HealthCheck;
 
+use crate::error::PageError;
 use crate::layout::layout;
-use crate::parts::many;
-use crate::trouble::Trouble;
+use crate::parts::counted;
 
 /// Shows all checks.
-pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, Trouble> {
+pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, PageError> {
     let all = service.health().await?;
     let bad = all.iter().filter(|check| check.condition == "bad").count();
     let body = html! {
         h1 { "Doctor" }
         p role="status" {
             @if bad == 0 { span class="state done" { "No check failed." } }
-            @else { span class="state failed" { (many(bad as u64, "check")) " failed." } }
+            @else { span class="state failed" { (counted(bad as u64, "check")) " failed." } }
         }
         (table(&all))
         p class="quiet" { "The checks change nothing. " code { "unisono doctor" } " also checks every record of the store, \

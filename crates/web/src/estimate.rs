@@ -8,21 +8,21 @@ use maud::{Markup, html};
 use unisono_api::service::{self, Service};
 use unisono_api::turn::{RunEstimate, TurnEstimate};
 
+use crate::branch_view::BranchView;
 use crate::composer::Draft;
+use crate::error::PageError;
 use crate::extract::{Form, Path};
 use crate::layout::layout;
-use crate::parts::{many, number};
-use crate::place::Place;
-use crate::trouble::Trouble;
+use crate::parts::{counted, number};
 
 /// Shows the estimate for a form without sending it.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
     Form(fields): Form<Vec<(String, String)>>,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let draft = Draft::read(fields);
-    let place = Place::of(&*service, &id, &draft.branch).await?;
+    let place = BranchView::load(&*service, &id, &draft.branch).await?;
     let found = match service.estimate_turn(&id, &draft.turn()).await {
         Ok(estimate) => summary(&estimate),
         Err(service::Error::Problem(problem)) => html! { p class="trouble" { (problem.detail) } },
@@ -56,7 +56,7 @@ fn summary(all: &TurnEstimate) -> Markup {
                 (number(all.context_tokens_after)) " tokens." }
         }
         @if let Some(problem) = &all.problem { p class="trouble" { "The turn would fail: " (problem) } }
-        details { summary { (many(all.runs.len() as u64, "request")) } (table(&all.runs)) }
+        details { summary { (counted(all.runs.len() as u64, "request")) } (table(&all.runs)) }
     }
 }
 

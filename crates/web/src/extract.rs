@@ -7,15 +7,15 @@ use axum::http::{StatusCode, header};
 use serde::de::DeserializeOwned;
 use unisono_api::{Code, Problem};
 
-use crate::trouble::Trouble;
+use crate::error::PageError;
 
 /// The body: a form of the page.
 pub(crate) struct Form<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
-    type Rejection = Trouble;
+    type Rejection = PageError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Form<T>, Trouble> {
+    async fn from_request(request: Request, state: &S) -> Result<Form<T>, PageError> {
         match axum::Form::from_request(request, state).await {
             Ok(axum::Form(form)) => Ok(Form(form)),
             Err(rejection) => {
@@ -35,7 +35,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
 pub(crate) struct FormWithFiles {
     /// Its texts by the names of their fields.
     pub(crate) fields: Vec<(String, String)>,
-    /// The files that were chosen.
+    /// The uploaded files.
     pub(crate) files: Vec<FormFile>,
 }
 
@@ -49,12 +49,12 @@ pub(crate) struct FormFile {
 }
 
 /// Maximum number of files in a form.
-const MOST_FILES: usize = 64;
+const MAX_FILES: usize = 64;
 
 impl<S: Send + Sync> FromRequest<S> for FormWithFiles {
-    type Rejection = Trouble;
+    type Rejection = PageError;
 
-    async fn from_request(request: Request, state: &S) -> Result<FormWithFiles, Trouble> {
+    async fn from_request(request: Request, state: &S) -> Result<FormWithFiles, PageError> {
         let kind = request.headers().get(header::CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.starts_with("multipart/form-data") {
@@ -73,12 +73,12 @@ impl<S: Send + Sync> FromRequest<S> for FormWithFiles {
                 continue;
             };
             let bytes = part.bytes().await.map_err(unreadable_part)?.to_vec();
-            // What a browser sends where no file is chosen.
+            // A browser sends an empty part if no file is selected.
             if filename.is_empty() && bytes.is_empty() {
                 continue;
             }
-            if form.files.len() == MOST_FILES {
-                return Err(unreadable(format!("a form has at most {MOST_FILES} files")));
+            if form.files.len() == MAX_FILES {
+                return Err(unreadable(format!("a form has at most {MAX_FILES} files")));
             }
             form.files.push(FormFile { filename, bytes });
         }
@@ -86,7 +86,7 @@ impl<S: Send + Sync> FromRequest<S> for FormWithFiles {
     }
 }
 
-fn unreadable_part(error: MultipartError) -> Trouble {
+fn unreadable_part(error: MultipartError) -> PageError {
     let code = match error.status() {
         StatusCode::PAYLOAD_TOO_LARGE => Code::TooLarge,
         _ => Code::InvalidRequest,
@@ -98,9 +98,9 @@ fn unreadable_part(error: MultipartError) -> Trouble {
 pub(crate) struct Path<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
-    type Rejection = Trouble;
+    type Rejection = PageError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Path<T>, Trouble> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Path<T>, PageError> {
         match axum::extract::Path::from_request_parts(parts, state).await {
             Ok(axum::extract::Path(path)) => Ok(Path(path)),
             Err(rejection) => Err(unreadable(rejection.body_text())),
@@ -112,9 +112,9 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
-    type Rejection = Trouble;
+    type Rejection = PageError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Query<T>, Trouble> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Query<T>, PageError> {
         match axum::extract::Query::from_request_parts(parts, state).await {
             Ok(axum::extract::Query(query)) => Ok(Query(query)),
             Err(rejection) => Err(unreadable(rejection.body_text())),
@@ -122,6 +122,6 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     }
 }
 
-fn unreadable(detail: String) -> Trouble {
+fn unreadable(detail: String) -> PageError {
     Problem::new(Code::InvalidRequest, detail).into()
 }

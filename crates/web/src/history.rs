@@ -1,4 +1,4 @@
-//! `/sessions/{session}/history` and `…/tree`: all that was said, whether a model sees it or not.
+//! `/sessions/{session}/history` and `…/tree`: all messages, including compacted ones.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -12,40 +12,40 @@ use unisono_api::search::{Hit, SearchQuery, SearchResults};
 use unisono_api::service::Service;
 use unisono_api::session::{BranchSegment, TreeQuery, main_branch};
 
+use crate::branch_view::BranchView;
+use crate::error::PageError;
 use crate::extract::{Path, Query};
 use crate::layout::layout;
 use crate::lists;
 use crate::message;
 use crate::parts::{encoded, number, when_known};
 use crate::pictures::tree;
-use crate::place::Place;
-use crate::trouble::Trouble;
 
-/// Messages that are shown at a time.
+/// Messages per page.
 const MESSAGES: u32 = 50;
 /// Messages that a search shows.
 const FOUND: usize = 50;
 
-/// What of a session is shown.
+/// The query of the history page.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Which {
+pub(crate) struct HistoryQuery {
     /// The branch.
     #[serde(default = "main_branch")]
     branch: String,
-    /// The first message; none: the newest ones.
+    /// The first message; none: the page shows the newest ones.
     from: Option<u32>,
-    /// Words that are searched for.
+    /// The search query.
     #[serde(default)]
     q: String,
 }
 
-/// The messages of a branch, the oldest first, or those that were found.
+/// The messages of a branch, oldest first, or search results.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
-    Query(which): Query<Which>,
-) -> Result<Response, Trouble> {
-    let place = Place::of(&*service, &id, &which.branch).await?;
+    Query(which): Query<HistoryQuery>,
+) -> Result<Response, PageError> {
+    let place = BranchView::load(&*service, &id, &which.branch).await?;
     let shown = if which.q.trim().is_empty() {
         let newest = place.length.saturating_sub(MESSAGES - 1);
         let first = which.from.unwrap_or(newest).max(1);
@@ -64,8 +64,8 @@ pub(crate) async fn show(
     let body = place.page_of_search(&html! {
         section {
             h2 { "Full history" }
-            p class="quiet" { "Compaction never alters what was said. What is marked "
-                span class="tag" { "not in the context" } " is not seen by the models any more." }
+            p class="quiet" { "Compaction never changes these messages. Messages marked "
+                span class="tag" { "not in the context" } " have left the context of the models." }
             (shown)
         }
     });
@@ -78,7 +78,7 @@ struct Section {
     messages: Vec<Message>,
 }
 
-fn searching(place: &Place, q: &str) -> Markup {
+fn searching(place: &BranchView, q: &str) -> Markup {
     html! {
         form method="get" action={ "/sessions/" (place.about.session) "/history" } role="search" class="search" {
             input type="hidden" name="branch" value=(place.branch);
@@ -89,17 +89,17 @@ fn searching(place: &Place, q: &str) -> Markup {
     }
 }
 
-fn part(place: &Place, part: &Section) -> Markup {
+fn part(place: &BranchView, part: &Section) -> Markup {
     let last = part.messages.last().map_or(0, |last| last.ordinal);
     html! {
         (searching(place, ""))
-        @if part.messages.is_empty() { p class="quiet" { "Nothing was said yet." } }
+        @if part.messages.is_empty() { p class="quiet" { "There are no messages yet." } }
         @if part.first > 1 {
-            p { a href=(place.at(&format!("/history?from={}", part.first.saturating_sub(MESSAGES).max(1)))) { "Older messages" } }
+            p { a href=(place.path(&format!("/history?from={}", part.first.saturating_sub(MESSAGES).max(1)))) { "Older messages" } }
         }
         @for message in &part.messages { (message::show(message, place, false)) }
         @if last > 0 && last < place.length {
-            p { a href=(place.at(&format!("/history?from={}", part.first + MESSAGES))) { "Newer messages" } }
+            p { a href=(place.path(&format!("/history?from={}", part.first + MESSAGES))) { "Newer messages" } }
         }
     }
 }
@@ -109,12 +109,12 @@ fn results(found: &SearchResults, q: &str) -> Markup {
         (results_form(q))
         p role="status" { (number(found.hits.len() as u64)) " found" }
         @for note in &found.notes { p class="quiet" { (note) } }
-        @if !found.complete { p class="quiet" { "What was said last is still being taken in: search again in a moment." } }
+        @if !found.complete { p class="quiet" { "The newest messages are not indexed yet: search again in a moment." } }
         @for hit in &found.hits { (self::hit(hit, false)) }
     }
 }
 
-/// The form on a page of results, whose own address says where it searches.
+/// The search form of the results page, whose address contains the session.
 fn results_form(q: &str) -> Markup {
     html! {
         form method="get" role="search" class="search" {
@@ -125,7 +125,7 @@ fn results_form(q: &str) -> Markup {
     }
 }
 
-/// A message that was found.
+/// A search result.
 pub(crate) fn hit(hit: &Hit, with_session: bool) -> Markup {
     let branch = hit.branches.first().map_or("main", String::as_str);
     let who = hit.author.as_deref().unwrap_or(&hit.role);
@@ -152,7 +152,7 @@ pub(crate) fn hit(hit: &Hit, with_session: bool) -> Markup {
     }
 }
 
-/// A text with the words that were searched for set off.
+/// A text with its search matches marked.
 fn marked(text: &str, marks: &[[u64; 2]]) -> Markup {
     let mut pieces = Vec::new();
     let mut from = 0;
@@ -170,13 +170,13 @@ fn marked(text: &str, marks: &[[u64; 2]]) -> Markup {
     }
 }
 
-/// How deep the tree is drawn; what is deeper stands at that depth.
+/// Maximum indentation of the tree.
 const DEEPEST: u32 = 4;
 
-/// Stretches that are shown at a time.
+/// Stretches per page.
 const STRETCHES: Option<NonZeroUsize> = NonZeroUsize::new(60);
 
-/// Which part of the tree, seen from which branch.
+/// The query of the tree page.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Part {
     #[serde(default = "main_branch")]
@@ -189,8 +189,8 @@ pub(crate) async fn tree(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
     Query(part): Query<Part>,
-) -> Result<Response, Trouble> {
-    let place = Place::of(&*service, &id, &part.branch).await?;
+) -> Result<Response, PageError> {
+    let place = BranchView::load(&*service, &id, &part.branch).await?;
     let query = TreeQuery {
         full: false,
         cursor: part.cursor,
@@ -201,26 +201,26 @@ pub(crate) async fn tree(
     let body = place.page(&html! {
         section {
             h2 { "Branch tree" }
-            p class="quiet" { "Each line is messages one after the other; what forks off is below it, indented. A branch can be started after the last message of each." }
-            @if stretches.is_empty() { p class="quiet" { "Nothing was said yet." } }
+            p class="quiet" { "Each line is a series of messages. Its forks are indented below it. A branch can start after the last message of each line." }
+            @if stretches.is_empty() { p class="quiet" { "There are no messages yet." } }
             (tree::lines(stretches, &|stretch| in_tree(stretch, &place)))
             ul class="tree" { @for stretch in stretches { (line(stretch, &place)) } }
             @if let Some(next) = &found.next {
-                p { a href={ (place.at("/tree")) "&cursor=" (encoded(next)) } { "More of the tree" } }
+                p { a href={ (place.path("/tree")) "&cursor=" (encoded(next)) } { "More of the tree" } }
             }
         }
     });
     Ok(layout(&format!("tree of {}", place.about.title), &body))
 }
 
-/// Where a stretch is looked at: the branch that ends with it.
-fn in_tree(stretch: &BranchSegment, place: &Place) -> Option<String> {
+/// The path of the branch that ends with a stretch.
+fn in_tree(stretch: &BranchSegment, place: &BranchView) -> Option<String> {
     let branch = stretch.branches.first()?;
     let session = &place.about.session;
     Some(format!("/sessions/{session}?branch={}", encoded(branch)))
 }
 
-fn line(stretch: &BranchSegment, place: &Place) -> Markup {
+fn line(stretch: &BranchSegment, place: &BranchView) -> Markup {
     let (first, last) = (stretch.first_ordinal, stretch.last_ordinal);
     html! {
         li class={ "depth" (stretch.depth.min(DEEPEST)) } {

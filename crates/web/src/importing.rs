@@ -7,13 +7,13 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use unisono_api::service::{self, Service};
-use unisono_api::session::{Content, ExportQuery, ImportFile, Imported};
+use unisono_api::session::{Content, ExportQuery, ImportFile, ImportResult};
 
 use crate::assets::href;
+use crate::error::PageError;
 use crate::extract::{FormWithFiles, Path, Query};
 use crate::layout::layout;
-use crate::parts::many;
-use crate::trouble::Trouble;
+use crate::parts::counted;
 
 /// The formats, with their descriptions.
 const FORMATS: [(&str, &str); 12] = [
@@ -101,7 +101,7 @@ fn read(form: FormWithFiles) -> FormData {
 pub(crate) async fn import(
     State(service): State<Arc<dyn Service>>,
     sent: FormWithFiles,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let mut form_data = read(sent);
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let file = ImportFile {
@@ -125,8 +125,8 @@ pub(crate) async fn import(
     }
 }
 
-/// Redirects to the session, or first shows what the import skipped.
-fn imported_page(imported: &Imported) -> Response {
+/// Redirects to the session, or first shows the skipped parts of the import.
+fn imported_page(imported: &ImportResult) -> Response {
     let session = &imported.session;
     let to = format!("/sessions/{}", session.session);
     let nothing = imported.left_out == 0 && imported.left_out_parts == 0;
@@ -135,20 +135,22 @@ fn imported_page(imported: &Imported) -> Response {
     }
     let body = html! {
         section class="card" {
-            h1 { "Imported: " (session.title) }
+            h1 { "ImportResult: " (session.title) }
             ul {
-                @if imported.left_out > 0 { li { (many(imported.left_out, "invalid message or line")) " skipped" } }
-                @if imported.left_out_parts > 0 { li { (many(imported.left_out_parts, "invalid message part")) " skipped" } }
-                @for (what, count) in &imported.left_behind { li { (many(*count, what)) " not supported by sessions" } }
+                @if imported.left_out > 0 { li { (counted(imported.left_out, "invalid message or line")) " skipped" } }
+                @if imported.left_out_parts > 0 { li { (counted(imported.left_out_parts, "invalid message part")) " skipped" } }
+                @for (what, count) in &imported.left_behind { li { (counted(*count, what)) " not supported by sessions" } }
             }
             p { a class="button" href=(to) { "Open the conversation" } }
         }
     };
-    layout("Imported", &body)
+    layout("ImportResult", &body)
 }
 
 /// Imports the example.
-pub(crate) async fn example(State(service): State<Arc<dyn Service>>) -> Result<Redirect, Trouble> {
+pub(crate) async fn example(
+    State(service): State<Arc<dyn Service>>,
+) -> Result<Redirect, PageError> {
     let file = ImportFile {
         name: "orders-migration.jsonl".to_owned(),
         format: None,
@@ -167,7 +169,7 @@ pub(crate) async fn export(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
     Query(query): Query<ExportQuery>,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let text = service.export(&id, &query).await?;
     let plain: String = id
         .chars()

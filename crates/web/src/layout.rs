@@ -8,7 +8,7 @@ use unisono_api::harmless::for_html;
 use crate::assets::href;
 use crate::who;
 
-/// What the page may load: its own style and script, and events of its own daemon.
+/// The content policy: only our own style, script and events.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
                       connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
                       frame-ancestors 'none'";

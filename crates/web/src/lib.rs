@@ -4,16 +4,17 @@
 //! browser ─► server (host, token, login) ─► router ─► Service
 //! ```
 //!
-//! Rendered here; without scripts everything works but live updates and copy buttons. All text of conversations
-//! and models is escaped by the templates, and the content policy allows no inline script or style.
-//! The page knows nothing but the [`Service`] and its types. Whoever mounts [`router`] decides who may
-//! see it, and shows [`refused`] to everybody else.
+//! Pages are rendered on the server. Only live updates and copy buttons need scripts. The templates
+//! escape all text of conversations and models, and the content policy allows no inline script or
+//! style. The page uses only the [`Service`] and its types. The server that mounts [`router`]
+//! authenticates browsers, and shows [`refused`] to the others.
 
 mod agent_import;
 mod agents;
 mod approvals;
 mod assets;
 mod blob;
+mod branch_view;
 mod changes;
 mod cluster;
 mod compact;
@@ -23,6 +24,7 @@ mod compress;
 mod configured;
 mod diff;
 mod doctor;
+mod error;
 mod estimate;
 mod extract;
 mod history;
@@ -34,7 +36,6 @@ mod markdown;
 mod message;
 mod parts;
 mod pictures;
-mod place;
 mod run;
 mod schedules;
 mod seen;
@@ -42,7 +43,6 @@ mod session;
 mod settings;
 mod snapshot;
 mod summaries;
-mod trouble;
 mod turn;
 mod usage;
 mod waits;
@@ -57,25 +57,25 @@ use axum::routing::{get, post};
 use unisono_api::Service;
 
 pub use assets::is_asset;
-pub use trouble::{problem, refused, unknown};
+pub use error::{problem, refused, unknown};
 
-/// The page over a service, as routes of a server, for who is logged in under a name; without one,
-/// nobody is named. A form of the page logs out by `POST /logout`, which is the server's.
+/// The routes of the page over a service. `name` is the name of the logged-in person, if known. The
+/// page logs out by `POST /logout`, a route of the server.
 pub fn router<S: Clone + Send + Sync + 'static>(
     service: Arc<dyn Service>,
-    who: Option<Arc<str>>,
+    name: Option<Arc<str>>,
 ) -> Router<S> {
-    let named = move |request: Request, next: Next| {
-        let who = who.clone();
-        async move { who::with_caller(who, next.run(request).await).await }
+    let with_name = move |request: Request, next: Next| {
+        let name = name.clone();
+        async move { who::with_caller(name, next.run(request).await).await }
     };
     routes()
-        .layer(from_fn(named))
+        .layer(from_fn(with_name))
         .layer(from_fn(compress::compress))
         .with_state(service)
 }
 
-/// Whether a page is shown at that address, and not something for programs.
+/// Whether a path is a page for people, and not a resource for programs.
 pub fn is_page(path: &str) -> bool {
     let below = |start| path.starts_with(start);
     let pages = [
@@ -105,7 +105,7 @@ fn routes() -> Router<Arc<dyn Service>> {
         .route("/sessions/{session}", get(session::show))
         .route(
             "/sessions/{session}/ask",
-            get(session::asked_before).post(session::ask),
+            get(session::redirect_to_conversation).post(session::ask),
         )
         .route("/sessions/{session}/fork", post(changes::fork))
         .route("/sessions/{session}/seal", post(changes::seal))
@@ -172,7 +172,7 @@ fn parts_of_sessions() -> Router<Arc<dyn Service>> {
         .route("/sessions/{session}/turns/{turn}", get(turn::show))
         .route(
             "/sessions/{session}/turns/{turn}/again",
-            post(summaries::again),
+            post(summaries::retry),
         )
         .route(
             "/sessions/{session}/turns/{turn}/cancel",

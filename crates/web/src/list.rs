@@ -1,4 +1,4 @@
-//! `/`: the sessions, and what was said in any of them.
+//! `/`: the sessions, and a search in all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -13,24 +13,24 @@ use unisono_api::service::{self, Service};
 use unisono_api::session::{NewSession, SessionListItem, SessionQuery, main_branch};
 use unisono_api::short;
 
+use crate::error::PageError;
 use crate::extract::{Form, Query};
 use crate::layout::layout;
 use crate::parts::encoded;
-use crate::trouble::Trouble;
 use crate::{history, lists, parts, waits};
 
-/// How often the list is brought up to date while it is looked at, in seconds.
+/// The refresh interval of the list in seconds.
 const EVERY: u32 = 5;
-/// Sessions that are shown at a time.
+/// Sessions per page.
 const SHOWN: usize = 50;
 
-/// Which of them.
+/// The query of the list.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Which {
-    /// How many newer ones are left out.
+pub(crate) struct ListQuery {
+    /// The number of newer sessions to skip.
     #[serde(default)]
     after: usize,
-    /// Words that are searched for.
+    /// The search query.
     #[serde(default)]
     q: String,
     /// The label they have: `name=value`.
@@ -38,11 +38,11 @@ pub(crate) struct Which {
     label: String,
 }
 
-/// The sessions, the one that changed last first.
+/// The sessions, most recently changed first.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
-    Query(which): Query<Which>,
-) -> Result<Response, Trouble> {
+    Query(which): Query<ListQuery>,
+) -> Result<Response, PageError> {
     if !which.q.trim().is_empty() {
         let sought = SearchQuery {
             q: which.q.clone(),
@@ -54,7 +54,7 @@ pub(crate) async fn show(
         return Ok(layout("Search", &results(&hits, &which.q)));
     }
     let label = which.label.trim();
-    let shown = Shown::read(&*service, which.after, label).await?;
+    let shown = SessionList::read(&*service, which.after, label).await?;
     let body = html! { div id="live" data-every=(EVERY) {
         h1 { "Sessions" }
         @if !shown.any && label.is_empty() { (nothing()) } @else {
@@ -71,20 +71,20 @@ pub(crate) async fn show(
 }
 
 /// The sessions of a page.
-struct Shown {
+struct SessionList {
     sessions: Vec<SessionListItem>,
-    /// Whether there are any, also on other pages.
+    /// Whether there are sessions, also on other pages.
     any: bool,
-    /// Whether there are older ones.
+    /// Whether there are older sessions.
     more: bool,
-    /// How many calls wait for a person, by session.
+    /// The number of waiting calls, by session.
     waits: BTreeMap<String, usize>,
     /// The sessions with open turns.
     open: BTreeSet<String>,
 }
 
-impl Shown {
-    /// How a session stands, where something goes on in it.
+impl SessionList {
+    /// The state of a session with open work.
     fn state(&self, session: &str) -> Markup {
         let calls = self.waits.get(session).copied().unwrap_or(0);
         html! {
@@ -93,8 +93,12 @@ impl Shown {
         }
     }
 
-    /// Reads the sessions with a label, or all of them, after so many newer ones.
-    async fn read(service: &dyn Service, after: usize, label: &str) -> service::Result<Shown> {
+    /// Reads a page of the sessions with a label, or of all sessions, after the skipped ones.
+    async fn read(
+        service: &dyn Service,
+        after: usize,
+        label: &str,
+    ) -> service::Result<SessionList> {
         let mut query = SessionQuery {
             label: (!label.is_empty()).then(|| label.to_owned()),
             by_change: true,
@@ -103,14 +107,14 @@ impl Shown {
         let (mut any, mut left_out) = (false, 0);
         loop {
             let skip = after.saturating_sub(left_out);
-            // As many as are left out, a part at a time; then those that are shown.
+            // Skipped sessions are read page by page, followed by the shown ones.
             query.limit = NonZeroUsize::new(if skip > 0 { skip } else { SHOWN });
             let part = service.sessions(&query).await?;
             any |= !part.items.is_empty();
             let more = part.next.is_some();
             if skip == 0 || !more {
                 let sessions = if skip == 0 { part.items } else { Vec::new() };
-                return Ok(Shown {
+                return Ok(SessionList {
                     sessions,
                     any,
                     more,
@@ -124,7 +128,7 @@ impl Shown {
     }
 }
 
-/// How many calls wait for a person, by session.
+/// The number of waiting calls, by session.
 async fn waiting(service: &dyn Service) -> service::Result<BTreeMap<String, usize>> {
     let mut by: BTreeMap<String, usize> = BTreeMap::new();
     for call in lists::approvals(service, None).await? {
@@ -148,7 +152,7 @@ async fn open(service: &dyn Service) -> service::Result<BTreeSet<String>> {
 fn searching(q: &str) -> Markup {
     html! {
         form method="get" action="/" role="search" class="search" {
-            label for="q" { "Search all that was said" }
+            label for="q" { "Search all messages" }
             input id="q" name="q" type="search" value=(q);
             button { "Search" }
         }
@@ -158,14 +162,14 @@ fn searching(q: &str) -> Markup {
 fn narrowing(label: &str) -> Markup {
     html! {
         form method="get" action="/" class="search" {
-            label for="label" { "Only those with a label" }
+            label for="label" { "Only sessions with this label" }
             input id="label" name="label" value=(label) placeholder="team=shop";
             button { "Show" }
         }
     }
 }
 
-/// Why no session is shown, where some are stored.
+/// The reason why the page is empty although there are sessions.
 fn none_here(label: &str, any: bool) -> Markup {
     html! {
         p role="status" {
@@ -183,7 +187,7 @@ fn results(found: &SearchResults, q: &str) -> Markup {
         (searching(q))
         p role="status" { (parts::number(found.hits.len() as u64)) " found" }
         @for note in &found.notes { p class="quiet" { (note) } }
-        @if !found.complete { p class="quiet" { "Not all is taken in yet: search again in a moment." } }
+        @if !found.complete { p class="quiet" { "The newest messages are not indexed yet: search again in a moment." } }
         @for hit in &found.hits { (history::hit(hit, true)) }
         p { a href="/" { "Back to the sessions" } }
     }
@@ -202,14 +206,14 @@ fn nothing() -> Markup {
                     }
                 }
                 li { "Ask its agents something. Without a provider's key they answer with quotes, offline and free; "
-                    a href="/doctor" { "Doctor" } " says what is missing for a model." }
+                    a href="/doctor" { "Doctor" } " checks whether a model can answer." }
                 li { a href="/import" { "Import a conversation of your own" } ", or start a new one below." }
             }
         }
     }
 }
 
-fn table(shown: &Shown) -> Markup {
+fn table(shown: &SessionList) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="group" aria-label="Sessions" {
             table {
@@ -250,9 +254,9 @@ fn form() -> Markup {
     }
 }
 
-/// A conversation to be started.
+/// The form of a new conversation.
 #[derive(Debug, Deserialize)]
-pub(crate) struct New {
+pub(crate) struct NewConversation {
     title: String,
     system: String,
 }
@@ -260,8 +264,8 @@ pub(crate) struct New {
 /// Starts a conversation.
 pub(crate) async fn create(
     State(service): State<Arc<dyn Service>>,
-    Form(new): Form<New>,
-) -> Result<Redirect, Trouble> {
+    Form(new): Form<NewConversation>,
+) -> Result<Redirect, PageError> {
     let new = NewSession {
         title: Some(new.title),
         system: Some(new.system),

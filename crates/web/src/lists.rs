@@ -10,15 +10,15 @@ use unisono_api::session::BranchPageQuery;
 use unisono_api::turn::Turn;
 use unisono_api::{Page, PageQuery};
 
-use crate::place::Place;
+use crate::branch_view::BranchView;
 
 /// Items of a part: the most that a service answers.
 pub(crate) const PART: Option<NonZeroUsize> = NonZeroUsize::new(500);
 
-/// Parts of a session's turns that are looked through for those of a branch.
+/// Maximum pages of a session's turns that are searched for turns of a branch.
 const PARTS: usize = 10;
 
-/// All calls that wait, or those of a session, the oldest first.
+/// The waiting calls, of all sessions or of one, oldest first.
 pub(crate) async fn approvals(
     service: &dyn Service,
     session: Option<&str>,
@@ -51,7 +51,7 @@ pub(crate) async fn schedules(service: &dyn Service) -> Result<Vec<Schedule>> {
 /// At most `limit` messages of a branch from one on.
 pub(crate) async fn messages(
     service: &dyn Service,
-    place: &Place,
+    place: &BranchView,
     first: u32,
     limit: u32,
 ) -> Result<Vec<Message>> {
@@ -67,13 +67,13 @@ pub(crate) async fn messages(
     Ok(service.messages(&place.about.session, &query).await?.items)
 }
 
-/// The newest turns of a branch that were accepted before an event, so many of them or a few more.
+/// The newest turns of a branch that were accepted before an event: `limit` turns or a few more.
 ///
-/// A part of a session's turns is taken whole, so that the next one begins at its cursor. A branch
-/// on which nothing was asked for long ends after some parts, and goes on at the cursor as well.
+/// Pages of a session's turns are read as a whole, so that the next one begins at its cursor. The
+/// search for turns of a branch ends after some pages, and continues at the cursor too.
 pub(crate) async fn turns(
     service: &dyn Service,
-    place: &Place,
+    place: &BranchView,
     before: Option<u64>,
     many: usize,
 ) -> Result<Page<Turn>> {

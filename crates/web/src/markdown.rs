@@ -1,8 +1,8 @@
-//! Markdown that people and models write, as parts of a page.
+//! Renders Markdown of people and models.
 //!
-//! What comes out has a fixed set of elements and two attributes of its author's: the address of a
-//! link, if its scheme is one of [`SCHEMES`], and the number of a list's first item. HTML in a text
-//! is text. Images are links: the page loads nothing from elsewhere.
+//! The output has a fixed set of elements and two attributes from its input: the address of a link,
+//! if its scheme is one of [`SCHEMES`], and the number of a list's first item. HTML in a text is
+//! shown as text. Images become links: the page loads nothing from other hosts.
 
 use std::fmt::Write as _;
 
@@ -10,19 +10,19 @@ use maud::{Escaper, Markup, PreEscaped, html};
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd};
 use unisono_api::short;
 
-use crate::parts::bounded;
+use crate::parts::truncate;
 
-/// Schemes of addresses that are links.
+/// Schemes of addresses that become links.
 const SCHEMES: [&str; 3] = ["http", "https", "mailto"];
 
-/// Elements within each other; what is deeper stands at that depth.
+/// Maximum nesting of elements; deeper ones are flattened.
 const DEEPEST: usize = 24;
 
-/// Where a message that a text names (`#12`) is shown; none: it names none.
-pub(crate) type Place<'p> = &'p dyn Fn(u32) -> Option<String>;
+/// The path of a message that a text names (`#12`); none if there is no such message.
+pub(crate) type MessageLink<'p> = &'p dyn Fn(u32) -> Option<String>;
 
 /// A text as parts of a page.
-pub(crate) fn render(text: &str, place: Place<'_>) -> Markup {
+pub(crate) fn render(text: &str, message_link: MessageLink<'_>) -> Markup {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut writer = Writer {
@@ -30,7 +30,7 @@ pub(crate) fn render(text: &str, place: Place<'_>) -> Markup {
         open: Vec::new(),
         head: false,
         within: 0,
-        place,
+        message_link,
     };
     for event in Parser::new_ext(text, options) {
         writer.take(event);
@@ -40,8 +40,8 @@ pub(crate) fn render(text: &str, place: Place<'_>) -> Markup {
 
 /// The first words of a text on one line, without its marks.
 pub(crate) fn line(text: &str, most: usize) -> String {
-    // A line needs no more than this of a long text.
-    let (text, _) = bounded(text, most * 8);
+    // A line needs only the beginning of a long text.
+    let (text, _) = truncate(text, most * 8);
     let mut words = String::new();
     for event in Parser::new_ext(text, Options::ENABLE_STRIKETHROUGH) {
         match event {
@@ -58,13 +58,13 @@ pub(crate) fn line(text: &str, most: usize) -> String {
 
 struct Writer<'p> {
     out: String,
-    /// What ends each tag that is open.
+    /// The end tags of the open elements.
     open: Vec<String>,
-    /// Whether the cells are those of a table's head.
+    /// Whether the current cells belong to a table's head.
     head: bool,
-    /// Links and code blocks that are open: a number of a message is no link there.
+    /// The number of open links and code blocks: `#12` is no link inside them.
     within: usize,
-    place: Place<'p>,
+    message_link: MessageLink<'p>,
 }
 
 impl Writer<'_> {
@@ -72,7 +72,7 @@ impl Writer<'_> {
         match event {
             Event::Start(tag) => self.start(&tag),
             Event::End(tag) => self.end(tag),
-            Event::Text(text) if self.within == 0 => self.prose(&text),
+            Event::Text(text) if self.within == 0 => self.linked_text(&text),
             Event::Text(text) => self.escaped(&text),
             Event::Html(text) | Event::InlineHtml(text) => self.escaped(&text),
             Event::Code(text) => {
@@ -80,7 +80,7 @@ impl Writer<'_> {
                 self.escaped(&text);
                 self.out.push_str("</code>");
             }
-            // Whoever writes for people means a line break.
+            // People write a line break to mean one.
             Event::SoftBreak | Event::HardBreak => self.out.push_str("<br>"),
             Event::Rule => self.out.push_str("<hr>"),
             Event::TaskListMarker(done) => {
@@ -121,7 +121,7 @@ impl Writer<'_> {
         self.out.push_str(&end);
     }
 
-    /// What begins and what ends an element.
+    /// The start and end tag of an element.
     fn element(&self, tag: &Tag<'_>) -> (String, String) {
         let plain = |name: &str| (format!("<{name}>"), format!("</{name}>"));
         match tag {
@@ -157,8 +157,8 @@ impl Writer<'_> {
         self.out.push_str(&escape(text));
     }
 
-    /// A text in which numbers of messages are links.
-    fn prose(&mut self, text: &str) {
+    /// Writes a text in which message numbers are links.
+    fn linked_text(&mut self, text: &str) {
         let mut rest = text;
         let mut before = ' ';
         while let Some(at) = rest.find('#') {
@@ -167,13 +167,13 @@ impl Writer<'_> {
             let previous = rest[..at].chars().next_back().unwrap_or(before);
             let number = rest[at + 1..end].parse().ok();
             let number = number.filter(|_| !previous.is_alphanumeric() && previous != '&');
-            let place = number.and_then(|number| (self.place)(number));
-            let start = if place.is_some() { at } else { end };
+            let message_link = number.and_then(|number| (self.message_link)(number));
+            let start = if message_link.is_some() { at } else { end };
             self.escaped(&rest[..start]);
-            if let Some(place) = place {
+            if let Some(message_link) = message_link {
                 let named = &rest[at..end];
                 self.out
-                    .push_str(&html! { a href=(place) { (named) } }.into_string());
+                    .push_str(&html! { a href=(message_link) { (named) } }.into_string());
             }
             before = rest[..end].chars().next_back().unwrap_or('#');
             rest = &rest[end..];
@@ -199,7 +199,7 @@ fn code_block(kind: &CodeBlockKind<'_>) -> (String, String) {
     )
 }
 
-/// A link, if its address is of a kind that one may follow; else its text with the address beside it.
+/// A link if the scheme of its address is allowed; otherwise its text with the address after it.
 fn link(address: &CowStr<'_>, before: &str) -> (String, String) {
     if is_followed(address) {
         let start = format!(
@@ -212,7 +212,7 @@ fn link(address: &CowStr<'_>, before: &str) -> (String, String) {
     (before.to_owned(), end)
 }
 
-/// Whether an address names one of the schemes, and nothing that browsers leave out before they look.
+/// Whether an address has one of the schemes and no characters that browsers remove.
 fn is_followed(address: &str) -> bool {
     let scheme = address.split_once(':').map(|(scheme, _)| scheme);
     let known = scheme.is_some_and(|scheme| {

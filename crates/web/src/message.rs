@@ -1,4 +1,4 @@
-//! A message on a page, and what can be done with it.
+//! A message with its actions.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use unisono_api::service::Service;
 use unisono_api::{Code, Problem};
 
 use crate::blob;
+use crate::branch_view::{BranchQuery, BranchView};
+use crate::error::PageError;
 use crate::extract::{Path, Query};
 use crate::layout::layout;
 use crate::lists;
 use crate::markdown;
-use crate::parts::{bounded, many, number, when_known};
-use crate::place::{On, Place};
-use crate::trouble::Trouble;
+use crate::parts::{counted, number, truncate, when_known};
 
-/// Bytes of a text that are shown among other messages; its own page has all of it.
-const MOST: usize = 32 * 1024;
-/// Bytes of the arguments of a call that are shown there.
+/// Maximum shown bytes of a text in a list of messages; the page of a message shows all of it.
+const MAX_BYTES: usize = 32 * 1024;
+/// Maximum shown bytes of a call's arguments in such a list.
 const ARGUMENTS: usize = 4 * 1024;
 /// A text with more characters or lines than these is folded.
 const LONG: usize = 1_200;
 const LINES: usize = 24;
 
-/// A message. `open`: it is shown whole also where it is long.
-pub(crate) fn show(message: &Message, place: &Place, open: bool) -> Markup {
+/// A message. `open` shows a long one unfolded.
+pub(crate) fn show(message: &Message, place: &BranchView, open: bool) -> Markup {
     let gone = matches!(message.form.as_str(), "summarised" | "dropped");
     let who = message.author.as_deref().unwrap_or(&message.role);
     let ordinal = message.ordinal;
@@ -52,7 +52,7 @@ pub(crate) fn show(message: &Message, place: &Place, open: bool) -> Markup {
     }
 }
 
-fn actions(message: &Message, place: &Place) -> Markup {
+fn actions(message: &Message, place: &BranchView) -> Markup {
     let (ordinal, pinned) = (message.ordinal, message.pinned);
     html! {
         details class="fork" id={ "more" (ordinal) } {
@@ -73,24 +73,24 @@ fn actions(message: &Message, place: &Place) -> Markup {
     }
 }
 
-fn content(part: &Part, message: &Message, place: &Place, open: bool) -> Markup {
-    let whole = place.at(&format!("/messages/{}", message.ordinal));
+fn content(part: &Part, message: &Message, place: &BranchView, open: bool) -> Markup {
+    let whole = place.path(&format!("/messages/{}", message.ordinal));
     html! {
         @match part {
             Part::Text { text } => (self::text(text, place, open, Some(&whole))),
             Part::ToolCall { name, arguments, .. } => {
-                @let (shown, left) = bounded(arguments, ARGUMENTS);
+                @let (shown, left) = truncate(arguments, ARGUMENTS);
                 pre class="tool" { (name) "(" (shown) @if left == 0 { ")" } }
-                (rest(left, Some(&whole)))
+                (continuation(left, Some(&whole)))
             },
             Part::ToolResult { content, is_error, .. } => {
-                @let (shown, left) = bounded(content, MOST);
+                @let (shown, left) = truncate(content, MAX_BYTES);
                 details class="result" { summary { @if *is_error { "Failed: " } @else { "Result: " } (markdown::line(content, 80)) }
                     pre class="tool" { (shown) }
-                    (rest(left, Some(&whole))) }
+                    (continuation(left, Some(&whole))) }
             },
             Part::Attachment { filename, mime, size_bytes, digest: Some(digest), extent, .. } => {
-                (attached(filename, mime, &format!("{} bytes{extent}", number(*size_bytes)), digest))
+                (attachment(filename, mime, &format!("{} bytes{extent}", number(*size_bytes)), digest))
             },
             Part::Attachment { filename, mime, size_bytes, .. } => {
                 p class="tool" { (filename) ", " (mime) ", " (number(*size_bytes)) " bytes" }
@@ -99,8 +99,8 @@ fn content(part: &Part, message: &Message, place: &Place, open: bool) -> Markup 
     }
 }
 
-/// A file whose content is kept: an image is shown, any other file is a link.
-pub(crate) fn attached(filename: &str, mime: &str, size: &str, digest: &str) -> Markup {
+/// A stored attachment: an image is shown, any other file is a link.
+pub(crate) fn attachment(filename: &str, mime: &str, size: &str, digest: &str) -> Markup {
     let address = format!("/blobs/{digest}");
     html! {
         figure class="attachment" {
@@ -112,44 +112,44 @@ pub(crate) fn attached(filename: &str, mime: &str, size: &str, digest: &str) -> 
     }
 }
 
-/// A text that a person or a model wrote. A long one is folded, a very long one is cut: `whole` is
-/// where all of it is.
-pub(crate) fn text(text: &str, place: &Place, open: bool, whole: Option<&str>) -> Markup {
-    let (shown, left) = bounded(text, MOST);
+/// A text of a person or a model. A long one is folded, a very long one is cut; `whole` is the
+/// address of the complete text.
+pub(crate) fn text(text: &str, place: &BranchView, open: bool, whole: Option<&str>) -> Markup {
+    let (shown, left) = truncate(text, MAX_BYTES);
     let length = text.chars().count();
     let long = length > LONG || text.lines().count() > LINES;
     let rendered = html! {
         (markdown::render(shown, &|number| place.message(number)))
-        (rest(left, whole))
+        (continuation(left, whole))
     };
     html! {
         @if long && !open {
             details class="fold" {
                 summary { span class="preview" { (markdown::line(text, 240)) " " }
-                    span class="quiet" { (many(length as u64, "character")) } }
+                    span class="quiet" { (counted(length as u64, "character")) } }
                 (rendered)
             }
         } @else { (rendered) }
     }
 }
 
-/// That a text goes on, and where.
-pub(crate) fn rest(left: usize, whole: Option<&str>) -> Markup {
+/// The number of omitted bytes, with a link to the complete text.
+pub(crate) fn continuation(left: usize, whole: Option<&str>) -> Markup {
     html! {
         @if left > 0 {
-            p class="warn" { "… " (many(left as u64, "more byte"))
+            p class="warn" { "… " (counted(left as u64, "more byte"))
                 @if let Some(whole) = whole { ": " a href=(whole) { "the whole text" } } }
         }
     }
 }
 
-/// One message with all that it says, as it was written.
+/// The page of a message, with its original text.
 pub(crate) async fn page(
     State(service): State<Arc<dyn Service>>,
     Path((id, ordinal)): Path<(String, u32)>,
-    Query(on): Query<On>,
-) -> Result<Response, Trouble> {
-    let place = Place::of(&*service, &id, &on.branch).await?;
+    Query(on): Query<BranchQuery>,
+) -> Result<Response, PageError> {
+    let place = BranchView::load(&*service, &id, &on.branch).await?;
     let found = lists::messages(&*service, &place, ordinal, 1).await?;
     let Some(message) = found.first().filter(|found| found.ordinal == ordinal) else {
         let detail = format!("there is no message #{ordinal} on branch {:?}", on.branch);

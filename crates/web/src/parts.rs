@@ -1,4 +1,4 @@
-//! What several pages show: numbers, instants, states.
+//! Common elements of several pages: numbers, instants, states.
 
 use maud::{Markup, html};
 use unisono_api::turn::Run;
@@ -6,8 +6,8 @@ use unisono_api::usage::Amounts;
 
 pub(crate) use unisono_api::short::{cache, number};
 
-/// How many there are: `1 message`, `2 messages`.
-pub(crate) fn many(n: u64, what: &str) -> String {
+/// A count with its noun: `1 message`, `2 messages`.
+pub(crate) fn counted(n: u64, what: &str) -> String {
     let s = if n == 1 { "" } else { "s" };
     format!("{} {what}{s}", number(n))
 }
@@ -23,8 +23,8 @@ pub(crate) fn when_known(before: &str, instant: Option<&str>) -> Markup {
     html! { @if let Some(instant) = instant { (before) (when(instant)) } }
 }
 
-/// The tokens that were read from the provider's cache, in a cell of a table; the rest where one points at it.
-pub(crate) fn cached(used: &Amounts) -> Markup {
+/// A table cell with the tokens from the provider's cache; the other counts are in its tooltip.
+pub(crate) fn cached_tokens(used: &Amounts) -> Markup {
     html! {
         td class="number" data-label="Cached" title=[cache(used)] {
             (number(used.cache_read_tokens))
@@ -33,7 +33,7 @@ pub(crate) fn cached(used: &Amounts) -> Markup {
     }
 }
 
-/// What something cost.
+/// A cost in dollars.
 pub(crate) fn dollars(cost: Option<f64>) -> String {
     match cost {
         Some(0.0) => "free".to_owned(),
@@ -42,7 +42,7 @@ pub(crate) fn dollars(cost: Option<f64>) -> String {
     }
 }
 
-/// The first digits of a digest; all of them where one points at it.
+/// The first digits of a digest; its tooltip has all of them.
 pub(crate) fn digest(text: &str) -> Markup {
     html! { code title=(text) { (text.get(..12).unwrap_or(text)) } }
 }
@@ -56,7 +56,8 @@ pub(crate) fn encoded(text: &str) -> String {
     each.collect()
 }
 
-/// What a run cost. One that was sent nothing before it failed was not free: there is no cost.
+/// The cost of a run. A run that failed before its first request has no cost, which differs from a
+/// cost of zero.
 pub(crate) fn cost(run: &Run) -> String {
     let used = &run.usage;
     let nothing = used.input_tokens == 0 && used.output_tokens == 0;
@@ -77,8 +78,8 @@ pub(crate) fn length(ms: u64) -> String {
     }
 }
 
-/// A text on a page, up to so many bytes; what is left out follows at `whole`.
-pub(crate) fn bounded(text: &str, most: usize) -> (&str, usize) {
+/// The beginning of a text within a limit of bytes, and the number of omitted bytes.
+pub(crate) fn truncate(text: &str, most: usize) -> (&str, usize) {
     if text.len() <= most {
         return (text, 0);
     }
@@ -107,8 +108,8 @@ mod tests {
 
     #[test]
     fn a_text_is_cut_between_characters() {
-        assert_eq!(bounded("abc", 3), ("abc", 0));
-        assert_eq!(bounded("aé", 2), ("a", 2));
-        assert_eq!(bounded("", 0), ("", 0));
+        assert_eq!(truncate("abc", 3), ("abc", 0));
+        assert_eq!(truncate("aé", 2), ("a", 2));
+        assert_eq!(truncate("", 0), ("", 0));
     }
 }

@@ -1,8 +1,8 @@
-//! Pictures: drawings of sizes and times, each beside a list or a table that says the same.
+//! Drawings of sizes and times, each with a list or table of the same values.
 //!
-//! They are SVG of rectangles and lines whose forms are attributes and whose colours are classes: the
-//! content policy allows no style beside the style sheet. Who hears a page instead of seeing it is
-//! given the table: drawings are hidden from them, and their links are no stops of the keyboard.
+//! They are SVG rectangles and lines with attributes for geometry and classes for colours: the
+//! content policy allows no inline style. Screen readers get the table: drawings are hidden from
+//! them, and links in drawings are not reachable by keyboard.
 
 pub(crate) mod bars;
 pub(crate) mod context;
@@ -11,7 +11,7 @@ pub(crate) mod history;
 pub(crate) mod timeline;
 pub(crate) mod tree;
 
-/// How wide a drawing is in its own units.
+/// The width of a drawing in its own units.
 const WIDTH: f64 = 1000.0;
 
 /// A length of a drawing, of a part of a whole.
@@ -22,7 +22,7 @@ pub(crate) fn scaled(part: f64, whole: f64) -> f64 {
     }
 }
 
-/// A length as an attribute: to a hundredth, which no screen shows.
+/// A length as an attribute, rounded to a hundredth.
 pub(crate) fn attribute(length: f64) -> String {
     let text = format!("{length:.2}");
     let short = text.trim_end_matches('0').trim_end_matches('.');

@@ -1,20 +1,20 @@
-//! `/sessions/{session}/runs/{run}`: one run, the exact bytes its agent was sent, and a sibling's
-//! beside them.
+//! `/sessions/{session}/runs/{run}`: a run with the exact bytes of its request, compared with the
+//! request of a sibling.
 
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
-use unisono_api::run::{Done, RequestBody, RunDetail, SiblingRequest, Why, WhyQuery};
+use unisono_api::run::{RequestBody, RunDetail, SiblingRequest, StepContent, Why, WhyQuery};
 use unisono_api::service::{self, Service};
 use unisono_api::turn::Turn;
 
+use crate::branch_view::BranchView;
+use crate::error::PageError;
 use crate::extract::{Path, Query};
 use crate::layout::layout;
-use crate::parts::{bounded, cache, cost, digest, length, many, number, when};
-use crate::place::Place;
-use crate::trouble::Trouble;
+use crate::parts::{cache, cost, counted, digest, length, number, truncate, when};
 use crate::waits::Waits;
 use crate::{diff, markdown, message};
 
@@ -23,18 +23,18 @@ pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path((id, run)): Path<(String, String)>,
     Query(query): Query<WhyQuery>,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let session = service.session(&id).await?;
     let detail = service.run(&id, &run).await?;
     let why = service.why(&id, &run, &query).await?;
     let turn = service.turn(&id, &detail.turn).await?;
-    let beside = Beside::read(&*service, &why).await?;
+    let beside = Sibling::read(&*service, &why).await?;
     let waits = Waits::read(&*service, &id).await?.in_turn(&turn.turn);
-    let place = Place::within(&*service, session, &turn.branch).await?;
+    let place = BranchView::of_session(&*service, session, &turn.branch).await?;
     let body = place.page(&html! {
         h2 { "Run of " (detail.run.agent) }
         (about(&detail, &place, &waits))
-        (sent(&why, beside.as_ref(), &turn))
+        (request_sizes(&why, beside.as_ref(), &turn))
         (steps(&detail))
         (causes(&why))
         p { a href={ "/sessions/" (detail.session) "/turns/" (detail.turn) } { "Back to its turn" } }
@@ -42,14 +42,14 @@ pub(crate) async fn show(
     Ok(layout(&format!("run of {}", detail.run.agent), &body))
 }
 
-/// A sibling's request, beside which a run's is looked at.
-struct Beside {
+/// The request of a sibling, for comparison.
+struct Sibling {
     against: SiblingRequest,
     body: Option<RequestBody>,
 }
 
-impl Beside {
-    async fn read(service: &dyn Service, why: &Why) -> service::Result<Option<Beside>> {
+impl Sibling {
+    async fn read(service: &dyn Service, why: &Why) -> service::Result<Option<Sibling>> {
         let Some(against) = why.against.clone() else {
             return Ok(None);
         };
@@ -60,11 +60,11 @@ impl Beside {
         };
         let theirs = service.why(&why.session, &against.run, &query).await?;
         let body = theirs.body;
-        Ok(Some(Beside { against, body }))
+        Ok(Some(Sibling { against, body }))
     }
 }
 
-fn about(detail: &RunDetail, place: &Place, waits: &Waits) -> Markup {
+fn about(detail: &RunDetail, place: &BranchView, waits: &Waits) -> Markup {
     let (run, used) = (&detail.run, &detail.run.usage);
     let running = matches!(run.state.as_str(), "running" | "waiting");
     html! {
@@ -100,16 +100,16 @@ fn about(detail: &RunDetail, place: &Place, waits: &Waits) -> Markup {
     }
 }
 
-/// What it was sent, and what a sibling was.
-fn sent(why: &Why, beside: Option<&Beside>, turn: &Turn) -> Markup {
+/// The sizes of the request of a run, and of its sibling's.
+fn request_sizes(why: &Why, beside: Option<&Sibling>, turn: &Turn) -> Markup {
     let wrong = why.checks.iter().filter(|check| !check.holds);
     let wrong: Vec<_> = wrong.collect();
     html! {
         section {
-            h2 { "What it was sent" }
+            h2 { "Its request" }
             @if let Some(unknown) = &why.unknown { p class="trouble" { (unknown) } }
             @if why.requests.is_empty() && why.unknown.is_none() {
-                p class="quiet" { "Nothing: it ended before its model was asked, or needs none." }
+                p class="quiet" { "No request: the run ended before its first one, or its agent needs no model." }
             }
             @if wrong.is_empty() && !why.checks.is_empty() {
                 p { span class="badge" { "exact" } " These are the bytes that were sent: all "
@@ -136,18 +136,18 @@ fn sent(why: &Why, beside: Option<&Beside>, turn: &Turn) -> Markup {
     }
 }
 
-/// Bytes of a request that are shown of each part.
+/// Maximum shown bytes of each part of a request.
 const SHOWN: usize = 64 * 1024;
 
 fn bytes(text: &str) -> Markup {
-    let (shown, left) = bounded(text, SHOWN);
+    let (shown, left) = truncate(text, SHOWN);
     html! {
         pre { (shown) }
         @if left > 0 { p class="warn" { "… " (number(left as u64)) " more bytes: " code { "unisono why --json" } " has all." } }
     }
 }
 
-/// How much of a request a sibling's has as well.
+/// The common part of two requests.
 fn shared(bytes: u64, whole: u64) -> Markup {
     let width = bytes.saturating_mul(1000).checked_div(whole).unwrap_or(0);
     html! {
@@ -171,7 +171,7 @@ fn requests(why: &Why) -> Markup {
                         td { a href={ "?number=" (request.number) }
                             aria-current=[(shown == Some(request.number)).then_some("true")] { (request.number) } }
                         td { (request.to)
-                            @if let Some(prefix) = &request.stand_in_prefix {
+                            @if let Some(prefix) = &request.fallback_prefix {
                                 " (stood in, prefix " (digest(prefix)) ")"
                             } }
                         td class="number" { (number(request.bytes)) }
@@ -184,13 +184,13 @@ fn requests(why: &Why) -> Markup {
     }
 }
 
-fn siblings(why: &Why, beside: Option<&Beside>, turn: &Turn) -> Markup {
+fn siblings(why: &Why, beside: Option<&Sibling>, turn: &Turn) -> Markup {
     let others = turn.runs.iter().filter(|run| run.run != why.run.run);
     let number = why.body.as_ref().map_or(1, |body| body.number);
     let against = why.against.as_ref().map(|against| against.run.as_str());
     html! {
         @if turn.runs.len() > 1 {
-            h2 { "Beside a sibling" }
+            h2 { "Sibling a sibling" }
             nav class="tabs" aria-label="Siblings" {
                 @for run in others {
                     a href={ "?number=" (number) "&against=" (run.run) }
@@ -198,12 +198,12 @@ fn siblings(why: &Why, beside: Option<&Beside>, turn: &Turn) -> Markup {
                 }
             }
             @if let Some(beside) = beside { (difference(why, beside)) (answers(why, beside, turn)) }
-            @else { p class="quiet" { "One of the two was sent nothing." } }
+            @else { p class="quiet" { "One of the two runs had no request." } }
         }
     }
 }
 
-fn difference(why: &Why, beside: &Beside) -> Markup {
+fn difference(why: &Why, beside: &Sibling) -> Markup {
     let against = &beside.against;
     let number_of = against.request;
     let own = why.body.as_ref();
@@ -226,8 +226,8 @@ fn difference(why: &Why, beside: &Beside) -> Markup {
     }
 }
 
-/// What the answers of the two have not in common.
-fn answers(why: &Why, beside: &Beside, turn: &Turn) -> Markup {
+/// The differences between two answers.
+fn answers(why: &Why, beside: &Sibling, turn: &Turn) -> Markup {
     let text_of = |id: &str| {
         let run = turn.runs.iter().find(|run| run.run == id);
         run.and_then(|run| run.text.as_deref())
@@ -236,7 +236,7 @@ fn answers(why: &Why, beside: &Beside, turn: &Turn) -> Markup {
     html! {
         @if let Some((own, theirs)) = own.zip(theirs) {
             h3 { "Their answers" }
-            @if own == theirs { p class="quiet" { "Both said the same." } }
+            @if own == theirs { p class="quiet" { "Both answers are equal." } }
             @else { (diff::texts((&why.run.agent, own), (&beside.against.agent, theirs))) }
         }
     }
@@ -246,9 +246,9 @@ fn whole_of(body: &RequestBody) -> String {
     format!("{}{}", body.head, body.tail)
 }
 
-/// Steps that are shown: the newest.
+/// Maximum shown steps, newest first.
 const STEPS: usize = 60;
-/// Bytes of a result of a tool that are shown.
+/// Maximum shown bytes of a tool result.
 const RESULT: usize = 16 * 1024;
 
 fn steps(detail: &RunDetail) -> Markup {
@@ -258,32 +258,32 @@ fn steps(detail: &RunDetail) -> Markup {
         @if !steps.is_empty() {
             section {
                 h2 { "Steps" }
-                @if left_out > 0 { p class="quiet" { (many(left_out as u64, "earlier step")) ": "
+                @if left_out > 0 { p class="quiet" { (counted(left_out as u64, "earlier step")) ": "
                     a href={ "/v1/sessions/" (detail.session) "/runs/" (detail.run.run) } { "all of them, as JSON" } } }
                 ol class="steps" start=(left_out + 1) { @for step in steps { li {
                     @match &step.done {
-                        Done::Model { text, calls, fallback, stand_in_prefix, input_tokens, output_tokens, .. } => {
+                        StepContent::Model { text, calls, fallback, fallback_prefix, input_tokens, output_tokens, .. } => {
                             span class="quiet" { "the model, " (number(*input_tokens)) " in, "
                                 (number(*output_tokens)) " out"
-                                (stood_in(fallback.as_deref(), stand_in_prefix.as_deref())) }
+                                (fallback_note(fallback.as_deref(), fallback_prefix.as_deref())) }
                             @if !text.is_empty() { pre class="text" { (text) } }
                             @for call in calls { pre class="tool" { (call.name) "(" (call.arguments) ")" } }
                         },
-                        Done::Tools { results } => @for result in results {
+                        StepContent::Tools { results } => @for result in results {
                             details { summary {
                                 @if result.is_error { "Failed: " } @else { "Result: " }
                                 (markdown::line(&result.content, 80)) }
-                                @let (shown, left) = bounded(&result.content, RESULT);
-                                pre class="tool" { (shown) } (message::rest(left, None)) }
+                                @let (shown, left) = truncate(&result.content, RESULT);
+                                pre class="tool" { (shown) } (message::continuation(left, None)) }
                             @for file in &result.files {
                                 @let size = format!("{} bytes{}", number(file.blob.size_bytes), file.blob.extent);
-                                (message::attached(&file.filename, &file.blob.mime, &size, &file.blob.digest))
+                                (message::attachment(&file.filename, &file.blob.mime, &size, &file.blob.digest))
                             }
                         },
-                        Done::Named { name, result } => {
+                        StepContent::Named { name, result } => {
                             span class="quiet" { (name) } pre class="text" { (result) }
                         },
-                        Done::Narrowed { room_tokens, output_tokens } => {
+                        StepContent::Narrowed { room_tokens, output_tokens } => {
                             span class="quiet" { "too large for the provider: its exchange may have "
                                 (number(*room_tokens)) " tokens from here"
                                 @if let Some(output) = output_tokens {
@@ -291,14 +291,14 @@ fn steps(detail: &RunDetail) -> Markup {
                                 }
                             }
                         },
-                        Done::Summarised { steps, text } => details {
-                            summary { "Its first " (steps) " steps stand as a summary" }
+                        StepContent::Summarised { steps, text } => details {
+                            summary { "Its first " (steps) " steps are summarised" }
                             pre class="text" { (text) }
                         },
-                        Done::Spent { fallback, input_tokens, output_tokens, .. } => {
-                            span class="quiet" { "paid besides its replies: "
+                        StepContent::Spent { fallback, input_tokens, output_tokens, .. } => {
+                            span class="quiet" { "further usage: "
                                 (number(*input_tokens)) " in, " (number(*output_tokens)) " out"
-                                (stood_in(fallback.as_deref(), None)) }
+                                (fallback_note(fallback.as_deref(), None)) }
                         },
                     }
                 } } }
@@ -307,8 +307,8 @@ fn steps(detail: &RunDetail) -> Markup {
     }
 }
 
-/// Who answered in place of the agent's model, and on which prefix.
-fn stood_in(model: Option<&str>, prefix: Option<&str>) -> Markup {
+/// The fallback model that answered, and its prefix.
+fn fallback_note(model: Option<&str>, prefix: Option<&str>) -> Markup {
     html! {
         @if let Some(model) = model {
             ", " (model) " stood in"
@@ -332,7 +332,7 @@ fn causes(why: &Why) -> Markup {
 pub(crate) async fn cancel(
     State(service): State<Arc<dyn Service>>,
     Path((id, run)): Path<(String, String)>,
-) -> Result<Redirect, Trouble> {
+) -> Result<Redirect, PageError> {
     service.cancel_run(&id, &run).await?;
     Ok(Redirect::to(&format!("/sessions/{id}/runs/{run}")))
 }

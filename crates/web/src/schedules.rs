@@ -9,17 +9,17 @@ use serde::Deserialize;
 use unisono_api::schedule::{Schedule, ScheduledTurn};
 use unisono_api::service::Service;
 
+use crate::error::PageError;
 use crate::extract::{Form, Path};
 use crate::layout::layout;
 use crate::lists;
 use crate::parts::when;
-use crate::trouble::Trouble;
 
-/// How often the list is brought up to date while it is looked at, in seconds.
+/// The refresh interval of the list in seconds.
 const EVERY: u32 = 5;
 
 /// All schedules.
-pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, Trouble> {
+pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, PageError> {
     let all = lists::schedules(&*service).await?;
     let body = html! {
         div id="live" data-every=(EVERY) {
@@ -79,15 +79,15 @@ fn orders(one: &Schedule) -> Markup {
     }
 }
 
-/// What is to be done with a schedule.
+/// The form that changes a schedule.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Order {
-    order: What,
+pub(crate) struct ScheduleForm {
+    order: Action,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum What {
+enum Action {
     Run,
     Pause,
     Resume,
@@ -97,12 +97,12 @@ enum What {
 pub(crate) async fn order(
     State(service): State<Arc<dyn Service>>,
     Path(name): Path<String>,
-    Form(order): Form<Order>,
-) -> Result<Redirect, Trouble> {
+    Form(order): Form<ScheduleForm>,
+) -> Result<Redirect, PageError> {
     match order.order {
-        What::Run => service.run_schedule(&name).await.map(drop)?,
-        What::Pause => service.pause_schedule(&name, true).await.map(drop)?,
-        What::Resume => service.pause_schedule(&name, false).await.map(drop)?,
+        Action::Run => service.run_schedule(&name).await.map(drop)?,
+        Action::Pause => service.pause_schedule(&name, true).await.map(drop)?,
+        Action::Resume => service.pause_schedule(&name, false).await.map(drop)?,
     }
     Ok(Redirect::to("/schedules"))
 }

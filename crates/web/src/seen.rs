@@ -1,4 +1,4 @@
-//! `/sessions/{session}/context`: what a model sees, by section.
+//! `/sessions/{session}/context`: the context of a branch, by section.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use unisono_api::service::Service;
 use unisono_api::session::main_branch;
 use unisono_api::short;
 
+use crate::branch_view::BranchView;
+use crate::error::PageError;
 use crate::extract::{Path, Query};
 use crate::layout::layout;
 use crate::lists::first_of_branch;
-use crate::message::rest;
-use crate::parts::{bounded, digest, many, number};
+use crate::message::continuation;
+use crate::parts::{counted, digest, number, truncate};
 use crate::pictures::context::{Places, bar};
 use crate::pictures::history::columns;
-use crate::place::Place;
-use crate::trouble::Trouble;
 
-/// Turns whose sizes are drawn: the newest.
+/// Maximum turns whose sizes are drawn, newest first.
 const TURNS: Option<NonZeroUsize> = NonZeroUsize::new(100);
-/// Messages that are shown at a time.
+/// Messages per page.
 const MESSAGES: usize = 50;
-/// Bytes of a text that are shown.
-const MOST: usize = 16 * 1024;
+/// Maximum shown bytes of a text.
+const MAX_BYTES: usize = 16 * 1024;
 
-/// Which part of which branch's context.
+/// The query of the context page.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Which {
+pub(crate) struct ContextQuery {
     #[serde(default = "main_branch")]
     branch: String,
-    /// The first message; none: the newest ones.
+    /// The first message; none: the page shows the newest ones.
     from: Option<u32>,
 }
 
@@ -42,9 +42,9 @@ pub(crate) struct Which {
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
-    Query(which): Query<Which>,
-) -> Result<Response, Trouble> {
-    let place = Place::of(&*service, &id, &which.branch).await?;
+    Query(which): Query<ContextQuery>,
+) -> Result<Response, PageError> {
+    let place = BranchView::load(&*service, &id, &which.branch).await?;
     let context = place.context(&*service).await?;
     let sizes = match place.length {
         0 => Vec::new(),
@@ -56,51 +56,51 @@ pub(crate) async fn show(
         }
     };
     let body = place.page(&html! {
-        h2 { "What the model sees" }
+        h2 { "Context" }
         @match &context {
-            None => p class="quiet" { "Nothing was said yet." },
+            None => p class="quiet" { "There are no messages yet." },
             Some(Err(wrong)) => p class="trouble" { (wrong) },
             Some(Ok(context)) => {
                 (bar(context, &Places {
                     message: Box::new(|number| place.message(number).unwrap_or_default()),
-                    checkpoint: Box::new(|number| place.at(&format!("/checkpoints/{number}"))),
+                    checkpoint: Box::new(|number| place.path(&format!("/checkpoints/{number}"))),
                 }))
                 p { "Snapshot " (digest(&context.snapshot)) ", counted with " (context.encoding) }
                 @if !sizes.is_empty() { section { h2 { "Over the turns" } (columns(&sizes, &place)) } }
-                (Seen {
+                (ContextView {
                     system: &context.system,
                     tools: &context.tools,
                     summaries: &context.summaries,
                     messages: &context.messages,
                     from: which.from,
-                    at: &place.at("/context"),
+                    at: &place.path("/context"),
                 }.sections())
             },
         }
     });
-    Ok(layout("What the model sees", &body))
+    Ok(layout("Context", &body))
 }
 
-/// What a model sees, by section.
-pub(crate) struct Seen<'c> {
+/// A context, by section.
+pub(crate) struct ContextView<'c> {
     pub(crate) system: &'c str,
     pub(crate) tools: &'c [Tool],
     pub(crate) summaries: &'c [Summary],
     pub(crate) messages: &'c [Entry],
-    /// The first message that is shown; none: the newest ones are.
+    /// The first shown message; none: the newest ones are shown.
     pub(crate) from: Option<u32>,
     /// The address of the page.
     pub(crate) at: &'c str,
 }
 
-impl Seen<'_> {
+impl ContextView<'_> {
     pub(crate) fn sections(&self) -> Markup {
         html! {
             @if !self.system.is_empty() {
                 details { summary { "System" } (text(self.system)) }
             }
             @if !self.tools.is_empty() {
-                details { summary { (many(self.tools.len() as u64, "tool")) }
+                details { summary { (counted(self.tools.len() as u64, "tool")) }
                     ul { @for tool in self.tools { li { code { (tool.name) } " " (tool.description) } } } }
             }
             @for summary in self.summaries { (checkpoint(summary)) }
@@ -108,7 +108,7 @@ impl Seen<'_> {
         }
     }
 
-    /// Where the part that is shown begins.
+    /// The position of the first shown message.
     fn first(&self) -> usize {
         match self.from {
             Some(from) => self
@@ -128,7 +128,7 @@ impl Seen<'_> {
             format!("{}{sign}from={ordinal}", self.at)
         };
         html! {
-            p class="quiet" { (many(self.messages.len() as u64, "message"))
+            p class="quiet" { (counted(self.messages.len() as u64, "message"))
                 @if end - first < self.messages.len() { ", of these " (number(first as u64 + 1)) " to " (number(end as u64)) } }
             @if first > 0 { p { a href=(to(first.saturating_sub(MESSAGES))) { "Earlier messages" } } }
             @for entry in &self.messages[first..end] {
@@ -151,10 +151,10 @@ fn checkpoint(summary: &Summary) -> Markup {
     html! {
         details class="summary" id={ "c" (summary.checkpoint) } {
             summary {
-                span class="badge" { (many(summary.messages.into(), "message")) }
+                span class="badge" { (counted(summary.messages.into(), "message")) }
                 " Checkpoint " (summary.checkpoint) ": #" (summary.first) "–#" (summary.last) " "
                 @if summary.tier != "conversation" { span class="tag" { (summary.tier) } }
-                @if summary.tightened { span class="tag" { "less kept than asked for" } }
+                @if summary.tightened { span class="tag" { "less kept than requested" } }
                 span class="quiet" { (number(summary.tokens)) " tokens"
                     @if let Some(ratio) = short::compression(summary.tokens_before, summary.tokens) { " (" (ratio) ")" }
                     ", " (summary.model) }
@@ -166,8 +166,8 @@ fn checkpoint(summary: &Summary) -> Markup {
 
 /// A text as the model sees it.
 fn text(text: &str) -> Markup {
-    let (shown, left) = bounded(text, MOST);
-    html! { pre class="text" { (shown) } (rest(left, None)) }
+    let (shown, left) = truncate(text, MAX_BYTES);
+    html! { pre class="text" { (shown) } (continuation(left, None)) }
 }
 
 #[cfg(test)]
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     fn seen(entries: &[Entry], from: Option<u32>) -> String {
-        let seen = Seen {
+        let seen = ContextView {
             system: "",
             tools: &[],
             summaries: &[],

@@ -1,4 +1,4 @@
-//! `/sessions/{session}`: one conversation, what the model sees of it, and who works on it.
+//! `/sessions/{session}`: a conversation, its context and its running agents.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -19,48 +19,48 @@ use unisono_api::topic::Topic;
 use unisono_api::turn::{Turn, TurnRequest};
 use unisono_api::{Code, Page};
 
+use crate::branch_view::{BranchQuery, BranchView, back};
 use crate::composer::{self, Draft};
 use crate::configured::Configured;
+use crate::error::PageError;
 use crate::extract::{FormWithFiles, Path, Query};
 use crate::layout::{layout, wide};
 use crate::parts::{digest, when, when_known};
 use crate::pictures::bars::budgets;
 use crate::pictures::context::{Places, bar};
-use crate::place::{On, Place, back};
-use crate::trouble::Trouble;
 use crate::waits::Waits;
 use crate::{approvals, lists, message, summaries, turn};
 
-/// Messages that are shown: the newest.
+/// Maximum shown messages, newest first.
 const MESSAGES: u32 = 30;
-/// Of these, the newest that are not folded however long they are.
+/// The number of newest messages that are never folded.
 const OPEN: u32 = 2;
-/// Turns that are shown beside the conversation, and on the page of turns.
+/// SessionPage turns next to the conversation, and on the page of turns.
 const NEWEST: usize = 4;
 const TURNS: usize = 20;
-/// Calls that are shown of those that wait.
+/// Maximum shown waiting calls.
 const CALLS: usize = 10;
-/// Checkpoints and topics that are shown.
+/// Maximum shown checkpoints and topics.
 const FEW: Option<NonZeroUsize> = NonZeroUsize::new(8);
 
 /// A session.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
-    Query(on): Query<On>,
-) -> Result<Response, Trouble> {
-    let place = Place::of(&*service, &id, &on.branch).await?;
-    let shown = Shown::read(&*service, &place).await?;
+    Query(on): Query<BranchQuery>,
+) -> Result<Response, PageError> {
+    let place = BranchView::load(&*service, &id, &on.branch).await?;
+    let shown = SessionPage::read(&*service, &place).await?;
     let draft = Draft::new(&shown.configured);
     Ok(wide(&place.about.title, &shown.page(&place, &draft)))
 }
 
-/// Gives a session a task. A form that is refused is shown again, with the reason beside it.
+/// Begins a turn. A rejected form is shown again with the reason.
 pub(crate) async fn ask(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
     form: FormWithFiles,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let mut draft = Draft::read(form.fields);
     let begun = async {
         draft.store(&*service, form.files).await?;
@@ -72,8 +72,8 @@ pub(crate) async fn ask(
         Err(service::Error::Problem(problem)) if problem.code != Code::NotFound => problem,
         Err(error) => return Err(error.into()),
     };
-    let place = Place::of(&*service, &id, &draft.branch).await?;
-    let shown = Shown::read(&*service, &place).await?;
+    let place = BranchView::load(&*service, &id, &draft.branch).await?;
+    let shown = SessionPage::read(&*service, &place).await?;
     draft.error = Some(problem.detail.clone());
     let mut response = wide(&place.about.title, &shown.page(&place, &draft));
     let status = StatusCode::from_u16(problem.status);
@@ -81,13 +81,13 @@ pub(crate) async fn ask(
     Ok(response)
 }
 
-/// The address of the form, looked at: the conversation.
-pub(crate) async fn asked_before(Path(id): Path<String>) -> Redirect {
+/// Redirects from the address of the form to the conversation.
+pub(crate) async fn redirect_to_conversation(Path(id): Path<String>) -> Redirect {
     back(&id, &main_branch())
 }
 
 /// The parts of a session's page.
-struct Shown {
+struct SessionPage {
     /// The context, or why it cannot be built; `None` for an empty branch.
     context: Option<Result<Context, String>>,
     messages: Vec<Message>,
@@ -99,8 +99,8 @@ struct Shown {
     waits: Waits,
 }
 
-impl Shown {
-    async fn read(service: &dyn Service, place: &Place) -> service::Result<Shown> {
+impl SessionPage {
+    async fn read(service: &dyn Service, place: &BranchView) -> service::Result<SessionPage> {
         let (id, branch) = (&place.about.session, &place.branch);
         let first = place.length.saturating_sub(MESSAGES - 1).max(1);
         let few = lists::first_of_branch(branch, FEW);
@@ -115,26 +115,26 @@ impl Shown {
             session: Some(id.clone()),
             ..AgentQuery::default()
         };
-        Ok(Shown {
+        Ok(SessionPage {
             context: place.context(service).await?,
             messages: lists::messages(service, place, first, MESSAGES).await?,
             checkpoints: service.checkpoints(id, &few).await?,
             topics,
             turns: lists::turns(service, place, None, NEWEST).await?,
             configured: Configured::read(service, id).await?,
-            // Where a setting is wrong, that is said by the context.
+            // The context reports a wrong setting.
             agents: service.agents(&asked).await.unwrap_or_default(),
             waits: Waits::read(service, id).await?,
         })
     }
 
-    fn page(&self, place: &Place, draft: &Draft) -> Markup {
+    fn page(&self, place: &BranchView, draft: &Draft) -> Markup {
         place.page(&html! {
             @if let Some(lost) = &place.about.lost { (self::lost(lost)) }
             @if !self.waits.calls().is_empty() {
                 section id="waiting" {
                     h2 { "Waiting for you" }
-                    @for call in self.waits.calls().iter().take(CALLS) { (approvals::card(call, &place.at(""))) }
+                    @for call in self.waits.calls().iter().take(CALLS) { (approvals::card(call, &place.path(""))) }
                     @if self.waits.calls().len() > CALLS {
                         p { a href="/approvals" { "All " (self.waits.calls().len()) " calls that wait" } }
                     }
@@ -164,7 +164,7 @@ impl Shown {
         })
     }
 
-    fn conversation(&self, place: &Place) -> Markup {
+    fn conversation(&self, place: &BranchView) -> Markup {
         let open = self.turns.items.iter().rev();
         let open = open.filter(|turn| turn.ended.is_none());
         let earlier = place.length.saturating_sub(2 * MESSAGES - 1).max(1);
@@ -174,10 +174,10 @@ impl Shown {
                 div class="messages" {
                     h2 { "Conversation" }
                     @if shown_first > 1 {
-                        p class="links" { a href=(place.at(&format!("/history?from={earlier}"))) { "Earlier messages" }
+                        p class="links" { a href=(place.path(&format!("/history?from={earlier}"))) { "Earlier messages" }
                             a class="narrow" href="#newest" { "To the newest" } }
                     }
-                    @if self.messages.is_empty() { p class="quiet" { "Nothing was said yet." } }
+                    @if self.messages.is_empty() { p class="quiet" { "There are no messages yet." } }
                     @for one in &self.messages {
                         (message::show(one, place, one.ordinal + OPEN > place.length))
                     }
@@ -188,11 +188,11 @@ impl Shown {
         }
     }
 
-    fn turns(&self, place: &Place) -> Markup {
+    fn turns(&self, place: &BranchView) -> Markup {
         html! {
             section {
                 h2 { "Turns" }
-                @if self.turns.items.is_empty() { p class="quiet" { "Nothing was asked yet." } }
+                @if self.turns.items.is_empty() { p class="quiet" { "There are no turns yet." } }
                 @for (at, turn) in self.turns.items.iter().enumerate() {
                     (turn::card(turn, &self.waits, place, self.configured.notifies, at == 0 || turn.ended.is_none()))
                 }
@@ -201,39 +201,39 @@ impl Shown {
         }
     }
 
-    fn checkpoints(&self, place: &Place) -> Markup {
+    fn checkpoints(&self, place: &BranchView) -> Markup {
         let snapshot = self.context.iter().flatten().next();
         html! {
             @if let Some(context) = snapshot {
                 section {
-                    h2 { "What the model sees" }
-                    p { a href=(place.at("/context")) { "All of it" }
+                    h2 { "Context" }
+                    p { a href=(place.path("/context")) { "All of it" }
                         " · snapshot " (digest(&context.snapshot)) ", counted with " (context.encoding) }
                 }
             }
-            // A new checkpoint moves nothing else: it is below.
+            // Checkpoints are last, so that a new one moves nothing else.
             section {
                 h2 { "Checkpoints" }
                 @if place.length > 0 {
-                    p { a class="button" data-dialog href=(place.at("/compact")) { "Compact …" } }
+                    p { a class="button" data-dialog href=(place.path("/compact")) { "Compact …" } }
                 }
                 @if self.checkpoints.items.is_empty() { p class="quiet" { "Nothing is summarised yet." } }
                 (summaries::cards(place, &self.checkpoints.items))
-                @if self.checkpoints.next.is_some() { p { a href=(place.at("/checkpoints")) { "All checkpoints" } } }
+                @if self.checkpoints.next.is_some() { p { a href=(place.path("/checkpoints")) { "All checkpoints" } } }
             }
         }
     }
 }
 
-/// Where messages and checkpoints are shown: those on this page, here.
-fn places<'p>(place: &'p Place, messages: &'p [Message]) -> Places<'p> {
+/// The links of messages and checkpoints; for those on this page, anchors.
+fn places<'p>(place: &'p BranchView, messages: &'p [Message]) -> Places<'p> {
     let first = messages.first().map_or(u32::MAX, |first| first.ordinal);
     Places {
         message: Box::new(move |number| match number >= first {
             true => format!("#m{number}"),
             false => place.message(number).unwrap_or_default(),
         }),
-        checkpoint: Box::new(|number| place.at(&format!("/checkpoints/{number}"))),
+        checkpoint: Box::new(|number| place.path(&format!("/checkpoints/{number}"))),
     }
 }
 
@@ -249,7 +249,7 @@ fn lost(lost: &LostEvents) -> Markup {
 
 /// A part of the turns of a branch.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Before {
+pub(crate) struct TurnsQuery {
     #[serde(default = "main_branch")]
     branch: String,
     before: Option<u64>,
@@ -259,9 +259,9 @@ pub(crate) struct Before {
 pub(crate) async fn turns(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
-    Query(which): Query<Before>,
-) -> Result<Response, Trouble> {
-    let place = Place::of(&*service, &id, &which.branch).await?;
+    Query(which): Query<TurnsQuery>,
+) -> Result<Response, PageError> {
+    let place = BranchView::load(&*service, &id, &which.branch).await?;
     let turns = lists::turns(&*service, &place, which.before, TURNS).await?;
     let notifies = Configured::read(&*service, &id).await?.notifies;
     let waits = Waits::read(&*service, &id).await?;
@@ -272,20 +272,20 @@ pub(crate) async fn turns(
             @for turn in &turns.items { (turn::card(turn, &waits, &place, notifies, false)) }
             (older(&place, &turns))
         }
-        p { a href=(place.at("")) { "Back to the conversation" } }
+        p { a href=(place.path("")) { "Back to the conversation" } }
     });
     Ok(layout(&place.about.title, &body))
 }
 
-fn older(place: &Place, turns: &Page<Turn>) -> Markup {
+fn older(place: &BranchView, turns: &Page<Turn>) -> Markup {
     html! {
         @if let Some(before) = &turns.next {
-            p { a href={ (place.at("/turns")) "&before=" (before) } { "Older turns" } }
+            p { a href={ (place.path("/turns")) "&before=" (before) } { "Older turns" } }
         }
     }
 }
 
-fn sealing(place: &Place, topics: &Page<Topic>) -> Markup {
+fn sealing(place: &BranchView, topics: &Page<Topic>) -> Markup {
     html! {
         @if !topics.items.is_empty() {
             h3 { "Topics" }
@@ -293,15 +293,15 @@ fn sealing(place: &Place, topics: &Page<Topic>) -> Markup {
                 li { "#" (topic.first) "–#" (topic.last) " "
                     @if let Some(title) = &topic.title { (title) " " }
                     @match topic.summary {
-                        Some(number) => a class="tag" data-dialog href=(place.at(&format!("/checkpoints/{number}"))) { (topic.status) },
+                        Some(number) => a class="tag" data-dialog href=(place.path(&format!("/checkpoints/{number}"))) { (topic.status) },
                         None => span class="tag" { (topic.status) },
                     }
                     " " span class="quiet" { (when_known("", topic.started_at.as_deref())) @if topic.started_at.is_some() { ", " } @match topic.ended_by.as_ref().zip(topic.sealed_at.as_ref()) {
                         Some((by, at)) => { "ended by " (by) ", sealed " (when(at)) },
-                        None => "goes on",
+                        None => "current",
                     } }
                     @if topic.ended_by.is_some() && topic.status != "summarised" {
-                        " " a data-dialog href=(place.at(&format!("/compact?part={}", topic.first))) { "Summarise …" }
+                        " " a data-dialog href=(place.path(&format!("/compact?part={}", topic.first))) { "Summarise …" }
                     } }
             } }
         }

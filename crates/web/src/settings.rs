@@ -1,5 +1,5 @@
-//! `/settings` and `/sessions/{session}/settings`: what is set, where each value came from, and a form
-//! for what can be changed while the daemon runs.
+//! `/settings` and `/sessions/{session}/settings`: the settings with their values and origins, and
+//! forms that change them while the daemon runs.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use serde_json::Value;
 use unisono_api::service::Service;
 use unisono_api::settings::{Changes, Setting};
 
+use crate::branch_view::{BranchQuery, BranchView};
 use crate::configured::as_written;
+use crate::error::PageError;
 use crate::extract::{Form, Path, Query};
 use crate::layout::layout;
-use crate::place::{On, Place};
-use crate::trouble::Trouble;
 
-/// The origin of a setting that was changed while the daemon ran contains this name of a file.
+/// The file name in the origin of settings that were changed while the daemon ran.
 const STORED: &str = "settings.toml";
 
-/// Where settings are changed, and what it takes to leave one again.
+/// The addresses and texts of the forms.
 struct Forms<'f> {
-    /// Where the forms are sent.
+    /// The address to which the forms are sent.
     action: &'f str,
-    /// What an origin contains of which a setting can be taken away.
+    /// A part of the origins whose settings can be removed.
     own: &'static str,
-    /// What that does.
+    /// The label of the button that removes one.
     leave: &'static str,
 }
 
@@ -39,14 +39,14 @@ const OF_ALL: Forms<'static> = Forms {
 /// All settings.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
-    Query(sought): Query<Sought>,
-) -> Result<Response, Trouble> {
+    Query(sought): Query<SettingsQuery>,
+) -> Result<Response, PageError> {
     let (all, keys) = (service.settings().await?, service.setting_keys().await?);
     let found = all.iter().filter(|setting| sought.finds(setting));
     let (open, fixed): (Vec<_>, Vec<_>) = found.partition(|setting| setting.changeable);
     let body = html! {
         h1 { "Settings" }
-        p class="quiet" { "Each with where it was written; " code { "unisono config show" } " tells the same." }
+        p class="quiet" { "Each value with its origin. The command " code { "unisono config show" } " shows the same." }
         form method="get" action="/settings" role="search" class="search" {
             label for="q" { "Search keys, values and meanings" }
             input id="q" name="q" type="search" value=(sought.q);
@@ -71,14 +71,14 @@ pub(crate) async fn show(
     Ok(layout("Settings", &body))
 }
 
-/// The settings of a session, which are shown also where something is wrong with them by now.
+/// The settings of a session. They are shown even if some are invalid.
 pub(crate) async fn show_own(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
-    Query(on): Query<On>,
-) -> Result<Response, Trouble> {
-    let place = Place::of(&*service, &id, &on.branch).await?;
-    let action = place.at("/settings");
+    Query(on): Query<BranchQuery>,
+) -> Result<Response, PageError> {
+    let place = BranchView::load(&*service, &id, &on.branch).await?;
+    let action = place.path("/settings");
     let forms = Forms {
         action: &action,
         own: "session",
@@ -104,8 +104,8 @@ pub(crate) async fn show_own(
     let body = place.page(&html! {
         section {
             h2 { "Settings for turns that begin later" }
-            p class="quiet" { "What is set here counts for this session, wins over the "
-                a href="/settings" { "settings of all sessions" } ", and goes with a copy of it." }
+            p class="quiet" { "These values apply to this session. They override the "
+                a href="/settings" { "settings of all sessions" } ", and are part of its copies." }
             @if let Some(wrong) = wrong {
                 p class="warn" role="alert" { "No turn can begin with these: " (wrong) }
             }
@@ -116,7 +116,7 @@ pub(crate) async fn show_own(
             section {
                 h2 { "Compact now" }
                 p class="quiet" { "A summary on request, in numbers before it is written." }
-                p { a class="button" data-dialog href=(place.at("/compact")) { "Compact …" } }
+                p { a class="button" data-dialog href=(place.path("/compact")) { "Compact …" } }
             }
         }
     });
@@ -166,7 +166,7 @@ impl Forms<'_> {
         html! {
             details class="fork" {
                 summary aria-label={ "Change " (key) } { "Change" }
-                p class="quiet" { "Counts for turns that begin from then on; open ones keep what they began with." }
+                p class="quiet" { "A change applies to turns that begin later. Open turns keep their settings." }
                 form method="post" action=(self.action) {
                     input type="hidden" name="key" value=(key);
                     label for=(key) { "Value, as in a settings file" }
@@ -206,12 +206,12 @@ fn of_one(action: &str, keys: &[String]) -> Markup {
 
 /// Words that settings are searched for.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Sought {
+pub(crate) struct SettingsQuery {
     #[serde(default)]
     q: String,
 }
 
-impl Sought {
+impl SettingsQuery {
     /// Whether all words are in a setting.
     fn finds(&self, setting: &Setting) -> bool {
         let about = setting.about.as_deref().unwrap_or("");
@@ -225,12 +225,12 @@ impl Sought {
     }
 }
 
-/// A setting that is changed; without a value, as in the settings files again.
+/// A change of a setting; without a value the setting of the files applies again.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Change {
     key: String,
     value: Option<String>,
-    /// The provider, or the model as `provider/model`, whose key it is; nothing: of all.
+    /// The provider, or the model as `provider/model`; empty: all models.
     #[serde(default)]
     of: String,
 }
@@ -250,7 +250,7 @@ impl Change {
 pub(crate) async fn save(
     State(service): State<Arc<dyn Service>>,
     Form(change): Form<Change>,
-) -> Result<Redirect, Trouble> {
+) -> Result<Redirect, PageError> {
     let changes = changes(change.key(), change.value);
     service.change_settings(&changes).await?;
     Ok(Redirect::to("/settings"))
@@ -260,16 +260,16 @@ pub(crate) async fn save(
 pub(crate) async fn save_own(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
-    Query(on): Query<On>,
+    Query(on): Query<BranchQuery>,
     Form(change): Form<Change>,
-) -> Result<Redirect, Trouble> {
+) -> Result<Redirect, PageError> {
     let changes = changes(change.key, change.value);
     service.change_session_settings(&id, &changes).await?;
-    let place = Place::of(&*service, &id, &on.branch).await?;
-    Ok(Redirect::to(&place.at("/settings")))
+    let place = BranchView::load(&*service, &id, &on.branch).await?;
+    Ok(Redirect::to(&place.path("/settings")))
 }
 
-/// The change of one setting to a value as it is written in a settings file.
+/// The change of a setting to a value in the syntax of settings files.
 fn changes(key: String, value: Option<String>) -> Changes {
     let value = value.map(|text| as_written(&text));
     let value = value.map(|value| serde_json::to_value(value).unwrap_or(Value::Null));
@@ -300,7 +300,7 @@ mod tests {
             ("budget", false),
         ] {
             let q = q.to_owned();
-            assert_eq!(Sought { q }.finds(&setting), found);
+            assert_eq!(SettingsQuery { q }.finds(&setting), found);
         }
     }
 }

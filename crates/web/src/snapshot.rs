@@ -1,4 +1,4 @@
-//! `/sessions/{session}/snapshots/{snapshot}`: a frozen context, as agents were given it.
+//! `/sessions/{session}/snapshots/{snapshot}`: the frozen context of a turn.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use serde::Deserialize;
 use unisono_api::service::Service;
 use unisono_api::session::main_branch;
 
+use crate::branch_view::BranchView;
+use crate::error::PageError;
 use crate::extract::{Path, Query};
 use crate::layout::layout;
-use crate::parts::{digest, many};
-use crate::place::Place;
-use crate::seen::Seen;
-use crate::trouble::Trouble;
+use crate::parts::{counted, digest};
+use crate::seen::ContextView;
 
-/// The part of a snapshot that is shown.
+/// The query of a snapshot page.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Part {
-    /// Its first message; none: the newest ones.
+    /// Its first message; none: the page shows the newest ones.
     from: Option<u32>,
 }
 
@@ -28,11 +28,11 @@ pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path((id, snapshot)): Path<(String, String)>,
     Query(part): Query<Part>,
-) -> Result<Response, Trouble> {
-    let place = Place::of(&*service, &id, &main_branch()).await?;
+) -> Result<Response, PageError> {
+    let place = BranchView::load(&*service, &id, &main_branch()).await?;
     let frozen = service.snapshot(&id, &snapshot).await?;
     let at = format!("/sessions/{id}/snapshots/{snapshot}");
-    let seen = Seen {
+    let seen = ContextView {
         system: &frozen.system,
         tools: &frozen.tools,
         summaries: &frozen.summaries,
@@ -43,8 +43,8 @@ pub(crate) async fn show(
     let body = place.page(&html! {
         section {
             h2 { "Snapshot " (digest(&frozen.snapshot)) }
-            p { span class="badge" { "identical for " (many(frozen.agents.into(), "agent")) }
-                " What each of them saw, in " (frozen.encoding) "." }
+            p { span class="badge" { "identical for " (counted(frozen.agents.into(), "agent")) }
+                " Sizes in " (frozen.encoding) "." }
             p class="quiet" { "Given in "
                 @for (at, turn) in frozen.turns.iter().enumerate() {
                     @if at > 0 { ", " }

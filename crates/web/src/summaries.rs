@@ -1,4 +1,4 @@
-//! Checkpoints: their cards, the page of each, and what is done with one.
+//! Checkpoints: their cards, pages and forms.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use unisono_api::session::{BranchPageQuery, main_branch};
 use unisono_api::short;
 use unisono_api::turn::{Settings, Turn, TurnRequest};
 
+use crate::branch_view::{BranchQuery, BranchView};
+use crate::error::PageError;
 use crate::extract::{Form, Path, Query};
 use crate::layout::layout;
 use crate::message;
-use crate::parts::{dollars, encoded, many, number, when};
-use crate::place::{On, Place};
-use crate::trouble::Trouble;
+use crate::parts::{counted, dollars, encoded, number, when};
 
 /// The cards of checkpoints, in their order.
-pub(crate) fn cards(place: &Place, all: &[Checkpoint]) -> Markup {
+pub(crate) fn cards(place: &BranchView, all: &[Checkpoint]) -> Markup {
     let at = |checkpoint: &Checkpoint, rest: &str| {
-        place.at(&format!("/checkpoints/{}{rest}", checkpoint.number))
+        place.path(&format!("/checkpoints/{}{rest}", checkpoint.number))
     };
     html! {
         @for checkpoint in all {
@@ -46,10 +46,10 @@ pub(crate) fn cards(place: &Place, all: &[Checkpoint]) -> Markup {
     }
 }
 
-/// How many checkpoints are listed at a time.
+/// Checkpoints per page.
 const LISTED: Option<NonZeroUsize> = NonZeroUsize::new(50);
 
-/// Which part of the checkpoints.
+/// The query of the list of checkpoints.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Part {
     #[serde(default = "main_branch")]
@@ -62,8 +62,8 @@ pub(crate) async fn list(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
     Query(part): Query<Part>,
-) -> Result<Response, Trouble> {
-    let place = Place::of(&*service, &id, &part.branch).await?;
+) -> Result<Response, PageError> {
+    let place = BranchView::load(&*service, &id, &part.branch).await?;
     let query = BranchPageQuery {
         branch: part.branch.clone(),
         cursor: part.cursor,
@@ -76,20 +76,20 @@ pub(crate) async fn list(
             @if found.items.is_empty() { p class="quiet" { "Nothing is summarised yet." } }
             (cards(&place, &found.items))
             @if let Some(next) = &found.next {
-                p { a href={ (place.at("/checkpoints")) "&cursor=" (encoded(next)) } { "Older checkpoints" } }
+                p { a href={ (place.path("/checkpoints")) "&cursor=" (encoded(next)) } { "Older checkpoints" } }
             }
         }
     });
     Ok(layout("Checkpoints", &body))
 }
 
-/// What undoing a compaction would do, before it is done.
+/// Previews a revert.
 pub(crate) async fn undo(
     State(service): State<Arc<dyn Service>>,
     Path((id, number)): Path<(String, String)>,
-    Query(on): Query<On>,
-) -> Result<Response, Trouble> {
-    let place = Place::of(&*service, &id, &on.branch).await?;
+    Query(on): Query<BranchQuery>,
+) -> Result<Response, PageError> {
+    let place = BranchView::load(&*service, &id, &on.branch).await?;
     let detail = service.checkpoint(&id, &number, &on.branch).await?;
     let checkpoint = &detail.checkpoint;
     let body = place.page(&html! {
@@ -100,7 +100,7 @@ pub(crate) async fn undo(
                 Some(effect) => (revert_form(&place, checkpoint, effect)),
                 None => (why_inactive(&detail)),
             }
-            p { a data-close href=(place.at("")) { "Leave it as it is" } }
+            p { a data-close href=(place.path("")) { "Leave it as it is" } }
         }
     });
     Ok(layout("Restore", &body))
@@ -112,23 +112,23 @@ fn why_inactive(detail: &CheckpointDetail) -> Markup {
         p class="quiet" {
             @match &detail.inactive {
                 Some(inactive) => (inactive.reason),
-                None => "It is not in the context of this branch, so there is nothing to change.",
+                None => "It is not in the context of this branch: there is nothing to revert.",
             }
         }
     }
 }
 
-/// What restoring does, and the button for it.
-fn revert_form(place: &Place, checkpoint: &Checkpoint, effect: &RevertEffect) -> Markup {
+/// The effect of a revert, with its button.
+fn revert_form(place: &BranchView, checkpoint: &Checkpoint, effect: &RevertEffect) -> Markup {
     let (id, n) = (&place.about.session, checkpoint.number);
     html! {
-        p { "The context becomes what it was before this compaction, with all that was said since: "
+        p { "This restores the context before this compaction, with all later messages: "
             strong { (number(effect.tokens_before)) " → " (number(effect.tokens_after)) }
             " of " (number(effect.usable_tokens)) " usable tokens. Nothing is compacted by itself then until the context is nearly full." }
         @if effect.fits {
             form method="post" action={ "/sessions/" (id) "/checkpoints/" (n) "/revert" } {
                 input type="hidden" name="branch" value=(place.branch);
-                button { "Restore " (many(checkpoint.messages.into(), "message")) }
+                button { "Restore " (counted(checkpoint.messages.into(), "message")) }
             }
         } @else { p class="trouble" { "That does not fit. Edit the summary instead." } }
     }
@@ -136,13 +136,13 @@ fn revert_form(place: &Place, checkpoint: &Checkpoint, effect: &RevertEffect) ->
 
 fn heading(checkpoint: &Checkpoint) -> Markup {
     html! {
-        span class="badge" { (many(checkpoint.messages.into(), "message")) }
+        span class="badge" { (counted(checkpoint.messages.into(), "message")) }
         " Checkpoint " (checkpoint.number) ": #" (checkpoint.first) "–#" (checkpoint.last) " "
         @if checkpoint.retired { span class="tag" { "reverted" } }
         @else if !checkpoint.active { span class="tag" { "not in the context" } }
         @if checkpoint.tier != "conversation" { span class="tag" { (checkpoint.tier) } }
         @if checkpoint.degraded { span class="tag" { "without a model" } }
-        @if checkpoint.tightened { span class="tag" { "less kept than asked for" } }
+        @if checkpoint.tightened { span class="tag" { "less kept than requested" } }
         span class="quiet" {
             (number(checkpoint.tokens_before)) " → " (number(checkpoint.tokens_after))
             " tokens"
@@ -152,28 +152,28 @@ fn heading(checkpoint: &Checkpoint) -> Markup {
     }
 }
 
-fn text(checkpoint: &Checkpoint, place: &Place) -> Markup {
+fn text(checkpoint: &Checkpoint, place: &BranchView) -> Markup {
     html! {
         @match &checkpoint.text {
             Some(text) => (message::text(text, place, true, None)),
-            None => p { "These messages were left out; a note stands for them." },
+            None => p { "A note replaces these messages in the context." },
         }
     }
 }
 
-/// One summary, and what can be done with it.
+/// The page of a summary.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path((id, number)): Path<(String, String)>,
-    Query(on): Query<On>,
-) -> Result<Response, Trouble> {
-    let place = Place::of(&*service, &id, &on.branch).await?;
+    Query(on): Query<BranchQuery>,
+) -> Result<Response, PageError> {
+    let place = BranchView::load(&*service, &id, &on.branch).await?;
     let detail = service.checkpoint(&id, &number, &on.branch).await?;
     let body = place.page(&html! { (whole(&place, &detail)) });
     Ok(layout(&format!("checkpoint {number}"), &body))
 }
 
-fn whole(place: &Place, detail: &CheckpointDetail) -> Markup {
+fn whole(place: &BranchView, detail: &CheckpointDetail) -> Markup {
     let checkpoint = &detail.checkpoint;
     let number = checkpoint.number;
     html! {
@@ -186,18 +186,18 @@ fn whole(place: &Place, detail: &CheckpointDetail) -> Markup {
             details class="summary" open { summary { "The summary as the model sees it" }
                 pre class="text" { (detail.block) } }
             @if !detail.key_facts.is_empty() {
-                details { summary { (many(detail.key_facts.len() as u64, "key fact")) }
+                details { summary { (counted(detail.key_facts.len() as u64, "key fact")) }
                     ul { @for fact in &detail.key_facts { li { (fact.text) " " span class="quiet" { "#" (fact.ordinal) } } } } }
             }
-            p class="links" { a href=(place.at(&format!("/history?from={}", checkpoint.first))) { "The messages it stands for" }
-                a href=(place.at(&format!("/checkpoints/{number}/compare"))) { "What was kept and dropped" } }
+            p class="links" { a href=(place.path(&format!("/history?from={}", checkpoint.first))) { "Original messages" }
+                a href=(place.path(&format!("/checkpoints/{number}/compare"))) { "Kept and dropped sentences" } }
             @if let Some(effect) = &detail.revert { (changes(place, checkpoint, effect)) }
             @else { (why_inactive(detail)) }
         }
     }
 }
 
-fn changes(place: &Place, checkpoint: &Checkpoint, effect: &RevertEffect) -> Markup {
+fn changes(place: &BranchView, checkpoint: &Checkpoint, effect: &RevertEffect) -> Markup {
     let number = checkpoint.number;
     let at = |what: &str| {
         let id = &place.about.session;
@@ -214,11 +214,11 @@ fn changes(place: &Place, checkpoint: &Checkpoint, effect: &RevertEffect) -> Mar
             }
         }
         details {
-            summary { "Write anew" }
+            summary { "Regenerate" }
             form method="post" action=(at("regenerate")) {
                 input type="hidden" name="branch" value=(place.branch);
                 (writer())
-                button { "Write anew" }
+                button { "Regenerate" }
             }
         }
         details {
@@ -228,13 +228,13 @@ fn changes(place: &Place, checkpoint: &Checkpoint, effect: &RevertEffect) -> Mar
     }
 }
 
-/// How a summary is to be written.
+/// The fields for the instructions and the model of a summary.
 pub(crate) fn writer() -> Markup {
     html! {
         label for="what" { "What the summary must keep (may be left empty)" }
         input id="what" name="instructions" maxlength="500";
         (who(""))
-        label for="unwritten" { "If no model writes one that can be taken" }
+        label for="unwritten" { "If no model writes a usable summary" }
         select id="unwritten" name="on_failure" {
             option value="leave" { "leave everything as it is" }
             option value="retry" { "ask again" }
@@ -245,13 +245,13 @@ pub(crate) fn writer() -> Markup {
 
 fn who(chosen: &str) -> Markup {
     html! {
-        label for="writer" { "Who writes it: provider/model, or extractive (may be left empty)" }
+        label for="writer" { "Model: provider/model, or extractive (may be left empty)" }
         input id="writer" name="summariser" maxlength="200" value=(chosen);
     }
 }
 
-/// What can be done where no model wrote a summary: nothing was changed yet.
-pub(crate) fn offers(turn: &Turn, chosen: &str) -> Markup {
+/// The choices after a failed compaction, which has changed nothing.
+pub(crate) fn choices(turn: &Turn, chosen: &str) -> Markup {
     let Turn {
         session,
         turn,
@@ -261,7 +261,7 @@ pub(crate) fn offers(turn: &Turn, chosen: &str) -> Markup {
     let back = format!("/sessions/{session}?branch={}", encoded(branch));
     html! {
         form method="post" action={ "/sessions/" (session) "/turns/" (turn) "/again" } {
-            p { "The conversation is as it was. The same can be asked for again:" }
+            p { "The conversation is unchanged. You can retry:" }
             (who(chosen))
             p { button name="on_failure" value="retry" { "Try again" } " "
                 button class="plain" name="on_failure" value="extractive" { "Take quotes" } " "
@@ -270,30 +270,30 @@ pub(crate) fn offers(turn: &Turn, chosen: &str) -> Markup {
     }
 }
 
-/// How a form wants a summary written.
+/// The form of a new summary.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Wanted {
+pub(crate) struct SummaryForm {
     #[serde(default)]
     pub(crate) instructions: String,
-    /// Who writes; nothing: those that are configured.
+    /// The model; empty: the configured ones.
     #[serde(default)]
     pub(crate) summariser: String,
     #[serde(default)]
     pub(crate) on_failure: OnFailure,
 }
 
-/// Asks for the same compaction, or the same summary anew, as a turn that could not do it.
-pub(crate) async fn again(
+/// Retries a compaction or a regeneration whose turn failed.
+pub(crate) async fn retry(
     State(service): State<Arc<dyn Service>>,
     Path((id, turn)): Path<(String, String)>,
-    Form(wanted): Form<Wanted>,
-) -> Result<Redirect, Trouble> {
+    Form(wanted): Form<SummaryForm>,
+) -> Result<Redirect, PageError> {
     let new = RetryCompaction {
-        summariser: said(wanted.summariser),
+        summariser: non_empty(wanted.summariser),
         on_failure: wanted.on_failure,
         wait: false,
     };
-    begun(&*service, &id, TurnRequest::RetryCompaction { turn, new }).await
+    redirect_to_turn(&*service, &id, TurnRequest::RetryCompaction { turn, new }).await
 }
 
 /// A change of a summary.
@@ -304,22 +304,22 @@ pub(crate) struct Change {
     #[serde(default)]
     text: String,
     #[serde(flatten)]
-    wanted: Wanted,
+    wanted: SummaryForm,
 }
 
-/// Puts a text in place of a summary's. Where somebody else was faster, the text is kept, beside what
-/// stands now.
+/// Replaces the text of a summary. After a concurrent change, the text is kept and shown next to
+/// the current one.
 pub(crate) async fn edit(
     State(service): State<Arc<dyn Service>>,
     Path((id, number)): Path<(String, String)>,
     Form(change): Form<Change>,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     // A form sends line ends as CR LF.
     let text = change.text.replace("\r\n", "\n");
     let detail = service.checkpoint(&id, &number, &change.branch).await?;
     if detail.revert.is_none() {
-        let place = Place::of(&*service, &id, &change.branch).await?;
-        let body = place.page(&overtaken(&*service, &place, &detail, &text).await?);
+        let place = BranchView::load(&*service, &id, &change.branch).await?;
+        let body = place.page(&conflict_page(&*service, &place, &detail, &text).await?);
         let page = layout(&format!("checkpoint {number}"), &body);
         return Ok((StatusCode::CONFLICT, page).into_response());
     }
@@ -329,17 +329,17 @@ pub(crate) async fn edit(
         wait: false,
     };
     let checkpoint = number;
-    let begun = begun(&*service, &id, TurnRequest::Edit { checkpoint, new }).await?;
+    let begun = redirect_to_turn(&*service, &id, TurnRequest::Edit { checkpoint, new }).await?;
     Ok(begun.into_response())
 }
 
-/// A text for a checkpoint that is not in the context any more.
-async fn overtaken(
+/// The page for an edit of a checkpoint that has left the context.
+async fn conflict_page(
     service: &dyn Service,
-    place: &Place,
+    place: &BranchView,
     detail: &CheckpointDetail,
     text: &str,
-) -> Result<Markup, Trouble> {
+) -> Result<Markup, PageError> {
     let id = &place.about.session;
     let replaced_by = detail.inactive.as_ref().and_then(|of| of.revert_first);
     let newer = match replaced_by {
@@ -355,7 +355,7 @@ async fn overtaken(
             h2 { "Checkpoint " (detail.checkpoint.number) " was changed meanwhile" }
             div role="alert" { (why_inactive(detail)) }
             @if let Some(newer) = &newer {
-                h3 { "Checkpoint " (newer.checkpoint.number) ", which stands now" }
+                h3 { "Checkpoint " (newer.checkpoint.number) ", the current one" }
                 pre class="text" { (newer.checkpoint.text.as_deref().unwrap_or("")) }
                 form method="post" action={ "/sessions/" (id) "/checkpoints/" (newer.checkpoint.number) "/edit" } {
                     input type="hidden" name="branch" value=(place.branch);
@@ -371,22 +371,22 @@ async fn overtaken(
     })
 }
 
-/// Has a summary written anew.
+/// Regenerates a summary.
 pub(crate) async fn regenerate(
     State(service): State<Arc<dyn Service>>,
     Path((id, number)): Path<(String, String)>,
     Form(change): Form<Change>,
-) -> Result<Redirect, Trouble> {
+) -> Result<Redirect, PageError> {
     let new = RegenerateSummary {
-        instructions: said(change.wanted.instructions),
-        summariser: said(change.wanted.summariser),
+        instructions: non_empty(change.wanted.instructions),
+        summariser: non_empty(change.wanted.summariser),
         on_failure: change.wanted.on_failure,
         settings: Settings::new(),
         branch: change.branch,
         wait: false,
     };
     let checkpoint = number;
-    begun(&*service, &id, TurnRequest::Regenerate { checkpoint, new }).await
+    redirect_to_turn(&*service, &id, TurnRequest::Regenerate { checkpoint, new }).await
 }
 
 /// Takes a summary back.
@@ -394,25 +394,25 @@ pub(crate) async fn revert(
     State(service): State<Arc<dyn Service>>,
     Path((id, number)): Path<(String, String)>,
     Form(change): Form<Change>,
-) -> Result<Redirect, Trouble> {
+) -> Result<Redirect, PageError> {
     let new = RevertCheckpoint {
         branch: change.branch,
         wait: false,
     };
     let checkpoint = number;
-    begun(&*service, &id, TurnRequest::Revert { checkpoint, new }).await
+    redirect_to_turn(&*service, &id, TurnRequest::Revert { checkpoint, new }).await
 }
 
-pub(crate) fn said(text: String) -> Option<String> {
+pub(crate) fn non_empty(text: String) -> Option<String> {
     Some(text).filter(|text| !text.trim().is_empty())
 }
 
-/// Begins a turn and goes to where it is looked at.
-pub(crate) async fn begun(
+/// Begins a turn and redirects to its page.
+pub(crate) async fn redirect_to_turn(
     service: &dyn Service,
     session: &str,
     asked: TurnRequest,
-) -> Result<Redirect, Trouble> {
+) -> Result<Redirect, PageError> {
     let Turn { session, turn, .. } = service.begin(session, &asked, None).await?;
     Ok(Redirect::to(&format!("/sessions/{session}/turns/{turn}")))
 }

@@ -11,30 +11,30 @@ use unisono_api::service::Service;
 use unisono_api::short;
 use unisono_api::turn::{Run, Turn};
 
+use crate::branch_view::{BranchView, back};
 use crate::configured::Configured;
+use crate::error::PageError;
 use crate::extract::Path;
 use crate::layout::layout;
-use crate::parts::{cost, digest, dollars, encoded, length, many, number, when};
+use crate::parts::{cost, counted, digest, dollars, encoded, length, number, when};
 use crate::pictures::fan;
 use crate::pictures::timeline::timeline;
-use crate::place::{Place, back};
-use crate::trouble::Trouble;
 use crate::waits::Waits;
 use crate::{approvals, markdown, message, summaries};
 
 /// Maximum indentation of the tree of runs.
 const DEEPEST: usize = 4;
-/// Maximum number of shown waiting calls.
+/// Maximum shown waiting calls.
 const CALLS: usize = 10;
 
 /// One turn.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path((id, turn)): Path<(String, String)>,
-) -> Result<Response, Trouble> {
+) -> Result<Response, PageError> {
     let about = service.session(&id).await?;
     let found = service.compaction(&id, &turn).await?;
-    let place = Place::within(&*service, about, &found.turn.branch).await?;
+    let place = BranchView::of_session(&*service, about, &found.turn.branch).await?;
     let notifies = Configured::read(&*service, &id).await?.notifies;
     let waits = Waits::read(&*service, &id).await?.in_turn(&turn);
     let times = service.timeline(&id, &turn).await?;
@@ -52,10 +52,10 @@ pub(crate) async fn show(
             section { h2 { "Answer" } div class="card" { (message::text(answer, &place, true, None)) } }
         }
         @if !times.runs.is_empty() {
-            section { h2 { "When who worked" } (timeline(&times, turn.snapshot_agents)) }
-            @if turn.runs.len() > 1 { section { h2 { "Who was given what" } (fan::graph(turn)) } }
+            section { h2 { "Timeline" } (timeline(&times, turn.snapshot_agents)) }
+            @if turn.runs.len() > 1 { section { h2 { "Agents and their prompt prefixes" } (fan::graph(turn)) } }
         }
-        p { a href=(place.at("")) { "Back to the conversation" } }
+        p { a href=(place.path("")) { "Back to the conversation" } }
     });
     Ok(layout(&title, &body))
 }
@@ -81,7 +81,7 @@ fn changed(found: &Compaction) -> Markup {
                 "compacted" => "The context was compacted",
                 "reverted" => "The checkpoint was reverted",
                 "failed" => "Nothing was changed",
-                "cancelled" => "Cancelled: nothing was changed",
+                "cancelled" => "Cancelled: nothing changed",
                 _ => "The context is being compacted",
             } }
             @if turn.ended.is_none() {
@@ -94,7 +94,7 @@ fn changed(found: &Compaction) -> Markup {
                     @if let Some(ratio) = short::compression(before, after) { ", " (ratio) } }
             }
             @if turn.compacted.is_some_and(|all| all.tightened) { (tightened()) }
-            @if let Some(nothing) = &found.nothing { p { "Nothing was changed: " (nothing) "." } }
+            @if let Some(nothing) = &found.nothing { p { "Nothing changed: " (nothing) "." } }
             @if let Some(preview) = &found.preview {
                 p class="quiet" { "The summary begins:" }
                 blockquote { (markdown::line(preview, 200)) }
@@ -106,23 +106,23 @@ fn changed(found: &Compaction) -> Markup {
                         " " a class="button small" data-dialog href={ "/sessions/" (turn.session) "/checkpoints/" (number) "/revert?branch=" (encoded(&turn.branch)) } { "Undo …" }
                     } }
             }
-            @if !found.offers.is_empty() { (summaries::offers(turn, chosen)) }
+            @if !found.offers.is_empty() { (summaries::choices(turn, chosen)) }
             @else if turn.state == "failed" { p { "The conversation is as it was." } }
         }
     }
 }
 
-/// A turn with its runs. Its answer is a message of the conversation. `notifies`: shows automatic
-/// compactions; `unfolded`: shows the runs at once.
+/// A turn with its runs. Its answer is a message of the conversation. `notifies` shows automatic
+/// compactions, `unfolded` shows the runs at once.
 pub(crate) fn card(
     turn: &Turn,
     waits: &Waits,
-    place: &Place,
+    place: &BranchView,
     notifies: bool,
     unfolded: bool,
 ) -> Markup {
     let open = turn.ended.is_none();
-    // What is folded is short: a turn that begins pushes it down.
+    // A folded card is short: a new turn pushes it down.
     let folds = !unfolded && !turn.runs.is_empty();
     let notice = turn.task.is_some() && notifies;
     html! {
@@ -147,7 +147,7 @@ pub(crate) fn card(
                 @if unfolded { (runs(turn, waits, place)) }
                 @else {
                     details id={ "runs-" (turn.turn) } {
-                        summary { (many(turn.runs.len() as u64, "run")) }
+                        summary { (counted(turn.runs.len() as u64, "run")) }
                         @if notice { (compacted(turn)) }
                         @if turn.snapshot.is_some() { p class="quiet" { (frozen(turn)) } }
                         (runs(turn, waits, place))
@@ -155,7 +155,7 @@ pub(crate) fn card(
                 }
             }
             @for call in &turn.calls {
-                p { "Left to whoever asked: " code { (call.tool) } " "
+                p { "For the client to call: " code { (call.tool) } " "
                     span class="quiet" { (short::line(&call.arguments, 200)) } }
             }
         }
@@ -167,7 +167,7 @@ fn frozen(turn: &Turn) -> Markup {
     html! {
         @if let Some(snapshot) = &turn.snapshot {
             "snapshot " a href={ "/sessions/" (turn.session) "/snapshots/" (snapshot) } { (digest(snapshot)) }
-            " " span class="badge" { "identical for " (many(turn.snapshot_agents.into(), "agent")) }
+            " " span class="badge" { "identical for " (counted(turn.snapshot_agents.into(), "agent")) }
         }
     }
 }
@@ -194,7 +194,7 @@ fn compacted(turn: &Turn) -> Markup {
 /// The warning that the context keeps fewer messages verbatim than configured.
 pub(crate) fn tightened() -> Markup {
     html! {
-        p class="warn" { "Less was kept than was asked for: otherwise the context would not have fitted." }
+        p class="warn" { "Less was kept than requested: otherwise the context would not have fitted." }
     }
 }
 
@@ -219,7 +219,7 @@ pub(crate) fn under_way(turn: &Turn, waits: &Waits) -> Markup {
     }
 }
 
-fn runs(turn: &Turn, waits: &Waits, place: &Place) -> Markup {
+fn runs(turn: &Turn, waits: &Waits, place: &BranchView) -> Markup {
     let top = turn.runs.iter().filter(|run| run.parent.is_none());
     html! {
         ul class="runs" aria-label="Runs of the turn" {
@@ -228,7 +228,7 @@ fn runs(turn: &Turn, waits: &Waits, place: &Place) -> Markup {
     }
 }
 
-fn run(run: &Run, turn: &Turn, waits: &Waits, place: &Place, depth: usize) -> Markup {
+fn run(run: &Run, turn: &Turn, waits: &Waits, place: &BranchView, depth: usize) -> Markup {
     let below = turn
         .runs
         .iter()
@@ -244,7 +244,7 @@ fn run(run: &Run, turn: &Turn, waits: &Waits, place: &Place, depth: usize) -> Ma
                 @if let Some(model) = &run.model { " " span class="quiet" { (model) } }
             }
             (numbers(run, turn))
-            (said(run, turn, place))
+            (outcome(run, turn, place))
         }
         @for child in below { (self::run(child, turn, waits, place, depth + 1)) }
     }
@@ -270,7 +270,7 @@ fn numbers(run: &Run, turn: &Turn) -> Markup {
 }
 
 /// The task and the result of a run. The conversation has the lead's answer.
-fn said(run: &Run, turn: &Turn, place: &Place) -> Markup {
+fn outcome(run: &Run, turn: &Turn, place: &BranchView) -> Markup {
     let answers = run.role == "lead" && (turn.ended.is_none() || answer(turn).is_some());
     let text = run.text.as_deref().unwrap_or("");
     let running = run.state == "running";
@@ -278,7 +278,7 @@ fn said(run: &Run, turn: &Turn, place: &Place) -> Markup {
         @if let Some(error) = &run.error { p class="trouble" { (error.code) ": " (error.reason) } }
         @if !answers && (running || !text.is_empty() || run.task.is_some()) {
             details class="run" id={ "said-" (run.run) } open[running] {
-                summary class="quiet" { (markdown::line(if text.is_empty() { "what it says" } else { text }, 90)) }
+                summary class="quiet" { (markdown::line(if text.is_empty() { "output" } else { text }, 90)) }
                 @if let Some(task) = &run.task { p { "Task: " (task) } }
                 @if running { pre class="text" data-run=(run.run) { (text) } }
                 @else { (message::text(text, place, true, None)) }
@@ -298,7 +298,7 @@ fn so_far(began: &str) -> String {
 pub(crate) async fn cancel(
     State(service): State<Arc<dyn Service>>,
     Path((id, turn)): Path<(String, String)>,
-) -> Result<Redirect, Trouble> {
+) -> Result<Redirect, PageError> {
     let cancelled = service.cancel_turn(&id, &turn).await?;
     Ok(back(&id, &cancelled.branch))
 }

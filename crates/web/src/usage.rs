@@ -1,4 +1,4 @@
-//! `/usage`: what model calls used, by day, agent, model and session.
+//! `/usage`: the usage of model calls by day, agent, model and session.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -10,21 +10,23 @@ use serde::Deserialize;
 use unisono_api::service::Service;
 use unisono_api::short;
 use unisono_api::turn::Turn;
-use unisono_api::usage::{Amounts, Deleted, SessionUsage, Usage, UsageBy, UsageGroup, UsageQuery};
+use unisono_api::usage::{
+    Amounts, DeletedSessionsUsage, SessionUsage, Usage, UsageBy, UsageGroup, UsageQuery,
+};
 use unisono_api::{Page, PageQuery};
 
+use crate::error::PageError;
 use crate::extract::Query;
 use crate::layout::layout;
-use crate::parts::{cached, dollars, encoded, many, number};
-use crate::pictures::bars::{self, Used};
-use crate::trouble::Trouble;
+use crate::parts::{cached_tokens, counted, dollars, encoded, number};
+use crate::pictures::bars::{self, UsageBar};
 
-/// Sessions that are shown: those that used most.
+/// Maximum shown sessions, highest usage first.
 const SESSIONS: usize = 50;
 
-/// What is shown: a form sends empty fields as well.
+/// The filter; forms also send empty fields.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Which {
+pub(crate) struct UsageFilter {
     session: Option<String>,
     by: Option<UsageBy>,
     #[serde(default)]
@@ -33,7 +35,7 @@ pub(crate) struct Which {
     to: String,
 }
 
-impl Which {
+impl UsageFilter {
     fn query(&self) -> UsageQuery {
         let some = |text: &str| (!text.trim().is_empty()).then(|| text.trim().to_owned());
         UsageQuery {
@@ -44,18 +46,18 @@ impl Which {
         }
     }
 
-    /// Whether only some days are shown.
+    /// Whether the filter limits the days.
     fn is_part(&self) -> bool {
         let query = self.query();
         query.from.is_some() || query.to.is_some()
     }
 }
 
-/// What was used.
+/// The usage page.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
-    Query(of): Query<Which>,
-) -> Result<Response, Trouble> {
+    Query(of): Query<UsageFilter>,
+) -> Result<Response, PageError> {
     let query = of.query();
     let used = service.usage(&query).await?;
     let by_session = match of.session.is_none() && !of.is_part() {
@@ -74,7 +76,7 @@ pub(crate) async fn show(
         @if !used.budgets.is_empty() { section { h2 { "Budgets" } (bars::budgets(&used.budgets)) } }
         (choice(&of))
         @if used.rows.is_empty() {
-            p class="quiet" role="status" { @if of.is_part() { "No model was asked on these days." } @else { "No model was asked yet." } }
+            p class="quiet" role="status" { @if of.is_part() { "No model was called on these days." } @else { "No model has been called yet." } }
         } @else { (grouped(&of, &used)) (over_time(&turns)) (models(&used)) (agents(&used)) }
         @if let Some(all) = by_session.filter(|all| !all.items.is_empty() || used.deleted.is_some()) {
             (sessions(&all, used.deleted.as_ref()))
@@ -84,7 +86,7 @@ pub(crate) async fn show(
 }
 
 /// The form that chooses groups and days.
-fn choice(of: &Which) -> Markup {
+fn choice(of: &UsageFilter) -> Markup {
     let by = of.by.unwrap_or(UsageBy::Day);
     html! {
         form method="get" action="/usage" class="card choice" {
@@ -102,8 +104,8 @@ fn choice(of: &Which) -> Markup {
     }
 }
 
-/// The groups that were chosen, as bars and as a table.
-fn grouped(of: &Which, used: &Usage) -> Markup {
+/// The selected groups, as bars and as a table.
+fn grouped(of: &UsageFilter, used: &Usage) -> Markup {
     let by = of.by.unwrap_or(UsageBy::Day);
     let named = |group: &UsageGroup| {
         let key = group.key.as_deref().unwrap_or("checkpoints");
@@ -118,10 +120,10 @@ fn grouped(of: &Which, used: &Usage) -> Markup {
             UsageBy::Model => None,
         }
     };
-    let bars: Vec<Used<'_>> = used
+    let bars: Vec<UsageBar<'_>> = used
         .groups
         .iter()
-        .map(|group| Used {
+        .map(|group| UsageBar {
             name: short::line(&named(group), 40),
             to: to(group),
             amounts: &group.amounts,
@@ -133,7 +135,7 @@ fn grouped(of: &Which, used: &Usage) -> Markup {
             (bars::usage(&bars))
             details id="groups-table" { summary { "As a table" }
                 div class="scroll" tabindex="0" role="group" aria-label={ "Usage by " (by.name()) } { table {
-                    thead { tr { th scope="col" { (by.name()) } th scope="col" class="number" { "Jobs" }
+                    thead { tr { th scope="col" { (by.name()) } th scope="col" class="number" { "Runs" }
                         th scope="col" class="number" { "In" } th scope="col" class="number" { "Cached" }
                         th scope="col" class="number" { "Not cached" }
                         th scope="col" class="number" { "Out" } th scope="col" class="number" { "Cost" } } }
@@ -141,14 +143,14 @@ fn grouped(of: &Which, used: &Usage) -> Markup {
                         th scope="row" { (named(group)) }
                         td class="number" { (number(group.jobs)) }
                         td class="number" { (number(group.amounts.input_tokens)) }
-                        (cached(&group.amounts))
+                        (cached_tokens(&group.amounts))
                         td class="number" { (number(group.uncached_tokens)) }
                         td class="number" { (number(group.amounts.output_tokens)) }
                         td class="number" { (dollars(group.amounts.cost_usd)) }
                     } } }
                 } }
             }
-            @if used.groups_left_out > 0 { p class="quiet" { (many(used.groups_left_out, "more group")) " not shown." } }
+            @if used.groups_left_out > 0 { p class="quiet" { (counted(used.groups_left_out, "more group")) " not shown." } }
         }
     }
 }
@@ -160,16 +162,16 @@ fn first() -> PageQuery {
     }
 }
 
-/// What the newest turns of a session used, the oldest first.
+/// The usage of the newest turns of a session, oldest first.
 fn over_time(turns: &[Turn]) -> Markup {
     let spent = turns.iter().rev().map(|turn| {
         let used = Amounts::together(turn.runs.iter().map(|run| &run.usage));
         (turn, used)
     });
     let spent: Vec<(&Turn, Amounts)> = spent.filter(|(_, used)| used.input_tokens > 0).collect();
-    let bars: Vec<Used<'_>> = spent
+    let bars: Vec<UsageBar<'_>> = spent
         .iter()
-        .map(|(turn, used)| Used {
+        .map(|(turn, used)| UsageBar {
             name: short::line(&turn.accepted.replace('T', " "), 17).replace('…', ""),
             to: Some(format!("/sessions/{}/turns/{}", turn.session, turn.turn)),
             amounts: used,
@@ -185,7 +187,7 @@ fn over_time(turns: &[Turn]) -> Markup {
 fn head(what: &str) -> Markup {
     html! {
         thead { tr {
-            th scope="col" { (what) } th scope="col" class="number" { "Jobs" }
+            th scope="col" { (what) } th scope="col" class="number" { "Runs" }
             th scope="col" class="number" { "In" } th scope="col" class="number" { "Cached" }
             th scope="col" class="number" { "Out" } th scope="col" class="number" { "Cost" }
         } }
@@ -196,17 +198,17 @@ fn cells(jobs: u64, used: &Amounts) -> Markup {
     html! {
         td class="number" { (number(jobs)) }
         td class="number" { (number(used.input_tokens)) }
-        (cached(used))
+        (cached_tokens(used))
         td class="number" { (number(used.output_tokens)) }
         td class="number" { (dollars(used.cost_usd)) }
     }
 }
 
 fn agents(all: &Usage) -> Markup {
-    let bars: Vec<Used<'_>> = all
+    let bars: Vec<UsageBar<'_>> = all
         .rows
         .iter()
-        .map(|row| Used {
+        .map(|row| UsageBar {
             name: format!(
                 "{}, {}",
                 row.agent.as_deref().unwrap_or("checkpoints"),
@@ -242,9 +244,9 @@ fn models(all: &Usage) -> Markup {
         (name, jobs, Amounts::together(of.map(|row| &row.amounts)))
     });
     let together: Vec<(&str, u64, Amounts)> = together.collect();
-    let bars: Vec<Used<'_>> = together
+    let bars: Vec<UsageBar<'_>> = together
         .iter()
-        .map(|(name, _, amounts)| Used {
+        .map(|(name, _, amounts)| UsageBar {
             name: (*name).to_owned(),
             to: None,
             amounts,
@@ -264,7 +266,7 @@ fn models(all: &Usage) -> Markup {
     }
 }
 
-fn sessions(all: &Page<SessionUsage>, deleted: Option<&Deleted>) -> Markup {
+fn sessions(all: &Page<SessionUsage>, deleted: Option<&DeletedSessionsUsage>) -> Markup {
     html! {
         section {
             h2 { "By session" }
@@ -275,7 +277,7 @@ fn sessions(all: &Page<SessionUsage>, deleted: Option<&Deleted>) -> Markup {
                     (cells(of.jobs, &of.amounts))
                 } } }
                 @if let Some(of) = deleted { tfoot { tr {
-                    th scope="row" { (many(of.sessions, "deleted session")) }
+                    th scope="row" { (counted(of.sessions, "deleted session")) }
                     (cells(of.jobs, &of.amounts))
                 } } }
             } }

@@ -16,7 +16,7 @@ impl Waits {
         Ok(Waits(lists::approvals(service, Some(session)).await?))
     }
 
-    /// Those of a turn.
+    /// The waiting calls of a turn.
     pub(crate) fn in_turn(self, turn: &str) -> Waits {
         let mut calls = self.0;
         calls.retain(|call| call.turn == turn);
@@ -32,13 +32,13 @@ impl Waits {
         self.0.iter().any(|call| call.run == run.run)
     }
 
-    /// How a run stands.
+    /// The state of a run.
     pub(crate) fn state_of_run(&self, run: &Run) -> Markup {
         let call = self.0.iter().find(|call| call.run == run.run);
         state(&run.state, call)
     }
 
-    /// How a turn stands.
+    /// The state of a turn.
     pub(crate) fn state_of_turn(&self, turn: &Turn) -> Markup {
         let call = self.0.iter().find(|call| call.turn == turn.turn);
         state(&turn.state, call)
@@ -54,7 +54,7 @@ fn state(state: &str, waits: Option<&Approval>) -> Markup {
     }
 }
 
-/// The sessions of a list in which calls wait for a person: how many in each.
+/// A badge with the number of waiting calls of a session.
 pub(crate) fn badge(calls: usize, session: &str) -> Markup {
     html! {
         @if calls > 0 {

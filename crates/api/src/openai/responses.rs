@@ -84,7 +84,7 @@ pub struct Response {
     /// Why there is no answer.
     pub error: Option<ResponseError>,
     /// Why it is `incomplete`.
-    pub incomplete_details: Option<Incomplete>,
+    pub incomplete_details: Option<IncompleteDetails>,
     /// As in the request.
     pub instructions: Option<String>,
     /// As in the request.
@@ -106,7 +106,7 @@ pub struct Response {
 /// Why an answer is incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Incomplete {
+pub struct IncompleteDetails {
     /// `max_output_tokens`.
     pub reason: &'static str,
 }

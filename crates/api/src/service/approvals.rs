@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::Result;
 use crate::Page;
-use crate::approval::{Approval, ApprovalQuery, Decide, Decided};
+use crate::approval::{Approval, ApprovalQuery, Decide, DecisionResult};
 
 /// Tool calls that wait for a person.
 #[async_trait]
@@ -21,5 +21,5 @@ pub trait Approvals {
     /// # Errors
     /// `conflict`: the call is already decided, or the decision does not apply to it; `not_found`:
     /// no such call waits; `invalid_request`: the decision lacks its text.
-    async fn decide(&self, call: &str, decide: &Decide) -> Result<Decided>;
+    async fn decide(&self, call: &str, decide: &Decide) -> Result<DecisionResult>;
 }

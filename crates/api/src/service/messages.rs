@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::Result;
 use crate::blob::{Blob, BlobContent};
-use crate::message::{Appended, Message, MessageQuery, NewMessage};
+use crate::message::{AppendedMessage, Message, MessageQuery, NewMessage};
 use crate::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQuery};
 use crate::{Page, PageQuery};
 
@@ -23,7 +23,12 @@ pub trait Messages {
     ///
     /// # Errors
     /// `invalid_request`, `refused`: it is not a valid message; `key_reused`; `not_found`.
-    async fn append(&self, session: &str, new: &NewMessage, key: Option<&str>) -> Result<Appended>;
+    async fn append(
+        &self,
+        session: &str,
+        new: &NewMessage,
+        key: Option<&str>,
+    ) -> Result<AppendedMessage>;
 
     /// Stores a file, which messages can name by its digest. If none does, it is removed after an
     /// hour. `mime` is the type that it is said to have.

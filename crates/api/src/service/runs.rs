@@ -4,7 +4,9 @@ use async_trait::async_trait;
 
 use super::Result;
 use crate::Page;
-use crate::run::{ListedRun, LookupQuery, Matches, Replay, RunDetail, RunQuery, Why, WhyQuery};
+use crate::run::{
+    ListedRun, LookupQuery, LookupResult, Replay, RunDetail, RunQuery, Why, WhyQuery,
+};
 
 /// Runs: their tasks, outcomes and requests.
 #[async_trait]
@@ -40,5 +42,5 @@ pub trait Runs {
     ///
     /// # Errors
     /// `not_found`: the session; `refused`: the store has more sessions than the search limit.
-    async fn lookup(&self, query: &LookupQuery) -> Result<Matches>;
+    async fn lookup(&self, query: &LookupQuery) -> Result<LookupResult>;
 }

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::Result;
 use crate::Page;
 use crate::session::{
-    ExportQuery, ImportFile, Imported, NewSession, Session, SessionListItem, SessionQuery,
+    ExportQuery, ImportFile, ImportResult, NewSession, Session, SessionListItem, SessionQuery,
 };
 
 /// Sessions.
@@ -30,7 +30,7 @@ pub trait Sessions {
     ///
     /// # Errors
     /// `refused`: the file cannot be read; `conflict`: the session that it names exists.
-    async fn import_file(&self, file: ImportFile) -> Result<Imported>;
+    async fn import_file(&self, file: ImportFile) -> Result<ImportResult>;
 
     /// A session in a file format that can be imported.
     ///

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::Result;
 use crate::Page;
-use crate::store::{Acknowledged, Archived, HealthCheck, Loss, LossQuery, Vacuumed};
+use crate::store::{AcknowledgedLosses, ArchiveCounts, HealthCheck, Loss, LossQuery, VacuumResult};
 
 /// The store itself.
 #[async_trait]
@@ -16,7 +16,7 @@ pub trait Store {
     ///
     /// # Errors
     /// `failed`: there is no space for a second copy of the live data.
-    async fn vacuum(&self) -> Result<Vacuumed>;
+    async fn vacuum(&self) -> Result<VacuumResult>;
 
     /// The unacknowledged losses of repairs, the most recently found first.
     ///
@@ -28,7 +28,7 @@ pub trait Store {
     ///
     /// # Errors
     /// `failed`: the store cannot be written.
-    async fn acknowledge_losses(&self) -> Result<Acknowledged>;
+    async fn acknowledge_losses(&self) -> Result<AcknowledgedLosses>;
 
     /// The condition of providers, models, settings, tool servers and of the store, as far as it is
     /// known without reading every record.
@@ -39,7 +39,7 @@ pub trait Store {
     ///
     /// # Errors
     /// `failed`: the file exists, or cannot be written.
-    async fn archive(&self, file: &Path) -> Result<Archived>;
+    async fn archive(&self, file: &Path) -> Result<ArchiveCounts>;
 
     /// Stops the work of this process and closes its store; a daemon continues. Open turns stay
     /// open.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::token::{MadeToken, NewToken, Token};
+use crate::token::{CreatedToken, NewToken, Token};
 use crate::{Page, PageQuery};
 
 /// Tokens of people and programs.
@@ -21,7 +21,7 @@ pub trait Tokens {
     /// # Errors
     /// `invalid_request`: a name has other characters than are allowed; `conflict`: a token has that
     /// name; `refused`: there are as many as there may be.
-    async fn create_token(&self, new: &NewToken) -> Result<MadeToken>;
+    async fn create_token(&self, new: &NewToken) -> Result<CreatedToken>;
 
     /// Revokes a token, at once and for good. Its event streams end, and browsers that logged in with
     /// it are logged out.

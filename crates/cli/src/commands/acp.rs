@@ -38,7 +38,7 @@ pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
         Place::Daemon(client) => {
             let mut settings = request_settings(&setup);
             settings.remove(stdio::BIND_KEY);
-            let service = Arc::new(client.flagged(settings));
+            let service = Arc::new(client.with_settings(settings));
             let served = tokio::select! {
                 served = serve(service, directory, std::future::pending()) => served,
                 _ = interrupts.next() => Ok(()),
@@ -57,7 +57,8 @@ pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
     stdio::serve(app, (opened, setup), &mut interrupts, client).await
 }
 
-/// Serves the editor until it leaves, or `stop` says how long its prompts have to end.
+/// Serves the editor until it disconnects, or until `stop` returns the time that its prompts have
+/// to end.
 async fn serve(
     service: Arc<dyn Service>,
     directory: PathBuf,

@@ -1,4 +1,4 @@
-//! `unisono agents`: who can be given a task.
+//! `unisono agents`: the agents, and imports of further ones.
 
 mod check;
 mod import;

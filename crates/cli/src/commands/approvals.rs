@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::approvals;
 use crate::problem::{Problem, Result};
 use crate::service::find_session;
-use crate::service::lookup::only;
+use crate::service::lookup::session_id;
 use crate::show;
 use unisono::service::sessions::is_meant;
 
@@ -42,7 +42,7 @@ pub(crate) enum Command {
     Deny(Deny),
     /// Settles a call whose outcome is unknown
     #[command(after_help = DECIDE_HELP)]
-    Settle(Settle),
+    Settle(SettleArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -69,7 +69,7 @@ pub(crate) struct Deny {
 
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("outcome").required(true).args(["done", "failed", "repeat"])))]
-pub(crate) struct Settle {
+pub(crate) struct SettleArgs {
     /// The call: its id, or the start or end of its id
     call: String,
     /// The call was made: its result, for the model
@@ -160,11 +160,11 @@ fn line(open: &Approval) -> String {
     approvals::line(&open.tool, &open.arguments.to_string())
 }
 
-/// The call of that id, or of a start or end of one that no other has.
+/// The call with this id, or the only one whose id begins or ends with it.
 async fn find(service: &dyn Service, name: &str) -> Result<Approval> {
     let mut all = waiting(service, None).await?;
     all.retain(|open| is_meant(name, &open.call));
-    only(name, "call that waits for a person", &all).map_err(hinted)
+    session_id(name, "call that waits for a person", &all).map_err(hinted)
 }
 
 /// Reports the sessions with waiting calls.

@@ -1,4 +1,4 @@
-//! `unisono audit`: who changed what, and who was refused.
+//! `unisono audit`: changes and refused requests, with their callers.
 
 use std::num::NonZeroUsize;
 
@@ -37,7 +37,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let service = app.reader(&setup).await?;
-    let found = found(&*service, &args).await;
+    let found = matching(&*service, &args).await;
     service.close().await;
     let entries = found?;
     if app.out.json {
@@ -52,7 +52,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-async fn found(service: &dyn Service, args: &Args) -> Result<Vec<AuditEntry>> {
+async fn matching(service: &dyn Service, args: &Args) -> Result<Vec<AuditEntry>> {
     let (mut all, limit) = (Vec::new(), args.limit.get());
     let mut query = AuditQuery {
         since: args.since.clone(),

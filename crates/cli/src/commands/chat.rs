@@ -5,11 +5,11 @@ mod order;
 mod talk;
 
 use unisono::ask::Ask;
-use unisono_config::settings::Own;
+use unisono_config::settings::SessionOverrides;
 use unisono_session::state::MAIN;
 
-use self::input::{Input, Read};
-use self::order::{ORDERS, Order, Said};
+use self::input::{Input, InputEvent};
+use self::order::{InputLine, ORDERS, Order};
 use self::talk::{Next, Talk};
 use crate::app::App;
 use crate::args::Workers;
@@ -59,9 +59,9 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(args.workers.overrides())?;
-    let asked = args.workers.given(Ask::new(""));
+    let asked = args.workers.apply_to(Ask::new(""));
     if args.session.is_none() && !app.has_daemon(&setup) {
-        // Nothing is made where it cannot be done.
+        // Checked before the session is created.
         team(&setup, &asked)?;
     }
     let mut interrupts = Interrupts::listen()?;
@@ -78,7 +78,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     let own = match &known {
         Some(session) => own_settings(desk.service(), session).await?,
-        None => Own::default(),
+        None => SessionOverrides::default(),
     };
     let worker = desk.staying().work(app, Some((&own, &asked))).await?;
     let mut talk = Talk::new(app, &setup, &worker, &args);
@@ -103,7 +103,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     done
 }
 
-/// Takes line after line until there are no more.
+/// Reads and handles lines until the input ends.
 async fn converse(app: &App, talk: &mut Talk<'_>, interrupts: &mut Interrupts) -> Result<()> {
     let mut input = Input::open(&app.out)?;
     input.recall(talk.said_before().await?).await;
@@ -122,18 +122,18 @@ async fn converse(app: &App, talk: &mut Talk<'_>, interrupts: &mut Interrupts) -
             },
         };
         let said = match line {
-            Read::Line(line) => order::read(&line),
-            Read::Nothing => {
+            InputEvent::Line(line) => order::read(&line),
+            InputEvent::Nothing => {
                 app.out.message("/quit or Ctrl-D ends the chat");
                 continue;
             }
-            Read::End => break,
+            InputEvent::End => break,
         };
         let done = match said {
-            Said::Empty => Ok(Next::GoOn),
-            Said::Message(text) => talk.send(&text, &mut input, interrupts).await,
-            Said::Order(order) => talk.carry_out(order, interrupts).await,
-            Said::Unknown(problem) => Err(problem),
+            InputLine::Empty => Ok(Next::GoOn),
+            InputLine::Message(text) => talk.send(&text, &mut input, interrupts).await,
+            InputLine::Order(order) => talk.carry_out(order, interrupts).await,
+            InputLine::Unknown(problem) => Err(problem),
         };
         match done {
             Ok(Next::GoOn) => {}

@@ -9,7 +9,7 @@ use unisono_api::cluster::ClusterMember;
 
 use crate::app::App;
 use crate::problem::{Problem, Result};
-use crate::service::lookup::only;
+use crate::service::lookup::session_id;
 use crate::show;
 
 const LIST_HELP: &str = "\
@@ -85,7 +85,7 @@ async fn drain(app: &App, service: &dyn Service, args: Drain) -> Result<()> {
         let problem = Problem::usage(problem).code(Code::NotFound);
         return Err(problem.hint("`unisono cluster list` shows those that there are"));
     }
-    let member = only(&args.member, "program", &found)?;
+    let member = session_id(&args.member, "program", &found)?;
     let member = service.drain(member, !args.undo).await?;
     if app.out.json {
         app.out.json(&member);

@@ -14,7 +14,7 @@ use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::args::{Compaction, Writer, tokens};
-use crate::ask::{can_ask, confirmed, otherwise};
+use crate::ask::{ask_fallback, can_ask, confirmed};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::problem::Result;
 use crate::service::{find_session, spoken_length};
@@ -23,7 +23,7 @@ use crate::worker::{Desk, Worker};
 
 /// The code of a turn whose summary could not be written.
 const UNWRITTEN: &str = "compaction_failed";
-/// A conversation below this many tokens is short: a summary of it may lose more than it saves.
+/// Conversations below this number of tokens are short: their summary may lose more than it saves.
 const SHORT: u64 = 2_000;
 
 const HELP: &str = "\
@@ -77,7 +77,7 @@ pub(crate) struct Args {
     writer: Writer,
 }
 
-/// The part of the context that is made smaller, in place of all that is older.
+/// The part of the context to compact; by default, all older messages.
 #[derive(Debug, clap::Args)]
 #[group(conflicts_with_all = ["keep", "keep_tokens"])]
 struct Part {
@@ -94,7 +94,7 @@ struct Part {
     large: Option<Option<u64>>,
 }
 
-/// A size from which a message is large.
+/// Parses the size from which a message is large.
 fn large(text: &str) -> std::result::Result<u64, String> {
     match tokens(text)? {
         small if small < 64 => Err("64 tokens are the least".to_owned()),
@@ -167,7 +167,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         desk.close().await;
         return Ok(());
     }
-    let otherwise = Otherwise {
+    let otherwise = FailureChoice {
         asks: !args.yes && args.writer.is_open(),
         writing: args.writer.writing(),
         ask: &compaction,
@@ -179,18 +179,18 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     report(app, &watch, end)
 }
 
-/// What is done where no summary could be written.
-pub(crate) struct Otherwise<'a> {
-    /// Whether a person is asked, if there is one.
+/// The continuation after a summary could not be written.
+pub(crate) struct FailureChoice<'a> {
+    /// Whether a person may be asked.
     pub(crate) asks: bool,
-    /// How it was to be written.
+    /// The options of the failed summary.
     pub(crate) writing: SummaryOptions,
-    /// The same once more, written so.
+    /// Creates the same request with other options.
     pub(crate) ask: &'a dyn Fn(SummaryOptions) -> Ask,
 }
 
-impl Otherwise<'_> {
-    /// What is to be asked for next; none: it is left.
+impl FailureChoice<'_> {
+    /// The next request; none: the compaction ends.
     pub(crate) fn next(&self, app: &App, watch: &Watch) -> Result<Option<TurnRequest>> {
         let Some((UNWRITTEN, reason)) = watch.error() else {
             return Ok(None);
@@ -199,7 +199,7 @@ impl Otherwise<'_> {
             return Ok(None);
         }
         let mut writing = self.writing.clone();
-        match otherwise(&app.out, reason)? {
+        match ask_fallback(&app.out, reason)? {
             SummaryFallback::Leave => return Ok(None),
             SummaryFallback::Retry => {}
             SummaryFallback::Extractive => writing.summariser = Some(EXTRACTIVE.into()),
@@ -264,13 +264,13 @@ fn report_estimate(app: &App, estimate: &Estimate) {
     let paint = app.out.paint;
     for (name, value) in rows {
         let row = format!("{} {value}", paint.bold(format_args!("{name:<14}")));
-        app.out.data(show::fitted(&row, BEHIND));
+        app.out.data(show::wrap(&row, BEHIND));
     }
 }
 
 /// Columns before the values of an estimate.
 const BEHIND: usize = 15;
-/// A further line of such a value: each step has its own.
+/// The indentation of further lines of a value: each step has its own line.
 const BELOW: &str = "\n               ";
 
 /// Describes the automatic compaction of the next turn.
@@ -333,7 +333,7 @@ pub(crate) async fn follow_one(
     follow_each(app, desk, at, asked, interrupts, |_| Ok(None)).await
 }
 
-/// The same, and for what is to be asked for after each.
+/// As [`follow`], with the request after each failure.
 pub(crate) async fn follow_each(
     app: &App,
     desk: Desk,
@@ -388,7 +388,7 @@ pub(crate) fn report(app: &App, watch: &Watch, end: End) -> Result<()> {
     Ok(())
 }
 
-/// Says what cutting messages saved.
+/// Reports the tokens saved by cutting messages.
 fn shortened(app: &App, watch: &Watch, (before, after): (u64, u64)) {
     let saved = before.saturating_sub(after);
     if app.out.json {

@@ -1,4 +1,4 @@
-//! `unisono config`: settings and where they come from.
+//! `unisono config`: settings and their origins.
 
 pub(crate) mod check;
 mod set;

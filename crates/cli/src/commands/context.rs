@@ -1,4 +1,4 @@
-//! `unisono context`: what the model sees, section by section.
+//! `unisono context`: the context of a branch, section by section.
 
 mod text;
 
@@ -81,10 +81,10 @@ pub(super) fn print(app: &App, title: &str, context: &Context, full: bool) {
         app.out.json(context);
     } else {
         let text = text::text(context, title, app.out.paint, full);
-        // Whole texts have the lines that they were written in.
+        // Complete texts keep their line breaks.
         app.out.data(match full {
             true => text,
-            false => show::fitted(&text, 10),
+            false => show::wrap(&text, 10),
         });
     }
 }

@@ -1,4 +1,4 @@
-//! `unisono delegate`: tasks for several agents at once, on one frozen snapshot of a session.
+//! `unisono delegate`: gives tasks to several agents at once, on one frozen snapshot of a session.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// The session
     #[arg(value_name = "SESSION")]
     session: String,
-    /// The agents, each optionally with a task of its own
+    /// The agents, each optionally with its own task
     #[arg(required = true, value_name = "AGENT[=TASK]")]
     agents: Vec<String>,
     /// The task, or `-` for standard input
@@ -91,6 +91,6 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let found = find_session(desk.service(), &args.session).await?;
     let from = From::Session(found.session);
     let limits = Limits::leaving(args.timeout, &mut interrupts);
-    let (watch, end) = run::followed(app, (setup, desk), from, &ask, (screen, limits)).await?;
+    let (watch, end) = run::run_turn(app, (setup, desk), from, &ask, (screen, limits)).await?;
     conclude_delegation(&app.out, &watch, end)
 }

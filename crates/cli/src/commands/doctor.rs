@@ -128,7 +128,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
 
 /// Checks the records in a database, or asks the daemon of this machine that uses it.
 fn database(app: &App, setup: &Setup, args: &Args) -> Result<()> {
-    let store = app::named(&setup.loaded.config.store);
+    let store = app::store_name(&setup.loaded.config.store);
     if args.repair || args.acknowledge {
         let problem = Problem::usage(format!(
             "{store} is a database: nothing in it is repaired here"
@@ -167,7 +167,7 @@ fn database(app: &App, setup: &Setup, args: &Args) -> Result<()> {
     }
 }
 
-/// The report without a store, which is no error.
+/// The report without a store. This is not an error.
 fn fresh(app: &App, setup: &Setup) -> Result<()> {
     let around = app.wait_for(around(setup, false))?;
     let store = setup.loaded.config.store.path.display().to_string();
@@ -244,11 +244,11 @@ fn held(app: &App, setup: &Setup, client: &Client) -> Result<()> {
         let daemons = group::of_daemon(client).await.unwrap_or_default();
         Ok((ready, losses, daemons))
     })?;
-    let pid = Running::of(&setup.loaded.config.store.path).map(|running| running.pid);
+    let pid = Running::find(&setup.loaded.config.store.path).map(|running| running.pid);
     let mut around = app.wait_for(around(setup, true))?;
     around.extend(app.wait_for(group::reach(daemons))?);
     let works = around.iter().all(|check| check.found.is_ok());
-    let store = app::named(&setup.loaded.config.store);
+    let store = app::store_name(&setup.loaded.config.store);
     if app.out.json {
         app.out.json(&json!({
             "store": store,
@@ -317,7 +317,7 @@ async fn index(app: &App, setup: &Setup, repaired: bool) -> Result<Option<Condit
     Ok(Some(condition?))
 }
 
-/// The losses of repairs that are not acknowledged.
+/// The unacknowledged losses of repairs.
 fn losses(store: &Path) -> Result<Vec<Loss>> {
     let losses = unisono_store::losses(store)?;
     Ok(losses.iter().rev().map(loss).collect())
@@ -353,7 +353,7 @@ fn condition(of: &Condition) -> Value {
     json!({"sessions": of.sessions, "messages": of.messages, "remade": of.remade})
 }
 
-/// The usable providers, and what the others lack. It never shows a key.
+/// The usable providers, and the reasons why the others are not. It never shows a key.
 fn providers(app: &App, setup: &Setup) {
     for (name, access) in setup.loaded.providers.iter() {
         match &access.settings {

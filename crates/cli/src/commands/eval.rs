@@ -1,4 +1,4 @@
-//! `unisono eval`: how well something is done, in numbers.
+//! `unisono eval`: measurements.
 
 mod chart;
 mod compaction;

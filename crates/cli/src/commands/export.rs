@@ -75,7 +75,7 @@ async fn one(app: &App, service: &dyn Service, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Never over a file that exists; for its owner only, as the conversation is.
+/// Never overwrites a file. Only the owner can read it.
 fn write_new(file: &Path, bytes: &[u8]) -> Result<()> {
     use std::io::Write;
     let written = private::create_new(file).and_then(|mut created| {

@@ -1,4 +1,4 @@
-//! `unisono history`: a conversation, to be read.
+//! `unisono history`: the messages of a branch.
 
 use std::num::NonZeroUsize;
 
@@ -37,7 +37,7 @@ Examples:
 pub(crate) struct Args {
     /// The session
     session: String,
-    /// Which messages; without it, all
+    /// The range of messages (default: all)
     #[arg(value_name = "MESSAGES", value_parser = range, allow_hyphen_values = true)]
     messages: Option<Range>,
     /// Only messages of this role; may be repeated
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     branch: String,
 }
 
-/// Which messages of a branch.
+/// A range of the messages of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Range {
     /// From one to another; none: to the end.
@@ -95,7 +95,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if let Some(lost) = &found.lost {
         app.report_lost(&show::short_id(&id), lost);
     }
-    let messages = chosen(&*service, &id, &args).await?;
+    let messages = read_messages(&*service, &id, &args).await?;
     service.close().await;
     if app.out.json {
         app.out.json(&json!({
@@ -113,7 +113,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 }
 
 /// The selected messages.
-async fn chosen(service: &dyn Service, id: &str, args: &Args) -> Result<Vec<Message>> {
+async fn read_messages(service: &dyn Service, id: &str, args: &Args) -> Result<Vec<Message>> {
     let length = branch_length(service, id, &args.branch).await?;
     let all = Range::Between(1, None);
     let (first, last) = args.messages.unwrap_or(all).bounds(length);
@@ -161,11 +161,11 @@ fn text(paint: Paint, message: &Message) -> String {
     let about = format!("{date}{}{form}", used.unwrap_or_default());
     let about = paint.dim(about);
     let head = paint.bold(format_args!("#{} {who}", message.ordinal));
-    format!("{head}{about}\n{}", said(message))
+    format!("{head}{about}\n{}", message_text(message))
 }
 
 /// The text of a message, with readable tool calls and results.
-fn said(message: &Message) -> String {
+fn message_text(message: &Message) -> String {
     let parts = message.parts.iter().map(|part| match part {
         Part::Text { text } => text.trim_end().to_owned(),
         Part::ToolCall {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use unisono::Service;
-use unisono::local::Opened;
+use unisono::local::OpenedStore;
 use unisono_api::session::{Branch, Session};
 use unisono_config::setup::Setup;
 use unisono_interchange::transcript::{Conversation, Format};
@@ -12,14 +12,14 @@ use unisono_session::machine::Import;
 use unisono_store::archive;
 
 use crate::app::App;
-use crate::conversation::{self, DIGEST, LeftOut, Source, Taken, exists, labelled};
+use crate::conversation::{self, DIGEST, FileImport, SkippedParts, Source, exists, labelled};
 use crate::live::End;
 use crate::place::Place;
 use crate::problem::{Problem, Result, alone};
 use crate::service::all_branches;
 use crate::show;
 
-/// How an archive of a whole store begins.
+/// The first bytes of an archive.
 const ARCHIVE: &[u8] = b"unisono archive";
 
 const HELP: &str = "\
@@ -83,22 +83,25 @@ impl Args {
         self.format.as_deref().and_then(Format::from_name)
     }
 
-    /// The conversations that are wanted of those in a file.
-    fn chosen(&self, name: &str, found: Vec<Conversation>) -> Result<Vec<Conversation>> {
+    /// The selected conversations of a file.
+    fn selected(&self, name: &str, found: Vec<Conversation>) -> Result<Vec<Conversation>> {
         for wanted in &self.pick {
-            if !found.iter().any(|conversation| conversation.is(wanted)) {
+            if !found
+                .iter()
+                .any(|conversation| conversation.matches(wanted))
+            {
                 let problem = format!("{name}: there is no conversation {wanted:?} in it");
                 return Err(Problem::usage(problem).hint("--list shows which there are"));
             }
         }
         let is_wanted = |conversation: &Conversation| {
-            self.all || self.pick.iter().any(|wanted| conversation.is(wanted))
+            self.all || self.pick.iter().any(|wanted| conversation.matches(wanted))
         };
         Ok(found.into_iter().filter(is_wanted).collect())
     }
 
-    fn taken(&self, import: Import, source: Source) -> Taken<'_> {
-        Taken {
+    fn file_import(&self, import: Import, source: Source) -> FileImport<'_> {
+        FileImport {
             import,
             source,
             format: self.format.as_deref(),
@@ -124,7 +127,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if args.all || !args.pick.is_empty() {
         let found = source.conversations(args.format(), args.skip_bad)?;
         if !found.is_empty() {
-            let chosen = args.chosen(&source.name, found)?;
+            let chosen = args.selected(&source.name, found)?;
             return several(app, &args, &setup, (source, chosen)).await;
         }
         if args.pick.iter().any(|wanted| wanted != "1") {
@@ -139,7 +142,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 async fn one(app: &App, args: &Args, setup: &Setup, mut source: Source) -> Result<()> {
     let (import, left_out) = source.conversation(args.format(), args.skip_bad, &app.out)?;
     let desk = app.new_desk(setup).await?;
-    if let Some(known) = known(args, desk.service(), &source, &import).await? {
+    if let Some(known) = existing_session(args, desk.service(), &source, &import).await? {
         app.out.message(format_args!(
             "{} was imported before; --copy imports it again",
             source.name
@@ -151,7 +154,7 @@ async fn one(app: &App, args: &Args, setup: &Setup, mut source: Source) -> Resul
     }
     let worker = desk.work(app, None).await?;
     let service = worker.service();
-    let made = service.import_file(args.taken(import, source).file()?);
+    let made = service.import_file(args.file_import(import, source).file()?);
     let made = made.await?.session;
     let branches = all_branches(service, &made.session).await?;
     report(app, &made, &branches, (false, &left_out));
@@ -167,7 +170,7 @@ async fn several(
     (mut source, chosen): (Source, Vec<Conversation>),
 ) -> Result<()> {
     let worker = app.new_desk(setup).await?.work(app, None).await?;
-    let (mut all, mut imported) = (LeftOut::default(), Vec::new());
+    let (mut all, mut imported) = (SkippedParts::default(), Vec::new());
     let mut result = Ok(());
     for conversation in chosen {
         if conversation.messages == 0 && args.all {
@@ -223,15 +226,15 @@ async fn keep(
     service: &dyn Service,
     part: Source,
     import: Import,
-    left_out: &LeftOut,
+    left_out: &SkippedParts,
 ) -> Result<Value> {
-    let known = known(args, service, &part, &import).await?;
+    let known = existing_session(args, service, &part, &import).await?;
     let is_known = known.is_some();
     let session = match known {
         Some(known) => known,
         None => {
             service
-                .import_file(args.taken(import, part).file()?)
+                .import_file(args.file_import(import, part).file()?)
                 .await?
                 .session
         }
@@ -244,14 +247,14 @@ async fn keep(
 }
 
 /// The session that a conversation became before.
-async fn known(
+async fn existing_session(
     args: &Args,
     service: &dyn Service,
     source: &Source,
     import: &Import,
 ) -> Result<Option<Session>> {
     if args.copy {
-        // Nothing that is known of it matters.
+        // Settings and errors of a closed session do not matter here.
         return Ok(None);
     }
     if let Some(known) = labelled(service, DIGEST, source.digest()).await? {
@@ -301,7 +304,7 @@ fn list(app: &App, args: &Args, mut source: Source) -> Result<()> {
     Ok(())
 }
 
-/// A conversation in a file, as it is listed.
+/// A row of the list of conversations.
 #[derive(serde::Serialize)]
 struct Row {
     number: usize,
@@ -323,7 +326,12 @@ impl From<Conversation> for Row {
     }
 }
 
-fn report(app: &App, made: &Session, branches: &[Branch], (known, left_out): (bool, &LeftOut)) {
+fn report(
+    app: &App,
+    made: &Session,
+    branches: &[Branch],
+    (known, left_out): (bool, &SkippedParts),
+) {
     if app.out.json {
         app.out.json(&as_json(made, branches, (known, left_out)));
         return;
@@ -338,7 +346,7 @@ fn report(app: &App, made: &Session, branches: &[Branch], (known, left_out): (bo
     app.out.data(&made.session);
 }
 
-fn as_json(made: &Session, branches: &[Branch], (known, left_out): (bool, &LeftOut)) -> Value {
+fn as_json(made: &Session, branches: &[Branch], (known, left_out): (bool, &SkippedParts)) -> Value {
     let branches: Vec<&str> = branches.iter().map(|branch| branch.name.as_str()).collect();
     json!({
         "session": made.session, "title": made.title, "messages": made.messages,
@@ -347,7 +355,7 @@ fn as_json(made: &Session, branches: &[Branch], (known, left_out): (bool, &LeftO
     })
 }
 
-async fn import_archive(app: &App, opened: &Opened, file: &str) -> Result<()> {
+async fn import_archive(app: &App, opened: &OpenedStore, file: &str) -> Result<()> {
     if file == "-" {
         let problem = Problem::usage("an archive cannot be read from standard input");
         return Err(problem.hint("name its file"));

@@ -28,7 +28,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(app: &App, args: Args) -> Result<()> {
-    let before = used(app, &args);
+    let before = used_store(app, &args);
     let done = init::write(&args.directory, args.force).map_err(|error| {
         Problem::failed(format!("{}: {}", error.path.display(), error.source))
             .hint("check that the directory can be written")
@@ -65,8 +65,8 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// The store that was used here so far, if it has anything.
-fn used(app: &App, args: &Args) -> Option<PathBuf> {
+/// The store that this directory used until now, if it has content.
+fn used_store(app: &App, args: &Args) -> Option<PathBuf> {
     let store = store_of(app, args);
     std::fs::read_dir(&store).ok()?.next()?.ok()?;
     Some(store)

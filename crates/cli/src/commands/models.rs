@@ -1,4 +1,4 @@
-//! `unisono models`: the catalogue, and which of its models can be asked.
+//! `unisono models`: the catalogue, with the availability of each model.
 
 use unisono_api::agent::Model;
 
@@ -35,7 +35,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let notices: Vec<String> = models
         .iter_mut()
         .filter_map(|model| {
-            // As JSON it is said beside the model.
+            // In JSON, each model has this as a field.
             if app.out.json {
                 None
             } else {

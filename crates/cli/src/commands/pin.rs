@@ -1,4 +1,4 @@
-//! `unisono pin` and `unpin`: messages that always stand verbatim.
+//! `unisono pin` and `unpin`: messages that stay verbatim.
 
 use unisono::Service;
 use unisono_api::pin::Pins;
@@ -56,7 +56,7 @@ pub(crate) async fn pin(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let service = app.changer(&setup).await?;
     let session = find_session(&*service, &args.session).await?.session;
-    let messages = numbered(&*service, &session, &args.branch, &args.messages).await?;
+    let messages = messages_by_number(&*service, &session, &args.branch, &args.messages).await?;
     let pins = change(&*service, &session, &args.branch, &messages, true).await;
     service.close().await;
     report(app, &pins?);
@@ -67,7 +67,8 @@ pub(crate) async fn unpin(app: &App, args: UnpinArgs) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let service = app.changer(&setup).await?;
     let session = find_session(&*service, &args.session).await?.session;
-    let mut messages = numbered(&*service, &session, &args.branch, &args.messages).await?;
+    let mut messages =
+        messages_by_number(&*service, &session, &args.branch, &args.messages).await?;
     if args.all {
         let pins = all(&*service, &session, &args.branch).await?;
         messages.extend(pins.pinned.into_iter().map(|pin| pin.message));
@@ -78,8 +79,8 @@ pub(crate) async fn unpin(app: &App, args: UnpinArgs) -> Result<()> {
     Ok(())
 }
 
-/// The messages of those numbers, which must be on the branch.
-async fn numbered(
+/// The messages with these numbers on the branch.
+async fn messages_by_number(
     service: &dyn Service,
     session: &str,
     branch: &str,
@@ -97,7 +98,7 @@ async fn numbered(
     Ok(numbers.iter().map(ToString::to_string).collect())
 }
 
-/// Pins messages, or takes their pins away, and says what is pinned then.
+/// Pins or unpins messages, and reports all pinned ones.
 async fn change(
     service: &dyn Service,
     session: &str,
@@ -111,7 +112,7 @@ async fn change(
     all(service, session, branch).await
 }
 
-/// All that is pinned on a branch.
+/// All pinned messages of a branch.
 async fn all(service: &dyn Service, session: &str, branch: &str) -> Result<Pins> {
     let mut query = of_branch(branch);
     let mut pins = service.pins(session, &query).await?;
@@ -124,7 +125,7 @@ async fn all(service: &dyn Service, session: &str, branch: &str) -> Result<Pins>
     Ok(pins)
 }
 
-/// Lists what is pinned, and what of the context it takes.
+/// Lists the pinned messages and their share of the context.
 fn report(app: &App, pins: &Pins) {
     let total = show::number(pins.pinned_tokens);
     let usable = show::number(pins.usable_tokens);

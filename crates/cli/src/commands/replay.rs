@@ -1,11 +1,11 @@
-//! `unisono replay`: a turn's requests once more, from the journal and nothing else.
+//! `unisono replay`: rebuilds and verifies the requests of a turn from its journal.
 
 use unisono::short::end;
 use unisono_api::run::{Check, Replay, ReplayedRun};
 
 use crate::app::App;
 use crate::problem::{Problem, Result};
-use crate::service::lookup::Within;
+use crate::service::lookup::LookupScope;
 use crate::show;
 
 const HELP: &str = "\
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(default_value = "latest")]
     turn: String,
     #[command(flatten)]
-    within: Within,
+    within: LookupScope,
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {

@@ -1,4 +1,4 @@
-//! `unisono resume`: open turns go on from their last recorded step.
+//! `unisono resume`: continues open turns from their last recorded step.
 
 use unisono::Service;
 use unisono_api::turn_event::ChangedAgent;
@@ -52,7 +52,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     done
 }
 
-/// Keeps the newest problem; earlier ones were reported.
+/// Keeps the newest problem; earlier ones are reported.
 fn worst(app: &App, before: Result<()>, now: Problem) -> Result<()> {
     if let Err(problem) = before
         && !problem.message.is_empty()
@@ -63,15 +63,15 @@ fn worst(app: &App, before: Result<()>, now: Problem) -> Result<()> {
 }
 
 /// An open turn.
-struct Left {
+struct InterruptedTurn {
     session: String,
     turn: String,
-    /// How many of its agents were done when it was left.
+    /// The number of its finished agents when it was interrupted.
     done: usize,
 }
 
 /// The open turns, session by session.
-async fn left_open(service: &dyn Service, name: Option<&str>) -> Result<Vec<Left>> {
+async fn left_open(service: &dyn Service, name: Option<&str>) -> Result<Vec<InterruptedTurn>> {
     let mut sessions = match name {
         Some(name) => vec![find_session(service, name).await?],
         None => unfinished(service).await?,
@@ -84,7 +84,7 @@ async fn left_open(service: &dyn Service, name: Option<&str>) -> Result<Vec<Left
         for turn in open_turns(service, &session).await? {
             let runs = session.open_runs.iter();
             let done = runs.filter(|run| run.turn == turn && run.agent.state == "done");
-            left.push(Left {
+            left.push(InterruptedTurn {
                 done: done.count(),
                 session: session.session.clone(),
                 turn,
@@ -98,11 +98,11 @@ async fn one(
     app: &App,
     setup: &Setup,
     worker: &Worker,
-    Left {
+    InterruptedTurn {
         session,
         turn,
         done,
-    }: &Left,
+    }: &InterruptedTurn,
     interrupts: &mut Interrupts,
 ) -> Result<(End, Result<()>)> {
     let mut followed = worker.join(session, turn).await?;

@@ -15,7 +15,7 @@ use unisono_session::state::MAIN;
 use crate::app::App;
 use crate::args::{Workers, time};
 use crate::attach;
-use crate::conversation::{self, DIGEST, LeftOut, Source, Taken, exists, labelled};
+use crate::conversation::{self, DIGEST, FileImport, SkippedParts, Source, exists, labelled};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::problem::{Problem, Result};
 use crate::service::{all_branches, all_checkpoints, find_session, own_settings};
@@ -23,7 +23,7 @@ use crate::show;
 use crate::team::team;
 use crate::worker::Desk;
 
-/// What is asked where nobody says what.
+/// The default task.
 const TASK: &str = "Where does this stand? Sum up what was decided and why, what was found out, \
                     which risks and questions are open, and what is to be done next and by whom.";
 
@@ -90,14 +90,14 @@ impl Args {
             [] => ask,
             files => ask.with_attachments(attach::files(files)?),
         };
-        Ok(self.workers.given(ask.branch(self.branch.as_str())))
+        Ok(self.workers.apply_to(ask.branch(self.branch.as_str())))
     }
 }
 
-/// What the conversation comes from.
+/// The source of the conversation.
 pub(super) enum From<'f> {
     Session(String),
-    File(Box<Taken<'f>>),
+    File(Box<FileImport<'f>>),
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
@@ -113,13 +113,15 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let opened = args.file.as_deref();
     let opened = opened.map(|file| conversation::open(file, store));
     let source = opened.transpose()?;
-    let taken = source.map(|source| taken(app, &args, source)).transpose()?;
+    let taken = source
+        .map(|source| read_file(app, &args, source))
+        .transpose()?;
     let left_out = taken
         .as_ref()
-        .map_or_else(LeftOut::default, |(_, left_out)| left_out.clone());
+        .map_or_else(SkippedParts::default, |(_, left_out)| left_out.clone());
     let taken = taken.map(|(taken, _)| taken);
     if let Some(taken) = taken.as_ref().filter(|_| !app.has_daemon(&setup)) {
-        // Nothing is made where it cannot be done. A daemon's agents and models are its own.
+        // Checked before the session is created. A daemon uses its own agents and models.
         team(&app.setup_with(&setup, &taken.import.settings)?, &ask)?;
     }
     let mut interrupts = Interrupts::listen()?;
@@ -139,13 +141,13 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         }
     };
     let limits = Limits::leaving(args.timeout, &mut interrupts);
-    let (watch, end) = followed(app, (setup, desk), from, &ask, (screen, limits)).await?;
+    let (watch, end) = run_turn(app, (setup, desk), from, &ask, (screen, limits)).await?;
     conclude(&app.out, &watch, end)?;
     left_out.ending()
 }
 
-/// Has a turn done, and shows how it comes along; within the session's time where no other is said.
-pub(super) async fn followed(
+/// Begins a turn and shows its progress. Without another limit, the session's time limit applies.
+pub(super) async fn run_turn(
     app: &App,
     (setup, desk): (Setup, Desk),
     from: From<'_>,
@@ -161,7 +163,7 @@ pub(super) async fn followed(
     let session = open(worker.service(), from, &screen, ask.on_branch()).await?;
     let followed = worker.ask(&session, ask).await?;
     let mut followed = followed.notifying(&config.compaction);
-    let limits = limits.within(config.turn.timeout());
+    let limits = limits.with_timeout(config.turn.timeout());
     let end = follow(worker.service(), &mut followed, &mut screen, limits).await?;
     drop(screen);
     let watch = followed.leave();
@@ -169,19 +171,22 @@ pub(super) async fn followed(
     Ok((watch, end))
 }
 
-/// The limit of a turn that is to take no longer, wherever it is worked on: in whole seconds, which
-/// are rounded up.
+/// The time limit of a turn, also in a daemon, rounded up to whole seconds.
 pub(super) fn limit(timeout: Duration) -> Override {
     let seconds = timeout.as_millis().div_ceil(1_000);
     Override::new("--timeout", "turn.timeout_seconds", seconds.to_string())
 }
 
-/// The conversation of a file, and what was left out of it.
-fn taken<'a>(app: &App, args: &'a Args, mut source: Source) -> Result<(Taken<'a>, LeftOut)> {
+/// The conversation of a file, and its skipped parts.
+fn read_file<'a>(
+    app: &App,
+    args: &'a Args,
+    mut source: Source,
+) -> Result<(FileImport<'a>, SkippedParts)> {
     let format = args.format.as_deref();
     let known = format.and_then(Format::from_name);
     let (import, left_out) = source.conversation(known, args.skip_bad, &app.out)?;
-    let taken = Taken {
+    let taken = FileImport {
         import,
         source,
         format,
@@ -192,7 +197,7 @@ fn taken<'a>(app: &App, args: &'a Args, mut source: Source) -> Result<(Taken<'a>
 }
 
 /// The same bytes again continue the session they became.
-async fn from_file<'t>(service: &dyn Service, taken: Taken<'t>) -> Result<From<'t>> {
+async fn from_file<'t>(service: &dyn Service, taken: FileImport<'t>) -> Result<From<'t>> {
     let source = &taken.source;
     if let Some(known) = labelled(service, DIGEST, source.digest()).await? {
         return Ok(From::Session(known.session));

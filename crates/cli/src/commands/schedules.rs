@@ -34,17 +34,17 @@ pub(crate) enum Command {
     List,
     /// Starts the turn of a schedule now, and follows it
     #[command(after_help = RUN_HELP)]
-    Run(Named),
+    Run(NameArgs),
     /// Pauses a schedule
     #[command(after_help = PAUSE_HELP)]
-    Pause(Named),
+    Pause(NameArgs),
     /// Resumes a paused schedule
     #[command(after_help = PAUSE_HELP)]
-    Resume(Named),
+    Resume(NameArgs),
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Named {
+pub(crate) struct NameArgs {
     /// The schedule
     #[arg(value_name = "NAME")]
     schedule: String,
@@ -136,7 +136,7 @@ async fn begin(app: &App, name: &str) -> Result<()> {
 
 async fn pause(app: &App, name: &str, paused: bool) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    // A store that is not there yet is made: the pause has to be kept.
+    // A missing store is created to record the pause.
     let store = app.store_or_daemon(&setup).await?;
     let service = app.service_on(store, &setup)?;
     let changed = service.pause_schedule(name, paused).await?;

@@ -39,7 +39,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Says which messages the topic has.
+/// Reports the messages of the topic.
 pub(super) fn report(app: &App, topic: &Topic) {
     if app.out.json {
         app.out.json(topic);

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 use unisono_api::Code;
 use unisono_config::settings::Override;
-use unisono_server::http::{self, Announced, Running, Server};
+use unisono_server::http::{self, Running, RunningFile, Server};
 
 use crate::app::App;
 use crate::live::Interrupts;
@@ -89,7 +89,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let ended = server.run(stop).await;
     announcing.abort();
-    // Aborted or not: nobody is to find the daemon after this.
+    // Removed in every case: no process should find the daemon after this.
     let _ = announcing.await;
     match ended {
         None => {
@@ -117,12 +117,12 @@ async fn report_ready(app: &App, server: &Server, url: &str) {
 }
 
 /// Announces the daemon beside the store, so that other processes find it.
-fn announce(server: &Server, store: &Path) -> Result<Announced> {
+fn announce(server: &Server, store: &Path) -> Result<RunningFile> {
     let announced = running(server).announce(store);
     announced.map_err(|error| Problem::failed(format!("cannot write {}: {error}", store.display())))
 }
 
-/// What is said of a server to those who look for it beside the store.
+/// The address of a server for processes that find it beside the store.
 pub(super) fn running(server: &Server) -> Running {
     Running {
         url: format!("http://{}", server.authority()),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::timeout;
-use unisono::local::Opened;
+use unisono::local::OpenedStore;
 use unisono_config::settings::Override;
 use unisono_config::setup::Setup;
 use unisono_server::http::Server;
@@ -18,7 +18,7 @@ use crate::problem::{Problem, Result};
 /// The setting for the address at which other processes of the program reach this one.
 pub(super) const BIND_KEY: &str = "server.bind";
 const BIND: &str = "127.0.0.1:0";
-/// How long the last answers may take to be written once everything else has stopped.
+/// The time for writing the last answers after everything else has stopped.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// That setting, for the setup of the verb.
@@ -26,11 +26,11 @@ pub(super) fn bind(verb: &str) -> Override {
     Override::new(format!("unisono {verb}"), BIND_KEY, BIND)
 }
 
-/// Serves the client until it leaves or the program is stopped; turns that are open then are worked
-/// on for as long as the daemon would.
+/// Serves the client until it disconnects or the program is stopped. Open turns then get the drain
+/// time of the daemon.
 pub(super) async fn serve<F>(
     app: &App,
-    (opened, setup): (Opened, Setup),
+    (opened, setup): (OpenedStore, Setup),
     interrupts: &mut Interrupts,
     client: impl FnOnce(&Server) -> F,
 ) -> Result<()>

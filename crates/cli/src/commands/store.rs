@@ -1,4 +1,4 @@
-//! `unisono store`: what the operator of a database needs.
+//! `unisono store`: commands for the operator of a database.
 
 use crate::app::App;
 use crate::problem::Result;

@@ -86,7 +86,7 @@ fn table(used: &Usage) -> String {
     show::table(&header, &[2, 3, 4, 5, 6, 7, 8], rows)
 }
 
-/// The groups, each with its jobs; what is of deleted sessions is in the sum alone.
+/// The groups with their runs. Deleted sessions are only part of the sum.
 fn grouped(by: UsageBy, used: &Usage) -> String {
     let name = |group: &UsageGroup| {
         let key = group.key.as_deref().unwrap_or("(summaries)");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 use unisono_api::service::Store as _;
-use unisono_api::store::Vacuumed;
+use unisono_api::store::VacuumResult;
 use unisono_config::setup::Setup;
 use unisono_store::Disk;
 
@@ -40,7 +40,7 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
         }
     };
     compact_index(app, store)?;
-    let done = Vacuumed {
+    let done = VacuumResult {
         before_bytes: done.before_bytes,
         after_bytes: done.after_bytes,
         sessions: done.sessions,
@@ -49,7 +49,7 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
     report(app, &store.display().to_string(), &done)
 }
 
-fn report(app: &App, store: &str, done: &Vacuumed) -> Result<()> {
+fn report(app: &App, store: &str, done: &VacuumResult) -> Result<()> {
     if app.out.json {
         app.out.json(&json!({
             "store": store, "before_bytes": done.before_bytes, "after_bytes": done.after_bytes,
@@ -69,13 +69,13 @@ fn report(app: &App, store: &str, done: &Vacuumed) -> Result<()> {
 
 /// Vacuums the tables of a database.
 async fn database(app: &App, setup: &Setup) -> Result<()> {
-    let place = app::named(&setup.loaded.config.store);
+    let place = app::store_name(&setup.loaded.config.store);
     let done = match app.store_or_daemon(setup).await? {
         Place::Daemon(client) => client.vacuum().await?,
         Place::Process(opened) => {
             let done = opened.journal.engine().vacuum(None).await?;
             opened.journal.close().await?;
-            Vacuumed {
+            VacuumResult {
                 before_bytes: done.before_bytes,
                 after_bytes: done.after_bytes,
                 sessions: done.sessions,
@@ -86,8 +86,8 @@ async fn database(app: &App, setup: &Setup) -> Result<()> {
     report(app, &place, &done)
 }
 
-/// Shrinks the search index while nobody else has the store. It can be made anew, so a failure is
-/// no failure of the vacuum.
+/// Compacts the search index while no other process has the store open. The index can be rebuilt,
+/// so a failure does not fail the vacuum.
 fn compact_index(app: &App, store: &Path) -> Result<()> {
     let _held = Disk::open(store)?;
     if let Err(error) = unisono_search::compact(&unisono_search::directory(store)) {

@@ -10,7 +10,7 @@ use unisono_context::Digest;
 use crate::app::App;
 use crate::output::Paint;
 use crate::problem::{Problem, Result};
-use crate::service::lookup::Within;
+use crate::service::lookup::LookupScope;
 use crate::show;
 
 const HELP: &str = "\
@@ -26,7 +26,7 @@ Examples:
   unisono why 5f0c2b8e41aa --request 2 --raw | jq .
 
 JSON: as of `runs list`, with causes [{event, at, cause, text}], requests [{number, to,
-stand_in_prefix (absent: no fallback), head_bytes, bytes, digest, after_steps, masked,
+fallback_prefix (absent: no fallback), head_bytes, bytes, digest, after_steps, masked,
 wrap_up, attempt, head, tail}], unknown (why they cannot be rebuilt), body {number, head, tail} of
 the selected request, checks as of `replay`, against {run, agent, request, shared_bytes, own,
 theirs, differs} (null: no sibling).";
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(default_value = "latest")]
     run: String,
     #[command(flatten)]
-    within: Within,
+    within: LookupScope,
     /// The run of the same turn to compare with (default: the first sibling)
     #[arg(long, value_name = "RUN")]
     against: Option<String>,
@@ -138,13 +138,13 @@ fn text(paint: Paint, why: &Why, body: &RequestBody) -> String {
 }
 
 fn line(sent: &SentRequest) -> String {
-    let prefix = sent.stand_in_prefix.as_deref();
-    let stood_in = prefix.map(|prefix| format!(" (stood in, prefix {})", digest(prefix)));
+    let prefix = sent.fallback_prefix.as_deref();
+    let fallback = prefix.map(|prefix| format!(" (fallback, prefix {})", digest(prefix)));
     let mut line = format!(
         "{}  to {}{}, {} bytes ({} of its own), digest {}",
         sent.number,
         sent.to,
-        stood_in.unwrap_or_default(),
+        fallback.unwrap_or_default(),
         show::number(sent.bytes),
         show::number(sent.bytes - sent.head_bytes),
         digest(&sent.digest)

@@ -18,14 +18,15 @@ use crate::output::Out;
 pub(crate) struct Answer<'o, L> {
     out: &'o Out,
     screen: Screen<'o>,
-    /// Where the person writes.
+    /// The source of the person's lines.
     lines: &'o mut L,
     streams: bool,
-    /// What shows it on a terminal.
+    /// The view of the answer on a terminal.
     page: Option<Page>,
-    /// What of the reply that is coming was written.
+    /// The written text of the current reply.
     written: String,
-    /// Whether something of that reply was missed: the rest waits until it is whole.
+    /// Whether text of the current reply was missed: the rest is written when the reply is
+    /// complete.
     missed: bool,
     /// Whether this reply has ended; further text belongs to another one.
     over: bool,
@@ -57,7 +58,7 @@ impl<'o, L: Lines> Answer<'o, L> {
             .map(|whole| (whole, whole.strip_prefix(self.written.trim_end())));
         match rest {
             Some((_, Some(rest))) if !self.written.is_empty() => {
-                // What was trimmed is on the screen already.
+                // Trimmed text is on the screen already.
                 let trimmed = self.written.len() - self.written.trim_end().len();
                 let rest = rest.get(trimmed..).unwrap_or_default();
                 self.write(rest);
@@ -72,7 +73,7 @@ impl<'o, L: Lines> Answer<'o, L> {
         }
     }
 
-    fn piece(&mut self, text: &str) {
+    fn text_delta(&mut self, text: &str) {
         if self.over {
             self.break_off();
         }
@@ -100,7 +101,7 @@ impl<'o, L: Lines> Answer<'o, L> {
     /// Writes the buffered text and ends the line.
     fn end(&mut self) {
         let rest = self.page.as_mut().map(Page::finish);
-        self.out.ready(&rest.unwrap_or_default());
+        self.out.safe_data(&rest.unwrap_or_default());
     }
 
     /// Ends the line before another text.
@@ -116,7 +117,9 @@ impl<'o, L: Lines> Answer<'o, L> {
 impl<L: Lines + Send> Show for Answer<'_, L> {
     fn update(&mut self, event: &TurnEvent, watch: &Watch) {
         match event {
-            TurnEvent::Text { run, text } if watch.lead() == Some(run) => return self.piece(text),
+            TurnEvent::Text { run, text } if watch.lead() == Some(run) => {
+                return self.text_delta(text);
+            }
             TurnEvent::Text { run, text } => {
                 if watch.agents.iter().all(|of| of.run.as_ref() != Some(run)) {
                     self.early.push((run.clone(), text.clone()));
@@ -131,7 +134,7 @@ impl<L: Lines + Send> Show for Answer<'_, L> {
         if let Some(lead) = watch.lead() {
             let early = std::mem::take(&mut self.early).into_iter();
             let own = early.filter(|(run, _)| run == lead);
-            own.for_each(|(_, text)| self.piece(&text));
+            own.for_each(|(_, text)| self.text_delta(&text));
         }
         if is_line(event) && !self.out.json {
             if self.over {
@@ -141,18 +144,18 @@ impl<L: Lines + Send> Show for Answer<'_, L> {
         }
     }
 
-    fn waits(&mut self, call: &Approval, watch: &Watch) {
+    fn on_waiting_call(&mut self, call: &Approval, watch: &Watch) {
         self.break_off();
-        self.screen.waits(call, watch);
+        self.screen.on_waiting_call(call, watch);
     }
 
-    fn asks(&mut self, question: &str) -> bool {
+    fn show_question(&mut self, question: &str) -> bool {
         if self.out.json || !self.lines.is_person() {
             return false;
         }
         self.break_off();
         if self.lines.ask(question) {
-            self.out.ask(asking::shown(question));
+            self.out.ask(asking::prompt_text(question));
         }
         true
     }
@@ -162,7 +165,7 @@ impl<L: Lines + Send> Show for Answer<'_, L> {
     }
 }
 
-/// Whether an update is shown as a line beside the answer.
+/// Whether an update is shown as a line above the answer.
 fn is_line(event: &TurnEvent) -> bool {
     match event {
         TurnEvent::Compacting { .. }
@@ -173,7 +176,7 @@ fn is_line(event: &TurnEvent) -> bool {
         | TurnEvent::RunRetried { .. }
         | TurnEvent::Waiting { .. } => true,
         TurnEvent::Accepted { queued, .. } => *queued,
-        // The lead's own line would stand in its answer.
+        // The lead's own line would interrupt its answer.
         TurnEvent::Runs { agents } => agents
             .iter()
             .all(|agent| agent.role != "lead" && !agent.is_open()),

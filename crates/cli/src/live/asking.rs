@@ -21,7 +21,7 @@ pub(crate) enum Reply {
 }
 
 /// The prompt of a question.
-pub(crate) fn shown(question: &str) -> String {
+pub(crate) fn prompt_text(question: &str) -> String {
     format!("{:<10} {question}: ", "")
 }
 
@@ -129,7 +129,7 @@ impl Answers {
             true => "was it done? [d]one TEXT, [f]ailed TEXT, [r]epeat",
             false => "may it be made? [y]es, [n]o REASON",
         };
-        self.question = screen.asks(question).then(|| call.clone());
+        self.question = screen.show_question(question).then(|| call.clone());
     }
 
     /// Executes the answer; an invalid one repeats the question. Some: the person interrupted.
@@ -143,7 +143,7 @@ impl Answers {
         let decision = read(is_in_doubt(&call), &line)?;
         self.answered.push(call.call.clone());
         if let Err(error) = service.decide(&call.call, &decision).await {
-            // Somebody else decided, or the call timed out.
+            // Another client decided, or the call timed out.
             tracing::info!(%error, "the decision is too late");
         }
         None

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{self, Instant};
 use unisono::Service;
 use unisono_api::approval::Approval;
 use unisono_api::service::TurnUpdates;
@@ -56,7 +56,7 @@ pub(crate) enum Interrupt {
     System,
 }
 
-/// What a person's interruption does to the turn.
+/// The effect of a person's interruption on the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Interrupted {
     /// The turn stays open, and following stops.
@@ -65,17 +65,17 @@ enum Interrupted {
     Cancel,
 }
 
-/// Shows a turn while it is followed.
+/// Shows a turn that is followed.
 pub(crate) trait Show {
     /// Shows a change, with the new state of the turn. Progress before an event comes before the
     /// event.
     fn update(&mut self, event: &TurnEvent, watch: &Watch);
 
     /// A tool call waits for a decision.
-    fn waits(&mut self, call: &Approval, watch: &Watch);
+    fn on_waiting_call(&mut self, call: &Approval, watch: &Watch);
 
     /// Asks the person at the terminal; false without a terminal.
-    fn asks(&mut self, _question: &str) -> bool {
+    fn show_question(&mut self, _question: &str) -> bool {
         false
     }
 
@@ -85,7 +85,7 @@ pub(crate) trait Show {
     }
 }
 
-/// When following stops.
+/// The conditions that end following.
 #[derive(Debug)]
 pub(crate) struct Limits<'i> {
     /// The time at which the turn is cancelled; none for no limit.
@@ -105,7 +105,7 @@ impl<'i> Limits<'i> {
     }
 
     /// Sets a time limit, unless there is one.
-    pub(crate) fn within(self, timeout: Duration) -> Limits<'i> {
+    pub(crate) fn with_timeout(self, timeout: Duration) -> Limits<'i> {
         Limits {
             timeout: self.timeout.or(Some(timeout)),
             ..self
@@ -137,16 +137,16 @@ pub(crate) enum End {
 }
 
 /// A followed turn: its state and its updates.
-pub(crate) struct Followed<'s> {
+pub(crate) struct FollowedTurn<'s> {
     pub(crate) watch: Watch,
     pub(crate) updates: TurnUpdates<'s>,
 }
 
-impl Followed<'_> {
+impl FollowedTurn<'_> {
     /// Reports compactions if the settings ask for it.
     pub(crate) fn notifying(self, compaction: &Compaction) -> Self {
         let watch = self.watch.notifying(compaction);
-        Followed { watch, ..self }
+        FollowedTurn { watch, ..self }
     }
 
     /// Stops following.
@@ -158,7 +158,7 @@ impl Followed<'_> {
 /// Follows the turn and shows it.
 pub(crate) async fn follow(
     service: &dyn Service,
-    Followed { watch, updates }: &mut Followed<'_>,
+    FollowedTurn { watch, updates }: &mut FollowedTurn<'_>,
     screen: &mut impl Show,
     limits: Limits<'_>,
 ) -> Result<End> {
@@ -171,7 +171,7 @@ pub(crate) async fn follow(
     let mut late = timeout.map(|timeout| Instant::now() + timeout);
     let mut answers = Answers::default();
     for call in &watch.waiting {
-        screen.waits(call, watch);
+        screen.on_waiting_call(call, watch);
     }
     while watch.end.is_none() {
         if !cancelled {
@@ -189,11 +189,11 @@ pub(crate) async fn follow(
             }
             reply = screen.reply() => answers.take(reply, service).await,
             // The time of a person's decision does not count.
-            () = at(late), if !cancelled && !watch.waiting.is_empty() => {
+            () = sleep_until(late), if !cancelled && !watch.waiting.is_empty() => {
                 late = timeout.map(|timeout| Instant::now() + timeout);
                 None
             }
-            () = at(late) => {
+            () = sleep_until(late) => {
                 if cancelled {
                     return Err(Problem::failed("the turn was cancelled but did not stop"));
                 }
@@ -227,9 +227,9 @@ async fn cancel(service: &dyn Service, watch: &Watch) -> Instant {
     late
 }
 
-async fn at(instant: Option<Instant>) {
+async fn sleep_until(instant: Option<Instant>) {
     match instant {
-        Some(instant) => sleep_until(instant).await,
+        Some(instant) => time::sleep_until(instant).await,
         None => pending().await,
     }
 }

@@ -5,7 +5,7 @@ use unisono_context::Tokens;
 
 use crate::show;
 
-/// How long until a summary is tried again.
+/// The pause before a summary is retried.
 pub(super) fn pause(ms: i64) -> String {
     let minutes = u64::try_from(ms).unwrap_or(0).div_ceil(60_000);
     match minutes {
@@ -33,7 +33,7 @@ pub(super) fn tightened(most: u64) -> String {
     )
 }
 
-/// The notice of a summary that was written anew.
+/// The notice of a regenerated summary.
 pub(super) fn rewritten(made: &MadeCheckpoint, old: u32) -> String {
     let (number, model) = (made.number, &made.model);
     let whose = match made.writer.as_str() {
@@ -83,7 +83,7 @@ pub(super) fn compacted(made: &MadeCheckpoint) -> String {
     }
 }
 
-/// What the agents are given, and how full it is.
+/// The size and the occupancy of the agents' context.
 pub(super) fn context(before: Option<u64>, frozen: &FrozenContext) -> String {
     let after = show::number(frozen.tokens);
     let tokens = match before.filter(|before| *before != frozen.tokens) {

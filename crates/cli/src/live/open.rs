@@ -8,8 +8,8 @@ use crate::output::Paint;
 use crate::problem::Result;
 use crate::service::open_turns;
 
-/// A line for each open turn and, below it, for each of its agents; delegates below whoever gave
-/// them their task.
+/// A line for each open turn and, below it, for each of its agents; delegates are below the agent
+/// that delegated to them.
 pub(crate) async fn lines(
     service: &dyn Service,
     session: &Session,

@@ -1,4 +1,4 @@
-//! What came of a turn: the answer or the JSON on stdout, the exit code.
+//! The result of a turn: the answer or the JSON on stdout, and the exit code.
 
 use serde::Serialize;
 use unisono_api::compaction::FactCoverage;
@@ -23,14 +23,14 @@ pub(crate) struct Report {
     /// `answered`, `compacted`, `reverted`, `failed`, `cancelled`, `timeout`, or `open` after an
     /// interruption.
     state: String,
-    /// For `failed`: a code and what happened.
+    /// For `failed`: the code and the message.
     error: Option<ErrorInfo>,
     answer: Option<String>,
     /// The ordinal of the answer's message.
     answer_message: Option<u32>,
     /// Id of the frozen context, in full.
     snapshot: Option<String>,
-    /// How many agents were given it.
+    /// The number of agents with this snapshot.
     snapshot_agents: u64,
     tokens_before: Option<u64>,
     tokens_after: Option<u64>,
@@ -42,14 +42,14 @@ pub(crate) struct Report {
     /// Checkpoints this turn made.
     checkpoints: Vec<Made>,
     runs: Vec<RunReport>,
-    /// After `resume`: its agents that are defined otherwise since it began. It went on with them as
-    /// they were.
+    /// After `resume`: the agents whose definitions have changed since the turn began. The turn
+    /// continued with the old ones.
     changed_agents: Vec<String>,
     /// The cost of its finished runs; none if a price is unknown.
     cost_usd: Option<f64>,
-    /// What they used together.
+    /// The usage of all runs.
     usage: Amounts,
-    /// How its bounds and its session's stood when it ended, in dollars, tokens or seconds.
+    /// The budgets of the turn and its session at its end, in dollars, tokens or seconds.
     budgets: Vec<Budget>,
 }
 
@@ -61,12 +61,12 @@ struct Made {
     tokens_after: u64,
     compression_ratio: Option<f64>,
     model: String,
-    /// Whether a model is to write it anew.
+    /// Whether a model will write it again.
     degraded: bool,
-    /// The number of the checkpoint that it writes anew.
+    /// The number of the checkpoint that it replaces.
     rewrites: Option<u32>,
     duration_ms: u64,
-    /// What a model's summary gives of the days, names and ids of its messages.
+    /// The days, names and ids of the messages that a model's summary retains.
     coverage: Option<FactCoverage>,
 }
 
@@ -84,7 +84,7 @@ struct RunReport {
     text: Option<String>,
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
-    /// Input tokens that were expected in, read from and written to the provider's cache.
+    /// Input tokens of the provider's cache: expected, read and written.
     cache_expected_tokens: Option<u64>,
     cache_read_tokens: Option<u64>,
     cache_write_tokens: Option<u64>,
@@ -102,7 +102,7 @@ struct RunReport {
 impl Report {
     pub(crate) fn new(watch: &Watch, end: End) -> Report {
         let context = watch.context.as_ref();
-        let used = watch.used();
+        let used = watch.usage();
         Report {
             session: watch.session.clone(),
             turn: watch.turn.clone(),
@@ -191,7 +191,7 @@ pub(crate) fn conclude(out: &Out, watch: &Watch, end: End) -> Result<()> {
             out.message(format_args!("budget     {}", show::budget_line(budget)));
         }
         out.message("");
-        out.prose(&for_terminal(answer));
+        out.markdown(&for_terminal(answer));
     }
     ending(out, watch, end)
 }
@@ -201,7 +201,7 @@ pub(crate) fn conclude(out: &Out, watch: &Watch, end: End) -> Result<()> {
 struct Delegation {
     #[serde(flatten)]
     turn: Report,
-    /// What is not there, or not whole.
+    /// Missing or incomplete parts.
     missing: Vec<Missing>,
 }
 
@@ -234,7 +234,7 @@ pub(crate) fn conclude_delegation(out: &Out, watch: &Watch, end: End) -> Result<
     for run in given {
         out.data(format_args!("## {}\n", run.agent));
         if let Some(text) = &run.text {
-            out.prose(&for_terminal(text));
+            out.markdown(&for_terminal(text));
             out.data("");
         }
         match (&run.reason, run.state.as_str()) {
@@ -245,7 +245,7 @@ pub(crate) fn conclude_delegation(out: &Out, watch: &Watch, end: End) -> Result<
     }
     if let Some(answer) = &turn.answer {
         out.data("## answer\n");
-        out.prose(&for_terminal(answer));
+        out.markdown(&for_terminal(answer));
     }
     ending(out, watch, end)
 }
@@ -256,7 +256,7 @@ pub(crate) fn report(out: &Out, watch: &Watch, end: End) {
 }
 
 fn report_cost(out: &Out, watch: &Watch) {
-    let used = watch.used();
+    let used = watch.usage();
     let cost = show::cost_of(&used);
     if cost == Some(Cost::ZERO) {
         return;

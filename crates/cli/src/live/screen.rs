@@ -15,7 +15,7 @@ use super::follow::Show;
 use super::notice;
 use super::watch::Watch;
 use crate::approvals;
-use crate::output::{Out, Paint, shown};
+use crate::output::{Out, Paint, terminal_safe};
 use crate::show;
 
 /// The interval between two drawings of the progress.
@@ -119,7 +119,9 @@ impl<'o> Screen<'o> {
             TurnEvent::Frozen { context } => self.frozen(context, watch),
             TurnEvent::RunRetried { agent, reason } => self.retried(agent, reason, watch),
             TurnEvent::Runs { agents } => agents.iter().for_each(|agent| self.run(agent, watch)),
-            TurnEvent::Waiting { calls } => calls.iter().for_each(|call| self.waits(call, watch)),
+            TurnEvent::Waiting { calls } => calls
+                .iter()
+                .for_each(|call| self.on_waiting_call(call, watch)),
             TurnEvent::Progress { run, text } => self.progress(run, text, watch),
             TurnEvent::CompactionProgress { text, trouble } => self.compacting(text, *trouble),
             TurnEvent::Ended(_) => self.step_done(),
@@ -160,7 +162,7 @@ impl<'o> Screen<'o> {
     }
 
     /// Shows a waiting call with the commands that decide about it.
-    pub(crate) fn waits(&self, call: &Approval, watch: &Watch) {
+    pub(crate) fn on_waiting_call(&self, call: &Approval, watch: &Watch) {
         let agent = &call.agent;
         let line = approvals::line(&call.tool, &call.arguments.to_string());
         let why = match &call.rule {
@@ -184,7 +186,7 @@ impl<'o> Screen<'o> {
 
     /// Asks the person at the terminal.
     fn question(&self, text: &str) {
-        let ask = || self.out.ask(asking::shown(text));
+        let ask = || self.out.ask(asking::prompt_text(text));
         match &self.bars {
             Some(bars) => bars.all.suspend(ask),
             None => ask(),
@@ -202,7 +204,10 @@ impl<'o> Screen<'o> {
             && agent.state == "running"
         {
             let text = self.paint.dim(show::line(text, 80));
-            bar.set_message(shown(&format!("{} {text}", self.line(agent, watch))));
+            bar.set_message(terminal_safe(&format!(
+                "{} {text}",
+                self.line(agent, watch)
+            )));
         }
     }
 
@@ -224,7 +229,7 @@ impl<'o> Screen<'o> {
             bar.enable_steady_tick(TICK);
             bar
         });
-        bar.set_message(shown(&text));
+        bar.set_message(terminal_safe(&text));
     }
 
     fn step_done(&mut self) {
@@ -260,7 +265,7 @@ impl<'o> Screen<'o> {
         for (agent, line) in watch.agents.iter().zip(lines) {
             let bar = bars.all.add(ProgressBar::new_spinner());
             bar.set_style(style("  {msg}"));
-            bar.set_message(shown(&line));
+            bar.set_message(terminal_safe(&line));
             if !agent.is_open() {
                 bar.finish();
             }
@@ -283,13 +288,13 @@ impl<'o> Screen<'o> {
         if agent.state == "running" {
             bar.set_style(style("{spinner} {msg} {elapsed}"));
             bar.reset_elapsed();
-            bar.set_message(shown(&line));
+            bar.set_message(terminal_safe(&line));
             bar.enable_steady_tick(TICK);
             return;
         }
         bar.disable_steady_tick();
         bar.set_style(style("  {msg}"));
-        bar.set_message(shown(&line));
+        bar.set_message(terminal_safe(&line));
         if !agent.is_open() {
             bar.finish();
         }
@@ -380,11 +385,11 @@ impl Show for Screen<'_> {
         self.show(event, watch);
     }
 
-    fn waits(&mut self, call: &Approval, watch: &Watch) {
-        Screen::waits(self, call, watch);
+    fn on_waiting_call(&mut self, call: &Approval, watch: &Watch) {
+        Screen::on_waiting_call(self, call, watch);
     }
 
-    fn asks(&mut self, question: &str) -> bool {
+    fn show_question(&mut self, question: &str) -> bool {
         if self.asks && self.person.ask(question) {
             self.question(question);
         }

@@ -8,7 +8,7 @@ use unisono_api::usage::Amounts;
 use unisono_config::settings::Compaction;
 use unisono_session::budget::EXCEEDED;
 
-/// A turn, as far as it has come.
+/// The state of a turn.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) session: String,
@@ -23,14 +23,14 @@ pub(crate) struct Watch {
     /// Whether a step kept fewer messages than requested.
     pub(crate) tightened: bool,
     pub(crate) checkpoints: Vec<MadeCheckpoint>,
-    /// Its agents that are defined otherwise by now.
+    /// Its agents whose definitions have changed.
     pub(crate) changed: Vec<ChangedAgent>,
     /// Calls of tools that wait for a person.
     pub(crate) waiting: Vec<Approval>,
     pub(crate) end: Option<Box<TurnEnd>>,
     /// Whether automatic compactions are reported.
     pub(crate) notifies: bool,
-    /// Whether a daemon works on it, and goes on when nobody watches.
+    /// Whether a daemon works on it, so that it continues without this process.
     pub(crate) elsewhere: bool,
 }
 
@@ -115,13 +115,13 @@ impl Watch {
         }
     }
 
-    /// The run that answers, once it is open.
+    /// The run of the lead, once it is open.
     pub(crate) fn lead(&self) -> Option<&str> {
         let mut agents = self.agents.iter();
         agents.find(|agent| agent.role == "lead")?.run.as_deref()
     }
 
-    /// How it ended.
+    /// The outcome.
     pub(crate) fn outcome(&self) -> Option<&str> {
         Some(self.end.as_ref()?.turn.state.as_str())
     }
@@ -137,8 +137,8 @@ impl Watch {
         self.end.as_ref()?.turn.answer.as_deref()
     }
 
-    /// What the runs that have finished used together.
-    pub(crate) fn used(&self) -> Amounts {
+    /// The usage of the finished runs.
+    pub(crate) fn usage(&self) -> Amounts {
         match &self.end {
             Some(end) => end.usage,
             None => {
@@ -148,13 +148,13 @@ impl Watch {
         }
     }
 
-    /// For a compaction, and a checkpoint that was taken back: tokens before and after.
+    /// For a compaction or a revert: the tokens before and after.
     pub(crate) fn amounts(&self) -> Option<(u64, u64)> {
         let end = self.end.as_ref()?;
         end.tokens_before.zip(end.tokens_after)
     }
 
-    /// The names of the agents that are at that.
+    /// The names of the agents in this state.
     pub(crate) fn of_state(&self, state: &str) -> Vec<&str> {
         let agents = self.agents.iter().filter(|agent| agent.state == state);
         agents.map(|agent| agent.agent.as_str()).collect()

@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::output::Paint;
 
-/// How a word looks.
+/// The style of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Bold,
@@ -13,7 +13,7 @@ pub(super) enum Style {
     Code,
 }
 
-/// What the lines of a block begin with.
+/// The beginning of the lines of a block.
 struct Indent {
     first: String,
     rest: String,
@@ -21,17 +21,17 @@ struct Indent {
     begun: bool,
 }
 
-/// Lines that are being written.
+/// The lines under construction.
 pub(super) struct Lines {
     width: usize,
     paint: Paint,
     out: String,
-    /// Columns of the current line; none: it was not begun.
+    /// Columns of the current line; none before its first word.
     column: Option<usize>,
-    /// The word that is being read: how it looks, and how wide it is.
+    /// The current word, with its style and width.
     word: String,
     word_columns: usize,
-    /// Whether a space stands before it.
+    /// Whether a space precedes it.
     spaced: bool,
     indents: Vec<Indent>,
     styles: Vec<Style>,

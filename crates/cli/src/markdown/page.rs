@@ -1,14 +1,14 @@
-//! A text that is shown while it is written.
+//! Shows a text during its stream.
 //!
-//! Words are shown as soon as it is certain how they look. What was shown of a block that turns out
-//! to be something else (a title that is underlined later) is taken back and shown anew.
+//! Words are shown as soon as their style is certain. If a block turns out to be of another kind (a
+//! title is underlined later), it is erased and rendered again.
 
 use super::render;
 use crate::output::Paint;
 
-/// How much is held back for a mark that was opened and not closed; after that it is a mere sign.
+/// Maximum text held back for an open mark; after that the mark is a plain character.
 const HELD_BYTES: usize = 400;
-/// A block that is longer is shown a line at a time.
+/// Longer blocks are shown line by line.
 const LONG_BYTES: usize = 16 << 10;
 
 /// A text on a terminal.
@@ -16,13 +16,13 @@ const LONG_BYTES: usize = 16 << 10;
 pub(crate) struct Page {
     width: usize,
     paint: Paint,
-    /// The block that is being written.
+    /// The current block.
     block: String,
-    /// What is on the screen of it.
+    /// Its text on the screen.
     shown: String,
-    /// Whether a block stands before it.
+    /// Whether a block precedes it.
     goes_on: bool,
-    /// Bytes of the block when it was shown last.
+    /// The bytes of the block when it was last rendered.
     looked: usize,
 }
 
@@ -47,11 +47,11 @@ impl Page {
             out += &self.end_block();
             self.block = rest;
         }
-        // A long block is looked at more seldom, so that its cost stays in proportion.
+        // A long block is rendered less often, so that the total cost stays linear.
         let grown = self.block.len().saturating_sub(self.looked);
         if grown > self.block.len() / 64 {
             self.looked = self.block.len();
-            let certain = certain(&self.block);
+            let certain = final_bytes(&self.block);
             out += &self.show(certain);
         }
         out
@@ -96,8 +96,8 @@ impl Page {
     }
 }
 
-/// Where the first block of a text ends: behind an empty line that something follows that does not
-/// belong to it. In code between fences an empty line ends nothing.
+/// The end of the first block of a text: after an empty line that is followed by another block. An
+/// empty line in fenced code ends nothing.
 fn block_end(text: &str) -> Option<usize> {
     let (mut at, mut fence, mut empty) = (0, None, false);
     for line in text.split_inclusive('\n') {
@@ -115,7 +115,7 @@ fn block_end(text: &str) -> Option<usize> {
         empty = is_whole && bare.is_empty() && fence.is_none();
         at += line.len();
     }
-    // A list may be long, too.
+    // A list may be long as well.
     let long = text.len() > LONG_BYTES && fence.is_none();
     long.then(|| text.rfind('\n').map(|at| at + 1)).flatten()
 }
@@ -127,7 +127,7 @@ fn opened(line: &str) -> Option<&'static str> {
         .find(|mark| line.starts_with(mark))
 }
 
-/// Whether a line is, or may become, an item of a list: the list goes on behind an empty line.
+/// Whether a line is, or may become, an item of a list: a list continues after an empty line.
 fn is_item(line: &str) -> bool {
     let digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
     let numbered =
@@ -135,9 +135,9 @@ fn is_item(line: &str) -> bool {
     numbered || line.starts_with(['-', '*', '+'])
 }
 
-/// How many bytes of a block look the same whatever follows: whole words, outside of marks that are
-/// not closed, and whole tables.
-fn certain(block: &str) -> usize {
+/// The bytes of a block whose rendering is final: complete words outside open marks, and complete
+/// tables.
+fn final_bytes(block: &str) -> usize {
     let words = block.rfind(char::is_whitespace).unwrap_or(0);
     let (mut at, mut line, mut table) = (0, 0, None);
     for text in block[..words].split_inclusive('\n') {
@@ -155,7 +155,7 @@ fn certain(block: &str) -> usize {
     }
 }
 
-/// Where a mark stands in a line that is not closed in it.
+/// The position of a mark that is not closed in its line.
 fn open_mark(line: &str) -> Option<usize> {
     let (mut code, mut bold, mut link) = (None, None, None);
     let mut signs = line.char_indices().peekable();
@@ -241,8 +241,8 @@ mod tests {
 
     #[test]
     fn a_long_text_costs_in_proportion() {
-        // Twice as much text, about twice as much that is written; a renderer that begins anew with
-        // each piece would not end here.
+        // Twice the text causes about twice the output; a renderer that starts again with each
+        // delta would never finish here.
         let mut page = Page::new(80, Paint(false));
         let mut written = 0;
         for n in 0..3_000 {

@@ -10,23 +10,23 @@ use crate::problem::{Problem, Result};
 
 /// The scope of a lookup, from `--session`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Within {
+pub(crate) struct LookupScope {
     /// Only this session
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
 }
 
-impl Within {
+impl LookupScope {
     /// The named session.
-    pub(crate) async fn only(&self, service: &dyn Service) -> Result<Option<String>> {
+    pub(crate) async fn session_id(&self, service: &dyn Service) -> Result<Option<String>> {
         match &self.session {
             Some(name) => Ok(Some(find_session(service, name).await?.session)),
             None => Ok(None),
         }
     }
 
-    /// The run that is meant, and its session: by its id or a part of it; `latest` and a turn mean
-    /// the run of the turn's lead, an agent's name its newest run.
+    /// The run and its session: by its id or a part of it; `latest` and a turn mean the run of the
+    /// turn's lead, an agent's name its newest run.
     pub(crate) async fn run(&self, service: &dyn Service, name: &str) -> Result<(String, String)> {
         // A compaction on request has no runs: the turn after it does.
         let found = match name {
@@ -42,21 +42,21 @@ impl Within {
         }
     }
 
-    /// The run or turn that is meant: by its id or a part of it, `latest`, or an agent.
+    /// The run or turn with this name: an id or a part of it, `latest`, or an agent.
     pub(crate) async fn work(&self, service: &dyn Service, name: &str) -> Result<Lookup> {
         let all = self.all(service, name).await?;
         if name == "latest" {
             return all.into_iter().next().ok_or_else(none);
         }
-        let found = only(name, "run, turn or agent", &all);
+        let found = session_id(name, "run, turn or agent", &all);
         found.map_err(|problem| problem.hint("`unisono runs list` shows those there are"))
     }
 
-    /// All that may be meant.
+    /// All matches of a name.
     async fn all(&self, service: &dyn Service, name: &str) -> Result<Vec<Lookup>> {
         let query = LookupQuery {
             name: name.to_owned(),
-            session: self.only(service).await?,
+            session: self.session_id(service).await?,
         };
         Ok(service.lookup(&query).await?.items)
     }
@@ -100,8 +100,8 @@ pub(crate) async fn runs_of(
     }
 }
 
-/// The only one that was found.
-pub(crate) fn only<T: Clone>(name: &str, what: &str, found: &[T]) -> Result<T> {
+/// The only match.
+pub(crate) fn session_id<T: Clone>(name: &str, what: &str, found: &[T]) -> Result<T> {
     match found {
         [one] => Ok(one.clone()),
         [] => Err(Problem::not_found(format!(

@@ -140,13 +140,13 @@ fn a_reply_cut_to_what_a_stand_in_can_give_and_its_prefix_are_recorded() {
     let replies = shown["steps"].as_array().unwrap().iter();
     let replies: Vec<_> = replies.filter(|step| step["kind"] == "model").collect();
     assert_eq!(replies.len(), 2, "{shown:#}");
-    let prefix = replies[0]["stand_in_prefix"].as_str().unwrap();
+    let prefix = replies[0]["fallback_prefix"].as_str().unwrap();
     assert_ne!(shown["prefix"], prefix, "it has words of its own");
     for reply in replies
         .into_iter()
         .chain(why["requests"].as_array().unwrap())
     {
-        assert_eq!(reply["stand_in_prefix"], prefix, "{reply:#}");
+        assert_eq!(reply["fallback_prefix"], prefix, "{reply:#}");
     }
     let prefix = &prefix[..12];
     for (verb, says) in [

@@ -11,7 +11,7 @@ use crate::support::{Place, finish};
 const MESSAGES: usize = 30_000;
 /// What the whole process may take at most, in KiB, in a debug build beside other tests; alone it is
 /// 200 to 230 MB. Of that the program is some 80 MB, and the session's own state twice the 25 MB.
-const MOST_KIB: u64 = 400 * 1024;
+const MAX_KIB: u64 = 400 * 1024;
 
 /// Messages of 800 characters, which are all different.
 fn messages() -> impl Iterator<Item = String> {
@@ -70,7 +70,7 @@ fn a_file_and_standard_input_are_not_held_whole() {
         }
         let made = finish(child, &["import", file]).expect(0).json();
         assert_eq!(made["messages"], MESSAGES);
-        assert!(highest > 0 && highest < MOST_KIB, "{file}: {highest} KiB");
+        assert!(highest > 0 && highest < MAX_KIB, "{file}: {highest} KiB");
     }
 }
 
@@ -95,7 +95,7 @@ fn a_body_is_not_held_whole() {
         let made = daemon.send(&head, body.as_bytes()).expect(201).json();
         assert_eq!(made["messages"], MESSAGES);
         let highest = most(daemon.going.id()).unwrap();
-        assert!(highest < MOST_KIB, "{highest} KiB");
+        assert!(highest < MAX_KIB, "{highest} KiB");
         daemon.stop();
     }
 }

@@ -120,7 +120,7 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     for part in [
         "answered",
         "identical for 3 agents",
-        "What the model sees",
+        "Context",
         "Full history",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");

@@ -42,7 +42,7 @@ fn allow(source: &Source, found: &mut Diagnostics) -> Option<Vec<ToolKind>> {
                     "agent `{}`: `allow` has an unknown kind `{unknown}`",
                     source.id
                 );
-                let diagnostic = Diagnostic::error(item.place.clone(), problem).on("allow");
+                let diagnostic = Diagnostic::error(item.place.clone(), problem).with_key("allow");
                 found.push(
                     diagnostic.suggest(unknown, ToolKind::ALL.into_iter().map(ToolKind::name)),
                 );

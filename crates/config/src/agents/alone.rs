@@ -28,7 +28,7 @@ pub(super) fn check(source: &Source, lead: &str, agent: &Definition, found: &mut
         return;
     }
     if let Some(problem) = cannot_delegate(agent) {
-        let diagnostic = Diagnostic::warning(source.at("tools"), problem).on("tools");
+        let diagnostic = Diagnostic::warning(source.key_place("tools"), problem).with_key("tools");
         found.push(diagnostic.help(HELP));
     }
 }

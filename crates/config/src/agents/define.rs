@@ -60,7 +60,7 @@ impl Setting<'_> {
                 Some("own") => PrefixMode::Own,
                 _ => PrefixMode::Shared,
             },
-            output_schema: output_schema::of(source, found),
+            output_schema: output_schema::schema_text(source, found),
             temperature_milli: temperature_milli(source),
             cache_warm: match source.text("cache_warm") {
                 Some("prewarm") => CacheWarm::Prewarm,
@@ -111,7 +111,8 @@ impl Setting<'_> {
                 let known = BUILT_IN_KINDS
                     .into_iter()
                     .chain(own.iter().map(String::as_str));
-                let diagnostic = Diagnostic::error(source.at("kind"), problem).on("kind");
+                let diagnostic =
+                    Diagnostic::error(source.key_place("kind"), problem).with_key("kind");
                 found.push(diagnostic.suggest(unknown, known));
                 return None;
             }
@@ -135,8 +136,8 @@ impl Setting<'_> {
             let problem = format!("model `{name}` contradicts kind `{EXTRACTIVE}`");
             let help = "leave one of the two out";
             found.push(
-                Diagnostic::error(source.at("model"), problem)
-                    .on("model")
+                Diagnostic::error(source.key_place("model"), problem)
+                    .with_key("model")
                     .help(help),
             );
             return None;
@@ -154,12 +155,12 @@ impl Setting<'_> {
             Err(_) if own.is_none() => return None,
             Err(error) => {
                 let problem = format!("agent `{}`: {error}", source.id);
-                found.push(Diagnostic::error(source.at("model"), problem).on("model"));
+                found.push(Diagnostic::error(source.key_place("model"), problem).with_key("model"));
                 return None;
             }
         };
         if own.is_some() && *kind == AgentKind::Llm {
-            models::warn(&entry, &source.at("model"), "model", found);
+            models::warn(&entry, &source.key_place("model"), "model", found);
         }
         Some(entry)
     }
@@ -176,7 +177,9 @@ pub(super) fn program(source: &Source, kind: &str, found: &mut Diagnostics) -> O
     let Some(program) = source.text("command") else {
         if !found.has(&source.place.origin, "command") {
             let problem = format!("agent `{}` of kind `{kind}` has no `command`", source.id);
-            found.push(Diagnostic::error(source.at("kind"), problem).help("name its program"));
+            found.push(
+                Diagnostic::error(source.key_place("kind"), problem).help("name its program"),
+            );
         }
         return None;
     };
@@ -212,26 +215,26 @@ fn no_server_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
     no_coding_keys(source, kind, found);
 }
 
-/// Warns of keys that say which address is asked.
+/// Warns of keys about an address, which agents of this kind do not have.
 pub(super) fn no_address_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
     let help = "set kind = \"http\" to ask a server";
     without_effect(source, &["url", "headers"], kind, help, found);
 }
 
-/// Warns of keys that say which remote agent is asked.
+/// Warns of keys about a remote agent, which agents of this kind do not have.
 pub(super) fn no_card_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
     let help = "set kind = \"a2a\" to ask an agent of another program";
     without_effect(source, &["card_digest"], kind, help, found);
 }
 
-/// Warns of keys that say how an agent of another program is asked.
+/// Warns of keys about agents of other programs, which agents of this kind do not have.
 pub(super) fn no_remote_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
     no_card_keys(source, kind, found);
     let help = "set kind = \"a2a\" or \"acp\" to ask an agent of another program";
     without_effect(source, &["contract"], kind, help, found);
 }
 
-/// Warns of keys that say what a coding agent may do.
+/// Warns of keys about coding agents, which agents of this kind do not have.
 pub(super) fn no_coding_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
     let help = "set kind = \"acp\" to run a coding agent";
     without_effect(source, &["worktree", "allow"], kind, help, found);
@@ -247,7 +250,7 @@ pub(super) fn no_model_keys(source: &Source, kind: &str, found: &mut Diagnostics
 fn without_effect(source: &Source, keys: &[&str], kind: &str, help: &str, found: &mut Diagnostics) {
     for key in keys.iter().filter(|key| source.table.entry(key).is_some()) {
         let problem = format!("`{key}` has no effect: the agent's kind is `{kind}`");
-        let diagnostic = Diagnostic::warning(source.at(key), problem).on(*key);
+        let diagnostic = Diagnostic::warning(source.key_place(key), problem).with_key(*key);
         found.push(diagnostic.help(help));
     }
 }

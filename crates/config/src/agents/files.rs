@@ -52,7 +52,7 @@ pub(super) struct Item<'s> {
 
 impl Source {
     /// The position of a key, or of the whole definition.
-    pub(super) fn at(&self, key: &str) -> Place {
+    pub(super) fn key_place(&self, key: &str) -> Place {
         let entry = self.table.get(key);
         entry.map_or_else(|| self.place.clone(), |node| node.place.clone())
     }
@@ -75,7 +75,7 @@ impl Source {
                 Err(_) if unknown => format!("agent `{}` names an unknown skill `{name}`", self.id),
                 Err(wrong) => format!("agent `{}`: skill `{name}`: {wrong}", self.id),
             };
-            let diagnostic = Diagnostic::error(item.place.clone(), wrong).on("skills");
+            let diagnostic = Diagnostic::error(item.place.clone(), wrong).with_key("skills");
             found.push(match unknown {
                 true => diagnostic.suggest(name, skills.names()),
                 false => diagnostic,
@@ -141,7 +141,7 @@ fn overlay(loaded: &Loaded, all: &mut BTreeMap<AgentId, Source>, found: &mut Dia
                             "agent `{id}`: this `{key}` takes the place of the one at {}",
                             under.place
                         );
-                        found.push(Diagnostic::warning(over.place.clone(), problem).on(key));
+                        found.push(Diagnostic::warning(over.place.clone(), problem).with_key(key));
                     }
                 }
                 source.table.overlay(table);
@@ -171,7 +171,7 @@ fn directory(
     };
     let working = &loaded.sources().directory;
     for path in definition_files(&base.join("agents"), working, found) {
-        let shown = paths::shown(&path, working);
+        let shown = paths::display_path(&path, working);
         let draft = loaded.sources().drafts.get(&path).cloned();
         let text = match draft.map_or_else(|| std::fs::read_to_string(&path), Ok) {
             Ok(text) => text,
@@ -222,7 +222,7 @@ fn definition_files(directory: &Path, working: &Path, found: &mut Diagnostics) -
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
         Err(error) => {
-            let place = Place::file(&paths::shown(directory, working));
+            let place = Place::file(&paths::display_path(directory, working));
             let problem = format!("the directory of agents cannot be read: {error}");
             found.push(Diagnostic::error(place, problem));
             return Vec::new();
@@ -252,7 +252,7 @@ fn read(
     text: &str,
     found: &mut Diagnostics,
 ) -> Option<Source> {
-    let whole = Place::whole(origin.clone());
+    let whole = Place::of_origin(origin.clone());
     let stem = path.file_stem()?.to_string_lossy();
     let id = valid_id(&stem, &whole, found)?;
     let is_toml = path
@@ -278,7 +278,7 @@ fn read(
     if !body.trim().is_empty() {
         if let Some(entry) = table.entry("instructions") {
             let problem = "`instructions` is set, but the text below the front matter is used";
-            found.push(Diagnostic::warning(entry.place.clone(), problem).on("instructions"));
+            found.push(Diagnostic::warning(entry.place.clone(), problem).with_key("instructions"));
         }
         table.set(instructions(body, &whole));
     }

@@ -45,7 +45,8 @@ pub(super) fn remote_agent(
     let is_digest = |text: &str| text.len() == DIGEST_DIGITS && text.bytes().all(is_digit);
     if card_digest.is_some_and(|text| !is_digest(text)) {
         let problem = format!("agent `{}`: `card_digest` is no digest", source.id);
-        let diagnostic = Diagnostic::error(source.at("card_digest"), problem).on("card_digest");
+        let diagnostic =
+            Diagnostic::error(source.key_place("card_digest"), problem).with_key("card_digest");
         let help = "write the 64 hex digits that a run of the agent tells when it begins";
         found.push(diagnostic.help(help));
         return None;
@@ -59,7 +60,7 @@ pub(super) fn remote_agent(
     }))
 }
 
-/// What giving an agent of another program the same task twice does.
+/// The contract of a task for an agent of another program: whether it may be repeated.
 pub(super) fn contract(source: &Source) -> Contract {
     match source.text("contract") {
         Some("idempotent") => Contract::Idempotent,
@@ -74,7 +75,7 @@ fn is_digit(byte: u8) -> bool {
 /// An address and its headers.
 type Endpoint = (Arc<str>, BTreeMap<Arc<str>, Arc<str>>);
 
-/// What is asked by an agent of that kind, if its address and headers can be used.
+/// The endpoint of the agent, if its address and headers are valid.
 fn server(
     source: &Source,
     kind: &str,
@@ -87,7 +88,9 @@ fn server(
     let Some(url) = source.text("url") else {
         if !found.has(&source.place.origin, "url") {
             let problem = format!("agent `{}` of kind `{kind}` has no `url`", source.id);
-            found.push(Diagnostic::error(source.at("kind"), problem).help("name its address"));
+            found.push(
+                Diagnostic::error(source.key_place("kind"), problem).help("name its address"),
+            );
         }
         return None;
     };
@@ -95,7 +98,7 @@ fn server(
         Ok(address) => address,
         Err(error) => {
             let problem = format!("agent `{}`: {error}", source.id);
-            found.push(Diagnostic::error(source.at("url"), problem).on("url"));
+            found.push(Diagnostic::error(source.key_place("url"), problem).with_key("url"));
             return None;
         }
     };
@@ -112,7 +115,8 @@ fn server(
             }
             Err((problem, help)) => {
                 let problem = format!("agent `{}`: {problem}", source.id);
-                let diagnostic = Diagnostic::error(source.at("headers"), problem).on("headers");
+                let diagnostic =
+                    Diagnostic::error(source.key_place("headers"), problem).with_key("headers");
                 found.push(diagnostic.help(help));
                 usable = false;
             }
@@ -121,7 +125,7 @@ fn server(
     if secret && !address.is_encrypted() && !address.is_loopback() {
         let (id, origin) = (&source.id, address.origin());
         let problem = format!("agent `{id}` sends a secret unencrypted to {origin}");
-        let diagnostic = Diagnostic::warning(source.at("url"), problem).on("url");
+        let diagnostic = Diagnostic::warning(source.key_place("url"), problem).with_key("url");
         found.push(diagnostic.help("use https"));
     }
     usable.then(|| (url.trim().into(), headers))
@@ -155,6 +159,6 @@ fn unset(source: &Source, header: &str, variable: &str, found: &mut Diagnostics)
          set",
         source.id
     );
-    let diagnostic = Diagnostic::warning(source.at("headers"), problem).on("headers");
+    let diagnostic = Diagnostic::warning(source.key_place("headers"), problem).with_key("headers");
     found.push(diagnostic.help("set it, or its runs will fail"));
 }

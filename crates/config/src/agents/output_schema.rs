@@ -15,7 +15,7 @@ const KEY: &str = "output_schema";
 
 /// The schema as JSON text, keys in their written order: models answer in that order. None if there
 /// is no schema, or an invalid one, which is reported.
-pub(super) fn of(source: &Source, found: &mut Diagnostics) -> Option<Arc<str>> {
+pub(super) fn schema_text(source: &Source, found: &mut Diagnostics) -> Option<Arc<str>> {
     let node = source.table.get(KEY)?;
     let (text, from) = match &node.value {
         Value::Table(table) => return Some(json_of(table).into()),
@@ -50,7 +50,7 @@ fn shown(path: &str) -> String {
 }
 
 fn diagnostic(source: &Source, problem: String) -> Diagnostic {
-    Diagnostic::error(source.at(KEY), problem).on(KEY)
+    Diagnostic::error(source.key_place(KEY), problem).with_key(KEY)
 }
 
 fn not_a_schema(agent: &AgentId, from: &str, fault: &str) -> String {

@@ -36,14 +36,14 @@ pub(super) fn check(source: &Source, all: &[Source], known: &[&str], found: &mut
             let problem = format!("agent `{id}` of kind `{KIND}` has no `{KEY}`");
             let help = "name the agents that work one after the other";
             found.push(
-                Diagnostic::error(source.at("kind"), problem)
-                    .on("kind")
+                Diagnostic::error(source.key_place("kind"), problem)
+                    .with_key("kind")
                     .help(help),
             );
         }
         return;
     }
-    let error = |problem: String| Diagnostic::error(source.at(KEY), problem).on(KEY);
+    let error = |problem: String| Diagnostic::error(source.key_place(KEY), problem).with_key(KEY);
     if source.texts(KEY).next().is_none() && !found.has(&source.place.origin, KEY) {
         let problem = format!("the pipeline of agent `{id}` is empty");
         found.push(error(problem).help("name at least one agent, or leave the key out"));
@@ -55,7 +55,7 @@ pub(super) fn check(source: &Source, all: &[Source], known: &[&str], found: &mut
     }
     for item in source.texts(KEY) {
         if let Some(diagnostic) = wrong(source, &item, all, known) {
-            found.push(diagnostic.on(KEY));
+            found.push(diagnostic.with_key(KEY));
         }
     }
 }

@@ -13,20 +13,20 @@ use crate::skills;
 
 /// The existing files, each with its size in bytes and the time of its last change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen(BTreeMap<PathBuf, (u64, Option<SystemTime>)>);
+pub struct FileStates(BTreeMap<PathBuf, (u64, Option<SystemTime>)>);
 
-impl Seen {
+impl FileStates {
     /// The current files of agents, skills and settings. Reads directories: not for an async
     /// thread.
-    pub fn now(loaded: &Loaded) -> Seen {
+    pub fn now(loaded: &Loaded) -> FileStates {
         let all = files::of_agents(loaded).into_iter();
         let all = all.chain(loaded.sources().files());
         let seen = all.filter_map(|path| {
             let about = std::fs::metadata(&path).ok()?;
             Some((path, (about.len(), about.modified().ok())))
         });
-        Seen(
-            seen.chain(skills::seen(&loaded.sources().skills()))
+        FileStates(
+            seen.chain(skills::file_states(&loaded.sources().skills()))
                 .collect(),
         )
     }
@@ -34,7 +34,7 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
-    //! What is noticed.
+    //! A changed file.
 
     use super::*;
     use crate::paths::Home;
@@ -54,9 +54,9 @@ mod tests {
             ..Sources::default()
         };
         let loaded = settings::load(sources).unwrap();
-        let mut last = Seen::now(&loaded);
+        let mut last = FileStates::now(&loaded);
         let mut is_noticed = || {
-            let now = Seen::now(&loaded);
+            let now = FileStates::now(&loaded);
             std::mem::replace(&mut last, now.clone()) != now
         };
         assert!(!is_noticed());

@@ -12,8 +12,8 @@ use super::{DEFAULT_TOOLS, TOOLS};
 use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
 use crate::settings::{Tools, mcp};
 
-/// Its tools, sorted, as patterns: the named ones, otherwise the read-only ones for a model; all
-/// tools of its servers; denied ones with a leading `!`.
+/// Its tools, sorted, as patterns: the named tools, by default the read-only ones for a model; all
+/// tools of its servers; denied tools with a leading `!`.
 pub(super) fn allowed(
     source: &Source,
     kind: &AgentKind,
@@ -24,7 +24,7 @@ pub(super) fn allowed(
         for item in source.texts(key).filter(|item| !is_known(item.text, known)) {
             let name = item.text;
             let problem = format!("agent `{}` names an unknown tool `{name}`", source.id);
-            let mut diagnostic = Diagnostic::error(item.place.clone(), problem).on(key);
+            let mut diagnostic = Diagnostic::error(item.place.clone(), problem).with_key(key);
             diagnostic.help = match server_of(name) {
                 Some(server) => unknown_server(server, known),
                 None => {
@@ -44,7 +44,7 @@ pub(super) fn allowed(
             "agent `{}` names an unknown tool server `{name}`",
             source.id
         );
-        let mut diagnostic = Diagnostic::error(item.place.clone(), problem).on("mcp_servers");
+        let mut diagnostic = Diagnostic::error(item.place.clone(), problem).with_key("mcp_servers");
         diagnostic.help = unknown_server(name, known);
         found.push(diagnostic);
     }
@@ -87,7 +87,7 @@ pub(super) fn approvals(source: &Source, found: &mut Diagnostics) -> Vec<Approva
                 ..rule
             }),
             Err(wrong) => {
-                found.push(Diagnostic::error(item.place.clone(), wrong).on("approve"));
+                found.push(Diagnostic::error(item.place.clone(), wrong).with_key("approve"));
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Cron expressions on the clocks of a time zone.
+//! Cron expressions in the local time of a time zone.
 //!
-//! The expression is followed on a calendar without time zones; each time is then looked up on the
-//! zone's clocks.
+//! The expression is evaluated on a calendar without time zones. Each result is then converted to
+//! an instant of the zone.
 
 use cronexpr::{Crontab, MakeTimestamp};
 use jiff::civil::DateTime;
@@ -10,8 +10,8 @@ use unisono_context::Timestamp;
 
 /// Fields of an expression: minute, hour, day, month, weekday.
 const FIELDS: usize = 5;
-/// What the library looks at in one search, and how often that is done before a time counts as one
-/// that never comes: leap days may be eight years apart.
+/// The years of one search, and the number of searches after which an expression counts as never
+/// due: leap days can be eight years apart.
 const SEARCH_YEARS: i32 = 4;
 const SEARCHES: i32 = 3;
 
@@ -19,7 +19,7 @@ const SEARCHES: i32 = 3;
 #[derive(Clone, Debug)]
 pub struct Cron {
     text: String,
-    /// On a calendar without time zones, which is that of UTC.
+    /// Evaluated on a calendar without time zones, which is that of UTC.
     calendar: Crontab,
 }
 
@@ -34,16 +34,17 @@ pub enum CronError {
     /// A field is wrong.
     #[error("{0}")]
     Field(String),
-    /// No date has all that it asks for.
+    /// No date matches the expression.
     #[error("no date matches it")]
     Never,
 }
 
 impl Cron {
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// What is wrong with it, for a person.
+    ///
+    /// The problem, for a person.
     pub fn parse(text: &str) -> Result<Cron, CronError> {
         let fields: Vec<&str> = text.split_whitespace().collect();
         if fields.len() != FIELDS {
@@ -66,11 +67,12 @@ impl Cron {
         &self.text
     }
 
-    /// The first instant after that one at which a clock of the zone shows one of its times.
+    /// The first instant after `after` at which the local time matches.
     pub(super) fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let begin = jiff::Timestamp::from_millisecond(after.0).ok()?;
         let mut civil = zone.to_datetime(begin);
-        // Times that a gap leaves out are all the same instant, and those of a fold are passed.
+        // All times inside a gap are the same instant; the second occurrence of a repeated time is
+        // skipped.
         loop {
             civil = self.after(civil)?;
             let at = instant(civil, zone)?;
@@ -92,7 +94,7 @@ impl Cron {
     }
 }
 
-/// When the clocks of a zone show that: the first time, or the end of the gap that leaves it out.
+/// The instant of a local time: its first occurrence, or the end of the gap that contains it.
 fn instant(civil: DateTime, zone: &TimeZone) -> Option<Timestamp> {
     let ambiguous = zone.to_ambiguous_timestamp(civil);
     let at = match ambiguous.offset() {
@@ -108,13 +110,13 @@ fn instant(civil: DateTime, zone: &TimeZone) -> Option<Timestamp> {
     Some(Timestamp(at.as_millisecond()))
 }
 
-/// What the library says, in one line and without what stands above its mark.
+/// The message of the library on one line, without the text above its mark.
 fn reason(said: &str) -> String {
     let last = said.lines().last().unwrap_or(said);
     last.trim_start_matches([' ', '^']).to_owned()
 }
 
-/// The time zone of that name; none: there is none.
+/// The time zone with this name; none if it is unknown.
 pub fn zone(name: &str) -> Option<TimeZone> {
     TimeZone::get(name).ok()
 }

@@ -1,4 +1,4 @@
-//! Stands for cron expressions in a build without them: there is none.
+//! Replaces cron expressions in a build without them: every expression is an error.
 
 use std::convert::Infallible;
 
@@ -36,7 +36,7 @@ impl Cron {
     }
 }
 
-/// The time zone of that name: UTC alone.
+/// The time zone with this name: only UTC is known.
 pub fn zone(name: &str) -> Option<TimeZone> {
     (name == "UTC").then_some(TimeZone::UTC)
 }

@@ -1,13 +1,13 @@
-//! When a schedule is due.
+//! Computes when a schedule is due.
 //!
 //! ```text
-//! next(after)            the first instant after that one
-//! newest(after, until)   the last instant of (after, until]: older ones that were missed count once
+//! next(after)            the first instant after `after`
+//! newest(after, until)   the last instant of (after, until]: older missed ones count once
 //! ```
 //!
-//! A cron expression is read on the clocks of its zone. A time that does not exist there, because
-//! the clocks were put forward, is the first instant after the gap; one that exists twice is the
-//! first of the two.
+//! A cron expression is evaluated in the local time of its zone. A time inside a gap, when clocks
+//! are put forward, is the first instant after the gap. Of a time that occurs twice, the first
+//! occurrence counts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,51 +18,51 @@ use unisono_context::Timestamp;
 use super::cron::Cron;
 
 const HOUR_MS: i64 = 3_600_000;
-/// How far back times are looked for before they are looked for from farther back.
+/// The growing periods before an instant that are searched for the newest time.
 const SPANS_MS: [i64; 4] = [HOUR_MS, 24 * HOUR_MS, 31 * 24 * HOUR_MS, 366 * 24 * HOUR_MS];
 
-/// When a schedule is due.
+/// The times of a schedule.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// The times.
-    pub when: When,
-    /// The zone whose clocks tell them.
+    pub when: DueTimes,
+    /// The time zone of the times.
     pub zone: TimeZone,
 }
 
 /// Times that come again.
 #[derive(Clone, Debug)]
-pub enum When {
-    /// Those of a cron expression.
+pub enum DueTimes {
+    /// The times of a cron expression.
     Cron(Arc<Cron>),
-    /// Multiples of so many milliseconds since 1970-01-01T00:00Z, so that every process counts the
-    /// same.
+    /// Multiples of this number of milliseconds since 1970-01-01T00:00Z, so that all processes
+    /// compute the same times.
     Every(i64),
 }
 
 impl Rule {
-    /// The first instant after that one; none: it never comes.
+    /// The first instant after `after`; none if there is none.
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         match &self.when {
-            When::Cron(cron) => cron.next(after, &self.zone),
-            When::Every(ms) => {
+            DueTimes::Cron(cron) => cron.next(after, &self.zone),
+            DueTimes::Every(ms) => {
                 let next = after.0.div_euclid(*ms).checked_add(1)?.checked_mul(*ms)?;
                 Some(Timestamp(next))
             }
         }
     }
 
-    /// The last instant after `after` and not after `until`; none: there is none.
+    /// The last instant after `after` and not after `until`; none if there is none.
     pub fn newest(&self, after: Timestamp, until: Timestamp) -> Option<Timestamp> {
         if after >= until {
             return None;
         }
         match &self.when {
-            When::Every(ms) => {
+            DueTimes::Every(ms) => {
                 let newest = Timestamp(until.0.div_euclid(*ms) * ms);
                 (newest > after).then_some(newest)
             }
-            When::Cron(_) => {
+            DueTimes::Cron(_) => {
                 let starts = SPANS_MS.iter().map(|span| until.plus_ms(-span));
                 let mut starts = starts.filter(|start| *start > after).chain([after]);
                 let first = starts.find_map(|start| self.next(start).filter(|at| *at <= until))?;
@@ -75,15 +75,15 @@ impl Rule {
     }
 }
 
-/// What a person has written, which is what the rule is known by.
+/// The text of the rule as a person wrote it. It identifies the rule.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.when {
-            When::Cron(cron) => {
+            DueTimes::Cron(cron) => {
                 let zone = self.zone.iana_name().unwrap_or("UTC");
                 write!(f, "{} {zone}", cron.text())
             }
-            When::Every(ms) => match ms % HOUR_MS {
+            DueTimes::Every(ms) => match ms % HOUR_MS {
                 0 => write!(f, "every {}h", ms / HOUR_MS),
                 _ if ms % 60_000 == 0 => write!(f, "every {}m", ms / 60_000),
                 _ if ms % 1_000 == 0 => write!(f, "every {}s", ms / 1_000),
@@ -113,14 +113,14 @@ mod tests {
 
     fn cron(expression: &str, name: &str) -> Rule {
         Rule {
-            when: When::Cron(Arc::new(Cron::parse(expression).expect(expression))),
+            when: DueTimes::Cron(Arc::new(Cron::parse(expression).expect(expression))),
             zone: zone(name).expect(name),
         }
     }
 
     fn every(ms: i64) -> Rule {
         Rule {
-            when: When::Every(ms),
+            when: DueTimes::Every(ms),
             zone: TimeZone::UTC,
         }
     }
@@ -198,7 +198,7 @@ mod tests {
             "2026-03-30T00:30:00Z",
         ];
         assert_next(&daily, "2026-03-27T12:00:00Z", &expected);
-        // Several that are left out are one.
+        // Several times inside a gap are one instant.
         let often = cron("*/20 2,3 29 3 *", "Europe/Berlin");
         let expected = [
             "2026-03-29T01:00:00Z",
@@ -221,7 +221,7 @@ mod tests {
             "2026-10-26T01:30:00Z",
         ];
         assert_next(&daily, "2026-10-23T12:00:00Z", &expected);
-        // Also for who looks between the two.
+        // The same from a start between the two occurrences.
         assert_next(&daily, "2026-10-25T00:59:00Z", &expected[2..]);
         assert_next(&daily, "2026-10-25T01:15:00Z", &expected[2..]);
     }
@@ -285,7 +285,7 @@ mod tests {
                 "2026-01-01T11:59:00Z",
                 None,
             ),
-            // A clock that was put back.
+            // A clock that was set back.
             (
                 every(1_000),
                 "2026-01-01T06:00:00Z",

@@ -11,16 +11,16 @@ use unisono_runtime::agent::template::Template;
 use super::transport::Reader;
 use super::{Config, Sources, TimeText, Variables};
 use crate::automation::{
-    self, Automation, Cron, LONGEST_NAME, Missed, NewTask, PLACES, Rule, Target, When,
+    self, Automation, Cron, DueTimes, LONGEST_NAME, MissedPolicy, NewTask, PLACES, Rule, Target,
 };
 use crate::diagnostic::{Diagnostics, Place};
 
 /// The shortest period of a schedule.
 const SHORTEST_MS: u64 = 1_000;
-/// The shortest secret of a trigger, in bytes: what can be guessed is none.
+/// The minimum length of a trigger's secret, in bytes.
 const SHORTEST_SECRET: usize = 16;
 
-/// What is given to a session: part of a schedule and of a trigger.
+/// The task of a schedule or a trigger.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Task {
@@ -32,9 +32,9 @@ pub struct Task {
     pub lead: Option<String>,
     /// The agents that work before it.
     pub agents: Option<Vec<String>>,
-    /// Settings for its turns alone.
+    /// Settings for its turns only.
     pub settings: BTreeMap<String, String>,
-    /// What is to be done.
+    /// The text of the task.
     pub task: Option<String>,
 }
 
@@ -46,18 +46,18 @@ pub struct Schedule {
     pub cron: Option<String>,
     /// Its period.
     pub every: Option<TimeText>,
-    /// The zone whose clocks tell its times.
+    /// The time zone of its times.
     pub timezone: Option<String>,
     /// `run` or `skip`.
     pub missed: Option<String>,
     /// Whether it begins turns by itself.
     pub enabled: Option<bool>,
-    /// What is given to the session.
+    /// The task for the session.
     #[serde(flatten)]
     pub task: Task,
 }
 
-/// `[triggers.<name>]`: a turn that begins when another program asks for it.
+/// `[triggers.<name>]`: a turn that begins on the request of another program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Trigger {
@@ -65,12 +65,12 @@ pub struct Trigger {
     pub secret_env: Option<String>,
     /// The file that holds its secret, absolute. Comes before the variable.
     pub secret_file: Option<PathBuf>,
-    /// What is given to the session.
+    /// The task for the session.
     #[serde(flatten)]
     pub task: Task,
 }
 
-/// Reads all of them; reports and skips invalid ones.
+/// Reads all schedules and triggers; reports and skips invalid ones.
 pub(super) fn read(
     config: &Config,
     sources: &Sources,
@@ -109,8 +109,8 @@ impl Reader<'_> {
         let rule = self.rule(name, own);
         let task = self.task("schedules", name, &own.task, false);
         let missed = match own.missed.as_deref() {
-            Some("skip") => Missed::Skip,
-            _ => Missed::Run,
+            Some("skip") => MissedPolicy::Skip,
+            _ => MissedPolicy::Run,
         };
         is_named.then_some(automation::Schedule {
             name: name.into(),
@@ -136,7 +136,7 @@ impl Reader<'_> {
         };
         let when = match (&own.cron, &own.every) {
             (Some(text), None) => match Cron::parse(text) {
-                Ok(cron) => Some(When::Cron(Arc::new(cron))),
+                Ok(cron) => Some(DueTimes::Cron(Arc::new(cron))),
                 Err(error) => {
                     let problem = format!("`{text}` is no cron expression: {error}");
                     self.fault(&["schedules", name, "cron"], problem);
@@ -163,7 +163,7 @@ impl Reader<'_> {
         })
     }
 
-    fn period(&mut self, name: &str, own: &Schedule, every: &TimeText) -> Option<When> {
+    fn period(&mut self, name: &str, own: &Schedule, every: &TimeText) -> Option<DueTimes> {
         if own.timezone.as_deref().is_some_and(|zone| zone != "UTC") {
             let problem = "`timezone` changes only what the task says: periods are counted in UTC";
             self.warn(&["schedules", name, "timezone"], problem);
@@ -174,7 +174,7 @@ impl Reader<'_> {
             self.fault(&["schedules", name, "every"], problem);
             return None;
         }
-        i64::try_from(ms).ok().map(When::Every)
+        i64::try_from(ms).ok().map(DueTimes::Every)
     }
 
     fn trigger(
@@ -271,7 +271,7 @@ impl Reader<'_> {
     }
 }
 
-/// The session that is meant: a new one each time, where nothing is said.
+/// The session of a task; by default a new one for each turn.
 fn target(text: Option<&str>) -> Target {
     match text.map(str::trim) {
         None | Some("new") => Target::New,

@@ -18,7 +18,7 @@ pub struct Budget {
     pub daemon: Daemon,
     /// The sessions of each owner together.
     pub owner: Owner,
-    /// Those of single owners, by name, in place of `owner`.
+    /// The budgets of individual owners by name, in place of `owner`.
     pub owners: BTreeMap<String, Owner>,
     /// Each session.
     pub session: Level,
@@ -36,7 +36,7 @@ pub struct Level {
     pub max_cost_usd: Option<f64>,
     /// Tokens, in and out.
     pub max_tokens: Option<u64>,
-    /// How long: `"10m"`, or seconds.
+    /// The maximum time: `"10m"`, or seconds.
     pub time: Option<TimeText>,
     /// Maximum active runs of a session or a turn, without runs that wait for other agents.
     pub live_runs: Option<u32>,

@@ -78,7 +78,7 @@ pub struct Numbers {
     pub prompt: Option<String>,
     /// How detailed summaries are: `standard`, `detailed` or `concise`.
     pub style: Option<String>,
-    /// Times one is asked again; for all models only.
+    /// Retries per summariser; for all models only.
     pub summariser_retries: Option<u32>,
     /// The numbers of tiers.
     #[serde(flatten)]
@@ -98,7 +98,7 @@ pub struct Resolved {
 
 /// A configured number and its key.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Given<'c, T = u64> {
+pub struct ConfiguredNumber<'c, T = u64> {
     /// Its key.
     pub(crate) path: Vec<&'c str>,
     /// Its value.
@@ -114,7 +114,7 @@ pub(crate) struct Writers {
     pub(crate) prompt: String,
     /// How detailed summaries are.
     pub(crate) style: Style,
-    /// Times one is asked again.
+    /// Retries per summariser.
     pub(crate) retries: u32,
 }
 
@@ -137,7 +137,7 @@ impl Compaction {
     }
 
     /// The configured amounts of tokens for a model, each with its key.
-    pub(crate) fn amounts(&self, model: &Entry) -> Vec<Given<'_>> {
+    pub(crate) fn amounts(&self, model: &Entry) -> Vec<ConfiguredNumber<'_>> {
         type Amount = fn(&Numbers) -> Option<u64>;
         const KEYS: [(&str, Amount); 3] = [
             ("keep_tokens", |n| n.keep_tokens),
@@ -153,7 +153,7 @@ impl Compaction {
 
     /// The share of a model's window, or of its usable tokens, that starts a compaction, with its
     /// key.
-    pub(crate) fn trigger_share(&self, model: &Entry) -> Option<Given<'_, f64>> {
+    pub(crate) fn trigger_share(&self, model: &Entry) -> Option<ConfiguredNumber<'_, f64>> {
         self.given(model, |numbers| {
             let window = numbers.trigger_of_window.map(|n| ("trigger_of_window", n));
             window.or_else(|| numbers.trigger_of_usable.map(|n| ("trigger_of_usable", n)))
@@ -165,7 +165,7 @@ impl Compaction {
         &self,
         model: &Entry,
         set: impl Fn(&Numbers) -> Option<(&'static str, T)>,
-    ) -> Option<Given<'_, T>> {
+    ) -> Option<ConfiguredNumber<'_, T>> {
         let nearest = self.scopes_of(model);
         let (numbers, (key, value)) = nearest
             .0
@@ -174,7 +174,7 @@ impl Compaction {
         let mut scopes = self.scopes().into_iter();
         let (mut path, _) = scopes.find(|(_, scope)| std::ptr::eq(*scope, numbers))?;
         path.push(key);
-        Some(Given { path, value })
+        Some(ConfiguredNumber { path, value })
     }
 
     fn scopes_of(&self, model: &Entry) -> Scopes<'_> {

@@ -59,7 +59,8 @@ impl Check<'_> {
         let (low, high) = (low.join("."), high.join("."));
         let problem =
             format!("`{low}` = {less} contradicts `{high}` = {more} ({other}): it must be lower");
-        self.found.push(Diagnostic::error(place, problem).on(low));
+        self.found
+            .push(Diagnostic::error(place, problem).with_key(low));
     }
 
     /// `align` applies to `keep_tokens` only.
@@ -135,7 +136,7 @@ impl Check<'_> {
         let help = "set all three in one place";
         self.found.push(
             Diagnostic::error(place, problem)
-                .on(key.join("."))
+                .with_key(key.join("."))
                 .help(help),
         );
     }
@@ -188,7 +189,7 @@ impl Check<'_> {
         let problem = format!("`{key}` contradicts `{other}` ({at}): {why}");
         let help = "keep one of the two";
         self.found
-            .push(Diagnostic::error(place, problem).on(key).help(help));
+            .push(Diagnostic::error(place, problem).with_key(key).help(help));
     }
 }
 

@@ -7,24 +7,24 @@ use unisono_model::provider::Address;
 use unisono_runtime::hook::{Hook as Asked, HookTarget};
 use unisono_session::tool::{HookEvent, HookFailurePolicy, HookRule};
 
-use super::transport::{Chosen, Reader, Transport};
+use super::transport::{ChosenTransport, Reader, Transport};
 use super::{Config, Sources, TimeText, Variables};
 use crate::diagnostic::{Diagnostics, Place};
 
-/// How long a hook may take that says nothing.
+/// The default time limit of a hook.
 const TIMEOUT_MS: u64 = 10_000;
-/// The longest that one may take: what waits for it is not stuck before.
+/// The maximum time limit of a hook, so that its session does not count as stuck.
 const LONGEST_MS: u64 = 120_000;
 
 /// `[hooks.<name>]`: a program or a server that sessions ask.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Hook {
-    /// When it is asked.
+    /// The moments at which it is asked.
     pub on: Vec<String>,
-    /// Before calls of which tools: patterns of names.
+    /// The tools before whose calls it is asked: patterns of names.
     pub tools: Vec<String>,
-    /// What is asked.
+    /// The program or address of the hook.
     #[serde(flatten)]
     pub transport: Transport,
     /// The time for one answer.
@@ -33,12 +33,12 @@ pub struct Hook {
     pub on_failure: Option<String>,
 }
 
-/// All hooks: how they are asked, and what sessions know of them. In the order of their names.
+/// All hooks in the order of their names: their transports, and their rules for sessions.
 #[derive(Clone, Debug, Default)]
 pub struct Hooks {
-    /// How each is asked.
+    /// The transport of each hook.
     pub asked: Vec<Asked>,
-    /// When each is asked, and what its failure stands for.
+    /// The moments of each hook, and the effect of its failure.
     pub rules: Vec<HookRule>,
 }
 
@@ -115,8 +115,8 @@ impl Reader<'_> {
         }
         let table = ["hooks", name];
         let reach = match self.transport(table, "hook", &own.transport)? {
-            Chosen::Program(command) => HookTarget::Program(command),
-            Chosen::Url(url) => {
+            ChosenTransport::Program(command) => HookTarget::Program(command),
+            ChosenTransport::Url(url) => {
                 let url = Address::endpoint(url);
                 let url = url.map_err(|error| self.fault(&["hooks", name, "url"], error));
                 let headers = self.headers(table, &own.transport, variables);

@@ -129,7 +129,7 @@ const HOOK: &[Key] = &[
     key("on_failure", Kind::Choice(&["ignore", "deny"])),
 ];
 
-/// The keys of what begins a turn by itself.
+/// The keys of a schedule's or a trigger's task.
 macro_rules! task_keys {
     ($($more:expr),*) => {
         &[

@@ -8,7 +8,7 @@ use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
 
 use super::keys::EXCLUSIVE;
-use super::own::Own;
+use super::overrides::SessionOverrides;
 use super::sources::{Override, Sources};
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
 use crate::document::{Entry, Table, Value};
@@ -38,7 +38,7 @@ impl Layers {
     pub(crate) fn with(
         &self,
         sources: &Sources,
-        own: &Own,
+        own: &SessionOverrides,
         settings: &[Override],
         found: &mut Diagnostics,
     ) -> Layers {
@@ -87,7 +87,7 @@ impl Layers {
         let path: Vec<String> = path.iter().map(|key| (*key).to_owned()).collect();
         match self.find(&path) {
             Some((_, entry)) => entry.place.clone(),
-            None => Place::whole(Origin::Defaults),
+            None => Place::of_origin(Origin::Defaults),
         }
     }
 
@@ -148,7 +148,11 @@ fn keep_one(
             );
             let help = format!("keep one of {}", group.join(", "));
             let diagnostic = Diagnostic::error(entry.place.clone(), problem);
-            found.push(diagnostic.on(format!("{scope}.{}", entry.key)).help(help));
+            found.push(
+                diagnostic
+                    .with_key(format!("{scope}.{}", entry.key))
+                    .help(help),
+            );
             return false;
         }
         if !taken {

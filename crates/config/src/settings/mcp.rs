@@ -10,7 +10,7 @@ use unisono_runtime::mcp::{SEPARATOR, Server, ServerTransport, is_server_name};
 use unisono_runtime::tools::BUILT_IN;
 use unisono_session::tool::{ApprovalRule, Contract, matches};
 
-use super::transport::{Chosen, Reader, Transport};
+use super::transport::{ChosenTransport, Reader, Transport};
 use super::{Config, Sources, TimeText, Variables};
 use crate::diagnostic::{Diagnostics, Place};
 
@@ -77,7 +77,7 @@ impl Tools {
     }
 
     /// A tool server that a client brings with a session. Its tools are `at_most_once` unless
-    /// `approvals.contracts` says otherwise: what the server declares is not believed.
+    /// `approvals.contracts` overrides this: the server's own declarations are not trusted.
     pub fn brought(&self, name: &str, transport: ServerTransport) -> Server {
         let mut contracts = vec![(Arc::from("*"), Contract::AtMostOnce)];
         let own = self.brought.iter();
@@ -183,13 +183,13 @@ impl Reader<'_> {
     ) -> Option<ServerTransport> {
         let table = ["mcp", name];
         match self.transport(table, "tool server", &own.transport)? {
-            Chosen::Program(command) => {
+            ChosenTransport::Program(command) => {
                 if own.token_env.is_some() {
                     self.without_effect(table, "token_env", "url");
                 }
                 Some(ServerTransport::Program(command))
             }
-            Chosen::Url(url) => {
+            ChosenTransport::Url(url) => {
                 let url = Address::parse(url);
                 let url = url.map_err(|error| self.fault(&["mcp", name, "url"], error));
                 let headers = self.headers(table, &own.transport, variables);

@@ -31,7 +31,7 @@ pub(super) fn catalogue(
     let Some(path) = config.models.catalogue.clone().or(beside) else {
         return Some(built_in);
     };
-    let shown = crate::paths::shown(&path, &sources.directory);
+    let shown = crate::paths::display_path(&path, &sources.directory);
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) => {
@@ -76,7 +76,7 @@ pub(super) fn check(
         match catalogue.get(None, name) {
             Ok(entry) => warn(&entry, &layers.place(path), &key, found),
             Err(error) => {
-                found.push(Diagnostic::error(layers.place(path), error.to_string()).on(key));
+                found.push(Diagnostic::error(layers.place(path), error.to_string()).with_key(key));
             }
         }
     };
@@ -118,7 +118,7 @@ fn check_summarisers(
                 Ok(entry) => warn(&entry, &place, &key, found),
                 Err(error) => {
                     let diagnostic = Diagnostic::error(place.clone(), error.to_string());
-                    found.push(diagnostic.on(&*key));
+                    found.push(diagnostic.with_key(&*key));
                 }
             }
         }
@@ -126,7 +126,7 @@ fn check_summarisers(
         if let Some(unasked) = last.and_then(|at| names.get(at + 1)) {
             let problem =
                 format!("summariser `{unasked}` is never asked: `{EXTRACTIVE}` comes before it");
-            found.push(Diagnostic::warning(place, problem).on(key));
+            found.push(Diagnostic::warning(place, problem).with_key(key));
         }
     }
 }
@@ -145,5 +145,5 @@ pub(crate) fn warn(entry: &Entry, place: &Place, key: &str, found: &mut Diagnost
         ..Diagnostic::warning(place.clone(), problem)
     };
     let help = "add it to a catalogue of your own (models.catalogue)";
-    found.push(diagnostic.on(key).help(help));
+    found.push(diagnostic.with_key(key).help(help));
 }

@@ -83,5 +83,5 @@ impl Program {
 }
 
 fn wrong(problem: String) -> Diagnostic {
-    Diagnostic::error(Place::whole(Origin::Program), problem)
+    Diagnostic::error(Place::of_origin(Origin::Program), problem)
 }

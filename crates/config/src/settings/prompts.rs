@@ -66,7 +66,7 @@ pub(super) fn check_named(
 
 fn unknown(prompts: &Prompts, name: &str, place: Place, key: &str) -> Diagnostic {
     let problem = format!("unknown prompt `{name}`");
-    let diagnostic = Diagnostic::error(place, problem).on(key);
+    let diagnostic = Diagnostic::error(place, problem).with_key(key);
     diagnostic.suggest(name, prompts.names())
 }
 
@@ -81,7 +81,7 @@ fn check(prompts: &Prompts, name: &str, place: Place, key: &str, found: &mut Dia
             );
             let help = "name at least one, as `## Decisions and outcomes`; see \
                         config/prompts/general.md";
-            found.push(Diagnostic::error(place, problem).on(key).help(help));
+            found.push(Diagnostic::error(place, problem).with_key(key).help(help));
         }
         Some(_) => {}
     }
@@ -109,7 +109,7 @@ struct Reader<'r> {
 
 impl Reader<'_> {
     fn shown(&self, path: &Path) -> PathBuf {
-        paths::shown(path, &self.sources.directory)
+        paths::display_path(path, &self.sources.directory)
     }
 
     /// The prompts with that of a file, or unchanged if the file is wrong, which is reported.

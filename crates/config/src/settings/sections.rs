@@ -199,7 +199,7 @@ pub struct Server {
     pub token_requests_per_minute: u32,
     /// The header by which a proxy that carries the daemon's token names the person; empty: none.
     pub trusted_user_header: String,
-    /// What people whom a proxy names may do.
+    /// The scope of people whom a proxy names.
     pub trusted_user_scope: UserScope,
     /// Maximum simultaneous connections; further ones only get health checks.
     pub connections: u32,
@@ -209,11 +209,11 @@ pub struct Server {
     pub bodies_bytes: u64,
     /// Maximum messages of an imported conversation.
     pub import_messages: u32,
-    /// Seconds without progress in either direction after which a client's connection ends.
+    /// Seconds without progress in either direction after which a client's connection is closed.
     pub stall_seconds: u64,
     /// Seconds for requests in progress when the program stops.
     pub drain_seconds: u64,
-    /// How long MCP clients that support tasks wait for an answer; then they get a task.
+    /// The time that MCP clients with task support wait for an answer before they get a task.
     pub mcp_task_after: TimeText,
     /// The treatment of images and files from OpenAI's clients.
     pub attachments: Attachments,
@@ -221,7 +221,7 @@ pub struct Server {
     pub reload_seconds: u64,
 }
 
-/// What people whom a proxy names may do.
+/// The scope of people whom a proxy names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UserScope {
@@ -254,7 +254,7 @@ pub struct AttachmentSettings {
     pub session_bytes: u64,
     /// Bytes of all of the store at most.
     pub store_bytes: u64,
-    /// Hosts whose files are read where a request has their address; none: no address is read.
+    /// Hosts from which files of requests are downloaded; empty: downloads are off.
     pub allowed_hosts: Vec<String>,
 }
 
@@ -272,9 +272,10 @@ impl AttachmentSettings {
 /// Several programs on one database.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Cluster {
-    /// Where the others reach this daemon, as `http://host:port`; none: where it listens.
+    /// The address at which other daemons reach this one, as `http://host:port`; none: its listen
+    /// address.
     pub address: Option<String>,
-    /// How long after its last sign of life a program is taken to be gone.
+    /// The time without a sign of life after which a program counts as gone.
     pub takeover_after: TimeText,
 }
 
@@ -299,7 +300,7 @@ pub struct Telemetry {
 pub struct Audit {
     /// Whether requests that change something or are refused are recorded.
     pub enabled: bool,
-    /// Days that an entry is shown.
+    /// Days for which an entry is shown.
     pub keep_days: u32,
     /// Maximum number of entries.
     pub max_entries: u64,

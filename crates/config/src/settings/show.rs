@@ -25,7 +25,7 @@ pub struct Setting {
 const HIDDEN: &str = "\"(not shown)\"";
 
 /// The settings for display, without possible secrets.
-pub(super) fn shown(layers: &Layers) -> Vec<Setting> {
+pub(super) fn list(layers: &Layers) -> Vec<Setting> {
     let mut all = settings(layers);
     for setting in all.iter_mut().filter(|setting| setting.secret) {
         setting.value = HIDDEN.to_owned();

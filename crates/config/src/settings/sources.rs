@@ -67,7 +67,7 @@ pub struct Sources {
     pub stored: Option<String>,
     /// The program's extensions in Rust.
     pub program: Program,
-    /// Texts that files of agents are to have, by path: read instead of what is in them.
+    /// Drafts of agent files by path, read instead of the files.
     pub drafts: BTreeMap<PathBuf, String>,
 }
 

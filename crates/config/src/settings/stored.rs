@@ -33,7 +33,7 @@ const PROMPT: &str = "prompt";
 
 /// Why settings cannot be changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unchangeable {
+pub enum UnchangeableKey {
     /// There is no such key.
     #[error(
         "unknown key `{key}`{}",
@@ -134,18 +134,18 @@ pub fn changeable() -> impl Iterator<Item = String> {
     dotted.filter(|key| is_changeable(key))
 }
 
-fn unchangeable(dotted: &str) -> Unchangeable {
+fn unchangeable(dotted: &str) -> UnchangeableKey {
     let key = dotted.to_owned();
     if schema::kind_at(ALL, &path_of(dotted)).is_some() {
-        return Unchangeable::Key(key);
+        return UnchangeableKey::Key(key);
     }
     let known: Vec<String> = changeable().collect();
     let meant = nearest(dotted, known.iter().map(String::as_str)).map(str::to_owned);
-    Unchangeable::Unknown { key, meant }
+    UnchangeableKey::Unknown { key, meant }
 }
 
 /// A value of a dotted key, from a person's text: items of a list are separated by commas.
-pub fn typed(key: &str, text: &str) -> Value {
+pub fn parse_value(key: &str, text: &str) -> Value {
     match schema::kind_at(ALL, &path_of(key)) {
         Some(Kind::Texts) => {
             let items = schema::coerce_list(text).map(|item| Value::String(item.to_owned()));
@@ -164,10 +164,10 @@ pub fn typed(key: &str, text: &str) -> Value {
 pub fn changed(
     text: &str,
     changes: &BTreeMap<String, Option<Value>>,
-) -> Result<String, Unchangeable> {
+) -> Result<String, UnchangeableKey> {
     let mut all: Table = text
         .parse()
-        .map_err(|error: toml::de::Error| Unchangeable::File(error.message().to_owned()))?;
+        .map_err(|error: toml::de::Error| UnchangeableKey::File(error.message().to_owned()))?;
     for (dotted, value) in changes {
         if !is_changeable(dotted) {
             return Err(unchangeable(dotted));
@@ -176,7 +176,7 @@ pub fn changed(
         if path.last().is_some_and(|key| key == PROMPT)
             && value.as_ref().and_then(Value::as_str).is_some_and(is_path)
         {
-            return Err(Unchangeable::Path(dotted.clone()));
+            return Err(UnchangeableKey::Path(dotted.clone()));
         }
         change(&mut all, &path, value.as_ref())?;
     }
@@ -189,7 +189,11 @@ fn is_path(prompt: &str) -> bool {
 }
 
 /// Sets the key at a path, or removes it. Tables that become empty are removed.
-fn change(table: &mut Table, path: &[String], value: Option<&Value>) -> Result<(), Unchangeable> {
+fn change(
+    table: &mut Table,
+    path: &[String],
+    value: Option<&Value>,
+) -> Result<(), UnchangeableKey> {
     let Some((key, rest)) = path.split_first() else {
         return Ok(());
     };
@@ -207,7 +211,7 @@ fn change(table: &mut Table, path: &[String], value: Option<&Value>) -> Result<(
     }
     let inner = table.entry(key).or_insert_with(|| Table::new().into());
     let Value::Table(inner) = inner else {
-        return Err(Unchangeable::File(format!("`{key}` is no table")));
+        return Err(UnchangeableKey::File(format!("`{key}` is no table")));
     };
     change(inner, rest, value)?;
     if inner.is_empty() {
@@ -220,7 +224,7 @@ fn change(table: &mut Table, path: &[String], value: Option<&Value>) -> Result<(
 mod tests {
     use super::*;
 
-    fn with(text: &str, changes: &[(&str, Option<Value>)]) -> Result<String, Unchangeable> {
+    fn with(text: &str, changes: &[(&str, Option<Value>)]) -> Result<String, UnchangeableKey> {
         let changes = changes.iter().cloned();
         let changes = changes.map(|(key, value)| (key.to_owned(), value));
         changed(text, &changes.collect())
@@ -233,13 +237,13 @@ mod tests {
             assert!(!matches!(kind, Some(Kind::Path)), "{key}");
             if matches!(kind, Some(Kind::Prompt)) {
                 let refused = with("", &[(&key, Some("/etc/passwd".into()))]);
-                assert_eq!(refused, Err(Unchangeable::Path(key.clone())));
+                assert_eq!(refused, Err(UnchangeableKey::Path(key.clone())));
                 assert!(with("", &[(&key, Some("code".into()))]).is_ok());
             }
         }
         let of_model = "compaction.models.a/b.prompt";
         let refused = with("", &[(of_model, Some("./mine.md".into()))]);
-        assert_eq!(refused, Err(Unchangeable::Path(of_model.to_owned())));
+        assert_eq!(refused, Err(UnchangeableKey::Path(of_model.to_owned())));
     }
 
     #[test]
@@ -309,7 +313,7 @@ mod tests {
             ("nothing.at_all", "7", "7".into()),
         ];
         for (key, text, value) in cases {
-            assert_eq!(typed(key, text), value, "{key} = {text}");
+            assert_eq!(parse_value(key, text), value, "{key} = {text}");
         }
     }
 
@@ -318,7 +322,7 @@ mod tests {
         let refused = ["server.bind", "store.path", "turn", "agents.lead.model"];
         for key in refused {
             let change = with("", &[(key, Some(1.into()))]);
-            assert_eq!(change, Err(Unchangeable::Key(key.to_owned())), "{key}");
+            assert_eq!(change, Err(UnchangeableKey::Key(key.to_owned())), "{key}");
         }
         for (key, meant) in [
             ("turn.agnets", Some("turn.agents")),
@@ -327,7 +331,7 @@ mod tests {
         ] {
             let (key, meant) = (key.to_owned(), meant.map(str::to_owned));
             let change = with("", &[(&key, Some(1.into()))]);
-            assert_eq!(change, Err(Unchangeable::Unknown { key, meant }));
+            assert_eq!(change, Err(UnchangeableKey::Unknown { key, meant }));
         }
         for key in [
             "turn.agents",
@@ -336,6 +340,9 @@ mod tests {
         ] {
             assert!(is_changeable(key), "{key}");
         }
-        assert!(matches!(with("lead = ", &[]), Err(Unchangeable::File(_))));
+        assert!(matches!(
+            with("lead = ", &[]),
+            Err(UnchangeableKey::File(_))
+        ));
     }
 }

@@ -1,4 +1,4 @@
-//! How tool servers and hooks are reached: a program, or an address. Both are written with the same keys.
+//! The transports of tool servers and hooks: a program, or an address. Both have the same keys.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use unisono_session::agent::Command;
 use super::{Variables, header};
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 
-/// A program or an address, as it is written.
+/// A program or an address, as in the settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Transport {
@@ -31,8 +31,8 @@ pub struct Transport {
     pub headers: BTreeMap<String, String>,
 }
 
-/// Which of the two it is.
-pub(super) enum Chosen<'t> {
+/// The chosen transport.
+pub(super) enum ChosenTransport<'t> {
     Program(Command),
     Url(&'t str),
 }
@@ -46,12 +46,12 @@ pub(super) struct Reader<'r> {
 impl Reader<'_> {
     pub(super) fn fault(&mut self, path: &[&str], problem: impl ToString) {
         let diagnostic = Diagnostic::error((self.place)(path), problem.to_string());
-        self.found.push(diagnostic.on(path.join(".")));
+        self.found.push(diagnostic.with_key(path.join(".")));
     }
 
     pub(super) fn warn(&mut self, path: &[&str], problem: impl ToString) {
         let diagnostic = Diagnostic::warning((self.place)(path), problem.to_string());
-        self.found.push(diagnostic.on(path.join(".")));
+        self.found.push(diagnostic.with_key(path.join(".")));
     }
 
     /// Warns of a key that only applies to tables with another key.
@@ -67,14 +67,14 @@ impl Reader<'_> {
         table: [&str; 2],
         kind: &str,
         own: &'t Transport,
-    ) -> Option<Chosen<'t>> {
+    ) -> Option<ChosenTransport<'t>> {
         let name = table[1];
         match (&own.command, &own.url) {
             (Some(program), None) => {
                 if !own.headers.is_empty() {
                     self.without_effect(table, "headers", "url");
                 }
-                Some(Chosen::Program(command(program, own)))
+                Some(ChosenTransport::Program(command(program, own)))
             }
             (None, Some(url)) => {
                 let of_programs = [
@@ -86,7 +86,7 @@ impl Reader<'_> {
                 for (key, _) in of_programs.into_iter().filter(|(_, is_set)| *is_set) {
                     self.without_effect(table, key, "command");
                 }
-                Some(Chosen::Url(url))
+                Some(ChosenTransport::Url(url))
             }
             (None, None) => {
                 let problem = format!(
@@ -103,7 +103,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The headers of its requests; none where one cannot be sent.
+    /// The headers of its requests; none if one is invalid.
     pub(super) fn headers(
         &mut self,
         table: [&str; 2],

@@ -78,7 +78,7 @@ fn a_wrong_skill_is_left_out_with_a_reason() {
 #[test]
 fn a_skill_beyond_those_that_are_read_is_named() {
     let name = |at| format!("s{at:03}");
-    let files: Vec<(String, String)> = (0..=MOST)
+    let files: Vec<(String, String)> = (0..=MAX_SKILLS)
         .map(|at| {
             (
                 format!("skills/{}/SKILL.md", name(at)),
@@ -92,7 +92,7 @@ fn a_skill_beyond_those_that_are_read_is_named() {
         .collect();
     let (_place, places) = place(&files);
     let (skills, wrong) = read_all(&places);
-    assert_eq!(skills.iter().len(), MOST);
+    assert_eq!(skills.iter().len(), MAX_SKILLS);
     let [wrong] = &wrong[..] else {
         panic!("{wrong:?}");
     };
@@ -146,14 +146,14 @@ fn a_skill_is_read_with_its_files_and_nothing_outside() {
 
 #[test]
 fn skills_of_servers_follow_those_of_folders_within_the_same_bound() {
-    let (_place, places) = place(&[("skills/a1/SKILL.md", &skill("a1", "Own."))]);
+    let (_place, places) = place(&[("skills/a1/SKILL.md", &skill("a1", "SessionOverrides."))]);
     let (skills, _) = read_all(&places);
     let lines = [
         "\n- docs/b: Far.".to_owned(),
         "\n- docs/c: Farther.".to_owned(),
     ];
     let list = skills.catalogue(&lines, 10_000);
-    let own = list.find("- a1: Own.").unwrap();
+    let own = list.find("- a1: SessionOverrides.").unwrap();
     let head = list.find("These are of tool servers").unwrap();
     assert!(
         own < head && list.ends_with("\n\n- docs/b: Far.\n- docs/c: Farther."),

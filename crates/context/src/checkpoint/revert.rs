@@ -10,7 +10,7 @@ use super::{Checkpoint, Checkpoints};
 
 /// Why a checkpoint is not in the context of a branch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotActive {
+pub enum RevertError {
     /// There is no checkpoint with that id.
     #[error("the session has no such checkpoint")]
     Unknown,
@@ -60,15 +60,15 @@ impl Checkpoints {
         tree: &Tree,
         head: MessageId,
         id: CheckpointId,
-    ) -> Result<&Arc<Checkpoint>, NotActive> {
-        let found = self.get(id).ok_or(NotActive::Unknown)?;
+    ) -> Result<&Arc<Checkpoint>, RevertError> {
+        let found = self.get(id).ok_or(RevertError::Unknown)?;
         let number = found.number;
         if self.is_retired(id) {
-            return Err(NotActive::Retired { number });
+            return Err(RevertError::Retired { number });
         }
         if !found.applies_to(tree, head) {
             let cutoff = found.cutoff;
-            return Err(NotActive::Elsewhere { number, cutoff });
+            return Err(RevertError::Elsewhere { number, cutoff });
         }
         let active = self.active(tree, head);
         if active.iter().any(|checkpoint| checkpoint.id == id) {
@@ -76,11 +76,11 @@ impl Checkpoints {
         }
         if let Some(by) = active.iter().find(|c| self.took_over(c, id)) {
             let by = by.number;
-            return Err(NotActive::Superseded { number, by });
+            return Err(RevertError::Superseded { number, by });
         }
         let overlapping = active.iter().find(|c| c.overlaps(found));
         let to = overlapping.map_or(number, |c| c.number);
-        Err(NotActive::GivesWay { number, to })
+        Err(RevertError::GivesWay { number, to })
     }
 
     /// Whether a checkpoint supersedes another one, directly or through others.
@@ -125,7 +125,7 @@ pub fn reverted(
     checkpoints.retire(id);
     if newest == Some(id) {
         let on_branch = |alteration: &Alteration| {
-            let there = tree.at(head, alteration.ordinal);
+            let there = tree.node_at(head, alteration.ordinal);
             there.is_some_and(|node| node.message.id == alteration.message)
         };
         alterations.undo_since(number, on_branch);

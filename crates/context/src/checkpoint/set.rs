@@ -145,7 +145,7 @@ impl Checkpoints {
     pub fn active(&self, tree: &Tree, head: MessageId) -> Vec<Arc<Checkpoint>> {
         let mut candidates = self.candidates(tree, head);
         candidates.sort_by_key(|c| std::cmp::Reverse((c.cutoff, c.number)));
-        let mut taken = Taken::default();
+        let mut taken = CoveredRanges::default();
         candidates.retain(|candidate| taken.take(&candidate.covers));
         candidates.sort_by_key(|c| c.first());
         candidates.into_iter().cloned().collect()
@@ -182,9 +182,9 @@ impl Checkpoints {
 
 /// Messages that are already covered: disjoint ranges, by their first message.
 #[derive(Debug, Default)]
-struct Taken(BTreeMap<Ordinal, Ordinal>);
+struct CoveredRanges(BTreeMap<Ordinal, Ordinal>);
 
-impl Taken {
+impl CoveredRanges {
     /// Takes these ranges if none of their messages is taken.
     fn take(&mut self, spans: &[Span]) -> bool {
         let free = |span: &Span| {

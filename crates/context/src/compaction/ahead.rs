@@ -13,7 +13,7 @@ use super::{Cover, Mode, Plan, Step};
 
 /// A topic that a later step summarises.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ahead {
+pub struct UpcomingSummary {
     /// Its cover.
     pub cover: Cover,
     /// Maximum tokens of the summary, key facts and marking included.
@@ -23,7 +23,7 @@ pub struct Ahead {
 /// The topics after that of the planned step, oldest first and at most `most`, that steps of the
 /// same turn summarise, however short the summaries become. None if a quota may have them written
 /// without a model.
-pub fn ahead(view: &View<'_>, plan: &Plan, policy: &Policy, most: usize) -> Vec<Ahead> {
+pub fn ahead(view: &View<'_>, plan: &Plan, policy: &Policy, most: usize) -> Vec<UpcomingSummary> {
     let Step::Summarise {
         cover,
         tier: Tier::Topic,

@@ -59,7 +59,7 @@ fn rest(view: &View<'_>, budget: &Budget, old: &Checkpoint) -> Tokens {
 ///
 /// # Errors
 /// No text would fit.
-pub fn anew(
+pub fn regenerate(
     view: &View<'_>,
     budgets: &Budgets,
     policy: &Policy,

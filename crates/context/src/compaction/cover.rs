@@ -79,7 +79,7 @@ fn until_it_fits(s: &Situation<'_>, from: usize) -> Option<Plan> {
 fn before(s: &Situation<'_>, start: usize, reach: Reach, tightened: bool) -> Option<Plan> {
     let Method::Summarise { .. } = s.policy.method else {
         let room = room(s, start, reach, true);
-        return (room >= NOTE).then(|| dropped(s, start, tightened))?;
+        return (room >= NOTE).then(|| drop_range(s, start, tightened))?;
     };
     let cover = coverage(s, start, false)?;
     let room = room(s, start, reach, false);
@@ -109,7 +109,7 @@ pub(super) fn smallest_summary(largest: Tokens, target: Tokens) -> Tokens {
 
 /// The step that leaves only a note for everything before `start`, if that shrinks the context. A
 /// lone note stays.
-pub(super) fn dropped(s: &Situation<'_>, start: usize, tightened: bool) -> Option<Plan> {
+pub(super) fn drop_range(s: &Situation<'_>, start: usize, tightened: bool) -> Option<Plan> {
     let cover = coverage(s, start, true)?;
     let is_note = |c: &Arc<Checkpoint>| c.body == Body::Tombstone;
     let lone_note = cover.fresh.is_empty()

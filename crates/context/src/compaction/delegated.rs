@@ -66,7 +66,7 @@ fn is_answer(item: &Item<'_>) -> bool {
 /// Whether a message only answers requests to delegates.
 fn is_delegated(view: &View<'_>, message: &Message) -> bool {
     let is_request = |call: &crate::message::CallRef| {
-        let caller = view.tree().at(view.head(), call.message);
+        let caller = view.tree().node_at(view.head(), call.message);
         let called = caller.and_then(|node| node.message.tool_calls().nth(call.index.into()));
         called.is_some_and(|(_, name, _)| **name == *DELEGATE)
     };

@@ -16,7 +16,7 @@ use super::{MaskTarget, Mode, Plan, Step, occupancy};
 
 /// The expected messages of the next turn after the messages of a view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Growth {
+pub struct ExpectedGrowth {
     /// Their number.
     pub messages: u32,
     /// The number of those with tool results.
@@ -27,7 +27,7 @@ pub struct Growth {
 
 /// A summary to write ahead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Foreseen {
+pub struct ForeseenSummary {
     /// The step that the next turn will probably plan.
     pub plan: Plan,
     /// The tool results that it will mask before that step.
@@ -41,9 +41,9 @@ pub fn foresee(
     view: &View<'_>,
     budgets: &Budgets,
     policy: &Policy,
-    growth: Growth,
+    growth: ExpectedGrowth,
     now: Timestamp,
-) -> Option<Foreseen> {
+) -> Option<ForeseenSummary> {
     if policy.tiers().is_some() || matches!(policy.method, Method::Drop) {
         return None;
     }
@@ -84,7 +84,7 @@ pub fn foresee(
         return None;
     }
     let covered = |mask: &MaskTarget| cover.spans.iter().any(|span| span.contains(mask.ordinal));
-    Some(Foreseen {
+    Some(ForeseenSummary {
         masks: masks.into_iter().filter(covered).collect(),
         plan: Plan {
             budget: *budget,
@@ -112,7 +112,7 @@ fn masks(
     budget: &Budget,
     effective: Count,
     policy: &Policy,
-    growth: Growth,
+    growth: ExpectedGrowth,
     now: Timestamp,
 ) -> Vec<MaskTarget> {
     let mut policy = *policy;
@@ -127,7 +127,7 @@ fn masks(
 }
 
 /// The part of what the policy keeps that is in the view: later messages are kept first.
-fn keep_of_view(keep: Keep, growth: Growth) -> Keep {
+fn keep_of_view(keep: Keep, growth: ExpectedGrowth) -> Keep {
     let count = |count: u32| count.saturating_sub(growth.messages).max(1);
     match keep {
         Keep::Messages(most) => Keep::Messages(count(most)),

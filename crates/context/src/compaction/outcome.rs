@@ -13,7 +13,7 @@ use super::{Cover, Step};
 
 /// The text of a writer for a [`Cover`], and the data about its making.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct NewSummary {
     /// Id of the new checkpoint.
     pub id: CheckpointId,
     /// The actual writer; a fallback may differ from the plan.
@@ -46,7 +46,7 @@ impl Checkpoint {
         view: &View<'_>,
         kind: Kind,
         preset: Preset,
-        made: Made,
+        made: NewSummary,
     ) -> Option<Checkpoint> {
         let cover = step.cover()?;
         Some(Checkpoint {

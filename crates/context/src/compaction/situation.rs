@@ -71,7 +71,7 @@ impl<'a> Situation<'a> {
             budget,
             effective,
             policy,
-            keep: asked.settled(budget.window, target),
+            keep: asked.scaled(budget.window, target),
             asked,
             mode,
             now,

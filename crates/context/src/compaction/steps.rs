@@ -3,7 +3,7 @@
 use crate::checkpoint::Kind;
 use crate::policy::Preset;
 
-use super::cover::{cover, dropped};
+use super::cover::{cover, drop_range};
 use super::shorten::{cut, mask};
 use super::situation::Situation;
 use super::{Error, Plan, tiered};
@@ -41,7 +41,7 @@ fn rolling(s: &Situation<'_>) -> Option<Plan> {
 /// The last resort before an overflow: only a note stays of all content that may leave.
 fn drop_rest(s: &Situation<'_>) -> Option<Plan> {
     if s.over_usable() {
-        dropped(s, s.latest_start, true)
+        drop_range(s, s.latest_start, true)
     } else {
         None
     }

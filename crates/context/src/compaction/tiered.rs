@@ -23,7 +23,7 @@ use crate::view::{self, View};
 
 use super::cover::{SMALLEST_SUMMARY, writer};
 use super::situation::Situation;
-use super::{Ahead, Cover, Mode, Plan, Step};
+use super::{Cover, Mode, Plan, Step, UpcomingSummary};
 
 use older::Entry;
 
@@ -175,7 +175,7 @@ impl<'s, 'a> Tiered<'s, 'a> {
     }
 
     /// The topics after that of the cover that will certainly be summarised.
-    pub(super) fn after(&self, cover: &Cover, most: usize) -> Vec<Ahead> {
+    pub(super) fn after(&self, cover: &Cover, most: usize) -> Vec<UpcomingSummary> {
         older::after(self, cover, most)
     }
 

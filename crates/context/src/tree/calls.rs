@@ -70,7 +70,7 @@ impl Tree {
     /// beside it: the calls that it answers, and the results of its calls. The cost depends on the
     /// length of the path from the first of them on, if there are calls at all.
     pub fn unit(&self, head: MessageId, ordinal: Ordinal) -> Vec<&Node> {
-        let (Some(own), Some(last)) = (self.at(head, ordinal), self.get(head)) else {
+        let (Some(own), Some(last)) = (self.node_at(head, ordinal), self.get(head)) else {
             return Vec::new();
         };
         if own.message.answers.is_empty() && own.message.tool_calls().next().is_none() {
@@ -86,7 +86,10 @@ impl Tree {
                 }
             }
             if unit.len() == known {
-                return unit.iter().filter_map(|at| self.at(head, *at)).collect();
+                return unit
+                    .iter()
+                    .filter_map(|at| self.node_at(head, *at))
+                    .collect();
             }
         }
     }

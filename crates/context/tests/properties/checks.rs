@@ -119,7 +119,7 @@ pub(super) fn check_branch(chat: &Chat) {
     }
     for id in &chat.pinned {
         let ordinal = chat.tree.get(*id).unwrap().message.ordinal;
-        let on_branch = chat.tree.at(chat.head(), ordinal);
+        let on_branch = chat.tree.node_at(chat.head(), ordinal);
         if on_branch.is_some_and(|node| node.message.id == *id) {
             let shown = snapshot.entries().iter().find(|e| e.message().id == *id);
             assert_eq!(shown.map(|entry| entry.form()), Some(None), "verbatim");

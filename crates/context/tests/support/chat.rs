@@ -21,7 +21,8 @@ use unisono_context::checkpoint::{
     Body, Checkpoint, Checkpoints, Span, Writer, block_text, reverted,
 };
 use unisono_context::compaction::{
-    Cover, Draft, Error, Made, Mode, Plan, Rejection, Step, Stop, accept, plan, shrinks, truncated,
+    Cover, Draft, Error, Mode, NewSummary, Plan, Rejection, Step, Stop, accept, plan, shrinks,
+    truncated,
 };
 use unisono_context::message::NewMessage;
 use unisono_context::policy::Policy;
@@ -244,7 +245,7 @@ impl Chat {
 
     /// Goes back to the message at `ordinal`, to go on from there.
     pub(crate) fn fork_at(&mut self, ordinal: u32) {
-        let node = self.tree.at(self.head(), Ordinal(ordinal));
+        let node = self.tree.node_at(self.head(), Ordinal(ordinal));
         self.head = Some(node.expect("on the branch").message.id);
         self.pending = false;
     }
@@ -310,7 +311,7 @@ impl Chat {
         };
         let cover = plan.step.cover().expect("a checkpoint");
         let (writer, body, model, degraded) = made;
-        let made = Made {
+        let made = NewSummary {
             id: CheckpointId::from_u128(1 << 100 | u128::from(self.checkpoints.next_number())),
             writer,
             model: model.into(),

@@ -59,7 +59,7 @@ impl Importer<'_> {
                 "no such agents here to give tasks to: {names}; import them too, then this one \
                  again with --force"
             );
-            key.lost(draft, &reason);
+            key.note_lost(draft, &reason);
         }
         draft.delegates.extend(here);
     }
@@ -83,7 +83,7 @@ impl Importer<'_> {
         };
         let allows = |word: &str| matches!(word, "allow" | "ask");
         if rules.iter().any(|(_, word)| *word == "ask") {
-            key.changed(
+            key.note_changed(
                 draft,
                 "nobody is asked before a task is given to another agent",
             );
@@ -105,7 +105,7 @@ impl Importer<'_> {
                 "patterns of agents do not carry over: {}; name the agents in `delegates`",
                 patterns.join(", ")
             );
-            key.lost(draft, &reason);
+            key.note_lost(draft, &reason);
         }
         match any.is_some_and(|at| allows(rules[at].1)) {
             true => {
@@ -116,7 +116,7 @@ impl Importer<'_> {
                         "it may give tasks to all but {}: name the others in `delegates`",
                         names.join(", ")
                     );
-                    key.lost(draft, &reason);
+                    key.note_lost(draft, &reason);
                 }
             }
             false if !allowed.is_empty() => self.delegates(&allowed, key, draft),

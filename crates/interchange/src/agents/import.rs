@@ -9,7 +9,7 @@ use unisono_config::agents::EMBEDDED;
 use unisono_config::settings::Loaded;
 use unisono_config::skills::Skills;
 
-use super::{Format, Imported, LocalNames, find, read};
+use super::{ConvertedAgent, Format, LocalNames, find, read};
 
 /// A file that may define agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,9 +85,9 @@ impl Status {
 
 /// An imported agent and its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct PlacedAgent {
     /// The agent.
-    pub agent: Imported,
+    pub agent: ConvertedAgent,
     /// The file that it is from.
     pub from: PathBuf,
     /// The file of its definition.
@@ -100,7 +100,7 @@ pub struct Placed {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The agents, in the order of their files.
-    pub agents: Vec<Placed>,
+    pub agents: Vec<PlacedAgent>,
     /// Files, or agents in them, that cannot be imported, with the reason.
     pub problems: Vec<(PathBuf, String)>,
     /// Files of directories that define no agent, with the reason.
@@ -153,7 +153,7 @@ impl Import<'_> {
                     None => self.write(&file, &agent)?,
                 };
                 let from = from.clone();
-                report.agents.push(Placed {
+                report.agents.push(PlacedAgent {
                     agent,
                     from,
                     file,
@@ -165,7 +165,7 @@ impl Import<'_> {
     }
 
     /// Writes a definition, unless one of that name is there.
-    fn write(self, file: &Path, agent: &Imported) -> io::Result<Status> {
+    fn write(self, file: &Path, agent: &ConvertedAgent) -> io::Result<Status> {
         // Two files may not define one agent.
         let other = self.to.join(format!("{}.toml", agent.id));
         if other.exists() || (file.exists() && self.writes != Writes::All) {

@@ -6,7 +6,7 @@ use super::delegating;
 use super::source::Agent;
 use super::tool_servers;
 use super::write::Draft;
-use super::{Error, Format, Imported, KeyChange, LocalNames, formats};
+use super::{ConvertedAgent, Error, Format, KeyChange, LocalNames, formats};
 use unisono_config::agents::{TOOLS, is_id};
 use unisono_config::document::{Entry, Value};
 
@@ -78,7 +78,7 @@ pub(super) struct Importer<'s> {
 
 impl Importer<'_> {
     /// Converts one agent.
-    pub(super) fn import(&self, agent: &Agent) -> Result<Imported, Error> {
+    pub(super) fn import(&self, agent: &Agent) -> Result<ConvertedAgent, Error> {
         let mut draft = Draft::new(&agent.name);
         if agent.document.lenient {
             let reason = "it is not YAML and was read line by line; check the texts";
@@ -102,7 +102,7 @@ impl Importer<'_> {
                     "there is no skill `{name}`: put its folder into `skills/`, then import it \
                      again with --force"
                 );
-                key.lost(draft, &reason);
+                key.note_lost(draft, &reason);
             }
         }
     }
@@ -135,14 +135,14 @@ impl Importer<'_> {
 
     fn apply(&self, rule: Rule, key: &SourceKey<'_>, draft: &mut Draft) -> Result<(), Error> {
         match rule {
-            Rule::Lost(reason) => key.lost(draft, reason),
-            Rule::Changed(how) => key.changed(draft, how),
+            Rule::Lost(reason) => key.note_lost(draft, reason),
+            Rule::Changed(how) => key.note_changed(draft, how),
             Rule::Name => self.name(key, draft),
             Rule::Title => draft.title = key.text(draft),
             Rule::Description => {
                 let text = key.text(draft).unwrap_or_default();
                 if text.chars().count() > DESCRIPTION_CHARS {
-                    key.changed(draft, "it is cut to 1,000 characters");
+                    key.note_changed(draft, "it is cut to 1,000 characters");
                 }
                 let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
                 draft.description = words.chars().take(DESCRIPTION_CHARS).collect();
@@ -171,13 +171,13 @@ impl Importer<'_> {
                 .filter(|n| n.fract() == 0.0 && *n >= min_value(name))
             {
                 Some(n) => draft.number(name, n),
-                None => key.lost(draft, "it is not a number that is valid here"),
+                None => key.note_lost(draft, "it is not a number that is valid here"),
             },
             Rule::Minutes => time(60.0, key, draft),
             Rule::Seconds => time(1.0, key, draft),
             Rule::Temperature => match key.number().filter(|n| (0.0..=2.0).contains(n)) {
                 Some(n) => draft.temperature = Some(n),
-                None => key.lost(draft, "a temperature is between 0 and 2"),
+                None => key.note_lost(draft, "a temperature is between 0 and 2"),
             },
             Rule::Local if key.value.as_text() == Some("local") => {}
             Rule::Local => {
@@ -198,7 +198,7 @@ impl Importer<'_> {
         let Some(name) = key.text(draft) else { return };
         let id = id(&name);
         if id != name {
-            key.changed(draft, &format!("it is called `{id}`"));
+            key.note_changed(draft, &format!("it is called `{id}`"));
         }
         draft.id = id;
     }
@@ -213,7 +213,7 @@ impl Importer<'_> {
             None => text,
             Some((_, Ok(text))) => text,
             Some((name, Err(error))) => {
-                return key.lost(draft, &format!("the file {name} cannot be read: {error}"));
+                return key.note_lost(draft, &format!("the file {name} cannot be read: {error}"));
             }
         };
         draft.instructions = match draft.instructions.is_empty() {
@@ -236,7 +236,7 @@ impl Importer<'_> {
         match self.model_of(provider, &name) {
             Some(model) => {
                 if model != name {
-                    key.changed(draft, &format!("`{name}` is `{model}` here"));
+                    key.note_changed(draft, &format!("`{name}` is `{model}` here"));
                 }
                 draft.model = Some(model);
             }
@@ -244,7 +244,7 @@ impl Importer<'_> {
                 let reason = format!(
                     "no model `{name}` is known: the configured one is used; write `model: provider/model`"
                 );
-                key.lost(draft, &reason);
+                key.note_lost(draft, &reason);
             }
         }
     }
@@ -291,11 +291,11 @@ pub(super) struct SourceKey<'t> {
 }
 
 impl SourceKey<'_> {
-    pub(super) fn lost(&self, draft: &mut Draft, reason: &str) {
+    pub(super) fn note_lost(&self, draft: &mut Draft, reason: &str) {
         draft.lost.push(key_change(self.key, self.line, reason));
     }
 
-    pub(super) fn changed(&self, draft: &mut Draft, how: &str) {
+    pub(super) fn note_changed(&self, draft: &mut Draft, how: &str) {
         draft.changed.push(key_change(self.key, self.line, how));
     }
 
@@ -312,7 +312,7 @@ impl SourceKey<'_> {
             Value::Null => None,
             Value::Text(text) => Some(text.trim().to_owned()),
             other => {
-                self.lost(draft, &format!("it is {}, not text", other.kind()));
+                self.note_lost(draft, &format!("it is {}, not text", other.kind()));
                 None
             }
         }
@@ -329,7 +329,7 @@ impl SourceKey<'_> {
             Value::Text(text) => delegating::items(text.trim_matches(['[', ']'])),
             Value::Null => Vec::new(),
             other => {
-                self.lost(draft, &format!("it is {}, not a list", other.kind()));
+                self.note_lost(draft, &format!("it is {}, not a list", other.kind()));
                 Vec::new()
             }
         }
@@ -373,7 +373,7 @@ fn time(seconds: f64, key: &SourceKey<'_>, draft: &mut Draft) {
         .filter(|n| *n >= 1.0)
     {
         Some(seconds) => draft.timeout_seconds = Some(seconds),
-        None => key.lost(draft, "it is not a duration"),
+        None => key.note_lost(draft, "it is not a duration"),
     }
 }
 
@@ -403,7 +403,7 @@ impl Importer<'_> {
         }
         if !lost.is_empty() && lost != ["*"] {
             let reason = format!("no such tools here: {}", lost.join(", "));
-            key.lost(draft, &reason);
+            key.note_lost(draft, &reason);
         }
     }
 

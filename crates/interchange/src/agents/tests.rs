@@ -282,7 +282,7 @@ fn a_crew_with_another_process_is_reported() {
 }
 
 /// Imports a definition into a system that has, or will have, these agents.
-fn read_beside(path: &str, text: &str, agents: &[&str]) -> Imported {
+fn read_beside(path: &str, text: &str, agents: &[&str]) -> ConvertedAgent {
     let catalogue = Catalogue::built_in().unwrap();
     let agents = agents.iter().map(|name| (*name).to_owned()).collect();
     let known = LocalNames {
@@ -343,7 +343,7 @@ fn delegates_carry_over() {
         read_beside("x/.opencode/agents/boss.md", &text, &["scout", "smith"])
     };
     let both = "delegates:\n- scout\n- smith\n";
-    let cases: [(Imported, bool, &str, &str); 11] = [
+    let cases: [(ConvertedAgent, bool, &str, &str); 11] = [
         (claude("Task(scout, smith)"), true, both, ""),
         (claude("[Task(scout, smith)]"), true, both, ""),
         (claude("Task"), true, "", ""),

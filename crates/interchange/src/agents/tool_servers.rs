@@ -37,7 +37,7 @@ impl Servers<'_> {
                         }
                         other => match other.as_text() {
                             Some(name) => self.add_server(name, None, key, draft),
-                            None => key.lost(draft, "one of its items is not a name"),
+                            None => key.note_lost(draft, "one of its items is not a name"),
                         },
                     }
                 }
@@ -70,7 +70,7 @@ impl Servers<'_> {
         let reason = format!(
             "no server `{own}` is configured: add `[mcp.{own}]`{how}, then import it again with --force"
         );
-        key.lost(draft, &reason);
+        key.note_lost(draft, &reason);
     }
 
     /// The name here of a configured server's tool, or a pattern of tools.
@@ -99,7 +99,7 @@ impl Servers<'_> {
         match key.value.as_text().map(str::trim) {
             Some(word) if ASK.contains(&word) => draft.approve_all = true,
             Some(word) if NEVER.contains(&word) => {}
-            _ => key.lost(draft, otherwise),
+            _ => key.note_lost(draft, otherwise),
         }
     }
 
@@ -124,7 +124,7 @@ impl Servers<'_> {
         };
         let lost = table.iter().filter(unknown).count();
         if lost > 0 {
-            key.lost(draft, otherwise);
+            key.note_lost(draft, otherwise);
         }
     }
 }

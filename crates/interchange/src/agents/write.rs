@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_norway::{Mapping, Value};
 
 use super::rule::{id, key_change};
-use super::{Error, Format, Imported, KeyChange};
+use super::{ConvertedAgent, Error, Format, KeyChange};
 use unisono_config::agents::DEFAULT_TOOLS;
 use unisono_config::agents::{EMBEDDED, is_id};
 
@@ -62,7 +62,7 @@ impl Draft {
     }
 
     /// Converts the draft to a definition.
-    pub(super) fn finish(mut self, format: Format) -> Result<Imported, Error> {
+    pub(super) fn finish(mut self, format: Format) -> Result<ConvertedAgent, Error> {
         let refused = |name: &str, reason: &str| Error::Refused {
             name: name.to_owned(),
             reason: reason.to_owned(),
@@ -110,7 +110,7 @@ impl Draft {
             self.changed.push(key_change("name", None, &reason));
         }
         let front = serde_norway::to_string(&self.front()).unwrap_or_default();
-        Ok(Imported {
+        Ok(ConvertedAgent {
             text: format!("---\n{front}---\n{}\n", self.instructions.trim())
                 .trim_end()
                 .to_owned()

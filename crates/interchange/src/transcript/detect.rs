@@ -224,8 +224,8 @@ impl<'i> Reader<'i> {
         }
         let (bad, parts, warnings) = draft.into_problems();
         self.bad_parts += parts;
-        self.bad.extend(bad.placed(text, begin));
-        self.warnings.extend(warnings.placed(text, begin));
+        self.bad.extend(bad.with_places(text, begin));
+        self.warnings.extend(warnings.with_places(text, begin));
     }
 
     /// Refines the format with this message: messages of only text are equal in several formats.
@@ -261,8 +261,8 @@ impl<'i> Reader<'i> {
         let mut draft = Draft::new(all, &mut self.builder);
         text::read(all, &mut draft);
         let (bad, _, warnings) = draft.into_problems();
-        self.bad.extend(bad.placed(all, begin));
-        self.warnings.extend(warnings.placed(all, begin));
+        self.bad.extend(bad.with_places(all, begin));
+        self.warnings.extend(warnings.with_places(all, begin));
         true
     }
 
@@ -281,7 +281,7 @@ impl<'i> Reader<'i> {
     }
 
     /// Reports a part that is not valid text.
-    pub(super) fn undecoded(&mut self, at: Place, reason: impl Into<String>) {
+    pub(super) fn push_undecoded(&mut self, at: Place, reason: impl Into<String>) {
         self.undecoded.push(at.error(reason));
     }
 
@@ -347,7 +347,7 @@ impl<'i> Reader<'i> {
 fn placed(problem: Problem<'_>, text: &str, begin: Place) -> impl Iterator<Item = LineError> {
     let mut problems = Problems::default();
     problems.add(text, problem);
-    problems.placed(text, begin)
+    problems.with_places(text, begin)
 }
 
 /// The problem of a message without the key `role`.

@@ -286,7 +286,7 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
             _ => None,
         });
         for (call_id, call) in results.zip(answers) {
-            let made = self.tree.at(message.id, call.message);
+            let made = self.tree.node_at(message.id, call.message);
             let id = made.and_then(|made| made.message.tool_calls().nth(call.index.into()));
             if let (true, Some((id, _, _))) = (call_id.is_empty(), id) {
                 *call_id = id.clone();

@@ -39,7 +39,7 @@ pub(super) fn read(
 ) -> io::Result<()> {
     let begin = input.fill_buf()?;
     if UTF_16.iter().any(|mark| begin.starts_with(mark)) {
-        reader.undecoded(Place::FIRST, "the file is UTF-16; convert it to UTF-8");
+        reader.push_undecoded(Place::FIRST, "the file is UTF-16; convert it to UTF-8");
         return Ok(());
     }
     if begin.starts_with(ZIP) {
@@ -211,7 +211,7 @@ fn each_line(
             }
             Err(error) => {
                 let reason = not_utf8(&line, offset, &error);
-                reader.undecoded(begin.after_bytes(&line[..error.valid_up_to()]), reason);
+                reader.push_undecoded(begin.after_bytes(&line[..error.valid_up_to()]), reason);
             }
         }
         offset += line.len() as u64;
@@ -227,7 +227,7 @@ fn pass_piece(reader: &mut Reader<'_>, (begin, offset): (Place, u64), bytes: &[u
         Ok(text) => reader.item(text, begin, offset),
         Err(error) => {
             let reason = "this is not UTF-8";
-            reader.undecoded(begin.after_bytes(&bytes[..error.valid_up_to()]), reason);
+            reader.push_undecoded(begin.after_bytes(&bytes[..error.valid_up_to()]), reason);
         }
     }
 }

@@ -34,7 +34,7 @@ pub struct Conversation {
 
 impl Conversation {
     /// Whether `wanted` is its number or id.
-    pub fn is(&self, wanted: &str) -> bool {
+    pub fn matches(&self, wanted: &str) -> bool {
         wanted.parse() == Ok(self.number) || self.id.as_deref() == Some(wanted)
     }
 

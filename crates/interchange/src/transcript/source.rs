@@ -88,7 +88,11 @@ impl Problems {
     }
 
     /// The problems of a piece that begins at `begin`, in order.
-    pub(super) fn placed(mut self, text: &str, begin: Place) -> impl Iterator<Item = LineError> {
+    pub(super) fn with_places(
+        mut self,
+        text: &str,
+        begin: Place,
+    ) -> impl Iterator<Item = LineError> {
         self.0.sort_by_key(|(offset, _)| *offset);
         let (mut place, mut at) = (begin, 0);
         self.0.into_iter().map(move |(offset, reason)| {

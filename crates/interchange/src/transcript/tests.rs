@@ -281,7 +281,7 @@ fn each_conversation_of_a_file_has_its_position() {
             [(1, 7, "Sourdough at altitude"), (2, 0, "Nothing")]
         );
         assert_eq!(found[0].at, Some(Timestamp(1_714_983_120_250)));
-        assert!(found[0].is("1") && found[0].is("6638a0d0-0000-8000-8000-00000000000a"));
+        assert!(found[0].matches("1") && found[0].matches("6638a0d0-0000-8000-8000-00000000000a"));
         let mut file = io::Cursor::new(text.as_bytes());
         let first = found[0].text(&mut file).unwrap();
         assert!(read_as(&first, &options).is_ok());

@@ -25,9 +25,9 @@ use unisono_session::assignment::RunAssignment;
 use unisono_session::run::RunCause;
 
 use super::{Agent, Answer, Ctx, Failure, Task, request};
-use journaled::{Answered, NextAction, Place, Prompt};
+use journaled::{AgentAnswer, NextAction, Place, Prompt};
 use peer::Peer;
-use protocol::{Message, Prompted};
+use protocol::{Message, PromptResult};
 use turn::{Effect, Turn};
 use worktree::Worktree;
 
@@ -135,7 +135,7 @@ impl AcpAgent {
 }
 
 /// The answer of a run, with the kept worktrees.
-fn answer(answered: Answered, kept: &[String]) -> Result<Answer, Failure> {
+fn answer(answered: AgentAnswer, kept: &[String]) -> Result<Answer, Failure> {
     let mut parts = vec![answered.text.trim().to_owned()];
     parts.extend(kept.iter().cloned());
     parts.retain(|part| !part.is_empty());
@@ -215,7 +215,7 @@ impl RunningTry {
     }
 
     /// Sends the task to the agent, and follows it to the end.
-    async fn work(&mut self, acp: &Acp) -> Result<Answered, FailedTry> {
+    async fn work(&mut self, acp: &Acp) -> Result<AgentAnswer, FailedTry> {
         let command = Command {
             cwd: Some(self.place.directory.as_str().into()),
             ..acp.command.clone()
@@ -249,8 +249,8 @@ impl RunningTry {
     /// worktree.
     async fn leave(
         mut self,
-        worked: Result<Answered, FailedTry>,
-    ) -> Result<(Answered, Option<String>), Failure> {
+        worked: Result<AgentAnswer, FailedTry>,
+    ) -> Result<(AgentAnswer, Option<String>), Failure> {
         self.working = None;
         if let Some(peer) = self.peer.take() {
             peer.end().await;
@@ -317,15 +317,15 @@ async fn follow(
 }
 
 /// The result of a prompt.
-fn prompt_result(peer: &Peer, turn: &Turn, response: Message) -> Result<Answered, FailedTry> {
+fn prompt_result(peer: &Peer, turn: &Turn, response: Message) -> Result<AgentAnswer, FailedTry> {
     let ended = |failure| FailedTry {
         failure,
         is_over: !turn.has_acted(),
     };
     if let Some(error) = response.error {
-        return Err(ended(peer.refused(PROMPT, &error)));
+        return Err(ended(peer.refusal(PROMPT, &error)));
     }
-    let Prompted { stop_reason } = peer.read(PROMPT, response.result)?;
+    let PromptResult { stop_reason } = peer.read(PROMPT, response.result)?;
     let partial = match &*stop_reason {
         "end_turn" => None,
         "max_tokens" => Some("the agent reached its limit of tokens"),
@@ -343,7 +343,7 @@ fn prompt_result(peer: &Peer, turn: &Turn, response: Message) -> Result<Answered
             return Err(peer.failure(RunCause::BadOutput, &what).into());
         }
     };
-    Ok(Answered {
+    Ok(AgentAnswer {
         text: turn.answer().to_owned(),
         partial: partial.map(str::to_owned),
     })

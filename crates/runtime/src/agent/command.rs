@@ -6,7 +6,7 @@ use unisono_session::agent::Command;
 use unisono_session::run::RunCause;
 
 use super::{Agent, Answer, Ctx, Failure, Task, request};
-use crate::process::{self, Error, Finished, Job};
+use crate::process::{self, Error, Job, ProcessOutput};
 
 /// The maximum size of a program's standard output, in bytes.
 pub(super) const MAX_OUTPUT_BYTES: usize = 4 * 1024 * 1024;
@@ -50,8 +50,8 @@ pub(super) fn failure(error: Error) -> Failure {
 }
 
 /// The answer of a program that has ended.
-fn read(program: &str, finished: Finished) -> Result<Answer, Failure> {
-    let Finished {
+fn read(program: &str, finished: ProcessOutput) -> Result<Answer, Failure> {
+    let ProcessOutput {
         status,
         stdout,
         stderr,

@@ -18,7 +18,7 @@ use unisono_model::prompt::Prefix;
 use unisono_session::Definition;
 use unisono_session::assignment::RunAssignment;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
-use unisono_session::run::{RunCause, Spent, Step, ToolCall, ToolResult};
+use unisono_session::run::{AdditionalUsage, RunCause, Step, ToolCall, ToolResult};
 
 use super::spending::AuxiliaryUsage;
 use super::waiting::Waiting;
@@ -192,7 +192,7 @@ impl Ctx {
     pub async fn ask_model(&self, task: impl Into<Arc<str>>) -> Result<Reply, Failure> {
         let asked = self.ask(self.request(task.into())).await?;
         let PaidReply { reply, call } = asked.map_err(|error| failure::model_failure(&error))?;
-        call.ended(CallEnd::Used(reply.usage));
+        call.settle(CallEnd::Used(reply.usage));
         Ok(reply)
     }
 
@@ -211,7 +211,7 @@ impl Ctx {
         }
         let (ctx, number) = (self.clone(), call.number());
         request.listener = request.listener.with_usage(move |usage, fallback| {
-            ctx.report_spent(number, Spent { usage, fallback });
+            ctx.report_spent(number, AdditionalUsage { usage, fallback });
         });
         self.progress(format!("asking {}", self.definition().model));
         // Until the reply begins, the model's own timeouts limit the wait.
@@ -222,7 +222,7 @@ impl Ctx {
         match replied {
             Ok(reply) => Ok(Ok(PaidReply { reply, call })),
             Err(error) => {
-                call.ended(reservation::call_end(&error));
+                call.settle(reservation::call_end(&error));
                 Ok(Err(error))
             }
         }

@@ -24,7 +24,7 @@ use unisono_session::assignment::{DelegateResult, RunAssignment};
 use unisono_session::budget::ReservationRequest;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
-use unisono_session::run::{RunCause, Spent, Step, ToolResult};
+use unisono_session::run::{AdditionalUsage, RunCause, Step, ToolResult};
 use unisono_session::state::CallCap;
 use unisono_session::{Definition, Event, Fact};
 use unisono_store::{Journal, Memory};
@@ -32,7 +32,7 @@ use unisono_store::{Journal, Memory};
 use super::{Ctx, Failure, Task, Waiting, group};
 use crate::limit::Limit;
 use crate::session::MessagePlace;
-use crate::session_port::{Port, PortFuture, Recalled, SessionPort};
+use crate::session_port::{Port, PortFuture, RecallResults, SessionPort};
 use crate::watchdog::Watchdog;
 
 const SESSION: SessionId = SessionId::from_u128(1);
@@ -180,7 +180,7 @@ impl SessionPort for Session {
         self.0.settled.lock().unwrap().push((call, end));
     }
 
-    fn spent(&self, _: RunId, _: u32, call: Option<u32>, spent: Spent) {
+    fn spent(&self, _: RunId, _: u32, call: Option<u32>, spent: AdditionalUsage) {
         self.0.spent.lock().unwrap().push(call);
         let step = Arc::new(Step::Spent(spent));
         self.0.steps.lock().unwrap().push(step);
@@ -246,14 +246,14 @@ impl SessionPort for Session {
         head: MessageId,
         text: String,
         limit: usize,
-    ) -> PortFuture<'_, Result<Result<Recalled, String>, Failure>> {
+    ) -> PortFuture<'_, Result<Result<RecallResults, String>, Failure>> {
         let messages = self.0.messages.lock().unwrap().clone();
         Box::pin(async move {
             let (journal, tree) = journaled(&messages).await;
             let branch = Branch::new(SESSION, &tree, head);
             let search = Search::in_memory(journal);
             let found = search.recall(&branch, &text, limit).await;
-            let found = found.map(|on_branch| Recalled {
+            let found = found.map(|on_branch| RecallResults {
                 on_branch,
                 elsewhere: Vec::new(),
             });

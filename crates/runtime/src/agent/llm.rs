@@ -125,7 +125,7 @@ impl ModelRequest<'_> {
         ctx: &Ctx,
     ) -> Result<ReplyOutcome, Failure> {
         let steps = self.steps;
-        let request = request::after(self.first, steps, &self.masked, self.wrap_up.clone());
+        let request = request::continuation(self.first, steps, &self.masked, self.wrap_up.clone());
         if let Some(refused) = narrowed.take_if(|n| n.is_same(&request, &self.masked)) {
             return Ok(ReplyOutcome::ended(overflow_answer(
                 steps,
@@ -149,8 +149,8 @@ impl ModelRequest<'_> {
                 if narrowed.is_some() {
                     return Ok(ReplyOutcome::ended(overflow_answer(steps, error, ctx)));
                 }
-                let sent = request::after(self.first, steps, &self.masked, self.wrap_up);
-                let step = scales.narrowed(limit, (&sent, &self.masked), steps, ctx);
+                let sent = request::continuation(self.first, steps, &self.masked, self.wrap_up);
+                let step = scales.narrow(limit, (&sent, &self.masked), steps, ctx);
                 let step = step.await?;
                 *narrowed = Some(OversizedRequest {
                     summary: sent.summary,
@@ -175,7 +175,7 @@ impl ModelRequest<'_> {
             ctx.report_rejected_reply(&reply, call);
             return Err(failure);
         }
-        call.recorded();
+        call.settle_recorded();
         Ok(match ended {
             None => ReplyOutcome::Stepped(Step::Model(reply)),
             Some(ended) => ReplyOutcome::Ended {

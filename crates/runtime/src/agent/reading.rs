@@ -7,7 +7,7 @@ use unisono_session::run::Step;
 
 use super::{Ctx, Failure};
 use crate::session::MessagePlace;
-use crate::session_port::Recalled;
+use crate::session_port::RecallResults;
 
 impl Ctx {
     /// A complete message of the conversation by its ordinal, whether or not it is in the context.
@@ -52,10 +52,10 @@ impl Ctx {
         &self,
         text: &str,
         limit: usize,
-    ) -> Result<Result<Recalled, String>, Failure> {
+    ) -> Result<Result<RecallResults, String>, Failure> {
         match self.assignment().head {
             Some(head) => self.port().recall(head, text.to_owned(), limit).await,
-            None => Ok(Ok(Recalled::default())),
+            None => Ok(Ok(RecallResults::default())),
         }
     }
 

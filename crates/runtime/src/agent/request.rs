@@ -53,7 +53,7 @@ pub(crate) fn first(assignment: &RunAssignment, prefix: Prefix) -> Request {
 }
 
 /// The request of a run after these steps.
-pub(crate) fn after(
+pub(crate) fn continuation(
     first: &Request,
     steps: &[Arc<Step>],
     masked: &[Masked],

@@ -7,7 +7,7 @@ use unisono_context::{Cost, Tokens};
 use unisono_model::language::{CacheWarm, Exchange, LanguageModel, Request};
 use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::CallEnd;
-use unisono_session::run::{Reply, Spent, Step, Usage, tail};
+use unisono_session::run::{AdditionalUsage, Reply, Step, Usage, tail};
 
 use super::llm::meter;
 use super::{Ctx, Failure};
@@ -42,7 +42,7 @@ impl AuxiliaryUsage {
 impl Ctx {
     /// Reports a cost in addition to replies. It is recorded without waiting, so that it is known
     /// whatever the result of the request.
-    pub(super) fn report_spent(&self, call: Option<u32>, spent: Spent) {
+    pub(super) fn report_spent(&self, call: Option<u32>, spent: AdditionalUsage) {
         {
             let mut sum = self.paid_besides().sum();
             *sum = *sum + spent.usage;
@@ -54,14 +54,14 @@ impl Ctx {
     /// Reports a rejected reply: it is paid for, with its model, and another attempt asks again.
     pub(super) fn report_rejected_reply(&self, reply: &Reply, call: ReservedCall) {
         if reply.usage != Usage::NONE {
-            let spent = Spent {
+            let spent = AdditionalUsage {
                 usage: reply.usage,
                 fallback: reply.fallback.as_ref().map(|by| by.model.clone()),
             };
             self.report_spent(call.number(), spent);
         }
         // The rest of its reservation is released.
-        call.ended(CallEnd::Unsent);
+        call.settle(CallEnd::Unsent);
     }
 
     /// The auxiliary usage of the run: its agent reports only the usage of its replies.

@@ -72,7 +72,7 @@ impl OtherPrograms {
     }
 
     /// Withdraws the announcement: no request waits any more.
-    pub(super) fn satisfied(&mut self, journal: &Journal) {
+    pub(super) fn end_needs(&mut self, journal: &Journal) {
         self.announce(journal, false);
     }
 

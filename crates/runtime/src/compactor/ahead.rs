@@ -11,7 +11,7 @@ use unisono_context::Tokens;
 use unisono_context::checkpoint::Writer;
 use unisono_context::compaction::Cover;
 use unisono_context::cost::Cost;
-use unisono_session::machine::Written;
+use unisono_session::machine::WrittenSummary;
 
 use super::ask::{self, SummaryRequest};
 use super::retry::NoSummary;
@@ -19,7 +19,11 @@ use super::summarise::{chain, written};
 use super::{Failure, Work, extract};
 
 /// A summary by a model, or a failure; it may be retried if only the capacity was missing.
-pub(super) async fn ahead(work: &Work, cover: &Cover, cap: Tokens) -> Result<Written, Failure> {
+pub(super) async fn ahead(
+    work: &Work,
+    cover: &Cover,
+    cap: Tokens,
+) -> Result<WrittenSummary, Failure> {
     let started = Instant::now();
     let failure = |reason: Arc<str>, is_retryable| Failure {
         reason,

@@ -51,7 +51,7 @@ pub(crate) struct CompactionStart {
 
 impl CompactionStart {
     /// The start of the first step that is carried out.
-    pub(super) fn at(&self, now: Instant) -> Instant {
+    pub(super) fn deadline_at(&self, now: Instant) -> Instant {
         *self.first.get_or_init(|| now)
     }
 }
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn the_first_step_sets_the_start() {
         let (began, now) = (CompactionStart::default(), Instant::now());
-        assert_eq!(began.at(now), now);
-        assert_eq!(began.clone().at(now + SECOND), now);
+        assert_eq!(began.deadline_at(now), now);
+        assert_eq!(began.clone().deadline_at(now + SECOND), now);
     }
 }

@@ -277,13 +277,13 @@ pub(super) async fn complete(
     match call.join_next().await {
         Some(Ok(Ok(reply))) => {
             // Its usage is reported next, which settles it.
-            reservation.recorded();
+            reservation.settle_recorded();
             Ok(reply)
         }
         Some(Ok(Err(error))) => {
             let end = reservation::call_end(&error);
             let is_unsent = end == CallEnd::Unsent;
-            reservation.ended(end);
+            reservation.settle(end);
             let (failures, after) = (asked.work.job.failures, error.class.retry_after_ms());
             let pause = retry::pause(failures, after, clock::new_id() as u64);
             Err(NoSummary {

@@ -10,7 +10,7 @@ use unisono_context::compaction::{Cover, Step};
 use unisono_context::message::Part;
 use unisono_context::tokens::{Count, Counts};
 use unisono_session::assignment::CompactionJob;
-use unisono_session::machine::{StepResult, Written};
+use unisono_session::machine::{StepResult, WrittenSummary};
 
 use crate::tokenizer;
 
@@ -71,9 +71,9 @@ async fn note(
     job: &CompactionJob,
     cover: &Cover,
     tokenizer: &tokenizer::Handle,
-) -> Result<Written, Arc<str>> {
+) -> Result<WrittenSummary, Arc<str>> {
     let text = block_text(&cover.spans, &Body::Tombstone, &[]);
-    Ok(Written {
+    Ok(WrittenSummary {
         body: Body::Tombstone,
         key_facts: Vec::new(),
         counts: count_block(job, &text, tokenizer).await?,

@@ -16,7 +16,7 @@ use unisono_context::compaction::Cover;
 use unisono_context::cost::Cost;
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_session::event::SummaryFallback;
-use unisono_session::machine::Written;
+use unisono_session::machine::WrittenSummary;
 
 use super::ask::{self, SummaryRequest};
 use super::batch;
@@ -31,7 +31,7 @@ pub(super) async fn summarise(
     cover: &Cover,
     cap: Tokens,
     writer: Writer,
-) -> Result<Written, Failure> {
+) -> Result<WrittenSummary, Failure> {
     let started = Instant::now();
     let chain = chain(work).filter(|_| writer == Writer::Model);
     let unwritten = work.job.writing.unwritten;
@@ -95,7 +95,11 @@ async fn unwritten_failure(work: &Work, failed: NoSummary) -> Failure {
 }
 
 /// A regenerated summary of a model, or a failure: the existing one then stays.
-pub(super) async fn rewrite(work: &Work, cover: &Cover, cap: Tokens) -> Result<Written, Failure> {
+pub(super) async fn rewrite(
+    work: &Work,
+    cover: &Cover,
+    cap: Tokens,
+) -> Result<WrittenSummary, Failure> {
     let started = Instant::now();
     let failure = |reason: Arc<str>| Failure {
         reason: format!("{reason}; the summary stays as it is").into(),
@@ -128,8 +132,8 @@ pub(super) fn written(
     spent: Option<Cost>,
     started: Instant,
     degraded: bool,
-) -> Written {
-    Written {
+) -> WrittenSummary {
+    WrittenSummary {
         body: block.body,
         key_facts: block.key_facts,
         counts: block.counts,

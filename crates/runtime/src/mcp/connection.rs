@@ -76,7 +76,7 @@ impl fmt::Debug for Connection {
 
 /// The answer to a call.
 #[derive(Debug)]
-pub(super) enum Called {
+pub(super) enum CallReply {
     /// The result.
     Output(CallOutput),
     /// The server works on it as a task.
@@ -199,7 +199,7 @@ impl Connection {
         tool: Tool,
         job: &ToolJob,
         max_file_bytes: u64,
-    ) -> Result<Called, String> {
+    ) -> Result<CallReply, String> {
         let arguments: Value = serde_json::from_str(&job.arguments).unwrap_or_default();
         let mut params = CallToolRequestParams::new(tool.name);
         if let Value::Object(arguments) = arguments {
@@ -212,10 +212,11 @@ impl Connection {
             params.meta = Some(RequestMetaObject(meta));
         }
         match self.peer.call_tool_once(params).await {
-            Ok(CallToolResponse::Complete(result)) => {
-                Ok(Called::Output(output::from_result(result, max_file_bytes)))
-            }
-            Ok(CallToolResponse::Task(made)) => Ok(Called::Task(made.into())),
+            Ok(CallToolResponse::Complete(result)) => Ok(CallReply::Output(output::from_result(
+                result,
+                max_file_bytes,
+            ))),
+            Ok(CallToolResponse::Task(made)) => Ok(CallReply::Task(made.into())),
             Ok(CallToolResponse::InputRequired(_)) => {
                 Err("asks for input of its own, which nobody here can give".to_owned())
             }
@@ -223,7 +224,7 @@ impl Connection {
             // The server's own error about the call is a result, not a broken server.
             Err(ServiceError::McpError(error)) => {
                 let reason = format!("[failed: {}]", error.message);
-                Ok(Called::Output(CallOutput::text(reason, true)))
+                Ok(CallReply::Output(CallOutput::text(reason, true)))
             }
             Err(error) => Err(self.describe_failure("did not answer", &error)),
         }

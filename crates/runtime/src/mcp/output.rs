@@ -11,7 +11,7 @@ use unisono_model::media;
 use unisono_session::run::calls::CallOutput;
 
 /// Maximum number of files in one result.
-const MOST_FILES: usize = 16;
+const MAX_FILES: usize = 16;
 /// Maximum number of characters in a file's name.
 const NAME_CHARS: usize = 120;
 
@@ -114,8 +114,8 @@ impl Reading {
         if self.is_error {
             return Err("it belongs to an error".to_owned());
         }
-        if self.files.len() == MOST_FILES {
-            return Err(format!("at most {MOST_FILES} files of a result are taken"));
+        if self.files.len() == MAX_FILES {
+            return Err(format!("at most {MAX_FILES} files of a result are taken"));
         }
         let bytes = decoded_bytes(data);
         if bytes > self.max_bytes {
@@ -192,10 +192,10 @@ mod tests {
     use super::*;
 
     /// The most bytes of a file in these tests.
-    const MOST: u64 = 4_096;
+    const MAX_BYTES: u64 = 4_096;
 
     fn read(result: serde_json::Value) -> CallOutput {
-        from_result(serde_json::from_value(result).unwrap(), MOST)
+        from_result(serde_json::from_value(result).unwrap(), MAX_BYTES)
     }
 
     fn rendered(result: serde_json::Value) -> String {
@@ -315,9 +315,9 @@ mod tests {
         }
         let failed = read(json!({"content": [image("image/png", &whole)], "isError": true}));
         assert!(failed.files.is_empty(), "{failed:?}");
-        let many = vec![image("image/png", &whole); MOST_FILES + 2];
+        let many = vec![image("image/png", &whole); MAX_FILES + 2];
         let many = read(json!({"content": many}));
-        assert_eq!(many.files.len(), MOST_FILES);
+        assert_eq!(many.files.len(), MAX_FILES);
         assert_eq!(many.content.matches("at most 16 files").count(), 2);
     }
 

@@ -9,7 +9,7 @@ use crate::agent::fixture::sh;
 /// Much longer than any program takes; a wait of this time is a failure.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-async fn ended(command: &Command, input: [Bytes; 2]) -> Result<Finished, Error> {
+async fn ended(command: &Command, input: [Bytes; 2]) -> Result<ProcessOutput, Error> {
     let job = Job {
         command,
         input,

@@ -27,7 +27,7 @@ impl CallGuard {
     }
 
     /// Releases the call without stopping it.
-    pub(super) fn ended(self) {
+    pub(super) fn into_result(self) {
         self.stop.disarm();
     }
 }

@@ -206,7 +206,7 @@ impl State {
         match result {
             Ok(seq) => {
                 let committed = std::mem::take(&mut live.in_flight);
-                self.args.feed.committed(seq, &committed);
+                self.args.feed.publish(seq, &committed);
                 let observer = &self.args.env.options.observer;
                 observer.notify(self.args.id, &committed);
                 let search = &self.args.env.search;

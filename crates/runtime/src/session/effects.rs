@@ -193,7 +193,7 @@ pub(super) fn drop_ended(live: &mut Live, input: &Input) {
         }
         Input::ToolEnded { call, .. } | Input::ToolTaskLost { call } => {
             if let Some(guard) = live.calls.remove(call) {
-                guard.ended();
+                guard.into_result();
             }
         }
         Input::HookAnswered { place, .. } => {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use serde::Deserialize;
 use unisono_context::{Message, MessageId, Ordinal, SessionId};
-use unisono_search::{Found, Scope, Search};
+use unisono_search::{FoundMessage, Scope, Search};
 use unisono_session::{OWNER, State};
 use unisono_store::Journal;
 
@@ -99,7 +99,7 @@ pub(super) async fn find(
     let found = found.await.map_err(|error| error.to_string())?;
     let mut read: HashMap<SessionId, Option<State>> = HashMap::new();
     let mut messages = Vec::new();
-    for Found {
+    for FoundMessage {
         session, message, ..
     } in found
     {
@@ -142,7 +142,7 @@ fn elsewhere(
 /// Whether a message is on the branch with this `head`.
 fn is_on(state: &State, head: MessageId, message: MessageId) -> bool {
     let node = state.tree().get(message);
-    let there = node.and_then(|node| state.tree().at(head, node.message.ordinal));
+    let there = node.and_then(|node| state.tree().node_at(head, node.message.ordinal));
     there.is_some_and(|there| there.message.id == message)
 }
 
@@ -159,7 +159,7 @@ pub(super) async fn read(
     let state = state.ok_or_else(|| format!("there is no session {session} of this owner"))?;
     let head = state.tree().head(&place.branch);
     let head = head.ok_or_else(|| format!("session {session} has no branch {:?}", place.branch))?;
-    let node = state.tree().at(head, place.ordinal);
+    let node = state.tree().node_at(head, place.ordinal);
     let node = node.ok_or_else(|| {
         let (branch, ordinal) = (&place.branch, place.ordinal);
         format!("branch {branch:?} of session {session} has no message {ordinal}")

@@ -30,7 +30,7 @@ pub(crate) struct Feed {
 
 /// The receiving end. Closed after the session was deleted or the runtime has stopped.
 #[derive(Debug)]
-pub(crate) struct Following {
+pub(crate) struct FeedReceiver {
     pub(super) durable: watch::Receiver<u64>,
     pub(super) recent: Recent,
     pub(super) progress: broadcast::Receiver<ProgressUpdate>,
@@ -57,11 +57,11 @@ impl Feed {
     }
 
     /// Follows it.
-    pub(crate) fn follow(&self) -> Following {
+    pub(crate) fn follow(&self) -> FeedReceiver {
         let progress = self
             .progress
             .get_or_init(|| broadcast::channel(PROGRESS_KEPT).0);
-        Following {
+        FeedReceiver {
             durable: self.durable.subscribe(),
             recent: self.recent.clone(),
             progress: progress.subscribe(),
@@ -83,7 +83,7 @@ impl Feed {
     }
 
     /// These events are on disk; the last of them has the number `last`.
-    pub(super) fn committed(&self, last: u64, events: &[Event]) {
+    pub(super) fn publish(&self, last: u64, events: &[Event]) {
         match self.is_followed() {
             true => self.recent.extend(last, events),
             false => self.recent.clear(),
@@ -212,21 +212,21 @@ mod tests {
     #[test]
     fn the_newest_events_are_kept_without_a_gap_while_there_are_followers() {
         let feed = Feed::new();
-        feed.committed(3, &events(1..=3));
+        feed.publish(3, &events(1..=3));
         assert_eq!(numbers(&feed.recent), [0; 0], "nobody follows");
         let following = feed.follow();
         assert_eq!(*following.durable.borrow(), 3);
-        feed.committed(5, &events(4..=5));
-        feed.committed(6, &events(6..=6));
+        feed.publish(5, &events(4..=5));
+        feed.publish(6, &events(6..=6));
         assert_eq!(numbers(&feed.recent), [4, 5, 6]);
         assert_eq!(following.recent.get(5).unwrap().at, Timestamp(5));
         assert!(following.recent.get(3).is_none() && following.recent.get(7).is_none());
-        feed.committed(9, &events(8..=9));
+        feed.publish(9, &events(8..=9));
         assert_eq!(numbers(&feed.recent), [8, 9], "7 is not known here");
-        feed.committed(300, &events(10..=300));
+        feed.publish(300, &events(10..=300));
         assert_eq!(numbers(&feed.recent), (237..=300).collect::<Vec<_>>());
         drop(following);
-        feed.committed(301, &events(301..=301));
+        feed.publish(301, &events(301..=301));
         assert_eq!(numbers(&feed.recent), [0; 0]);
     }
 
@@ -234,7 +234,7 @@ mod tests {
     fn all_followers_share_an_event_and_its_text_is_written_once() {
         let feed = Feed::new();
         let following = [feed.follow(), feed.follow()];
-        feed.committed(1, &events(1..=1));
+        feed.publish(1, &events(1..=1));
         assert_eq!(following[0].recent.followers(), 2);
         let [first, second] = following.map(|one| one.recent.get(1).unwrap());
         assert!(Arc::ptr_eq(&first, &second));

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ractor::ActorRef;
 use tokio::sync::{Semaphore, broadcast, oneshot};
 use unisono_context::{CallId, MessageId, RunId, SessionId, TurnId};
-use unisono_session::append::Appended;
+use unisono_session::append::AppendedPosition;
 use unisono_session::event::{RequestKey, Work};
-use unisono_session::machine::{Append, Import, NewTurn, Preceding};
+use unisono_session::machine::{Append, Import, NewTurn, PrecedingMessages};
 use unisono_session::run::calls::CallDecision;
 use unisono_session::state::EndedTurn;
 use unisono_session::{Input, Refusal, State};
@@ -18,7 +18,7 @@ use crate::attachments;
 use crate::runtime::{Env, Error};
 use crate::supervisor;
 
-use super::{Events, Following, Msg, ProgressUpdate};
+use super::{Events, FeedReceiver, Msg, ProgressUpdate};
 
 /// The maximum number of tries of one request, if the session leaves memory or dies each time.
 const REQUEST_TRIES: u32 = 8;
@@ -133,7 +133,7 @@ impl Handle {
     /// [`Handle::accept_keyed`].
     pub async fn accept_after(
         &self,
-        preceding: Preceding,
+        preceding: PrecedingMessages,
         key: Option<RequestKey>,
         turn: NewTurn,
     ) -> Result<TurnId, Error> {
@@ -194,10 +194,10 @@ impl Handle {
     ///
     /// # Errors
     /// It is refused, its key was used with another request, or the store fails.
-    pub async fn append(&self, new: Append) -> Result<Appended, Error> {
+    pub async fn append(&self, new: Append) -> Result<AppendedPosition, Error> {
         let (id, key) = (new.message.id, new.key.clone());
         self.request(Input::Append(new)).await?;
-        self.inspect(move |state| Appended::find(state, id, key.as_ref()))
+        self.inspect(move |state| AppendedPosition::find(state, id, key.as_ref()))
             .await
     }
 
@@ -339,7 +339,7 @@ impl Handle {
             let known = known.ok_or(Error::UnknownSession(self.id))?;
             feed.set_durable(known.last_seq);
         }
-        let Following {
+        let FeedReceiver {
             durable,
             recent,
             progress,

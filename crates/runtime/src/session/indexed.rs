@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use unisono_context::{SessionId, Tree};
-use unisono_search::{Committed, Placed, Search};
+use unisono_search::{CommittedMessages, PlacedMessage, Search};
 use unisono_session::State;
 
 /// The messages that were passed to the index. After a session was loaded, all of them are passed
@@ -40,8 +40,8 @@ impl Indexed {
         }
         let from = std::mem::replace(&mut self.messages, len);
         if search.follows() {
-            let new = Placed::after(state, from).take(len - from);
-            search.committed(Committed {
+            let new = PlacedMessage::messages_after(state, from).take(len - from);
+            search.committed(CommittedMessages {
                 session,
                 seq,
                 from,

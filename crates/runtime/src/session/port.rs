@@ -9,7 +9,7 @@ use unisono_context::{Digest, Encoding, Message, MessageId, Ordinal, RunId, Sess
 use unisono_search::{Branch, Search};
 use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
-use unisono_session::run::{RunCause, Spent, Step, ToolResult};
+use unisono_session::run::{AdditionalUsage, RunCause, Step, ToolResult};
 use unisono_session::state::StepLocation;
 use unisono_session::trace::AnsweredCalls;
 use unisono_session::{Fact, Input, State as SessionState};
@@ -18,7 +18,7 @@ use unisono_store::Journal;
 use crate::agent::Failure;
 use crate::attachments;
 use crate::runtime::{Env, Error};
-use crate::session_port::{PortFuture, Recalled, SessionPort};
+use crate::session_port::{PortFuture, RecallResults, SessionPort};
 use crate::tokenizer;
 
 use super::budget_queue::QueuedCall;
@@ -213,7 +213,7 @@ impl SessionPort for ActorPort {
         feed(&self.session, ended);
     }
 
-    fn spent(&self, run: RunId, attempt: u32, call: Option<u32>, spent: Spent) {
+    fn spent(&self, run: RunId, attempt: u32, call: Option<u32>, spent: AdditionalUsage) {
         let paid = Input::Spent {
             run,
             attempt,
@@ -232,7 +232,7 @@ impl SessionPort for ActorPort {
         head: MessageId,
         ordinal: Ordinal,
     ) -> PortFuture<'_, Result<Option<Arc<Message>>, Failure>> {
-        self.look(move |state| Some(state.tree().at(head, ordinal)?.message.clone()))
+        self.look(move |state| Some(state.tree().node_at(head, ordinal)?.message.clone()))
     }
 
     fn read_result(
@@ -249,7 +249,7 @@ impl SessionPort for ActorPort {
         ordinal: Ordinal,
     ) -> PortFuture<'_, Result<Vec<Arc<Step>>, Failure>> {
         let acts = self.look(move |state| {
-            let written = state.tree().at(head, ordinal)?;
+            let written = state.tree().node_at(head, ordinal)?;
             state.step_location(written.message.id)
         });
         Box::pin(async move {
@@ -268,7 +268,7 @@ impl SessionPort for ActorPort {
         head: MessageId,
         text: String,
         limit: usize,
-    ) -> PortFuture<'_, Result<Result<Recalled, String>, Failure>> {
+    ) -> PortFuture<'_, Result<Result<RecallResults, String>, Failure>> {
         let (id, reach) = (self.id, self.reach);
         let seen = self.look(move |state| {
             let branch = Branch::new(id, state.tree(), head);
@@ -287,7 +287,7 @@ impl SessionPort for ActorPort {
                 }
                 None => Ok(Vec::new()),
             };
-            Ok(elsewhere.map(|elsewhere| Recalled {
+            Ok(elsewhere.map(|elsewhere| RecallResults {
                 on_branch,
                 elsewhere,
             }))

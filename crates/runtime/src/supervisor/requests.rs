@@ -10,7 +10,7 @@ use unisono_session::Definition;
 use super::Msg;
 use crate::pool;
 use crate::runtime::Error;
-use crate::session::{self, Feed, Folded, Following};
+use crate::session::{self, Feed, FeedReceiver, Folded};
 
 /// Requests a session.
 pub(crate) async fn activate(
@@ -50,7 +50,7 @@ pub(crate) async fn find(supervisor: &ActorRef<Msg>, session: SessionId) -> Opti
 pub(crate) async fn follow(
     supervisor: &ActorRef<Msg>,
     session: SessionId,
-) -> Result<(Arc<Feed>, Following), Error> {
+) -> Result<(Arc<Feed>, FeedReceiver), Error> {
     ask(supervisor, |reply| Msg::Follow { session, reply }).await
 }
 

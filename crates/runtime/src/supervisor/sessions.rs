@@ -6,7 +6,7 @@ use unisono_context::SessionId;
 
 use super::{Child, State};
 use crate::residence;
-use crate::session::{self, Feed, Following};
+use crate::session::{self, Feed, FeedReceiver};
 
 /// The number of feeds of sessions that are not live above which unused feeds are removed.
 const STALE_FEEDS: usize = 64;
@@ -23,7 +23,7 @@ impl State {
         feed.or_insert_with(|| Arc::new(Feed::new())).clone()
     }
 
-    pub(super) fn on_follow(&mut self, id: SessionId) -> (Arc<Feed>, Following) {
+    pub(super) fn on_follow(&mut self, id: SessionId) -> (Arc<Feed>, FeedReceiver) {
         let feed = self.feed(id);
         let following = feed.follow();
         (feed, following)

@@ -10,12 +10,12 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 use serde_json::Value;
 use unisono_context::{Message, Ordinal, SessionId, Tokens};
-use unisono_search::{Recalled as OnBranch, excerpt};
+use unisono_search::{RecallResult as OnBranch, excerpt};
 use unisono_session::state::MAIN;
 
 use crate::agent::{Ctx, Failure};
 use crate::session::{MessagePlace, OutsideMessage};
-use crate::session_port::Recalled;
+use crate::session_port::RecallResults;
 
 use super::{
     MAX_CHARS, Outcome, READ_MESSAGE, RECALL, format_message, heading, no_message, paged_message,
@@ -136,7 +136,7 @@ async fn search(text: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
             return Ok(Err(format!("{reason}; {other}")));
         }
     };
-    let Recalled {
+    let RecallResults {
         on_branch,
         elsewhere,
     } = recalled;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use unisono_search::{Committed, Placed, Search};
+use unisono_search::{CommittedMessages, PlacedMessage, Search};
 use unisono_session::State;
 use unisono_store::Journal;
 
@@ -50,16 +50,16 @@ async fn it_follows_from_where_it_was() {
 }
 
 /// What a session's actor tells after each commit.
-async fn commit_notice(journal: &Journal, from: usize) -> Committed {
+async fn commit_notice(journal: &Journal, from: usize) -> CommittedMessages {
     let mut state = State::default();
     for (_, event) in journal.read(session(1), 1, 10_000).await.unwrap() {
         state.apply(&event).unwrap();
     }
-    Committed {
+    CommittedMessages {
         session: session(1),
         seq: state.events(),
         from,
-        messages: Placed::after(&state, from).collect(),
+        messages: PlacedMessage::messages_after(&state, from).collect(),
     }
 }
 
@@ -90,7 +90,7 @@ async fn more_than_the_queue_holds_is_read_from_the_journal() {
     let search = Search::on_disk(journal.clone(), dir.path().join("search"));
     // Nobody else runs on this thread until there is something to wait for.
     for n in 1..3_000 {
-        let committed = Committed {
+        let committed = CommittedMessages {
             session: session(n),
             seq: 1,
             from: 0,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use unisono_search::{Branch, Query, Recalled, Search};
+use unisono_search::{Branch, Query, RecallResult, Search};
 use unisono_store::Journal;
 
 use crate::support::{Said, disk, go_on, id, memory, session, tree, write};
@@ -86,7 +86,7 @@ async fn a_kill_at_any_place_loses_nothing_and_finds_nothing_twice() {
 }
 
 /// What an agent is told in one life of the process, and why the index had to be made anew.
-async fn life(journal: &Journal, index: &Path, head: usize) -> (Recalled, Option<String>) {
+async fn life(journal: &Journal, index: &Path, head: usize) -> (RecallResult, Option<String>) {
     let search = Search::on_disk(journal.clone(), index.to_owned());
     let branch = Branch::new(session(1), &tree(journal, session(1)).await, id(head));
     let recalled = search.recall(&branch, "kestrel", 8).await.unwrap();

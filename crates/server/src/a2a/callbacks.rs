@@ -20,10 +20,10 @@ use unisono::Callback;
 use unisono::tasks::TaskId;
 use unisono_context::digest::Hasher;
 
-use super::Door;
+use super::A2a;
 use super::deliver::{self, Delivery};
 use super::error::{Error, Kind};
-use super::operations::{check_tenant, ended, set};
+use super::operations::{check_tenant, non_empty, task_ended};
 
 /// The file in the store's directory.
 const FILE: &str = "callbacks";
@@ -34,7 +34,7 @@ const IN_ALL: usize = 1_024;
 const ID_BYTES: usize = 64;
 const TOKEN_BYTES: usize = 1_024;
 const CREDENTIALS_BYTES: usize = 8_192;
-/// Hex digits of an id that is made here.
+/// Hex digits of an id that this server creates.
 const ID_DIGITS: usize = 32;
 
 /// A callback by its task and its id.
@@ -61,7 +61,7 @@ pub(super) struct Callbacks {
 }
 
 impl Callbacks {
-    /// None: no host is allowed, or there is no directory for callbacks.
+    /// Opens the callbacks; none if no host is allowed or there is no directory for callbacks.
     pub(super) fn open(hosts: &[String], directory: Option<&Path>) -> Option<Callbacks> {
         let directory = directory.filter(|_| !hosts.is_empty())?;
         Some(Callbacks {
@@ -93,19 +93,19 @@ impl Callbacks {
             true => name.to_owned(),
             false => format!("{field}.{name}"),
         };
-        let id = set(&config.id).unwrap_or_default();
+        let id = non_empty(&config.id).unwrap_or_default();
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         if id.len() > ID_BYTES || !id.bytes().all(is_plain) {
             let why = format!("has at most {ID_BYTES} letters, digits, and -._");
             return Err(Error::field(field("id"), why));
         }
-        let token = set(&config.token).unwrap_or_default();
+        let token = non_empty(&config.token).unwrap_or_default();
         if token.len() > TOKEN_BYTES || HeaderValue::from_str(token).is_err() {
             let why = format!("must be {TOKEN_BYTES} bytes at most that a header can have");
             return Err(Error::field(field("token"), why));
         }
         if let Some(how) = &config.authentication {
-            let credentials = set(&how.credentials).unwrap_or_default();
+            let credentials = non_empty(&how.credentials).unwrap_or_default();
             let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+".contains(&byte);
             let is_short = how.scheme.len() <= ID_BYTES && credentials.len() <= CREDENTIALS_BYTES;
             let is_scheme = !how.scheme.is_empty() && how.scheme.bytes().all(is_scheme);
@@ -136,7 +136,7 @@ impl Callbacks {
         })
     }
 
-    /// Removes a callback, unless it is not `only`.
+    /// Removes a callback; with `only`, only if it is still this registration.
     fn forget(&self, name: &Name, only: Option<&Registration>) {
         self.with_registrations(|all| {
             let is_it = |registration: &Registration| only.is_none_or(|only| only == registration);
@@ -152,7 +152,7 @@ impl Callbacks {
 }
 
 /// A callback for a client, without its secrets.
-fn shown(registration: &Registration) -> TaskPushNotificationConfig {
+fn without_credentials(registration: &Registration) -> TaskPushNotificationConfig {
     let mut config = registration.config.clone();
     if let Some(how) = &mut config.authentication {
         how.credentials = None;
@@ -160,7 +160,7 @@ fn shown(registration: &Registration) -> TaskPushNotificationConfig {
     config
 }
 
-impl Door {
+impl A2a {
     /// The callbacks, if there can be any.
     pub(super) fn callbacks(&self) -> Result<&Callbacks, Error> {
         let none = || {
@@ -180,7 +180,7 @@ impl Door {
     /// Registers a callback of a task and starts its delivery. Repeating a registration changes
     /// nothing.
     pub(super) async fn create_callback(
-        self: &Arc<Door>,
+        self: &Arc<A2a>,
         mut config: TaskPushNotificationConfig,
     ) -> Result<TaskPushNotificationConfig, Error> {
         let callbacks = self.callbacks()?;
@@ -188,15 +188,15 @@ impl Door {
         let callback = callbacks.check(&config, "")?;
         let look = self.look_for(&config.task_id).await?;
         if look.status().is_ended() {
-            return Err(ended(&look));
+            return Err(task_ended(&look));
         }
-        let id = match set(&config.id) {
+        let id = match non_empty(&config.id) {
             Some(id) => id.to_owned(),
             None => made_id(&config),
         };
         config.id = Some(id.clone());
         config.tenant = None;
-        let is_token_made = set(&config.token).is_none();
+        let is_token_made = non_empty(&config.token).is_none();
         if is_token_made {
             let known = callbacks.with_registrations(|all| {
                 let known = all.get(&(look.id, id.clone()))?;
@@ -217,7 +217,7 @@ impl Door {
                 is_token_made,
             },
         );
-        let shown = shown(&registration);
+        let shown = without_credentials(&registration);
         let stop = callbacks.keep(&name, registration.clone())?;
         if let Err(error) = self.write_callback(callbacks, &name, &registration).await {
             callbacks.forget(&name, Some(&registration));
@@ -229,7 +229,7 @@ impl Door {
 
     /// Delivers to a callback until its task has ended.
     fn deliver(
-        self: &Arc<Door>,
+        self: &Arc<A2a>,
         name: Name,
         registration: Registration,
         callback: Callback,
@@ -238,7 +238,7 @@ impl Door {
         let Ok(callbacks) = self.callbacks() else {
             return;
         };
-        let door = self.clone();
+        let a2a = self.clone();
         let delivery = Delivery {
             task: name.0,
             callback,
@@ -246,13 +246,13 @@ impl Door {
             is_token_sent: !registration.is_token_made,
         };
         callbacks.work.spawn(async move {
-            let deliveries = deliver::deliver_all(&door, delivery);
+            let deliveries = deliver::deliver_all(&a2a, delivery);
             if stop.run_until_cancelled(deliveries).await.is_none() {
                 return;
             }
-            if let Some(callbacks) = &door.callbacks {
+            if let Some(callbacks) = &a2a.callbacks {
                 callbacks.forget(&name, Some(&registration));
-                if let Err(error) = door.erase_callback(callbacks, &name, &registration).await {
+                if let Err(error) = a2a.erase_callback(callbacks, &name, &registration).await {
                     tracing::warn!(%error, "the callback of an ended task cannot be deleted now");
                 }
             }
@@ -268,15 +268,17 @@ impl Door {
         let callbacks = self.callbacks()?;
         let look = self.look_for(task).await?;
         let name = (look.id, id.to_owned());
-        let found = callbacks
-            .with_registrations(|all| all.get(&name).map(|(registration, _)| shown(registration)));
+        let found = callbacks.with_registrations(|all| {
+            all.get(&name)
+                .map(|(registration, _)| without_credentials(registration))
+        });
         found.ok_or_else(|| {
             let message = format!("the task has no callback {id:?}");
-            Error::new(Kind::TaskNotFound, message).about("taskId", task)
+            Error::new(Kind::TaskNotFound, message).with_detail("taskId", task)
         })
     }
 
-    /// The callbacks of a task, which are few.
+    /// The callbacks of a task.
     pub(super) async fn callbacks_of(
         &self,
         task: &str,
@@ -285,7 +287,7 @@ impl Door {
         let look = self.look_for(task).await?;
         let configs = callbacks.with_registrations(|all| {
             let own = all.iter().filter(|((task, _), _)| *task == look.id);
-            own.map(|(_, (registration, _))| shown(registration))
+            own.map(|(_, (registration, _))| without_credentials(registration))
                 .collect()
         });
         Ok(ListTaskPushNotificationConfigsResponse {
@@ -309,7 +311,7 @@ impl Door {
     }
 
     /// Resumes the deliveries of an earlier process or of another daemon.
-    fn resume(self: &Arc<Door>, callbacks: &Callbacks, all: Vec<Registration>) {
+    fn resume(self: &Arc<A2a>, callbacks: &Callbacks, all: Vec<Registration>) {
         for registration in all {
             let task: Option<TaskId> = registration.config.task_id.parse().ok();
             let (Some(task), Some(id)) = (task, registration.config.id.clone()) else {
@@ -346,7 +348,7 @@ fn made_id(config: &TaskPushNotificationConfig) -> String {
     let mut hasher = Hasher::new("unisono/a2a-callback", 1);
     hasher
         .bytes(config.url.as_bytes())
-        .bytes(set(&config.token).unwrap_or_default().as_bytes());
+        .bytes(non_empty(&config.token).unwrap_or_default().as_bytes());
     let mut id = hasher.finish().to_string();
     id.truncate(ID_DIGITS);
     id

@@ -9,9 +9,9 @@ use unisono_session::Definition;
 
 use super::{AGENTS, BASE};
 
-/// The name of the scheme by which requests are let in.
+/// The name of the authentication scheme.
 const BEARER: &str = "bearer";
-/// What is taken.
+/// The accepted media types.
 const INPUT: [&str; 7] = [
     "text/plain",
     "application/json",
@@ -26,10 +26,10 @@ pub(super) const OUTPUT: &str = "text/plain";
 /// The name of the card of all agents together.
 const TEAM: &str = "unisono";
 
-/// What can be done besides sending messages.
+/// The optional features of the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Capabilities {
-    /// Whether callbacks may be sent.
+    /// Whether the server sends callbacks.
     pub(super) callbacks: bool,
 }
 

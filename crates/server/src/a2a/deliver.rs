@@ -13,11 +13,11 @@ use unisono_api::turn_event::TurnEvent;
 use unisono_context::digest::Hasher;
 use unisono_runtime::clock;
 
-use super::Door;
+use super::A2a;
 use super::error::{Error, Kind};
 use super::follow;
 use super::http::JSON;
-use super::operations::set;
+use super::operations::non_empty;
 use super::task::Extent;
 
 /// Maximum number of attempts per delivery.
@@ -42,10 +42,10 @@ pub(super) struct Delivery {
 }
 
 /// Delivers each state of a task to a callback, until the task has ended.
-pub(super) async fn deliver_all(door: &Door, delivery: Delivery) {
+pub(super) async fn deliver_all(a2a: &A2a, delivery: Delivery) {
     let mut last = None;
     loop {
-        match follow(door, &delivery, &mut last).await {
+        match follow(a2a, &delivery, &mut last).await {
             Ok(()) => return,
             // Another daemon owns the session, or the store is unavailable.
             Err(error) if error.kind == Kind::Unavailable => tokio::time::sleep(LOOK_EVERY).await,
@@ -58,27 +58,20 @@ pub(super) async fn deliver_all(door: &Door, delivery: Delivery) {
     }
 }
 
-async fn follow(
-    door: &Door,
-    delivery: &Delivery,
-    last: &mut Option<TaskState>,
-) -> Result<(), Error> {
+async fn follow(a2a: &A2a, delivery: &Delivery, last: &mut Option<TaskState>) -> Result<(), Error> {
     // The state on disk is delivered even if another daemon owns the session.
-    if look(door, delivery, last).await?.is_terminal() {
+    if look(a2a, delivery, last).await?.is_terminal() {
         return Ok(());
     }
-    let handle = door.local.open(delivery.task.session).await?;
-    let mut follower = door
-        .local
-        .follower(handle, delivery.task.turn, None)
-        .await?;
+    let handle = a2a.local.open(delivery.task.session).await?;
+    let mut follower = a2a.local.follower(handle, delivery.task.turn, None).await?;
     loop {
-        let state = look(door, delivery, last).await?;
+        let state = look(a2a, delivery, last).await?;
         if state.is_terminal() {
             return Ok(());
         }
         loop {
-            let Some(event) = follow::next(&door.local, &mut follower).await? else {
+            let Some(event) = follow::next(&a2a.local, &mut follower).await? else {
                 let message = "this daemon does not own the session any more";
                 return Err(Error::new(Kind::Unavailable, message));
             };
@@ -91,11 +84,11 @@ async fn follow(
 
 /// Reads the state of a task, and delivers it if it differs from the last one.
 async fn look(
-    door: &Door,
+    a2a: &A2a,
     delivery: &Delivery,
     last: &mut Option<TaskState>,
 ) -> Result<TaskState, Error> {
-    let task = door.look(delivery.task).await?.task(Extent::ALL);
+    let task = a2a.look(delivery.task).await?.task(Extent::ALL);
     let state = task.status.state.clone();
     if last.as_ref() != Some(&state) {
         let changed = task.status.timestamp.map(|at| at.timestamp_millis());
@@ -162,7 +155,7 @@ fn headers(
     body: &[u8],
 ) -> Vec<(&'static str, String)> {
     let config = &delivery.config;
-    let token = set(&config.token).unwrap_or_default();
+    let token = non_empty(&config.token).unwrap_or_default();
     let mut headers = vec![
         ("content-type", JSON.to_owned()),
         ("a2a-version", a2a::VERSION.to_owned()),
@@ -174,7 +167,7 @@ fn headers(
         headers.push((TOKEN, token.to_owned()));
     }
     if let Some(how) = &config.authentication {
-        let credentials = set(&how.credentials).unwrap_or_default();
+        let credentials = non_empty(&how.credentials).unwrap_or_default();
         let value = format!("{} {credentials}", how.scheme);
         headers.push(("authorization", value.trim_end().to_owned()));
     }

@@ -6,12 +6,12 @@ use a2a::{ERROR_INFO_TYPE, PROTOCOL_DOMAIN, error_code};
 use serde_json::{Value, json};
 use unisono_api::{Code, Problem, service};
 
-/// The domain of reasons that are not the protocol's own.
+/// The domain of error reasons that the protocol does not define.
 const OWN_DOMAIN: &str = "unisono";
 /// The JSON-RPC code for errors without a code of the protocol.
 const SERVER_ERROR: i32 = -32000;
 
-/// What kind of error it is.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     TaskNotFound,
@@ -154,11 +154,11 @@ impl Kind {
 pub(super) struct Error {
     pub(super) kind: Kind,
     message: String,
-    /// More of it, by name.
+    /// Further details, by name.
     about: Vec<(&'static str, String)>,
-    /// The field of the request that is wrong.
+    /// The invalid field of the request.
     field: Option<String>,
-    /// Seconds after which it is worth asking again.
+    /// Seconds after which a retry may succeed.
     pub(super) retry_after: Option<u64>,
 }
 
@@ -185,11 +185,11 @@ impl Error {
 
     pub(super) fn task_not_found(id: &str) -> Error {
         let error = Error::new(Kind::TaskNotFound, format!("there is no task {id:?}"));
-        error.about("taskId", id)
+        error.with_detail("taskId", id)
     }
 
     /// Adds details for programs.
-    pub(super) fn about(mut self, name: &'static str, what: impl Into<String>) -> Error {
+    pub(super) fn with_detail(mut self, name: &'static str, what: impl Into<String>) -> Error {
         self.about.push((name, what.into()));
         self
     }

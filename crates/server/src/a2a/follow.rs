@@ -1,4 +1,4 @@
-//! Tasks that are followed: as a stream of events, or until there is something to answer.
+//! Follows tasks: as a stream of events, or until the task ends or requires input.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,24 +12,24 @@ use unisono::{Local, values};
 use unisono_api::turn_event::TurnEvent;
 use unisono_runtime::clock;
 
-use super::Door;
+use super::A2a;
 use super::error::{Error, Kind};
-use super::send::Sent;
+use super::send::TaskHandle;
 use super::task::Extent;
 use super::updates;
 
-/// When a stream ends.
+/// The condition that ends a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamEnd {
     /// With the task.
     End,
-    /// At the end of the task, or when a person is asked: the answer is another message.
+    /// The task ends or requires input. The input is another message.
     EndOrQuestion,
 }
 
 /// The events of a task; its current state comes first.
 pub(super) struct Updates {
-    door: Arc<Door>,
+    a2a: Arc<A2a>,
     follower: Follower,
     updates: updates::Updates,
     ready: VecDeque<StreamResponse>,
@@ -40,23 +40,24 @@ pub(super) struct Updates {
 
 impl Updates {
     pub(super) async fn new(
-        door: &Arc<Door>,
-        sent: Sent,
+        a2a: &Arc<A2a>,
+        sent: TaskHandle,
         until: StreamEnd,
         place: OwnedSemaphorePermit,
     ) -> Result<Updates, Error> {
         let follower = match sent.follower {
             Some(follower) => follower,
             None => {
-                let handle = door.local.open(sent.id.session).await?;
-                door.local.follower(handle, sent.id.turn, None).await?
+                let handle = a2a.local.open(sent.id.session).await?;
+                a2a.local.follower(handle, sent.id.turn, None).await?
             }
         };
-        // After who follows it has begun to, so that nothing is missed between the two.
-        let look = door.look(sent.id).await?;
+        // The state is read after the follower has begun, so that no event between the two is
+        // missed.
+        let look = a2a.look(sent.id).await?;
         let task = look.task(Extent::ALL);
         Ok(Updates {
-            door: door.clone(),
+            a2a: a2a.clone(),
             follower,
             updates: updates::Updates::new(&task, look.waiting, sent.from_middle),
             ready: [StreamResponse::Task(task)].into(),
@@ -83,7 +84,7 @@ impl Updates {
             if self.is_done || self.updates.is_ended() || asks {
                 return None;
             }
-            match next(&self.door.local, &mut self.follower).await {
+            match next(&self.a2a.local, &mut self.follower).await {
                 Ok(Some(event)) => {
                     let now = values::instant(clock::now());
                     self.ready.extend(self.updates.take(event, &now));
@@ -130,9 +131,13 @@ pub(super) async fn next(
     }
 }
 
-impl Door {
-    /// A place for a stream, or why there is none.
-    pub(super) fn place(&self) -> Result<OwnedSemaphorePermit, Error> {
+impl A2a {
+    /// Reserves a place for a stream.
+    ///
+    /// # Errors
+    ///
+    /// Too many streams are open.
+    pub(super) fn reserve_stream(&self) -> Result<OwnedSemaphorePermit, Error> {
         let full = |_| {
             let message = "as many streams as `server.streams` allows are open";
             Error::new(Kind::Busy, message)

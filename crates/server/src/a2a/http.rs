@@ -1,4 +1,4 @@
-//! What both bindings have of HTTP: the version, bodies, errors, streams.
+//! The parts of HTTP that both bindings share: version, bodies, errors, streams.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use serde_json::Value;
 use super::error::{Error, Kind};
 use super::follow::Updates;
 
-/// The version of the protocol that is spoken.
+/// The supported version of the protocol: major, minor.
 const VERSION: (&str, &str) = ("1", "0");
-/// The version that a request means which names none.
+/// The version of a request that names none.
 const UNNAMED: &str = "0.3";
 /// The header, or the parameter, that names it.
 const VERSION_NAME: &str = a2a::SVC_PARAM_VERSION;
-/// How a body is sent.
+/// The media type of a body.
 pub(super) const JSON: &str = "application/a2a+json";
-/// The idle time after which a comment is sent, so that a dead connection is noticed.
+/// The idle time after which a comment is sent, so that a broken connection is detected.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Seconds after which it is worth asking again.
+/// Seconds after which a retry may succeed.
 const RETRY_AFTER_SECONDS: u64 = 1;
 
 /// Refuses a request of another version.
@@ -53,15 +53,15 @@ pub(super) fn check_version(headers: &HeaderMap, uri: &Uri) -> Result<(), Error>
             .to_owned(),
     };
     let error = Error::new(Kind::VersionNotSupported, message);
-    Err(error.about("supportedVersions", a2a::VERSION))
+    Err(error.with_detail("supportedVersions", a2a::VERSION))
 }
 
-/// What stands after the question mark.
+/// The query parameters of an address.
 pub(super) fn parameters(uri: &Uri) -> Vec<(String, String)> {
     Query::try_from_uri(uri).map_or_else(|_| Vec::new(), |Query(parameters)| parameters)
 }
 
-/// The body of a request; an empty one may have any type, if it is allowed.
+/// The body of a request. If `may_be_empty`, an empty body may have any media type.
 pub(super) async fn body(request: Request, may_be_empty: bool) -> Result<Bytes, Error> {
     let is_json = is_json(request.headers());
     let body = match Bytes::from_request(request, &()).await {
@@ -141,7 +141,7 @@ pub(super) fn answer(status: u16, kind: &str, body: &Value, error: Option<&Error
     response
 }
 
-/// A stream of server-sent events, each of them worded by its binding. An error is the last one.
+/// A stream of server-sent events, formatted by the binding. An error ends it.
 pub(super) fn events<E>(updates: Updates, word: E) -> Response
 where
     E: Fn(Result<Value, Error>) -> Event + Send + 'static,

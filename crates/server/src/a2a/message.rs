@@ -23,7 +23,7 @@ const ID_BYTES: usize = 1_024;
 pub(super) const HOW: &str = "answer `approve`, or `deny: <why>`; where several calls wait, name one: \
                               `approve <call>`";
 
-/// Refuses a message that is none of a user's.
+/// Rejects a message whose role is not the user.
 pub(super) fn check(message: &Message) -> Result<(), Error> {
     let id = &message.message_id;
     if id.trim().is_empty() || id.len() > ID_BYTES {
@@ -126,7 +126,7 @@ struct Answer {
     text: Option<String>,
 }
 
-/// What a message decides about the calls of its task that wait.
+/// The decisions of a message about the waiting calls of its task.
 pub(super) fn answers(message: &Message, waiting: &[Approval]) -> Result<Vec<CallAnswer>, Error> {
     let mut answers = Vec::new();
     let mut decided = BTreeSet::new();
@@ -152,7 +152,8 @@ pub(super) fn answers(message: &Message, waiting: &[Approval]) -> Result<Vec<Cal
         };
         let answer = answer.ok_or_else(refused)?;
         let is_approved = approves(&answer.decision).ok_or_else(refused)?;
-        let call = named(answer.call, waiting).map_err(|why| Error::field(field.as_str(), why))?;
+        let call =
+            select_call(answer.call, waiting).map_err(|why| Error::field(field.as_str(), why))?;
         if !decided.insert(call.clone()) {
             return Err(Error::field(
                 field,
@@ -191,8 +192,8 @@ fn spoken(text: &str) -> Option<Answer> {
     })
 }
 
-/// The call that is meant: that of this id, or the only one.
-fn named(call: Option<String>, waiting: &[Approval]) -> Result<String, String> {
+/// The call with this id, or the only one if there is no id.
+fn select_call(call: Option<String>, waiting: &[Approval]) -> Result<String, String> {
     let ids = || {
         let ids: Vec<&str> = waiting.iter().map(|one| one.call.as_str()).collect();
         ids.join(", ")

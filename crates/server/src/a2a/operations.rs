@@ -17,15 +17,15 @@ use unisono_api::service::{Approvals as _, Turns as _};
 use unisono_api::turn::Turn;
 use unisono_context::Timestamp;
 
-use super::Door;
+use super::A2a;
 use super::error::{Error, Kind};
 use super::follow::{self, StreamEnd, Updates};
 use super::task::{self, Extent};
 use crate::audit::Note;
 
-/// Tasks of a page: by default, and at most.
+/// Default and maximum number of tasks of a page.
 const USUAL_TASKS: usize = 50;
-const MOST_TASKS: usize = 100;
+const MAX_TASKS: usize = 100;
 
 /// The operation.
 #[derive(Debug)]
@@ -108,10 +108,10 @@ impl TaskView {
     }
 }
 
-impl Door {
+impl A2a {
     /// Executes an operation for an agent or the team.
     pub(super) async fn carry_out(
-        self: &Arc<Door>,
+        self: &Arc<A2a>,
         agent: Option<&str>,
         operation: Operation,
         note: &Note,
@@ -121,7 +121,7 @@ impl Door {
         match operation {
             Operation::SendMessage(request) => self.send_and_wait(agent, request).await,
             Operation::SendStreamingMessage(request) => {
-                let place = self.place()?;
+                let place = self.reserve_stream()?;
                 let sent = self.send(agent, request, true).await?;
                 let until = StreamEnd::EndOrQuestion;
                 let stream = Updates::new(self, sent, until, place).await?;
@@ -144,12 +144,12 @@ impl Door {
             }
             Operation::SubscribeToTask(request) => {
                 check_tenant(request.tenant.as_deref())?;
-                let place = self.place()?;
+                let place = self.reserve_stream()?;
                 let look = self.look_for(&request.id).await?;
                 if look.status().is_ended() {
-                    return Err(ended(&look));
+                    return Err(task_ended(&look));
                 }
-                let sent = self.followed(look.id, true).await?;
+                let sent = self.task_handle(look.id, true).await?;
                 let stream = Updates::new(self, sent, StreamEnd::End, place).await?;
                 Ok(Answer::Stream(stream.into()))
             }
@@ -187,7 +187,7 @@ impl Door {
     }
 
     async fn send_and_wait(
-        self: &Arc<Door>,
+        self: &Arc<A2a>,
         agent: Option<&str>,
         request: SendMessageRequest,
     ) -> Result<Answer, Error> {
@@ -262,7 +262,7 @@ impl Door {
             page_size,
             total_size: 0,
         };
-        let session = set(&request.context_id).map(str::parse);
+        let session = non_empty(&request.context_id).map(str::parse);
         let (Some(status), Ok(session)) = (
             wanted.map_or(Some(None), |status| status.map(Some)),
             session.transpose(),
@@ -274,13 +274,15 @@ impl Door {
             session,
             status,
             since: since.map(|since| Timestamp(since.timestamp_millis())),
-            after: set(&request.page_token).map(place).transpose()?,
+            after: non_empty(&request.page_token)
+                .map(parse_page_token)
+                .transpose()?,
             limit,
         };
         let part = self.tasks.list(&self.local, &query).await;
         let part = match part.map_err(Error::from) {
             Ok(part) => part,
-            // A context without tasks, as any other one that a client names.
+            // Like any other unknown context, a context without tasks is an error.
             Err(error) if error.kind == Kind::NotFound => return Ok(nothing()),
             Err(error) => return Err(error),
         };
@@ -310,20 +312,20 @@ impl Door {
             }
             let state = task::state(self.look(look.id).await?.status());
             let message = format!("the task has ended: it is {}", name(&state));
-            return Err(Error::new(Kind::TaskNotCancelable, message).about("taskId", id));
+            return Err(Error::new(Kind::TaskNotCancelable, message).with_detail("taskId", id));
         }
         Ok(self.look(look.id).await?.task(Extent::ALL))
     }
 }
 
 /// That a task takes nothing any more.
-pub(super) fn ended(look: &TaskView) -> Error {
+pub(super) fn task_ended(look: &TaskView) -> Error {
     let state = task::state(look.status());
     let message = format!(
         "the task has ended: it is {}; a message with its contextId alone begins another one",
         name(&state)
     );
-    Error::new(Kind::UnsupportedOperation, message).about("taskId", look.id.to_string())
+    Error::new(Kind::UnsupportedOperation, message).with_detail("taskId", look.id.to_string())
 }
 
 fn name(state: &TaskState) -> String {
@@ -331,7 +333,7 @@ fn name(state: &TaskState) -> String {
     name.as_str().unwrap_or_default().to_owned()
 }
 
-/// Refuses tenants: each agent has its own address instead.
+/// Rejects tenants: each agent has its own address instead.
 pub(super) fn check_tenant(tenant: Option<&str>) -> Result<(), Error> {
     match tenant.filter(|tenant| !tenant.is_empty()) {
         None => Ok(()),
@@ -339,8 +341,8 @@ pub(super) fn check_tenant(tenant: Option<&str>) -> Result<(), Error> {
     }
 }
 
-/// A text that is set: as the protocol's fields have it, an empty one is not.
-pub(super) fn set(text: &Option<String>) -> Option<&str> {
+/// The text of an optional field. The protocol treats an empty text as absent.
+pub(super) fn non_empty(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !text.is_empty())
 }
 
@@ -356,15 +358,15 @@ fn page_size(size: Option<i32>) -> Result<usize, Error> {
         Some(size) => usize::try_from(size).unwrap_or_default(),
     };
     match size {
-        1..=MOST_TASKS => Ok(size),
+        1..=MAX_TASKS => Ok(size),
         _ => {
-            let why = format!("must be 1 to {MOST_TASKS}");
+            let why = format!("must be 1 to {MAX_TASKS}");
             Err(Error::field("pageSize", why))
         }
     }
 }
 
-fn place(token: &str) -> Result<Place, Error> {
+fn parse_page_token(token: &str) -> Result<Place, Error> {
     let wrong = |()| {
         Error::field(
             "pageToken",
@@ -374,7 +376,7 @@ fn place(token: &str) -> Result<Place, Error> {
     token.parse().map_err(wrong)
 }
 
-/// That a client names a context that is not there.
+/// The error for an unknown context.
 pub(super) fn no_context(field: &str, id: &str) -> Error {
     let why = format!("there is no context {id:?}; leave it out to begin one");
     Error::field(field, why)

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::error::{Error, Kind};
 use super::operations::{Answer, Operation};
 use super::rpc::typed;
-use super::{Door, agent, http};
+use super::{A2a, agent, http};
 use crate::audit::Note;
 
 /// The name of the event that ends a stream with an error.
@@ -23,7 +23,7 @@ const ERROR: &str = "error";
 const NUMBERS: [&str; 2] = ["historyLength", "pageSize"];
 const FLAGS: [&str; 1] = ["includeArtifacts"];
 
-pub(super) fn routes() -> Router<Arc<Door>> {
+pub(super) fn routes() -> Router<Arc<A2a>> {
     let callbacks = "/tasks/{task}/pushNotificationConfigs";
     let callback = "/tasks/{task}/pushNotificationConfigs/{callback}";
     Router::new()
@@ -37,30 +37,30 @@ pub(super) fn routes() -> Router<Arc<Door>> {
 }
 
 /// The address of a request and the state of the routes.
-type At = (State<Arc<Door>>, Uri, RawPathParams);
+type Extracted = (State<Arc<A2a>>, Uri, RawPathParams);
 
-async fn send(at: At, request: Request) -> Response {
+async fn send(at: Extracted, request: Request) -> Response {
     let read = async |request| Ok(Operation::SendMessage(read(request).await?));
     carry_out(at, request, read).await
 }
 
-async fn stream(at: At, request: Request) -> Response {
+async fn stream(at: Extracted, request: Request) -> Response {
     let read = async |request| Ok(Operation::SendStreamingMessage(read(request).await?));
     carry_out(at, request, read).await
 }
 
-async fn list(at: At, request: Request) -> Response {
+async fn list(at: Extracted, request: Request) -> Response {
     let query = query(&at.1);
     let read = async |_| Ok(Operation::ListTasks(typed(Value::Object(query?))?));
     carry_out(at, request, read).await
 }
 
-async fn extended(at: At, request: Request) -> Response {
+async fn extended(at: Extracted, request: Request) -> Response {
     carry_out(at, request, async |_| Ok(Operation::GetExtendedAgentCard)).await
 }
 
-async fn create_callback(at: At, request: Request) -> Response {
-    let named = named(&at.2);
+async fn create_callback(at: Extracted, request: Request) -> Response {
+    let named = path_fields(&at.2);
     let read = async |request| {
         let mut fields = object(&http::body(request, false).await?)?;
         fields.extend(named);
@@ -69,26 +69,26 @@ async fn create_callback(at: At, request: Request) -> Response {
     carry_out(at, request, read).await
 }
 
-async fn callbacks_of(at: At, request: Request) -> Response {
-    let named = named(&at.2);
+async fn callbacks_of(at: Extracted, request: Request) -> Response {
+    let named = path_fields(&at.2);
     let read = async |_| Ok(Operation::ListCallbacks(typed(Value::Object(named))?));
     carry_out(at, request, read).await
 }
 
-async fn callback_of(at: At, request: Request) -> Response {
-    let named = named(&at.2);
+async fn callback_of(at: Extracted, request: Request) -> Response {
+    let named = path_fields(&at.2);
     let read = async |_| Ok(Operation::GetCallback(typed(Value::Object(named))?));
     carry_out(at, request, read).await
 }
 
-async fn delete_callback(at: At, request: Request) -> Response {
-    let named = named(&at.2);
+async fn delete_callback(at: Extracted, request: Request) -> Response {
+    let named = path_fields(&at.2);
     let read = async |_| Ok(Operation::DeleteCallback(typed(Value::Object(named))?));
     carry_out(at, request, read).await
 }
 
 /// The task and the callback that an address names.
-fn named(params: &RawPathParams) -> Map<String, Value> {
+fn path_fields(params: &RawPathParams) -> Map<String, Value> {
     let named = params.iter().filter_map(|(name, value)| match name {
         "task" => Some(("taskId".to_owned(), value.into())),
         "callback" => Some(("id".to_owned(), value.into())),
@@ -98,7 +98,7 @@ fn named(params: &RawPathParams) -> Map<String, Value> {
 }
 
 /// A task, or an action on it: `{id}`, `{id}:cancel`, `{id}:subscribe`.
-async fn task(at: At, request: Request) -> Response {
+async fn task(at: Extracted, request: Request) -> Response {
     let named = at.2.iter().find(|(name, _)| *name == "task");
     let named = named.map(|(_, task)| task.to_owned()).unwrap_or_default();
     let (id, verb) = match named.rsplit_once(':') {
@@ -132,7 +132,7 @@ async fn task(at: At, request: Request) -> Response {
 }
 
 async fn carry_out(
-    (State(door), uri, params): At,
+    (State(a2a), uri, params): Extracted,
     request: Request,
     read: impl AsyncFnOnce(Request) -> Result<Operation, Error>,
 ) -> Response {
@@ -141,7 +141,7 @@ async fn carry_out(
     let answered = async {
         http::check_version(request.headers(), &uri)?;
         let operation = read(request).await?;
-        door.carry_out(agent(&params), operation, &note).await
+        a2a.carry_out(agent(&params), operation, &note).await
     };
     match answered.await {
         Ok(Answer::Value(value)) => http::answer(200, kind, &value, None),
@@ -155,7 +155,7 @@ async fn carry_out(
     }
 }
 
-/// The request of an operation that is sent as a body.
+/// Reads the request of an operation from a body.
 async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Error> {
     let body = http::body(request, false).await?;
     typed(Value::Object(object(&body)?))
@@ -178,7 +178,7 @@ fn object(body: &[u8]) -> Result<Map<String, Value>, Error> {
     }
 }
 
-/// The fields of a request that stand in its address.
+/// Reads the fields of a request from its query.
 fn query(uri: &Uri) -> Result<Map<String, Value>, Error> {
     let each = http::parameters(uri).into_iter().map(|(name, text)| {
         let value = match name.as_str() {

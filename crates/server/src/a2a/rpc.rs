@@ -14,22 +14,22 @@ use serde_json::{Map, Value, json};
 
 use super::error::{Error, Kind};
 use super::operations::{Answer, Operation};
-use super::{Door, agent, http};
+use super::{A2a, agent, http};
 use crate::audit::Note;
 
-/// How a response is sent.
+/// The media type of a response.
 const JSON: &str = "application/json";
 
-pub(super) fn routes() -> Router<Arc<Door>> {
+pub(super) fn routes() -> Router<Arc<A2a>> {
     Router::new().route("/", endpoint())
 }
 
 /// The handler of all requests, for addresses outside of [`routes`].
-pub(super) fn endpoint() -> MethodRouter<Arc<Door>> {
+pub(super) fn endpoint() -> MethodRouter<Arc<A2a>> {
     post(answer)
 }
 
-/// A request, as far as it can be read.
+/// A request, with the readable fields.
 #[derive(Debug)]
 struct Call {
     id: Value,
@@ -37,7 +37,7 @@ struct Call {
 }
 
 async fn answer(
-    State(door): State<Arc<Door>>,
+    State(a2a): State<Arc<A2a>>,
     uri: Uri,
     params: RawPathParams,
     request: Request,
@@ -54,7 +54,7 @@ async fn answer(
     };
     let agent = agent(&params);
     let answered = match version {
-        Ok(()) => door.carry_out(agent, call.operation, &note).await,
+        Ok(()) => a2a.carry_out(agent, call.operation, &note).await,
         Err(error) => Err(error),
     };
     let id = call.id;
@@ -85,7 +85,7 @@ fn response(id: &Value, result: Result<Value, Error>) -> Value {
     }
 }
 
-/// What is no request, with its id as far as that is known.
+/// An invalid request, with its id if it is readable.
 #[derive(Debug)]
 struct InvalidRequest {
     id: Value,
@@ -156,7 +156,11 @@ fn operation(method: &str, params: Value) -> Result<Operation, Error> {
     })
 }
 
-/// The parameters of a method; or the first that is wrong.
+/// Parses the parameters of a method.
+///
+/// # Errors
+///
+/// The first invalid field.
 pub(super) fn typed<T: DeserializeOwned>(params: Value) -> Result<T, Error> {
     let wrong = |error: serde_json::Error| Error::new(Kind::InvalidParams, error.to_string());
     serde_json::from_value(params).map_err(wrong)

@@ -1,4 +1,4 @@
-//! Messages of clients: each begins a task, or answers calls of one that wait.
+//! Messages of clients: a message begins a task, or answers waiting calls of a task.
 
 use std::sync::Arc;
 
@@ -14,31 +14,31 @@ use unisono_context::digest::Hasher;
 use unisono_context::{Digest, SessionId};
 
 use super::error::{Error, Kind};
-use super::operations::{check_tenant, ended, history, no_context, set};
-use super::{AGENTS, Door, card, message};
+use super::operations::{check_tenant, history, no_context, non_empty, task_ended};
+use super::{A2a, AGENTS, card, message};
 
 /// Characters of a session's title.
 const TITLE_CHARS: usize = 80;
 /// Output modes that accept text of any type.
 const ANY: [&str; 3] = [card::OUTPUT, "text/*", "*/*"];
 
-/// A task that was started or continued.
-pub(super) struct Sent {
+/// A task that a message started or continued.
+pub(super) struct TaskHandle {
     pub(super) id: TaskId,
-    /// Its follower, if there is one; it started before the task was continued.
+    /// Its follower, if any; it started before the task continued.
     pub(super) follower: Option<Follower>,
-    /// Whether it had been started before, so that a part of its output has passed.
+    /// Whether the task had started earlier, so that part of its output is already past.
     pub(super) from_middle: bool,
 }
 
-impl Door {
+impl A2a {
     /// Takes a message to an agent, or to the team.
     pub(super) async fn send(
-        self: &Arc<Door>,
+        self: &Arc<A2a>,
         agent: Option<&str>,
         request: SendMessageRequest,
         is_followed: bool,
-    ) -> Result<Sent, Error> {
+    ) -> Result<TaskHandle, Error> {
         check_tenant(request.tenant.as_deref())?;
         let message = &request.message;
         message::check(message)?;
@@ -50,7 +50,7 @@ impl Door {
         if let Some(callback) = &callback {
             self.check_callback(callback)?;
         }
-        let sent = match set(&message.task_id) {
+        let sent = match non_empty(&message.task_id) {
             Some(id) => self.answer(id, message, is_followed).await?,
             None => self.begin(agent, message, is_followed).await?,
         };
@@ -63,7 +63,7 @@ impl Door {
     /// Registers the callback in a message. If the task has ended meanwhile, the response has the whole
     /// task.
     async fn add_callback(
-        self: &Arc<Door>,
+        self: &Arc<A2a>,
         id: TaskId,
         callback: TaskPushNotificationConfig,
     ) -> Result<(), Error> {
@@ -78,10 +78,14 @@ impl Door {
     }
 
     /// A task with its follower.
-    pub(super) async fn followed(&self, id: TaskId, from_middle: bool) -> Result<Sent, Error> {
+    pub(super) async fn task_handle(
+        &self,
+        id: TaskId,
+        from_middle: bool,
+    ) -> Result<TaskHandle, Error> {
         let handle = self.local.open(id.session).await?;
         let follower = self.local.follower(handle, id.turn, None).await?;
-        Ok(Sent {
+        Ok(TaskHandle {
             id,
             follower: Some(follower),
             from_middle,
@@ -89,26 +93,31 @@ impl Door {
     }
 
     /// Decides about calls of a task that wait.
-    async fn answer(&self, id: &str, message: &Message, is_followed: bool) -> Result<Sent, Error> {
+    async fn answer(
+        &self,
+        id: &str,
+        message: &Message,
+        is_followed: bool,
+    ) -> Result<TaskHandle, Error> {
         let look = self.look_for(id).await?;
-        let context = set(&message.context_id);
+        let context = non_empty(&message.context_id);
         if context.is_some_and(|context| context != look.turn.session) {
             let why = format!("is not that of task {id}, which is {}", look.turn.session);
             return Err(Error::field("message.contextId", why));
         }
         if look.status().is_ended() {
-            return Err(ended(&look));
+            return Err(task_ended(&look));
         }
         if look.waiting.is_empty() {
             let error = "the task is worked on and waits for nothing; a message with its contextId \
                          alone begins another one after it";
-            return Err(Error::new(Kind::UnsupportedOperation, error).about("taskId", id));
+            return Err(Error::new(Kind::UnsupportedOperation, error).with_detail("taskId", id));
         }
         let answers = message::answers(message, &look.waiting)?;
-        // Follow before the calls continue, so that their results are sent.
+        // The follower starts before the calls continue, so that their results are sent.
         let sent = match is_followed {
-            true => self.followed(look.id, true).await?,
-            false => Sent {
+            true => self.task_handle(look.id, true).await?,
+            false => TaskHandle {
                 id: look.id,
                 follower: None,
                 from_middle: true,
@@ -127,7 +136,7 @@ impl Door {
         agent: Option<&str>,
         message: &Message,
         is_followed: bool,
-    ) -> Result<Sent, Error> {
+    ) -> Result<TaskHandle, Error> {
         let text = message::task(message)?;
         let setup = self.local.setup();
         let hosts = &setup.loaded.config.attachments.allowed_hosts;
@@ -158,8 +167,8 @@ impl Door {
             turn: turn.turn.parse().map_err(no_id)?,
         };
         match is_followed {
-            true => self.followed(id, false).await,
-            false => Ok(Sent {
+            true => self.task_handle(id, false).await,
+            false => Ok(TaskHandle {
                 id,
                 follower: None,
                 from_middle: false,
@@ -167,14 +176,14 @@ impl Door {
         }
     }
 
-    /// The session of a message, and whether that was made for it.
+    /// The session of a message, and whether it was created for the message.
     async fn session(
         &self,
         message: &Message,
         key: Digest,
         text: &str,
     ) -> Result<(SessionId, bool), Error> {
-        let Some(context) = set(&message.context_id) else {
+        let Some(context) = non_empty(&message.context_id) else {
             let title = short::line(text, TITLE_CHARS);
             let (session, is_new) = self.tasks.session(&self.local, key, &title).await?;
             return Ok((session.id(), is_new));
@@ -188,15 +197,15 @@ impl Door {
     }
 }
 
-/// The session that a first message to an address has begun, at this daemon or another one, as far as a
-/// body says which message it is.
-pub(crate) async fn begun(
+/// The session that the first message to an address began, here or at another daemon. None if the
+/// body does not identify the message.
+pub(crate) async fn session_of_message(
     local: &Local,
     path: &str,
     body: &[u8],
 ) -> Result<Option<SessionId>, unisono::Error> {
     match first_message(path, body) {
-        Some(message) => Tasks::begun(local, message).await,
+        Some(message) => Tasks::session_of_message(local, message).await,
         None => Ok(None),
     }
 }
@@ -216,7 +225,8 @@ fn first_message(path: &str, body: &[u8]) -> Option<Digest> {
     let body: Body = serde_json::from_slice(body).ok()?;
     let within = body.params.and_then(|params| params.message);
     let message = body.message.or(within)?;
-    let is_first = set(&message.context_id).is_none() && set(&message.task_id).is_none();
+    let is_first =
+        non_empty(&message.context_id).is_none() && non_empty(&message.task_id).is_none();
     let agent = path
         .strip_prefix(AGENTS)
         .and_then(|below| below.strip_prefix('/'))

@@ -8,7 +8,7 @@ use unisono_api::turn::{Member, Run, Turn};
 
 use super::message::HOW;
 
-/// The id of the artifact that is the answer.
+/// The id of the answer's artifact.
 pub(super) const ANSWER: &str = "answer";
 /// Characters of a call's arguments that a question shows; its data have them whole.
 const ARGUMENTS_CHARS: usize = 2_000;
@@ -87,7 +87,7 @@ impl Ids<'_> {
     }
 }
 
-/// The state that the protocol has for how far a task is.
+/// The protocol's state for the status of a task.
 pub(super) fn state(status: Status) -> TaskState {
     match status {
         Status::Queued => TaskState::Submitted,
@@ -100,7 +100,7 @@ pub(super) fn state(status: Status) -> TaskState {
     }
 }
 
-/// The protocol's state; none if tasks here never have it.
+/// The status for a state of the protocol; none if no task can have it here.
 pub(super) fn status_of(state: &TaskState) -> Option<Status> {
     Some(match state {
         TaskState::Submitted => Status::Queued,
@@ -114,7 +114,7 @@ pub(super) fn status_of(state: &TaskState) -> Option<Status> {
     })
 }
 
-/// How far a turn is, since when, and why.
+/// The status of a turn, with its time and reason.
 pub(super) fn status(ids: &Ids<'_>, turn: &Turn, waiting: &[Approval]) -> TaskStatus {
     let status = Status::of_turn(turn, !waiting.is_empty());
     let message = match status {
@@ -176,7 +176,8 @@ fn call(one: &Approval) -> Value {
 /// The answer, then the results of delegates in the order of their runs.
 fn artifacts(turn: &Turn) -> Vec<Artifact> {
     let own = answer(turn).into_iter();
-    own.chain(turn.runs.iter().filter_map(other)).collect()
+    own.chain(turn.runs.iter().filter_map(delegate_artifact))
+        .collect()
 }
 
 /// The answer of a turn that has one.
@@ -202,8 +203,8 @@ pub(super) fn answer_of(agent: Option<String>, text: String) -> Artifact {
     }
 }
 
-/// What an agent beside the lead came back with.
-fn other(run: &Run) -> Option<Artifact> {
+/// The result of an agent other than the lead.
+fn delegate_artifact(run: &Run) -> Option<Artifact> {
     let is_done = matches!(run.state.as_str(), "done" | "partial");
     let text = run
         .text
@@ -213,7 +214,7 @@ fn other(run: &Run) -> Option<Artifact> {
     Some(result(&run.run, &run.agent, text, lacks))
 }
 
-/// The same of a member of a turn that is followed.
+/// The result of a member of a followed turn.
 pub(super) fn of_member(member: &Member) -> Option<Artifact> {
     let is_done = matches!(member.state.as_str(), "done" | "partial");
     let text = member

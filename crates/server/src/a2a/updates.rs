@@ -1,8 +1,8 @@
-//! The events of a task, made from the updates of its turn.
+//! Converts updates of a turn to the events of a task.
 //!
-//! The answer comes piece by piece, each appended to those before it. A piece that begins an answer
-//! anew replaces what came of it before: the model was asked again, or went on after calls of tools.
-//! Where the pieces are not the answer in the end, the answer comes once more, whole.
+//! The answer is streamed in deltas, each appended to the previous ones. If the model is asked
+//! again or continues after tool calls, the next delta replaces the text before it. If the deltas
+//! do not add up to the answer, the complete answer follows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,12 +26,12 @@ pub(super) struct Updates {
     lead: Option<String>,
     /// Agents by their runs.
     agents: BTreeMap<String, String>,
-    /// Sent artifacts, without the answer.
+    /// TaskHandle artifacts, without the answer.
     artifacts: BTreeSet<String>,
     answer: Answer,
     /// Calls that wait.
     waiting: BTreeMap<String, Approval>,
-    /// How many remarks were made.
+    /// The number of remarks so far.
     remarks: u64,
     is_ended: bool,
 }
@@ -43,7 +43,7 @@ struct Answer {
     reply: String,
     /// Whether the next piece is the first one of another reply.
     begins: bool,
-    /// Whether pieces of this reply were missed: the others are of no use.
+    /// Whether deltas of this reply were missed; its further deltas are then ignored.
     is_missed: bool,
 }
 
@@ -83,19 +83,19 @@ impl Updates {
         self.state == TaskState::InputRequired
     }
 
-    /// The events of the next update, which came at `now`.
+    /// The events of the next update. `now` is its time.
     pub(super) fn take(&mut self, event: TurnEvent, now: &str) -> Vec<StreamResponse> {
         match event {
             // The client has the newer task with its waiting calls.
             TurnEvent::State(state) => self.members(state.agents),
             TurnEvent::Accepted { agents, .. } => self.members(agents),
             TurnEvent::Runs { agents } => {
-                let mut events: Vec<_> = self.works(now).into_iter().collect();
+                let mut events: Vec<_> = self.working_once(now).into_iter().collect();
                 events.extend(self.members(agents));
                 events
             }
             TurnEvent::Counted { .. } | TurnEvent::Frozen { .. } => {
-                self.works(now).into_iter().collect()
+                self.working_once(now).into_iter().collect()
             }
             TurnEvent::Compacting { step, .. } => {
                 vec![self.remark(format!("the conversation is compacted: {step}"), now)]
@@ -109,7 +109,7 @@ impl Updates {
                 vec![self.remark(text, now)]
             }
             TurnEvent::Text { run, text } if self.is_lead(&run) => {
-                self.piece(text).into_iter().collect()
+                self.text_delta(text).into_iter().collect()
             }
             TurnEvent::Missed => {
                 (self.answer.begins, self.answer.is_missed) = (false, true);
@@ -146,7 +146,7 @@ impl Updates {
         }
     }
 
-    /// Records runs, and returns the events of finished ones.
+    /// Stores the runs and returns the events of finished ones.
     fn members(&mut self, members: Vec<Member>) -> Vec<StreamResponse> {
         let mut events = Vec::new();
         for member in members {
@@ -197,8 +197,8 @@ impl Updates {
         })
     }
 
-    /// That it is worked on, once.
-    fn works(&mut self, now: &str) -> Option<StreamResponse> {
+    /// The event for a task that began to work, once.
+    fn working_once(&mut self, now: &str) -> Option<StreamResponse> {
         let is_new = self.state == TaskState::Submitted;
         is_new.then(|| self.status(TaskState::Working, None, now))
     }
@@ -216,7 +216,7 @@ impl Updates {
     }
 
     /// The next piece of the lead's reply.
-    fn piece(&mut self, text: String) -> Option<StreamResponse> {
+    fn text_delta(&mut self, text: String) -> Option<StreamResponse> {
         let begins = std::mem::take(&mut self.answer.begins);
         if begins {
             self.answer = Answer::default();
@@ -237,11 +237,11 @@ impl Updates {
         if self.waiting.len() == before && self.is_waiting() {
             return Vec::new();
         }
-        vec![self.asks()]
+        vec![self.input_required()]
     }
 
     /// The question about all calls that wait.
-    fn asks(&mut self) -> StreamResponse {
+    fn input_required(&mut self) -> StreamResponse {
         let waiting: Vec<Approval> = self.waiting.values().cloned().collect();
         let message = task::question(&self.ids(), &waiting);
         let asked = waiting.iter().map(|one| one.asked.clone()).max();
@@ -253,7 +253,7 @@ impl Updates {
         self.waiting.remove(call)?;
         Some(match self.waiting.is_empty() {
             true => self.status(TaskState::Working, None, now),
-            false => self.asks(),
+            false => self.input_required(),
         })
     }
 

@@ -1,4 +1,4 @@
-//! `/v1/agents` and `/v1/models`: who can be asked.
+//! `/v1/agents` and `/v1/models`: the agents and models that requests can name.
 
 use std::sync::Arc;
 
@@ -66,8 +66,8 @@ async fn check(
     Ok(Json(shared.local.check_agent(&agent, &new).await?))
 }
 
-/// Replaces the file of an agent, for turns that begin later. A text that is wrong, or that was made
-/// from another one than the file has by now, is refused.
+/// Replaces the file of an agent, for turns that begin later. An invalid text is refused, and so is
+/// a text that was edited from an outdated version of the file.
 #[utoipa::path(
     put, path = "/v1/agents/{agent}", tag = "agents",
     params(("agent" = String, Path, description = "The agent's name")),
@@ -82,8 +82,8 @@ async fn save(
     Ok(Json(shared.local.save_agent(&agent, &new).await?))
 }
 
-/// Imports agents of other programs: converts them, and writes a file into `agents/` of the project for
-/// each that has none. What does not carry over is listed.
+/// Imports agents of other programs: converts them, and writes a file into `agents/` of the project
+/// for each new agent. The response lists everything that could not be converted.
 #[utoipa::path(
     post, path = "/v1/agent-imports", tag = "agents", request_body = NewAgentImport,
     responses((status = 200, description = "What became of each", body = AgentImport))
@@ -105,7 +105,7 @@ async fn reload(State(shared): State<Arc<Shared>>) -> Result<Json<Reload>, ApiEr
     Ok(Json(Agents::reload_agents(&*shared.local).await?))
 }
 
-/// The models of the catalogue, then other models that agents name or that were used.
+/// The models of the catalogue, followed by other models that agents name or sessions used.
 #[utoipa::path(
     get, path = "/v1/models", tag = "agents",
     responses((status = 200, description = "The models, by name", body = Vec<Model>))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use unisono_api::Page;
-use unisono_api::approval::{Approval, ApprovalQuery, Decide, Decided};
+use unisono_api::approval::{Approval, ApprovalQuery, Decide, DecisionResult};
 use unisono_api::service::Approvals as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -39,12 +39,12 @@ async fn list(
     post, path = "/v1/approvals/{call}", tag = "approvals",
     params(("call" = String, Path, description = "The call's id")),
     request_body = unisono_api::approval::Decision,
-    responses((status = 200, description = "It is decided, and on disk", body = Decided))
+    responses((status = 200, description = "It is decided, and on disk", body = DecisionResult))
 )]
 async fn decide(
     State(shared): State<Arc<Shared>>,
     Path(call): Path<String>,
     extract::Json(asked): extract::Json<Decide>,
-) -> Result<Json<Decided>, ApiError> {
+) -> Result<Json<DecisionResult>, ApiError> {
     Ok(Json(shared.local.decide(&call, &asked).await?))
 }

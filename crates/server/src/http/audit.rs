@@ -35,7 +35,7 @@ async fn list(
     Ok(Json(shared.local.audit(&query).await?))
 }
 
-/// Records a request when it is dropped, also if the client disconnected.
+/// Records a request when it is dropped, even if the client disconnected.
 pub(super) struct Recording<'s> {
     shared: &'s Shared,
     method: Method,
@@ -45,7 +45,7 @@ pub(super) struct Recording<'s> {
 }
 
 impl<'s> Recording<'s> {
-    /// Attaches a [`Note`] to a request, which later stages fill in.
+    /// Attaches a [`Note`] to a request. Later stages complete it.
     pub(super) fn begin(shared: &'s Shared, request: &mut Request) -> Recording<'s> {
         let note = Note::default();
         request.extensions_mut().insert(note.clone());
@@ -62,7 +62,7 @@ impl<'s> Recording<'s> {
         &self.uri
     }
 
-    pub(super) fn answered(mut self, status: u16) {
+    pub(super) fn finish(mut self, status: u16) {
         self.status = Some(status);
     }
 }

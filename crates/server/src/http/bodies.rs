@@ -1,7 +1,7 @@
-//! Bytes of request bodies that are held at one time, of all requests together.
+//! Limits the bytes of request bodies in memory, of all requests together.
 //!
-//! A body counts with what came of it, from its first part until its request is answered. What
-//! does not fit is refused with 503, before its first part where its length is known.
+//! A body and the values parsed from it count from its first part until its request is answered. A
+//! body that does not fit is refused with 503, before its first part if its length is known.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use unisono_api::Code;
 
 use super::problem::ApiError;
 
-/// Seconds after which there may be room again.
+/// Seconds after which a retry may succeed.
 const RETRY_AFTER_SECONDS: u64 = 2;
 
 /// The room for all bodies, in bytes.
@@ -24,7 +24,7 @@ pub(super) struct Bodies(Arc<Semaphore>);
 
 /// The room that one body takes.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct BodyPermit {
     bodies: Bodies,
     taken: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
     refused: Arc<AtomicBool>,
@@ -37,17 +37,18 @@ impl Bodies {
         Bodies(Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
     }
 
-    /// Room for a body, taken as it comes.
+    /// Reserves room for a body, part by part.
     ///
     /// # Errors
-    /// The body says that it is larger than what is free.
-    pub(super) fn hold(&self, headers: &HeaderMap) -> Result<Held, ApiError> {
+    ///
+    /// The declared length exceeds the free room.
+    pub(super) fn hold(&self, headers: &HeaderMap) -> Result<BodyPermit, ApiError> {
         let length = headers.get(header::CONTENT_LENGTH);
         let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
         if length.is_some_and(|length| length > self.0.available_permits()) {
             return Err(full());
         }
-        Ok(Held {
+        Ok(BodyPermit {
             bodies: self.clone(),
             taken: Arc::default(),
             refused: Arc::default(),
@@ -55,8 +56,9 @@ impl Bodies {
     }
 }
 
-impl Held {
-    /// The same body, whose parts have to fit and to come within that time of each other.
+impl BodyPermit {
+    /// The same body. Reading fails if a part does not fit or is later than `stall` after the
+    /// previous one.
     pub(super) fn body(&self, body: Body, stall: Duration) -> Body {
         if body.is_end_stream() {
             return body;
@@ -78,7 +80,7 @@ impl Held {
     }
 
     /// Why the request is refused, if its body did not fit.
-    pub(super) fn refused(&self) -> Option<ApiError> {
+    pub(super) fn refusal(&self) -> Option<ApiError> {
         self.refused.load(Ordering::Relaxed).then(full)
     }
 
@@ -122,7 +124,7 @@ mod tests {
         let other = bodies.hold(&HeaderMap::new()).unwrap();
         other.take(&Bytes::from_static(b"12")).unwrap();
         assert!(other.take(&Bytes::from_static(b"3")).is_err());
-        assert!(other.refused().is_some() && one.refused().is_none());
+        assert!(other.refusal().is_some() && one.refusal().is_none());
         drop(one);
         bodies.hold(&headers(8)).unwrap();
         drop(other);

@@ -1,9 +1,9 @@
 //! `/v1/sessions/{session}/chat`: a session as the chat of a page that uses AI SDK UI.
 //!
-//! The session has the conversation: of the messages that a chat sends only the last one is taken, and
-//! the answer before it says where it goes on. Where that is not the end of its branch, as after an
-//! edited message or for an answer that is given anew, a branch begins there. A client that leaves
-//! does not stop the turn: `…/stream` gives its answer again.
+//! The session stores the conversation: only the last message of a chat request is used, and the
+//! answer before it determines the position. If that position is not the end of its branch, as
+//! after an edited message or a regenerated answer, a new branch begins there. A client that
+//! disconnects does not stop the turn: `…/stream` returns its answer again.
 
 mod parts;
 mod request;
@@ -28,14 +28,14 @@ use unisono_api::{Code, PageQuery};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::events::{KEEP_ALIVE, json, place};
+use super::events::{KEEP_ALIVE, json, reserve_stream};
 use super::extract::{self, Path};
 use super::problem::ApiError;
 use super::{Shared, sessions};
 use parts::Parts;
 use request::{Action, Task};
 
-/// Says which protocol a response speaks, and its version.
+/// The header with the protocol of a response and its version.
 const PROTOCOL: (HeaderName, &str) = (
     HeaderName::from_static("x-vercel-ai-ui-message-stream"),
     "v1",
@@ -65,7 +65,7 @@ async fn create(
     extract::Json(request): extract::Json<ChatRequest>,
 ) -> Result<Response, ApiError> {
     let refused = |reason| ApiError::new(Code::Refused, reason);
-    let place = place(&shared)?;
+    let place = reserve_stream(&shared)?;
     match request::read(&request).map_err(refused)? {
         Action::Ask(task) => {
             let turn = begin(&shared, &id, request, task).await?;
@@ -76,7 +76,7 @@ async fn create(
             let turn = shared.local.turn(&id, &turn).await?;
             let known = calls.iter().map(|answer| answer.call.clone());
             let parts = Parts::new(&turn, known);
-            // Follow before the calls continue, so that their results are sent.
+            // The follower starts before the calls continue, so that their results are sent.
             let follower = follower(&shared, &id, &turn, None).await?;
             let handle = sessions::open(&shared, &id).await?;
             let of = extract::id("turn", &turn.turn)?;
@@ -99,7 +99,7 @@ async fn resume(
     State(shared): State<Arc<Shared>>,
     Path((id, _)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    let place = place(&shared)?;
+    let place = reserve_stream(&shared)?;
     let newest = shared.local.turns(&id, &PageQuery::default()).await?;
     let open = newest.items.into_iter().find(|turn| turn.ended.is_none());
     match open {
@@ -185,7 +185,7 @@ fn answer(
     ([PROTOCOL], Sse::new(events).keep_alive(keep_alive)).into_response()
 }
 
-/// An answer that is being given.
+/// An answer during its stream.
 struct Open {
     ready: VecDeque<Event>,
     parts: Parts,

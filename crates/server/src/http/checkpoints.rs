@@ -1,4 +1,4 @@
-//! `/v1/sessions/{session}/checkpoints`: the summaries there are, and what is asked of them.
+//! `/v1/sessions/{session}/checkpoints`: lists, edits, regenerates and reverts summaries.
 
 use std::sync::Arc;
 
@@ -33,12 +33,12 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(revert))
 }
 
-/// On which branch.
+/// The query of a branch.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-struct On {
-    /// The branch whose context is meant: `main`.
+struct BranchQuery {
+    /// The branch: `main` by default.
     #[serde(default = "main_branch")]
     branch: String,
 }
@@ -61,19 +61,19 @@ async fn list(
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/checkpoints/{number}", tag = "compaction",
     params(("session" = String, Path, description = "The session's id"),
-           ("number" = String, Path, description = "Its number in the session, from 1, or its id"), On),
+           ("number" = String, Path, description = "Its number in the session, from 1, or its id"), BranchQuery),
     responses((status = 200, description = "The checkpoint", body = CheckpointDetail))
 )]
 async fn show(
     State(shared): State<Arc<Shared>>,
     Path((id, number)): Path<(String, String)>,
-    Query(on): Query<On>,
+    Query(on): Query<BranchQuery>,
 ) -> Result<Json<CheckpointDetail>, ApiError> {
     let found = shared.local.checkpoint(&id, &number, &on.branch).await?;
     Ok(Json(found))
 }
 
-/// Replaces the text of a summary. The old checkpoint is kept and can be brought back.
+/// Replaces the text of a summary. The old checkpoint is kept and can be restored.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/checkpoints/{number}/edit", tag = "compaction",
     params(("session" = String, Path, description = "The session's id"),
@@ -101,7 +101,7 @@ async fn edit(
     turns::answer(&shared, &session, &ask, how, read_compaction).await
 }
 
-/// Regenerates a summary. The old checkpoint is kept and can be brought back.
+/// Regenerates a summary. The old checkpoint is kept and can be restored.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/checkpoints/{number}/regenerate", tag = "compaction",
     params(("session" = String, Path, description = "The session's id"),

@@ -19,7 +19,7 @@ use super::Shared;
 use super::extract::{self, Path, Query};
 use super::login;
 use super::problem::ApiError;
-use crate::a2a::Door;
+use crate::a2a::A2a;
 
 /// Sessions per takeover.
 const AT_A_TIME: usize = 64;
@@ -30,8 +30,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(drain))
 }
 
-/// The programs that use the database, in the order in which they joined; none where the store is a
-/// directory, which one program uses.
+/// The programs that use the database, in the order in which they joined; empty if the store is a
+/// directory.
 #[utoipa::path(
     get, path = "/v1/cluster", tag = "cluster",
     params(PageQuery),
@@ -44,8 +44,9 @@ async fn list(
     Ok(Json(shared.local.members(&query).await?))
 }
 
-/// Has a program take no new sessions and hand over its own, or work as before. Its turns have
-/// `server.drain_seconds` to end; what has not ended by then goes on elsewhere.
+/// Drains a program, or lets it take sessions again. A drained program takes no new sessions and
+/// hands over its own; its turns have `server.drain_seconds` to end, and open turns then continue
+/// elsewhere.
 #[utoipa::path(
     post, path = "/v1/cluster/{member}", tag = "cluster",
     params(("member" = String, Path, description = "The program's id")),
@@ -60,8 +61,8 @@ async fn drain(
     Ok(Json(shared.local.drain(&member, asked.drain).await?))
 }
 
-/// Where other daemons reach one that listens at `listens`, as far as no setting says so: one that
-/// listens at all addresses is reached by the name of its machine.
+/// The address at which other daemons reach this one. Without a setting it is derived from
+/// `listens`; a wildcard address becomes the host name of the machine.
 pub(super) fn address(set: Option<&str>, listens: SocketAddr) -> String {
     match set {
         Some(set) => set.trim_end_matches('/').to_owned(),
@@ -80,14 +81,14 @@ pub(super) fn host(address: &str) -> Option<String> {
     Some(address.host()?.to_ascii_lowercase())
 }
 
-/// Follows the other programs, and shares the holds of providers with them. Never ends.
-pub(super) async fn follow(shared: Arc<Shared>, door: Arc<Door>, address: String) {
+/// Follows the other programs, and shares the pauses of providers with them. Never ends.
+pub(super) async fn follow(shared: Arc<Shared>, a2a: Arc<A2a>, address: String) {
     let local = shared.local.clone();
-    tokio::join!(follow_beats(shared, door, address), local.tell_holds());
+    tokio::join!(follow_beats(shared, a2a, address), local.tell_holds());
 }
 
 /// Takes over sessions of lost members, and hands over its own sessions when it is drained.
-async fn follow_beats(shared: Arc<Shared>, door: Arc<Door>, address: String) {
+async fn follow_beats(shared: Arc<Shared>, a2a: Arc<A2a>, address: String) {
     let local = &shared.local;
     let Some(mut beats) = local.beats() else {
         return;
@@ -110,25 +111,26 @@ async fn follow_beats(shared: Arc<Shared>, door: Arc<Door>, address: String) {
             documents = beat.documents;
         }
         if beat.lapses > std::mem::replace(&mut lapses, beat.lapses) {
-            // Other members may own its sessions now; they deliver to the callbacks.
-            door.leave_callbacks();
-            door.clone().resume_callbacks(None).await;
+            // Other members may own its sessions now; those members deliver to the callbacks.
+            a2a.leave_callbacks();
+            a2a.clone().resume_callbacks(None).await;
         }
         if beat.is_draining && !has_handed_over {
             has_handed_over = hand_over(&shared).await;
             if has_handed_over {
-                door.leave_callbacks();
+                a2a.leave_callbacks();
             }
         }
-        // Let in again, it may be drained once more.
+        // After it is undrained, it can be drained again.
         has_handed_over &= beat.is_draining;
         if (beat.has_gone || !has_taken) && !beat.is_draining {
-            has_taken = take_over(&shared, &door, has_taken).await;
+            has_taken = take_over(&shared, &a2a, has_taken).await;
         }
     }
 }
 
-/// Settings and browsers that other daemons have changed. Answers whether all of it is used now.
+/// Reads the settings and browsers that other daemons changed. Returns whether all of them are in
+/// use now.
 async fn take_documents(shared: &Shared) -> bool {
     let taken = login::take(shared).await;
     let settings = shared.local.take_shared_settings().await;
@@ -162,14 +164,13 @@ async fn hand_over(shared: &Shared) -> bool {
     }
 }
 
-/// Takes over what there is. Answers whether all that it took is looked after: what is not is taken
-/// up again.
-async fn take_over(shared: &Shared, door: &Arc<Door>, is_clean: bool) -> bool {
+/// Takes over sessions. Returns whether all of them were processed; the others are retried.
+async fn take_over(shared: &Shared, a2a: &Arc<A2a>, is_clean: bool) -> bool {
     let taken = async {
         shared.local.roll_back_imports().await?;
         if !is_clean {
             for part in shared.local.taken_and_left().await?.chunks(AT_A_TIME) {
-                look_after(shared, door, part.to_vec()).await?;
+                look_after(shared, a2a, part.to_vec()).await?;
             }
         }
         loop {
@@ -177,7 +178,7 @@ async fn take_over(shared: &Shared, door: &Arc<Door>, is_clean: bool) -> bool {
             if taken.is_empty() {
                 return Ok::<(), unisono::Error>(());
             }
-            look_after(shared, door, taken).await?;
+            look_after(shared, a2a, taken).await?;
         }
     };
     match taken.await {
@@ -192,14 +193,14 @@ async fn take_over(shared: &Shared, door: &Arc<Door>, is_clean: bool) -> bool {
 /// Resumes sessions after a takeover.
 async fn look_after(
     shared: &Shared,
-    door: &Arc<Door>,
+    a2a: &Arc<A2a>,
     taken: Vec<SessionInfo>,
 ) -> Result<(), unisono::Error> {
     let local = &shared.local;
     let count = taken.len();
     shared.taken_over.fetch_add(count as u64, Ordering::Relaxed);
     let ids: Vec<SessionId> = taken.iter().map(|info| info.session.into()).collect();
-    door.clone().resume_callbacks(Some(ids.clone())).await;
+    a2a.clone().resume_callbacks(Some(ids.clone())).await;
     let kept = shared.ephemeral_sessions.without(local, ids.clone()).await;
     let kept = kept.unwrap_or_else(|error| {
         tracing::warn!(%error, "sessions for one request are left until the next start");

@@ -24,7 +24,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
         .routes(routes!(create))
         .routes(routes!(show))
-        .routes(routes!(again))
+        .routes(routes!(retry))
         .routes(routes!(dry_run))
 }
 
@@ -86,7 +86,7 @@ async fn show(
                content((Compaction = "application/json"), (String = "text/event-stream"))),
               (status = 202, description = "It is accepted", body = Compaction))
 )]
-async fn again(
+async fn retry(
     State(shared): State<Arc<Shared>>,
     Path((id, turn)): Path<(String, String)>,
     headers: HeaderMap,

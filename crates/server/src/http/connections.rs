@@ -1,4 +1,4 @@
-//! Taking connections: how many, how long a request's head may take, and how they end.
+//! Accepts connections, limits their number and the time of a request's head, and closes them.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -21,32 +21,32 @@ use super::open_files;
 
 /// Maximum number of accepted connections beyond the limit; they get refusals and health checks. A
 /// further connection closes the oldest of them, so idle connections cannot block active ones.
-const SPARE: usize = 32;
-/// How long one of those may take.
-const SPARE_WITHIN: Duration = Duration::from_secs(2);
-/// Bytes of a request's head, and of what is read ahead.
+const EXCESS: usize = 32;
+/// The time limit of such a connection.
+const EXCESS_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum bytes of a request's head, and of the read-ahead buffer.
 const HEAD_BYTES: usize = 64 * 1024;
 /// Headers of a request.
 const HEADERS: usize = 100;
 /// A pause after a connection could not be taken: descriptors are used up.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How many, and how long.
+/// The limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Connections at the same time.
     pub(super) connections: usize,
-    /// How long a client may take to send the next head or to take the next part of an answer.
+    /// The time in which a client must send the next head or receive the next part of an answer.
     pub(super) stall: Duration,
-    /// How long those that are being answered may take once there are to be no more.
+    /// The time for current requests after the server stops accepting connections.
     pub(super) drain: Duration,
 }
 
 /// Raises the limit of open files, and returns how many of the `wanted` connections it allows; logs
 /// a lower number.
-pub(super) fn fitting(wanted: usize) -> usize {
+pub(super) fn max_connections(wanted: usize) -> usize {
     let files = open_files::raise();
-    let fit = open_files::fitting(wanted, SPARE, files);
+    let fit = open_files::max_connections(wanted, EXCESS, files);
     if fit < wanted {
         tracing::warn!(
             connections = fit,
@@ -59,8 +59,9 @@ pub(super) fn fitting(wanted: usize) -> usize {
     fit
 }
 
-/// Answers connections until `until`, then finishes those that are being answered, as long as the
-/// limit allows. Those that are too many get one answer, by `full`. All are gone when it returns.
+/// Serves connections until `until` completes, then finishes current requests within the drain
+/// time. Connections over the limit get one answer from `full`. All connections are closed when it
+/// returns.
 pub(super) async fn serve<T>(
     listener: TcpListener,
     router: Router,
@@ -69,7 +70,7 @@ pub(super) async fn serve<T>(
     until: impl Future<Output = T>,
 ) -> T {
     let room = Arc::new(Semaphore::new(limits.connections));
-    let mut spare = Spare::default();
+    let mut excess = ExcessConnections::default();
     let graceful = GracefulShutdown::new();
     let mut open = JoinSet::new();
     tokio::pin!(until);
@@ -94,7 +95,7 @@ pub(super) async fn serve<T>(
                         }
                     });
                     if beyond {
-                        spare.add(task);
+                        excess.add(task);
                     }
                 }
                 Err(error) => {
@@ -115,15 +116,15 @@ pub(super) async fn serve<T>(
     ended
 }
 
-/// The connections beyond those that are allowed, the oldest first.
+/// The connections beyond the limit, oldest first.
 #[derive(Default)]
-struct Spare(VecDeque<AbortHandle>);
+struct ExcessConnections(VecDeque<AbortHandle>);
 
-impl Spare {
-    /// Takes another one, in the place of the oldest where there are as many as there may be.
+impl ExcessConnections {
+    /// Adds a connection; at the maximum it closes the oldest one.
     fn add(&mut self, connection: AbortHandle) {
         self.0.retain(|known| !known.is_finished());
-        if self.0.len() >= SPARE
+        if self.0.len() >= EXCESS
             && let Some(oldest) = self.0.pop_front()
         {
             oldest.abort();
@@ -148,7 +149,7 @@ fn http(head_within: Duration) -> http1::Builder {
 
 /// One answer, soon.
 fn spare_http() -> http1::Builder {
-    let mut http = http(SPARE_WITHIN);
+    let mut http = http(EXCESS_TIMEOUT);
     http.keep_alive(false);
     http
 }
@@ -159,7 +160,7 @@ fn connection(
     stall: Duration,
     router: Router,
 ) -> Connection {
-    // Only a matter of speed: what is answered is written whole.
+    // This only affects speed: an answer is written as a whole.
     let _ = stream.set_nodelay(true);
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(stall));

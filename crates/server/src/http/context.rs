@@ -1,4 +1,4 @@
-//! `/v1/sessions/{session}/context`: what a model sees of a branch.
+//! `/v1/sessions/{session}/context`: the context of a branch.
 
 use std::sync::Arc;
 

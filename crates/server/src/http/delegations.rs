@@ -1,4 +1,4 @@
-//! `/v1/sessions/{session}/delegations`: a task for several agents at once, asked for by the caller.
+//! `/v1/sessions/{session}/delegations`: the caller gives tasks to several agents at once.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use unisono_api::Code;
-use unisono_api::delegation::{Delegation, Missing, NewDelegation};
+use unisono_api::delegation::{Delegation, MissingResult, NewDelegation};
 use unisono_api::turn::Turn;
 use unisono_api::usage::Amounts;
 use unisono_context::TurnId;
@@ -27,8 +27,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(show))
 }
 
-/// Gives a task to several agents in parallel, all on the same frozen context, and their results to
-/// a lead. It is a turn: with `Accept: text/event-stream` the response streams its events.
+/// Gives tasks to several agents in parallel, on the same frozen context, and their results to a
+/// lead. It is a turn: with `Accept: text/event-stream` the response streams its events.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/delegations", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),
@@ -55,7 +55,7 @@ async fn create(
         wait: true,
         ..new.clone()
     };
-    let ask = to_ask(&new).keyed(turns::key(&headers, &same)?);
+    let ask = to_ask(&new).with_key(turns::key(&headers, &same)?);
     turns::answer(&shared, &session, &ask, how, read).await
 }
 
@@ -73,14 +73,14 @@ async fn read(shared: &Shared, session: &Handle, turn: TurnId) -> Result<Delegat
     Ok(to_api(turns::read(shared, session, turn).await?))
 }
 
-/// A turn as the fan-out that it is: what is not there is said.
+/// Converts a turn to a delegation and names missing agents.
 fn to_api(turn: Turn) -> Delegation {
     let usage = Amounts::together(turn.runs.iter().map(|run| &run.usage));
     let given = turn.runs.into_iter().filter(|run| run.role != "lead");
     let runs: Vec<_> = given.collect();
     let lacking = |state: &str| matches!(state, "partial" | "failed" | "cancelled");
     let missing = runs.iter().filter(|run| lacking(&run.state));
-    let missing = missing.map(|run| Missing {
+    let missing = missing.map(|run| MissingResult {
         run: run.run.clone(),
         agent: run.agent.clone(),
         state: run.state.clone(),

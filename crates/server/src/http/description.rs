@@ -1,8 +1,8 @@
 //! The common parts of the API description (OpenAPI 3.1): unique operation ids, possible problems,
 //! formats of ids, and authentication.
 //!
-//! A route says only what is its own; a code of a problem that is added is described everywhere it
-//! can come, once [`Route::can_be_answered`] says where that is.
+//! A route describes only its own responses. Common problems are added here, to the routes for
+//! which [`Route::can_be_answered`] permits them.
 
 mod parameters;
 
@@ -141,9 +141,9 @@ struct Route {
     has_input: bool,
     has_place: bool,
     is_keyed: bool,
-    /// Whether it is answered without a token.
+    /// Whether the route needs no token.
     is_open: bool,
-    /// Whether it is answered under any load.
+    /// Whether the route is answered under any load.
     is_health: bool,
     is_openai: bool,
 }
@@ -180,7 +180,7 @@ impl Route {
             Code::TooLarge | Code::UnsupportedMediaType => self.has_body,
             Code::Refused => self.has_input && !self.is_open,
             Code::KeyReused => self.is_keyed,
-            // A turn that is waited for.
+            // A turn whose end the request waits for.
             Code::BudgetExceeded | Code::DiskFull => self.changes && !self.is_open,
             Code::Busy => !self.is_health,
             Code::Failed => !self.is_open,

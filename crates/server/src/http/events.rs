@@ -32,33 +32,33 @@ use super::{Shared, part, sessions, turns};
 use unisono::local::Reload;
 use unisono::service::agents::reload_to_api;
 
-/// The idle time after which a comment is sent, so that a dead connection is noticed.
+/// The idle time after which a comment is sent, so that a broken connection is detected.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How long an event waits for the next ones, for each follower of the session: a turn that
-/// thousands follow is hardly slower, since each of them is woken and written to once for many events.
+/// The time that an event waits for further ones, per follower of the session. With thousands of
+/// followers each of them is then woken and written to once for many events.
 const LATER_EACH: Duration = Duration::from_micros(20);
 /// Nothing waits for less than this.
 const LATER_LEAST: Duration = Duration::from_millis(2);
-/// The name of the header that says which event a client had last.
+/// The header with the id of the last event that the client received.
 const LAST_EVENT_ID: &str = "last-event-id";
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(follow))
 }
 
-/// The position after which to follow.
+/// The position at which the stream starts.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct From {
+pub(super) struct StartPosition {
     /// Events after this sequence number; `Last-Event-ID` comes before it. Without both,
     /// as the address says.
     #[serde(default, deserialize_with = "part::some_number")]
     after: Option<u64>,
 }
 
-impl From {
-    /// The event after which it begins, as the request says.
+impl StartPosition {
+    /// The event after which the stream starts, from the query or the header.
     pub(super) fn after(&self, headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
         let Some(text) = headers.get(LAST_EVENT_ID) else {
             return Ok(self.after);
@@ -72,7 +72,7 @@ impl From {
 /// The events of a session; without `after` and `Last-Event-ID`, only new events.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/events", tag = "events",
-    params(("session" = String, Path, description = "The session's id"), From,
+    params(("session" = String, Path, description = "The session's id"), StartPosition,
            ("Last-Event-ID" = Option<u64>, Header, description = "The last event that came")),
     responses((status = 200, body = String, content_type = "text/event-stream",
                description = "Server-sent events; the data of each is JSON. An event of the journal is \
@@ -83,7 +83,7 @@ impl From {
 async fn follow(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-    Query(from): Query<From>,
+    Query(from): Query<StartPosition>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
@@ -93,14 +93,14 @@ async fn follow(
         let detail = format!("event {after} has not happened; the last one is {now}");
         return Err(ApiError::new(Code::InvalidRequest, detail));
     }
-    let place = place(&shared)?;
+    let place = reserve_stream(&shared)?;
     Ok(Stream::new(shared, session, after, place)
         .await?
         .into_response())
 }
 
 /// Takes a permit for a stream, or fails.
-pub(super) fn place(shared: &Shared) -> Result<OwnedSemaphorePermit, ApiError> {
+pub(super) fn reserve_stream(shared: &Shared) -> Result<OwnedSemaphorePermit, ApiError> {
     shared.streams.clone().try_acquire_owned().map_err(|_| {
         ApiError::new(
             Code::Busy,
@@ -117,7 +117,7 @@ pub(super) struct Stream {
     events: Events,
     progress: broadcast::Receiver<ProgressUpdate>,
     /// Progress that belongs after events that are not sent yet.
-    said: Option<ProgressUpdate>,
+    delayed: Option<ProgressUpdate>,
     reloads: watch::Receiver<Option<Arc<Reload>>>,
     stopping: watch::Receiver<bool>,
     until: Option<TurnId>,
@@ -130,10 +130,10 @@ pub(super) enum Next {
     /// An event of the journal.
     Recorded(u64, Arc<SharedEvent>),
     /// Progress.
-    Said(Doing),
+    Progress(Doing),
     /// Progress was missed.
     Missed,
-    /// Agents were read again.
+    /// Agent definitions were reloaded.
     Agents(Arc<Reload>),
 }
 
@@ -153,7 +153,7 @@ impl Stream {
             after,
             events,
             progress,
-            said: None,
+            delayed: None,
             until: None,
             ended: false,
             _place: place,
@@ -166,15 +166,15 @@ impl Stream {
         self
     }
 
-    /// What comes next; none once the session is gone, or the program stops and no turn is waited
-    /// for. Where many follow, the first of several events waits for the others, so that all of
-    /// them are one write. It must not be dropped before it has ended: an event would be lost.
+    /// The next item; none if the session was deleted, or if the program stops and the stream waits
+    /// for no turn. With many followers the first event waits for further ones, so that all are one
+    /// write. Not cancellation safe: a dropped call can lose an event.
     pub(super) async fn next(&mut self) -> Option<Next> {
         if self.has_more() {
-            return self.soon().await;
+            return self.next_ready().await;
         }
-        let next = self.soon().await;
-        let later = later(self.events.followers());
+        let next = self.next_ready().await;
+        let later = batch_delay(self.events.followers());
         if later >= LATER_LEAST {
             // No event can wake it meanwhile.
             tokio::time::sleep(later).await;
@@ -184,37 +184,37 @@ impl Stream {
 
     /// Whether something is there already.
     fn has_more(&self) -> bool {
-        self.events.is_behind() || self.said.is_some() || !self.progress.is_empty()
+        self.events.is_behind() || self.delayed.is_some() || !self.progress.is_empty()
     }
 
-    async fn soon(&mut self) -> Option<Next> {
+    async fn next_ready(&mut self) -> Option<Next> {
         loop {
             let sent = self.after;
-            if let Some(said) = self.said.take_if(|said| said.after <= sent) {
-                return Some(Next::Said(said.progress));
+            if let Some(said) = self.delayed.take_if(|said| said.after <= sent) {
+                return Some(Next::Progress(said.progress));
             }
             tokio::select! {
                 biased;
                 // A stream of one turn continues while the program finishes current work.
                 () = stopped(&mut self.stopping), if self.until.is_none() => return None,
                 // Progress before an event is sent before the event.
-                said = self.progress.recv(), if self.said.is_none() => match said {
-                    Ok(said) => self.said = Some(said),
+                said = self.progress.recv(), if self.delayed.is_none() => match said {
+                    Ok(said) => self.delayed = Some(said),
                     Err(broadcast::error::RecvError::Lagged(_)) => return Some(Next::Missed),
-                    Err(broadcast::error::RecvError::Closed) => self.again().await?,
+                    Err(broadcast::error::RecvError::Closed) => self.resubscribe().await?,
                 },
                 event = self.events.next() => match event {
                     Ok(Some((seq, event))) => {
                         self.after = seq;
                         return Some(Next::Recorded(seq, event));
                     }
-                    Ok(None) => self.again().await?,
+                    Ok(None) => self.resubscribe().await?,
                     Err(error) => {
                         tracing::warn!(%error, "a stream of events ends early");
                         return None;
                     }
                 },
-                // The daemon, which tells, is held by this stream.
+                // This stream keeps the daemon alive, which sends the events.
                 Ok(()) = self.reloads.changed() => {
                     if let Some(reload) = self.reloads.borrow_and_update().clone() {
                         return Some(Next::Agents(reload));
@@ -226,7 +226,7 @@ impl Stream {
 
     /// Subscribes again after the end of a subscription. None: the session is deleted, or another daemon
     /// owns it; the client learns that when it reconnects.
-    async fn again(&mut self) -> Option<()> {
+    async fn resubscribe(&mut self) -> Option<()> {
         let owner = self.shared.local.owner(Some(self.session.id())).await;
         if owner.ok()?.is_some() {
             return None;
@@ -249,8 +249,8 @@ impl Stream {
                 let named = sse::Event::default().event(event.fact.name());
                 named.data(data).id(seq.to_string())
             }
-            Next::Said(said @ Doing::TextDelta { .. }) => named("text_delta", &progress(&said)),
-            Next::Said(said) => named("progress", &progress(&said)),
+            Next::Progress(said @ Doing::TextDelta { .. }) => named("text_delta", &progress(&said)),
+            Next::Progress(said) => named("progress", &progress(&said)),
             Next::Missed => sse::Event::default().event("missed").data("{}"),
             Next::Agents(reload) => named("agents", &reload_to_api(&reload)),
         };
@@ -258,8 +258,8 @@ impl Stream {
     }
 }
 
-/// How long an event waits for further ones if many streams follow.
-fn later(followers: usize) -> Duration {
+/// The time that an event waits for further ones, for this number of followers.
+fn batch_delay(followers: usize) -> Duration {
     LATER_EACH.saturating_mul(u32::try_from(followers).unwrap_or(u32::MAX))
 }
 
@@ -311,7 +311,7 @@ fn progress(said: &Doing) -> Progress {
 
 /// Converts an event to its API type.
 fn to_api(seq: u64, event: &Recorded) -> Event {
-    let (turn, run) = about(&event.fact);
+    let (turn, run) = turn_and_run(&event.fact);
     let agent = match &event.fact {
         Fact::RunOpened { run } => Some(run.agent.to_string()),
         _ => None,
@@ -328,7 +328,7 @@ fn to_api(seq: u64, event: &Recorded) -> Event {
 }
 
 /// The turn and the run that a fact is about.
-fn about(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
+fn turn_and_run(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
     match fact {
         Fact::TurnAccepted { turn } => (Some(turn.id), None),
         Fact::TurnStarted { turn }

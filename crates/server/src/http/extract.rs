@@ -1,4 +1,4 @@
-//! What is read from a request; what cannot be read is a problem that says where.
+//! Extractors of requests. Their rejection is a problem that names the invalid part.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -53,7 +53,7 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
-/// What stands in the address.
+/// The parameters in the path.
 pub(super) struct Path<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
@@ -67,7 +67,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
     }
 }
 
-/// What stands after the question mark.
+/// The parameters in the query.
 pub(super) struct Query<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
@@ -81,7 +81,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// An id as it is written.
+/// Parses an id.
 pub(super) fn id<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, ApiError> {
     let wrong = |_| {
         ApiError::new(

@@ -1,12 +1,13 @@
-//! Requests for sessions that another daemon works on are passed on to it.
+//! Forwards requests for sessions of another daemon to that daemon.
 //!
 //! ```text
-//! request ─► which session? ─► owned by another live daemon ─► that one's answer, as it comes
-//!                           └► this one's, or nobody's ─► answered here
+//! request ─► session ─► owned by another live daemon ─► its response, streamed
+//!                   └► owned by this one or by none ─► answered here
 //! ```
 //!
-//! Path, query, body and answer go on as streams. A request is passed on once: the daemon that gets it
-//! answers. If the owner is unreachable, this daemon answers read-only requests from the journal.
+//! Path, query, body and response are streamed. A request is forwarded once: the receiving daemon
+//! answers it. If the owner is unreachable, this daemon answers read-only requests from the
+//! journal.
 
 mod connections;
 
@@ -30,9 +31,9 @@ use super::problem::{self, ApiError};
 use super::{Shared, guard, mcp, openai, token};
 use crate::audit::Note;
 
-/// The header of a request that was passed on.
+/// Marks a forwarded request.
 const FORWARDED: HeaderName = HeaderName::from_static("unisono-forwarded");
-/// Headers that are of one connection or of one daemon.
+/// Headers of one connection or of one daemon, which are not forwarded.
 const LEFT_OUT: [HeaderName; 9] = [
     header::CONNECTION,
     header::TRANSFER_ENCODING,
@@ -55,20 +56,20 @@ pub(super) async fn forward(
     if !may_pass(&shared, request.headers()) || is_of_each(uri.path()) {
         return next.run(request).await;
     }
-    let passed = async {
+    let forwarding = async {
         let (session, request) = session_of(&shared, request).await?;
         match session {
             // The caller may not see the session, so this daemon answers.
             Some(session) if !shared.local.journal().shows(session).await? => {
-                Ok(Passed::Here(request))
+                Ok(Forwarding::Local(request))
             }
             session => pass(&shared, session, request).await,
         }
     };
-    match passed.await {
-        Ok(Passed::On(response)) => response,
-        Ok(Passed::Here(request)) => next.run(request).await,
-        Err(fault) => problem::shaped(&uri, fault),
+    match forwarding.await {
+        Ok(Forwarding::Remote(response)) => response,
+        Ok(Forwarding::Local(request)) => next.run(request).await,
+        Err(fault) => problem::format_for(&uri, fault),
     }
 }
 
@@ -83,12 +84,12 @@ pub(super) async fn by_owner(
         return Ok(None);
     }
     match pass(shared, session, request).await? {
-        Passed::On(response) => Ok(Some(response)),
-        Passed::Here(_) => Ok(None),
+        Forwarding::Remote(response) => Ok(Some(response)),
+        Forwarding::Local(_) => Ok(None),
     }
 }
 
-/// Whether there are other daemons, and none of them has forwarded the request.
+/// Whether there are other daemons and the request has not been forwarded yet.
 fn may_pass(shared: &Shared, headers: &HeaderMap) -> bool {
     let others = shared.local.beats();
     let others = others.is_some_and(|beats| beats.borrow().alive > 1);
@@ -96,11 +97,11 @@ fn may_pass(shared: &Shared, headers: &HeaderMap) -> bool {
 }
 
 /// The result of forwarding.
-enum Passed {
+enum Forwarding {
     /// Another daemon has answered.
-    On(Response),
+    Remote(Response),
     /// This daemon must answer.
-    Here(Request),
+    Local(Request),
 }
 
 /// Whether a path concerns this daemon itself and is never forwarded.
@@ -116,12 +117,12 @@ async fn pass(
     shared: &Shared,
     session: Option<SessionId>,
     request: Request,
-) -> Result<Passed, ApiError> {
+) -> Result<Forwarding, ApiError> {
     let Some(owner) = shared.local.owner(session).await? else {
-        return Ok(Passed::Here(request));
+        return Ok(Forwarding::Local(request));
     };
     let Some(address) = &owner.announced.address else {
-        return Ok(Passed::Here(request));
+        return Ok(Forwarding::Local(request));
     };
     let reads = request.method().is_safe();
     let (parts, body) = request.into_parts();
@@ -132,13 +133,13 @@ async fn pass(
     match connections::send(asked).await {
         Ok(answer) => {
             Note::from_extensions(&parts.extensions).passed_on();
-            Ok(Passed::On(answered(shared, answer)))
+            Ok(Forwarding::Remote(until_stop(shared, answer)))
         }
         // A request that only reads has no body that could be lost.
         Err(error) if reads => {
             let owner = &owner.name;
             tracing::warn!(%owner, %address, %error, "another daemon does not respond");
-            Ok(Passed::Here(Request::from_parts(parts, Body::empty())))
+            Ok(Forwarding::Local(Request::from_parts(parts, Body::empty())))
         }
         Err(error) => Err(failed(&owner, &error)),
     }
@@ -182,7 +183,7 @@ fn headers(shared: &Shared, given: &Parts) -> Result<HeaderMap, ApiError> {
         Some(bearer) => bearer.clone(),
         // It proves itself in another way.
         None if guard::is_open(given.uri.path()) => return Ok(headers),
-        // A browser that was let in here.
+        // A browser that is logged in here.
         None => {
             let file = shared.local.setup().loaded.config.server.token_file.clone();
             let token = token::text(&file).map_err(|error| {
@@ -200,9 +201,9 @@ fn headers(shared: &Shared, given: &Parts) -> Result<HeaderMap, ApiError> {
     Ok(headers)
 }
 
-/// The answer of another daemon. A stream of events ends when this daemon stops: its client goes on at
-/// another one.
-fn answered(shared: &Shared, mut answer: Response) -> Response {
+/// The response of another daemon. A stream of events ends when this daemon stops; its client
+/// reconnects to another daemon.
+fn until_stop(shared: &Shared, mut answer: Response) -> Response {
     for name in [header::CONNECTION, header::TRANSFER_ENCODING] {
         answer.headers_mut().remove(name);
     }
@@ -221,8 +222,8 @@ fn answered(shared: &Shared, mut answer: Response) -> Response {
         .into_response()
 }
 
-/// The session that a request is about, and the request. Where only its body says that, it is read,
-/// and given back.
+/// The session of a request, and the request. The body is read only if nothing else names the
+/// session, and is put back.
 async fn session_of(
     shared: &Shared,
     request: Request,
@@ -251,11 +252,11 @@ async fn session_of(
         let detail = format!("the body cannot be read: {error}");
         ApiError::new(Code::TooLarge, detail)
     })?;
-    let session = match session_said(&bytes) {
+    let session = match session_in_body(&bytes) {
         None if crate::a2a::is_under(parts.uri.path()) => {
-            crate::a2a::begun(&shared.local, parts.uri.path(), &bytes).await?
+            crate::a2a::session_of_message(&shared.local, parts.uri.path(), &bytes).await?
         }
-        said => said,
+        parsed => parsed,
     };
     Ok((session, Request::from_parts(parts, Body::from(bytes))))
 }
@@ -271,7 +272,7 @@ fn session_in(path: &str) -> Option<SessionId> {
     rest.split('/').next()?.parse().ok()
 }
 
-/// The call of a tool that a path names, which may wait in any session.
+/// The id of the tool call in a path; the call may be of any session.
 fn call_in(path: &str) -> Option<CallId> {
     let path = path.strip_prefix("/v1").unwrap_or(path);
     path.strip_prefix("/approvals/")?.parse().ok()
@@ -290,11 +291,11 @@ fn session_of_task(task: &str) -> Option<SessionId> {
 
 /// The session that a body names: one for OpenAI's endpoint, a call of a tool or a task of MCP, or a
 /// message or a task of A2A.
-fn session_said(body: &Bytes) -> Option<SessionId> {
+fn session_in_body(body: &Bytes) -> Option<SessionId> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Said {
-        metadata: Option<Named>,
+    struct Body {
+        metadata: Option<SessionField>,
         params: Option<Params>,
         message: Option<Message>,
     }
@@ -307,20 +308,20 @@ fn session_said(body: &Bytes) -> Option<SessionId> {
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "camelCase")]
     struct Params {
-        arguments: Option<Named>,
+        arguments: Option<SessionField>,
         task_id: Option<String>,
         id: Option<String>,
         message: Option<Message>,
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Named {
+    struct SessionField {
         session: Option<String>,
     }
     // The route refuses an unreadable body.
-    let said: Said = serde_json::from_slice(body).ok()?;
-    let params = said.params.unwrap_or_default();
-    let message = said.message.or(params.message).unwrap_or_default();
+    let parsed: Body = serde_json::from_slice(body).ok()?;
+    let params = parsed.params.unwrap_or_default();
+    let message = parsed.message.or(params.message).unwrap_or_default();
     let tasks = [params.task_id, params.id, message.task_id];
     if let Some(session) = tasks
         .iter()
@@ -329,7 +330,7 @@ fn session_said(body: &Bytes) -> Option<SessionId> {
     {
         return Some(session);
     }
-    let named = said.metadata.or(params.arguments);
+    let named = parsed.metadata.or(params.arguments);
     let named = named.and_then(|named| named.session);
     named.or(message.context_id)?.parse().ok()
 }
@@ -385,7 +386,7 @@ mod tests {
         ];
         for (body, names) in bodies {
             assert_eq!(
-                session_said(&Bytes::from(body.clone())).is_some(),
+                session_in_body(&Bytes::from(body.clone())).is_some(),
                 names,
                 "{body}"
             );

@@ -32,9 +32,9 @@ pub(super) async fn guard(
 ) -> Response {
     let recording = Recording::begin(&shared, &mut request);
     let answered = let_through(&shared, request, next).await;
-    let answered = answered.unwrap_or_else(|fault| problem::shaped(recording.uri(), fault));
+    let answered = answered.unwrap_or_else(|fault| problem::format_for(recording.uri(), fault));
     shared.answers.count(answered.status());
-    recording.answered(answered.status().as_u16());
+    recording.finish(answered.status().as_u16());
     answered
 }
 
@@ -53,7 +53,7 @@ async fn let_through(
     check_origin(request.headers(), host)?;
     let path = request.uri().path();
     if OPEN.contains(&path) {
-        request.extensions_mut().insert(Identity::whole());
+        request.extensions_mut().insert(Identity::of_daemon());
         return Ok(answer(request, next).await);
     }
     if let Err(wait) = shared.rate.take(Instant::now()) {
@@ -62,10 +62,10 @@ async fn let_through(
         return Err(ApiError::new(Code::Busy, detail).retry_after(seconds));
     }
     let who = match is_open(path) {
-        true => Identity::whole(),
+        true => Identity::of_daemon(),
         false => {
             let note = Note::from_extensions(request.extensions());
-            known(shared, &note, request.method(), request.headers()).await?
+            token_identity(shared, &note, request.method(), request.headers()).await?
         }
     };
     if *shared.stopping.borrow() {
@@ -86,13 +86,13 @@ async fn let_through(
         None => answering.await,
         Some(token) => tokio::select! {
             answered = answering => while_valid(shared, token, answered),
-            () = shared.people.ended(token) => {
+            () = shared.people.wait_until_invalid(token) => {
                 let detail = "the token was revoked or expired while the request was answered";
                 return Err(ApiError::new(Code::Unauthorized, detail));
             }
         },
     };
-    held.refused().map_or(Ok(answered), Err)
+    held.refusal().map_or(Ok(answered), Err)
 }
 
 /// A stream of events ends with the token of its reader.
@@ -102,12 +102,12 @@ fn while_valid(shared: &Shared, token: Digest, answered: Response) -> Response {
         return answered;
     }
     let common = shared.common.clone();
-    let ended = async move { common.people.ended(token).await };
+    let ended = async move { common.people.wait_until_invalid(token).await };
     answered.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(ended))))
 }
 
-/// Whether a path needs no token: that of a login, a page about problems, a part of the page, a card
-/// of an agent, and that of a trigger, which has a secret of its own.
+/// Whether a path needs no token: logins, pages about problems, static files of the page, agent
+/// cards, and triggers (each has its own secret).
 pub(super) fn is_open(path: &str) -> bool {
     path == login::PATH
         || path.starts_with(triggers::BASE)
@@ -127,9 +127,13 @@ pub(super) async fn full() -> ApiError {
     ApiError::new(Code::Busy, detail)
 }
 
-/// A request carries a token, or comes from a browser that was let in. What such a browser changes, it
-/// must say from which page: only one of ours may.
-async fn who(shared: &Shared, method: &Method, headers: &HeaderMap) -> Result<Identity, ApiError> {
+/// Authenticates a request by its token or its browser session. A change by a browser must come
+/// from a page of this server.
+async fn authenticate(
+    shared: &Shared,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Identity, ApiError> {
     if !people::has_secret(headers)
         && let Some(login) = shared.logins.login(headers)
     {
@@ -145,13 +149,13 @@ async fn who(shared: &Shared, method: &Method, headers: &HeaderMap) -> Result<Id
 }
 
 /// Identifies the caller and notes it for the audit log, also with an expired token.
-async fn known(
+async fn token_identity(
     shared: &Shared,
     note: &Note,
     method: &Method,
     headers: &HeaderMap,
 ) -> Result<Identity, ApiError> {
-    let known = who(shared, method, headers).await;
+    let known = authenticate(shared, method, headers).await;
     match &known {
         Ok(who) => note.set_caller(who.caller()),
         Err(_) => {
@@ -206,7 +210,7 @@ fn is_known(hosts: &[String], host: &str) -> bool {
     hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// A browser says which page asks: only one of ours may.
+/// Rejects requests that a browser sends from a page of another site.
 fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), ApiError> {
     let Some(origin) = headers.get(header::ORIGIN) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `/healthz` and `/readyz`: whether it lives, and whether it can be asked.
+//! `/healthz` and `/readyz`: liveness and readiness.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ async fn readyz(State(shared): State<Arc<Shared>>) -> Result<String, ApiError> {
     }
 }
 
-/// That it is ready, and which daemons on the same database have other agents.
+/// The text for a ready daemon. It names daemons on the same database with other agent definitions.
 fn ready(shared: &Shared) -> String {
     let beats = shared.local.beats();
     let differing = beats.map(|beats| beats.borrow().differing.clone());

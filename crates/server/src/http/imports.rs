@@ -1,4 +1,4 @@
-//! `/v1/imports`: a conversation as it stands in a file.
+//! `/v1/imports`: imports a conversation from a file.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -11,37 +11,37 @@ use futures_util::StreamExt;
 use serde::Deserialize;
 use unisono_api::Code;
 use unisono_api::service::Sessions as _;
-use unisono_api::session::{Content, ImportFile, Imported};
+use unisono_api::session::{Content, ImportFile, ImportResult};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Shared;
 use super::extract::Query;
 use super::problem::ApiError;
-use unisono::spool::{Spool, Spooled};
+use unisono::spool::{Spool, SpooledData};
 
-/// Bytes of a body that are written at a time.
+/// Bytes of a body per write.
 const PART_BYTES: usize = 256 * 1024;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(import))
 }
 
-/// How a file is read.
+/// The parameters of an import.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// What it is called.
+    /// The name of the file.
     name: String,
-    /// The format's name, such as `openai`; without it, that is recognised.
+    /// The format, such as `openai`; detected by default.
     format: Option<String>,
-    /// Which of several conversations in the file, by number from 1 or by its id.
+    /// The conversation of a file with several: its number from 1, or its id.
     pick: Option<String>,
     /// Whether bad lines are left out.
     #[serde(default)]
     skip_bad: bool,
-    /// Whether it becomes another session where it says which one it is.
+    /// Imports a copy even if the file names a session.
     #[serde(default)]
     copy: bool,
 }
@@ -50,16 +50,16 @@ struct File {
 #[utoipa::path(
     post, path = "/v1/imports", tag = "sessions", params(File),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 201, description = "It is on disk", body = Imported))
+    responses((status = 201, description = "It is on disk", body = ImportResult))
 )]
 async fn import(
     State(shared): State<Arc<Shared>>,
     Query(file): Query<File>,
     body: Body,
-) -> Result<(StatusCode, Json<Imported>), ApiError> {
+) -> Result<(StatusCode, Json<ImportResult>), ApiError> {
     let content = match spooled(&shared, body).await? {
-        Spooled::Memory(memory) => Content::Bytes(memory.into_inner()),
-        Spooled::File(file) => Content::File(file),
+        SpooledData::Memory(memory) => Content::Bytes(memory.into_inner()),
+        SpooledData::File(file) => Content::File(file),
     };
     let File {
         name,
@@ -81,8 +81,8 @@ async fn import(
     Ok((StatusCode::CREATED, Json(made)))
 }
 
-/// A body, which is not held in memory where it is large.
-async fn spooled(shared: &Shared, body: Body) -> Result<Spooled, ApiError> {
+/// Writes a body to a spool, which keeps large bodies on disk.
+async fn spooled(shared: &Shared, body: Body) -> Result<SpooledData, ApiError> {
     let limit = u64::from(shared.local.setup().loaded.config.server.body_limit_bytes);
     let mut spool = Spool::new(shared.local.directory());
     let (mut parts, mut part) = (body.into_data_stream(), Vec::new());
@@ -94,15 +94,15 @@ async fn spooled(shared: &Shared, body: Body) -> Result<Spooled, ApiError> {
             return Err(ApiError::new(Code::TooLarge, detail));
         }
         if part.len() >= PART_BYTES {
-            (spool, part) = kept(spool, part).await?;
+            (spool, part) = append_part(spool, part).await?;
         }
     }
-    let (spool, _) = kept(spool, part).await?;
+    let (spool, _) = append_part(spool, part).await?;
     spool.finish().map_err(|error| not_kept(&error))
 }
 
-/// Puts a part of a body where the others are, off the async threads.
-async fn kept(mut spool: Spool, mut part: Vec<u8>) -> Result<(Spool, Vec<u8>), ApiError> {
+/// Appends a part to the spool, outside the async threads.
+async fn append_part(mut spool: Spool, mut part: Vec<u8>) -> Result<(Spool, Vec<u8>), ApiError> {
     let writing = tokio::task::spawn_blocking(move || {
         spool.write_all(&part)?;
         part.clear();

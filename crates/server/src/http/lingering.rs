@@ -1,7 +1,7 @@
-//! Closing a connection so that its last answer arrives.
+//! Closes a connection so that its last response arrives.
 //!
-//! A request may be refused before its body was read. If the socket were closed then, the rest of
-//! the body would be answered with a reset, and a client can lose the answer it has not read yet.
+//! A request may be rejected before its body was read. If the socket were closed at once, the
+//! client's remaining bytes would cause a reset, and the client could lose the response.
 
 use std::io;
 use std::pin::Pin;
@@ -11,12 +11,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// How long a client may go on sending after its last answer.
+/// The time for which a client may continue to send after the last response.
 const AT_MOST: Duration = Duration::from_secs(2);
-/// How long it may send nothing in that time.
+/// The time for which it may send nothing before the connection is closed.
 const SILENT: Duration = Duration::from_millis(500);
 
-/// A stream that reads what is left when it is shut down, and throws it away.
+/// A stream that reads and discards the remaining input when it is shut down.
 pub(super) struct Lingering<S> {
     stream: S,
     closing: Option<Closing>,

@@ -1,4 +1,4 @@
-//! `/v1/login-links` and `/login`: lets a browser in that comes by a link, once.
+//! `/v1/login-links` and `/login`: a one-time link logs a browser in.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,38 +27,38 @@ use unisono::replace::replace;
 pub(super) const PATH: &str = "/login";
 /// The cookie's name.
 const COOKIE: &str = "unisono";
-/// Browsers that are let in at the same time; the oldest is forgotten.
+/// Maximum number of logged-in browsers; the oldest is logged out.
 const BROWSERS: usize = 64;
 
-/// How long a link works, in milliseconds: one hour.
+/// Lifetime of a link in milliseconds: one hour.
 const LINK_MS: u64 = 60 * 60 * 1_000;
-/// How long a browser is known, in milliseconds: 30 days.
+/// Lifetime of a browser's login in milliseconds: 30 days.
 const KNOWN_MS: i64 = 30 * 24 * 60 * 60 * 1_000;
 /// Maximum tries to replace the shared text while other daemons change it.
 const SHARE_TRIES: usize = 16;
 /// The file of browsers in the store's directory.
 const FILE: &str = "browsers";
 
-/// Links that work once, and the browsers that came by one. Of their secrets only digests are kept,
-/// under the token as the key: with another token no browser is known.
+/// One-time links and the browsers that used one. Only keyed digests of their secrets are stored,
+/// with the token as the key: a new token logs all browsers out.
 #[derive(Debug)]
 pub(super) struct Logins {
     key: [u8; 32],
     /// `None` if logins end with the program.
     file: Option<PathBuf>,
-    known: Mutex<Known>,
-    /// Held while what the daemons share is read or replaced: what was read earlier counts for nothing
-    /// once more is known.
+    entries: Mutex<Entries>,
+    /// Held while the shared text is read or replaced, so that an older text never replaces a newer
+    /// one.
     sharing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct Entries {
     links: Vec<Link>,
     browsers: Vec<Browser>,
 }
 
-/// A link that was not used.
+/// An unused link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Link {
     code: Hash,
@@ -69,19 +69,19 @@ struct Link {
 /// The login of a link or a browser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Login {
-    /// The digest of its token; none for the daemon's own.
+    /// The digest of its token; none for the daemon's own token.
     pub(super) token: Option<Digest>,
 }
 
 /// A browser that has just come by a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entered {
+struct NewLogin {
     /// The secret of its cookie.
     secret: String,
     login: Login,
 }
 
-/// A browser that was let in.
+/// A logged-in browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Browser {
     secret: Hash,
@@ -105,7 +105,7 @@ impl Logins {
         Logins {
             key: token.key(),
             file,
-            known: Mutex::new(Known {
+            entries: Mutex::new(Entries {
                 links: Vec::new(),
                 browsers: text.lines().filter_map(Browser::read).collect(),
             }),
@@ -113,15 +113,15 @@ impl Logins {
         }
     }
 
-    /// Adds a link with that code, once.
+    /// Adds a one-time link with this code.
     fn link(&self, code: &str, made: Timestamp, login: Login) {
         let link = Link {
             code: digest(code),
             made,
             login,
         };
-        self.known(|known| {
-            known.links.retain(|link| link.works(made));
+        self.with_entries(|known| {
+            known.links.retain(|link| link.is_valid(made));
             if !known.links.contains(&link) {
                 keep(&mut known.links, link);
             }
@@ -131,14 +131,14 @@ impl Logins {
     /// Whether a browser with that secret is logged in.
     fn has(&self, secret: &str) -> bool {
         let secret = self.digest(secret);
-        self.known(|known| known.browsers.iter().any(|one| one.secret == secret))
+        self.with_entries(|known| known.browsers.iter().any(|one| one.secret == secret))
     }
 
-    /// Uses a link up; the browser that came by it, if it was a link that works.
-    fn enter(&self, code: &str, now: Timestamp) -> io::Result<Option<Entered>> {
+    /// Uses a link. Returns the new browser if the link was valid.
+    fn enter(&self, code: &str, now: Timestamp) -> io::Result<Option<NewLogin>> {
         let (secret, code) = (random()?, digest(code));
-        Ok(self.known(|known| {
-            known.links.retain(|link| link.works(now));
+        Ok(self.with_entries(|known| {
+            known.links.retain(|link| link.is_valid(now));
             let at = known.links.iter().position(|link| link.code == code)?;
             let login = known.links.remove(at).login;
             let browser = Browser {
@@ -149,7 +149,7 @@ impl Logins {
             known.browsers.retain(|browser| browser.is_known(now));
             keep(&mut known.browsers, browser);
             self.write(&known.browsers);
-            Some(Entered { secret, login })
+            Some(NewLogin { secret, login })
         }))
     }
 
@@ -160,7 +160,7 @@ impl Logins {
 
     fn login_at(&self, headers: &HeaderMap, now: Timestamp) -> Option<Login> {
         let secret = self.digest(cookie(headers)?);
-        self.known(|known| {
+        self.with_entries(|known| {
             let mut browsers = known.browsers.iter();
             let found = browsers.find(|one| one.secret == secret && one.is_known(now));
             found.map(|browser| browser.login)
@@ -170,7 +170,7 @@ impl Logins {
     /// Forgets the browser with that secret.
     fn forget(&self, secret: &str) {
         let secret = self.digest(secret);
-        self.known(|known| {
+        self.with_entries(|known| {
             known.browsers.retain(|browser| browser.secret != secret);
             self.write(&known.browsers);
         });
@@ -178,7 +178,7 @@ impl Logins {
 
     /// The shared text for other members, for [`Logins::take`].
     fn text(&self) -> String {
-        self.known(|known| {
+        self.with_entries(|known| {
             let links = known.links.iter();
             let links = links.map(Link::line);
             links
@@ -189,7 +189,7 @@ impl Logins {
 
     /// Replaces the links by those of the shared text.
     fn take(&self, text: &str) {
-        self.known(|known| {
+        self.with_entries(|known| {
             known.links = text.lines().filter_map(Link::read).collect();
             for browser in text.lines().filter_map(Browser::read) {
                 if !known.browsers.contains(&browser) {
@@ -213,9 +213,9 @@ impl Logins {
         }
     }
 
-    fn known<T>(&self, use_it: impl FnOnce(&mut Known) -> T) -> T {
+    fn with_entries<T>(&self, use_it: impl FnOnce(&mut Entries) -> T) -> T {
         // Nothing in it can be half done.
-        use_it(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+        use_it(&mut self.entries.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -246,7 +246,7 @@ impl Browser {
 
 impl Link {
     /// Clocks of several daemons may differ.
-    fn works(&self, now: Timestamp) -> bool {
+    fn is_valid(&self, now: Timestamp) -> bool {
         now.0.abs_diff(self.made.0) < LINK_MS
     }
 
@@ -297,7 +297,7 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
     pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
 }
 
-/// Creates a link with which one browser can log in once, at that host.
+/// Creates a one-time link for this host.
 pub(super) async fn new_link(shared: &Shared, host: &str, login: Login) -> io::Result<String> {
     let _sharing = shared.logins.sharing.lock().await;
     let (code, made) = (random()?, clock::now());
@@ -349,17 +349,17 @@ async fn share(shared: &Shared, before: u64) -> Option<bool> {
 
 /// Uses a link; returns the new browser, or none if the link does not work. If several daemons get the
 /// same link at the same time, the one that replaces the shared text first accepts it.
-async fn use_link(shared: &Shared, code: &str) -> Result<Option<Entered>, ApiError> {
+async fn use_link(shared: &Shared, code: &str) -> Result<Option<NewLogin>, ApiError> {
     let failed = || {
         let detail =
             "the database does not respond, so the link cannot be checked: open it again later";
         ApiError::new(Code::Unavailable, detail)
     };
-    let mut lost: Option<Entered> = None;
+    let mut lost: Option<NewLogin> = None;
     for _ in 0..SHARE_TRIES {
         let before = read_shared(shared).await.ok_or_else(failed)?;
         // The text was replaced, and only the answer was lost.
-        let is_known = |entered: &Entered| shared.logins.has(&entered.secret);
+        let is_known = |new: &NewLogin| shared.logins.has(&new.secret);
         if lost.as_ref().is_some_and(is_known) {
             return Ok(lost);
         }
@@ -368,15 +368,15 @@ async fn use_link(shared: &Shared, code: &str) -> Result<Option<Entered>, ApiErr
             // It is written to disk.
             off_thread(move || logins.enter(&code, clock::now()))
         };
-        let Some(entered) = entering.await.ok().and_then(Result::ok).flatten() else {
+        let Some(new) = entering.await.ok().and_then(Result::ok).flatten() else {
             return Ok(None);
         };
         match share(shared, before).await {
-            Some(true) => return Ok(Some(entered)),
+            Some(true) => return Ok(Some(new)),
             shared_by_now => {
-                shared.logins.forget(&entered.secret);
+                shared.logins.forget(&new.secret);
                 shared_by_now.ok_or_else(failed)?;
-                lost = Some(entered);
+                lost = Some(new);
             }
         }
     }
@@ -413,18 +413,18 @@ pub(super) struct LinkQuery {
     code: String,
 }
 
-/// Lets a browser in that comes by a link, once.
+/// Logs a browser in by a one-time link.
 pub(super) async fn enter(
     State(shared): State<Arc<Shared>>,
     Extension(note): Extension<Note>,
     Query(LinkQuery { code }): Query<LinkQuery>,
 ) -> Response {
     let _sharing = shared.logins.sharing.lock().await;
-    let entered = match use_link(&shared, &code).await {
-        Ok(entered) => entered,
+    let new = match use_link(&shared, &code).await {
+        Ok(new) => new,
         Err(error) => return error.into_response(),
     };
-    let Some(Entered { secret, login }) = entered else {
+    let Some(NewLogin { secret, login }) = new else {
         return unisono_web::refused(
             "This link was used before, is older than an hour, or is not one of this daemon's.",
         );
@@ -542,8 +542,8 @@ mod tests {
         ] {
             let code = random().unwrap();
             logins.link(&code, made, Login::default());
-            let entered = logins.enter(&code, Timestamp(now)).unwrap();
-            assert_eq!(entered.is_some(), is_in, "{now}");
+            let new = logins.enter(&code, Timestamp(now)).unwrap();
+            assert_eq!(new.is_some(), is_in, "{now}");
         }
     }
 

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use super::Shared;
 use crate::mcp::Server;
 
-/// Where it is.
+/// The path of the endpoint.
 pub(super) const PATH: &str = "/mcp";
 
 pub(super) fn routes(shared: &Arc<Shared>, calls: &Arc<Semaphore>) -> Router<Arc<Shared>> {

@@ -1,4 +1,4 @@
-//! `/v1/sessions/{session}/messages`: what was said.
+//! `/v1/sessions/{session}/messages`: the messages of a session.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use unisono_api::Page;
-use unisono_api::message::{Appended, Message, MessageQuery, NewMessage};
+use unisono_api::message::{AppendedMessage, Message, MessageQuery, NewMessage};
 use unisono_api::service::Messages as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -19,7 +19,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(list, append))
 }
 
-/// The messages of a branch, the oldest first, including those that have left the context.
+/// The messages of a branch, oldest first, including compacted messages.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/messages", tag = "messages",
     params(("session" = String, Path, description = "The session's id"), MessageQuery),
@@ -41,16 +41,16 @@ async fn list(
            ("Idempotency-Key" = Option<String>, Header,
             description = "The same request under the same key again gives the same message, also after a crash")),
     request_body = NewMessage,
-    responses((status = 200, description = "It was appended under this key before", body = Appended),
-              (status = 201, description = "It is on its branch", body = Appended),
-              (status = 202, description = "It waits for the end of a turn", body = Appended))
+    responses((status = 200, description = "It was appended under this key before", body = AppendedMessage),
+              (status = 201, description = "It is on its branch", body = AppendedMessage),
+              (status = 202, description = "It waits for the end of a turn", body = AppendedMessage))
 )]
 async fn append(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     headers: HeaderMap,
     extract::Json(new): extract::Json<NewMessage>,
-) -> Result<(StatusCode, Json<Appended>), ApiError> {
+) -> Result<(StatusCode, Json<AppendedMessage>), ApiError> {
     let key = turns::key_name(&headers);
     let appended = shared.local.append(&id, &new, key).await?;
     let status = match appended.ordinal {

@@ -97,7 +97,7 @@ fn text(shared: &Shared) -> String {
     page.text
 }
 
-/// The daemons on one database, where the store is one.
+/// The daemons of a cluster, if the store is a database.
 fn cluster(page: &mut Page, shared: &Shared) {
     let Some(beats) = shared.local.beats() else {
         return;
@@ -321,7 +321,7 @@ fn http(page: &mut Page, shared: &Shared) {
     .sample(&[], streams);
 }
 
-/// The process itself, where the system tells.
+/// The process itself, if the system provides its numbers.
 fn process(page: &mut Page) {
     let Some(pages) = std::fs::read_to_string("/proc/self/statm")
         .ok()
@@ -337,7 +337,7 @@ fn process(page: &mut Page) {
     .sample(&[], pages * rustix::param::page_size() as u64);
 }
 
-/// The text that is being written.
+/// The text under construction.
 #[derive(Debug, Default)]
 struct Page {
     text: String,
@@ -370,7 +370,7 @@ impl Page {
 }
 
 impl Family<'_> {
-    /// Adds a sample. The values of labels are words of ours, which need no escape.
+    /// Adds a sample. Label values are constants of this program and need no escaping.
     fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) -> &mut Self {
         let labels: Vec<String> = labels
             .iter()

@@ -1,8 +1,8 @@
-//! The names by which the server is asked.
+//! The host names that the server accepts.
 
 use std::net::SocketAddr;
 
-/// How an address is asked for from this machine: one that stands for all addresses is none itself.
+/// The host and port by which this machine reaches an address; a wildcard address becomes loopback.
 pub(crate) fn authority(address: SocketAddr) -> String {
     match address.ip().is_unspecified() {
         true => format!("localhost:{}", address.port()),
@@ -10,7 +10,7 @@ pub(crate) fn authority(address: SocketAddr) -> String {
     }
 }
 
-/// The names it may be asked by.
+/// The accepted host names.
 pub(super) fn hosts(address: SocketAddr, more: &[String]) -> Vec<String> {
     let own = match address {
         SocketAddr::V4(v4) => v4.ip().to_string(),

@@ -1,15 +1,15 @@
-//! How many files the process may have open, and how many connections fit in that.
+//! The limit of open files, and the number of connections that fits in it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use unisono_runtime::reaper;
 
-/// Files that are open whoever is connected: the store, the index, logs, the listener.
+/// Files that are open without any connection: the store, the index, logs, the listener.
 const OWN: u64 = 64;
 /// One part of this many is left to programs, to servers of tools and to providers.
 const OTHERS: u64 = 4;
 
-/// Raises the soft limit of open files to the hard one; gives what holds then. None: there is no
-/// limit.
+/// Raises the soft limit of open files to the hard one and returns the new limit; none if there is
+/// no limit.
 pub(super) fn raise() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {
@@ -21,7 +21,7 @@ pub(super) fn raise() -> Option<u64> {
     };
     match setrlimit(Resource::Nofile, raised) {
         Ok(()) => {
-            // What agents start keeps the limit that this process was started with.
+            // Child processes get the limit with which this process was started.
             limit.current.into_iter().for_each(reaper::set_open_files);
             limit.maximum
         }
@@ -32,9 +32,9 @@ pub(super) fn raise() -> Option<u64> {
     }
 }
 
-/// How many of the connections that are wanted fit in a limit of open files, with `spare` ones
-/// beside them.
-pub(super) fn fitting(wanted: usize, spare: usize, files: Option<u64>) -> usize {
+/// The number of connections, up to `wanted`, that fits in a limit of open files beside `spare`
+/// ones.
+pub(super) fn max_connections(wanted: usize, spare: usize, files: Option<u64>) -> usize {
     let Some(files) = files else {
         return wanted;
     };
@@ -56,9 +56,9 @@ mod tests {
             (Some(256), 96),
             (Some(16), 1),
         ] {
-            assert_eq!(fitting(2_048, 32, files), fit, "{files:?}");
+            assert_eq!(max_connections(2_048, 32, files), fit, "{files:?}");
         }
-        assert_eq!(fitting(10, 32, Some(1_024)), 10);
+        assert_eq!(max_connections(10, 32, Some(1_024)), 10);
     }
 
     #[test]

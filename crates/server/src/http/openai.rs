@@ -1,8 +1,9 @@
 //! `/openai/v1`: agents for clients of OpenAI. An agent is a model.
 //!
-//! Without a session the request's messages are the conversation: it is kept as long as it is
-//! being answered ([`ephemeral`]). With one, in the header `X-Unisono-Session` or in `metadata.session`,
-//! what the session does not have of them is appended, and the last one is asked ([`continued`]).
+//! Without a session the request's messages are the conversation, kept in memory until the response
+//! is complete ([`ephemeral`]). With a session, named in the header `X-Unisono-Session` or in
+//! `metadata.session`, its new messages are appended and the last one is the turn's input
+//! ([`continued`]).
 
 mod addresses;
 mod answer;
@@ -44,7 +45,7 @@ use unisono_config::settings::Attachments;
 
 /// The base path.
 pub(super) const BASE: &str = "/openai/";
-/// The model that stands for the configured lead and its agents.
+/// The model name of the configured lead with its delegates.
 const TEAM: &str = "team";
 /// The header that names a session.
 pub(super) const SESSION: &str = "x-unisono-session";
@@ -59,11 +60,11 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 
 /// An error in OpenAI's format.
 #[derive(Debug)]
-pub(super) struct Refused(ApiError, Option<&'static str>);
+pub(super) struct FieldError(ApiError, Option<&'static str>);
 
-impl Refused {
-    fn field(name: &'static str, code: Code, detail: impl Into<String>) -> Refused {
-        Refused(ApiError::new(code, detail), Some(name))
+impl FieldError {
+    fn field(name: &'static str, code: Code, detail: impl Into<String>) -> FieldError {
+        FieldError(ApiError::new(code, detail), Some(name))
     }
 
     fn failure(&self) -> Failure {
@@ -90,16 +91,16 @@ impl Refused {
     }
 }
 
-impl<E> From<E> for Refused
+impl<E> From<E> for FieldError
 where
     ApiError: From<E>,
 {
-    fn from(error: E) -> Refused {
-        Refused(ApiError::from(error), None)
+    fn from(error: E) -> FieldError {
+        FieldError(ApiError::from(error), None)
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for FieldError {
     fn into_response(self) -> Response {
         let body = Json(self.failure());
         let (head, _) = self.0.into_response().into_parts();
@@ -151,12 +152,12 @@ fn model_named(id: String) -> Model {
 async fn model(
     State(shared): State<Arc<Shared>>,
     path: Result<Path<String>, ApiError>,
-) -> Result<Json<Model>, Refused> {
+) -> Result<Json<Model>, FieldError> {
     let Path(id) = path?;
     let known = names(&shared).contains(&id);
     if !known {
         let detail = format!("there is no agent {id:?}; GET /openai/v1/models lists all");
-        return Err(Refused::field("model", Code::NotFound, detail));
+        return Err(FieldError::field("model", Code::NotFound, detail));
     }
     Ok(Json(model_named(id)))
 }
@@ -166,7 +167,7 @@ async fn model(
     post, path = "/openai/v1/chat/completions", tag = "openai",
     params(("X-Unisono-Session" = Option<String>, Header, description = "The session to continue"),
            ("Idempotency-Key" = Option<String>, Header,
-            description = "In a session: asked again under the same key, the first answer is given, also after a crash")),
+            description = "In a session: a repeated request with this key gets the first answer, also after a crash")),
     request_body = ChatRequest,
     responses((status = 200, description = "The answer; with `stream`, its pieces as server-sent events",
                headers(("X-Unisono-Session" = String, description = "The session that was continued, where there is one")),
@@ -176,7 +177,7 @@ async fn complete(
     State(shared): State<Arc<Shared>>,
     headers: HeaderMap,
     request: Result<extract::Json<ChatRequest>, ApiError>,
-) -> Result<Response, Refused> {
+) -> Result<Response, FieldError> {
     let extract::Json(request) = request?;
     let conversation = Conversation {
         model: request.model.clone(),
@@ -202,8 +203,8 @@ async fn complete(
             parallel: request.parallel_tool_calls,
         },
     };
-    let asked = prepare(&shared, &headers, conversation).await?;
-    let session = asked.continued();
+    let prepared = prepare(&shared, &headers, conversation).await?;
+    let session = prepared.continued();
     if request.stream {
         let shape = |id| chat::Chunks {
             id,
@@ -211,16 +212,19 @@ async fn complete(
             created: now(),
             usage: request.stream_options.unwrap_or_default().include_usage,
         };
-        return Ok(named(answer::stream(shared, asked, shape).await, session));
+        return Ok(named(
+            answer::stream(shared, prepared, shape).await,
+            session,
+        ));
     }
-    let answer = answer_of(&shared, asked).await.map(|(id, turn, text)| {
+    let answer = answer_of(&shared, prepared).await.map(|(id, turn, text)| {
         Json(chat::completion(id, request.model, text, &turn)).into_response()
     });
     Ok(named(answer, session))
 }
 
-/// The answer, with a header that names the session that was continued.
-fn named(answer: Result<Response, Refused>, session: Option<HeaderValue>) -> Response {
+/// The response, with a header that names the continued session.
+fn named(answer: Result<Response, FieldError>, session: Option<HeaderValue>) -> Response {
     let mut response = answer.into_response();
     if let Some(session) = session {
         response.headers_mut().insert(SESSION, session);
@@ -236,11 +240,11 @@ struct Conversation {
     messages: Vec<Value>,
     /// The field of the request that holds them.
     field: &'static str,
-    /// The session that is named in the request's body.
+    /// The session named in the request's body.
     session: Option<String>,
     /// Whether to stream the answer.
     stream: bool,
-    /// In which form.
+    /// The format of the response.
     form: Form,
     /// The tools that the client lends.
     tools: ClientToolRequest,
@@ -258,31 +262,34 @@ impl Conversation {
     }
 }
 
-/// The answer, once it is there, with its turn.
-async fn answer_of(shared: &Shared, mut asked: Asked) -> Result<(TurnId, Turn, String), Refused> {
-    let id = begin(shared, &mut asked).await?;
-    let turn = match shared.local.wait(&asked.session, id).await {
-        Ok(_) => turns::read(shared, &asked.session, id).await,
+/// The answer and its turn, after the turn has ended.
+async fn answer_of(
+    shared: &Shared,
+    mut prepared: PreparedRequest,
+) -> Result<(TurnId, Turn, String), FieldError> {
+    let id = begin(shared, &mut prepared).await?;
+    let turn = match shared.local.wait(&prepared.session, id).await {
+        Ok(_) => turns::read(shared, &prepared.session, id).await,
         Err(error) => Err(error.into()),
     };
-    asked.leave().await;
-    let (turn, text) = answered(turn?)?;
+    prepared.leave().await;
+    let (turn, text) = answer_text(turn?)?;
     Ok((id, turn, text))
 }
 
 /// The task and its agents.
-struct Asked {
+struct PreparedRequest {
     session: Handle,
     ask: Ask,
-    /// The turn that it was before, under the same key.
+    /// The earlier turn with the same key.
     known: Option<TurnId>,
-    /// Keeps a session that is there for this request only.
+    /// Owns the ephemeral session of this request.
     ephemeral: Option<EphemeralSession>,
     /// The permit of its stream, if it streams.
     place: Option<OwnedSemaphorePermit>,
 }
 
-impl Asked {
+impl PreparedRequest {
     /// The continued session, for a header; none for an ephemeral one.
     fn continued(&self) -> Option<HeaderValue> {
         let id = self.session.id().to_string();
@@ -290,7 +297,7 @@ impl Asked {
         HeaderValue::from_str(&id).ok()
     }
 
-    /// Removes a session that was there for this request only.
+    /// Removes the ephemeral session of this request.
     async fn leave(&mut self) {
         if let Some(ephemeral) = self.ephemeral.take() {
             ephemeral.leave().await;
@@ -302,7 +309,7 @@ async fn prepare(
     shared: &Shared,
     headers: &HeaderMap,
     said: Conversation,
-) -> Result<Asked, Refused> {
+) -> Result<PreparedRequest, FieldError> {
     let header = headers.get(SESSION).and_then(|id| id.to_str().ok());
     let named = match header.or(said.session.as_deref()) {
         Some(id) => Some(sessions::open(shared, id).await?),
@@ -315,7 +322,7 @@ async fn prepare(
     if let (Some(session), Some(key)) = (&named, &key)
         && let Some(known) = session.turn_by_key(key).await?
     {
-        return again(shared, session, known, &said);
+        return repeated_request(shared, session, known, &said);
     }
     let list = List {
         messages: addresses::read(shared, said.messages, said.field).await?,
@@ -323,27 +330,27 @@ async fn prepare(
     };
     let (mut import, ask) = match &named {
         Some(session) => (Import::default(), list.new_in(shared, session).await?),
-        None => list.whole(shared)?,
+        None => list.without_session(shared)?,
     };
     shared.ephemeral_sessions.mark(&mut import);
-    let ask = ask.keyed(key);
+    let ask = ask.with_key(key);
     let wanted = said.form.read()?;
     let ask = if said.model == TEAM {
-        if said.tools.any() {
+        if said.tools.is_given() {
             let detail = "tools are lent to one agent, and the team is several: name an agent as \
                           the model";
-            return Err(Refused::field("tools", Code::InvalidRequest, detail));
+            return Err(FieldError::field("tools", Code::InvalidRequest, detail));
         }
         ask
     } else {
         let read = said.tools.read();
-        let (specs, client_options) =
-            read.map_err(|wrong| Refused::field(wrong.field, Code::InvalidRequest, wrong.detail))?;
+        let (specs, client_options) = read
+            .map_err(|wrong| FieldError::field(wrong.field, Code::InvalidRequest, wrong.detail))?;
         let ask = ask.lead(said.model.as_str()).agents(Vec::<String>::new());
         ask.lending(specs, client_options)
     };
     let ask = ask
-        .bounded(wanted.bounds.clone())
+        .with_bounds(wanted.bounds.clone())
         .stopping_at(wanted.stop.clone());
     let setup = match &named {
         Some(session) => shared.local.setup_of(session).await?,
@@ -351,16 +358,19 @@ async fn prepare(
     };
     let team = ask
         .team(&setup)
-        .map_err(|error| Refused::field("model", Code::NotFound, error.to_string()))?;
+        .map_err(|error| FieldError::field("model", Code::NotFound, error.to_string()))?;
     wanted.fits(&team.lead)?;
-    // Before the session exists, so that an error leaves none.
-    let place = said.stream.then(|| events::place(shared)).transpose()?;
+    // Checked before the session exists, so that an error leaves no session behind.
+    let place = said
+        .stream
+        .then(|| events::reserve_stream(shared))
+        .transpose()?;
     let passes = named.is_none();
     let session = match named {
         Some(session) => session,
         None => shared.local.import(import).await?,
     };
-    Ok(Asked {
+    Ok(PreparedRequest {
         ephemeral: passes.then(|| shared.ephemeral_sessions.guard(&shared.local, &session)),
         session,
         ask,
@@ -370,24 +380,31 @@ async fn prepare(
 }
 
 /// The earlier request with the same key.
-fn again(
+fn repeated_request(
     shared: &Shared,
     session: &Handle,
     known: TurnId,
     said: &Conversation,
-) -> Result<Asked, Refused> {
-    Ok(Asked {
+) -> Result<PreparedRequest, FieldError> {
+    Ok(PreparedRequest {
         session: session.clone(),
         ask: Ask::new(""),
         known: Some(known),
         ephemeral: None,
-        place: said.stream.then(|| events::place(shared)).transpose()?,
+        place: said
+            .stream
+            .then(|| events::reserve_stream(shared))
+            .transpose()?,
     })
 }
 
-/// An image or a file without content reaches no model: a request with one is refused, unless a note
-/// of it will do.
-fn check_attachments(shared: &Shared, import: &Import, field: &'static str) -> Result<(), Refused> {
+/// Rejects images and files without content, unless a note may replace them: they would reach no
+/// model.
+fn check_attachments(
+    shared: &Shared,
+    import: &Import,
+    field: &'static str,
+) -> Result<(), FieldError> {
     if shared.local.setup().loaded.config.server.attachments == Attachments::Note {
         return Ok(());
     }
@@ -410,25 +427,25 @@ fn check_attachments(shared: &Shared, import: &Import, field: &'static str) -> R
              request (a `data:` URL) or at a host of `attachments.allowed_hosts`. Leave it out, or \
              set `server.attachments` to \"note\", and a note stands in its place"
         );
-        Err(Refused::field(field, Code::InvalidRequest, detail))
+        Err(FieldError::field(field, Code::InvalidRequest, detail))
     })
 }
 
-async fn begin(shared: &Shared, asked: &mut Asked) -> Result<TurnId, Refused> {
-    if let Some(known) = asked.known {
+async fn begin(shared: &Shared, prepared: &mut PreparedRequest) -> Result<TurnId, FieldError> {
+    if let Some(known) = prepared.known {
         return Ok(known);
     }
-    match shared.local.begin(&asked.session, &asked.ask).await {
+    match shared.local.begin(&prepared.session, &prepared.ask).await {
         Ok(turn) => Ok(turn),
         Err(error) => {
-            asked.leave().await;
+            prepared.leave().await;
             Err(error.into())
         }
     }
 }
 
 /// The answer of a turn, or its error.
-fn answered(turn: Turn) -> Result<(Turn, String), Refused> {
+fn answer_text(turn: Turn) -> Result<(Turn, String), FieldError> {
     if let Some(text) = turn.answer.clone() {
         return Ok((turn, text));
     }
@@ -441,9 +458,8 @@ fn answered(turn: Turn) -> Result<(Turn, String), Refused> {
     Err(ApiError::new(code, detail).into())
 }
 
-/// The code for a turn that failed. Clients ask again by themselves after 408, 409, 429 and 5xx,
-/// and each request is a turn that may cost something: what fails again in the same way gets
-/// another status.
+/// The error code for a failed turn. Clients retry automatically after 408, 409, 429 and 5xx, and
+/// each retry is a turn with a cost; a failure that would repeat has another status.
 fn code_of_failure(turn: &Turn) -> Code {
     let failed = turn.runs.iter().filter(|run| run.state == "failed");
     let failed = failed.filter_map(|run| run.error.as_ref());
@@ -465,17 +481,18 @@ fn now() -> i64 {
 /// The stream of a turn from before its first event on.
 async fn follow(
     shared: &Arc<Shared>,
-    asked: &mut Asked,
-) -> Result<(events::Stream, TurnId), Refused> {
-    let place = match asked.place.take() {
+    prepared: &mut PreparedRequest,
+) -> Result<(events::Stream, TurnId), FieldError> {
+    let place = match prepared.place.take() {
         Some(place) => place,
-        None => events::place(shared)?,
+        None => events::reserve_stream(shared)?,
     };
-    let after = match asked.known {
-        Some(turn) => turns::accepted(shared, &asked.session, turn).await?,
-        None => asked.session.inspect(|state| state.events()).await?,
+    let after = match prepared.known {
+        Some(turn) => turns::accepted(shared, &prepared.session, turn).await?,
+        None => prepared.session.inspect(|state| state.events()).await?,
     };
-    let turn = begin(shared, asked).await?;
-    let stream = events::Stream::new(shared.clone(), asked.session.clone(), after, place).await?;
+    let turn = begin(shared, prepared).await?;
+    let stream =
+        events::Stream::new(shared.clone(), prepared.session.clone(), after, place).await?;
     Ok((stream.until(turn), turn))
 }

@@ -45,11 +45,11 @@ impl Identity {
     }
 
     /// The identity of the daemon's token, which may do everything.
-    pub(super) fn whole() -> Identity {
+    pub(super) fn of_daemon() -> Identity {
         Identity::default()
     }
 
-    /// The caller, unless it is the daemon's token.
+    /// The caller, unless it has the daemon's token.
     pub(super) fn limited(&self) -> Option<&Caller> {
         self.caller.name().map(|_| &self.caller)
     }
@@ -77,7 +77,7 @@ impl Identity {
 pub(crate) struct People {
     tokens: watch::Receiver<Arc<Table>>,
     read_at: Mutex<Option<Instant>>,
-    /// The header by which a proxy names the user.
+    /// The header in which a proxy names the user.
     user_header: Option<HeaderName>,
     user_scope: Scope,
     requests_per_minute: u32,
@@ -119,7 +119,7 @@ impl People {
     }
 
     /// Ends when a token is revoked or expires.
-    pub(super) async fn ended(&self, token: Digest) {
+    pub(super) async fn wait_until_invalid(&self, token: Digest) {
         let mut tokens = self.tokens.clone();
         let expires = self
             .table()
@@ -154,7 +154,7 @@ async fn passed(at: Option<Timestamp>) {
         let Ok(left @ 1..) = u64::try_from(left) else {
             return;
         };
-        // The clock may be set meanwhile, so it is read again every minute.
+        // The clock can be set meanwhile, so it is read again every minute.
         let left = Duration::from_millis(left).min(Duration::from_secs(60));
         tokio::time::sleep(left).await;
     }
@@ -166,11 +166,11 @@ pub(super) async fn by_secret(
     secret: &str,
     headers: &HeaderMap,
 ) -> Result<Identity, ApiError> {
-    if shared.token.is(secret) {
+    if shared.token.matches(secret) {
         return by_header(shared, headers).await;
     }
     let digest = Digest::of_bytes(secret.as_bytes());
-    match known(shared, digest).await {
+    match find_token(shared, digest).await {
         Some(token) => of_token(&token, clock::now()),
         None => Err(ApiError::new(Code::Unauthorized, "the token is wrong")),
     }
@@ -185,7 +185,7 @@ async fn by_header(shared: &Shared, headers: &HeaderMap) -> Result<Identity, Api
         let token = |hex: &str| hex.parse::<Digest>().ok();
         return match value {
             Some(("token", hex)) => match token(hex) {
-                Some(digest) => match known(shared, digest).await {
+                Some(digest) => match find_token(shared, digest).await {
                     Some(token) => of_token(&token, clock::now()),
                     None => Err(ApiError::new(Code::Unauthorized, "the token is revoked")),
                 },
@@ -196,11 +196,11 @@ async fn by_header(shared: &Shared, headers: &HeaderMap) -> Result<Identity, Api
         };
     }
     let Some(header) = &people.user_header else {
-        return Ok(Identity::whole());
+        return Ok(Identity::of_daemon());
     };
     let mut named = headers.get_all(header).iter();
     match (named.next(), named.next()) {
-        (None, _) => Ok(Identity::whole()),
+        (None, _) => Ok(Identity::of_daemon()),
         (Some(name), None) => user(people.user_scope, name.to_str().unwrap_or_default()),
         _ => Err(ApiError::new(
             Code::InvalidRequest,
@@ -216,7 +216,7 @@ fn unreadable() -> ApiError {
     )
 }
 
-/// The identity of a user whom a proxy or another daemon names.
+/// The identity of a user named by a proxy or by another daemon.
 fn user(scope: Scope, name: &str) -> Result<Identity, ApiError> {
     if name == DAEMON {
         let detail = format!("no user can have the name {DAEMON:?}: the daemon's own token has it");
@@ -237,7 +237,7 @@ fn user(scope: Scope, name: &str) -> Result<Identity, ApiError> {
 /// Identifies the caller of a link. Another daemon may have just created its token.
 pub(super) async fn of_link(shared: &Shared, login: Login) -> Result<Identity, ApiError> {
     if let Some(digest) = login.token {
-        known(shared, digest).await;
+        find_token(shared, digest).await;
     }
     of_login(shared, login)
 }
@@ -245,7 +245,7 @@ pub(super) async fn of_link(shared: &Shared, login: Login) -> Result<Identity, A
 /// Identifies the caller of a browser login by the token that made its link.
 pub(super) fn of_login(shared: &Shared, login: Login) -> Result<Identity, ApiError> {
     let Some(digest) = login.token else {
-        return Ok(Identity::whole());
+        return Ok(Identity::of_daemon());
     };
     let table = shared.people.table();
     match table.of_digest(digest) {
@@ -269,7 +269,7 @@ fn of_token(token: &Token, now: Timestamp) -> Result<Identity, ApiError> {
 
 /// The token with that digest. If several programs use the store, it reads the new tokens of the others
 /// first.
-async fn known(shared: &Shared, digest: Digest) -> Option<Arc<Token>> {
+async fn find_token(shared: &Shared, digest: Digest) -> Option<Arc<Token>> {
     let people = &shared.people;
     if let Some(token) = people.table().of_digest(digest) {
         return Some(token.clone());

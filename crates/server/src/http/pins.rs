@@ -1,4 +1,4 @@
-//! `/v1/sessions/{session}/pins`: messages that always stand verbatim.
+//! `/v1/sessions/{session}/pins`: messages that stay verbatim.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(pin, unpin))
 }
 
-/// On which branch.
+/// The query of a branch.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-struct On {
+struct BranchQuery {
     /// The branch: `main`.
     #[serde(default = "main_branch")]
     branch: String,
@@ -49,13 +49,13 @@ async fn list(
 #[utoipa::path(
     put, path = "/v1/sessions/{session}/pins/{message}", tag = "context",
     params(("session" = String, Path, description = "The session's id"),
-           ("message" = String, Path, description = "Its id, or its place on the branch"), On),
+           ("message" = String, Path, description = "Its id, or its place on the branch"), BranchQuery),
     responses((status = 200, description = "What is pinned now", body = Pins))
 )]
 async fn pin(
     State(shared): State<Arc<Shared>>,
     Path((id, message)): Path<(String, String)>,
-    Query(on): Query<On>,
+    Query(on): Query<BranchQuery>,
 ) -> Result<Json<Pins>, ApiError> {
     let pins = shared.local.pin(&id, &on.branch, &message, true).await?;
     Ok(Json(pins))
@@ -65,13 +65,13 @@ async fn pin(
 #[utoipa::path(
     delete, path = "/v1/sessions/{session}/pins/{message}", tag = "context",
     params(("session" = String, Path, description = "The session's id"),
-           ("message" = String, Path, description = "Its id, or its place on the branch"), On),
+           ("message" = String, Path, description = "Its id, or its place on the branch"), BranchQuery),
     responses((status = 200, description = "What is pinned now", body = Pins))
 )]
 async fn unpin(
     State(shared): State<Arc<Shared>>,
     Path((id, message)): Path<(String, String)>,
-    Query(on): Query<On>,
+    Query(on): Query<BranchQuery>,
 ) -> Result<Json<Pins>, ApiError> {
     let pins = shared.local.pin(&id, &on.branch, &message, false).await?;
     Ok(Json(pins))

@@ -9,12 +9,12 @@ use unisono_api::{Code, Problem, service};
 use unisono_runtime::Error as RuntimeError;
 
 use super::extract::Path;
-use super::openai::{self, Refused};
+use super::openai::{self, FieldError};
 use crate::a2a;
 use unisono::context::{self, estimate};
 use unisono::history;
 
-/// Seconds after which it is worth asking again.
+/// Seconds after which a retry may succeed.
 const RETRY_AFTER_SECONDS: u64 = 1;
 
 /// Why a request was not carried out.
@@ -32,7 +32,7 @@ impl ApiError {
         Problem::new(code, detail).into()
     }
 
-    /// Says when it is worth asking again.
+    /// Sets the seconds after which a retry may succeed.
     pub(super) fn retry_after(mut self, seconds: u64) -> ApiError {
         self.0.retry_after = Some(seconds);
         self
@@ -67,7 +67,7 @@ impl From<service::Error> for ApiError {
     }
 }
 
-/// What the library's own errors are, and all that they come from.
+/// Converts errors of the library, and the errors that they wrap.
 macro_rules! through_local {
     ($($error:ty),+ $(,)?) => {$(
         impl From<$error> for ApiError {
@@ -80,7 +80,7 @@ macro_rules! through_local {
 
 through_local!(
     unisono::Error,
-    unisono::NotChanged,
+    unisono::ChangeError,
     RuntimeError,
     unisono_store::Error,
     unisono_search::Error,
@@ -114,7 +114,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// The answer at an address where nothing is.
+/// The response for an unknown path.
 pub(super) async fn not_found(uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path();
     let accepts = headers
@@ -127,7 +127,7 @@ pub(super) async fn not_found(uri: Uri, headers: HeaderMap) -> Response {
         return unisono_web::unknown(path);
     }
     let detail = format!("nothing is at {path}; /v1/openapi.json lists all addresses");
-    shaped(&uri, ApiError::new(Code::NotFound, detail))
+    format_for(&uri, ApiError::new(Code::NotFound, detail))
 }
 
 /// The answer to a method that an address does not take.
@@ -137,13 +137,13 @@ pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> Response {
         Code::MethodNotAllowed,
         format!("{path} does not take {method}"),
     );
-    shaped(&uri, fault)
+    format_for(&uri, fault)
 }
 
 /// A fault in the shape that clients of that address know.
-pub(super) fn shaped(uri: &Uri, fault: ApiError) -> Response {
+pub(super) fn format_for(uri: &Uri, fault: ApiError) -> Response {
     match uri.path() {
-        path if path.starts_with(openai::BASE) => Refused::from(fault).into_response(),
+        path if path.starts_with(openai::BASE) => FieldError::from(fault).into_response(),
         path if a2a::is_under(path) => a2a::refused(path, fault.problem()),
         path if unisono_web::is_page(path) => unisono_web::problem(&fault.0),
         _ => fault.into_response(),
@@ -156,7 +156,7 @@ pub(super) fn shaped(uri: &Uri, fault: ApiError) -> Response {
     params(("code" = String, Path, description = "The problem's `code`")),
     responses((status = 200, description = "The page", body = String, content_type = "text/plain"))
 )]
-pub(super) async fn about(Path(code): Path<String>) -> Result<String, ApiError> {
+pub(super) async fn problem_page(Path(code): Path<String>) -> Result<String, ApiError> {
     let found = Code::from_name(&code);
     let code = found.ok_or_else(|| ApiError::not_found("kind of problem", code))?;
     let (name, status) = (code.name(), code.status());

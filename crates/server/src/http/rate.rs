@@ -1,16 +1,17 @@
-//! How many requests in a time are taken, by the generic cell rate algorithm.
+//! Limits the rate of requests, by the generic cell rate algorithm.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A number of requests in a time; as many may come at once after such a time without any.
+/// A rate of requests. After a full period without requests, a full period's number may come at
+/// once.
 #[derive(Debug)]
 pub(super) struct Rate {
-    /// How far ahead of an even rate requests may come.
+    /// The tolerance: how early requests may come compared with an even rate.
     ahead: Duration,
-    /// The time that one request stands for; none where there is no limit.
+    /// The interval per request; none if there is no limit.
     each: Option<Duration>,
-    /// When all that was taken would have come, had it come evenly.
+    /// The theoretical arrival time of the next request.
     due: Mutex<Option<Instant>>,
 }
 
@@ -20,7 +21,7 @@ impl Rate {
         Rate::within(Duration::from_secs(1), per_second)
     }
 
-    /// So many a minute, which may all come at once; 0: no limit.
+    /// `many` requests per minute, which may all come at once; 0: no limit.
     pub(super) fn per_minute(many: u32) -> Rate {
         Rate::within(Duration::from_secs(60), many)
     }
@@ -33,7 +34,11 @@ impl Rate {
         }
     }
 
-    /// Takes a request at `now`; where there were too many before it, how long it should wait.
+    /// Counts a request at `now`.
+    ///
+    /// # Errors
+    ///
+    /// The limit is reached; the time to wait.
     pub(super) fn take(&self, now: Instant) -> Result<(), Duration> {
         let Some(each) = self.each else {
             return Ok(());

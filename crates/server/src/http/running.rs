@@ -1,4 +1,4 @@
-//! The file beside a store that says where the daemon that holds it answers.
+//! The file beside a store with the address of the daemon that holds the store.
 
 use std::fs;
 use std::io;
@@ -13,39 +13,40 @@ const NAME: &str = "daemon.json";
 /// A daemon that holds a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
-    /// Where it answers.
+    /// The address of the daemon.
     pub url: String,
-    /// The file with the token that it wants.
+    /// The file with its token.
     pub token_file: PathBuf,
     /// Its process.
     pub pid: u32,
 }
 
-/// Takes the file away when it is dropped.
+/// Removes the file when it is dropped.
 #[derive(Debug)]
-pub struct Announced(PathBuf);
+pub struct RunningFile(PathBuf);
 
 impl Running {
-    /// What is said of the daemon that holds a store; none: nothing.
-    pub fn of(store: &Path) -> Option<Running> {
+    /// Reads the file; none if no daemon holds the store.
+    pub fn find(store: &Path) -> Option<Running> {
         let text = fs::read_to_string(store.join(NAME)).ok()?;
         serde_json::from_str(&text).ok()
     }
 
-    /// Says so beside the store, for its owner only.
+    /// Writes the file, readable by its owner only.
     ///
     /// # Errors
+    ///
     /// The file cannot be written.
-    pub fn announce(&self, store: &Path) -> io::Result<Announced> {
+    pub fn announce(&self, store: &Path) -> io::Result<RunningFile> {
         let (path, text) = (store.join(NAME), serde_json::to_string(self)?);
         replace(&path, &format!("{text}\n"))?;
-        Ok(Announced(path))
+        Ok(RunningFile(path))
     }
 }
 
-impl Drop for Announced {
+impl Drop for RunningFile {
     fn drop(&mut self) {
-        // One that is left behind names a process that does not hold the store.
+        // A stale file names a process that does not hold the store.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -62,12 +63,12 @@ mod tests {
             token_file: "/token".into(),
             pid: 7,
         };
-        assert_eq!(Running::of(store.path()), None);
+        assert_eq!(Running::find(store.path()), None);
         let announced = running.announce(store.path()).unwrap();
-        assert_eq!(Running::of(store.path()), Some(running));
+        assert_eq!(Running::find(store.path()), Some(running));
         drop(announced);
-        assert_eq!(Running::of(store.path()), None);
+        assert_eq!(Running::find(store.path()), None);
         fs::write(store.path().join(NAME), "half a fi").unwrap();
-        assert_eq!(Running::of(store.path()), None);
+        assert_eq!(Running::find(store.path()), None);
     }
 }

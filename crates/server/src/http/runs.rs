@@ -1,5 +1,5 @@
-//! `/v1/runs`, `/v1/sessions/{session}/runs` and `/v1/lookup`: what agents were given to do, what
-//! became of it, and the exact bytes they were sent.
+//! `/v1/runs`, `/v1/sessions/{session}/runs` and `/v1/lookup`: runs with their tasks, results, and
+//! the exact bytes of their requests.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use unisono_api::Page;
 use unisono_api::run::{
-    ListedRun, LookupQuery, Matches, Replay, RunDetail, RunQuery, Why, WhyQuery,
+    ListedRun, LookupQuery, LookupResult, Replay, RunDetail, RunQuery, Why, WhyQuery,
 };
 use unisono_api::service::{Runs as _, Turns as _};
 use unisono_api::turn::Turn;
@@ -31,20 +31,20 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(lookup))
 }
 
-/// Which runs of which sessions.
+/// Filters of runs across sessions.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-struct OfAll {
-    /// Only those of this session.
+struct RunFilter {
+    /// Only runs of this session.
     session: Option<String>,
-    /// Only those of this agent.
+    /// Only runs of this agent.
     agent: Option<String>,
-    /// Only those that are so: `running`, `waiting`, `done`, `partial`, `failed`, `cancelled`.
+    /// Only runs in this state: `running`, `waiting`, `done`, `partial`, `failed`, `cancelled`.
     state: Option<String>,
     /// `next` of the part before.
     cursor: Option<String>,
-    /// How many at most: 50, and no more than 500.
+    /// The maximum number of runs: 50 by default, at most 500.
     #[param(value_type = Option<usize>, minimum = 1)]
     limit: Option<NonZeroUsize>,
 }
@@ -52,12 +52,12 @@ struct OfAll {
 /// The runs of all sessions: the newest session first, and in each the newest run first. A page may
 /// have fewer items than requested and still have `next`.
 #[utoipa::path(
-    get, path = "/v1/runs", tag = "runs", params(OfAll),
+    get, path = "/v1/runs", tag = "runs", params(RunFilter),
     responses((status = 200, description = "A part of the list", body = Page<ListedRun>))
 )]
 async fn all(
     State(shared): State<Arc<Shared>>,
-    Query(of): Query<OfAll>,
+    Query(of): Query<RunFilter>,
 ) -> Result<Json<Page<ListedRun>>, ApiError> {
     let query = RunQuery {
         session: of.session,
@@ -70,20 +70,20 @@ async fn all(
     Ok(Json(shared.local.runs(&query).await?))
 }
 
-/// Which runs.
+/// Filters of runs of a session.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-struct OfSession {
-    /// Only those of this agent.
+struct SessionRunFilter {
+    /// Only runs of this agent.
     agent: Option<String>,
-    /// Only those that are so: `running`, `waiting`, `done`, `partial`, `failed`, `cancelled`.
+    /// Only runs in this state: `running`, `waiting`, `done`, `partial`, `failed`, `cancelled`.
     state: Option<String>,
-    /// Only those of this turn.
+    /// Only runs of this turn.
     turn: Option<String>,
     /// `next` of the part before.
     cursor: Option<String>,
-    /// How many at most: 50, and no more than 500.
+    /// The maximum number of runs: 50 by default, at most 500.
     #[param(value_type = Option<usize>, minimum = 1)]
     limit: Option<NonZeroUsize>,
 }
@@ -92,13 +92,13 @@ struct OfSession {
 /// have fewer items than requested and still have `next`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/runs", tag = "runs",
-    params(("session" = String, Path, description = "The session's id"), OfSession),
+    params(("session" = String, Path, description = "The session's id"), SessionRunFilter),
     responses((status = 200, description = "A part of the list", body = Page<ListedRun>))
 )]
 async fn of_session(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-    Query(of): Query<OfSession>,
+    Query(of): Query<SessionRunFilter>,
 ) -> Result<Json<Page<ListedRun>>, ApiError> {
     let query = RunQuery {
         session: Some(id),
@@ -156,8 +156,7 @@ async fn request(
     Ok(Json(shared.local.why(&id, &run, &query).await?))
 }
 
-/// The requests of a turn, rebuilt from the journal alone, with every digest compared. No model is
-/// called.
+/// Rebuilds the requests of a turn from the journal and compares every digest. No model is called.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/turns/{turn}/replay", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),
@@ -171,14 +170,14 @@ async fn replay_turn(
     Ok(Json(shared.local.replay(&id, &turn).await?))
 }
 
-/// The runs and turns to which a name may refer, in the 10,000 sessions that grew last.
+/// The runs and turns that match a name, in the 10,000 most recently changed sessions.
 #[utoipa::path(
     get, path = "/v1/lookup", tag = "runs", params(LookupQuery),
-    responses((status = 200, description = "What has that name", body = Matches))
+    responses((status = 200, description = "What has that name", body = LookupResult))
 )]
 async fn lookup(
     State(shared): State<Arc<Shared>>,
     Query(query): Query<LookupQuery>,
-) -> Result<Json<Matches>, ApiError> {
+) -> Result<Json<LookupResult>, ApiError> {
     Ok(Json(shared.local.lookup(&query).await?))
 }

@@ -36,7 +36,8 @@ async fn list(
     Ok(Json(shared.local.schedules(&query).await?))
 }
 
-/// Begins the turn of a schedule now. While its turn before is open, that is refused with `conflict`.
+/// Begins the turn of a schedule now. While the schedule's previous turn is open, the request is
+/// refused with `conflict`.
 #[utoipa::path(
     post, path = "/v1/schedules/{schedule}/runs", tag = "schedules",
     params(("schedule" = String, Path, description = "The schedule's name")),
@@ -63,7 +64,7 @@ async fn pause(
     Ok(Json(shared.local.pause_schedule(&name, true).await?))
 }
 
-/// Has a schedule begin turns again. What passed while it was paused counts for nothing.
+/// Resumes a schedule. Times that passed during the pause are skipped.
 #[utoipa::path(
     post, path = "/v1/schedules/{schedule}/resume", tag = "schedules",
     params(("schedule" = String, Path, description = "The schedule's name")),

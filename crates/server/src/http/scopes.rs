@@ -259,7 +259,7 @@ fn listed(method: &str, path: &str) -> Option<Scope> {
 
 /// The scope that a route requires.
 fn required(method: &Method, path: &str) -> Scope {
-    // A2A routes have actions after a colon, which no pattern can express.
+    // Actions of A2A routes follow a colon, which a route pattern cannot express.
     if a2a::is_under(path) {
         return match *method {
             Method::GET | Method::HEAD => Scope::Read,
@@ -290,7 +290,7 @@ pub(super) async fn check(
         .check_scope(required(request.method(), path.as_str()))
     {
         Ok(()) => next.run(request).await,
-        Err(refused) => problem::shaped(request.uri(), ApiError::from(refused)),
+        Err(refused) => problem::format_for(request.uri(), ApiError::from(refused)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `/v1/search` and `/v1/sessions/{session}/search`: what was said, found by its words.
+//! `/v1/search` and `/v1/sessions/{session}/search`: full-text search.
 
 use std::sync::Arc;
 

@@ -75,15 +75,14 @@ async fn show(
     Ok(Json(shared.local.session(&id).await?))
 }
 
-/// How a session is deleted.
+/// The parameters of a deletion.
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Deleting {
-    /// Whether nothing of it may be left in the journal and the search index when this returns: what
-    /// is live is written anew for that. What an earlier repair has put into the directory
-    /// `quarantine` of the store is not touched. Otherwise its bytes leave the disk with the next
-    /// vacuum, which the daemon makes by itself only where enough would be saved
-    /// (`store.vacuum_over_mib`).
+    /// Removes all data of the session from the journal and the search index before the response:
+    /// the live data is rewritten. The directory `quarantine` of an earlier repair is not changed.
+    /// Without `purge`, the next vacuum removes the bytes; the daemon starts a vacuum only if it
+    /// saves enough (`store.vacuum_over_mib`).
     #[serde(default)]
     purge: bool,
 }

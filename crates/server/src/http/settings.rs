@@ -1,5 +1,5 @@
-//! `/v1/settings` and `/v1/sessions/{session}/settings`: what is set, where it comes from, and what
-//! can be changed while the daemon runs.
+//! `/v1/settings` and `/v1/sessions/{session}/settings`: settings with their values and origins,
+//! and changes while the daemon runs.
 
 use std::sync::Arc;
 
@@ -39,8 +39,9 @@ async fn keys(State(shared): State<Arc<Shared>>) -> Result<Json<SettingKeys>, Ap
     Ok(Json(shared.local.setting_keys().await?))
 }
 
-/// Changes settings for turns that begin later. They are stored beside the journal, override the
-/// settings files, and are overridden by environment variables and flags. All are changed, or none.
+/// Changes settings for turns that begin later. The changes are stored beside the journal and
+/// override the settings files; environment variables and flags override them. Either all changes
+/// are made or none.
 #[utoipa::path(
     patch, path = "/v1/settings", tag = "settings",
     request_body = Changes,
@@ -53,8 +54,8 @@ async fn change(
     Ok(Json(Settings::change_settings(&*shared.local, &new).await?))
 }
 
-/// Every setting for turns of a session that begin now, with its value and its origin: `session` if
-/// it is the session's own.
+/// Every setting for turns of a session that begin now, with its value and its origin: `session`
+/// for the overrides of the session.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/settings", tag = "settings",
     params(("session" = String, Path, description = "The session's id")),
@@ -67,10 +68,10 @@ async fn own(
     Ok(Json(shared.local.session_settings(&id).await?))
 }
 
-/// Changes settings for turns of a session that begin later. They are stored with the session and
-/// included in its export, override the settings of all sessions, and are overridden by environment
-/// variables and flags. `null` removes a key, so that the settings of all sessions apply again. All
-/// are changed, or none.
+/// Changes settings for turns of a session that begin later. The changes are stored with the
+/// session and included in its export. They override the settings of all sessions; environment
+/// variables and flags override them. `null` removes an override. Either all changes are made or
+/// none.
 #[utoipa::path(
     patch, path = "/v1/sessions/{session}/settings", tag = "settings",
     params(("session" = String, Path, description = "The session's id")),

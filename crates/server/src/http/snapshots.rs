@@ -1,4 +1,4 @@
-//! `/v1/sessions/{session}/snapshots/{snapshot}`: what agents were given, exactly as it was.
+//! `/v1/sessions/{session}/snapshots/{snapshot}`: the exact context that agents had.
 
 use std::sync::Arc;
 

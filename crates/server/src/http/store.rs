@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use futures_util::stream;
 use unisono_api::service::Store;
 use unisono_api::store::{
-    ARCHIVED, Acknowledged, Archived, HealthCheck, Loss, LossQuery, Vacuumed,
+    ARCHIVED, AcknowledgedLosses, ArchiveCounts, HealthCheck, Loss, LossQuery, VacuumResult,
 };
 use unisono_api::{Code, Page};
 use utoipa_axum::router::OpenApiRouter;
@@ -30,13 +30,13 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(health))
 }
 
-/// Frees the disk space of deleted and outdated data, and returns when that is done: none of it is
-/// on disk any more. Other requests are answered meanwhile.
+/// Frees the disk space of deleted and outdated data, and responds when that data has left the
+/// disk. Other requests are answered meanwhile.
 #[utoipa::path(
     post, path = "/v1/vacuum", tag = "about", operation_id = "vacuum",
-    responses((status = 200, description = "It is done", body = Vacuumed))
+    responses((status = 200, description = "It is done", body = VacuumResult))
 )]
-async fn vacuum(State(shared): State<Arc<Shared>>) -> Result<Json<Vacuumed>, ApiError> {
+async fn vacuum(State(shared): State<Arc<Shared>>) -> Result<Json<VacuumResult>, ApiError> {
     Ok(Json(shared.local.vacuum().await?))
 }
 
@@ -53,8 +53,8 @@ async fn losses(
     Ok(Json(Store::losses(&*shared.local, &query).await?))
 }
 
-/// The condition of providers, models, settings, tool servers and of the store, as far as it is known
-/// without reading every record.
+/// The condition of providers, models, settings, tool servers and the store. It does not read all
+/// records.
 #[utoipa::path(
     get, path = "/v1/health", tag = "about", operation_id = "health_checks",
     responses((status = 200, description = "What was looked at", body = Vec<HealthCheck>))
@@ -66,13 +66,15 @@ async fn health(State(shared): State<Arc<Shared>>) -> Result<Json<Vec<HealthChec
 /// Acknowledges the losses of repairs of the store: sessions no longer report them.
 #[utoipa::path(
     post, path = "/v1/losses/acknowledge", tag = "about", operation_id = "acknowledge_losses",
-    responses((status = 200, description = "It is noted", body = Acknowledged))
+    responses((status = 200, description = "It is noted", body = AcknowledgedLosses))
 )]
-async fn acknowledge(State(shared): State<Arc<Shared>>) -> Result<Json<Acknowledged>, ApiError> {
+async fn acknowledge(
+    State(shared): State<Arc<Shared>>,
+) -> Result<Json<AcknowledgedLosses>, ApiError> {
     Ok(Json(Store::acknowledge_losses(&*shared.local).await?))
 }
 
-/// Bytes of an archive that are sent at a time.
+/// Bytes of an archive per part.
 const PART_BYTES: usize = 256 * 1024;
 
 /// All sessions with their journals as one file, which `unisono import` reads into another store.
@@ -92,10 +94,10 @@ async fn archive(State(shared): State<Arc<Shared>>) -> Result<(HeaderMap, Body),
     let place = place.map_err(|error| unkept(&error))?;
     let path = place.path().join("archive");
     let archived = shared.local.archive(&path).await?;
-    // It is read from a file without a name, which is gone with the request.
+    // The file has no name, so it is removed when the request ends.
     let file = File::open(&path).map_err(|error| unkept(&error))?;
     place.close().map_err(|error| unkept(&error))?;
-    let Archived {
+    let ArchiveCounts {
         sessions,
         events,
         checkpoints,
@@ -109,7 +111,7 @@ async fn archive(State(shared): State<Arc<Shared>>) -> Result<(HeaderMap, Body),
     Ok((headers, Body::from_stream(stream::try_unfold(file, part))))
 }
 
-/// The next part of a file, and what follows it.
+/// The next part of a file, with the rest of the file.
 async fn part(mut file: File) -> io::Result<Option<(Bytes, File)>> {
     let read = move || {
         let mut part = Vec::with_capacity(PART_BYTES);

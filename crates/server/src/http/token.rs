@@ -33,7 +33,7 @@ impl Token {
             })
     }
 
-    /// A digest by which others can tell whether they have the same token, and nothing else.
+    /// A public digest by which daemons compare their tokens.
     pub(super) fn public(&self) -> [u8; 32] {
         blake3::derive_key("unisono 2026 daemons with one token", self.0.as_bytes())
     }
@@ -43,9 +43,9 @@ impl Token {
         blake3::derive_key("unisono 2026 browsers that were let in", self.0.as_bytes())
     }
 
-    /// Whether that is the token. Takes the same time whatever it is: digests are compared, and
-    /// their comparison is constant in time.
-    pub(super) fn is(&self, presented: &str) -> bool {
+    /// Whether `presented` is the token. The time is independent of the input: digests are compared
+    /// in constant time.
+    pub(super) fn matches(&self, presented: &str) -> bool {
         self.0 == digest(presented)
     }
 }
@@ -57,7 +57,7 @@ pub(super) fn random() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// What a secret is known by.
+/// The digest by which a secret is identified.
 pub(super) fn digest(text: &str) -> blake3::Hash {
     blake3::hash(text.as_bytes())
 }
@@ -75,7 +75,7 @@ pub(super) fn text(path: &Path) -> io::Result<String> {
     read(File::open(path)?)
 }
 
-/// Whether the file is there, and holds a token that is a secret.
+/// Whether the file exists and holds a sufficiently long token.
 pub(crate) fn check(path: &Path) -> io::Result<bool> {
     match File::open(path) {
         Ok(file) => read(file).map(|_| true),
@@ -111,7 +111,7 @@ fn make(path: &Path) -> io::Result<String> {
             file.sync_all()?;
             Ok(token)
         }
-        // Somebody else was faster.
+        // Another process created the file first.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read(File::open(path)?),
         Err(error) => Err(error),
     }
@@ -135,9 +135,9 @@ mod tests {
             fs::metadata(&path).unwrap().permissions().mode() & 0o777,
             0o600
         );
-        assert!(token.is(text.trim()));
-        assert!(!token.is("") && !token.is(&text.trim()[1..]) && !token.is(&text));
-        assert!(Token::open(&path).unwrap().is(text.trim()));
+        assert!(token.matches(text.trim()));
+        assert!(!token.matches("") && !token.matches(&text.trim()[1..]) && !token.matches(&text));
+        assert!(Token::open(&path).unwrap().matches(text.trim()));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use unisono_api::service::Tokens as _;
-use unisono_api::token::{MadeToken, NewToken, Token};
+use unisono_api::token::{CreatedToken, NewToken, Token};
 use unisono_api::{Page, PageQuery};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -21,7 +21,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(revoke))
 }
 
-/// The tokens that are not revoked, by name. The daemon's own token is not among them.
+/// The tokens by name, without revoked ones and without the daemon's own token.
 #[utoipa::path(
     get, path = "/v1/tokens", tag = "tokens",
     params(PageQuery),
@@ -38,18 +38,18 @@ async fn list(
 #[utoipa::path(
     post, path = "/v1/tokens", tag = "tokens",
     request_body = NewToken,
-    responses((status = 201, description = "It is on disk", body = MadeToken))
+    responses((status = 201, description = "It is on disk", body = CreatedToken))
 )]
 async fn create(
     State(shared): State<Arc<Shared>>,
     extract::Json(new): extract::Json<NewToken>,
-) -> Result<(StatusCode, Json<MadeToken>), ApiError> {
+) -> Result<(StatusCode, Json<CreatedToken>), ApiError> {
     let made = shared.local.create_token(&new).await?;
     Ok((StatusCode::CREATED, Json(made)))
 }
 
-/// Revokes a token, at once and for good: its event streams end, and browsers that logged in with it
-/// are logged out.
+/// Revokes a token immediately and permanently: its event streams end, and browsers that logged in
+/// with it are logged out.
 #[utoipa::path(
     delete, path = "/v1/tokens/{token}", tag = "tokens",
     params(("token" = String, Path, description = "The token's name")),

@@ -15,7 +15,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Shared;
-use super::events::{KEEP_ALIVE, json, place, stopped};
+use super::events::{KEEP_ALIVE, json, reserve_stream, stopped};
 use super::extract::{self, Path};
 use super::problem::ApiError;
 
@@ -38,7 +38,7 @@ async fn connect(
     Path(session): Path<String>,
     extract::Json(new): extract::Json<NewToolServers>,
 ) -> Result<Response, ApiError> {
-    let place = place(&shared)?;
+    let place = reserve_stream(&shared)?;
     let states = shared.local.connect_tool_servers(&session, &new).await?;
     let mut stopping = shared.stopping.clone();
     let events = states.filter_map(|state| async move {

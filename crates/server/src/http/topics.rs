@@ -1,4 +1,4 @@
-//! `/v1/sessions/{session}/topics`: what a conversation was about, one thing after the other.
+//! `/v1/sessions/{session}/topics`: the topics of a conversation.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(seal))
 }
 
-/// The topics of a branch, the oldest first; empty if topics were never decided.
+/// The topics of a branch, oldest first; empty if no topics were detected.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/topics", tag = "compaction",
     params(("session" = String, Path, description = "The session's id"), BranchPageQuery),

@@ -27,19 +27,20 @@ pub(super) const BASE: &str = "/v1/triggers/";
 const BODY_BYTES: usize = 131_072;
 /// Characters of the longest key of a request.
 const KEY_CHARS: usize = 128;
-/// The headers that say which request it is: our own, Standard Webhooks', GitHub's.
+/// The headers with the key of a request: our own, Standard Webhooks', GitHub's.
 const KEYS: [&str; 3] = ["idempotency-key", "webhook-id", "x-github-delivery"];
-/// The secret of missing triggers, so that the comparison takes the same time.
+/// The secret for unknown triggers, so that the comparison takes the same time.
 const NOBODY: &str = "0123456789abcdef0123456789abcdef";
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(pull))
 }
 
-/// Begins the turn of a trigger. The request proves that it knows the trigger's secret: by
+/// Begins the turn of a trigger. The request proves its knowledge of the trigger's secret by
 /// `Authorization: Bearer <secret>`, by `X-Hub-Signature-256: sha256=<HMAC-SHA256 of the body>` as
-/// GitHub signs, or by `webhook-id`, `webhook-timestamp` and `webhook-signature` as Standard Webhooks
-/// does. Under the same `Idempotency-Key`, `webhook-id` or `X-GitHub-Delivery` it is the same turn.
+/// GitHub signs, or by `webhook-id`, `webhook-timestamp` and `webhook-signature` as Standard
+/// Webhooks does. Requests with the same `Idempotency-Key`, `webhook-id` or `X-GitHub-Delivery`
+/// refer to the same turn.
 #[utoipa::path(
     post, path = "/v1/triggers/{trigger}", tag = "triggers",
     params(("trigger" = String, Path, description = "The trigger's name"),
@@ -76,7 +77,7 @@ async fn pull(
     }
     let begun = shared
         .local
-        .begin_triggered(trigger, key(&headers)?, &quoted(text))
+        .begin_triggered(trigger, key(&headers)?, &quote(text))
         .await?;
     let begun = TriggeredTurn {
         session: begun.session.to_string(),
@@ -100,7 +101,11 @@ async fn read(body: Body, most: usize) -> Result<Vec<u8>, ApiError> {
     Ok(read)
 }
 
-/// The body's text, if it is one JSON object.
+/// The text of the body.
+///
+/// # Errors
+///
+/// The body is not a single JSON object.
 fn object<'b>(headers: &HeaderMap, body: &'b [u8]) -> Result<&'b str, ApiError> {
     if !extract::is_json(headers) {
         let kind = headers.get(header::CONTENT_TYPE);
@@ -124,8 +129,8 @@ fn object<'b>(headers: &HeaderMap, body: &'b [u8]) -> Result<&'b str, ApiError> 
     }
 }
 
-/// Text as a quotation: nothing in it stands at the beginning of a line of the task.
-fn quoted(text: &str) -> String {
+/// Quotes each line of a text, so that none of its lines is read as a line of the task.
+fn quote(text: &str) -> String {
     let is_end = |c| matches!(c, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}');
     let lines = text.trim().split(is_end).filter(|line| !line.is_empty());
     let lines: Vec<String> = lines.map(|line| format!("> {line}")).collect();
@@ -163,7 +168,7 @@ mod tests {
             ),
         ];
         for (text, expected) in table {
-            assert_eq!(quoted(text), expected);
+            assert_eq!(quote(text), expected);
         }
     }
 

@@ -1,7 +1,7 @@
-//! `/v1/sessions/{session}/turns/{turn}/events`: how a turn goes on, as server-sent events.
+//! `/v1/sessions/{session}/turns/{turn}/events`: the updates of a turn, as server-sent events.
 //!
-//! The updates are those of [`unisono::follow`]. A program that stops finishes them as it finishes
-//! answers: the stream ends with the turn, or with the time that stopping may take.
+//! The updates are those of [`unisono::follow`]. When the program stops, the stream ends with the
+//! turn, or when the drain time is over.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use unisono_api::turn_event::TurnUpdate;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::events::{From, KEEP_ALIVE, json, place};
+use super::events::{KEEP_ALIVE, StartPosition, json, reserve_stream};
 use super::extract::{self, Path, Query};
 use super::problem::ApiError;
 use super::{Shared, sessions};
@@ -31,7 +31,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/turns/{turn}/events", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),
-           ("turn" = String, Path, description = "The turn's id"), From,
+           ("turn" = String, Path, description = "The turn's id"), StartPosition,
            ("Last-Event-ID" = Option<u64>, Header, description = "The last update that came")),
     responses((status = 200, body = TurnUpdate, content_type = "text/event-stream",
                description = "Server-sent events; the data of each is such an update, named by its \
@@ -41,19 +41,19 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 async fn follow(
     State(shared): State<Arc<Shared>>,
     Path((id, turn)): Path<(String, String)>,
-    Query(from): Query<From>,
+    Query(from): Query<StartPosition>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
     let (turn, after) = (extract::id("turn", &turn)?, from.after(&headers)?);
-    let place = place(&shared)?;
+    let place = reserve_stream(&shared)?;
     let follower = shared.local.follower(session, turn, after).await?;
     let updates = stream::unfold((follower, shared, place), next);
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
     Ok(Sse::new(updates).keep_alive(keep_alive).into_response())
 }
 
-/// What a stream needs as long as it is open.
+/// The parts of an open stream.
 type Open = (Follower, Arc<Shared>, OwnedSemaphorePermit);
 
 async fn next(mut open: Open) -> Option<(Result<sse::Event, Infallible>, Open)> {

@@ -1,4 +1,4 @@
-//! `/v1/sessions/{session}/turns`: what is asked, and what came of it.
+//! `/v1/sessions/{session}/turns`: the turns of a session.
 
 use std::sync::Arc;
 
@@ -93,12 +93,12 @@ async fn create(
             ..new.clone()
         },
     )?;
-    let ask = asked::task(&new)?.keyed(key);
+    let ask = asked::task(&new)?.with_key(key);
     let ask = shared.local.with_attachments(ask, &new.attachments).await?;
     answer(&shared, &session, &ask, how, read).await
 }
 
-/// The header under which a request can be made again.
+/// The header with the idempotency key.
 const KEY: &str = "idempotency-key";
 
 /// The idempotency key of a request, if it has one, with a digest of the request. The digest ignores
@@ -116,7 +116,7 @@ pub(super) fn key(
         .map_err(|detail| ApiError::new(Code::InvalidRequest, detail))
 }
 
-/// The name of a request's key, where it has one.
+/// The idempotency key of a request, if any.
 pub(super) fn key_name(headers: &HeaderMap) -> Option<&str> {
     let name = headers.get(KEY)?;
     Some(name.to_str().unwrap_or_default())
@@ -127,7 +127,7 @@ pub(super) fn key_name(headers: &HeaderMap) -> Option<&str> {
 pub(super) struct ResponseMode {
     /// As a stream of events.
     events: bool,
-    /// After the end of the turn; otherwise as soon as it is accepted.
+    /// Responds after the end of the turn; otherwise as soon as it is accepted.
     wait: bool,
 }
 
@@ -143,8 +143,8 @@ impl ResponseMode {
     }
 }
 
-/// Hands a turn in and answers as it is wanted: with its events, or with what `tell` tells of it,
-/// once it has ended or as soon as it is accepted.
+/// Accepts a turn and responds in the requested way: with a stream of its events, or with the value
+/// of `tell`, at the end of the turn or as soon as it is accepted.
 pub(super) async fn answer<T: Serialize>(
     shared: &Arc<Shared>,
     session: &Handle,
@@ -158,7 +158,10 @@ pub(super) async fn answer<T: Serialize>(
         (state.events(), known.map(|(_, turn)| turn))
     };
     let (now, known) = session.inspect(look).await?;
-    let place = how.events.then(|| events::place(shared)).transpose()?;
+    let place = how
+        .events
+        .then(|| events::reserve_stream(shared))
+        .transpose()?;
     let turn = shared.local.begin(session, ask).await?;
     if let Some(place) = place {
         let after = match known {

@@ -1,5 +1,5 @@
-//! What the daemon does by itself: open turns go on, schedules begin turns, agents are read again, what
-//! is too old is deleted, free space is given back.
+//! The background tasks of the daemon: resuming turns, schedules, reloads of agents, deletion of
+//! old sessions, vacuum.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,18 +8,14 @@ use tokio::task::JoinHandle;
 use unisono::{automation, retention, vacuum};
 
 use super::{Shared, cluster, people};
-use crate::a2a::Door;
+use crate::a2a::A2a;
 
-/// Begins all of it; none of it ends by itself. Other daemons reach this one at `reached`.
-pub(super) fn begin(
-    shared: &Arc<Shared>,
-    door: &Arc<Door>,
-    reached: String,
-) -> Vec<JoinHandle<()>> {
+/// Starts all tasks; none of them ends by itself. Other daemons reach this one at `reached`.
+pub(super) fn begin(shared: &Arc<Shared>, a2a: &Arc<A2a>, reached: String) -> Vec<JoinHandle<()>> {
     vec![
         tokio::spawn(resume(shared.clone())),
-        tokio::spawn(door.clone().resume_callbacks(None)),
-        tokio::spawn(cluster::follow(shared.clone(), door.clone(), reached)),
+        tokio::spawn(a2a.clone().resume_callbacks(None)),
+        tokio::spawn(cluster::follow(shared.clone(), a2a.clone(), reached)),
         tokio::spawn(people::follow(shared.clone())),
         tokio::spawn(follow_agents(shared.clone())),
         tokio::spawn(prune(shared.clone())),
@@ -28,7 +24,7 @@ pub(super) fn begin(
     ]
 }
 
-/// Notices agents that are defined anew, as often as it is set.
+/// Checks for changed agent definitions, at the configured interval.
 async fn follow_agents(shared: Arc<Shared>) {
     let seconds = shared.local.setup().loaded.config.server.reload_seconds;
     if seconds > 0 {
@@ -42,19 +38,20 @@ async fn prune(shared: Arc<Shared>) {
     retention::follow(&shared.local, retention::hourly()).await;
 }
 
-/// Begins the turns of schedules when they are due.
+/// Begins the due turns of schedules.
 async fn follow_schedules(shared: Arc<Shared>) {
-    // A store that was opened on a full disk takes writes later; until then nothing can begin.
+    // A store that was opened on a full disk becomes writable later; until then no turn can begin.
     if shared.local.journal().writable().await.is_ok() {
         automation::follow(&shared.local).await;
     }
 }
 
-/// Opens each session that was left in the middle of its work, so that its open turns go on; what
-/// nobody waits for any more is removed.
+/// Opens every session with unfinished work, so that its turns continue, and removes orphaned
+/// ephemeral sessions.
 async fn resume(shared: Arc<Shared>) {
     let local = &shared.local;
-    // A store that was opened on a full disk takes writes later; until then nothing can go on.
+    // A store that was opened on a full disk becomes writable later; until then no turn can
+    // continue.
     if local.journal().writable().await.is_err() {
         return;
     }

@@ -1,4 +1,4 @@
-//! `/v1/usage`: what model calls used.
+//! `/v1/usage`: the usage of model calls.
 
 use std::sync::Arc;
 

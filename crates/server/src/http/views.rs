@@ -29,7 +29,7 @@ use super::people::Identity;
 use super::problem::{self, ApiError};
 use super::rate::Rate;
 use super::{Shared, forward, guard, login, mcp, scopes};
-use crate::a2a::{self, Door};
+use crate::a2a::{self, A2a};
 
 /// Maximum number of callers in the cache.
 const CACHED: usize = 256;
@@ -39,10 +39,10 @@ pub(super) struct Views {
     /// The routes of `/v1` and OpenAI, without state.
     routes: Router<Arc<Shared>>,
     shared: Arc<Shared>,
-    door: Arc<Door>,
+    a2a: Arc<A2a>,
     calls: Arc<Semaphore>,
     body_limit_bytes: usize,
-    /// The routes of the daemon's own token.
+    /// The routes for the daemon's own token.
     whole: Router,
     cached: Mutex<HashMap<Caller, (Instant, Arc<View>)>>,
 }
@@ -57,32 +57,32 @@ impl Views {
     pub(super) fn new(
         routes: Router<Arc<Shared>>,
         shared: &Arc<Shared>,
-        door: &Arc<Door>,
+        a2a: &Arc<A2a>,
         calls: &Arc<Semaphore>,
         body_limit_bytes: usize,
     ) -> Views {
         let mut views = Views {
             routes,
             shared: shared.clone(),
-            door: door.clone(),
+            a2a: a2a.clone(),
             calls: calls.clone(),
             body_limit_bytes,
             whole: Router::new(),
             cached: Mutex::default(),
         };
-        views.whole = views.routes_on(shared, door.clone());
+        views.whole = views.routes_on(shared, a2a.clone());
         views
     }
 
     /// All routes, with the state of one caller.
-    fn routes_on(&self, shared: &Arc<Shared>, door: Arc<Door>) -> Router {
+    fn routes_on(&self, shared: &Arc<Shared>, a2a: Arc<A2a>) -> Router {
         let forwarding = middleware::from_fn_with_state(shared.clone(), forward::forward);
         let scoped = middleware::from_fn_with_state(shared.clone(), scopes::check);
         self.routes
             .clone()
             .merge(page(shared))
             .merge(mcp::routes(shared, &self.calls))
-            .merge(a2a::routes(door))
+            .merge(a2a::routes(a2a))
             .route_layer(scoped)
             .fallback(problem::not_found)
             .method_not_allowed_fallback(problem::method_not_allowed)
@@ -92,7 +92,7 @@ impl Views {
     }
 
     /// The routes of a caller, from the cache if possible.
-    fn of(&self, caller: &Caller, now: Instant) -> Arc<View> {
+    fn view_for(&self, caller: &Caller, now: Instant) -> Arc<View> {
         let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((used, view)) = cached.get_mut(caller) {
             *used = now;
@@ -105,13 +105,13 @@ impl Views {
             }
         }
         let local = Arc::new(self.shared.local.for_caller(caller.clone()));
-        let door = Arc::new(self.door.for_caller(&local));
+        let a2a = Arc::new(self.a2a.for_caller(&local));
         let shared = Arc::new(Shared {
             local,
             common: self.shared.common.clone(),
         });
         let view = Arc::new(View {
-            router: self.routes_on(&shared, door),
+            router: self.routes_on(&shared, a2a),
             rate: Rate::per_minute(self.shared.people.requests_per_minute()),
         });
         cached.insert(caller.clone(), (now, view.clone()));
@@ -145,7 +145,7 @@ async fn dispatch(
         return answer(views.whole.clone(), request).await;
     };
     // `view` lives until the response begins: MCP routes do not hold their sessions themselves.
-    let view = views.of(caller, Instant::now());
+    let view = views.view_for(caller, Instant::now());
     if let Err(wait) = view.rate.take(Instant::now()) {
         let name = caller.name().map_or("", |name| name);
         let detail = format!(
@@ -153,7 +153,7 @@ async fn dispatch(
         );
         let seconds = wait.as_secs_f64().ceil() as u64;
         let error = ApiError::new(Code::Busy, detail).retry_after(seconds);
-        return problem::shaped(request.uri(), error);
+        return problem::format_for(request.uri(), error);
     }
     answer(view.router.clone(), request).await
 }

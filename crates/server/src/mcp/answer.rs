@@ -9,7 +9,7 @@ use unisono_session::run::calls::WaitingCall;
 
 use super::asking::value;
 use super::tools::{ASK, COMPACT, DELEGATE};
-use super::{Answer, Done, Outcome, tasks, waiting};
+use super::{Answer, AnswerResult, Outcome, tasks, waiting};
 
 /// The note about an answer whose context was truncated.
 const TIGHTENED: &str = "Less of the conversation was kept verbatim than the preset, or the request, \
@@ -37,8 +37,8 @@ impl Form {
         }
     }
 
-    /// The form that fits a turn, whoever began it. Delegates of a delegation have tasks of their
-    /// own; the stages of a pipeline have none that was asked for.
+    /// The form for a turn. Delegates of a delegation have tasks of their own; stages of a pipeline
+    /// have no requested tasks.
     fn of(turn: &Turn) -> Form {
         let delegated = |run: &Run| run.role == "delegate" && run.stage.is_none();
         let mut delegates = turn.runs.iter().filter(|run| delegated(run));
@@ -50,11 +50,11 @@ impl Form {
     }
 }
 
-/// How far a turn has come when its client is answered.
-pub(super) enum Followed {
+/// The state of a turn when its client is answered.
+pub(super) enum TurnProgress {
     /// To its end.
     Ended(Turn),
-    /// The response for calls that wait for a person whom the client cannot ask.
+    /// Calls wait for a person whom the client cannot ask.
     Waits(Turn, String, Value),
     /// To a call that its client can ask a person about.
     Asks(InputRequiredResult),
@@ -62,22 +62,22 @@ pub(super) enum Followed {
     Task(Turn),
 }
 
-impl Followed {
-    pub(super) fn waits(session: &Handle, turn: Turn, waiting: Vec<WaitingCall>) -> Followed {
+impl TurnProgress {
+    pub(super) fn waiting(session: &Handle, turn: Turn, waiting: Vec<WaitingCall>) -> TurnProgress {
         let Some(first) = waiting.first() else {
-            return Followed::Ended(turn);
+            return TurnProgress::Ended(turn);
         };
         let text = waiting::describe(session.id(), first.turn, &waiting);
-        Followed::Waits(turn, text, waiting::structured(&waiting))
+        TurnProgress::Waits(turn, text, waiting::structured(&waiting))
     }
 
     /// The result of the tool.
-    pub(super) fn into_answer(self, tool: &str) -> Done {
+    pub(super) fn into_answer(self, tool: &str) -> AnswerResult {
         let (text, turn, waiting) = match self {
-            Followed::Asks(asks) => return Ok(Answer::Asks(asks)),
-            Followed::Task(turn) => return Ok(Answer::Task(tasks::created(&turn))),
-            Followed::Waits(turn, text, waiting) => (text, turn, Some(waiting)),
-            Followed::Ended(turn) => (text(Form::of_tool(tool, &turn), &turn), turn, None),
+            TurnProgress::Asks(asks) => return Ok(Answer::Asks(asks)),
+            TurnProgress::Task(turn) => return Ok(Answer::Task(tasks::created(&turn))),
+            TurnProgress::Waits(turn, text, waiting) => (text, turn, Some(waiting)),
+            TurnProgress::Ended(turn) => (text(Form::of_tool(tool, &turn), &turn), turn, None),
         };
         let ended_well = matches!(turn.state.as_str(), "answered" | "compacted");
         let is_error = !ended_well && waiting.is_none();
@@ -100,11 +100,11 @@ fn text(form: Form, turn: &Turn) -> String {
     match form {
         Form::Findings => findings(turn),
         Form::Compaction => compaction(turn),
-        Form::Answer => joined(turn),
+        Form::Answer => joined_results(turn),
     }
 }
 
-fn joined(turn: &Turn) -> String {
+fn joined_results(turn: &Turn) -> String {
     turn.answer.clone().unwrap_or_else(|| without_answer(turn))
 }
 
@@ -118,7 +118,7 @@ fn findings(turn: &Turn) -> String {
             .unwrap_or_else(|| format!("({})", state(run)));
         text += &format!("## {}\n\n{}\n\n", run.agent, found.trim());
     }
-    text + &format!("## Joined\n\n{}", joined(turn).trim())
+    text + &format!("## Joined\n\n{}", joined_results(turn).trim())
 }
 
 fn compaction(turn: &Turn) -> String {
@@ -157,7 +157,7 @@ fn without_answer(turn: &Turn) -> String {
     text
 }
 
-/// How far a run has come, and why not further.
+/// The state of a run, with the reason if it stopped.
 fn state(run: &Run) -> String {
     match &run.error {
         Some(error) => format!("{}, {}: {}", run.state, error.code, error.reason),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     fn outcome_of(tool: &str, turn: Turn) -> Outcome {
-        match Followed::Ended(turn).into_answer(tool) {
+        match TurnProgress::Ended(turn).into_answer(tool) {
             Ok(Answer::Complete(outcome)) => outcome,
             _ => panic!("no answer"),
         }

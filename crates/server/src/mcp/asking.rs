@@ -14,10 +14,10 @@ use unisono_runtime::{Error as RuntimeError, Handle, Progress};
 use unisono_session::machine::Import;
 use unisono_session::{Fact, Refusal, State};
 
-use super::answer::Followed;
-use super::tools::{ASK, Asked, COMPACT, Compacted, DELEGATE, Delegated, WAIT, Waited};
-use super::waiting::{self, Reply, Way};
-use super::{Done, Server, tasks};
+use super::answer::TurnProgress;
+use super::tools::{ASK, AskArgs, COMPACT, CompactArgs, DELEGATE, DelegateArgs, WAIT, WaitArgs};
+use super::waiting::{self, QuestionMethod, Reply};
+use super::{AnswerResult, Server, tasks};
 use unisono::Local;
 use unisono::ask::Ask;
 use unisono::service::asked;
@@ -28,9 +28,9 @@ const TITLE_CHARS: usize = 60;
 pub(super) async fn ask(
     server: &Server,
     local: &Local,
-    asked: Asked,
+    asked: AskArgs,
     context: &RequestContext<RoleServer>,
-) -> Done {
+) -> AnswerResult {
     let task = filled("task", &asked.task)?;
     let ask = Ask::new(task).branch(asked.branch.as_str());
     let ask = match &asked.lead {
@@ -52,24 +52,24 @@ pub(super) async fn go_on(
     local: &Local,
     (tool, state, answers): (&str, &str, Option<InputResponses>),
     context: &RequestContext<RoleServer>,
-) -> Done {
-    let (asked, call, decision) = waiting::answered(state, answers)?;
-    let session = opened(local, &asked.session).await?;
+) -> AnswerResult {
+    let (asked, call, decision) = waiting::decode_answer(state, answers)?;
+    let session = open_session(local, &asked.session).await?;
     let turn = turn_id(&asked.turn)?;
     let Some(decision) = decision else {
         let waiting = waiting::waiting(&session, turn).await?;
         let turn = read(local, &session, turn).await?;
-        return Followed::waits(&session, turn, waiting).into_answer(tool);
+        return TurnProgress::waiting(&session, turn, waiting).into_answer(tool);
     };
     match local.decide_in(&session, call, decision).await {
-        // Somebody else was faster.
+        // Another caller decided first.
         Ok(())
         | Err(Error::Runtime(RuntimeError::Refused(
             Refusal::AlreadyDecided(_) | Refusal::UnknownCall(_),
         ))) => {}
         Err(error) => return Err(error.to_string()),
     }
-    let place = Place {
+    let place = TurnPosition {
         turn,
         before: None,
         cancels: tool != WAIT,
@@ -78,18 +78,18 @@ pub(super) async fn go_on(
     followed.into_answer(tool)
 }
 
-/// Waits for the end of a turn that was begun before. Whoever takes this back leaves the turn alone.
+/// Waits for the end of an existing turn. A cancelled call leaves the turn running.
 pub(super) async fn wait(
     server: &Server,
     local: &Local,
-    waited: Waited,
+    waited: WaitArgs,
     context: &RequestContext<RoleServer>,
-) -> Done {
-    let session = opened(local, &waited.session).await?;
+) -> AnswerResult {
+    let session = open_session(local, &waited.session).await?;
     let turn = turn_id(&waited.turn)?;
     // A turn that does not exist gives an error instead of a wait.
     read(local, &session, turn).await?;
-    let place = Place {
+    let place = TurnPosition {
         turn,
         before: None,
         cancels: false,
@@ -106,9 +106,9 @@ pub(super) fn turn_id(text: &str) -> Result<TurnId, String> {
 pub(super) async fn delegate(
     server: &Server,
     local: &Local,
-    delegated: Delegated,
+    delegated: DelegateArgs,
     context: &RequestContext<RoleServer>,
-) -> Done {
+) -> AnswerResult {
     if delegated.tasks.is_empty() {
         return Err("`tasks` is empty: name at least one agent".to_owned());
     }
@@ -144,12 +144,12 @@ pub(super) async fn delegate(
 pub(super) async fn compact(
     server: &Server,
     local: &Local,
-    compacted: Compacted,
+    compacted: CompactArgs,
     context: &RequestContext<RoleServer>,
-) -> Done {
+) -> AnswerResult {
     let session = compacted.session.clone();
     let ask = asked::compaction(compacted.into()).map_err(|error| error.to_string())?;
-    let session = opened(local, &session).await?;
+    let session = open_session(local, &session).await?;
     let followed = begin(server, local, &session, &ask, context).await?;
     followed.into_answer(COMPACT)
 }
@@ -161,10 +161,10 @@ fn filled<'t>(name: &str, text: &'t str) -> Result<&'t str, String> {
     }
 }
 
-/// The session that is meant, or a new one. Agents that do not fit leave none behind.
+/// The session with this id, or a new one. If the agents do not fit, no session is created.
 async fn session(local: &Local, id: Option<&str>, task: &str, ask: &Ask) -> Result<Handle, String> {
     let known = match id {
-        Some(id) => Some(opened(local, id).await?),
+        Some(id) => Some(open_session(local, id).await?),
         None => None,
     };
     let setup = match &known {
@@ -191,7 +191,7 @@ async fn session(local: &Local, id: Option<&str>, task: &str, ask: &Ask) -> Resu
     }
 }
 
-pub(super) async fn opened(local: &Local, id: &str) -> Result<Handle, String> {
+pub(super) async fn open_session(local: &Local, id: &str) -> Result<Handle, String> {
     let id = id
         .parse()
         .map_err(|_| format!("{id:?} is no id of a session"))?;
@@ -205,12 +205,12 @@ async fn begin(
     session: &Handle,
     ask: &Ask,
     context: &RequestContext<RoleServer>,
-) -> Result<Followed, String> {
+) -> Result<TurnProgress, String> {
     let before = session.inspect(|state| state.events()).await;
     let before = before.map_err(|error| error.to_string())?;
     let turn = local.begin(session, ask).await;
     let turn = turn.map_err(|error| error.to_string())?;
-    let place = Place {
+    let place = TurnPosition {
         turn,
         before: Some(before),
         cancels: true,
@@ -218,9 +218,9 @@ async fn begin(
     follow(server, local, session, place, context).await
 }
 
-/// A turn that is followed.
+/// The position of a followed turn.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct TurnPosition {
     turn: TurnId,
     /// The event before the turn. If it is unknown, past events are not sent.
     before: Option<u64>,
@@ -228,21 +228,21 @@ struct Place {
     cancels: bool,
 }
 
-/// Waits for the end of a turn, or until one of its calls waits for a person whom the client cannot
-/// ask at once, telling the client how it goes on. A program that stops waits as long as it may.
+/// Waits for the end of a turn, or for a call that waits for a person whom the client cannot ask at
+/// once, and reports progress to the client. When the program stops, it waits for the drain time.
 async fn follow(
     server: &Server,
     local: &Local,
     session: &Handle,
-    Place {
+    TurnPosition {
         turn,
         before,
         cancels,
-    }: Place,
+    }: TurnPosition,
     context: &RequestContext<RoleServer>,
-) -> Result<Followed, String> {
+) -> Result<TurnProgress, String> {
     let text = |error: RuntimeError| error.to_string();
-    let (now, is_open) = seen(session, turn).await.map_err(text)?;
+    let (now, is_open) = newest_event(session, turn).await.map_err(text)?;
     let mut after = before.unwrap_or(now);
     let (mut events, mut progress) = session.follow(after).await.map_err(text)?;
     let knows_tasks = tasks::are_known(context);
@@ -266,13 +266,13 @@ async fn follow(
                     is_over = ends(&event.fact, turn);
                     may_wait = can_wait(&event.fact);
                     if is_news(&event.fact) {
-                        teller.tell(&event.fact.to_string()).await;
+                        teller.notify(&event.fact.to_string()).await;
                     }
                 }
                 None => (events, progress) = session.follow(after).await.map_err(text)?,
             },
             said = progress.recv() => if let Ok(Progress::Run { text, .. } | Progress::Compaction { text, .. }) = said.map(|said| said.progress) {
-                teller.tell(&text).await;
+                teller.notify(&text).await;
             },
             () = context.ct.cancelled(), if !cancelled => {
                 if !cancels {
@@ -282,16 +282,16 @@ async fn follow(
                 cancel(session, turn).await;
             }
             () = task_after.as_mut(), if knows_tasks && !cancelled => {
-                return Ok(Followed::Task(read(local, session, turn).await?));
+                return Ok(TurnProgress::Task(read(local, session, turn).await?));
             }
             () = drained.as_mut() => return Err(is_stopping(session, turn)),
         }
     }
-    Ok(Followed::Ended(ended(local, session, turn).await?))
+    Ok(TurnProgress::Ended(ended(local, session, turn).await?))
 }
 
 /// The newest event of a session, and whether a turn is open.
-async fn seen(session: &Handle, turn: TurnId) -> Result<(u64, bool), RuntimeError> {
+async fn newest_event(session: &Handle, turn: TurnId) -> Result<(u64, bool), RuntimeError> {
     let look = move |state: &State| {
         let open = state.open_turns().any(|open| open.accepted.id == turn);
         (state.events(), open)
@@ -313,7 +313,7 @@ async fn held(
     session: &Handle,
     turn: TurnId,
     context: &RequestContext<RoleServer>,
-) -> Result<Option<Followed>, String> {
+) -> Result<Option<TurnProgress>, String> {
     loop {
         let waiting = waiting::waiting(session, turn).await?;
         if waiting.is_empty() {
@@ -321,12 +321,12 @@ async fn held(
         }
         let may_decide = local.caller().allows(Scope::Approve);
         if let Some(call) = waiting::askable(&waiting).filter(|_| may_decide) {
-            match Way::open_to(server, context) {
-                Way::Answer => {
+            match QuestionMethod::open_to(server, context) {
+                QuestionMethod::Answer => {
                     let asks = waiting::ask_by_answer(session.id(), call);
-                    return Ok(Some(Followed::Asks(asks)));
+                    return Ok(Some(TurnProgress::Asks(asks)));
                 }
-                Way::Request => {
+                QuestionMethod::Request => {
                     let given_up = async {
                         tokio::select! {
                             () = context.ct.cancelled() => {}
@@ -335,7 +335,7 @@ async fn held(
                     };
                     match waiting::ask_by_request(session, call, context, given_up).await {
                         Reply::Decided(decision) => {
-                            // Somebody else may have been faster.
+                            // Another caller may have decided first.
                             if let Err(error) = local.decide_in(session, call.id, decision).await {
                                 tracing::debug!(call = %call.id, %error, "a call is not decided");
                             }
@@ -347,15 +347,15 @@ async fn held(
                         Reply::Nobody => {}
                     }
                 }
-                Way::No => {}
+                QuestionMethod::No => {}
             }
         }
         let turn = read(local, session, turn).await?;
-        return Ok(Some(Followed::waits(session, turn, waiting)));
+        return Ok(Some(TurnProgress::waiting(session, turn, waiting)));
     }
 }
 
-/// A turn that has ended, once its end is on disk.
+/// The ended turn, once its end is on disk.
 async fn ended(local: &Local, session: &Handle, turn: TurnId) -> Result<Turn, String> {
     let ended = session.wait(turn).await;
     ended.map_err(|error| error.to_string())?;
@@ -370,7 +370,7 @@ pub(super) async fn read(local: &Local, session: &Handle, turn: TurnId) -> Resul
 }
 
 async fn cancel(session: &Handle, turn: TurnId) {
-    // One that ended meanwhile needs no cancelling.
+    // A turn that ended meanwhile needs no cancellation.
     if let Err(error) = session.cancel(turn).await {
         tracing::debug!(session = %session.id(), %turn, %error, "the turn is not cancelled");
     }
@@ -412,7 +412,7 @@ impl<'c> ProgressNotifier<'c> {
         }
     }
 
-    async fn tell(&mut self, text: &str) {
+    async fn notify(&mut self, text: &str) {
         let Some(token) = self.context.meta.get_progress_token() else {
             return;
         };

@@ -11,27 +11,28 @@ use unisono_context::{Message, MessageId, Ordinal};
 use unisono_runtime::{Handle, clock};
 use unisono_search::{Branch, Query, excerpt};
 
-use super::asking::{opened, value};
-use super::tools::{Listed, Recalled, Searched};
-use super::{Done, Outcome};
+use super::asking::{open_session, value};
+use super::tools::{ListArgs, RecallArgs, SearchArgs};
+use super::{AnswerResult, Outcome};
 use unisono::Local;
 use unisono::service::sessions as listing;
 
-/// Messages that are found in a session, the most of them, and the most that are read by number.
+/// Default and maximum number of search results in a session, and the maximum number of messages
+/// that are read by number.
 const FOUND: usize = 8;
-const MOST_FOUND: usize = 20;
-const MOST: u32 = 50;
-/// Messages of a search, and the most.
+const MAX_FOUND: usize = 20;
+const MAX_MESSAGES: u32 = 50;
+/// Default and maximum number of search results over all sessions.
 const RESULTS: usize = 10;
-const MOST_RESULTS: usize = 50;
-/// Sessions of a list, and the most.
+const MAX_RESULTS: usize = 50;
+/// Default and maximum number of sessions of a list.
 const PAGE: usize = 50;
-const MOST_LISTED: usize = 200;
+const MAX_PAGE: usize = 200;
 /// Characters of an excerpt.
 const EXCERPT_CHARS: usize = 600;
 
 /// A branch with its head and the number of its last message; none if it is empty.
-async fn place(
+async fn branch_head(
     session: &Handle,
     branch: &str,
 ) -> Result<Option<(Branch, MessageId, Ordinal)>, String> {
@@ -47,15 +48,15 @@ async fn place(
     found.ok_or_else(|| format!("there is no branch {branch:?}"))
 }
 
-pub(super) async fn recall(local: &Local, wanted: Recalled) -> Done {
-    let session = opened(local, &wanted.session).await?;
+pub(super) async fn recall(local: &Local, wanted: RecallArgs) -> AnswerResult {
+    let session = open_session(local, &wanted.session).await?;
     let id = session.id();
-    let place = place(&session, &wanted.branch).await?;
+    let place = branch_head(&session, &wanted.branch).await?;
     let Some((branch, head, last)) = place else {
         let none = json!({"session": id.to_string(), "messages": []});
-        return Ok(Outcome::found("nothing was said yet", none));
+        return Ok(Outcome::search_answer("nothing was said yet", none));
     };
-    let limit = wanted.limit.unwrap_or(FOUND).clamp(1, MOST_FOUND);
+    let limit = wanted.limit.unwrap_or(FOUND).clamp(1, MAX_FOUND);
     let (ordinals, stems) = match (&wanted.query, wanted.from, wanted.to) {
         (Some(query), None, None) => {
             let search = local.search();
@@ -67,9 +68,9 @@ pub(super) async fn recall(local: &Local, wanted: Recalled) -> Done {
         }
         (None, Some(from), to) => {
             let to = to.unwrap_or(from).min(last.0);
-            if from == 0 || from > to || to - from >= MOST {
+            if from == 0 || from > to || to - from >= MAX_MESSAGES {
                 return Err(format!(
-                    "`from` and `to` are numbers of messages from 1 to {}, at most {MOST} of them",
+                    "`from` and `to` are numbers of messages from 1 to {}, at most {MAX_MESSAGES} of them",
                     last.0
                 ));
             }
@@ -80,7 +81,7 @@ pub(super) async fn recall(local: &Local, wanted: Recalled) -> Done {
     let read = move |state: &unisono_session::State| -> Vec<std::sync::Arc<Message>> {
         let nodes = ordinals
             .iter()
-            .filter_map(|ordinal| state.tree().at(head, *ordinal));
+            .filter_map(|ordinal| state.tree().node_at(head, *ordinal));
         nodes.map(|node| node.message.clone()).collect()
     };
     let messages = session.inspect(read).await.map_err(|e| e.to_string())?;
@@ -100,7 +101,7 @@ pub(super) async fn recall(local: &Local, wanted: Recalled) -> Done {
     if structured.is_empty() {
         text = "nothing found; try other words".to_owned();
     }
-    Ok(Outcome::found(
+    Ok(Outcome::search_answer(
         &text,
         json!({"session": id.to_string(), "messages": structured}),
     ))
@@ -125,7 +126,7 @@ fn described(message: &Message) -> Value {
     })
 }
 
-pub(super) async fn search(local: &Local, wanted: Searched) -> Done {
+pub(super) async fn search(local: &Local, wanted: SearchArgs) -> AnswerResult {
     let query = Query::parse(&wanted.query, clock::now()).map_err(|e| e.to_string())?;
     if query.is_empty() {
         let notes = query.notes.join("; ");
@@ -135,10 +136,10 @@ pub(super) async fn search(local: &Local, wanted: Searched) -> Done {
                 .to_owned(),
         );
     }
-    let limit = wanted.limit.unwrap_or(RESULTS).clamp(1, MOST_RESULTS);
+    let limit = wanted.limit.unwrap_or(RESULTS).clamp(1, MAX_RESULTS);
     let only = match query.session.as_deref() {
         Some(name) => vec![
-            listing::only(local, name)
+            listing::find_only(local, name)
                 .await
                 .map_err(|e| e.to_string())?,
         ],
@@ -178,7 +179,7 @@ pub(super) async fn search(local: &Local, wanted: Searched) -> Done {
     for note in &query.notes {
         text = format!("{}\n\n({note})", text.trim_end());
     }
-    Ok(Outcome::found(
+    Ok(Outcome::search_answer(
         &text,
         json!({
             "found": structured, "complete": answer.complete, "notes": query.notes,
@@ -186,8 +187,8 @@ pub(super) async fn search(local: &Local, wanted: Searched) -> Done {
     ))
 }
 
-pub(super) async fn sessions(local: &Local, wanted: Listed) -> Done {
-    let limit = wanted.limit.unwrap_or(PAGE).clamp(1, MOST_LISTED);
+pub(super) async fn sessions(local: &Local, wanted: ListArgs) -> AnswerResult {
+    let limit = wanted.limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
     let query = SessionQuery {
         label: wanted.label,
         cursor: wanted.cursor,
@@ -204,7 +205,7 @@ pub(super) async fn sessions(local: &Local, wanted: Listed) -> Done {
     if all.is_empty() {
         text = "there are no sessions".to_owned();
     }
-    Ok(Outcome::found(
+    Ok(Outcome::search_answer(
         &text,
         json!({"sessions": all, "next": found.next}),
     ))

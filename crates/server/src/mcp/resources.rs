@@ -1,7 +1,7 @@
 //! Sessions and snapshots as resources.
 //!
-//! `unisono://sessions/<session>` describes a session, `…/context` is what a model sees of its main
-//! branch now, `…/snapshots/<turn>` what the agents of a turn were given.
+//! `unisono://sessions/<session>` describes a session, `…/context` is the current context of its
+//! main branch, `…/snapshots/<turn>` is the frozen context of a turn.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use unisono_session::state::MAIN;
 
 use unisono::Local;
 use unisono::ask::Ask;
-use unisono::context::{Shown, entry_text};
+use unisono::context::{BranchContext, entry_text};
 use unisono::history;
 use unisono::service::sessions as listing;
 
@@ -32,7 +32,7 @@ fn failed(error: impl std::fmt::Display) -> ErrorData {
     ErrorData::internal_error(error.to_string(), None)
 }
 
-/// What addresses there are.
+/// The templates of addresses.
 pub(super) fn templates() -> Vec<ResourceTemplate> {
     let template = |path: &str, name: &str, about: &str, kind: &str| {
         ResourceTemplate::new(format!("{SCHEME}{path}"), name)
@@ -78,7 +78,7 @@ pub(super) async fn list(
         .last()
         .filter(|_| found.len() == PAGE)
         .map(|last| last.id.to_string());
-    let listed = listing::listed(local, found).await.map_err(failed)?;
+    let listed = listing::list_items(local, found).await.map_err(failed)?;
     let each = listed.into_iter().map(|listed| {
         let uri = format!("{SCHEME}{}", listed.session);
         Resource::new(uri, listed.title).with_mime_type("application/json")
@@ -132,13 +132,14 @@ async fn context(local: &Local, id: SessionId) -> Result<String, ErrorData> {
     let by = Ask::new("").measured_by(&setup, local.calibrations());
     let by = by.map_err(failed)?;
     // Counting takes a tokenizer, and time.
-    let looking = tokio::task::spawn_blocking(move || Shown::new(&mut state, Some(head), &by));
+    let looking =
+        tokio::task::spawn_blocking(move || BranchContext::new(&mut state, Some(head), &by));
     let shown = looking.await.map_err(failed)?.map_err(failed)?;
     Ok(text(&shown.snapshot))
 }
 
-/// The frozen context of a turn, rebuilt from the journal; none: there is no such turn, or nothing
-/// was frozen in it.
+/// The frozen context of a turn, rebuilt from the journal; none if the turn does not exist or was
+/// not frozen.
 async fn snapshot(local: &Local, id: SessionId, turn: TurnId) -> Result<Option<String>, ErrorData> {
     let journal = local.journal();
     let replay = history::replay(journal, id, turn).await.map_err(failed)?;

@@ -1,7 +1,7 @@
-//! Calls that take long, as tasks (extension `io.modelcontextprotocol/tasks`, SEP-2663): the client is
-//! given a task in place of an answer, looks at it when it likes, and finds it again after a restart.
+//! Long calls as tasks (extension `io.modelcontextprotocol/tasks`, SEP-2663): the client gets a
+//! task in place of an answer, polls it, and finds it again after a restart.
 //!
-//! A task is a turn; its id names session and turn. Nothing is kept of it besides the journal.
+//! A task is a turn; its id names session and turn. Tasks are not stored outside the journal.
 
 use rmcp::model::{
     CreateTaskResult, DetailedTask, ErrorData, GetTaskResult, InputResponses, JsonObject, Task,
@@ -18,12 +18,12 @@ use unisono_runtime::{Error as RuntimeError, Handle};
 use unisono_session::Refusal;
 use unisono_session::run::calls::WaitingCall;
 
-use super::answer::Followed;
-use super::asking::{opened, read, turn_id};
+use super::answer::TurnProgress;
+use super::asking::{open_session, read, turn_id};
 use super::tools::WAIT;
 use super::{Answer, waiting};
 
-/// How often a client should look at a task.
+/// The recommended polling interval.
 const LOOK_EVERY_MS: u64 = 2_000;
 
 /// Whether the client of a request knows tasks.
@@ -43,7 +43,7 @@ pub(super) async fn get(
     id: &str,
     can_ask: bool,
 ) -> Result<GetTaskResult, ErrorData> {
-    let (session, turn) = found(local, id).await?;
+    let (session, turn) = find_turn(local, id).await?;
     let now = read(local, &session, turn).await.map_err(|_| unknown(id))?;
     let waits = waiting::waiting(&session, turn).await.map_err(failed)?;
     let (payload, message) = payload(&session, now.clone(), waits, can_ask)?;
@@ -62,7 +62,9 @@ fn payload(
         return Ok((TaskPayload::Cancelled, None));
     }
     if turn.ended.is_some() {
-        let answer = Followed::Ended(turn).into_answer(WAIT).map_err(failed)?;
+        let answer = TurnProgress::Ended(turn)
+            .into_answer(WAIT)
+            .map_err(failed)?;
         let Answer::Complete(outcome) = answer else {
             return Err(failed("a turn that has ended asks nothing".to_owned()));
         };
@@ -81,20 +83,20 @@ fn payload(
     Ok((TaskPayload::Working, Some(message)))
 }
 
-/// What was decided about calls that a task waits for.
+/// Applies the client's decisions about calls that a task waits for.
 pub(super) async fn update(
     local: &Local,
     id: &str,
     responses: InputResponses,
 ) -> Result<(), ErrorData> {
-    let (session, turn) = found(local, id).await?;
+    let (session, turn) = find_turn(local, id).await?;
     let waits = waiting::waiting(&session, turn).await.map_err(failed)?;
     for (key, answer) in responses {
         let (call, decision) = waiting::decided(&waits, &key, answer)
             .map_err(|reason| ErrorData::invalid_params(reason, None))?;
         let Some(decision) = decision else { continue };
         match local.decide_in(&session, call, decision).await {
-            // Somebody else was faster.
+            // Another caller decided first.
             Ok(())
             | Err(Error::Runtime(RuntimeError::Refused(
                 Refusal::AlreadyDecided(_) | Refusal::UnknownCall(_),
@@ -107,7 +109,7 @@ pub(super) async fn update(
 
 /// Cancels the turn of a task, if it is open.
 pub(super) async fn cancel(local: &Local, id: &str) -> Result<(), ErrorData> {
-    let (session, turn) = found(local, id).await?;
+    let (session, turn) = find_turn(local, id).await?;
     allowed(local, Scope::Ask)?;
     match session.cancel(turn).await {
         Ok(()) | Err(RuntimeError::Refused(Refusal::UnknownTurn(_))) => Ok(()),
@@ -116,10 +118,10 @@ pub(super) async fn cancel(local: &Local, id: &str) -> Result<(), ErrorData> {
 }
 
 /// The session and the turn of a task.
-async fn found(local: &Local, id: &str) -> Result<(Handle, TurnId), ErrorData> {
+async fn find_turn(local: &Local, id: &str) -> Result<(Handle, TurnId), ErrorData> {
     let (session, turn) = id.split_once('.').ok_or_else(|| unknown(id))?;
     let turn = turn_id(turn).map_err(|_| unknown(id))?;
-    let session = opened(local, session).await.map_err(|reason| {
+    let session = open_session(local, session).await.map_err(|reason| {
         ErrorData::invalid_params(format!("task {id:?} is not found: {reason}"), None)
     })?;
     let known = read(local, &session, turn).await;
@@ -149,7 +151,7 @@ fn object(result: &CallToolResult) -> Result<JsonObject, ErrorData> {
     }
 }
 
-/// Refuses what the caller's scope does not cover.
+/// Rejects a request that the caller's scope does not permit.
 fn allowed(local: &Local, needed: Scope) -> Result<(), ErrorData> {
     let checked = local.check_scope(needed);
     checked.map_err(|error| ErrorData::invalid_request(error.to_string(), None))

@@ -18,10 +18,10 @@ pub(super) const RECALL: &str = "recall";
 pub(super) const SEARCH: &str = "search";
 pub(super) const SESSIONS: &str = "sessions";
 pub(super) const WAIT: &str = "wait";
-/// Every tool there is.
+/// The names of all tools.
 pub(super) const NAMES: [&str; 7] = [ASK, DELEGATE, COMPACT, RECALL, SEARCH, SESSIONS, WAIT];
 
-/// What a tool needs its caller to be allowed.
+/// The scope that a tool requires.
 pub(super) fn scope(name: &str) -> Scope {
     match name {
         RECALL | SEARCH | SESSIONS | WAIT => Scope::Read,
@@ -39,7 +39,7 @@ pub(super) fn name(name: &str) -> &'static str {
 /// A task for a session's team.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asked {
+pub(super) struct AskArgs {
     pub(super) task: String,
     pub(super) session: Option<String>,
     #[serde(default = "main")]
@@ -51,8 +51,8 @@ pub(super) struct Asked {
 /// Tasks for agents.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Delegated {
-    pub(super) tasks: Vec<Assigned>,
+pub(super) struct DelegateArgs {
+    pub(super) tasks: Vec<TaskArgs>,
     pub(super) task: Option<String>,
     pub(super) session: Option<String>,
     #[serde(default = "main")]
@@ -62,7 +62,7 @@ pub(super) struct Delegated {
 /// A task for an agent.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Assigned {
+pub(super) struct TaskArgs {
     pub(super) agent: String,
     pub(super) task: Option<String>,
 }
@@ -70,7 +70,7 @@ pub(super) struct Assigned {
 /// A compaction.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Compacted {
+pub(super) struct CompactArgs {
     pub(super) session: String,
     #[serde(default = "main")]
     branch: String,
@@ -88,8 +88,8 @@ pub(super) struct Compacted {
     over_tokens: Option<u64>,
 }
 
-impl From<Compacted> for NewCompaction {
-    fn from(compacted: Compacted) -> NewCompaction {
+impl From<CompactArgs> for NewCompaction {
+    fn from(compacted: CompactArgs) -> NewCompaction {
         NewCompaction {
             branch: compacted.branch,
             instructions: compacted.instructions,
@@ -110,7 +110,7 @@ impl From<Compacted> for NewCompaction {
 /// An open turn.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Waited {
+pub(super) struct WaitArgs {
     pub(super) session: String,
     pub(super) turn: String,
 }
@@ -118,7 +118,7 @@ pub(super) struct Waited {
 /// A search within a session.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Recalled {
+pub(super) struct RecallArgs {
     pub(super) session: String,
     #[serde(default = "main")]
     pub(super) branch: String,
@@ -131,7 +131,7 @@ pub(super) struct Recalled {
 /// A search over all sessions.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Searched {
+pub(super) struct SearchArgs {
     pub(super) query: String,
     pub(super) limit: Option<usize>,
 }
@@ -139,7 +139,7 @@ pub(super) struct Searched {
 /// A part of the list of sessions.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Listed {
+pub(super) struct ListArgs {
     pub(super) label: Option<String>,
     pub(super) cursor: Option<String>,
     pub(super) limit: Option<usize>,

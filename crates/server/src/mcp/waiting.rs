@@ -24,30 +24,31 @@ const ARGUMENTS_CHARS: usize = 2_000;
 
 /// The ways in which a client can ask its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// By a request of the server's own, while it answers one of the client's.
+pub(super) enum QuestionMethod {
+    /// By a request of the server, during a request of the client.
     Request,
     /// By a result that requests input; the client repeats its request with the input.
     Answer,
-    /// Not at all.
+    /// The client cannot ask its user.
     No,
 }
 
-impl Way {
-    pub(super) fn open_to(server: &Server, context: &RequestContext<RoleServer>) -> Way {
-        // The current revision declares it in each request, earlier ones in the handshake.
+impl QuestionMethod {
+    pub(super) fn open_to(server: &Server, context: &RequestContext<RoleServer>) -> QuestionMethod {
+        // The current revision declares the capability in each request, earlier ones in the
+        // handshake.
         if let Some(able) = context.meta.client_capabilities() {
             return if able.elicitation.is_some() {
-                Way::Answer
+                QuestionMethod::Answer
             } else {
-                Way::No
+                QuestionMethod::No
             };
         }
         let client = context.peer.peer_info();
         let able = client.is_some_and(|client| client.capabilities.elicitation.is_some());
         match able && server.can_request {
-            true => Way::Request,
-            false => Way::No,
+            true => QuestionMethod::Request,
+            false => QuestionMethod::No,
         }
     }
 }
@@ -85,7 +86,7 @@ pub(super) fn decided(
 
 /// The state that a client returns with its answer: the call it belongs to.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct QuestionState {
     pub(super) session: String,
     pub(super) turn: String,
     call: String,
@@ -100,7 +101,7 @@ pub(super) async fn waiting(session: &Handle, turn: TurnId) -> Result<Vec<Waitin
     look.await.map_err(|error| error.to_string())
 }
 
-/// The first of them that a yes or a no answers.
+/// The first call for which a yes or no is a complete answer.
 pub(super) fn askable(waiting: &[WaitingCall]) -> Option<&WaitingCall> {
     waiting
         .iter()
@@ -162,15 +163,14 @@ pub(super) enum Reply {
     Decided(CallDecision),
     /// The client did not obtain a decision.
     Nobody,
-    /// The call does not wait any more: it was decided elsewhere, its time was over, or its turn
-    /// ended.
+    /// The call no longer waits: it was decided elsewhere, it timed out, or its turn ended.
     Settled,
     /// Nobody waits for the reply any more.
     GivenUp,
 }
 
-/// Has the client ask a person about a call, as long as that waits and until it is given up: then
-/// the question is taken back.
+/// Asks a person about a call through the client while the call waits. If the caller stops waiting,
+/// the question is withdrawn.
 pub(super) async fn ask_by_request(
     session: &Handle,
     waiting: &WaitingCall,
@@ -226,7 +226,7 @@ async fn settled(session: &Handle, call: CallId) -> Result<(), RuntimeError> {
 /// A result that makes the client ask its user about a call and repeat its request.
 pub(super) fn ask_by_answer(session: SessionId, waiting: &WaitingCall) -> InputRequiredResult {
     let question = InputRequest::Elicitation(ElicitRequest::new(question_about(waiting)));
-    let asked = Asked {
+    let asked = QuestionState {
         session: session.to_string(),
         turn: waiting.turn.to_string(),
         call: waiting.id.to_string(),
@@ -237,12 +237,12 @@ pub(super) fn ask_by_answer(session: SessionId, waiting: &WaitingCall) -> InputR
 }
 
 /// The decision in a client's repeated request, and its call.
-pub(super) fn answered(
+pub(super) fn decode_answer(
     state: &str,
     answers: Option<InputResponses>,
-) -> Result<(Asked, CallId, Option<CallDecision>), String> {
+) -> Result<(QuestionState, CallId, Option<CallDecision>), String> {
     let unknown = |_| "`requestState` is not one that was given out".to_owned();
-    let asked: Asked = serde_json::from_str(state).map_err(unknown)?;
+    let asked: QuestionState = serde_json::from_str(state).map_err(unknown)?;
     let call = asked
         .call
         .parse()

@@ -64,7 +64,7 @@ impl OwnerBudgets {
     }
 
     /// That of an owner.
-    pub fn of(&self, owner: &str) -> OwnerBudget {
+    pub fn owner_budget(&self, owner: &str) -> OwnerBudget {
         OwnerBudget {
             owner: Digest::of_bytes(owner.as_bytes()),
             caps: *self.named.get(owner).unwrap_or(&self.each),

@@ -408,7 +408,7 @@ proptest! {
         let named = [("2".into(), tokens(owner_cap / 2))].into();
         let owners = OwnerBudgets { each: tokens(owner_cap), named };
         // A third of the sessions is nobody's.
-        let owner_of = |of: u128| (!of.is_multiple_of(3)).then(|| owners.of(&(of % 3).to_string()));
+        let owner_of = |of: u128| (!of.is_multiple_of(3)).then(|| owners.owner_budget(&(of % 3).to_string()));
         let mut journal: Vec<Grant> = Vec::new();
         let mut broker = Broker::default();
         let mut in_use = [0u64; 6];
@@ -441,7 +441,7 @@ proptest! {
             }
             prop_assert!(broker.granted().tokens.0 <= cap, "{broker:?}");
             for (owner, cap) in [("1", owner_cap), ("2", owner_cap / 2)] {
-                let leased = broker.leased_by(owners.of(owner).owner);
+                let leased = broker.leased_by(owners.owner_budget(owner).owner);
                 prop_assert!(leased.tokens.0 <= cap, "{owner}: {broker:?}");
             }
             prop_assert_eq!(&Broker::from_grants(&journal), &broker);
@@ -525,7 +525,10 @@ fn an_owner_has_a_budget_of_its_own_between_the_daemon_and_its_sessions() {
     };
     let mut broker = Broker::default();
     let mut raise = |session, owner: Option<&str>, used, needed| {
-        let of = (SessionId::from_u128(session), owner.map(|of| owners.of(of)));
+        let of = (
+            SessionId::from_u128(session),
+            owner.map(|of| owners.owner_budget(of)),
+        );
         let amounts = (session_use(amount(used)), amount(needed));
         let raised = broker.raise(&rules, of, amounts, Timestamp(0));
         raised.map(|grant| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unisono_context::compaction::{Cover, MaskTarget, Plan};
 use unisono_context::{Digest, TurnId};
 
-use crate::input::Written;
+use crate::input::WrittenSummary;
 
 /// A summary to write ahead.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub enum PreparationStatus {
     /// A model writes it.
     Writing,
     /// It is written.
-    Ready(Arc<Written>),
+    Ready(Arc<WrittenSummary>),
     /// It will not be used.
     Dropped(DropReason),
 }

@@ -11,7 +11,7 @@ use unisono_context::{RunId, TurnId};
 use super::{AcceptedTurn, Fact, HookAnswer, LateOutput, OpenedRun, Outcome, RunRole, Work};
 use crate::budget::{Amount, TurnCaps};
 use crate::run::calls::{CallDecision, CallOutput, CallPlace, PlannedCall};
-use crate::run::{Ending, Spent, Step};
+use crate::run::{AdditionalUsage, Ending, Step};
 
 /// The last eight hex digits of an id. The first digits are the time, which related ids share.
 struct ShortId(u128);
@@ -454,7 +454,7 @@ fn format_stepped(step: &Step, f: &mut Formatter<'_>) -> fmt::Result {
         Step::Summarised { replaced, .. } => {
             write!(f, "a summary of its first {replaced} steps")
         }
-        Step::Spent(Spent { usage, .. }) => {
+        Step::Spent(AdditionalUsage { usage, .. }) => {
             let tokens = usage.input + usage.output;
             write!(f, "{tokens} tokens in addition to its replies")
         }

@@ -8,7 +8,7 @@ use unisono_context::{Digest, MessageId, TurnId, tree};
 use crate::agent::Definition;
 use crate::event::{AcceptedTurn, Fact, RequestKey, Work};
 use crate::ids;
-use crate::machine::{NewTurn, Preceding, Refusal};
+use crate::machine::{NewTurn, PrecedingMessages, Refusal};
 use crate::state::{KeyTarget, MAIN, State};
 
 use super::{Recorder, append, revert};
@@ -79,7 +79,7 @@ pub(super) fn handle(
 /// recorded.
 pub(super) fn handle_after(
     recorder: &mut Recorder<'_>,
-    preceding: Preceding,
+    preceding: PrecedingMessages,
     key: Option<RequestKey>,
     new: NewTurn,
 ) -> Result<(), Refusal> {

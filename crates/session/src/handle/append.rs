@@ -8,7 +8,7 @@ use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::tree;
 
 use crate::event::{Fact, Work};
-use crate::machine::{Append, Preceding, Refusal};
+use crate::machine::{Append, PrecedingMessages, Refusal};
 use crate::state::{KeyTarget, MAIN, State};
 
 use super::Recorder;
@@ -47,7 +47,7 @@ pub(super) fn handle(recorder: &mut Recorder<'_>, new: Append) -> Result<(), Ref
 pub(super) fn check_preceding(
     state: &State,
     branch: &Arc<str>,
-    preceding: &Preceding,
+    preceding: &PrecedingMessages,
     input: Option<MessageId>,
 ) -> Result<(usize, Vec<Arc<str>>), Refusal> {
     check_branch(state, branch)?;

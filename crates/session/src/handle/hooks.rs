@@ -62,7 +62,7 @@ fn pin_all(
             MessageReference::Id(id) => Some(*id),
             MessageReference::Number(number) => {
                 let head = tree.head(branch);
-                let node = head.and_then(|head| tree.at(head, *number));
+                let node = head.and_then(|head| tree.node_at(head, *number));
                 node.map(|node| node.message.id)
             }
         };

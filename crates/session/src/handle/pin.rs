@@ -26,7 +26,7 @@ pub(super) fn handle(
     for id in messages {
         let node = tree.get(*id).ok_or(tree::Error::UnknownMessage(*id))?;
         let ordinal = node.ordinal();
-        if tree.at(head, ordinal).map(|node| node.message.id) != Some(*id) {
+        if tree.node_at(head, ordinal).map(|node| node.message.id) != Some(*id) {
             let (message, branch) = (*id, branch.clone());
             return Err(Refusal::NotOnBranch { message, branch });
         }

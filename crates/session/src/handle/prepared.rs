@@ -31,7 +31,7 @@ pub(super) enum Decision {
 pub(super) fn after_turn(recorder: &mut Recorder<'_>, turn: &Turn) -> Result<(), fold::Error> {
     let (state, branch) = (&*recorder.state, &turn.accepted.branch);
     if let Some(of) = state.preparation(branch) {
-        let outdated = state.outdated(of, turn).filter(|_| of.is_open());
+        let outdated = state.drop_reason(of, turn).filter(|_| of.is_open());
         let dropped = outdated.map(|reason| dropped(of, None, reason));
         return dropped.map_or(Ok(()), |fact| recorder.record(fact));
     }
@@ -67,7 +67,7 @@ pub(super) fn decide(state: &State, turn: &Turn, mode: Mode, plan: &Plan) -> Dec
     if !is_automatic || !summarises {
         return drops(DropReason::Replaced);
     }
-    if let Some(reason) = state.outdated(of, turn) {
+    if let Some(reason) = state.drop_reason(of, turn) {
         return drops(reason);
     }
     let PreparationStatus::Ready(written) = &of.status else {
@@ -91,7 +91,7 @@ pub(super) fn commit(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold
     };
     let head = state.tree.head(&turn.accepted.branch);
     let view = head.and_then(|head| state.view(head, true));
-    let made = prepared::made(of, written, recorder.now);
+    let made = prepared::new_summary(of, written, recorder.now);
     let preset = turn.accepted.policy.preset;
     let checkpoint =
         view.and_then(|view| Checkpoint::from_step(&plan.step, &view, Kind::Auto, preset, made));
@@ -155,7 +155,10 @@ pub(crate) fn drop_interrupted(recorder: &mut Recorder<'_>) -> Result<(), fold::
     facts.into_iter().try_for_each(|fact| recorder.record(fact))
 }
 
-fn accepted(of: &Preparation, result: StepResult) -> Result<crate::machine::Written, String> {
+fn accepted(
+    of: &Preparation,
+    result: StepResult,
+) -> Result<crate::machine::WrittenSummary, String> {
     let (StepResult::Written(written), Some(cover)) = (result, of.cover()) else {
         return Err("the result does not fit the step".to_owned());
     };

@@ -5,7 +5,7 @@ use unisono_context::checkpoint::Body;
 use unisono_context::compaction::{Draft, Plan, Step, Stop, accept_replacement, without};
 
 use crate::event::Work;
-use crate::machine::Written;
+use crate::machine::WrittenSummary;
 use crate::state::State;
 
 /// Whether a summary may replace the one that the step supersedes: it is within its cap, and the
@@ -14,7 +14,7 @@ pub(super) fn check(
     state: &State,
     turn: TurnId,
     plan: &Plan,
-    written: &Written,
+    written: &WrittenSummary,
 ) -> Result<(), String> {
     let unfit = || "the result does not fit the step".to_owned();
     let Step::Rewrite { cover, cap, .. } = &plan.step else {

@@ -2,7 +2,7 @@
 
 use unisono_context::CheckpointId;
 use unisono_context::budget::Budgets;
-use unisono_context::checkpoint::NotActive;
+use unisono_context::checkpoint::RevertError;
 use unisono_context::view::View;
 
 use crate::event::{Fact, Outcome};
@@ -25,7 +25,7 @@ pub(super) fn check(
     };
     let status = state.checkpoints.status(&state.tree, head, checkpoint);
     match status {
-        Err(NotActive::Superseded { .. } | NotActive::GivesWay { .. })
+        Err(RevertError::Superseded { .. } | RevertError::GivesWay { .. })
             if state.queues.contains_key(&new.branch) =>
         {
             Ok(())

@@ -38,7 +38,7 @@ pub(super) fn decide(
         .status(&state.tree, view.head(), checkpoint);
     let old = status.map_err(|why| ("not_active", why.to_string()))?;
     let Work::Edit { text, counts, .. } = &accepted.work else {
-        let plan = compaction::anew(view, budgets, &accepted.policy, old);
+        let plan = compaction::regenerate(view, budgets, &accepted.policy, old);
         return plan
             .map(RewriteDecision::Plan)
             .map_err(|why| ("compaction_failed", why.to_string()));

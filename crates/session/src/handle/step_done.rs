@@ -5,14 +5,14 @@ use std::sync::Arc;
 use unisono_context::TurnId;
 use unisono_context::alteration::{Alteration, altered_parts};
 use unisono_context::checkpoint::{Body, Checkpoint, Kind, Writer, block_text};
-use unisono_context::compaction::{Cover, Made, Plan, Step};
+use unisono_context::compaction::{Cover, NewSummary, Plan, Step};
 use unisono_context::tokens::Counts;
 
 use crate::assignment::{AHEAD, STEP_FAILURES_MAX};
 use crate::event::{Fact, Work};
 use crate::fold;
 use crate::ids;
-use crate::machine::{StepResult, Written};
+use crate::machine::{StepResult, WrittenSummary};
 use crate::state::State;
 
 use super::{Recorder, complete_counts, prepared, replaced};
@@ -148,7 +148,7 @@ fn carried_out(
     }
 }
 
-pub(super) fn complete(cover: &Cover, mut written: Written) -> Written {
+pub(super) fn complete(cover: &Cover, mut written: WrittenSummary) -> WrittenSummary {
     written.counts = complete_counts(written.counts, || {
         block_text(&cover.spans, &written.body, &written.key_facts).len()
     });
@@ -214,8 +214,8 @@ fn shortened_by_bytes(state: &State, step: &Step) -> Vec<Alteration> {
 }
 
 /// The note for a range that could not be summarised, with counts estimated from its bytes.
-fn dropped_note(cover: &Cover) -> Written {
-    let written = Written {
+fn dropped_note(cover: &Cover) -> WrittenSummary {
+    let written = WrittenSummary {
         body: Body::Tombstone,
         key_facts: Vec::new(),
         counts: Counts::default(),
@@ -233,7 +233,7 @@ fn commit(
     recorder: &mut Recorder<'_>,
     turn: TurnId,
     plan: &Plan,
-    written: Written,
+    written: WrittenSummary,
 ) -> Result<(), fold::Error> {
     match checkpoint(recorder, turn, plan, written) {
         Some(checkpoint) => recorder.record(Fact::Compacted {
@@ -251,7 +251,7 @@ fn checkpoint(
     recorder: &Recorder<'_>,
     turn: TurnId,
     plan: &Plan,
-    written: Written,
+    written: WrittenSummary,
 ) -> Option<Checkpoint> {
     let state = &*recorder.state;
     let open = state.turns.get(&turn)?;
@@ -259,7 +259,7 @@ fn checkpoint(
         Work::Answer { .. } => (Kind::Auto, true),
         _ => (Kind::Manual, false),
     };
-    let made = Made {
+    let made = NewSummary {
         id: ids::checkpoint(turn, open.steps_planned),
         writer: written.writer,
         model: written.model,

@@ -22,7 +22,7 @@ pub struct ModelCall {
 
 /// The calls of a run according to its steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Retraced {
+pub struct RetracedRun {
     /// Its model calls, oldest first.
     pub calls: Vec<ModelCall>,
     /// The answer that follows from the steps alone, if the run was stopped.
@@ -42,8 +42,8 @@ pub struct Divergence {
 }
 
 /// Retraces the steps of a model-driven run. `weights` are the weights of the steps, in order.
-pub fn retrace(steps: &[Arc<Step>], weights: &[Weight], bounds: RunBounds) -> Retraced {
-    let mut retraced = Retraced::default();
+pub fn retrace(steps: &[Arc<Step>], weights: &[Weight], bounds: RunBounds) -> RetracedRun {
+    let mut retraced = RetracedRun::default();
     let mut known = 0;
     loop {
         let weighed = weights.get(..known).unwrap_or(weights);

@@ -32,7 +32,7 @@ pub enum RunEvent {
         /// The call.
         call: CallPlace,
         /// The decision.
-        decision: MadeDecision,
+        decision: RecordedDecision,
     },
     /// Its agent delegated tasks.
     Delegated,
@@ -42,7 +42,7 @@ pub enum RunEvent {
 
 /// A decision about a call, and who made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MadeDecision {
+pub struct RecordedDecision {
     /// The stable name of the decision.
     pub name: &'static str,
     /// The name of the token by which it was decided; none: nobody's, or the daemon's own.
@@ -57,7 +57,7 @@ pub struct DecidedCall {
     /// The tool.
     pub tool: Arc<str>,
     /// The decision.
-    pub decision: MadeDecision,
+    pub decision: RecordedDecision,
 }
 
 /// The decisions about the calls of a run, in their order.
@@ -82,7 +82,7 @@ pub fn decisions(run: &RunTrace) -> Vec<DecidedCall> {
 
 impl RunEvent {
     /// The run events of a fact.
-    pub(super) fn all(fact: &Fact) -> Vec<(RunId, RunEvent)> {
+    pub(super) fn of_fact(fact: &Fact) -> Vec<(RunId, RunEvent)> {
         let one =
             |call: &CallPlace, event: fn(CallPlace) -> RunEvent| vec![(call.run, event(*call))];
         match fact {
@@ -106,7 +106,7 @@ impl RunEvent {
             Fact::ToolEnded { call, .. } => one(call, RunEvent::Ended),
             Fact::ToolInDoubt { call } => one(call, RunEvent::InDoubt),
             Fact::ToolDecided { call, decision, by } => {
-                let decision = MadeDecision {
+                let decision = RecordedDecision {
                     name: decision.name(),
                     by: by.clone(),
                 };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use unisono_context::Timestamp;
 
-use super::{MadeDecision, RunEvent, RunTrace};
+use super::{RecordedDecision, RunEvent, RunTrace};
 use crate::run::calls::CallPlace;
 use crate::run::{Ending, Pace, Step};
 
@@ -54,7 +54,7 @@ pub struct Span {
     /// The attempt, from 1.
     pub attempt: u32,
     /// What ended it, for [`Activity::Person`]; none: it goes on.
-    pub decision: Option<MadeDecision>,
+    pub decision: Option<RecordedDecision>,
 }
 
 /// The times of a run.
@@ -185,7 +185,7 @@ impl Fold {
         call: CallPlace,
         now: Timestamp,
         next: Option<Activity>,
-        decision: Option<&MadeDecision>,
+        decision: Option<&RecordedDecision>,
     ) {
         let Some((tool, since)) = self.calls.get_mut(&call) else {
             return;
@@ -203,7 +203,7 @@ impl Fold {
         from: Timestamp,
         to: Option<Timestamp>,
         tool: Arc<str>,
-        decision: Option<MadeDecision>,
+        decision: Option<RecordedDecision>,
     ) {
         self.put(kind, from, to);
         if let Some(put) = self.spans.last_mut() {
@@ -331,7 +331,7 @@ mod tests {
     fn decided(index: u32, by: Option<&str>) -> RunEvent {
         RunEvent::Decided {
             call: place(index),
-            decision: MadeDecision {
+            decision: RecordedDecision {
                 name: "approved",
                 by: by.map(Into::into),
             },
@@ -382,7 +382,8 @@ mod tests {
         assert_eq!(listed(&times), expected);
         assert_eq!(times.pace.first_token, Some(Timestamp(180)));
         assert_eq!(times.spans[2].tool.as_deref(), Some("mail"));
-        let by = |decision: &MadeDecision| (decision.name, decision.by.as_deref() == Some("ada"));
+        let by =
+            |decision: &RecordedDecision| (decision.name, decision.by.as_deref() == Some("ada"));
         let decision = times.spans[2].decision.as_ref();
         assert_eq!(decision.map(by), Some(("approved", true)));
         let listed = super::super::decisions(&run);

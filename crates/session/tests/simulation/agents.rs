@@ -7,7 +7,7 @@ use unisono_session::assignment::RunAssignment;
 use unisono_session::budget::ReservationRequest;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{AttemptEnd, DelegateCall, NewCall};
-use unisono_session::run::{Reply, RunCause, Spent, Step, ToolCall, ToolResult, Usage};
+use unisono_session::run::{AdditionalUsage, Reply, RunCause, Step, ToolCall, ToolResult, Usage};
 
 use crate::rng::Rng;
 use crate::scenario::{TOOLS, agents};
@@ -248,7 +248,7 @@ impl Agent {
             run: self.assignment.run,
             attempt: self.assignment.attempt,
             call: self.bounded.then_some(self.number() as u32),
-            spent: Spent {
+            spent: AdditionalUsage {
                 usage: used_tokens(WARMING),
                 fallback: None,
             },

@@ -7,7 +7,7 @@ use unisono_context::tokens::{Count, Counts, Tokens};
 use unisono_context::{Encoding, Message};
 use unisono_session::Input;
 use unisono_session::assignment::CompactionJob;
-use unisono_session::machine::{Counted, StepResult, Written};
+use unisono_session::machine::{Counted, StepResult, WrittenSummary};
 use unisono_session::pending_effects::CountRequest;
 use unisono_session::run::Usage;
 
@@ -122,8 +122,8 @@ pub fn compact(job: &CompactionJob, rng: &mut Rng, trouble: usize) -> Vec<Input>
     answers
 }
 
-fn written(body: Body, counts: Counts) -> Written {
-    Written {
+fn written(body: Body, counts: Counts) -> WrittenSummary {
+    WrittenSummary {
         body,
         key_facts: Vec::new(),
         counts,

@@ -11,7 +11,7 @@ use unisono_context::{Digest, MessageId, Ordinal, RunId, Timestamp, Tokens, Turn
 use unisono_session::assignment::ToolJob;
 use unisono_session::budget::{ReservationRequest, Verdict};
 use unisono_session::event::{Event, HookReply, MessageReference, RequestKey};
-use unisono_session::machine::{AttemptEnd, NewTurn, Preceding, Reaction};
+use unisono_session::machine::{AttemptEnd, NewTurn, PrecedingMessages, Reaction};
 use unisono_session::run::calls::{CallDecision, CallOutput, CallRoundStatus, CallStatus};
 use unisono_session::run::{DelegationStatus, RunCause, ToolResult};
 use unisono_session::{Effect, Input, Machine, Outbox, Refusal, State};
@@ -448,12 +448,12 @@ impl World {
         !open.any(|turn| &*turn.accepted.branch == branch)
     }
 
-    fn preceding(&self, turn: &NewTurn) -> Preceding {
+    fn preceding(&self, turn: &NewTurn) -> PrecedingMessages {
         // A client that repeats the request after a crash compares again, and creates new ids.
         let asked = (self.journal.len() as u128) << 16;
         let id = MessageId::from_u128(turn.id.as_u128() ^ 0xfeed_0000_0000 ^ asked);
         let text = "what was said elsewhere";
-        Preceding {
+        PrecedingMessages {
             head: self.machine.state().tree().head(&turn.branch),
             messages: vec![NewMessage::text(id, Role::User, text, Timestamp(0))],
         }

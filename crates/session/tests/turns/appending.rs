@@ -2,7 +2,7 @@
 
 use unisono_context::message::{NewMessage, Part, ReportedUsage, Role};
 use unisono_context::{AgentId, Digest, MessageId, Timestamp, Tokens};
-use unisono_session::append::Appended;
+use unisono_session::append::AppendedPosition;
 use unisono_session::event::RequestKey;
 use unisono_session::machine::{Append, AttemptEnd};
 use unisono_session::run::Usage;
@@ -100,7 +100,7 @@ fn while_a_turn_is_open_messages_wait_and_the_frozen_context_has_none() {
     let assignment = shell.dispatched().remove(0);
     assert_eq!(after(&shell, 2), ["what is left to do?"]);
     assert_eq!(shell.state().waiting_messages("main").len(), 2);
-    let place = Appended::find(shell.state(), text(1, "").id, None);
+    let place = AppendedPosition::find(shell.state(), text(1, "").id, None);
     assert_eq!(place.ordinal, None);
     // A restart changes nothing.
     let mut shell = shell.recovered();
@@ -143,7 +143,7 @@ fn a_key_identifies_one_message_and_no_turn() {
     let Input::Append(again) = keyed("a", "one", text(2, "one")) else {
         panic!("not an append");
     };
-    let place = Appended::find(shell.state(), again.message.id, again.key.as_ref());
+    let place = AppendedPosition::find(shell.state(), again.message.id, again.key.as_ref());
     assert_eq!(place.message, text(1, "").id);
     let mut shell = shell.recovered();
     let reused = Err(Refusal::KeyReused("a".into()));

@@ -3,7 +3,7 @@
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::{Digest, Timestamp, tree};
 use unisono_session::event::{RequestKey, Work};
-use unisono_session::machine::{Append, Preceding};
+use unisono_session::machine::{Append, PrecedingMessages};
 use unisono_session::{Input, Refusal};
 
 use crate::shell::*;
@@ -50,7 +50,7 @@ fn key(name: &str, request: &str) -> RequestKey {
 /// Turn `n` after these messages, which follow the current head of `main`.
 fn behind(shell: &Shell, n: u64, messages: Vec<NewMessage>, key: Option<RequestKey>) -> Input {
     Input::AcceptAfter {
-        preceding: Preceding {
+        preceding: PrecedingMessages {
             head: shell.state().tree().head("main"),
             messages,
         },

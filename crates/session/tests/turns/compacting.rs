@@ -232,7 +232,7 @@ fn a_step_that_does_not_fit_its_plan_is_a_failure() {
     let mut shell = Shell::with(12);
     shell.accept(compacting(0, team(agent("lead"), []), 60));
     let job = shell.job();
-    let blank = unisono_session::machine::Written {
+    let blank = unisono_session::machine::WrittenSummary {
         body: Body::Summary(" ".into()),
         ..summary(5, &job.encodings)
     };

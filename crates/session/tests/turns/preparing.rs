@@ -8,7 +8,7 @@ use unisono_context::{Digest, Encoding, Tokens};
 use unisono_session::assignment::CompactionJob;
 use unisono_session::budget::{Caps, ReservationRequest, TurnCaps};
 use unisono_session::event::{DropReason, Outcome, PreparationStatus, Work};
-use unisono_session::machine::{NewTurn, StepResult, Written};
+use unisono_session::machine::{NewTurn, StepResult, WrittenSummary};
 use unisono_session::run::Usage;
 use unisono_session::tool::{HookEvent, HookFailurePolicy, HookRule, ToolRules};
 use unisono_session::{Effect, Fact, Input, ids};
@@ -46,7 +46,7 @@ fn ahead(shell: &mut Shell) -> CompactionJob {
     }
 }
 
-fn write(shell: &mut Shell, job: &CompactionJob, written: Written) {
+fn write(shell: &mut Shell, job: &CompactionJob, written: WrittenSummary) {
     let result = StepResult::Written(written);
     let (turn, step) = (job.turn, job.step);
     shell.feed(Input::StepDone { turn, step, result }).unwrap();
@@ -328,14 +328,14 @@ fn an_unacceptable_summary_is_refused() {
         ("too long", summary(5_000, &Encoding::ALL)),
         (
             "empty",
-            Written {
+            WrittenSummary {
                 body: Body::Summary(" ".into()),
                 ..good()
             },
         ),
         (
             "quotes",
-            Written {
+            WrittenSummary {
                 writer: Writer::Deterministic,
                 ..good()
             },

@@ -4,7 +4,7 @@ use unisono_context::{Cost, RunId, Tokens};
 use unisono_session::budget::{Amount, Caps, ReservationRequest, TurnCaps};
 use unisono_session::event::{Fact, LateOutput};
 use unisono_session::machine::{AttemptEnd, CallEnd, NewTurn};
-use unisono_session::run::{Reply, RunCause, Spent, Step, ToolCall, Usage};
+use unisono_session::run::{AdditionalUsage, Reply, RunCause, Step, ToolCall, Usage};
 use unisono_session::usage::Ledger;
 use unisono_session::{Definition, Input};
 
@@ -66,7 +66,7 @@ fn total(shell: &Shell) -> Usage {
 }
 
 fn prepay(shell: &mut Shell, run: RunId, attempt: u32, tokens: u64) {
-    let spent = Spent {
+    let spent = AdditionalUsage {
         usage: used(tokens),
         fallback: None,
     };

@@ -8,15 +8,15 @@ use unisono_context::policy::{ModelQuota, Policy};
 use unisono_context::tokens::Tokens;
 use unisono_session::assignment::CompactionJob;
 use unisono_session::event::Outcome;
-use unisono_session::machine::{NewTurn, StepResult, Written};
+use unisono_session::machine::{NewTurn, StepResult, WrittenSummary};
 use unisono_session::{Fact, Input};
 
 use crate::shell::*;
 
 const MINUTE_MS: i64 = 60_000;
 
-fn degraded(tokens: u64, job: &CompactionJob) -> Written {
-    Written {
+fn degraded(tokens: u64, job: &CompactionJob) -> WrittenSummary {
+    WrittenSummary {
         writer: Writer::Deterministic,
         model: "extractive".into(),
         degraded: true,
@@ -34,7 +34,7 @@ fn answered(shell: &mut Shell) {
     shell.finish(&lead, "done");
 }
 
-fn written(shell: &mut Shell, job: &CompactionJob, written: Written) {
+fn written(shell: &mut Shell, job: &CompactionJob, written: WrittenSummary) {
     let (turn, step, result) = (job.turn, job.step, StepResult::Written(written));
     shell.feed(Input::StepDone { turn, step, result }).unwrap();
 }
@@ -148,11 +148,11 @@ fn a_failed_repair_changes_nothing_and_doubles_the_pause() {
 
 #[test]
 fn an_unacceptable_text_is_a_failed_repair() {
-    let blank = |job: &CompactionJob| Written {
+    let blank = |job: &CompactionJob| WrittenSummary {
         body: Body::Summary(" ".into()),
         ..summary(5, &job.encodings)
     };
-    let note = |job: &CompactionJob| Written {
+    let note = |job: &CompactionJob| WrittenSummary {
         body: Body::Tombstone,
         ..summary(5, &job.encodings)
     };

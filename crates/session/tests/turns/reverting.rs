@@ -1,7 +1,7 @@
 //! Reverting a checkpoint: refused with a reason, done once, and not compacted again afterwards.
 
 use unisono_context::budget::Limits;
-use unisono_context::checkpoint::NotActive;
+use unisono_context::checkpoint::RevertError;
 use unisono_context::{Encoding, SnapshotId, Tokens};
 use unisono_session::agent::Definition;
 use unisono_session::event::{Outcome, Work};
@@ -18,7 +18,7 @@ fn revert(n: u64, of: u64) -> NewTurn {
     }
 }
 
-fn refused(shell: &mut Shell, turn: NewTurn) -> NotActive {
+fn refused(shell: &mut Shell, turn: NewTurn) -> RevertError {
     match shell.feed(Input::Accept(Box::new(turn))) {
         Err(Refusal::NotActive(why)) => why,
         other => panic!("{other:?}"),
@@ -81,7 +81,7 @@ fn an_inactive_checkpoint_is_refused_with_the_reason() {
     let mut shell = Shell::with(12);
     shell.accept(manual(0));
     shell.prepare();
-    assert_eq!(refused(&mut shell, revert(1, 7)), NotActive::Unknown);
+    assert_eq!(refused(&mut shell, revert(1, 7)), RevertError::Unknown);
     let at = message_id(1);
     let branch = "short".into();
     shell.feed(Input::Fork { branch, at }).unwrap();
@@ -91,13 +91,13 @@ fn an_inactive_checkpoint_is_refused_with_the_reason() {
     };
     assert!(matches!(
         refused(&mut shell, elsewhere),
-        NotActive::Elsewhere { number: 1, .. }
+        RevertError::Elsewhere { number: 1, .. }
     ));
     answer(&mut shell, turn(2, team(agent("lead"), [])));
     shell.accept(manual(3));
     shell.prepare();
     let why = refused(&mut shell, revert(4, 0));
-    assert_eq!(why, NotActive::Superseded { number: 1, by: 2 });
+    assert_eq!(why, RevertError::Superseded { number: 1, by: 2 });
     assert_eq!(
         why.to_string(),
         "checkpoint 1 was superseded by checkpoint 2: revert 2 first"
@@ -106,7 +106,7 @@ fn an_inactive_checkpoint_is_refused_with_the_reason() {
     shell.prepare();
     assert_eq!(
         refused(&mut shell, revert(6, 3)),
-        NotActive::Retired { number: 2 }
+        RevertError::Retired { number: 2 }
     );
     shell.accept(revert(7, 0));
     shell.prepare();

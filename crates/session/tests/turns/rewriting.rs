@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unisono_context::checkpoint::{Body, Kind, NotActive, Span, Writer};
+use unisono_context::checkpoint::{Body, Kind, RevertError, Span, Writer};
 use unisono_context::compaction::Step;
 use unisono_context::tokens::{Count, Counts};
 use unisono_context::{Encoding, Ordinal};
@@ -183,7 +183,7 @@ fn a_text_that_is_too_long_or_empty_or_for_another_checkpoint_is_refused() {
     }
     assert_eq!(active(&shell), [2]);
     let superseded = shell.feed(Input::Accept(Box::new(edit(6, 0, "short", 9))));
-    let why = NotActive::Superseded { number: 1, by: 2 };
+    let why = RevertError::Superseded { number: 1, by: 2 };
     assert_eq!(superseded, Err(Refusal::NotActive(why)));
     let empty = shell.feed(Input::Accept(Box::new(edit(6, 2, " \n", 3))));
     assert_eq!(empty, Err(Refusal::EmptySummary));

@@ -19,7 +19,7 @@ use unisono_session::agent::{
 use unisono_session::assignment::{CompactionJob, RunAssignment};
 use unisono_session::event::{Outcome, SummaryOptions, Work};
 use unisono_session::machine::{
-    AttemptEnd, Counted, Import, NewTurn, Reaction, StepResult, Written,
+    AttemptEnd, Counted, Import, NewTurn, Reaction, StepResult, WrittenSummary,
 };
 use unisono_session::measure::MeasureRequest;
 use unisono_session::pending_effects::{CountRequest, RenderRequest};
@@ -207,7 +207,7 @@ pub fn compact(job: &CompactionJob) -> Input {
         PlanStep::Summarise { .. } | PlanStep::Rewrite { .. } => {
             StepResult::Written(summary(20, &job.encodings))
         }
-        PlanStep::Drop { .. } => StepResult::Written(Written {
+        PlanStep::Drop { .. } => StepResult::Written(WrittenSummary {
             body: Body::Tombstone,
             ..summary(12, &job.encodings)
         }),
@@ -221,8 +221,8 @@ fn counts(tokens: u64, encodings: &[Encoding]) -> Counts {
     encodings.map(|e| (*e, Count::exact(tokens))).collect()
 }
 
-pub fn summary(tokens: u64, encodings: &[Encoding]) -> Written {
-    Written {
+pub fn summary(tokens: u64, encodings: &[Encoding]) -> WrittenSummary {
+    WrittenSummary {
         body: Body::Summary("## Context\nso far".into()),
         key_facts: Vec::new(),
         counts: counts(tokens, encodings),

@@ -164,7 +164,13 @@ fn a_fork_after_a_topic_end_keeps_it_and_one_before_does_not() {
     let at = |shell: &Shell, ordinal| {
         let head = shell.state().tree().head("main").unwrap();
         let ordinal = unisono_context::Ordinal(ordinal);
-        shell.state().tree().at(head, ordinal).unwrap().message.id
+        shell
+            .state()
+            .tree()
+            .node_at(head, ordinal)
+            .unwrap()
+            .message
+            .id
     };
     for (branch, ordinal) in [("before", 2), ("behind", 3)] {
         let at = at(&shell, ordinal);

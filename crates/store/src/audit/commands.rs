@@ -35,7 +35,7 @@ pub struct Command {
 
 /// The same journal, with an entry in the audit log for each change by the command.
 #[must_use]
-pub fn recorded(journal: &Journal, command: Command, retention: Retention) -> Journal {
+pub fn with_audit(journal: &Journal, command: Command, retention: Retention) -> Journal {
     let log = Log {
         audit: Audit::new(journal, retention),
         command,

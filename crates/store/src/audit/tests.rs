@@ -71,7 +71,7 @@ async fn a_full_log_loses_its_oldest_segment_and_keeps_its_places() {
     for n in 0..100 {
         log.append(&[entry(n, "ada")], Timestamp(n)).await.unwrap();
         let shown = all(&journal, 0, 5).await;
-        let last: Vec<i64> = shown.iter().map(|entry| entry.at().0).collect();
+        let last: Vec<i64> = shown.iter().map(|entry| entry.time().0).collect();
         let first = n + 1 - last.len() as i64;
         assert_eq!(last, (first..=n).rev().collect::<Vec<_>>());
         // Seven full segments of three entries and the newest one are left.
@@ -114,7 +114,7 @@ async fn old_entries_leave_the_store() {
         log.sweep(Timestamp(at)).await.unwrap();
     }
     let now = Timestamp(99 * DAY_MS);
-    let shown = all(&journal, RETENTION.since(now).0, 100).await;
+    let shown = all(&journal, RETENTION.oldest(now).0, 100).await;
     assert_eq!(shown.len(), 91);
     let stored = all(&journal, 0, 1_000).await.len();
     assert!((91..=91 + 13).contains(&stored), "{stored}");

@@ -28,7 +28,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    pub(super) fn from(next: u64) -> Self {
+    pub(super) fn starting_at(next: u64) -> Self {
         let reserved = next;
         Self { next, reserved }
     }
@@ -148,7 +148,7 @@ impl Batch {
                 Error::Encode { record, reason }
             })?;
         }
-        known.placed(self.next_block());
+        known.add_block(self.next_block());
         Ok(())
     }
 

@@ -39,7 +39,7 @@ impl Condition {
     }
 
     /// Records that a group was refused because there was no room.
-    pub(super) fn refused(&self, error: &Error) {
+    pub(super) fn note_refusal(&self, error: &Error) {
         if let Error::DiskFull { needed_bytes, .. } = error
             && self.missing_bytes.swap(*needed_bytes, Ordering::Relaxed) == 0
         {

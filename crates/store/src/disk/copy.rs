@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::disk::cursor::Cursor;
-use crate::disk::fresh::Fresh;
+use crate::disk::fresh::NewLog;
 use crate::disk::ledger::{Extent, Extents};
 use crate::disk::log::Known;
 use crate::disk::room;
@@ -74,7 +74,7 @@ impl Pace {
 
 /// A copy in progress.
 pub(super) struct Copy {
-    fresh: Fresh,
+    fresh: NewLog,
     /// The copied sessions, with their heads at that time.
     copied: BTreeMap<SessionId, Head>,
     /// The sessions that were deleted after they had been copied.
@@ -87,7 +87,7 @@ impl Copy {
     pub(super) fn begin(root: &Path, live_bytes: u64, pace: Pace) -> Result<Self> {
         room::check(root, live_bytes)?;
         Ok(Self {
-            fresh: Fresh::create(root)?,
+            fresh: NewLog::create(root)?,
             copied: BTreeMap::new(),
             forgotten: BTreeMap::new(),
             pace,
@@ -95,7 +95,7 @@ impl Copy {
     }
 
     /// Copies every live session.
-    pub(super) fn all(&mut self, trees: &Trees) -> Result<()> {
+    pub(super) fn copy_all(&mut self, trees: &Trees) -> Result<()> {
         let mut after = None;
         loop {
             let page = trees.log()?.sessions(after, PAGE)?;
@@ -111,15 +111,19 @@ impl Copy {
 
     /// Closes a large copy and opens it again, which makes sled write a snapshot, so that the store
     /// opens quickly once the copy is in place. sled begins a new segment for that.
-    pub(super) fn rest(&mut self) -> Result<()> {
+    pub(super) fn reopen_large(&mut self) -> Result<()> {
         match self.pace.bytes > LARGE_BYTES {
-            true => self.fresh.rest(),
+            true => self.fresh.reopen(),
             false => Ok(()),
         }
     }
 
     /// Copies the changes of these sessions since they were copied.
-    pub(super) fn again(&mut self, trees: &Trees, sessions: BTreeSet<SessionId>) -> Result<()> {
+    pub(super) fn copy_changes(
+        &mut self,
+        trees: &Trees,
+        sessions: BTreeSet<SessionId>,
+    ) -> Result<()> {
         // Needed before their pages can be read again.
         self.fresh.write()?;
         for session in sessions {
@@ -136,7 +140,7 @@ impl Copy {
         sessions: BTreeSet<SessionId>,
     ) -> Result<(Extents, u64, u64)> {
         self.pace.hurry();
-        self.again(trees, sessions)?;
+        self.copy_changes(trees, sessions)?;
         self.fresh.finish()?;
         let events = self.copied.values().map(|head| head.last_seq).sum();
         let count = self.copied.len() as u64;

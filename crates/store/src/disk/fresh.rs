@@ -15,21 +15,21 @@ use crate::row::{Head, Stamp};
 const BATCH_BYTES: usize = 8 << 20;
 
 /// A log in `data.new`, to which sessions are written one after the other.
-pub(super) struct Fresh {
+pub(super) struct NewLog {
     log: Option<Log>,
     batch: Batch,
     room: Room,
     path: PathBuf,
 }
 
-impl Fresh {
+impl NewLog {
     pub(super) fn create(root: &Path) -> Result<Self> {
         let path = files::data_new(root);
         files::remove_dir(&path)?;
         let log = open::open_log(&path)?;
         Ok(Self {
             log: Some(log),
-            batch: Batch::new(Numbers::from(0)),
+            batch: Batch::new(Numbers::starting_at(0)),
             room: Room::open(&path)?,
             path,
         })
@@ -78,7 +78,7 @@ impl Fresh {
     }
 
     /// Closes the log and opens it again.
-    pub(super) fn rest(&mut self) -> Result<()> {
+    pub(super) fn reopen(&mut self) -> Result<()> {
         self.batch.put_mark();
         self.write()?;
         if let Some(log) = self.log.take() {

@@ -84,7 +84,7 @@ impl Known {
     }
 
     /// Records the block of the head's last event.
-    pub(super) fn placed(&mut self, block: u64) {
+    pub(super) fn add_block(&mut self, block: u64) {
         if self.runs.last().is_none_or(|run| run.block != block) {
             let first = self.head.last_seq;
             self.runs.push(Run { first, block });

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use uuid::Uuid;
 
 use crate::disk::files;
-use crate::disk::salvage::Lost;
+use crate::disk::salvage::LostData;
 use crate::engine::SessionId;
 use crate::error::{Error, Result};
 
@@ -81,7 +81,7 @@ impl Losses {
     ///
     /// # Errors
     /// The file exists and cannot be read.
-    pub fn of(store: &Path) -> Result<Losses> {
+    pub fn open(store: &Path) -> Result<Losses> {
         let stamp = stamp(store);
         Ok(Losses {
             store: store.to_owned(),
@@ -128,13 +128,18 @@ pub fn acknowledge_losses(store: &Path) -> Result<usize> {
 }
 
 /// Adds the losses of a repair to the list. The same loss is added once.
-pub(super) fn note(root: &Path, lost: &[Lost], quarantine: &Path, at_unix_ms: u64) -> Result<()> {
+pub(super) fn note(
+    root: &Path,
+    lost: &[LostData],
+    quarantine: &Path,
+    at_unix_ms: u64,
+) -> Result<()> {
     let mut known = losses(root)?;
     let before = known.len();
     let quarantine = quarantine.file_name().unwrap_or_default().to_string_lossy();
     for lost in lost {
         // A checkpoint can be rebuilt from the events.
-        let &Lost::Events {
+        let &LostData::Events {
             session,
             first,
             last,
@@ -180,14 +185,14 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let root = place.path();
         assert_eq!(losses(root).unwrap(), []);
-        let watched = Losses::of(root).unwrap();
+        let watched = Losses::open(root).unwrap();
         let session = SessionId::from_u128(7);
-        let events = |first| Lost::Events {
+        let events = |first| LostData::Events {
             session,
             first,
             last: 9,
         };
-        let lost = [events(3), Lost::Checkpoint { session }];
+        let lost = [events(3), LostData::Checkpoint { session }];
         note(root, &lost, &root.join("quarantine/1"), 5).unwrap();
         note(root, &lost, &root.join("quarantine/2"), 6).unwrap();
         note(root, &[events(2)], &root.join("quarantine/2"), 6).unwrap();

@@ -39,7 +39,7 @@ impl From<Error> for Trouble {
 }
 
 /// An opened store.
-pub(super) struct Whole {
+pub(super) struct OpenedLog {
     pub(super) trees: Trees,
     /// The result of a repair, if one was needed.
     pub(super) salvage: Option<Salvage>,
@@ -48,13 +48,13 @@ pub(super) struct Whole {
 }
 
 /// Opens the store, repairing it if it is damaged.
-pub(super) fn open(root: &Path) -> Result<Whole> {
+pub(super) fn open(root: &Path) -> Result<OpenedLog> {
     let (lock, narrowed) = enter(root)?;
     whole(root, lock, narrowed)
 }
 
 /// As [`open`], for a store that is locked already.
-pub(super) fn open_held(root: &Path, lock: Lock) -> Result<Whole> {
+pub(super) fn open_held(root: &Path, lock: Lock) -> Result<OpenedLog> {
     files::check(root)?;
     lock.note(root)
         .map_err(|error| Error::io("write to", &root.join("LOCK"), error))?;
@@ -62,9 +62,9 @@ pub(super) fn open_held(root: &Path, lock: Lock) -> Result<Whole> {
     whole(root, lock, narrowed)
 }
 
-fn whole(root: &Path, lock: Lock, narrowed: u64) -> Result<Whole> {
+fn whole(root: &Path, lock: Lock, narrowed: u64) -> Result<OpenedLog> {
     let (trees, salvage) = open_locked(root, lock)?;
-    Ok(Whole {
+    Ok(OpenedLog {
         trees,
         salvage,
         narrowed,

@@ -42,7 +42,7 @@ pub(super) fn replay(log: &Log) -> Result<Replay> {
     Ok(Replay {
         live,
         mark,
-        numbers: Numbers::from(number),
+        numbers: Numbers::starting_at(number),
     })
 }
 
@@ -72,6 +72,6 @@ fn take(log: &Log, live: &mut Live, block: u64, envelope: &Envelope<'_>) -> Resu
     }
     let payload = log.payload(row.body).map_err(corrupt)?;
     head.push(&payload, row.stamp.at_unix_ms);
-    known.placed(block);
+    known.add_block(block);
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::disk::carve::Index;
-use crate::disk::fresh::Fresh;
+use crate::disk::fresh::NewLog;
 use crate::disk::ledger::{self, Extent, Extents};
 use crate::disk::log::Known;
 use crate::disk::{files, losses, tail};
@@ -25,12 +25,12 @@ pub struct Salvage {
     /// Number of events saved.
     pub events: u64,
     /// What could not be saved; empty if all acknowledged data is readable.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LostData>,
 }
 
 /// Data that a repair could not save.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lost {
+pub enum LostData {
     /// Events of a session, from the first damaged one to the last known one. Events after a
     /// damaged one may be undamaged, but cannot follow a gap; they stay in the quarantine.
     Events {
@@ -48,7 +48,7 @@ pub enum Lost {
     },
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for LostData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Events {
@@ -104,7 +104,7 @@ pub(super) fn salvage(root: &Path, extents: &Extents, reason: String) -> Result<
     let mut index = Index::default();
     index.add(&files::data(root).join("db"))?;
     index.add(&tail::path(root))?;
-    let fresh = Fresh::create(root)?;
+    let fresh = NewLog::create(root)?;
     let report = Salvage {
         reason,
         quarantine,
@@ -163,7 +163,7 @@ fn put_in_place(root: &Path, report: &Salvage, extents: &Extents) -> Result<()> 
 
 struct Saving<'a> {
     index: &'a Index,
-    fresh: Fresh,
+    fresh: NewLog,
     report: Salvage,
     extents: Extents,
 }
@@ -182,7 +182,7 @@ impl Saving<'_> {
             .map_or(0, |head| head.last_seq)
             .max(extent.map_or(0, |extent| extent.last_seq));
         if last > last_seq {
-            self.report.lost.push(Lost::Events {
+            self.report.lost.push(LostData::Events {
                 session,
                 first: last_seq + 1,
                 last,
@@ -220,7 +220,7 @@ impl Saving<'_> {
             .as_ref()
             .is_none_or(|(_, checkpoint)| checkpoint.seq < newest)
         {
-            self.report.lost.push(Lost::Checkpoint { session });
+            self.report.lost.push(LostData::Checkpoint { session });
         }
         saved
     }

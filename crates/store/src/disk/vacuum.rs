@@ -27,14 +27,14 @@ const PAGE: usize = 1024;
 /// As [`crate::Disk::open`]; `Corrupt` if a record is damaged, and then nothing is changed.
 pub fn vacuum(path: impl AsRef<Path>) -> Result<Vacuumed> {
     let root = path.as_ref();
-    let open::Whole { trees, salvage, .. } = open::open(root)?;
+    let open::OpenedLog { trees, salvage, .. } = open::open(root)?;
     if let Some(salvage) = salvage {
         tracing::error!(%salvage, "the store was repaired before the vacuum");
     }
     let before_bytes = size_bytes(&files::data(root));
     let live_bytes = space(&trees)?.live_bytes;
     let mut copy = Copy::begin(root, live_bytes, Pace::unbounded())?;
-    copy.all(&trees)?;
+    copy.copy_all(&trees)?;
     let finished = copy.finish(&trees, trees.take_touched())?;
     // The store's lock must outlive the swap, and the log must be closed before it.
     let lock = trees.into_lock();
@@ -101,14 +101,14 @@ fn stopped(error: &tokio::task::JoinError) -> Error {
 fn copy_live(trees: &Trees, pace: Pace) -> Result<Copy> {
     trees.note_touched();
     let copied = Copy::begin(&trees.root, space(trees)?.live_bytes, pace).and_then(|mut copy| {
-        copy.all(trees)?;
-        copy.rest()?;
+        copy.copy_all(trees)?;
+        copy.reopen_large()?;
         for _ in 0..PASSES {
             let touched = trees.take_touched();
             if touched.is_empty() {
                 break;
             }
-            copy.again(trees, touched)?;
+            copy.copy_changes(trees, touched)?;
         }
         Ok(copy)
     });

@@ -158,7 +158,7 @@ impl Writer {
             }
             Err(error) => {
                 self.batch.clear();
-                self.trees.condition.refused(&error);
+                self.trees.condition.note_refusal(&error);
                 Err(NoRoom(error))
             }
         }

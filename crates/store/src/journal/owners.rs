@@ -88,7 +88,7 @@ impl Journal {
     }
 
     /// Number of sessions to read for a page of `wanted`: an owner may own few of them.
-    pub(super) fn room(&self, wanted: usize) -> usize {
+    pub(super) fn page_size(&self, wanted: usize) -> usize {
         match self.only {
             Some(_) => wanted.max(SESSIONS_PAGE),
             None => wanted,
@@ -101,7 +101,7 @@ impl Journal {
     }
 
     /// Keeps the visible sessions of a page.
-    pub(super) async fn seen(&self, mut page: Vec<SessionInfo>) -> Result<Vec<SessionInfo>> {
+    pub(super) async fn visible(&self, mut page: Vec<SessionInfo>) -> Result<Vec<SessionInfo>> {
         page.retain(|known| self.is_seen(known.session));
         match self.only {
             Some(_) => self.of_the_owner(page).await,
@@ -109,7 +109,7 @@ impl Journal {
         }
     }
 
-    /// Keeps the owner's sessions of a page. It reads all first events that the cache lacks at once.
+    /// Keeps the owner's sessions of a page. It reads all missing first events at once.
     async fn of_the_owner(&self, mut page: Vec<SessionInfo>) -> Result<Vec<SessionInfo>> {
         let of = |info: &SessionInfo| SessionId::from(info.session);
         let (mut unknown, mut own) = (Vec::new(), HashSet::new());

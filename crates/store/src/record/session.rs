@@ -12,9 +12,9 @@ use unisono_session::event::{
     HookAnswer, HookPlace, HookPoint, ImportNotes, LateOutput, OpenedRun, Outcome,
     PlannedPreparation, RequestKey, RunRole, SummaryFallback, SummaryOptions, Work,
 };
-use unisono_session::machine::Written;
+use unisono_session::machine::WrittenSummary;
 use unisono_session::run::calls::{Approval, CallDecision, CallOutput, CallPlace, PlannedCall};
-use unisono_session::run::{Ending, Pace, RunCause, Spent, Step};
+use unisono_session::run::{AdditionalUsage, Ending, Pace, RunCause, Step};
 use unisono_session::tool::{
     ApprovalRule, Contract, HookEvent, HookFailurePolicy, HookRule, ToolRules,
 };
@@ -108,7 +108,7 @@ layout! {
 // Summaries that are written ahead.
 layout! {
     struct PlannedPreparation { turn, branch, model, plan, masks, range, settings }
-    struct Written {
+    struct WrittenSummary {
         body, key_facts, counts, writer, model, cost_micros, duration_ms, degraded; coverage
     }
     enum DropReason {
@@ -153,7 +153,7 @@ layout! {
         4 Spent(spent),
         5 Summarised { replaced, text },
     }
-    struct Spent { usage; fallback }
+    struct AdditionalUsage { usage; fallback }
     enum LateOutput { 0 Reply(reply), 1 Answer { text, partial, usage }, 2 Spent(spent) }
     struct Pace { ; began, first_token }
     enum Ending {

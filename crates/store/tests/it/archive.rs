@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use unisono_store::archive::{Moved, export, import};
+use unisono_store::archive::{ArchiveCounts, export, import};
 use unisono_store::{
     Append, Checkpoint, DELETED_USAGE, Deletion, Disk, Engine, Error, Memory, SessionId,
 };
@@ -67,7 +67,7 @@ async fn everything_moves_there_and_back() {
     let (memory, back) = (Memory::new(), Memory::new());
     let disk = Disk::open(dir.path().join("store")).unwrap().disk;
     fill(&memory).await;
-    let moved = Moved {
+    let moved = ArchiveCounts {
         sessions: 4,
         events: 600,
         checkpoints: 1,

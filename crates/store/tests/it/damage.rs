@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use unisono_store::{
-    Append, Checkpoint, Deletion, Disk, Engine, Error, Lost, Record, Salvage, SessionId,
+    Append, Checkpoint, Deletion, Disk, Engine, Error, LostData, Record, Salvage, SessionId,
 };
 
 use crate::child::{self, Acked};
@@ -86,7 +86,7 @@ async fn check(disk: &Disk, acked: &Acked, salvage: Option<&Salvage>, what: &str
     for (&session, &last) in acked {
         let id = SessionId::from_u128(session);
         for seq in 1..=last {
-            let named = lost.iter().any(|lost| matches!(lost, Lost::Events { session, first, last } if *session == id && (*first..=*last).contains(&seq)));
+            let named = lost.iter().any(|lost| matches!(lost, LostData::Events { session, first, last } if *session == id && (*first..=*last).contains(&seq)));
             match disk.read(id, seq, 1).await {
                 Ok(events) if events.is_empty() => {
                     assert!(
@@ -275,7 +275,7 @@ async fn a_log_that_is_gone_is_named() {
     fs::remove_dir_all(original.path.join("data")).unwrap();
     let opened = Disk::open(&original.path).unwrap();
     let salvage = opened.salvage.unwrap();
-    let all = (1..=5).map(|n| Lost::Events {
+    let all = (1..=5).map(|n| LostData::Events {
         session: SessionId::from_u128(n),
         first: 1,
         last: 20,

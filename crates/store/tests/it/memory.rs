@@ -10,7 +10,7 @@ const EVENT_BYTES: usize = 256 << 10;
 const EVENTS: u64 = 768;
 const AT_ONCE: u64 = 16;
 /// Half of the written data. Without sweeps nearly all of it stays in memory.
-const MOST_BYTES: u64 = EVENTS * EVENT_BYTES as u64 / 2;
+const MAX_BYTES: u64 = EVENTS * EVENT_BYTES as u64 / 2;
 
 /// The resident memory of a separate process falls again although every page was in use once.
 #[test]
@@ -49,7 +49,7 @@ async fn inside() {
         disk.append(append).await.unwrap();
     }
     let deadline = Instant::now() + Duration::from_secs(60);
-    while resident() > MOST_BYTES {
+    while resident() > MAX_BYTES {
         let bytes = resident();
         assert!(Instant::now() < deadline, "{bytes} bytes are still held");
         tokio::time::sleep(Duration::from_millis(50)).await;

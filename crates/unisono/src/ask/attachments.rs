@@ -2,7 +2,7 @@
 
 use unisono_context::message::Part;
 
-use super::{Ask, What};
+use super::{Ask, Purpose};
 
 impl Ask {
     /// Makes a task of text parts and attachments.
@@ -20,7 +20,9 @@ impl Ask {
     pub fn with_attachments(self, attachments: Vec<Part>) -> Ask {
         let parts = match (self.parts, &self.work) {
             (Some(parts), _) => parts,
-            (None, What::Task(task)) if !task.trim().is_empty() => vec![Part::text(task.as_str())],
+            (None, Purpose::Task(task)) if !task.trim().is_empty() => {
+                vec![Part::text(task.as_str())]
+            }
             (None, _) => Vec::new(),
         };
         Ask {

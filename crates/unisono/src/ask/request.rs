@@ -11,7 +11,7 @@ use unisono_context::message::Part;
 use unisono_context::policy::Keep;
 use unisono_session::event::{SummaryFallback, SummaryOptions};
 
-use super::{Ask, What};
+use super::{Ask, Purpose};
 
 impl Ask {
     /// The same ask as a request that is answered when the turn is accepted. Its settings are
@@ -19,9 +19,9 @@ impl Ask {
     pub fn request(&self) -> TurnRequest {
         let (branch, wait) = (self.branch.to_string(), false);
         match &self.work {
-            What::Task(_) | What::Results(_) => TurnRequest::Task(NewTurn {
+            Purpose::Task(_) | Purpose::Results(_) => TurnRequest::Task(NewTurn {
                 task: match &self.work {
-                    What::Task(task) => task.clone(),
+                    Purpose::Task(task) => task.clone(),
                     // Programs with client tools call the daemon themselves.
                     _ => String::new(),
                 },
@@ -36,14 +36,14 @@ impl Ask {
                 settings: self.own(),
                 wait,
             }),
-            What::Compact(..) | What::CompactPart(..) => {
+            Purpose::Compact(..) | Purpose::CompactPart(..) => {
                 TurnRequest::Compact(self.compaction_request())
             }
-            What::Revert(checkpoint) => TurnRequest::Revert {
+            Purpose::Revert(checkpoint) => TurnRequest::Revert {
                 checkpoint: checkpoint.to_string(),
                 new: RevertCheckpoint { branch, wait },
             },
-            What::Regenerate(checkpoint, writing) => TurnRequest::Regenerate {
+            Purpose::Regenerate(checkpoint, writing) => TurnRequest::Regenerate {
                 checkpoint: checkpoint.to_string(),
                 new: RegenerateSummary {
                     instructions: writing.instructions.as_ref().map(ToString::to_string),
@@ -54,7 +54,7 @@ impl Ask {
                     wait,
                 },
             },
-            What::Edit(checkpoint, text, _) => TurnRequest::Edit {
+            Purpose::Edit(checkpoint, text, _) => TurnRequest::Edit {
                 checkpoint: checkpoint.to_string(),
                 new: EditSummary {
                     text: text.to_string(),
@@ -68,12 +68,12 @@ impl Ask {
     /// The request for a compaction; for any other ask, one with the defaults.
     pub fn compaction_request(&self) -> NewCompaction {
         let (keep, writing) = match &self.work {
-            What::Compact(keep, writing) => (*keep, writing.clone()),
-            What::CompactPart(_, writing) => (None, writing.clone()),
+            Purpose::Compact(keep, writing) => (*keep, writing.clone()),
+            Purpose::CompactPart(_, writing) => (None, writing.clone()),
             _ => (None, SummaryOptions::default()),
         };
         let part = match self.work {
-            What::CompactPart(part, _) => Some(part),
+            Purpose::CompactPart(part, _) => Some(part),
             _ => None,
         };
         NewCompaction {

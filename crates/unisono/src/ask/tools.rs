@@ -92,7 +92,7 @@ pub enum ClientToolsRefused {
 ///
 /// # Errors
 /// The lead cannot use them.
-pub(crate) fn lend(ask: &Ask, turn: &mut NewTurn) -> Result<(), ClientToolsRefused> {
+pub(crate) fn add_client_tools(ask: &Ask, turn: &mut NewTurn) -> Result<(), ClientToolsRefused> {
     let agent = &turn.team.lead.id;
     let alone = turn.team.delegates.is_empty() && turn.team.available.is_empty();
     if !ask.tools.is_empty() && !alone {

@@ -1,23 +1,23 @@
-//! What a schedule does now: a function of its rule, of what is known of it, and of an instant.
+//! Chooses the next step of a schedule: a function of its rule, its recorded state and an instant.
 
 use std::sync::Arc;
 
-use unisono_config::automation::{Missed, Schedule};
+use unisono_config::automation::{MissedPolicy, Schedule};
 use unisono_context::Timestamp;
 use unisono_store::starts::{Source, Start};
 
 /// A time that passed longer ago was missed: nothing worked then.
 const LATE_MS: i64 = 60_000;
 
-/// What a schedule is known to follow while it is switched off.
+/// The recorded rule of a schedule that is switched off.
 const OFF: &str = "off";
 
-/// What a schedule does.
+/// The next step of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It is new, or follows another rule than before: times count from now on.
+    /// The schedule is new or has a changed rule: its times count from now on.
     Follow(Arc<str>),
-    /// A turn that was about to be handed in is handed in.
+    /// Begins a turn whose start is recorded but has no result yet.
     GoOn(Start),
     /// A turn begins for this instant.
     Start(Timestamp),
@@ -27,7 +27,7 @@ pub(crate) enum Step {
     Wait(Option<Timestamp>),
 }
 
-/// What a schedule does now.
+/// The step of a schedule at `now`.
 pub(crate) fn decide(schedule: &Schedule, known: &Source, now: Timestamp) -> Step {
     if let Some(start) = known.intended() {
         return Step::GoOn(start.clone());
@@ -44,12 +44,14 @@ pub(crate) fn decide(schedule: &Schedule, known: &Source, now: Timestamp) -> Ste
     }
     match schedule.rule.newest(known.settled, now) {
         None => Step::Wait(schedule.rule.next(known.settled.max(now))),
-        Some(at) if schedule.missed == Missed::Skip && now.0 - at.0 > LATE_MS => Step::Skip(at),
+        Some(at) if schedule.missed == MissedPolicy::Skip && now.0 - at.0 > LATE_MS => {
+            Step::Skip(at)
+        }
         Some(at) => Step::Start(at),
     }
 }
 
-/// When a schedule is due next; none: it is switched off, or its times are over.
+/// The next time of a schedule; none if it is switched off or its times are over.
 pub(crate) fn next(schedule: &Schedule, known: &Source, now: Timestamp) -> Option<Timestamp> {
     match schedule.enabled && !known.paused {
         true => schedule.rule.next(known.settled.max(now)),
@@ -59,7 +61,7 @@ pub(crate) fn next(schedule: &Schedule, known: &Source, now: Timestamp) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use unisono_config::automation::{NewTask, Rule, Target, When, zone};
+    use unisono_config::automation::{DueTimes, NewTask, Rule, Target, zone};
     use unisono_context::{SessionId, TurnId};
     use unisono_runtime::agent::template::Template;
     use unisono_store::starts::Progress;
@@ -68,11 +70,11 @@ mod tests {
 
     const HOUR: i64 = 3_600_000;
 
-    fn schedule(missed: Missed, enabled: bool) -> Schedule {
+    fn schedule(missed: MissedPolicy, enabled: bool) -> Schedule {
         Schedule {
             name: "hourly".into(),
             rule: Rule {
-                when: When::Every(HOUR),
+                when: DueTimes::Every(HOUR),
                 zone: zone("UTC").unwrap(),
             },
             task: NewTask {
@@ -108,8 +110,11 @@ mod tests {
 
     #[test]
     fn a_schedule_does_what_its_rule_and_its_past_say() {
-        let (run, skip) = (schedule(Missed::Run, true), schedule(Missed::Skip, true));
-        let off = schedule(Missed::Run, false);
+        let (run, skip) = (
+            schedule(MissedPolicy::Run, true),
+            schedule(MissedPolicy::Skip, true),
+        );
+        let off = schedule(MissedPolicy::Run, false);
         let paused = Source {
             paused: true,
             ..known(0)
@@ -142,7 +147,7 @@ mod tests {
             (&run, known(0), HOUR, Step::Start(at(HOUR))),
             (&skip, known(0), HOUR + LATE_MS, Step::Start(at(HOUR))),
             (&skip, known(0), HOUR + LATE_MS + 1, Step::Skip(at(HOUR))),
-            // Three were missed: one runs.
+            // One of the three missed times runs.
             (
                 &run,
                 known(0),
@@ -162,7 +167,8 @@ mod tests {
                 Step::Wait(Some(at(4 * HOUR))),
             ),
             (&run, paused, 5 * HOUR, Step::Wait(None)),
-            // A crash between deciding and recording: whatever else is due.
+            // A crash between the record and the start: the recorded start is first, even if
+            // another time is due.
             (
                 &skip,
                 intended.clone(),
@@ -176,7 +182,7 @@ mod tests {
                 Step::GoOn(start(Progress::Intended)),
             ),
             (&run, started, 2 * HOUR, Step::Start(at(2 * HOUR))),
-            // A clock that was put back repeats nothing.
+            // A clock that was set back repeats nothing.
             (&run, known(3 * HOUR), HOUR, Step::Wait(Some(at(4 * HOUR)))),
         ];
         for (schedule, known, now, expected) in table {

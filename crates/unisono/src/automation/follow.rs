@@ -1,4 +1,4 @@
-//! Schedules begin their turns when they are due.
+//! Begins the turns of schedules when they are due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use super::of_schedule;
 use crate::error::Error;
 use crate::{Local, values};
 
-/// A clock is looked at this often, for it may be put forward or back, and a machine may sleep.
+/// The interval in which the clock is read: it may be set, and the machine may sleep.
 const LOOK: Duration = Duration::from_secs(30);
-/// After which a turn is handed in again that nothing could take.
+/// The pause before a failed start is retried.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Begins the turns of all schedules, each when it is due. Never done.
+/// Begins the turns of all schedules when they are due. Never returns.
 pub async fn follow(local: &Local) {
     let setup = local.setup();
     let schedules = &setup.loaded.automation.schedules;
@@ -31,7 +31,7 @@ pub async fn follow(local: &Local) {
 
 async fn follow_one(local: &Local, schedule: &Schedule) {
     loop {
-        // Made before it is looked at: what changes meanwhile is noticed.
+        // Created before the state is read, so that no change is missed.
         let changed = local.starts.changed.notified();
         let wait = match local.follow_step(schedule).await {
             Ok(wait) => wait,
@@ -49,7 +49,7 @@ async fn follow_one(local: &Local, schedule: &Schedule) {
 }
 
 impl Local {
-    /// Does what a schedule has to do now; answers after which time to look again.
+    /// Carries out the next step of a schedule. Returns the time until the next check.
     async fn follow_step(&self, schedule: &Schedule) -> Result<Duration, Error> {
         let source = of_schedule(&schedule.name);
         let (now, name) = (clock::now(), &*schedule.name);
@@ -109,7 +109,7 @@ impl Local {
         }
     }
 
-    /// Writes down that nothing begins for an instant; answers whether it was open until then.
+    /// Records that a time of a schedule is skipped. Returns whether it was open until then.
     async fn skip(
         &self,
         source: &Arc<str>,
@@ -127,7 +127,7 @@ impl Local {
         self.record(source, decide).await
     }
 
-    /// Hands in a turn that was written down.
+    /// Begins a turn whose start is recorded.
     async fn go_on(&self, schedule: &Schedule, start: &Start) -> Result<Duration, Error> {
         if start.progress != Progress::Intended {
             return Ok(Duration::ZERO);
@@ -145,10 +145,11 @@ impl Local {
         }
     }
 
-    /// Begins the turn of a schedule because somebody asks.
+    /// Begins the turn of a schedule on request.
     ///
     /// # Errors
-    /// `conflict` while its turn before is open; or it is refused.
+    ///
+    /// `conflict` while its previous turn is open; or the turn is refused.
     pub(crate) async fn begin_scheduled(&self, schedule: &Schedule) -> Result<Start, Error> {
         self.runtime()?;
         if self.is_open(&schedule.name).await? {
@@ -172,7 +173,7 @@ impl Local {
         Ok(Start { progress, ..start })
     }
 
-    /// A schedule begins no turns by itself, or goes on with that.
+    /// Pauses or resumes a schedule.
     pub(crate) async fn pause(&self, schedule: &Schedule, paused: bool) -> Result<(), Error> {
         let decide = |known: &Source| {
             let fact = match paused {
@@ -197,7 +198,7 @@ impl Local {
             Progress::Failed(_) => Ok(false),
             Progress::Intended => Ok(true),
             Progress::Started(turn) => {
-                // One whose session was deleted has ended.
+                // A turn whose session was deleted has ended.
                 let turn = self
                     .turn(&start.session.to_string(), &turn.to_string())
                     .await;
@@ -220,7 +221,7 @@ fn cause<'c>(schedule: &'c Schedule, start: &Start) -> Cause<'c> {
     }
 }
 
-/// How long to wait for an instant before the clock is looked at again.
+/// The time until an instant, limited by the interval in which the clock is read.
 fn until(at: Option<Timestamp>, now: Timestamp) -> Duration {
     let ms = at.map_or(u64::MAX, |at| u64::try_from(at.0 - now.0).unwrap_or(0));
     Duration::from_millis(ms).min(LOOK)
@@ -261,7 +262,7 @@ mod tests {
             let local = local(missed).await;
             let setup = local.setup();
             let schedule = setup.loaded.automation.schedule("beat").unwrap();
-            // It is new, then there is nothing to do.
+            // The schedule is new, then nothing is due.
             assert_eq!(local.follow_step(schedule).await.unwrap(), Duration::ZERO);
             assert_eq!(local.follow_step(schedule).await.unwrap(), LOOK);
             let (source, at) = (of_schedule("beat"), Timestamp(clock::now().0 + 1));
@@ -269,7 +270,7 @@ mod tests {
             let key = "schedule:beat:then".into();
             let start = local.intend_scheduled(&source, &key, at, session);
             let start = start.await.unwrap().unwrap();
-            // The process ends here: the turn is on disk, and nobody wrote down that it is.
+            // The process ends here: the turn is on disk, and its result is not recorded.
             let of = cause(schedule, &start);
             let first = local.hand_in(&of, &start).await.unwrap();
             local.follow_step(schedule).await.unwrap();

@@ -1,4 +1,5 @@
-//! A task is given to its session: the session is found or made, the turn handed in under its key.
+//! Begins the turn of a recorded start: finds or creates its session and begins the turn under its
+//! key.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use uuid::Uuid;
 use super::of_trigger;
 use crate::Local;
 use crate::error::Error;
-use crate::service::sessions::only;
+use crate::service::sessions::find_only;
 use crate::service::{asked, id};
 
 /// A turn that has begun by itself.
@@ -30,7 +31,7 @@ pub struct StartedTurn {
     pub turn: TurnId,
 }
 
-/// What begins a turn: a schedule or a trigger.
+/// The cause of a turn: a schedule or a trigger.
 pub(super) struct Cause<'c> {
     /// `schedule` or `trigger`.
     pub(super) kind: &'static str,
@@ -39,17 +40,18 @@ pub(super) struct Cause<'c> {
     pub(super) task: &'c NewTask,
     /// The moment that the task tells of.
     pub(super) moment: Zoned,
-    /// What the request brought.
+    /// The body of the request.
     pub(super) body: Option<&'c str>,
 }
 
 impl Local {
-    /// Begins the turn of a trigger. Asked again under the same key, it is the same turn, as long as
-    /// the newest [`unisono_store::starts::KEPT`] requests of the trigger are remembered. `body` is
-    /// JSON text that was checked.
+    /// Begins the turn of a trigger. A repeated request with the same key refers to the same turn,
+    /// among the newest [`unisono_store::starts::KEPT`] requests of the trigger. `body` is valid
+    /// JSON text.
     ///
     /// # Errors
-    /// The session is gone, or the turn is refused.
+    ///
+    /// The session does not exist, or the turn is refused.
     pub async fn begin_triggered(
         &self,
         trigger: &Trigger,
@@ -81,13 +83,13 @@ impl Local {
                 session: known.session,
                 turn: *turn,
             }),
-            // What was refused began nothing; by now it may be taken.
+            // A refused start began nothing: a retry may succeed.
             Progress::Failed(_) | Progress::Intended => self.carry_out(&cause, &known).await,
         }
     }
 
-    /// Writes down that a turn is about to be handed in under that key, because somebody asks, and
-    /// answers what is known of it: perhaps it was before.
+    /// Records the start of a turn under this key, requested by a person or program. Returns the
+    /// recorded start, which may be an earlier one.
     pub(super) async fn intend(
         &self,
         source: &Arc<str>,
@@ -102,7 +104,8 @@ impl Local {
         self.record(source, decide).await
     }
 
-    /// The same for an instant of a rule. None: it is settled by now, or the rule is paused.
+    /// Records a start for a time of a schedule. None if it already has a result, or the schedule
+    /// is paused.
     pub(super) async fn intend_scheduled(
         &self,
         source: &Arc<str>,
@@ -119,8 +122,8 @@ impl Local {
         self.record(source, decide).await
     }
 
-    /// Hands a turn in that was written down, and writes down what came of it. Where it may work
-    /// later, nothing is written down.
+    /// Begins the turn of a recorded start and records the result. A failure that may be temporary
+    /// is not recorded.
     pub(super) async fn carry_out(
         &self,
         cause: &Cause<'_>,
@@ -146,20 +149,21 @@ impl Local {
         }
     }
 
-    /// Makes the session where it is to be made, and hands the turn in.
+    /// Creates the session if necessary, and begins the turn.
     pub(super) async fn hand_in(&self, cause: &Cause<'_>, start: &Start) -> Result<TurnId, Error> {
         let session = self.session_for(cause, start.session).await?;
-        // The key alone says which turn it is: by the time it is handed in again, the settings may
-        // say otherwise what it is to do.
+        // The key alone identifies the turn: the settings of its task may have changed before a
+        // retry.
         let key = RequestKey {
             name: start.key.clone(),
             request: Digest::of_bytes(start.key.as_bytes()),
         };
-        let ask = asked::task(&new_turn(cause)?)?.keyed(Some(key));
+        let ask = asked::task(&new_turn(cause)?)?.with_key(Some(key));
         self.begin(&session, &ask).await
     }
 
-    /// The session of that id. One that was to be made and is not there is made.
+    /// The session with this id; a session that the start was to create is created if it does not
+    /// exist.
     async fn session_for(&self, cause: &Cause<'_>, id: SessionId) -> Result<Handle, Error> {
         let is_ours = !matches!(cause.task.session, Target::Id(_));
         if self.journal().exists(id).await? || !is_ours {
@@ -180,7 +184,7 @@ impl Local {
             ..Import::default()
         };
         match self.import(import).await {
-            // Somebody else was faster.
+            // Another program created it first.
             Err(error) if error.code() == Code::Conflict => self.open(id).await,
             made => made,
         }
@@ -202,11 +206,11 @@ impl Local {
         self.session_of_task(&schedule.task).await
     }
 
-    /// The session that a task is given to; perhaps the id of one that is to be made.
+    /// The session for a task: an existing one, or the id for a new one.
     pub(super) async fn target(&self, task: &NewTask) -> Result<SessionId, Error> {
         let (name, value) = match &task.session {
             Target::New => return Ok(SessionId::new(Uuid::now_v7())),
-            Target::Id(text) => return only(self, text).await,
+            Target::Id(text) => return find_only(self, text).await,
             Target::Label { name, value } => (name, value),
         };
         let mut query = SessionQuery {
@@ -248,7 +252,7 @@ fn to_problem(error: unisono_api::service::Error) -> Error {
     Error::new(error.code(), error.to_string())
 }
 
-/// What is asked for, as a request would have it.
+/// The request for the turn.
 fn new_turn(cause: &Cause<'_>) -> Result<NewTurn, Error> {
     let task = cause.task;
     let text = task.fill(cause.name, &cause.moment, cause.body);

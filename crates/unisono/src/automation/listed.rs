@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use unisono_api::schedule::{Schedule, ScheduledTurn, SkippedTime};
 use unisono_api::service::{self, Schedules, Turns as _};
 use unisono_api::{Code, Page, PageQuery};
-use unisono_config::automation::{self, Missed, Target};
+use unisono_config::automation::{self, MissedPolicy, Target};
 use unisono_runtime::clock;
 use unisono_session::OWNER;
 use unisono_store::starts::{Progress, Source, Start};
@@ -77,8 +77,8 @@ impl Local {
         Err(Error::new(Code::NotFound, detail))
     }
 
-    /// Whether the caller sees a schedule. One who is limited to an owner sees those that work in
-    /// sessions of the owner: in one that is named, or in those with the owner's label.
+    /// Whether the caller sees a schedule. A caller with an owner sees the schedules of the owner's
+    /// sessions: of a named session, or of sessions with the owner's label.
     async fn shows_schedule(&self, of: &automation::Schedule) -> Result<bool, Error> {
         let Some(owner) = self.journal().owner() else {
             return Ok(true);
@@ -102,8 +102,8 @@ impl Local {
             (true, false) => "on",
         };
         let missed = match of.missed {
-            Missed::Run => "run",
-            Missed::Skip => "skip",
+            MissedPolicy::Run => "run",
+            MissedPolicy::Skip => "skip",
         };
         let last = match known.starts.last() {
             Some(start) => Some(self.turn_of_start(start).await),
@@ -124,7 +124,7 @@ impl Local {
         }
     }
 
-    /// What became of a turn that was to begin.
+    /// The state of the turn of a start.
     async fn turn_of_start(&self, start: &Start) -> ScheduledTurn {
         let session = start.session.to_string();
         let (turn, state, error) = match &start.progress {

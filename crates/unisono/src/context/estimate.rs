@@ -30,7 +30,7 @@ use simulation::SimulationInput;
 pub use turn::turn;
 use unisono_config::agents;
 use unisono_config::setup::Setup;
-use unisono_config::summarisers::{self, Unaskable};
+use unisono_config::summarisers::{self, SummariserUnavailable};
 
 /// Why there is no estimate.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +54,7 @@ pub enum Error {
     Count(#[from] super::Error),
     /// The requested summariser is unavailable.
     #[error(transparent)]
-    Summariser(#[from] Unaskable),
+    Summariser(#[from] SummariserUnavailable),
     /// The context cannot be made to fit.
     #[error(transparent)]
     Plan(#[from] compaction::Error),

@@ -26,7 +26,7 @@ impl Pins {
     ///
     /// # Errors
     /// The branch is unknown, or something cannot be counted.
-    pub fn of(
+    pub fn load(
         setup: &Setup,
         learnt: &Calibrations,
         state: &mut State,
@@ -63,7 +63,7 @@ pub fn pinned(state: &State, head: MessageId) -> Vec<Arc<Message>> {
     let tree = state.tree();
     let nodes = state.pinned().iter().filter_map(|id| tree.get(*id));
     let on_branch = nodes.filter(|node| {
-        let there = tree.at(head, node.ordinal());
+        let there = tree.node_at(head, node.ordinal());
         there.is_some_and(|there| there.message.id == node.message.id)
     });
     let mut messages: Vec<Arc<Message>> = on_branch.map(|node| node.message.clone()).collect();

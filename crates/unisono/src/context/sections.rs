@@ -11,16 +11,16 @@ use unisono_context::{Encoding, Snapshot, Tokens as Amount};
 use unisono_runtime::mcp::server_of;
 use unisono_session::State;
 use unisono_session::event::{Preparation, PreparationStatus};
-use unisono_session::machine::Written;
+use unisono_session::machine::WrittenSummary;
 
 use super::topics::{self, loads};
-use super::{Shown, entry_count, entry_text};
+use super::{BranchContext, entry_count, entry_text};
 use crate::ask::{Measure, servers_of};
 use crate::values::instant;
 
 /// The context of a branch, by section. `state` is the state from which it was made, `by` the
 /// inputs with which it was measured.
-pub fn to_api(shown: &Shown, state: &State, branch: &str, by: &Measure) -> Context {
+pub fn to_api(shown: &BranchContext, state: &State, branch: &str, by: &Measure) -> Context {
     let (measured, budget) = (&shown.measured, &shown.measured.budget);
     let tokens = Tokens {
         state,
@@ -74,7 +74,7 @@ fn prepared(of: &Preparation, encoding: Encoding) -> Option<PreparedSummary> {
         PreparationStatus::Ready(written) => ("ready", Some(written), None),
         PreparationStatus::Dropped(reason) => ("dropped", None, Some(reason.to_string())),
     };
-    let tokens = |written: &Arc<Written>| Some(written.counts.get(encoding)?.tokens.0);
+    let tokens = |written: &Arc<WrittenSummary>| Some(written.counts.get(encoding)?.tokens.0);
     Some(PreparedSummary {
         state: state.to_owned(),
         first: cover.spans.first()?.first.0,
@@ -86,7 +86,7 @@ fn prepared(of: &Preparation, encoding: Encoding) -> Option<PreparedSummary> {
     })
 }
 
-/// The servers whose tools the team may call but that no turn has asked yet.
+/// The servers whose tools the team may call, but which no turn has queried yet.
 fn unasked(preamble: &Preamble, by: &Measure) -> Vec<String> {
     let offered = preamble.tools().iter();
     let known: Vec<&str> = offered.filter_map(|tool| server_of(&tool.name)).collect();

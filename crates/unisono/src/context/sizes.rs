@@ -11,7 +11,7 @@ use crate::history::{self, Error};
 use crate::values::instant;
 use crate::view::Inspect;
 
-/// Turns that are looked at for one page: most of them may be of other branches.
+/// Turns that are examined for one page: most of them may be on other branches.
 const TURNS: usize = 500;
 /// Turns that are read at a time.
 const AT_ONCE: usize = 100;
@@ -70,7 +70,7 @@ async fn size(
     trace: &Trace,
     (id, turn): (TurnId, &TurnTrace),
 ) -> Result<Option<ContextSize>, Error> {
-    let Some(shown) = crate::turn_view::one(trace, session.id(), id) else {
+    let Some(shown) = crate::turn_view::of_turn(trace, session.id(), id) else {
         return Ok(None);
     };
     let manifest = match turn.frozen {
@@ -105,7 +105,7 @@ async fn size(
     }))
 }
 
-/// What a frozen context was made of.
+/// The manifest of a frozen context.
 async fn manifest(
     journal: &Journal,
     session: &impl Inspect,

@@ -29,7 +29,7 @@ pub fn to_api(state: &State, branch: &str) -> Option<Vec<api::Topic>> {
     };
     let view = state.view(head, false)?;
     let said = |at: Ordinal| {
-        let node = state.tree().at(head, at);
+        let node = state.tree().node_at(head, at);
         node.and_then(|node| known_instant(node.message.at))
     };
     let each = of_branch(state, branch).into_iter();

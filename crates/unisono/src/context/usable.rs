@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unisono_api::context::Usable;
 use unisono_context::Tokens;
 use unisono_context::budget::{Budget, Budgets};
-use unisono_session::reserve::Needs;
+use unisono_session::reserve::TeamNeeds;
 use unisono_session::{Definition, State, turn};
 
 use crate::ask::Measure;
@@ -30,7 +30,7 @@ impl Share {
     pub(super) fn new(
         agent: &Arc<Definition>,
         state: &State,
-        (needs, preamble): (&Needs, Tokens),
+        (needs, preamble): (&TeamNeeds, Tokens),
         by: &Measure,
     ) -> Share {
         let digest = agent.digest();

@@ -92,7 +92,7 @@ impl Agents {
     }
 
     /// The total usage of finished runs.
-    pub(super) fn used(&self) -> Usage {
+    pub(super) fn usage(&self) -> Usage {
         let finished = self.0.iter().filter_map(|seat| match &seat.status {
             Status::Ended(Ending::Finished { usage, .. }) => Some(*usage),
             _ => None,

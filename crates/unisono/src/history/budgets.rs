@@ -12,18 +12,19 @@ use unisono_store::{Grants, Journal};
 use super::read;
 use unisono_config::settings::Budget;
 
-/// Owners whose budgets are listed.
+/// Maximum listed owners.
 const OWNERS: usize = 200;
-/// Sessions that are read for the names of their owners.
+/// Maximum sessions that are read for the names of their owners.
 const SESSIONS: usize = 1_024;
 
-/// The state of a budget, and the owner whose it is; none: that of the daemon.
+/// The state of a budget and its owner; none: the daemon.
 pub(crate) type Status = (Option<Arc<str>>, BudgetStatus);
 
-/// The budgets that the caller of a journal may see: those of its owner, or all of them, the daemon's
-/// first. `names` are owners who may have used something.
+/// The budgets that the caller of a journal may see: the owner's, or all, the daemon's first.
+/// `names` are further owners who may have usage.
 ///
 /// # Errors
+///
 /// The store failed, or the budgets granted to sessions cannot be read.
 pub(crate) async fn budgets(
     journal: &Journal,
@@ -50,7 +51,7 @@ pub(crate) async fn budgets(
         None => owners_of(journal, &broker, &owners, names).await?,
     };
     for owner in shown.into_iter().take(OWNERS) {
-        let left = broker.left_of(&rules, owners.of(&owner), &used, now);
+        let left = broker.left_of(&rules, owners.owner_budget(&owner), &used, now);
         all.extend(left.into_iter().map(|status| (Some(owner.clone()), status)));
     }
     Ok(all)
@@ -78,8 +79,8 @@ async fn session_use(
     Ok(status)
 }
 
-/// The owners with a budget: those of the settings, and those who were granted something. A grant has
-/// the digest of a name only, so other names are read from the sessions.
+/// The owners with a budget in the settings or with a grant. A grant stores only the digest of a
+/// name, so other names are read from the sessions.
 async fn owners_of(
     journal: &Journal,
     broker: &Broker,

@@ -160,7 +160,7 @@ async fn a_turn_is_found_from_the_newest_event_backwards() {
             let reads = earliest.3.load(Ordering::Relaxed);
             assert_eq!(reads, 1, "the last turn is near the end");
         }
-        let view = |trace| turn_view::one(trace, session.id(), id).unwrap();
+        let view = |trace| turn_view::of_turn(trace, session.id(), id).unwrap();
         assert_eq!(
             to_value(view(&found)).unwrap(),
             to_value(view(&whole)).unwrap()
@@ -168,7 +168,7 @@ async fn a_turn_is_found_from_the_newest_event_backwards() {
         assert_eq!(view(&found).runs.len(), 2);
         for &run in &found.turn(id).unwrap().runs {
             let of_run = turn(&journal, &session, Lookup::Run(run)).await.unwrap();
-            let of_run = turn_view::one(&of_run.unwrap(), session.id(), id);
+            let of_run = turn_view::of_turn(&of_run.unwrap(), session.id(), id);
             assert_eq!(
                 to_value(of_run.unwrap()).unwrap(),
                 to_value(view(&whole)).unwrap()

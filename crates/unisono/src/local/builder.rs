@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unisono_model::language::LanguageModel;
 use unisono_runtime::{Agent, Extensions, Tool};
 
-use super::{Local, Opened, open_configured};
+use super::{Local, OpenedStore, open_configured};
 use crate::error::Error;
 use unisono_config::settings::{Override, Program, Sources};
 use unisono_config::setup::Setup;
@@ -134,10 +134,10 @@ impl Builder {
             }
         };
         let opened = if self.in_memory {
-            Opened::nothing()
+            OpenedStore::nothing()
         } else {
             open_configured(&setup.loaded.config).await?
         };
-        Local::on(opened, setup, self.extensions).await
+        Local::start_on(opened, setup, self.extensions).await
     }
 }

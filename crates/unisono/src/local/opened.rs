@@ -12,7 +12,7 @@ use unisono_config::setup::Setup;
 
 /// A journal on disk, and the repairs made when it was opened.
 #[derive(Clone, Debug)]
-pub struct Opened {
+pub struct OpenedStore {
     /// The journal.
     pub journal: Journal,
     /// Its directory; none for one in memory.
@@ -27,10 +27,10 @@ pub struct Opened {
     pub losses: Option<Arc<Losses>>,
 }
 
-impl Opened {
+impl OpenedStore {
     /// An empty journal in memory.
-    pub fn nothing() -> Opened {
-        Opened {
+    pub fn nothing() -> OpenedStore {
+        OpenedStore {
             journal: Journal::new(Arc::new(Memory::new())),
             directory: None,
             salvage: None,
@@ -71,7 +71,7 @@ impl Opened {
 ///
 /// # Errors
 /// Another process has opened it, it cannot be written, or it is of a newer version.
-pub async fn open_store(path: &Path) -> Result<Opened, unisono_store::Error> {
+pub async fn open_store(path: &Path) -> Result<OpenedStore, unisono_store::Error> {
     let directory = path.to_owned();
     let path = directory.clone();
     let opened = settings::off_thread(move || Disk::open(path)).await?;
@@ -83,9 +83,9 @@ pub async fn open_store(path: &Path) -> Result<Opened, unisono_store::Error> {
             "an import was cut short: nothing of it is kept"
         );
     }
-    Ok(Opened {
+    Ok(OpenedStore {
         journal,
-        losses: Some(Arc::new(Losses::of(&directory)?)),
+        losses: Some(Arc::new(Losses::open(&directory)?)),
         directory: Some(directory),
         salvage: opened.salvage,
         narrowed: opened.narrowed,
@@ -97,7 +97,7 @@ pub async fn open_store(path: &Path) -> Result<Opened, unisono_store::Error> {
 ///
 /// # Errors
 /// As [`open_store`]; the database does not answer, or cannot be used.
-pub async fn open_configured(config: &Config) -> Result<Opened, unisono_store::Error> {
+pub async fn open_configured(config: &Config) -> Result<OpenedStore, unisono_store::Error> {
     match &config.store.url {
         None => open_store(&config.store.path).await,
         Some(url) => open_database(url, config).await,
@@ -105,7 +105,7 @@ pub async fn open_configured(config: &Config) -> Result<Opened, unisono_store::E
 }
 
 #[cfg(feature = "postgres")]
-async fn open_database(url: &str, config: &Config) -> Result<Opened, unisono_store::Error> {
+async fn open_database(url: &str, config: &Config) -> Result<OpenedStore, unisono_store::Error> {
     use std::time::Duration;
 
     use unisono_store::postgres::{Options, Postgres};
@@ -122,10 +122,10 @@ async fn open_database(url: &str, config: &Config) -> Result<Opened, unisono_sto
             "an import was cut short: nothing of it is kept"
         );
     }
-    Ok(Opened {
+    Ok(OpenedStore {
         journal,
         directory: Some(store.path.clone()),
-        ..Opened::nothing()
+        ..OpenedStore::nothing()
     })
 }
 
@@ -136,15 +136,16 @@ async fn open_database(_: &str, _: &Config) -> Result<Opened, unisono_store::Err
     })
 }
 
-/// Opens a store that cannot be written at the moment because of `error`: it is read, and opened
+/// Opens a store for reading that cannot be written at the moment because of `error`, and opens it
 /// for writing as soon as possible. Logs this.
 ///
 /// # Errors
+///
 /// Another process has opened it, it cannot be read, or it is of a newer version.
 pub async fn open_degraded(
     path: &Path,
     error: unisono_store::Error,
-) -> Result<Opened, unisono_store::Error> {
+) -> Result<OpenedStore, unisono_store::Error> {
     let directory = path.to_owned();
     tracing::error!(%error, "the store takes no writes for now, it is only read");
     let path = directory.clone();
@@ -152,12 +153,12 @@ pub async fn open_degraded(
     let journal = Journal::new(Arc::new(disk));
     // The remains of an aborted import are hidden, and removed by the next opening.
     journal.sweep().await?;
-    Ok(Opened {
+    Ok(OpenedStore {
         journal,
-        losses: Some(Arc::new(Losses::of(&directory)?)),
+        losses: Some(Arc::new(Losses::open(&directory)?)),
         directory: Some(directory),
         degraded: true,
-        ..Opened::nothing()
+        ..OpenedStore::nothing()
     })
 }
 
@@ -165,15 +166,18 @@ pub async fn open_degraded(
 ///
 /// # Errors
 /// Another process has opened it, it cannot be read, or it is of a newer version.
-pub async fn open_read_only(path: &Path, reason: String) -> Result<Opened, unisono_store::Error> {
+pub async fn open_read_only(
+    path: &Path,
+    reason: String,
+) -> Result<OpenedStore, unisono_store::Error> {
     let directory = path.to_owned();
     let disk = settings::off_thread(move || ReadOnlyDisk::open(directory, reason)).await?;
     let journal = Journal::new(Arc::new(disk));
     // The remains of an aborted import are hidden.
     journal.sweep().await?;
-    Ok(Opened {
+    Ok(OpenedStore {
         journal,
-        losses: Some(Arc::new(Losses::of(path)?)),
-        ..Opened::nothing()
+        losses: Some(Arc::new(Losses::open(path)?)),
+        ..OpenedStore::nothing()
     })
 }

@@ -8,10 +8,10 @@ use unisono_runtime::Options;
 use crate::current::{self, Current};
 use unisono_config::setup::Setup;
 
-/// How long one compaction may take where no file says so.
+/// The default time limit of one compaction.
 const DEADLINE_SECONDS: u64 = 30;
 
-/// How long one compaction may take.
+/// The time limit of one compaction.
 pub(super) fn compaction_deadline(setup: &Setup) -> Duration {
     let seconds = setup.loaded.config.compaction.all.deadline_seconds;
     Duration::from_secs(seconds.unwrap_or(DEADLINE_SECONDS))

@@ -14,7 +14,7 @@ use unisono_session::State;
 use super::Local;
 use super::settings::off_thread;
 use crate::error::Error;
-use unisono_config::agents::{Change, Difference, Seen};
+use unisono_config::agents::{Change, Difference, FileStates};
 use unisono_config::diagnostic::Diagnostics;
 use unisono_config::settings;
 use unisono_config::setup::Setup;
@@ -57,7 +57,7 @@ impl Local {
         outcome
     }
 
-    /// Whoever holds this may replace the file of an agent.
+    /// The holder of this guard may replace the file of an agent.
     pub(crate) async fn editing(&self) -> MutexGuard<'_, ()> {
         self.editing.lock().await
     }
@@ -66,7 +66,7 @@ impl Local {
     pub(super) async fn note_changed_agents(&self, handle: &Handle) -> Result<(), Error> {
         let own = |state: &State| {
             let is_at_work = state.open_turns().next().is_some();
-            is_at_work.then(|| settings::own(state))
+            is_at_work.then(|| settings::session_overrides(state))
         };
         let Some(own) = handle.inspect(own).await? else {
             return Ok(());
@@ -108,12 +108,12 @@ impl Local {
     /// stable since the last check. Never returns.
     pub async fn follow_agents(&self, every: Duration) {
         // Starts without a known state: changes since the start are noticed as well.
-        let mut read = Seen::default();
-        let mut last = Seen::default();
+        let mut read = FileStates::default();
+        let mut last = FileStates::default();
         loop {
             tokio::time::sleep(every).await;
             let setup = self.setup();
-            let look = tokio::task::spawn_blocking(move || Seen::now(&setup.loaded));
+            let look = tokio::task::spawn_blocking(move || FileStates::now(&setup.loaded));
             let Ok(now) = look.await else { continue };
             // A file that is being written is not read yet.
             if now != read && now == last {

@@ -9,10 +9,12 @@ use std::sync::Arc;
 use super::Local;
 
 use crate::ask::Ask;
-use crate::error::{Error, NotChanged};
+use crate::error::{ChangeError, Error};
 use crate::replace::replace;
 use crate::view::Inspect;
-use unisono_config::settings::{self, Override, Own, OwnChanges, STORED, Sources, changed, own};
+use unisono_config::settings::{
+    self, Override, OverrideChanges, STORED, SessionOverrides, Sources, changed, session_overrides,
+};
 use unisono_config::setup::Setup;
 
 impl Local {
@@ -21,7 +23,7 @@ impl Local {
     /// # Errors
     /// The settings of the session are no longer valid; or the session cannot be opened.
     pub async fn setup_of(&self, session: &impl Inspect) -> Result<Arc<Setup>, Error> {
-        let own = session.inspect(own).await?;
+        let own = session.inspect(session_overrides).await?;
         self.setup_with(own, &[]).await
     }
 
@@ -42,7 +44,7 @@ impl Local {
     /// # Errors
     /// These settings cause errors; or the session cannot be opened.
     pub async fn setup_for(&self, session: &impl Inspect, ask: &Ask) -> Result<Arc<Setup>, Error> {
-        let own = session.inspect(own).await?;
+        let own = session.inspect(session_overrides).await?;
         self.setup_with(own, ask.settings()).await
     }
 
@@ -50,7 +52,11 @@ impl Local {
     ///
     /// # Errors
     /// These settings cause errors.
-    pub async fn setup_with(&self, own: Arc<Own>, above: &[Override]) -> Result<Arc<Setup>, Error> {
+    pub async fn setup_with(
+        &self,
+        own: Arc<SessionOverrides>,
+        above: &[Override],
+    ) -> Result<Arc<Setup>, Error> {
         let setup = self.setup();
         if own.is_empty() && above.is_empty() {
             return Ok(setup);
@@ -64,7 +70,7 @@ impl Local {
     ///
     /// # Errors
     /// It cannot override one, or they cause errors.
-    pub(super) async fn check_own(&self, own: &Own) -> Result<(), NotChanged> {
+    pub(super) async fn check_own(&self, own: &SessionOverrides) -> Result<(), ChangeError> {
         if own.is_empty() {
             return Ok(());
         }
@@ -73,15 +79,16 @@ impl Local {
     }
 
     /// Sets dotted keys, or removes them if there is no value, so that the settings files apply.
-    /// Stored when it returns.
+    /// The changes are stored when it returns.
     ///
     /// # Errors
-    /// A key cannot be changed, a value is wrong, or the file cannot be written; then nothing is
-    /// changed.
+    ///
+    /// A key cannot be changed, a value is invalid, or the file cannot be written; then nothing
+    /// changes.
     pub async fn change_settings(
         &self,
         changes: BTreeMap<String, Option<toml::Value>>,
-    ) -> Result<(), NotChanged> {
+    ) -> Result<(), ChangeError> {
         let _one_at_a_time = self.reloading.lock().await;
         for _ in 0..CHANGED_AT_MOST {
             let version = self.take_newer().await?;
@@ -90,15 +97,16 @@ impl Local {
             if self.share_settings(&text, version).await? {
                 return self.use_stored(setup, text).await;
             }
-            // Another program was faster: its changes are kept, and these made to them.
+            // Another program changed the settings first: its changes are kept, and these are added
+            // to them.
         }
         let busy = "other daemons change settings all the time: try again";
-        Err(NotChanged::Store(io::Error::other(busy)))
+        Err(ChangeError::Store(io::Error::other(busy)))
     }
 
-    /// Has the other programs use that text of settings; answers false where what is shared is another
-    /// version by now.
-    async fn share_settings(&self, text: &str, before: u64) -> Result<bool, NotChanged> {
+    /// Shares this text of settings with the other programs; returns false if the shared text has
+    /// another version by now.
+    async fn share_settings(&self, text: &str, before: u64) -> Result<bool, ChangeError> {
         let Some(cluster) = self.cluster() else {
             return Ok(true);
         };
@@ -111,13 +119,13 @@ impl Local {
     /// # Errors
     /// They are invalid with the files of this program, the database does not answer, or the file
     /// cannot be written.
-    pub async fn take_shared_settings(&self) -> Result<(), NotChanged> {
+    pub async fn take_shared_settings(&self) -> Result<(), ChangeError> {
         let _one_at_a_time = self.reloading.lock().await;
         self.take_newer().await.map(drop)
     }
 
-    /// Answers the version of what is shared; 0: nothing is.
-    async fn take_newer(&self) -> Result<u64, NotChanged> {
+    /// Reads the shared settings. Returns their version; 0 if there are none.
+    async fn take_newer(&self) -> Result<u64, ChangeError> {
         let Some(cluster) = self.cluster() else {
             return Ok(0);
         };
@@ -136,12 +144,12 @@ impl Local {
             ..sources.clone()
         };
         let setup = off_thread(move || Setup::load(sources)).await;
-        self.use_stored(setup.map_err(NotChanged::Wrong)?, text)
+        self.use_stored(setup.map_err(ChangeError::Wrong)?, text)
             .await?;
         Ok(shared.version)
     }
 
-    async fn use_stored(&self, setup: Setup, text: String) -> Result<(), NotChanged> {
+    async fn use_stored(&self, setup: Setup, text: String) -> Result<(), ChangeError> {
         let file = setup.loaded.config.store.path.join(STORED);
         off_thread(move || replace(&file, &text)).await?;
         self.deadline
@@ -153,7 +161,7 @@ impl Local {
 
 /// The text that programs on one database share.
 const SHARED: &str = "settings";
-/// How often a change is made again because other programs changed something meanwhile.
+/// Maximum attempts to change settings while other programs change them.
 const CHANGED_AT_MOST: usize = 16;
 
 /// The changes that set these dotted keys of a session, or remove them if there is no value. A
@@ -161,23 +169,23 @@ const CHANGED_AT_MOST: usize = 16;
 ///
 /// # Errors
 /// A session cannot override one, or they cause errors.
-pub fn own_changes(
+pub fn session_changes(
     setup: &Setup,
-    before: &Own,
+    before: &SessionOverrides,
     wanted: BTreeMap<String, Option<String>>,
-) -> Result<OwnChanges, NotChanged> {
+) -> Result<OverrideChanges, ChangeError> {
     let sets = wanted.values().any(Option::is_some);
-    let changes = settings::own::changes(wanted)?;
+    let changes = settings::overrides::changes(wanted)?;
     if sets {
-        check_own(setup, &settings::own::changed(before, &changes))?;
+        check_own(setup, &settings::overrides::apply(before, &changes))?;
     }
     Ok(changes)
 }
 
-fn check_own(setup: &Setup, own: &Own) -> Result<(), NotChanged> {
-    settings::own::check(own)?;
+fn check_own(setup: &Setup, own: &SessionOverrides) -> Result<(), ChangeError> {
+    settings::overrides::check(own)?;
     let checked = setup.with(own, &[]);
-    checked.map_err(NotChanged::Wrong)?;
+    checked.map_err(ChangeError::Wrong)?;
     Ok(())
 }
 
@@ -189,7 +197,7 @@ fn check_own(setup: &Setup, own: &Own) -> Result<(), NotChanged> {
 pub fn change(
     before: &Setup,
     changes: &BTreeMap<String, Option<toml::Value>>,
-) -> Result<Setup, NotChanged> {
+) -> Result<Setup, ChangeError> {
     let (setup, text) = with_changes(before, changes)?;
     replace(&before.loaded.config.store.path.join(STORED), &text)?;
     Ok(setup)
@@ -199,7 +207,7 @@ pub fn change(
 fn with_changes(
     before: &Setup,
     changes: &BTreeMap<String, Option<toml::Value>>,
-) -> Result<(Setup, String), NotChanged> {
+) -> Result<(Setup, String), ChangeError> {
     let file = before.loaded.config.store.path.join(STORED);
     let text = match std::fs::read_to_string(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -208,7 +216,7 @@ fn with_changes(
     let text = changed(&text, changes)?;
     let mut sources = before.loaded.sources().clone();
     sources.stored = Some(text.clone());
-    let setup = Setup::load(sources).map_err(NotChanged::Wrong)?;
+    let setup = Setup::load(sources).map_err(ChangeError::Wrong)?;
     Ok((setup, text))
 }
 

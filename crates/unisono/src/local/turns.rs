@@ -13,7 +13,7 @@ use unisono_session::event::Work;
 use unisono_session::machine::NewTurn;
 
 use super::Local;
-use crate::ask::{self, Ask, Finished};
+use crate::ask::{self, Ask, FinishedTurn};
 use crate::context::estimate;
 use crate::error::Error;
 use crate::history;
@@ -45,7 +45,7 @@ impl Local {
         ask::check_chosen(&setup, ask, &turn.team, &turn.policy)?;
         let skills = match turn.work {
             Work::Answer { .. } => self.server_skills.list(&setup).await,
-            _ => self.server_skills.known(&setup),
+            _ => self.server_skills.cached_lines(&setup),
         };
         if !skills.is_empty() {
             turn.instructions = setup.instructions(&skills).into();
@@ -64,7 +64,7 @@ impl Local {
             turn.tools = ask::tools_of(&turn.team, reach, offered);
             turn.rules = Arc::new(ask::rules_of(&setup, &turn.team, &offers));
         }
-        ask::lend(ask, &mut turn)?;
+        ask::add_client_tools(ask, &mut turn)?;
         if matches!(turn.work, Work::Answer { .. }) {
             models::check(&setup, &turn.team)?;
             models::check_prices(&setup, &turn.team)?;
@@ -104,7 +104,7 @@ impl Local {
     ///
     /// # Errors
     /// As [`Local::begin`], or the session is gone.
-    pub async fn ask(&self, session: &Handle, ask: &Ask) -> Result<Finished, Error> {
+    pub async fn ask(&self, session: &Handle, ask: &Ask) -> Result<FinishedTurn, Error> {
         let turn = self.begin(session, ask).await?;
         self.wait(session, turn).await
     }
@@ -113,7 +113,7 @@ impl Local {
     ///
     /// # Errors
     /// There is no such turn, or the session is gone.
-    pub async fn wait(&self, session: &Handle, turn: TurnId) -> Result<Finished, Error> {
+    pub async fn wait(&self, session: &Handle, turn: TurnId) -> Result<FinishedTurn, Error> {
         let ended = session.wait(turn).await?;
         let answer = match ended.answer {
             Some(id) => {
@@ -123,7 +123,7 @@ impl Local {
             }
             None => None,
         };
-        Ok(Finished {
+        Ok(FinishedTurn {
             turn,
             outcome: ended.outcome,
             answer,
@@ -135,7 +135,7 @@ impl Local {
     ///
     /// # Errors
     /// The session cannot be opened, or is gone.
-    pub async fn resume(&self, session: SessionId) -> Result<Vec<Finished>, Error> {
+    pub async fn resume(&self, session: SessionId) -> Result<Vec<FinishedTurn>, Error> {
         // From the journal: once the session is open, its turns may end at any moment.
         let mut state = State::default();
         history::catch_up(&self.journal, session, &mut state).await?;

@@ -114,7 +114,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    //! Tests of the file of what was learnt.
+    //! Tests of the calibration file.
 
     use std::sync::Arc;
 

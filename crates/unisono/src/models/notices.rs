@@ -31,13 +31,13 @@ impl fmt::Display for Notice {
 }
 
 /// Maximum remembered notices: more models than any daemon uses.
-const MOST_LOGGED: usize = 256;
+const MAX_LOGGED: usize = 256;
 
 /// The logged notices, each once; none until logging begins.
 #[derive(Debug, Default)]
-pub(crate) struct Noticed(Mutex<Option<BTreeSet<String>>>);
+pub(crate) struct LoggedNotices(Mutex<Option<BTreeSet<String>>>);
 
-impl Noticed {
+impl LoggedNotices {
     pub(crate) fn begin(&self) {
         self.logged().get_or_insert_default();
     }
@@ -49,7 +49,7 @@ impl Noticed {
             return;
         };
         for notice in notices() {
-            if logged.len() < MOST_LOGGED && logged.insert(notice.problem.clone()) {
+            if logged.len() < MAX_LOGGED && logged.insert(notice.problem.clone()) {
                 tracing::warn!("{notice}");
             }
         }
@@ -67,8 +67,8 @@ pub fn today() -> Date {
     now.to_zoned(jiff::tz::TimeZone::UTC).date()
 }
 
-/// The notices about the models that a turn of that team may use: those of its agents, their
-/// fallbacks, and the summarisers of its lead. Each model is named once.
+/// The notices about the models that a turn of this team may use: the models of its agents, their
+/// fallbacks, and the summarisers of its lead. Each model occurs once.
 pub fn of_team(setup: &Setup, team: &Team, learnt: &Calibrations, today: Date) -> Vec<Notice> {
     let asks = team
         .definitions()

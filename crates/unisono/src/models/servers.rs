@@ -20,7 +20,7 @@ const FRESH: Duration = Duration::from_secs(600);
 /// The pause after a server gave no answer: it may be starting.
 const SILENT: Duration = Duration::from_secs(60);
 /// Maximum remembered models: more than any program uses.
-const MOST_MODELS: usize = 256;
+const MAX_MODELS: usize = 256;
 
 /// The queried models, and the times until which they are not queried again.
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ impl Servers {
         let now = Instant::now();
         let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         asked.retain(|_, until| now < *until);
-        if asked.contains_key(name) || asked.len() >= MOST_MODELS {
+        if asked.contains_key(name) || asked.len() >= MAX_MODELS {
             return false;
         }
         asked.insert(name.clone(), now + SILENT);

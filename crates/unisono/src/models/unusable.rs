@@ -7,21 +7,21 @@ use unisono_model::language::{Class, Completion, Error, LanguageModel, Request};
 
 /// A model whose provider is unavailable.
 #[derive(Debug)]
-pub(super) struct Unusable {
+pub(super) struct UnavailableModel {
     model: Arc<str>,
     lacks: Arc<str>,
 }
 
-impl Unusable {
-    pub(super) fn new(model: &str, lacks: impl Into<Arc<str>>) -> Unusable {
-        Unusable {
+impl UnavailableModel {
+    pub(super) fn new(model: &str, lacks: impl Into<Arc<str>>) -> UnavailableModel {
+        UnavailableModel {
             model: model.into(),
             lacks: lacks.into(),
         }
     }
 }
 
-impl LanguageModel for Unusable {
+impl LanguageModel for UnavailableModel {
     /// It never answers.
     fn worst_cost(&self, _: Tokens, _: Tokens) -> Option<Cost> {
         Some(Cost::ZERO)

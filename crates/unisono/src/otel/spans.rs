@@ -17,13 +17,13 @@ use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
 use unisono_session::agent::Definition;
 use unisono_session::event::{OpenedRun, Outcome, RunRole, Work};
 use unisono_session::run::calls::{CallOutput, CallPlace, PlannedCall};
-use unisono_session::run::{Ending, Spent, Step};
+use unisono_session::run::{AdditionalUsage, Ending, Step};
 use unisono_session::{Event, Fact};
 
 use super::span::{
     SpanAttributes, bare, run_span, span, span_id, text, texts, turn_span, well_known,
 };
-use crate::metrics::rest;
+use crate::metrics::unrecorded_usage;
 
 /// Maximum remembered definitions; above it, all are forgotten once.
 const DEFINITIONS: usize = 4_096;
@@ -250,7 +250,7 @@ impl Spans {
         &mut self,
         session: SessionId,
         run: RunId,
-        spent: &Spent,
+        spent: &AdditionalUsage,
         at: Timestamp,
     ) -> Vec<SpanData> {
         let mut spans = self.request_made(session, run, &spent.usage, at);
@@ -332,7 +332,7 @@ impl Spans {
             return Vec::new();
         };
         let unrecorded = match ending {
-            Ending::Finished { usage, .. } => rest(usage, &run.stepped),
+            Ending::Finished { usage, .. } => unrecorded_usage(usage, &run.stepped),
             Ending::Failed { .. } | Ending::Cancelled => None,
         };
         let call = unrecorded.map(|usage| run.chat(session, &usage, at));

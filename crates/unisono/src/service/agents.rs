@@ -45,7 +45,7 @@ impl Agents for Local {
 
     async fn agent(&self, agent: &str) -> service::Result<AgentDetail> {
         let (setup, name) = (self.setup(), agent.to_owned());
-        let found = off_thread(move || detail::of(&setup, &name)).await;
+        let found = off_thread(move || detail::agent_detail(&setup, &name)).await;
         found.ok_or_else(|| service::Error::not_found("agent", agent))
     }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use unisono_api::approval::{Approval, ApprovalQuery, Decide, Decided};
+use unisono_api::approval::{Approval, ApprovalQuery, Decide, DecisionResult};
 use unisono_api::service::{self, Approvals};
 use unisono_api::token::Scope;
 use unisono_api::{Code, Page};
@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::view::{Inspect as _, View};
 use crate::{Local, history};
 
-/// The position of a call among waiting calls, also when it does not wait any more.
+/// The position of a call among waiting calls; it stays valid when the call has been decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     asked_at: Timestamp,
@@ -82,7 +82,7 @@ impl Approvals for Local {
         })
     }
 
-    async fn decide(&self, call: &str, decide: &Decide) -> service::Result<Decided> {
+    async fn decide(&self, call: &str, decide: &Decide) -> service::Result<DecisionResult> {
         let call: CallId = id("call", call)?;
         Ok(self.decide_call(call, approvals::decision(decide)?).await?)
     }
@@ -132,9 +132,10 @@ impl Local {
         Ok(View::Stored { id: session, state })
     }
 
-    /// The session in which a call waits; none: it does not wait.
+    /// The session of a waiting call; none if the call does not wait.
     ///
     /// # Errors
+    ///
     /// The store fails.
     pub async fn session_of_call(&self, call: CallId) -> Result<Option<SessionId>, Error> {
         for session in self.unfinished().await? {
@@ -148,7 +149,11 @@ impl Local {
     }
 
     /// Decides the waiting call of any session.
-    async fn decide_call(&self, call: CallId, decision: CallDecision) -> Result<Decided, Error> {
+    async fn decide_call(
+        &self,
+        call: CallId,
+        decision: CallDecision,
+    ) -> Result<DecisionResult, Error> {
         self.check_scope(Scope::Approve)?;
         let mut before = match self.recent_decisions().session_of(call) {
             Some(session) => self.journal().shows(session).await?,
@@ -173,7 +178,7 @@ impl Local {
                 }
             }
             self.recent_decisions().add(call, session);
-            return Ok(Decided {
+            return Ok(DecisionResult {
                 call: call.to_string(),
                 session: session.to_string(),
                 turn: waiting.turn.to_string(),

@@ -28,7 +28,9 @@ const LARGE_LEAST: u64 = 64;
 /// The ask for a request to a session.
 ///
 /// # Errors
-/// It contradicts itself, a setting is wrong, or the session has no such checkpoint or turn.
+///
+/// The request contradicts itself, a setting is invalid, or the session has no such checkpoint or
+/// turn.
 pub async fn read(
     journal: &Journal,
     session: &impl Inspect,
@@ -44,12 +46,12 @@ pub async fn read(
         TurnRequest::Regenerate { checkpoint, new } => {
             let (instructions, summariser) = (new.instructions.clone(), new.summariser.clone());
             let writing = writing(instructions, summariser, new.on_failure);
-            let ask = anew(session, checkpoint, writing).await?;
+            let ask = regenerate(session, checkpoint, writing).await?;
             let ask = ask.with_settings(of_request(&new.settings)?);
             Ok(ask.branch(new.branch.as_str()))
         }
         TurnRequest::Revert { checkpoint, new } => {
-            let ask = taken_back(session, checkpoint).await?;
+            let ask = revert(session, checkpoint).await?;
             Ok(ask.branch(new.branch.as_str()))
         }
         TurnRequest::RetryCompaction { turn, new } => {
@@ -175,7 +177,7 @@ fn keep(messages: Option<u32>, tokens: Option<u64>) -> Option<Keep> {
 ///
 /// # Errors
 /// The session has no such checkpoint, or cannot be opened.
-pub(super) async fn numbered(
+pub(super) async fn checkpoint(
     session: &impl Inspect,
     text: &str,
 ) -> Result<Arc<checkpoint::Checkpoint>, Error> {
@@ -198,7 +200,7 @@ pub(super) async fn numbered(
 /// # Errors
 /// The session has no such checkpoint, or cannot be opened.
 async fn edited(session: &impl Inspect, number: &str, text: String) -> Result<Ask, Error> {
-    let found = numbered(session, number).await?;
+    let found = checkpoint(session, number).await?;
     Ok(off_thread(move || Ask::edit(&found, &text)).await?)
 }
 
@@ -206,8 +208,12 @@ async fn edited(session: &impl Inspect, number: &str, text: String) -> Result<As
 ///
 /// # Errors
 /// The session has no such checkpoint, or cannot be opened.
-async fn anew(session: &impl Inspect, number: &str, writing: SummaryOptions) -> Result<Ask, Error> {
-    let found = numbered(session, number).await?;
+async fn regenerate(
+    session: &impl Inspect,
+    number: &str,
+    writing: SummaryOptions,
+) -> Result<Ask, Error> {
+    let found = checkpoint(session, number).await?;
     Ok(Ask::regenerate(found.id, writing))
 }
 
@@ -215,8 +221,8 @@ async fn anew(session: &impl Inspect, number: &str, writing: SummaryOptions) -> 
 ///
 /// # Errors
 /// The session has no such checkpoint, or cannot be opened.
-async fn taken_back(session: &impl Inspect, number: &str) -> Result<Ask, Error> {
-    Ok(Ask::revert(numbered(session, number).await?.id))
+async fn revert(session: &impl Inspect, number: &str) -> Result<Ask, Error> {
+    Ok(Ask::revert(checkpoint(session, number).await?.id))
 }
 
 /// The ask to repeat the compaction of a turn, with the same instructions.
@@ -234,6 +240,6 @@ async fn again(
         instructions: before.and_then(|before| before.instructions.clone()),
         ..writing(None, new.summariser.clone(), new.on_failure)
     };
-    let ask = accepted.and_then(|accepted| Ask::again(accepted, writing));
+    let ask = accepted.and_then(|accepted| Ask::retry(accepted, writing));
     ask.ok_or_else(|| Error::not_found("compaction to be asked for again in turn", turn))
 }

@@ -25,7 +25,7 @@ impl Audit for Local {
             days: settings.keep_days,
             entries: settings.max_entries,
         };
-        let since = parse_since(query, now)?.max(retention.since(now));
+        let since = parse_since(query, now)?.max(retention.oldest(now));
         let before = query.cursor.as_deref().map(position).transpose()?;
         let who = query.who.as_deref();
         if let Some(who) = who.filter(|who| !is_name(who)) {
@@ -74,7 +74,7 @@ fn position(cursor: &str) -> Result<Position, Error> {
 }
 
 fn to_api(entry: Entry) -> AuditEntry {
-    let at = values::instant(entry.at());
+    let at = values::instant(entry.time());
     let text = |text: std::sync::Arc<str>| text.to_string();
     match entry {
         Entry::Action { action } => {

@@ -13,7 +13,7 @@ use unisono_api::service::{Compactions, Result as Answer};
 use unisono_api::session::BranchPageQuery;
 use unisono_api::topic::Topic;
 use unisono_api::{Code, Page};
-use unisono_context::checkpoint::{self, Body, Kind, NotActive};
+use unisono_context::checkpoint::{self, Body, Kind, RevertError};
 use unisono_context::{CheckpointId, Cost, MessageId};
 use unisono_session::{Input, State};
 
@@ -111,7 +111,7 @@ impl Compactions for Local {
 
 /// The active checkpoints of contexts.
 struct Active {
-    /// Those of the selected branch.
+    /// The checkpoints of the selected branch.
     here: Vec<CheckpointId>,
     /// Number of branches on which each is active.
     branches: BTreeMap<CheckpointId, u64>,
@@ -173,7 +173,7 @@ async fn detail(
     number: &str,
     branch: &str,
 ) -> Result<CheckpointDetail, Error> {
-    let found = asked::numbered(session, number).await?;
+    let found = asked::checkpoint(session, number).await?;
     let setup = local.setup_for_reading(session).await?;
     let mut state = session.inspect(Clone::clone).await?;
     let head = state.tree().head(branch);
@@ -218,9 +218,9 @@ fn inactive(state: &State, head: MessageId, of: &checkpoint::Checkpoint) -> Opti
     Some(Inactive {
         reason: reason.to_owned(),
         revert_first: match why {
-            NotActive::Superseded { by, .. } | NotActive::GivesWay { to: by, .. } => Some(by),
+            RevertError::Superseded { by, .. } | RevertError::GivesWay { to: by, .. } => Some(by),
             _ => None,
         },
-        branches: matches!(why, NotActive::Elsewhere { .. }).then(|| names.collect()),
+        branches: matches!(why, RevertError::Elsewhere { .. }).then(|| names.collect()),
     })
 }

@@ -12,11 +12,11 @@ use unisono_context::{MessageId, SessionId, SnapshotId, TurnId};
 use unisono_session::{Input, State};
 
 use super::agents::asked_of;
-use super::messages::{placed, unknown_branch};
+use super::messages::{message_at, unknown_branch};
 use super::{cursor, id};
 use crate::Local;
 use crate::ask::Ask;
-use crate::context::{self, Shown, pins, sections, sizes, tip};
+use crate::context::{self, BranchContext, pins, sections, sizes, tip};
 use crate::error::Error;
 use crate::history;
 use crate::local::off_thread;
@@ -72,7 +72,7 @@ impl Contexts for Local {
         let message: MessageId = match message.parse() {
             Ok(ordinal) => {
                 let on = branch.to_owned();
-                let look = move |state: &State| placed(state, &on, ordinal);
+                let look = move |state: &State| message_at(state, &on, ordinal);
                 session.inspect(look).await.map_err(Error::from)??
             }
             Err(_) => id("message", message)?,
@@ -101,16 +101,16 @@ impl Contexts for Local {
 async fn seen(local: &Local, session: &View, ask: &Ask, exact: bool) -> Result<Context, Error> {
     let setup = local.setup_for(session, ask).await?;
     let mut by = ask.measured_by(&setup, local.calibrations())?;
-    // Servers are not asked here: the skills that were listed last count.
+    // Servers are not queried here: the newest list of skills counts.
     by.instructions = setup
-        .instructions(&local.server_skills.known(&setup))
+        .instructions(&local.server_skills.cached_lines(&setup))
         .into();
     let mut state = session.inspect(Clone::clone).await?;
     let branch = ask.on_branch().to_owned();
     let head = tip(&state, &branch).ok_or_else(|| unknown_branch(&branch))?;
     // Counting needs a tokenizer, and time.
     let look = move || {
-        let shown = Shown::new(&mut state, head, &by)?;
+        let shown = BranchContext::new(&mut state, head, &by)?;
         let context = sections::to_api(&shown, &state, &branch, &by);
         Ok::<_, context::Error>((context, shown.snapshot, by.team.lead))
     };
@@ -182,7 +182,7 @@ async fn pinned(
     let setup = local.setup_for_reading(session).await?;
     let mut state = session.inspect(Clone::clone).await?;
     let (on, learnt) = (branch.to_owned(), local.calibrations().clone());
-    let work = move || pins::Pins::of(&setup, &learnt, &mut state, &on);
+    let work = move || pins::Pins::load(&setup, &learnt, &mut state, &on);
     let pins = off_thread(work).await?;
     let left = pins.messages.iter();
     let left = left.filter(|(message, _)| after.is_none_or(|after| message.ordinal.0 > after));

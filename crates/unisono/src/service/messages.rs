@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use unisono_api::blob::{Blob, BlobContent, Extent};
-use unisono_api::message::{Appended, Message, MessageQuery, NewMessage, Part, ReportedUsage};
+use unisono_api::message::{
+    AppendedMessage, Message, MessageQuery, NewMessage, Part, ReportedUsage,
+};
 use unisono_api::service::{Messages, Result as Answer};
 use unisono_api::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQuery};
 use unisono_api::{Code, Page, PageQuery};
@@ -14,7 +16,7 @@ use unisono_context::message::{Message as Said, Part as SaidPart};
 use unisono_context::tree::Node;
 use unisono_context::view::{MessageStatus, View};
 use unisono_context::{MessageId, Ordinal};
-use unisono_session::append::Appended as Place;
+use unisono_session::append::AppendedPosition;
 use unisono_session::state::MAIN;
 use unisono_session::{Input, State};
 
@@ -32,7 +34,7 @@ use crate::view::{Inspect as _, View as SessionView};
 
 /// Default size of a page, and its maximum.
 const PAGE: u32 = 100;
-const MOST: u32 = 1_000;
+const MAX_PAGE: u32 = 1_000;
 /// Characters of the preview of a stretch's first message.
 const TEXT_CHARS: usize = 80;
 
@@ -43,14 +45,19 @@ impl Messages for Local {
         let first = cursor(query.cursor.as_deref())?.unwrap_or(1);
         let limit = query
             .limit
-            .map_or(PAGE, |limit| u32::try_from(limit.get()).unwrap_or(MOST));
+            .map_or(PAGE, |limit| u32::try_from(limit.get()).unwrap_or(MAX_PAGE));
         let branch = query.branch.clone();
         let look = move |state: &State| read(state, &branch, first, limit);
         let found = session.inspect(look).await.map_err(Error::from)?;
         Ok(found.ok_or_else(|| unknown_branch(&query.branch))?)
     }
 
-    async fn append(&self, session: &str, new: &NewMessage, key: Option<&str>) -> Answer<Appended> {
+    async fn append(
+        &self,
+        session: &str,
+        new: &NewMessage,
+        key: Option<&str>,
+    ) -> Answer<AppendedMessage> {
         let session = id("session", session)?;
         let key = key.map(|name| append::key(name, new)).transpose();
         let contents: Vec<NewContent<'_>> =
@@ -67,7 +74,8 @@ impl Messages for Local {
             Err(_) => {
                 let key = asked.key.clone();
                 self.settle(session, Input::Append(asked)).await?;
-                let find = move |state: &State| Place::find(state, message, key.as_ref());
+                let find =
+                    move |state: &State| AppendedPosition::find(state, message, key.as_ref());
                 let view = self.view(session).await?;
                 view.inspect(find).await.map_err(Error::from)?
             }
@@ -76,7 +84,7 @@ impl Messages for Local {
             Some(_) => "appended",
             None => "waiting",
         };
-        Ok(Appended {
+        Ok(AppendedMessage {
             session: session.to_string(),
             branch: new.branch.clone(),
             message: place.message.to_string(),
@@ -121,7 +129,7 @@ impl Messages for Local {
         let at = match new.at.strip_prefix('#').map(str::parse) {
             Some(Ok(ordinal)) => {
                 let from = new.from.clone();
-                let look = move |state: &State| placed(state, &from, ordinal);
+                let look = move |state: &State| message_at(state, &from, ordinal);
                 session.inspect(look).await.map_err(Error::from)??
             }
             Some(Err(_)) => {
@@ -223,7 +231,7 @@ fn read(state: &State, branch: &str, first: u32, limit: u32) -> Option<Page<Mess
     };
     let view = state.view(head, false)?;
     let first = first.max(1);
-    let limit = limit.clamp(1, MOST);
+    let limit = limit.clamp(1, MAX_PAGE);
     let last = first.saturating_add(limit - 1).min(view.len().0);
     if first > last {
         return Some(none);
@@ -332,11 +340,11 @@ fn stretch(of: message_tree::BranchSegment) -> BranchSegment {
 }
 
 /// The message at a position of a branch.
-pub(super) fn placed(state: &State, branch: &str, ordinal: u32) -> Result<MessageId, Error> {
+pub(super) fn message_at(state: &State, branch: &str, ordinal: u32) -> Result<MessageId, Error> {
     let ordinal = Ordinal(ordinal);
     let head = state.tree().head(branch);
     let head = head.ok_or_else(|| unknown_branch(branch))?;
-    let node = state.tree().at(head, ordinal);
+    let node = state.tree().node_at(head, ordinal);
     let missing = || Error::not_found("message", format!("{ordinal} on branch {branch:?}"));
     node.map(|node| node.message.id).ok_or_else(missing)
 }

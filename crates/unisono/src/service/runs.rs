@@ -10,15 +10,15 @@ use async_trait::async_trait;
 use unisono_api::Page;
 use unisono_api::blob::Blob;
 use unisono_api::run::{
-    Attempt, Call, CallDecision, Done, ListedRun, LookupQuery, Matches, OutputFile, Replay,
-    RunDetail, RunQuery, RunStep, ToolOutput, Why, WhyQuery,
+    Attempt, Call, CallDecision, ListedRun, LookupQuery, LookupResult, OutputFile, Replay,
+    RunDetail, RunQuery, RunStep, StepContent, ToolOutput, Why, WhyQuery,
 };
 use unisono_api::service::{Result as Answer, Runs};
 use unisono_api::turn::Run;
 use unisono_context::attachment::AttachedFile;
 use unisono_context::{RunId, SessionId};
 use unisono_session::Trace;
-use unisono_session::run::{FallbackUsed, Spent, Step};
+use unisono_session::run::{AdditionalUsage, FallbackUsed, Step};
 use unisono_session::trace::{DecidedCall, Moment, RunTrace, decisions};
 
 use super::id;
@@ -36,12 +36,12 @@ impl Runs for Local {
     }
 
     async fn run(&self, session: &str, run: &str) -> Answer<RunDetail> {
-        let found = Found::new(self, session, run).await?;
+        let found = FoundRun::new(self, session, run).await?;
         Ok(found.detail()?)
     }
 
     async fn why(&self, session: &str, run: &str, query: &WhyQuery) -> Answer<Why> {
-        let found = Found::new(self, session, run).await?;
+        let found = FoundRun::new(self, session, run).await?;
         Ok(rebuilt::why(self, &found, query).await?)
     }
 
@@ -50,26 +50,26 @@ impl Runs for Local {
         Ok(rebuilt::replay(self, session, turn).await?)
     }
 
-    async fn lookup(&self, query: &LookupQuery) -> Answer<Matches> {
+    async fn lookup(&self, query: &LookupQuery) -> Answer<LookupResult> {
         Ok(lookup::lookup(self, query).await?)
     }
 }
 
 /// A run of a session, from its journal.
-struct Found {
+struct FoundRun {
     session: SessionId,
     id: RunId,
     trace: Trace,
 }
 
-impl Found {
-    async fn new(local: &Local, session: &str, run: &str) -> Result<Found, Error> {
+impl FoundRun {
+    async fn new(local: &Local, session: &str, run: &str) -> Result<FoundRun, Error> {
         let session = id("session", session)?;
         let id: RunId = id("run", run)?;
         let view = local.view(session).await?;
         let trace = history::turn(local.journal(), &view, Lookup::Run(id)).await?;
         let trace = trace.ok_or_else(|| Error::not_found("run", id))?;
-        Ok(Found { session, id, trace })
+        Ok(FoundRun { session, id, trace })
     }
 
     fn traced(&self) -> Result<&RunTrace, Error> {
@@ -80,7 +80,7 @@ impl Found {
     /// The run in the types of the API, with its task.
     fn run(&self) -> Result<Run, Error> {
         let turn = self.traced()?.opened.1.turn;
-        let turn = turn_view::one(&self.trace, self.session, turn);
+        let turn = turn_view::of_turn(&self.trace, self.session, turn);
         let id = self.id.to_string();
         let mut runs = turn.into_iter().flat_map(|turn| turn.runs);
         let run = runs.find(|run| run.run == id);
@@ -138,7 +138,7 @@ fn output_file(file: &AttachedFile) -> OutputFile {
 fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
     let fallback = step.reply().and_then(|reply| reply.fallback.as_ref());
     let done = match &**step {
-        Step::Model(reply) => Done::Model {
+        Step::Model(reply) => StepContent::Model {
             text: reply.text.to_string(),
             calls: reply
                 .calls
@@ -150,14 +150,14 @@ fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
                 })
                 .collect(),
             fallback: fallback.map(|by| by.model.to_string()),
-            stand_in_prefix: fallback
+            fallback_prefix: fallback
                 .and_then(FallbackUsed::prefix)
                 .map(|prefix| prefix.to_string()),
             input_tokens: reply.usage.input.0,
             output_tokens: reply.usage.output.0,
             cost_usd: values::dollars(reply.usage.cost),
         },
-        Step::Tools(results) => Done::Tools {
+        Step::Tools(results) => StepContent::Tools {
             results: results
                 .iter()
                 .map(|result| ToolOutput {
@@ -168,19 +168,19 @@ fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
                 })
                 .collect(),
         },
-        Step::Named { name, result } => Done::Named {
+        Step::Named { name, result } => StepContent::Named {
             name: name.to_string(),
             result: result.to_string(),
         },
-        Step::Narrowed { room, output } => Done::Narrowed {
+        Step::Narrowed { room, output } => StepContent::Narrowed {
             room_tokens: room.0,
             output_tokens: output.map(|tokens| tokens.0),
         },
-        Step::Summarised { replaced, text } => Done::Summarised {
+        Step::Summarised { replaced, text } => StepContent::Summarised {
             steps: *replaced,
             text: text.to_string(),
         },
-        Step::Spent(Spent { usage, fallback }) => Done::Spent {
+        Step::Spent(AdditionalUsage { usage, fallback }) => StepContent::Spent {
             fallback: fallback.as_ref().map(ToString::to_string),
             input_tokens: usage.input.0,
             output_tokens: usage.output.0,

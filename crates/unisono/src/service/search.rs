@@ -12,7 +12,7 @@ use unisono_search::Query as Words;
 use unisono_session::State;
 
 use super::messages::unknown_branch;
-use super::sessions::only as only_session;
+use super::sessions::find_only as only_session;
 use super::{cursor, id};
 use crate::Local;
 use crate::error::Error;
@@ -21,7 +21,7 @@ use crate::view::Inspect as _;
 
 /// Default number of results, and its maximum.
 const FOUND: usize = 20;
-const MOST: usize = 1_000;
+const MAX_RESULTS: usize = 1_000;
 /// Maximum depth of a list of results: each page costs all pages before it.
 const DEEPEST: usize = 10_000;
 
@@ -70,13 +70,16 @@ async fn found(
     let only: Vec<SessionId> = within.or(named).into_iter().collect();
     let search = local.search();
     if local.runtime().is_err() {
-        // Nothing keeps the index up to date: the search waits until it is complete.
+        // Nothing updates the index in the background: the search waits until it is complete.
         search.settle(None).await?;
     } else if !search.follows() {
         // Built on demand, for the requested sessions.
         search.settle(only.first().copied()).await?;
     }
-    let limit = sought.limit.map_or(FOUND, NonZeroUsize::get).min(MOST);
+    let limit = sought
+        .limit
+        .map_or(FOUND, NonZeroUsize::get)
+        .min(MAX_RESULTS);
     let offset = offset_of_cursor(sought)?;
     let answer = search.find(&query, &only, offset + limit + 1).await?;
     let left = answer.found.into_iter().skip(offset);

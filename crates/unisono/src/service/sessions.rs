@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use serde_json::value::RawValue;
 use unisono_api::service::{self, Sessions};
 use unisono_api::session::{
-    ExportQuery, ImportFile, Imported, NewSession, Session, SessionListItem, SessionQuery,
+    ExportQuery, ImportFile, ImportResult, NewSession, Session, SessionListItem, SessionQuery,
 };
 use unisono_api::store::LostEvents;
 use unisono_api::{Code, Page};
@@ -54,15 +54,15 @@ impl Sessions for Local {
             return Ok(unfinished(self, before, limit).await?);
         }
         if let Some(name) = &query.id {
-            let found = named(self, name, limit).await?;
-            let (items, next) = (listed(self, found).await?, None);
+            let found = find_named(self, name, limit).await?;
+            let (items, next) = (list_items(self, found).await?, None);
             return Ok(Page { items, next });
         }
         // One more item shows whether there is a next page.
         let found = newest(self, before, limit + 1).await.map_err(Error::from)?;
         let found = Page::first(found, limit, |last| last.id.to_string());
         Ok(Page {
-            items: listed(self, found.items).await?,
+            items: list_items(self, found.items).await?,
             next: found.next,
         })
     }
@@ -85,7 +85,7 @@ impl Sessions for Local {
         Ok(described.map_err(Error::from)?)
     }
 
-    async fn import_file(&self, file: ImportFile) -> service::Result<Imported> {
+    async fn import_file(&self, file: ImportFile) -> service::Result<ImportResult> {
         let most = self.setup().loaded.config.server.import_messages;
         let most = file
             .bounded
@@ -147,7 +147,7 @@ impl Local {
 
 /// A session of the store.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
+pub struct StoredSession {
     /// Its id.
     pub id: SessionId,
     /// The store's data about it.
@@ -159,13 +159,13 @@ pub async fn page(
     local: &Local,
     after: Option<SessionId>,
     limit: usize,
-) -> Result<Vec<Found>, unisono_store::Error> {
+) -> Result<Vec<StoredSession>, unisono_store::Error> {
     let page = local.journal().sessions(after, limit).await?;
     Ok(found(page))
 }
 
-fn found(page: Vec<SessionInfo>) -> Vec<Found> {
-    let found = page.into_iter().map(|info| Found {
+fn found(page: Vec<SessionInfo>) -> Vec<StoredSession> {
+    let found = page.into_iter().map(|info| StoredSession {
         id: SessionId::from(info.session),
         info,
     });
@@ -178,7 +178,7 @@ async fn newest(
     local: &Local,
     before: Option<SessionId>,
     limit: usize,
-) -> Result<Vec<Found>, unisono_store::Error> {
+) -> Result<Vec<StoredSession>, unisono_store::Error> {
     let journal = local.journal();
     Ok(found(journal.newest_sessions(before, limit).await?))
 }
@@ -189,7 +189,7 @@ const LEAST_END: usize = 4;
 const FIRSTS: usize = 32;
 
 /// All sessions of the store, the oldest first.
-async fn everything(local: &Local) -> Result<Vec<Found>, unisono_store::Error> {
+async fn everything(local: &Local) -> Result<Vec<StoredSession>, unisono_store::Error> {
     let mut all = Vec::new();
     let mut after = None;
     loop {
@@ -202,8 +202,8 @@ async fn everything(local: &Local) -> Result<Vec<Found>, unisono_store::Error> {
     }
 }
 
-/// The sessions to which a name may refer: an id, its beginning or its end, or `latest`.
-async fn named(local: &Local, name: &str, limit: usize) -> Result<Vec<Found>, Error> {
+/// The sessions that match a name: an id, its beginning or its end, or `latest`.
+async fn find_named(local: &Local, name: &str, limit: usize) -> Result<Vec<StoredSession>, Error> {
     let mut all = everything(local).await?;
     all.retain(|found| name == "latest" || is_meant(name, &found.id));
     if name != "latest" {
@@ -224,13 +224,17 @@ async fn named(local: &Local, name: &str, limit: usize) -> Result<Vec<Found>, Er
     Ok(Vec::new())
 }
 
-/// The session with that id, or the only one whose id begins or ends with it.
-pub async fn only(local: &Local, name: &str) -> Result<SessionId, Error> {
+/// The session with this id, or the only one whose id begins or ends with it.
+///
+/// # Errors
+///
+/// No session or several sessions match.
+pub async fn find_only(local: &Local, name: &str) -> Result<SessionId, Error> {
     if let Ok(whole) = name.parse() {
         return Ok(whole);
     }
     // Two results show that the name is ambiguous.
-    let found = named(local, name, 2).await?;
+    let found = find_named(local, name, 2).await?;
     match found[..] {
         [one] => Ok(one.id),
         [] => {
@@ -258,10 +262,10 @@ async fn unfinished(
     for id in part.items {
         let info = local.journal().session(id).await?;
         // A session that was deleted meanwhile does not exist.
-        found.extend(info.map(|info| Found { id, info }));
+        found.extend(info.map(|info| StoredSession { id, info }));
     }
     Ok(Page {
-        items: listed(local, found).await?,
+        items: list_items(local, found).await?,
         next: part.next,
     })
 }
@@ -310,7 +314,7 @@ async fn labelled(
         before = Some(last.id);
         looked_at += found.len();
         let fits = |session: &SessionListItem| label.is_of(&session.labels);
-        items.extend(listed(local, found).await?.into_iter().filter(fits));
+        items.extend(list_items(local, found).await?.into_iter().filter(fits));
         if items.len() > limit {
             items.truncate(limit);
             let next = items
@@ -324,7 +328,10 @@ async fn labelled(
 }
 
 /// The list items of sessions, except sessions whose first event is not their creation.
-pub async fn listed(local: &Local, found: Vec<Found>) -> Result<Vec<SessionListItem>, Error> {
+pub async fn list_items(
+    local: &Local,
+    found: Vec<StoredSession>,
+) -> Result<Vec<SessionListItem>, Error> {
     let ids: Vec<SessionId> = found.iter().map(|found| found.id).collect();
     let firsts = local.journal().first_events(&ids).await?;
     let losses = local.losses();

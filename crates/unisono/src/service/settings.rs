@@ -9,9 +9,9 @@ use unisono_api::Code;
 use unisono_api::service;
 use unisono_api::settings::{Changes, Setting, SettingKeys};
 use unisono_api::turn::Settings;
-use unisono_config::settings::own::{DEFAULT_MODEL, MODEL_OVERRIDE, is_of_request};
+use unisono_config::settings::overrides::{DEFAULT_MODEL, MODEL_OVERRIDE, is_of_request};
 use unisono_config::settings::{
-    DEFAULTS, Override, Own, changeable, is_changeable, is_settable, scoped, settable,
+    DEFAULTS, Override, SessionOverrides, changeable, is_changeable, is_settable, scoped, settable,
 };
 use unisono_config::setup::Setup;
 use unisono_session::Input;
@@ -19,7 +19,7 @@ use unisono_session::Input;
 use super::id;
 use crate::Local;
 use crate::error::Error;
-use crate::local::{off_thread, own_changes};
+use crate::local::{off_thread, session_changes};
 use crate::view::{Inspect as _, View};
 
 #[async_trait]
@@ -91,7 +91,7 @@ fn to_api(setup: &Setup, changeable: fn(&str) -> bool) -> Vec<Setting> {
     each.collect()
 }
 
-/// What the comments of the defaults say of a key.
+/// The comment of a key in the defaults.
 fn about(key: &str) -> Option<&'static str> {
     static ABOUT: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| comments(DEFAULTS));
     ABOUT.get(key).map(String::as_str)
@@ -128,7 +128,7 @@ async fn change(
 ) -> Result<(), Error> {
     let before = session.inspect(|state| state.settings().clone()).await?;
     let setup = local.setup();
-    let changes = off_thread(move || own_changes(&setup, &before, wanted)).await?;
+    let changes = off_thread(move || session_changes(&setup, &before, wanted)).await?;
     match session {
         View::Live(handle) => Ok(handle.set(changes).await?),
         View::Stored { id, .. } => local.settle(*id, Input::Set { changes }).await,
@@ -153,7 +153,7 @@ fn as_toml(key: &str, value: &Value) -> Result<toml::Value, Error> {
 }
 
 /// The initial settings of a session.
-pub fn of_new(settings: &Settings) -> Result<Own, Error> {
+pub fn of_new(settings: &Settings) -> Result<SessionOverrides, Error> {
     let each = settings.iter().map(|(key, value)| {
         let text = as_text(value).ok_or_else(|| no_value(key))?;
         Ok((key.as_str().into(), text.into()))

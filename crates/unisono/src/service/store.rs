@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use unisono_api::Page;
 use unisono_api::service::{Result, Store};
 use unisono_api::store::{
-    Acknowledged, Archived, HealthCheck, Loss, LossQuery, LostEvents, Vacuumed,
+    AcknowledgedLosses, ArchiveCounts, HealthCheck, Loss, LossQuery, LostEvents, VacuumResult,
 };
 use unisono_store::archive;
 use uuid::Uuid;
@@ -23,12 +23,12 @@ use crate::values;
 
 #[async_trait]
 impl Store for Local {
-    async fn vacuum(&self) -> Result<Vacuumed> {
+    async fn vacuum(&self) -> Result<VacuumResult> {
         let done = match self.runtime() {
             Ok(runtime) => runtime.purge().await.map_err(Error::from)?,
             Err(_) => self.journal().vacuum(None).await.map_err(Error::from)?,
         };
-        Ok(Vacuumed {
+        Ok(VacuumResult {
             before_bytes: done.before_bytes,
             after_bytes: done.after_bytes,
             sessions: done.sessions,
@@ -53,9 +53,9 @@ impl Store for Local {
         })
     }
 
-    async fn acknowledge_losses(&self) -> Result<Acknowledged> {
+    async fn acknowledge_losses(&self) -> Result<AcknowledgedLosses> {
         let losses = Local::acknowledge_losses(self).await;
-        Ok(Acknowledged {
+        Ok(AcknowledgedLosses {
             losses: losses.map_err(Error::from)? as u64,
         })
     }
@@ -64,10 +64,10 @@ impl Store for Local {
         Ok(health::checks(self).await)
     }
 
-    async fn archive(&self, file: &Path) -> Result<Archived> {
+    async fn archive(&self, file: &Path) -> Result<ArchiveCounts> {
         let moved = archive::export(self.journal().engine().as_ref(), file).await;
         let moved = moved.map_err(Error::from)?;
-        Ok(Archived {
+        Ok(ArchiveCounts {
             sessions: moved.sessions,
             events: moved.events,
             checkpoints: moved.checkpoints,
@@ -100,7 +100,7 @@ pub(super) fn lost_events(of: &unisono_store::Loss) -> LostEvents {
     }
 }
 
-/// The position of a loss in the list, which is unique.
+/// The unique position of a loss in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     found: u64,
@@ -134,19 +134,19 @@ impl fmt::Display for Place {
 
 /// The error for a position that does not belong to the list.
 #[derive(Debug)]
-struct NoPlace;
+struct BadCursor;
 
 impl FromStr for Place {
-    type Err = NoPlace;
+    type Err = BadCursor;
 
-    fn from_str(text: &str) -> std::result::Result<Place, NoPlace> {
+    fn from_str(text: &str) -> std::result::Result<Place, BadCursor> {
         let [found, session, first, last] = text.split('.').collect::<Vec<_>>()[..] else {
-            return Err(NoPlace);
+            return Err(BadCursor);
         };
-        let number = |text: &str| text.parse().map_err(|_| NoPlace);
+        let number = |text: &str| text.parse().map_err(|_| BadCursor);
         Ok(Place {
             found: number(found)?,
-            session: Uuid::try_parse(session).map_err(|_| NoPlace)?,
+            session: Uuid::try_parse(session).map_err(|_| BadCursor)?,
             first: number(first)?,
             last: number(last)?,
         })

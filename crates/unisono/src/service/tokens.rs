@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use unisono_api::audit::DAEMON;
 use unisono_api::service::{self, Tokens};
-use unisono_api::token::{MadeToken, NAME_CHARS, NewToken, Token, is_name};
+use unisono_api::token::{CreatedToken, NAME_CHARS, NewToken, Token, is_name};
 use unisono_api::{Code, Page, PageQuery};
 use unisono_context::Timestamp;
 use unisono_runtime::clock;
@@ -12,14 +12,14 @@ use unisono_store::tokens::{self, TokenFact};
 use super::no_cursor;
 use crate::Local;
 use crate::error::Error;
-use crate::tokens::{after, digest, from_api, secret, to_api};
+use crate::tokens::{digest, expiry, from_api, secret, to_api};
 use crate::values;
 
-/// What a cursor begins with; the name of the last token follows.
+/// The prefix of a cursor; the name of the last token follows.
 const AFTER: &str = "after:";
-/// Tokens at the same time, at most.
-const MOST: usize = 10_000;
-/// The longest time after which a token ends, in seconds: 100 years.
+/// Maximum number of tokens.
+const MAX_TOKENS: usize = 10_000;
+/// The maximum lifetime of a token in seconds: 100 years.
 const LONGEST_SECONDS: u64 = 3_155_760_000;
 
 #[async_trait]
@@ -43,7 +43,7 @@ impl Tokens for Local {
         })
     }
 
-    async fn create_token(&self, new: &NewToken) -> service::Result<MadeToken> {
+    async fn create_token(&self, new: &NewToken) -> service::Result<CreatedToken> {
         check_name("name", &new.name)?;
         if new.name == DAEMON {
             let detail = format!("{DAEMON:?} is the daemon's own token; use another name");
@@ -68,7 +68,7 @@ impl Tokens for Local {
             scope: from_api(new.scope),
             owner: new.owner.as_deref().map(Into::into),
             created: clock::now(),
-            expires: new.expires_seconds.map(after),
+            expires: new.expires_seconds.map(expiry),
         };
         self.record_token(|known| {
             if known.contains_key(&token.name) {
@@ -76,15 +76,16 @@ impl Tokens for Local {
                 let detail = format!("there is a token {name} already; revoke it first");
                 return Err(Error::new(Code::Conflict, detail));
             }
-            if known.len() >= MOST {
-                let detail = format!("there are {MOST} tokens, the most there may be; revoke some");
+            if known.len() >= MAX_TOKENS {
+                let detail =
+                    format!("there are {MAX_TOKENS} tokens, the most there may be; revoke some");
                 return Err(Error::new(Code::Refused, detail));
             }
             let token = token.clone();
             Ok(TokenFact::Created { token })
         })
         .await?;
-        Ok(MadeToken {
+        Ok(CreatedToken {
             token: described(&token, clock::now()),
             secret,
         })

@@ -69,8 +69,8 @@ type Named = (String, Arc<str>);
 /// The servers of a client.
 fn read(setup: &Setup, new: &[NewToolServer]) -> Result<(Vec<Named>, Vec<Server>), Error> {
     let refused = |detail: String| Error::new(Code::Refused, detail);
-    if new.is_empty() || new.len() > NewToolServers::MOST {
-        let most = NewToolServers::MOST;
+    if new.is_empty() || new.len() > NewToolServers::MAX {
+        let most = NewToolServers::MAX;
         return Err(refused(format!("1 to {most} tool servers are possible")));
     }
     let tools = &setup.loaded.tools;

@@ -43,7 +43,7 @@ impl Turns for Local {
             .map(|name| append::key(name, &asked.waited_for(true)))
             .transpose();
         let key = key.map_err(|error| Error::new(Code::InvalidRequest, error.to_string()))?;
-        let turn = Local::begin(self, &session, &ask.keyed(key)).await?;
+        let turn = Local::begin(self, &session, &ask.with_key(key)).await?;
         Ok(self.turn_of(&session, turn).await?)
     }
 
@@ -103,7 +103,7 @@ impl Turns for Local {
         let turn: TurnId = id("turn", turn)?;
         let found = history::turn(self.journal(), &session, Lookup::Turn(turn)).await;
         let found = found.map_err(Error::from)?;
-        let found = found.and_then(|trace| timeline::of(&trace, session.id(), turn));
+        let found = found.and_then(|trace| timeline::of_turn(&trace, session.id(), turn));
         found.ok_or_else(|| service::Error::not_found("turn", turn))
     }
 
@@ -145,7 +145,7 @@ impl Turns for Local {
         let trace = trace.map_err(Error::from)?;
         let turn = trace.as_ref().and_then(|trace| {
             let turn = trace.run(run)?.opened.1.turn;
-            turn_view::one(trace, session.id(), turn)
+            turn_view::of_turn(trace, session.id(), turn)
         });
         turn.ok_or_else(|| service::Error::not_found("run", run))
     }

@@ -10,7 +10,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use unisono_api::service::{self, Usage};
 use unisono_api::usage::{
-    Deleted, Row, SessionUsage, Usage as All, UsageBy, UsageGroup, UsageQuery,
+    DeletedSessionsUsage, Row, SessionUsage, Usage as All, UsageBy, UsageGroup, UsageQuery,
 };
 use unisono_api::{Code, Page, PageQuery};
 use unisono_context::{SessionId, Timestamp};
@@ -87,8 +87,8 @@ impl Local {
                 vec![(session, fold.ok_or_else(unknown)?)]
             }
             None => {
-                // Read first: a session that is deleted meanwhile is missed once rather than
-                // counted twice.
+                // Read first: a session that is deleted meanwhile is omitted rather than counted
+                // twice.
                 if days == (None, None) {
                     gone = journal.deleted().await?;
                 }
@@ -110,7 +110,8 @@ impl Local {
             true => BTreeSet::new(),
             false => self.owners_of_tokens().await?,
         };
-        // A caller with an owner does not see the daemon's budget, which tells what others use.
+        // A caller with an owner does not see the daemon's budget, which includes the usage of
+        // others.
         let config = &self.setup().loaded.config;
         let budgets = history::budgets(journal, &config.budget, names).await?;
         Ok(All {
@@ -118,7 +119,7 @@ impl Local {
             groups,
             groups_left_out,
             total: values::amounts(&ledger.total()),
-            deleted: (gone.sessions > 0).then(|| Deleted {
+            deleted: (gone.sessions > 0).then(|| DeletedSessionsUsage {
                 sessions: gone.sessions,
                 jobs: gone.ledger.jobs(),
                 amounts: values::amounts(&gone.ledger.total()),
@@ -145,7 +146,7 @@ fn rows(ledger: &Ledger) -> Vec<Row> {
     rows.collect()
 }
 
-/// A day as it is written, in UTC.
+/// Parses a day in UTC.
 fn day(text: Option<&str>) -> Result<Option<Day>, Error> {
     let read = |text: &str| {
         let wrong = |_| {

@@ -1,7 +1,7 @@
-//! Tasks of many sessions, the one that changed last first.
+//! Lists the tasks of many sessions, most recently changed first.
 //!
-//! Each session's journal is read once; later only what was written since. Without a session those
-//! count that a client of the protocol began, of which the newest by change are looked at.
+//! The journal of each session is read once, and later only its new events. Without a session, the
+//! list has the tasks of the most recently changed sessions that clients of the protocol began.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -23,23 +23,23 @@ use crate::history::read_from;
 use crate::labels::A2A_CHANNEL;
 use crate::view::Inspect as _;
 
-/// Sessions that are looked at, at most: those that changed last.
+/// Maximum number of sessions in a list: the most recently changed ones.
 const SESSIONS: usize = 4_096;
 /// Sessions listed at a time.
 const PAGE: usize = 500;
 
-/// Which tasks.
+/// The filters of a list of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskQuery {
-    /// Only those of this session; none: of all that clients of the protocol began.
+    /// Only tasks of this session; none: tasks of all sessions that clients of the protocol began.
     pub session: Option<SessionId>,
-    /// Only those that are so far.
+    /// Only tasks with this status.
     pub status: Option<Status>,
-    /// Only those that changed then or later.
+    /// Only tasks that changed at this time or later.
     pub since: Option<Timestamp>,
-    /// Only those that come after this one.
+    /// Only tasks after this position.
     pub after: Option<Place>,
-    /// How many at most.
+    /// The maximum number of tasks.
     pub limit: usize,
 }
 
@@ -48,25 +48,25 @@ pub struct TaskQuery {
 pub struct TaskPart {
     /// The part.
     pub tasks: Vec<Task>,
-    /// How many there are, whichever part of them this is.
+    /// The number of matching tasks on all pages.
     pub total: usize,
-    /// The last one, where there are more.
+    /// The position of the last task, if there are more.
     pub next: Option<Place>,
 }
 
 /// A task of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Where it stands.
+    /// Its position in the list.
     pub place: Place,
-    /// How far it is.
+    /// Its status.
     pub status: Status,
 }
 
-/// Where a task stands: its last change, then its id.
+/// The position of a task: its last change, then its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// When it changed last.
+    /// The time of its last change.
     pub at: Timestamp,
     /// Its id.
     pub task: TaskId,
@@ -90,22 +90,23 @@ impl FromStr for Place {
     }
 }
 
-/// The tasks of sessions, as far as anybody asked.
+/// The tasks of the sessions that were read so far.
 #[derive(Debug, Default)]
 pub(super) struct Folds(Mutex<BTreeMap<SessionId, Fold>>);
 
-/// Those of one session.
+/// The tasks of one session.
 #[derive(Debug, Default)]
 struct Fold {
-    /// When the session was made: another one may have its id after it was deleted.
+    /// The time at which the session was created: after its deletion, another session may have its
+    /// id.
     created_unix_ms: u64,
-    /// The last event that is taken in.
+    /// The last event of the fold.
     seq: u64,
-    turns: BTreeMap<TurnId, Known>,
+    turns: BTreeMap<TurnId, TaskStatus>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct TaskStatus {
     at: Timestamp,
     status: Status,
 }
@@ -136,7 +137,7 @@ impl Folds {
     }
 }
 
-/// The sessions that clients of the protocol began, the one that changed last first.
+/// The sessions that clients of the protocol began, most recently changed first.
 async fn begun_by_clients(local: &Local) -> Result<Vec<SessionId>, Error> {
     let mut query = SessionQuery {
         label: Some(format!("{}={}", A2A_CHANNEL.0, A2A_CHANNEL.1)),
@@ -159,7 +160,7 @@ async fn begun_by_clients(local: &Local) -> Result<Vec<SessionId>, Error> {
     Ok(found)
 }
 
-/// The part that is asked for.
+/// The requested page.
 fn part(mut all: Vec<Task>, query: &TaskQuery) -> TaskPart {
     all.retain(|task| {
         query.status.is_none_or(|status| task.status == status)
@@ -179,7 +180,7 @@ fn part(mut all: Vec<Task>, query: &TaskQuery) -> TaskPart {
 }
 
 impl Fold {
-    /// Takes in what is new of the session.
+    /// Folds the new events of the session.
     async fn follow(&mut self, local: &Local, info: &SessionInfo) -> Result<(), Error> {
         if self.created_unix_ms != info.created_unix_ms || self.seq > info.last_seq {
             *self = Fold {
@@ -193,7 +194,7 @@ impl Fold {
         let first = self.seq + 1;
         read_from(local.journal(), info.session.into(), first, |event| {
             self.take(event);
-            // Event by event, so that nothing is taken twice where this is left in the middle.
+            // Event by event, so that none is folded twice if this is interrupted.
             self.seq += 1;
             Ok::<_, unisono_store::Error>(true)
         })
@@ -204,7 +205,7 @@ impl Fold {
     fn take(&mut self, event: &Event) {
         match &event.fact {
             Fact::TurnAccepted { turn } if turn.work.input_text().is_some() => {
-                let queued = Known {
+                let queued = TaskStatus {
                     at: event.at,
                     status: Status::Queued,
                 };
@@ -218,14 +219,14 @@ impl Fold {
             Fact::TurnEnded { turn, outcome, .. } => {
                 if let Some(known) = self.turns.get_mut(turn) {
                     let (at, status) = (event.at, Status::ended(outcome));
-                    *known = Known { at, status };
+                    *known = TaskStatus { at, status };
                 }
             }
             _ => {}
         }
     }
 
-    /// The tasks, with what those wait for that are open.
+    /// The tasks, with the waiting calls of the open ones.
     async fn tasks(&self, local: &Local, session: SessionId) -> Result<Vec<Task>, Error> {
         let mut waits = BTreeMap::new();
         if self.turns.values().any(|known| !known.status.is_ended()) {

@@ -24,7 +24,7 @@ pub struct Cause {
 }
 
 /// The chain, in the order of the journal.
-pub fn of(trace: &Trace, run: RunId) -> Vec<Cause> {
+pub fn of_run(trace: &Trace, run: RunId) -> Vec<Cause> {
     let mut causes = Vec::new();
     let mut add = |moment, name, text| {
         causes.push(Cause { moment, name, text });

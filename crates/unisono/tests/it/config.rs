@@ -124,7 +124,7 @@ fn what_the_comments_say_is_what_the_presets_do() {
         let preset = Preset::from_name(preset).unwrap();
         // A number that is set counts for every window, that of a preset for large ones.
         let preset = Policy::of(preset);
-        let large = preset.keep.settled(Tokens(200_000), Tokens::ZERO);
+        let large = preset.keep.scaled(Tokens(200_000), Tokens::ZERO);
         let preset = Policy {
             keep: large,
             ..preset

@@ -1,7 +1,7 @@
 //! The layer of a session: above files and what is stored, below variables and flags.
 
 use unisono_config::diagnostic::Diagnostics;
-use unisono_config::settings::{Override, Own};
+use unisono_config::settings::{Override, SessionOverrides};
 use unisono_config::setup::Setup;
 use unisono_context::policy::{Policy, Preset, Trigger};
 use unisono_context::{Ppm, Tokens};
@@ -10,7 +10,7 @@ use crate::sandbox::Sandbox;
 
 type Pairs<'p> = &'p [(&'p str, &'p str)];
 
-fn own(pairs: Pairs<'_>) -> Own {
+fn own(pairs: Pairs<'_>) -> SessionOverrides {
     let pairs = pairs.iter();
     pairs.map(|(key, v)| ((*key).into(), (*v).into())).collect()
 }

@@ -1,7 +1,7 @@
 //! What is read of each format, and what is told of bad input.
 
+use unisono_context::Role;
 use unisono_context::message::Part;
-use unisono_context::{Role, Timestamp};
 use unisono_interchange::transcript::{self, Error, Format, Options, Parsed, Stamps};
 
 pub(crate) fn read(bytes: &[u8], options: &Options) -> Result<Parsed, Error> {

@@ -1,4 +1,4 @@
-//! The words in which two lines differ.
+//! Marks the different words of two lines.
 
 use std::time::{Duration, Instant};
 
@@ -7,17 +7,17 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
 use super::cut;
 
-/// Bytes of a line whose words are compared.
-const MOST: usize = 1_500;
-/// How long is looked for the shortest difference of two lines.
+/// Lines with more bytes are not compared.
+const MAX_BYTES: usize = 1_500;
+/// The time limit for finding the shortest difference of two lines.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Lines of which less than this is the same have no words in common that matter, in percent.
+/// Lines with a smaller common part, in percent, are shown without marks.
 const ALIKE: usize = 30;
 
-/// A line with the words marked that the other line does not have. Lines that are long, or have little
-/// in common, are shown without marks.
+/// A line with marks at the words that the other line lacks. Long lines, and lines with little in
+/// common, have no marks.
 pub(super) fn marked(line: &str, other: &str) -> Markup {
-    if line.len() > MOST || other.len() > MOST {
+    if line.len() > MAX_BYTES || other.len() > MAX_BYTES {
         return cut(line);
     }
     let (own, theirs) = (words(line), words(other));
@@ -42,7 +42,7 @@ pub(super) fn marked(line: &str, other: &str) -> Markup {
     }
 }
 
-/// A line in words, spaces and signs, which join to it.
+/// Splits a line into words, each with the spaces and punctuation after it.
 fn words(line: &str) -> Vec<&str> {
     let (mut all, mut from) = (Vec::new(), 0);
     let mut last = None;

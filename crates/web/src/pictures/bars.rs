@@ -4,26 +4,27 @@ use maud::{Markup, html};
 use unisono_api::usage::{Amounts, Budget};
 
 use super::{attribute, scaled};
-use crate::parts::{many, number};
+use crate::parts::{counted, number};
 
-/// Bars that are drawn.
-const MOST: usize = 30;
+/// Maximum drawn bars.
+const MAX_BARS: usize = 30;
 
-/// A bar: what it is called, and what was used.
-pub(crate) struct Used<'u> {
+/// A bar: its name and its usage.
+pub(crate) struct UsageBar<'u> {
     pub(crate) name: String,
     pub(crate) to: Option<String>,
     pub(crate) amounts: &'u Amounts,
 }
 
-/// Tokens of each: cached, other ones in, and out, on one scale. A table says the same beside it.
-pub(crate) fn usage(all: &[Used<'_>]) -> Markup {
-    let whole = |used: &Used<'_>| used.amounts.input_tokens + used.amounts.output_tokens;
+/// Draws tokens on one scale: cached input, other input, output. The table next to it has the same
+/// numbers.
+pub(crate) fn usage(all: &[UsageBar<'_>]) -> Markup {
+    let whole = |used: &UsageBar<'_>| used.amounts.input_tokens + used.amounts.output_tokens;
     let most = all.iter().map(whole).max().unwrap_or(0);
     html! {
         @if most > 0 {
             ol class="lanes usage" {
-                @for used in all.iter().take(MOST) { li {
+                @for used in all.iter().take(MAX_BARS) { li {
                     span class="name" { @match &used.to { Some(to) => a href=(to) { (used.name) }, None => (used.name) } }
                     (bar(used.amounts, most))
                     span class="number quiet" { (number(whole(used))) }
@@ -32,7 +33,7 @@ pub(crate) fn usage(all: &[Used<'_>]) -> Markup {
             ul class="legend quiet" {
                 li { span class="swatch cached" {} "in, from the provider's cache" }
                 li { span class="swatch fresh" {} "in" } li { span class="swatch out" {} "out" }
-                @if all.len() > MOST { li { (all.len() - MOST) " more in the table alone" } }
+                @if all.len() > MAX_BARS { li { (all.len() - MAX_BARS) " more in the table alone" } }
             }
         }
     }
@@ -55,14 +56,14 @@ fn bar(amounts: &Amounts, most: u64) -> Markup {
         svg viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true" focusable="false" {
             @for (class, tokens, x, width) in placed { @if tokens > 0 {
                 rect class=(class) x=(attribute(x)) y="3" width=(attribute(width.max(2.0))) height="14" {
-                    title { (many(tokens, "token")) }
+                    title { (counted(tokens, "token")) }
                 }
             } }
         }
     }
 }
 
-/// Budgets: what is spent, what is reserved, and what is left.
+/// Draws budgets: spent, reserved and remaining amounts.
 pub(crate) fn budgets(all: &[Budget]) -> Markup {
     html! {
         @if !all.is_empty() {
@@ -111,7 +112,7 @@ mod tests {
             ..Amounts::default()
         };
         let (all, half) = (used(90, 30, 10), used(40, 60, 10));
-        let named = |name: &str, amounts| Used {
+        let named = |name: &str, amounts| UsageBar {
             name: name.to_owned(),
             to: None,
             amounts,

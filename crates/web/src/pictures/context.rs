@@ -1,19 +1,19 @@
-//! A context as a bar: how full it is, and what it is made of.
+//! Draws a context as a bar of its parts.
 
 use maud::{Markup, html};
 use unisono_api::context::{Context, Entry, Summary};
 use unisono_api::short;
 
 use super::{WIDTH, attribute, scaled};
-use crate::parts::{many, number};
+use crate::parts::{counted, number};
 
-/// Occupancy from which the bar warns, and from which it alarms, in percent.
+/// The occupancy in percent at which the bar warns, and at which it alarms.
 const WARN: u64 = 80;
 const ALARM: u64 = 95;
 /// Above this the context does not fit.
 const FULL: u64 = 100;
 
-/// Messages that are drawn one by one; of more, neighbours are one part.
+/// Maximum messages that are drawn individually; with more, neighbours are joined.
 const EACH: usize = 48;
 
 /// A part of a context.
@@ -23,17 +23,17 @@ struct Part {
     kind: &'static str,
     says: String,
     tokens: u64,
-    /// Where it is shown.
+    /// The link of the part.
     to: Option<String>,
 }
 
-/// Where messages and checkpoints are shown, by number.
+/// The links of messages and checkpoints, by number.
 pub(crate) struct Places<'p> {
     pub(crate) message: Box<dyn Fn(u32) -> String + 'p>,
     pub(crate) checkpoint: Box<dyn Fn(u32) -> String + 'p>,
 }
 
-/// How full a context is, in words.
+/// The occupancy in words.
 fn fullness(percent: u64) -> (&'static str, &'static str) {
     match percent {
         0..WARN => ("calm", ""),
@@ -46,7 +46,7 @@ fn fullness(percent: u64) -> (&'static str, &'static str) {
     }
 }
 
-/// How full a context is, and what it is made of.
+/// Draws the occupancy and the parts of a context.
 pub(crate) fn bar(context: &Context, places: &Places<'_>) -> Markup {
     let percent = context.occupancy_percent;
     let (class, says) = fullness(percent);
@@ -60,7 +60,7 @@ pub(crate) fn bar(context: &Context, places: &Places<'_>) -> Markup {
             (occupancy(context))
             (drawn(&parts))
             details id="context-table" {
-                summary { "What it is made of" }
+                summary { "Parts" }
                 (table(&parts))
                 @for usable in &context.usable { p class="quiet" { "Usable: " (short::usable(usable).join(" ")) } }
             }
@@ -68,7 +68,7 @@ pub(crate) fn bar(context: &Context, places: &Places<'_>) -> Markup {
     }
 }
 
-/// The window: what is used, what is left, and what is reserved.
+/// The used, free and reserved parts of the window.
 fn occupancy(context: &Context) -> Markup {
     let window = context.window_tokens.max(1) as f64;
     let usable = scaled(context.usable_tokens as f64, window);
@@ -99,7 +99,7 @@ fn drawn(parts: &[Part]) -> Markup {
             @for (x, width, part) in placed {
                 @let rect = html! {
                     rect class=(part.kind) x=(attribute(x)) y="0" width=(attribute(width)) height="24" {
-                        title { (part.says) ", " (many(part.tokens, "token")) }
+                        title { (part.says) ", " (counted(part.tokens, "token")) }
                     }
                 };
                 @match &part.to {

@@ -1,4 +1,4 @@
-//! A turn as a graph: what its agents share is drawn once.
+//! Draws a turn as a graph in which shared parts appear once.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ const BOX: usize = 26;
 const LEFT: usize = 150;
 const MIDDLE: usize = 230;
 const RIGHT: usize = 420;
-/// Runs that are drawn.
-const MOST: usize = 24;
+/// Maximum drawn runs.
+const MAX_RUNS: usize = 24;
 
-/// Which agents share a prompt prefix, and how their results come together.
+/// Draws the groups of agents with a common prompt prefix, and the lead that gets their results.
 pub(crate) fn graph(turn: &Turn) -> Markup {
-    let runs: Vec<&Run> = turn.runs.iter().take(MOST).collect();
+    let runs: Vec<&Run> = turn.runs.iter().take(MAX_RUNS).collect();
     let (leads, others): (Vec<&Run>, Vec<&Run>) = runs.iter().partition(|run| run.role == "lead");
     if others.is_empty() {
         return html! {};
@@ -51,8 +51,8 @@ pub(crate) fn graph(turn: &Turn) -> Markup {
                 @if let Some(lead) = leads.first() { (node(RIGHT, height / 2, 190, &lead.state, &lead.agent)) }
             }
         }
-        p class="quiet" { (said(&groups, &leads)) }
-        @if turn.runs.len() > MOST { p class="quiet" { (turn.runs.len() - MOST) " more runs are not drawn." } }
+        p class="quiet" { (description(&groups, &leads)) }
+        @if turn.runs.len() > MAX_RUNS { p class="quiet" { (turn.runs.len() - MAX_RUNS) " more runs are not drawn." } }
     }
 }
 
@@ -98,7 +98,7 @@ fn line(x: usize, y: usize, to_x: usize, to_y: usize) -> Markup {
 }
 
 /// The graph in words.
-fn said(groups: &[(String, Vec<&Run>)], leads: &[&Run]) -> String {
+fn description(groups: &[(String, Vec<&Run>)], leads: &[&Run]) -> String {
     let each = groups.iter().map(|(prefix, members)| {
         let names: Vec<&str> = members.iter().map(|run| run.agent.as_str()).collect();
         let digest = prefix.get(..8).unwrap_or(prefix);
@@ -116,7 +116,7 @@ fn said(groups: &[(String, Vec<&Run>)], leads: &[&Run]) -> String {
         } else {
             ""
         };
-        format!(" {}{prefix} is given their results.", lead.agent)
+        format!(" {}{prefix} gets their results.", lead.agent)
     });
     format!("{}.{}", each.join("; "), lead.unwrap_or_default())
 }

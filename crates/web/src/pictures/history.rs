@@ -4,13 +4,13 @@ use maud::{Markup, html};
 use unisono_api::context::ContextSize;
 
 use super::{attribute, scaled};
+use crate::branch_view::BranchView;
 use crate::parts::{number, when};
-use crate::place::Place;
 
 const HEIGHT: f64 = 120.0;
 
 /// The sizes, the newest first as they are read; drawn from the oldest.
-pub(crate) fn columns(sizes: &[ContextSize], place: &Place) -> Markup {
+pub(crate) fn columns(sizes: &[ContextSize], place: &BranchView) -> Markup {
     let whole = |size: &ContextSize| size.tokens.max(size.tokens_before).unwrap_or(0);
     let most = sizes.iter().map(whole).max().unwrap_or(0);
     let turn =

@@ -1,4 +1,4 @@
-//! A turn as a timeline: a lane for what came before its agents worked, and one for each run.
+//! Draws a turn as a timeline: a lane for the work before its agents, and a lane for each run.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -6,7 +6,7 @@ use unisono_api::run::decision_text;
 use unisono_api::timeline::{Span, Timeline};
 
 use super::{attribute, scaled};
-use crate::parts::{length, many};
+use crate::parts::{counted, length};
 
 /// A stretch of a lane, in milliseconds from the turn's beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ struct Stretch {
     kind: &'static str,
     from: u64,
     to: u64,
-    /// What is worked with or waited for, in the words of the table.
+    /// The activity, in the words of the table.
     says: String,
 }
 
@@ -23,24 +23,24 @@ struct Stretch {
 struct Lane {
     name: String,
     stretches: Vec<Stretch>,
-    /// When its model began to speak.
+    /// The time of the model's first text.
     first: Option<u64>,
 }
 
-/// What stretches are, for people.
+/// The kinds of activities, for people.
 const KINDS: [(&str, &str); 9] = [
     ("queue", "queued"),
     ("preparation", "counting, freezing"),
     ("compaction", "compacting"),
     ("model", "the agent and its model"),
     ("tool", "tools"),
-    ("person", "waits for you, or a person who decided"),
-    ("delegates", "waits for those it gave tasks to"),
+    ("person", "waits for a person's decision"),
+    ("delegates", "waits for its delegates"),
     ("retry", "pause before another attempt"),
     ("other", "other"),
 ];
 
-/// The instants of a turn, of which so many agents were given one snapshot.
+/// Draws the times of a turn whose snapshot was given to `agents` agents.
 pub(crate) fn timeline(times: &Timeline, agents: u32) -> Markup {
     let Some(began) = instant(&times.accepted) else {
         return html! {};
@@ -71,10 +71,10 @@ pub(crate) fn timeline(times: &Timeline, agents: u32) -> Markup {
             ul class="legend quiet" {
                 @for (kind, says) in KINDS { @if shown(kind) { li { span class={ "swatch " (kind) } {} (says) } } }
                 @if lanes.iter().any(|lane| lane.first.is_some()) { li { span class="swatch first" {} "first words" } }
-                @if frozen.is_some() { li { span class="swatch frozen" {} "the snapshot, for " (many(agents.into(), "agent")) } }
+                @if frozen.is_some() { li { span class="swatch frozen" {} "the snapshot, for " (counted(agents.into(), "agent")) } }
                 li { "in all " (length(whole)) }
             }
-            @if times.runs_left_out > 0 { p class="quiet" { (many(times.runs_left_out, "more run")) " not drawn." } }
+            @if times.runs_left_out > 0 { p class="quiet" { (counted(times.runs_left_out, "more run")) " not drawn." } }
             (table(&lanes))
         }
     }
@@ -138,7 +138,7 @@ impl Clock {
         u64::try_from(ms).unwrap_or(0)
     }
 
-    /// A span of the turn; what goes on reaches to the end. None: it takes no time.
+    /// A span of the turn; an open span reaches to the end. None if it takes no time.
     fn stretch(&self, span: &Span) -> Option<Stretch> {
         let end = self.since(self.end);
         let from = self.since(instant(&span.from)?).min(end);
@@ -148,7 +148,7 @@ impl Clock {
         let (kind, says) = known.unwrap_or(&KINDS[KINDS.len() - 1]);
         let says = match (&span.tool, span.to.is_none() && span.kind == "person") {
             (Some(tool), true) => format!("{tool} waits for you"),
-            (Some(tool), false) if span.kind == "person" => waited(tool, span),
+            (Some(tool), false) if span.kind == "person" => decision(tool, span),
             (Some(tool), false) => format!("tool {tool}"),
             (None, _) => (*says).to_owned(),
         };
@@ -161,8 +161,8 @@ impl Clock {
     }
 }
 
-/// Who decided about a call that waited, and how.
-fn waited(tool: &str, span: &Span) -> String {
+/// The decision about a waiting call.
+fn decision(tool: &str, span: &Span) -> String {
     match &span.decision {
         Some(decision) => {
             let decided = decision_text(tool, decision, span.by.as_deref());

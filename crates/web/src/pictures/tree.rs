@@ -1,4 +1,4 @@
-//! Branches as lines: each from where it forks off to its last message.
+//! Draws branches as lines, each from its fork to its last message.
 
 use maud::{Markup, html};
 use unisono_api::session::BranchSegment;
@@ -7,15 +7,15 @@ use unisono_api::short;
 use super::{attribute, scaled};
 
 const ROW: f64 = 26.0;
-/// Stretches that are drawn.
-const MOST: usize = 60;
+/// Maximum drawn stretches.
+const MAX_BRANCHES: usize = 60;
 
-/// The branches of a session. `place` is where a stretch is shown.
+/// Draws the branches of a session. `place` returns the link of a stretch.
 pub(crate) fn lines(
     stretches: &[BranchSegment],
     place: &dyn Fn(&BranchSegment) -> Option<String>,
 ) -> Markup {
-    let drawn = &stretches[..stretches.len().min(MOST)];
+    let drawn = &stretches[..stretches.len().min(MAX_BRANCHES)];
     let longest = drawn.iter().map(|one| one.last_ordinal).max().unwrap_or(1);
     let x = |ordinal: u32| 10.0 + scaled(f64::from(ordinal), f64::from(longest)) * 0.8;
     let parents = parents(drawn);
@@ -37,7 +37,7 @@ pub(crate) fn lines(
                     @match place(one) { Some(to) => a href=(to) tabindex="-1" { (text) }, None => (text) }
                 }
             }
-            @if stretches.len() > MOST { p class="quiet" { (stretches.len() - MOST) " more are in the list alone." } }
+            @if stretches.len() > MAX_BRANCHES { p class="quiet" { (stretches.len() - MAX_BRANCHES) " more are in the list alone." } }
         }
     }
 }
@@ -49,8 +49,8 @@ fn named(one: &BranchSegment) -> String {
     }
 }
 
-/// The stretch that each follows: the newest one before it that is one fork higher, and ends where
-/// it begins.
+/// The parent of each stretch: the newest previous one that is one fork higher and ends where it
+/// begins.
 fn parents(stretches: &[BranchSegment]) -> Vec<Option<usize>> {
     let mut found = Vec::new();
     for (at, one) in stretches.iter().enumerate() {

@@ -6,7 +6,7 @@ use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use unisono_config::settings;
 use unisono_interchange::agents::{
-    Candidate, Format, Import, KeyChange, Placed, Report, Status, Writes,
+    Candidate, Format, Import, KeyChange, PlacedAgent, Report, Status, Writes,
 };
 
 use crate::app::App;
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Files, or directories that are searched
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
-    /// Whose agents they are; without it, that is recognised
+    /// The program whose agents they are (default: auto-detected)
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(Format::ALL.map(Format::name)))]
     from: Option<String>,
     /// The output directory, in place of the project's agents/
@@ -76,14 +76,14 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         return Err(problem.hint("name their directory or file, such as ~/.claude/agents"));
     }
     show_report(app, &report);
-    let is_kept = |one: &Placed| matches!(one.status, Status::Exists | Status::Twice);
+    let is_kept = |one: &PlacedAgent| matches!(one.status, Status::Exists | Status::Twice);
     match report.agents.iter().any(is_kept) || !report.problems.is_empty() {
         true => Err(Problem::silent(Exit::Failed)),
         false => Ok(()),
     }
 }
 
-/// The files that are meant.
+/// The files of the given paths.
 fn files(paths: &[PathBuf]) -> Result<Vec<Candidate>> {
     let mut all = Vec::new();
     for path in paths {
@@ -95,7 +95,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<Candidate>> {
 
 type Files = [(PathBuf, String)];
 
-/// Says which files that were found are no agents.
+/// Reports the files that are not agents.
 fn report_skipped(app: &App, skipped: &Files) {
     for (file, reason) in skipped {
         app.out
@@ -139,7 +139,7 @@ fn show_report(app: &App, report: &Report) {
     }
 }
 
-fn show_one(app: &App, one: &Placed) {
+fn show_one(app: &App, one: &PlacedAgent) {
     let paint = app.out.paint;
     let word = match one.status {
         Status::Written => paint.green("written"),
@@ -171,7 +171,7 @@ fn line(word: &str, KeyChange { key, line, reason }: &KeyChange) -> String {
     format!("  {word:<8} {key}{place}: {reason}")
 }
 
-fn json(one: &Placed) -> Value {
+fn json(one: &PlacedAgent) -> Value {
     let list = |all: &[KeyChange]| -> Vec<Value> {
         let all = all.iter();
         all.map(|lost| json!({"key": lost.key, "line": lost.line, "reason": lost.reason}))

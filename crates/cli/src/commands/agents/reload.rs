@@ -20,7 +20,7 @@ pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
     if store.daemon().is_none() {
         let path = setup.loaded.config.store.path.display();
         let problem = format!("no daemon has the store {path} open");
-        let problem = Problem::of(Exit::Unreachable, problem);
+        let problem = Problem::with_exit(Exit::Unreachable, problem);
         return Err(problem.hint("nothing is to be done: without one every call reads agents anew"));
     }
     let reload = app.service_on(store, &setup)?.reload_agents().await?;

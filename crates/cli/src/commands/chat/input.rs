@@ -17,13 +17,13 @@ use rustyline::{Config, Context, Editor, Helper};
 use tokio::sync::mpsc;
 
 use super::ORDERS;
-use crate::live::{Lines, Reply, shown};
+use crate::live::{Lines, Reply, prompt_text};
 use crate::output::Out;
 use crate::problem::{Problem, Result};
 
 /// The result of a read.
 #[derive(Debug)]
-pub(super) enum Read {
+pub(super) enum InputEvent {
     /// A line, without its end.
     Line(String),
     /// The person interrupted.
@@ -63,8 +63,8 @@ impl rustyline::Prompt for Prompt {
 /// Lines, one at a time.
 #[derive(Debug)]
 pub(super) struct Input {
-    prompts: blocking::Sender<Wanted>,
-    lines: mpsc::Receiver<io::Result<Read>>,
+    prompts: blocking::Sender<InputRequest>,
+    lines: mpsc::Receiver<io::Result<InputEvent>>,
     /// Whether a requested line is outstanding.
     asked: bool,
     terminal: Option<Terminal>,
@@ -72,7 +72,7 @@ pub(super) struct Input {
 
 /// A request to the thread.
 #[derive(Debug)]
-enum Wanted {
+enum InputRequest {
     Line(Prompt),
     /// The answer to a question: one line, which is not added to the history.
     Answer(Prompt),
@@ -106,17 +106,17 @@ impl Input {
     /// Adds lines to the history.
     pub(super) async fn recall(&self, lines: Vec<String>) {
         // If the thread has ended, the next read fails.
-        let _ = self.prompts.send(Wanted::Recall(lines));
+        let _ = self.prompts.send(InputRequest::Recall(lines));
     }
 
     /// Waits for the next line. If it is dropped and repeated, it waits for the same line.
-    pub(super) async fn line(&mut self, prompt: Prompt) -> Result<Read> {
-        if !self.asked && self.prompts.send(Wanted::Line(prompt)).is_ok() {
+    pub(super) async fn line(&mut self, prompt: Prompt) -> Result<InputEvent> {
+        if !self.asked && self.prompts.send(InputRequest::Line(prompt)).is_ok() {
             self.asked = true;
         }
         let line = self.lines.recv().await;
         self.asked = false;
-        line.unwrap_or(Ok(Read::End))
+        line.unwrap_or(Ok(InputEvent::End))
             .map_err(|error| Problem::failed(format!("cannot read the input: {error}")))
     }
 
@@ -134,12 +134,12 @@ impl Lines for Input {
     }
 
     fn ask(&mut self, question: &str) -> bool {
-        let prompt = Prompt::plain(shown(question));
-        // The line that was requested earlier is the answer.
+        let prompt = Prompt::plain(prompt_text(question));
+        // An earlier request for a line gets this one as its answer.
         if self.asked {
             return true;
         }
-        self.asked = self.prompts.send(Wanted::Answer(prompt)).is_ok();
+        self.asked = self.prompts.send(InputRequest::Answer(prompt)).is_ok();
         false
     }
 
@@ -150,33 +150,33 @@ impl Lines for Input {
         let line = self.lines.recv().await;
         self.asked = false;
         match line {
-            Some(Ok(Read::Line(line))) => Reply::Line(line),
-            Some(Ok(Read::Nothing)) => Reply::Interrupted,
+            Some(Ok(InputEvent::Line(line))) => Reply::Line(line),
+            Some(Ok(InputEvent::Nothing)) => Reply::Interrupted,
             // The input has ended.
-            Some(Ok(Read::End) | Err(_)) | None => std::future::pending().await,
+            Some(Ok(InputEvent::End) | Err(_)) | None => std::future::pending().await,
         }
     }
 }
 
 /// Lines of a standard input without a terminal.
-fn plain(wanted: &blocking::Receiver<Wanted>, lines: &mpsc::Sender<io::Result<Read>>) {
-    let read = || -> io::Result<Read> {
+fn plain(wanted: &blocking::Receiver<InputRequest>, lines: &mpsc::Sender<io::Result<InputEvent>>) {
+    let read = || -> io::Result<InputEvent> {
         let mut whole = String::new();
         loop {
             let mut line = String::new();
             if io::stdin().lock().read_line(&mut line)? == 0 {
                 return Ok(match whole.is_empty() {
-                    true => Read::End,
-                    false => Read::Line(whole),
+                    true => InputEvent::End,
+                    false => InputEvent::Line(whole),
                 });
             }
             if !joined(&mut whole, line.trim_end_matches(['\n', '\r'])) {
-                return Ok(Read::Line(whole));
+                return Ok(InputEvent::Line(whole));
             }
         }
     };
     while let Ok(wanted) = wanted.recv() {
-        if let Wanted::Line(_) | Wanted::Answer(_) = wanted
+        if let InputRequest::Line(_) | InputRequest::Answer(_) = wanted
             && lines.blocking_send(read()).is_err()
         {
             return;
@@ -202,7 +202,7 @@ fn joined(whole: &mut String, line: &str) -> bool {
 }
 
 /// Lines of an editor on a terminal.
-fn edited(wanted: &blocking::Receiver<Wanted>, lines: &mpsc::Sender<io::Result<Read>>) {
+fn edited(wanted: &blocking::Receiver<InputRequest>, lines: &mpsc::Sender<io::Result<InputEvent>>) {
     let config = Config::builder()
         .auto_add_history(false)
         .completion_type(rustyline::CompletionType::List)
@@ -220,17 +220,17 @@ fn edited(wanted: &blocking::Receiver<Wanted>, lines: &mpsc::Sender<io::Result<R
     editor.set_helper(Some(Orders));
     while let Ok(wanted) = wanted.recv() {
         match wanted {
-            Wanted::Recall(said) => said.iter().for_each(|line| {
+            InputRequest::Recall(said) => said.iter().for_each(|line| {
                 // An excess line is dropped.
                 let _ = editor.history_mut().add(line);
             }),
-            Wanted::Line(prompt) => {
+            InputRequest::Line(prompt) => {
                 let line = edit(&mut editor, prompt);
                 if lines.blocking_send(line).is_err() {
                     return;
                 }
             }
-            Wanted::Answer(prompt) => {
+            InputRequest::Answer(prompt) => {
                 let line = edited_line(editor.readline(&prompt));
                 if lines.blocking_send(line).is_err() {
                     return;
@@ -240,31 +240,31 @@ fn edited(wanted: &blocking::Receiver<Wanted>, lines: &mpsc::Sender<io::Result<R
     }
 }
 
-fn edited_line(line: rustyline::Result<String>) -> io::Result<Read> {
+fn edited_line(line: rustyline::Result<String>) -> io::Result<InputEvent> {
     match line {
-        Ok(line) => Ok(Read::Line(line)),
-        Err(ReadlineError::Interrupted) => Ok(Read::Nothing),
-        Err(ReadlineError::Eof) => Ok(Read::End),
+        Ok(line) => Ok(InputEvent::Line(line)),
+        Err(ReadlineError::Interrupted) => Ok(InputEvent::Nothing),
+        Err(ReadlineError::Eof) => Ok(InputEvent::End),
         Err(ReadlineError::Io(error)) => Err(error),
         Err(error) => Err(io::Error::other(error)),
     }
 }
 
-fn edit(editor: &mut Editor<Orders, MemHistory>, mut prompt: Prompt) -> io::Result<Read> {
+fn edit(editor: &mut Editor<Orders, MemHistory>, mut prompt: Prompt) -> io::Result<InputEvent> {
     let mut whole = String::new();
     loop {
         match edited_line(editor.readline(&prompt))? {
-            Read::Line(line) if joined(&mut whole, &line) => prompt = Prompt::plain("… "),
-            Read::Line(_) => {
+            InputEvent::Line(line) if joined(&mut whole, &line) => prompt = Prompt::plain("… "),
+            InputEvent::Line(_) => {
                 let _ = editor.add_history_entry(whole.as_str());
-                return Ok(Read::Line(whole));
+                return Ok(InputEvent::Line(whole));
             }
             ended => return Ok(ended),
         }
     }
 }
 
-/// The state of the terminal, to restore after an editor that was dropped in the middle of a line.
+/// The state of the terminal. It is restored after an editor is dropped in the middle of a line.
 #[derive(Debug)]
 struct Terminal(rustix::termios::Termios);
 

@@ -1,4 +1,4 @@
-//! What a line of a chat means.
+//! Parses a line of a chat.
 
 use crate::commands::sessions::branch::ordinal;
 use crate::problem::Problem;
@@ -13,18 +13,18 @@ const HISTORY: u32 = 10;
 
 /// A line of input.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum InputLine {
     /// Nothing.
     Empty,
     /// A message for the agents.
     Message(String),
-    /// What the program is to do.
+    /// A command for the chat.
     Order(Order),
-    /// No order that there is.
+    /// An unknown command.
     Unknown(Problem),
 }
 
-/// What the program is to do.
+/// The commands of a chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// Shows the context, with whole texts or their first line.
@@ -33,7 +33,7 @@ pub(super) enum Order {
     Compact(Option<String>),
     /// Lists branches.
     Branches,
-    /// Goes to a branch, or starts one at that message.
+    /// Changes to a branch, or starts one at a message.
     Branch { name: String, at: Option<u32> },
     /// Lists agents.
     Agents,
@@ -43,35 +43,35 @@ pub(super) enum Order {
     Seal,
     /// Shows the newest messages.
     History(u32),
-    /// Says which orders there are.
+    /// Lists the commands.
     Help,
     /// Ends the chat.
     Quit,
 }
 
 /// Reads a line.
-pub(super) fn read(line: &str) -> Said {
+pub(super) fn read(line: &str) -> InputLine {
     let line = line.trim();
     if line.is_empty() {
-        return Said::Empty;
+        return InputLine::Empty;
     }
     let Some(order) = line.strip_prefix('/') else {
-        return Said::Message(line.to_owned());
+        return InputLine::Message(line.to_owned());
     };
     if order.starts_with('/') {
-        return Said::Message(order.to_owned());
+        return InputLine::Message(order.to_owned());
     }
     let (name, rest) = match order.split_once(char::is_whitespace) {
         Some((name, rest)) => (name, rest.trim()),
         None => (order, ""),
     };
-    match found(name, rest) {
-        Ok(order) => Said::Order(order),
-        Err(problem) => Said::Unknown(problem),
+    match parse_command(name, rest) {
+        Ok(order) => InputLine::Order(order),
+        Err(problem) => InputLine::Unknown(problem),
     }
 }
 
-fn found(name: &str, rest: &str) -> Result<Order, Problem> {
+fn parse_command(name: &str, rest: &str) -> Result<Order, Problem> {
     let text = || (!rest.is_empty()).then(|| rest.to_owned());
     let order = match (name, rest) {
         ("context", "") => Order::Context { full: false },
@@ -123,7 +123,7 @@ mod tests {
 
     fn order(line: &str) -> Order {
         match read(line) {
-            Said::Order(order) => order,
+            InputLine::Order(order) => order,
             other => panic!("{line}: {other:?}"),
         }
     }
@@ -162,10 +162,10 @@ mod tests {
 
     #[test]
     fn what_is_no_order_is_a_message_or_said_to_be_wrong() {
-        assert!(matches!(read(" \t"), Said::Empty));
-        assert!(matches!(read("why / how?"), Said::Message(text) if text == "why / how?"));
+        assert!(matches!(read(" \t"), InputLine::Empty));
+        assert!(matches!(read("why / how?"), InputLine::Message(text) if text == "why / how?"));
         assert!(
-            matches!(read("//etc/passwd is open"), Said::Message(text) if text == "/etc/passwd is open")
+            matches!(read("//etc/passwd is open"), InputLine::Message(text) if text == "/etc/passwd is open")
         );
         for line in [
             "/contxt",
@@ -175,14 +175,14 @@ mod tests {
             "/branch a b c",
             "/",
         ] {
-            assert!(matches!(read(line), Said::Unknown(_)), "{line}");
+            assert!(matches!(read(line), InputLine::Unknown(_)), "{line}");
         }
     }
 
     #[test]
     fn every_order_that_is_listed_is_one() {
         for line in ORDERS {
-            assert!(matches!(read(line), Said::Order(_)), "{line}");
+            assert!(matches!(read(line), InputLine::Order(_)), "{line}");
         }
     }
 }

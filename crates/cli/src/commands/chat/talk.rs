@@ -6,7 +6,7 @@ use unisono::ask::Ask;
 use unisono_api::context::Context;
 use unisono_api::message::{Message, MessageQuery};
 use unisono_api::session::{Branch, NewBranch, NewSession};
-use unisono_config::settings::Own;
+use unisono_config::settings::SessionOverrides;
 use unisono_config::setup::Setup;
 use unisono_context::Role;
 use unisono_session::event::SummaryOptions;
@@ -25,9 +25,9 @@ use crate::worker::Worker;
 
 /// Characters of the first message that name a new session.
 const TITLE_CHARS: usize = 60;
-/// Messages of a person that the arrow keys go back to.
+/// Maximum messages of the person in the line history.
 const RECALLED: usize = 200;
-/// Messages that are read at a time.
+/// Messages per read.
 const READ: u32 = 500;
 
 /// The step after a line.
@@ -37,7 +37,7 @@ pub(super) enum Next {
     GoOn,
     /// The end.
     Stop,
-    /// The end, with a turn that is open.
+    /// The chat ended while a turn was open.
     Left,
 }
 
@@ -47,8 +47,8 @@ pub(super) struct Talk<'t> {
     app: &'t App,
     setup: &'t Setup,
     worker: &'t Worker,
-    /// As it was after the last line; none before the first message of a new one.
-    session: Option<Known>,
+    /// The session after the last line; none before the first message of a new one.
+    session: Option<CurrentSession>,
     branch: String,
     workers: Workers,
     left: bool,
@@ -56,10 +56,10 @@ pub(super) struct Talk<'t> {
 
 /// The session of the chat.
 #[derive(Debug)]
-struct Known {
+struct CurrentSession {
     id: String,
     title: String,
-    own: Own,
+    own: SessionOverrides,
     branches: Vec<Branch>,
 }
 
@@ -90,7 +90,7 @@ impl<'t> Talk<'t> {
         self.session.as_ref().map(|session| session.id.as_str())
     }
 
-    /// The branches, as they were after the last line.
+    /// The branches after the last line.
     fn branches(&self) -> &[Branch] {
         let known = self.session.as_ref();
         known.map_or(&[], |session| &session.branches)
@@ -100,14 +100,14 @@ impl<'t> Talk<'t> {
         self.branches().iter().any(|one| one.name == branch)
     }
 
-    /// How many messages the branch has.
+    /// The number of messages of the branch.
     fn length(&self) -> u32 {
         let mut branches = self.branches().iter();
         let found = branches.find(|one| one.name == self.branch);
         found.map_or(0, |branch| branch.messages)
     }
 
-    /// The branch that is talked on, unless it is the first one.
+    /// The current branch, unless it is the first one.
     pub(super) fn other_branch(&self) -> Option<&str> {
         Some(self.branch.as_str()).filter(|branch| *branch != MAIN)
     }
@@ -141,7 +141,7 @@ impl<'t> Talk<'t> {
             limit: NonZeroUsize::new((last - first + 1) as usize),
         };
         let service = self.worker.service();
-        Ok(service.messages(self.begun()?, &query).await?.items)
+        Ok(service.messages(self.session_id()?, &query).await?.items)
     }
 
     /// The user's messages on this branch, the oldest first.
@@ -159,7 +159,7 @@ impl<'t> Talk<'t> {
         Ok(lines)
     }
 
-    /// What stands in front of the input: the branch, and how full its context is.
+    /// The prompt: the branch and the occupancy of its context.
     pub(super) async fn prompt(&self) -> Prompt {
         let paint = self.app.out.paint;
         let branch = &self.branch;
@@ -183,22 +183,22 @@ impl<'t> Talk<'t> {
         }
     }
 
-    /// How full the context is.
+    /// The occupancy of the context in percent.
     async fn percent(&self) -> Result<u64> {
         match self.session {
-            Some(_) if self.length() > 0 => Ok(self.seen().await?.occupancy_percent),
+            Some(_) if self.length() > 0 => Ok(self.read_context().await?.occupancy_percent),
             _ => Ok(0),
         }
     }
 
-    /// What those who are asked see of the branch: as the daemon has them, where one works.
-    async fn seen(&self) -> Result<Context> {
-        self.worker.context(self.begun()?, &self.ask("")).await
+    /// The context of the branch, computed by the daemon if there is one.
+    async fn read_context(&self) -> Result<Context> {
+        self.worker.context(self.session_id()?, &self.ask("")).await
     }
 
     fn ask(&self, text: &str) -> Ask {
         self.workers
-            .given(Ask::new(text).branch(self.branch.as_str()))
+            .apply_to(Ask::new(text).branch(self.branch.as_str()))
     }
 
     /// Asks the agents.
@@ -270,7 +270,7 @@ impl<'t> Talk<'t> {
         let session = service.session(&id).await?;
         let own = session.settings.into_iter();
         let branches = all_branches(service, &id).await?;
-        self.session = Some(Known {
+        self.session = Some(CurrentSession {
             id,
             title: session.title,
             own: own.map(|(key, value)| (key.into(), value.into())).collect(),
@@ -279,8 +279,8 @@ impl<'t> Talk<'t> {
         Ok(())
     }
 
-    /// The session, if there is one.
-    fn begun(&self) -> Result<&str> {
+    /// The session, if it was created.
+    fn session_id(&self) -> Result<&str> {
         self.session()
             .ok_or_else(|| Problem::usage("nothing was said yet").hint("write a message first"))
     }
@@ -306,7 +306,7 @@ impl<'t> Talk<'t> {
     }
 
     async fn context(&self, full: bool) -> Result<()> {
-        let context = self.seen().await?;
+        let context = self.read_context().await?;
         let title = self.session.as_ref().map_or("", |session| &session.title);
         context::print(self.app, title, &context, full);
         Ok(())
@@ -317,7 +317,7 @@ impl<'t> Talk<'t> {
         instructions: Option<String>,
         interrupts: &mut Interrupts,
     ) -> Result<Next> {
-        let session = self.begun()?.to_owned();
+        let session = self.session_id()?.to_owned();
         let ask = Ask::compaction(None, SummaryOptions::with_instructions(instructions))
             .branch(self.branch.as_str());
         let mut followed = self.worker.ask(&session, &ask).await?;
@@ -332,7 +332,7 @@ impl<'t> Talk<'t> {
     }
 
     fn list_branches(&self) -> Result<()> {
-        self.begun()?;
+        self.session_id()?;
         let rows = self.branches().iter().map(|branch| {
             let mark = if branch.name == self.branch { "*" } else { "" };
             vec![
@@ -349,7 +349,7 @@ impl<'t> Talk<'t> {
     }
 
     async fn branch(&mut self, name: String, at: Option<u32>) -> Result<()> {
-        let session = self.begun()?.to_owned();
+        let session = self.session_id()?.to_owned();
         let exists = self.has(&name);
         if exists && at.is_some() {
             let problem = Problem::usage(format!("branch `{name}` exists"));
@@ -426,7 +426,7 @@ impl<'t> Talk<'t> {
     }
 
     async fn seal(&mut self) -> Result<()> {
-        let session = self.begun()?.to_owned();
+        let session = self.session_id()?.to_owned();
         let service = self.worker.service();
         let topic = service.seal(&session, &self.branch).await?;
         seal::report(self.app, &topic);

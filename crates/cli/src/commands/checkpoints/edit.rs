@@ -15,7 +15,7 @@ use crate::conversation;
 use crate::live::Interrupts;
 use crate::problem::{Problem, Result};
 
-use super::revert::found;
+use super::revert::select_checkpoint;
 
 const HELP: &str = "\
 The text may have at most the tokens of a summary of the preset (default: 2,048), and the context
@@ -49,7 +49,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
     let desk = app.desk(&setup).await?;
-    let (session, detail) = found(desk.service(), &args.session, &args.branch, args.number).await?;
+    let (session, detail) =
+        select_checkpoint(desk.service(), &args.session, &args.branch, args.number).await?;
     let old = detail.checkpoint.text.as_deref().unwrap_or_default();
     let text = match &args.text {
         Some(file) => String::from_utf8(conversation::bytes_of(file, "a file with its text")?)
@@ -102,7 +103,7 @@ fn written(app: &App, old: &str) -> Result<String> {
     let program = words.next().unwrap_or("vi");
     let done = Command::new(program).args(words).arg(&file).status();
     let text = std::fs::read_to_string(&file).map_err(|error| failed("cannot read", error));
-    // What stays behind is a copy of what is in the store.
+    // The remaining file is a copy of the text in the store.
     let _ = std::fs::remove_file(&file);
     match done {
         Ok(status) if status.success() => text,

@@ -1,4 +1,4 @@
-//! `unisono checkpoints regenerate`: a summary is written anew.
+//! `unisono checkpoints regenerate`: writes a summary again.
 
 use unisono::ask::Ask;
 use unisono_context::CheckpointId;
@@ -7,11 +7,11 @@ use unisono_session::state::MAIN;
 use crate::app::App;
 use crate::args::Writer;
 use crate::ask::confirmed;
-use crate::commands::compact::{Otherwise, follow_each, report};
+use crate::commands::compact::{FailureChoice, follow_each, report};
 use crate::live::{Interrupts, Watch};
 use crate::problem::{Problem, Result};
 
-use super::revert::found;
+use super::revert::select_checkpoint;
 
 const HELP: &str = "\
 The summary is regenerated from its sources: the summary before it, and the messages it covers.
@@ -45,7 +45,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
     let desk = app.desk(&setup).await?;
-    let (session, detail) = found(desk.service(), &args.session, &args.branch, args.number).await?;
+    let (session, detail) =
+        select_checkpoint(desk.service(), &args.session, &args.branch, args.number).await?;
     let (number, model) = (detail.checkpoint.number, &detail.checkpoint.model);
     let question = format!("Write checkpoint {number} (by {model}) anew?");
     if !args.yes && !confirmed(&app.out, &question)? {
@@ -59,7 +60,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         let ask = Ask::regenerate(checkpoint, writing);
         ask.branch(args.branch.as_str())
     };
-    let otherwise = Otherwise {
+    let otherwise = FailureChoice {
         asks: !args.yes && args.writer.is_open(),
         writing: args.writer.writing(),
         ask: &anew,

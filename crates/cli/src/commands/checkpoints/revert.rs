@@ -46,7 +46,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
     let desk = app.desk(&setup).await?;
-    let (session, detail) = found(desk.service(), &args.session, &args.branch, args.number).await?;
+    let (session, detail) =
+        select_checkpoint(desk.service(), &args.session, &args.branch, args.number).await?;
     let number = detail.checkpoint.number;
     let gone = || Problem::failed("the checkpoint is not in the context any more");
     let question = question(number, detail.revert.ok_or_else(gone)?)?;
@@ -73,9 +74,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
 }
 
-/// The session and the checkpoint that a person means, which must stand in the context of the
-/// branch; without a number, the newest one that does.
-pub(super) async fn found(
+/// The session and the named checkpoint, which must be in the context of the branch; without a
+/// number, the newest one in the context.
+pub(super) async fn select_checkpoint(
     service: &dyn Service,
     session: &str,
     branch: &str,

@@ -32,7 +32,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let service = app.reader(&setup).await?;
     let session = find_session(&*service, &args.session).await?.session;
     let known = service.session(&session).await?.checkpoints;
-    // Numbers are given one after the other.
+    // Several numbers are shown in their order.
     let known = u32::try_from(known).unwrap_or(u32::MAX);
     let number = args.number.unwrap_or(known);
     if !(1..=known).contains(&number) {

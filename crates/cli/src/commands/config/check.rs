@@ -19,7 +19,7 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
     report(app)
 }
 
-/// Tells everything that is wrong with settings and agents.
+/// Reports all problems of settings and agents.
 pub(crate) fn report(app: &App) -> Result<()> {
     let found = setup::check(app.sources(Vec::new())?);
     if app.out.json {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::ArgGroup;
 use serde_json::json;
 use unisono_api::settings::{Changes, Setting};
-use unisono_config::settings::{canonical, typed};
+use unisono_config::settings::{canonical, parse_value};
 use unisono_config::setup::Setup;
 
 use crate::app::App;
@@ -72,7 +72,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 
 /// Changes a setting of all sessions.
 async fn of_all(app: &App, setup: &Setup, args: &Args) -> Result<Vec<Setting>> {
-    let value = args.value.as_ref().map(|text| typed(&args.key, text));
+    let value = args.value.as_ref().map(|text| parse_value(&args.key, text));
     let value = value.map(serde_json::to_value).transpose();
     let value = value.map_err(Problem::failed)?;
     let changes = BTreeMap::from([(args.key.clone(), value)]);

@@ -9,11 +9,11 @@ use crate::show;
 
 /// Cells of the occupancy bar.
 const BAR: u64 = 30;
-/// Topics that are shown.
+/// Maximum shown topics.
 const TOPICS_SHOWN: usize = 12;
 /// Characters of a message in a line.
 const PREVIEW_CHARS: usize = 84;
-/// Lines of a text that are shown unless all are asked for.
+/// Shown lines of a text without the flag for complete texts.
 const PREVIEW_LINES: usize = 6;
 
 pub(super) fn text(context: &Context, title: &str, paint: Paint, full: bool) -> String {
@@ -56,7 +56,7 @@ pub(super) fn text(context: &Context, title: &str, paint: Paint, full: bool) -> 
     out
 }
 
-/// The newest topics, and what the tiers have.
+/// The newest topics, and the tokens of the tiers.
 fn topics(context: &Context, paint: Paint) -> String {
     let mut out = String::new();
     if !context.tiers.is_empty() {
@@ -93,7 +93,7 @@ fn topics(context: &Context, paint: Paint) -> String {
             topic.status,
             paint.dim(show::line(
                 title,
-                show::room(29 + about.chars().count(), 60)
+                show::line_room(29 + about.chars().count(), 60)
             ))
         );
     }
@@ -128,7 +128,10 @@ fn head(context: &Context, title: &str, paint: Paint) -> String {
         label("session"),
         format_args!(
             "{id} {}, branch {}",
-            show::line(title, show::room(34 + context.branch.chars().count(), 60)),
+            show::line(
+                title,
+                show::line_room(34 + context.branch.chars().count(), 60)
+            ),
             context.branch
         ),
         colour(format!("{bar}{rest}")),
@@ -169,7 +172,7 @@ fn body(text: &str, full: bool, indent: &str) -> String {
     let shown = lines.iter().take(PREVIEW_LINES).map(|line| {
         format!(
             "{indent}{}\n",
-            show::line(line, show::room(indent.len(), 110))
+            show::line(line, show::line_room(indent.len(), 110))
         )
     });
     let mut out: String = shown.collect();
@@ -190,7 +193,7 @@ fn line(entry: &Entry, paint: Paint, full: bool) -> String {
     let ordinal = Ordinal(entry.ordinal).to_string();
     let head = format!("  {ordinal:>5} {:<9} {tokens:>6}  ", entry.role);
     let taken = [&head, pin, &mark].map(|part| part.chars().count());
-    let room = show::room(taken.iter().sum(), PREVIEW_CHARS);
+    let room = show::line_room(taken.iter().sum(), PREVIEW_CHARS);
     let painted = |text: &str, paint: &dyn Fn(&str) -> String| match text {
         "" => String::new(),
         text => paint(text),

@@ -12,7 +12,7 @@ use crate::problem::Result;
 /// A daemon: its name and its address.
 type Daemon = (String, String);
 
-/// Those that live, as a daemon knows them.
+/// The live daemons, from another daemon.
 pub(super) async fn of_daemon(client: &Client) -> Result<Vec<Daemon>> {
     let mut daemons = Vec::new();
     let mut query = PageQuery::default();
@@ -28,7 +28,7 @@ pub(super) async fn of_daemon(client: &Client) -> Result<Vec<Daemon>> {
     }
 }
 
-/// Those that live, as the database has them.
+/// The live daemons, from the database.
 pub(super) async fn of_journal(journal: &Journal) -> Result<Vec<Daemon>> {
     let Some(cluster) = journal.cluster() else {
         return Ok(Vec::new());

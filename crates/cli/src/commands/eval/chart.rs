@@ -1,22 +1,22 @@
-//! What was measured as an SVG chart: for each size a bar for every row, and a cell for each
-//! category, the darker the more was kept. No script, no style sheet, no font of its own.
+//! Measurements as an SVG chart: a bar for every row of each size, and a cell for each category,
+//! darker for more retained facts. It has no script, no style sheet and no font.
 
 use std::fmt::Write as _;
 
 use unisono_api::harmless::is_harmful;
 use unisono_model::retention::Category;
 
-use super::report::{Report, Row, Size, Way};
+use super::report::{EvaluatedMethod, Report, Row, Size};
 use super::table::percent;
 use crate::show;
 
 const WIDTH: u32 = 920;
 const MARGIN: u32 = 24;
 const LINE: u32 = 24;
-/// Where bars begin, and how long one is that stands for everything.
+/// The position of the bars, and the length of a full one.
 const BARS_AT: u32 = 250;
 const BAR: u32 = 240;
-/// Where the cells begin, and how wide one is.
+/// The position of the cells, and the width of one.
 const CELLS_AT: u32 = 566;
 const CELL: u32 = 66;
 /// Above the first panel, and above the rows of each.
@@ -110,11 +110,11 @@ fn draw_row(out: &mut String, row: &Row, top: u32) {
     }
 }
 
-const fn colour(way: &Way) -> &'static str {
+const fn colour(way: &EvaluatedMethod) -> &'static str {
     match way {
-        Way::Summary { .. } => "#0b5394",
-        Way::Preset { .. } => "#5aa2d6",
-        Way::Baseline(_) => "#b8c2cc",
+        EvaluatedMethod::Summary { .. } => "#0b5394",
+        EvaluatedMethod::Preset { .. } => "#5aa2d6",
+        EvaluatedMethod::Baseline(_) => "#b8c2cc",
     }
 }
 
@@ -124,7 +124,7 @@ fn text(out: &mut String, (x, y): (u32, u32), style: &str, said: &str) {
     let _ = writeln!(out, "<text x=\"{x}\" y=\"{y}\"{space}{style}>{said}</text>");
 }
 
-/// With the characters that XML takes for its own replaced, and none that it does not allow.
+/// Escapes the characters of XML syntax and removes those that XML does not allow.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
-use unisono::evaluation::{self, Evaluation, How, summarises};
+use unisono::evaluation::{self, CompactionMethod, Evaluation, summarises};
 use unisono_config::setup::Setup;
 use unisono_context::Tokens;
 use unisono_context::policy::Preset;
@@ -14,7 +14,7 @@ use unisono_model::retention::baseline::{self, Baseline};
 use unisono_model::retention::{self, Probe};
 use unisono_session::machine::Import;
 
-use super::report::{Kept, Made, Report, Row, Size, Way};
+use super::report::{EvaluatedMethod, Made, Report, RetainedRow, Row, Size};
 use super::{chart, table};
 use crate::app::App;
 use crate::conversation;
@@ -100,7 +100,7 @@ impl Args {
     fn summarisers(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         let asked = self.summarisers.iter().map(|name| name.trim());
-        // The extractive summaries, which cost nothing, are the baseline of a model.
+        // Extractive summaries cost nothing. They are the baseline for models.
         for name in std::iter::once(EXTRACTIVE).chain(asked) {
             if !names.contains(&name) {
                 names.push(name);
@@ -145,7 +145,7 @@ struct Subject {
 
 impl Subject {
     fn read(args: &Args, setup: &Setup, import: Import) -> Result<Subject> {
-        let said = evaluation::said(&import);
+        let said = evaluation::message_texts(&import);
         let probes = probes(&args.probes, said.len())?;
         let encoding = evaluation::encoding(setup).map_err(refused)?;
         let tokenizer = Tokenizer::load(encoding).map_err(Problem::failed)?;
@@ -211,11 +211,11 @@ impl Subject {
         for (index, name) in args.summarisers().into_iter().enumerate() {
             let evaluation = Evaluation::start(setup, name).await.map_err(refused)?;
             let summariser = name.to_owned();
-            let mut ways = vec![Way::Summary { summariser }];
+            let mut ways = vec![EvaluatedMethod::Summary { summariser }];
             // A way without summaries has the same result for every summariser.
             let presets = args.presets().into_iter();
             let presets = presets.filter(|preset| summarises(*preset) || index == 0);
-            ways.extend(presets.map(|preset| Way::Preset {
+            ways.extend(presets.map(|preset| EvaluatedMethod::Preset {
                 preset,
                 summariser: summarises(preset).then(|| name.to_owned()),
             }));
@@ -230,7 +230,7 @@ impl Subject {
         for size in sizes {
             // Summaries first, then presets; each group in the requested order.
             size.rows
-                .sort_by_key(|row| !matches!(row.way, Way::Summary { .. }));
+                .sort_by_key(|row| !matches!(row.way, EvaluatedMethod::Summary { .. }));
             for warning in less_than_quotes(size) {
                 app.out.warn(warning);
             }
@@ -242,12 +242,14 @@ impl Subject {
         &self,
         app: &App,
         evaluation: &Evaluation,
-        way: &Way,
+        way: &EvaluatedMethod,
         size: &Size,
     ) -> Result<Row> {
         let how = match way {
-            Way::Preset { preset, .. } => How::Preset(*preset),
-            Way::Summary { .. } | Way::Baseline(_) => How::Summary,
+            EvaluatedMethod::Preset { preset, .. } => CompactionMethod::Preset(*preset),
+            EvaluatedMethod::Summary { .. } | EvaluatedMethod::Baseline(_) => {
+                CompactionMethod::Summary
+            }
         };
         let what = format!("{}, {}:1", way.label(), size.ratio);
         let by_model = way.summariser().is_some_and(|name| name != EXTRACTIVE);
@@ -265,7 +267,7 @@ impl Subject {
             }
             Err(error) => return Err(refused(error)),
         };
-        if let Ok(Kept {
+        if let Ok(RetainedRow {
             made: Some(made), ..
         }) = &kept
             && let Some(name) = way.summariser()
@@ -282,8 +284,8 @@ impl Subject {
         })
     }
 
-    fn kept(&self, kept: evaluation::Compacted) -> Kept {
-        Kept {
+    fn kept(&self, kept: evaluation::Compacted) -> RetainedRow {
+        RetainedRow {
             tokens: self.tokenizer.count(&kept.text).tokens.0,
             retained: retention::report(&kept.text, &self.probes),
             made: Some(Made {
@@ -299,8 +301,8 @@ impl Subject {
         let count = |text: &str| self.tokenizer.count(text).tokens.0;
         let (tokens, retained) = baseline::measure(baseline, &said, tokens, &count, &self.probes);
         Row {
-            way: Way::Baseline(baseline),
-            kept: Ok(Kept {
+            way: EvaluatedMethod::Baseline(baseline),
+            kept: Ok(RetainedRow {
                 tokens,
                 retained,
                 made: None,
@@ -309,7 +311,7 @@ impl Subject {
     }
 }
 
-/// The models whose summaries retain less than extractive ones of the same size.
+/// The models whose summaries retain less than extractive ones of equal size.
 fn less_than_quotes(size: &Size) -> Vec<String> {
     let less = size.rows.iter().filter_map(|row| {
         let kept = row.kept.as_ref().ok()?.retained.all;

@@ -40,14 +40,14 @@ pub(super) struct Size {
 /// The result of one way to compact.
 #[derive(Debug)]
 pub(super) struct Row {
-    pub(super) way: Way,
+    pub(super) way: EvaluatedMethod,
     /// The retained shares, or why the way failed.
-    pub(super) kept: Result<Kept, String>,
+    pub(super) kept: Result<RetainedRow, String>,
 }
 
 /// A way to compact.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum EvaluatedMethod {
     /// One summary of all messages.
     Summary { summariser: String },
     /// The compaction of a preset; without a summariser if it writes no summaries.
@@ -60,7 +60,7 @@ pub(super) enum Way {
 }
 
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct RetainedRow {
     pub(super) tokens: u64,
     pub(super) retained: retention::Report,
     /// The results of compactions.
@@ -75,74 +75,74 @@ pub(super) struct Made {
     pub(super) cost: Option<Cost>,
 }
 
-impl Way {
+impl EvaluatedMethod {
     /// The name for people: `checkpoint, extractive`.
     pub(super) fn label(&self) -> String {
         match self {
-            Way::Summary { summariser } => format!("one summary, {summariser}"),
-            Way::Preset {
+            EvaluatedMethod::Summary { summariser } => format!("one summary, {summariser}"),
+            EvaluatedMethod::Preset {
                 preset,
                 summariser: Some(summariser),
             } => format!("{preset}, {summariser}"),
-            Way::Preset { preset, .. } => preset.to_string(),
-            Way::Baseline(baseline) => baseline.name().to_owned(),
+            EvaluatedMethod::Preset { preset, .. } => preset.to_string(),
+            EvaluatedMethod::Baseline(baseline) => baseline.name().to_owned(),
         }
     }
 
     /// The same way with extractive summaries; none for a way without summaries.
-    fn by_quotes(&self) -> Option<Way> {
+    fn by_quotes(&self) -> Option<EvaluatedMethod> {
         let summariser = || EXTRACTIVE.to_owned();
         match self {
-            Way::Summary { .. } => Some(Way::Summary {
+            EvaluatedMethod::Summary { .. } => Some(EvaluatedMethod::Summary {
                 summariser: summariser(),
             }),
-            Way::Preset {
+            EvaluatedMethod::Preset {
                 preset,
                 summariser: Some(_),
-            } => Some(Way::Preset {
+            } => Some(EvaluatedMethod::Preset {
                 preset: *preset,
                 summariser: Some(summariser()),
             }),
-            Way::Preset { .. } | Way::Baseline(_) => None,
+            EvaluatedMethod::Preset { .. } | EvaluatedMethod::Baseline(_) => None,
         }
     }
 
     const fn kind(&self) -> &'static str {
         match self {
-            Way::Summary { .. } => "summary",
-            Way::Preset { .. } => "preset",
-            Way::Baseline(_) => "baseline",
+            EvaluatedMethod::Summary { .. } => "summary",
+            EvaluatedMethod::Preset { .. } => "preset",
+            EvaluatedMethod::Baseline(_) => "baseline",
         }
     }
 
     /// The requested summariser.
     pub(super) fn summariser(&self) -> Option<&str> {
         match self {
-            Way::Summary { summariser } => Some(summariser),
-            Way::Preset { summariser, .. } => summariser.as_deref(),
-            Way::Baseline(_) => None,
+            EvaluatedMethod::Summary { summariser } => Some(summariser),
+            EvaluatedMethod::Preset { summariser, .. } => summariser.as_deref(),
+            EvaluatedMethod::Baseline(_) => None,
         }
     }
 }
 
 impl Size {
     /// The retained share of a row, divided by the share of the tail; none if the tail retains nothing.
-    pub(super) fn times_tail(&self, kept: &Kept) -> Option<f64> {
-        let tail = |row: &&Row| row.way == Way::Baseline(Baseline::Tail);
+    pub(super) fn times_tail(&self, kept: &RetainedRow) -> Option<f64> {
+        let tail = |row: &&Row| row.way == EvaluatedMethod::Baseline(Baseline::Tail);
         let tail = self.rows.iter().find(tail)?.kept.as_ref().ok()?;
         let tail = tail.retained.all.share();
         (tail > 0.0).then(|| kept.retained.all.share() / tail)
     }
 
     /// The share of extractive summaries instead of a model's; none for rows without a model.
-    pub(super) fn by_quotes(&self, way: &Way) -> Option<&Kept> {
+    pub(super) fn by_quotes(&self, way: &EvaluatedMethod) -> Option<&RetainedRow> {
         let quoted = way.by_quotes().filter(|quoted| quoted != way)?;
         let row = self.rows.iter().find(|row| row.way == quoted)?;
         row.kept.as_ref().ok()
     }
 
     /// The share of a row divided by theirs.
-    fn times_quotes(&self, way: &Way, kept: &Kept) -> Option<f64> {
+    fn times_quotes(&self, way: &EvaluatedMethod, kept: &RetainedRow) -> Option<f64> {
         let quotes = self.by_quotes(way)?.retained.all.share();
         (quotes > 0.0).then(|| kept.retained.all.share() / quotes)
     }
@@ -178,7 +178,7 @@ pub(super) fn probes_of(report: &retention::Report, category: Category) -> usize
 fn size_json(size: &Size) -> Value {
     let row = |row: &Row| {
         let preset = match &row.way {
-            Way::Preset { preset, .. } => Some(preset.name()),
+            EvaluatedMethod::Preset { preset, .. } => Some(preset.name()),
             _ => None,
         };
         let kept = row.kept.as_ref().ok();

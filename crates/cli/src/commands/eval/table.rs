@@ -1,8 +1,8 @@
-//! What was measured as tables, one for each size.
+//! Measurements as tables, one for each size.
 
 use unisono_model::retention::{self, Category, Score};
 
-use super::report::{Kept, Report, Row, Size};
+use super::report::{Report, RetainedRow, Row, Size};
 use crate::show;
 
 /// The tables, each under a line that says its size.
@@ -48,7 +48,7 @@ fn cells(size: &Size, row: &Row) -> Vec<String> {
     }
 }
 
-fn kept_cells(name: String, kept: &Kept, times: Option<f64>) -> Vec<String> {
+fn kept_cells(name: String, kept: &RetainedRow, times: Option<f64>) -> Vec<String> {
     let times = times.map_or_else(|| "–".to_owned(), |times| format!("{times:.2}"));
     let mut cells = vec![name];
     cells.extend(shares(&kept.retained));
@@ -72,7 +72,7 @@ fn shares(report: &retention::Report) -> Vec<String> {
         .collect()
 }
 
-/// `51.5 %`; a dash where nothing was asked.
+/// A percentage such as `51.5 %`; a dash without measurements.
 pub(super) fn percent(score: Option<Score>) -> String {
     match score {
         Some(score) if score.of > 0 => format!("{:.1} %", score.share() * 100.0),

@@ -13,7 +13,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use unisono_api::service::Turns as _;
 use unisono_client::{Client, Error};
 
-use elicit::{Begun, Caller, Questions, turn_of};
+use elicit::{Caller, Questions, SharedPosition, turn_of};
 
 use crate::live::Interrupts;
 use crate::output::Out;
@@ -48,7 +48,7 @@ pub(super) async fn run(out: &Out, client: Client, interrupts: &mut Interrupts) 
             biased;
             _ = interrupts.next() => return Ok(()),
             Some(text) = said.recv() => out.data(text),
-            Some(done) = bridge.asked.join_next(), if !bridge.asked.is_empty() => gone(done)?,
+            Some(done) = bridge.asked.join_next(), if !bridge.asked.is_empty() => task_result(done)?,
             line = lines.recv(), if reading => match line {
                 Some(line) => bridge.take(&line).await?,
                 None => {
@@ -79,7 +79,7 @@ fn lines() -> mpsc::Receiver<String> {
 }
 
 /// Ends the program after the daemon has stopped.
-fn gone(done: Result<Result<(), Error>, tokio::task::JoinError>) -> Result<()> {
+fn task_result(done: Result<Result<(), Error>, tokio::task::JoinError>) -> Result<()> {
     match done {
         Ok(Err(error)) => Err(error.into()),
         Ok(Ok(())) => Ok(()),
@@ -95,7 +95,7 @@ struct Bridge {
     say: mpsc::Sender<Value>,
     asked: JoinSet<Result<(), Error>>,
     /// The open requests, by id.
-    open: HashMap<String, Asked>,
+    open: HashMap<String, OpenRequest>,
     /// The negotiated revision.
     revision: Option<Arc<str>>,
     /// Whether the client can ask a person.
@@ -104,11 +104,11 @@ struct Bridge {
 }
 
 /// An open request.
-struct Asked {
+struct OpenRequest {
     request: AbortHandle,
     /// The turn that a cancelled request cancels: a turn that the request began and that waits for a
     /// person. Before that the daemon cancels the turn itself.
-    begun: Option<Begun>,
+    begun: Option<SharedPosition>,
 }
 
 impl Bridge {
@@ -160,7 +160,7 @@ impl Bridge {
         let asks = self.can_ask
             && message["method"] == "tools/call"
             && message.pointer(REVISION).is_none();
-        let begun = Begun::default();
+        let begun = SharedPosition::default();
         let begins = asks && message["params"]["name"] != "wait";
         let caller = Caller {
             say: self.say.clone(),
@@ -171,7 +171,7 @@ impl Bridge {
         };
         let request = self.asked.spawn(async move {
             let answer = match asks {
-                true => caller.answered(message.clone()).await,
+                true => caller.complete_answer(message.clone()).await,
                 false => {
                     let revision = caller.revision.as_deref();
                     exchanged(&caller.say, &caller.client, &message, revision).await
@@ -180,11 +180,11 @@ impl Bridge {
             send_answer(&caller.say, &message, answer).await.map(|_| ())
         });
         let begun = begins.then_some(begun);
-        self.open.insert(id, Asked { request, begun });
+        self.open.insert(id, OpenRequest { request, begun });
     }
 
     /// Cancels the turn of a cancelled request.
-    fn cancel(&mut self, begun: Option<&Begun>) {
+    fn cancel(&mut self, begun: Option<&SharedPosition>) {
         let Some(place) = begun.and_then(turn_of) else {
             return;
         };

@@ -7,7 +7,7 @@ use unisono_api::turn::Turn;
 
 use crate::app::App;
 use crate::problem::Result;
-use crate::service::lookup::{Within, runs_of};
+use crate::service::lookup::{LookupScope, runs_of};
 use crate::show;
 
 const HELP: &str = "\
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// The run or turn: its id, or the start or end of its id
     id: String,
     #[command(flatten)]
-    within: Within,
+    within: LookupScope,
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
@@ -60,7 +60,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// The runs of a turn that were open before and are not now.
+/// The runs of a turn that were open before and have ended now.
 fn newly_ended<'t>(before: &[ListedRun], after: &'t Turn) -> Vec<&'t str> {
     let was_open = |run: &str| {
         let mut before = before.iter().map(|listed| &listed.run);

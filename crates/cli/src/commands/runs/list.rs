@@ -10,7 +10,7 @@ use unisono_session::trace::RunStatus;
 
 use crate::app::App;
 use crate::problem::Result;
-use crate::service::lookup::Within;
+use crate::service::lookup::LookupScope;
 use crate::show;
 
 const HELP: &str = "\
@@ -31,7 +31,7 @@ duration_ms}.";
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     #[command(flatten)]
-    within: Within,
+    within: LookupScope,
     /// Only runs in this state
     #[arg(long, value_parser = PossibleValuesParser::new(RunStatus::ALL.map(RunStatus::name)))]
     state: Option<String>,
@@ -73,11 +73,11 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// As many runs as are asked for, and where the next ones begin.
+/// The requested number of runs, and the cursor of the next page.
 async fn part(service: &dyn Service, args: &Args) -> Result<(Vec<ListedRun>, Option<String>)> {
     let mut listed = Vec::new();
     let mut query = RunQuery {
-        session: args.within.only(service).await?,
+        session: args.within.session_id(service).await?,
         agent: args.agent.clone(),
         state: args.state.clone(),
         cursor: args.cursor.clone(),

@@ -1,23 +1,23 @@
 //! `unisono runs show`.
 
 use unisono::short::{digest, place};
-use unisono_api::run::{Done, RunDetail};
+use unisono_api::run::{RunDetail, StepContent};
 use unisono_api::turn::Run;
 
 use crate::app::App;
 use crate::output::Paint;
 use crate::problem::Result;
-use crate::service::lookup::Within;
+use crate::service::lookup::LookupScope;
 use crate::show;
 
 const HELP: &str = "\
 JSON: as of `list`, with event (its opening), definition, steps [{event, at, kind (model, tools,
-named, narrowed, summarised, spent), …}] (of a fallback model: stand_in, its name, and
-stand_in_prefix, the digest of its prompt prefix), attempts [{attempt, event, at, reason}] after
+named, narrowed, summarised, spent), …}] (of a fallback model: fallback, its name, and
+fallback_prefix, the digest of its prompt prefix), attempts [{attempt, event, at, reason}] after
 the first, and decisions about its tool calls [{event, at, tool, decision, by (null: nobody's, or
 the daemon's own token)}].";
 
-/// Characters of a step's or task's text that are shown.
+/// Maximum shown characters of a step or task.
 const SHOWN: usize = 100;
 
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(default_value = "latest")]
     run: String,
     #[command(flatten)]
-    within: Within,
+    within: LookupScope,
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
@@ -72,7 +72,7 @@ fn text(paint: Paint, detail: &RunDetail) -> String {
     out
 }
 
-/// What is known of it, each with its name.
+/// The known values of a run, with their names.
 fn facts(detail: &RunDetail) -> Vec<(&'static str, String)> {
     let (run, used) = (&detail.run, &detail.run.usage);
     let model = run.model.as_deref().unwrap_or("?");
@@ -113,7 +113,7 @@ fn facts(detail: &RunDetail) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Why there is no answer, or why it is not complete.
+/// The reason why the answer is missing or incomplete.
 fn error(run: &Run) -> Option<String> {
     match &run.error {
         Some(error) if error.code == "partial" => Some(error.reason.clone()),
@@ -122,31 +122,33 @@ fn error(run: &Run) -> Option<String> {
     }
 }
 
-fn step(done: &Done) -> String {
+fn step(done: &StepContent) -> String {
     match done {
-        Done::Model {
+        StepContent::Model {
             text,
             calls,
             fallback,
-            stand_in_prefix,
+            fallback_prefix,
             ..
         } => {
             let calls: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
             let said = show::line(text, SHOWN);
             let by = fallback.as_deref();
-            let by = by.map(|model| stood_in(model, stand_in_prefix.as_deref()));
+            let by = by.map(|model| fallback_note(model, fallback_prefix.as_deref()));
             let by = by.unwrap_or_default();
             format!("model{by} called {}  {said}", calls.join(", "))
         }
-        Done::Tools { results } => {
+        StepContent::Tools { results } => {
             let sizes = results.iter().map(|result| {
                 let failed = if result.is_error { " (error)" } else { "" };
                 format!("{}{failed}", show::size(result.content.len() as u64))
             });
             format!("tools answered {}", sizes.collect::<Vec<_>>().join(", "))
         }
-        Done::Named { name, result } => format!("step {name}: {}", show::line(result, SHOWN)),
-        Done::Narrowed {
+        StepContent::Named { name, result } => {
+            format!("step {name}: {}", show::line(result, SHOWN))
+        }
+        StepContent::Narrowed {
             room_tokens,
             output_tokens,
         } => {
@@ -157,13 +159,13 @@ fn step(done: &Done) -> String {
                 reply.unwrap_or_default()
             )
         }
-        Done::Summarised { steps, text } => {
+        StepContent::Summarised { steps, text } => {
             format!(
                 "its first {steps} steps summarised  {}",
                 show::line(text, SHOWN)
             )
         }
-        Done::Spent {
+        StepContent::Spent {
             fallback,
             input_tokens,
             output_tokens,
@@ -179,8 +181,8 @@ fn step(done: &Done) -> String {
     }
 }
 
-/// Who answered, and on which prefix.
-fn stood_in(model: &str, prefix: Option<&str>) -> String {
+/// The fallback model that answered, and its prefix.
+fn fallback_note(model: &str, prefix: Option<&str>) -> String {
     let prefix = prefix.map(|prefix| format!(", prefix {}", digest(prefix)));
     format!(" ({model} stood in{})", prefix.unwrap_or_default())
 }

@@ -50,7 +50,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let before = instant(&args.older_than, clock::now(), Bound::Since).map_err(wrong)?;
     let setup = app.setup(Vec::new())?;
     let service = app.changer(&setup).await?;
-    let Found { old, open } = older_than(&*service, before, &args.label).await?;
+    let PruneCandidates { old, open } = older_than(&*service, before, &args.label).await?;
     let many = show::many(old.len() as u64, "session");
     let mut gone = Vec::new();
     if args.dry_run {
@@ -73,16 +73,20 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// What was found.
-struct Found {
-    /// Sessions that can go, the oldest first.
+/// The sessions to delete.
+struct PruneCandidates {
+    /// Sessions without open turns, oldest first.
     old: Vec<SessionListItem>,
-    /// How many are as old and may have open turns.
+    /// The number of equally old sessions that may have open turns.
     open: usize,
 }
 
 /// The sessions with these labels that last changed before then.
-async fn older_than(service: &dyn Service, before: Timestamp, labels: &[Label]) -> Result<Found> {
+async fn older_than(
+    service: &dyn Service,
+    before: Timestamp,
+    labels: &[Label],
+) -> Result<PruneCandidates> {
     let unfinished = unfinished(service).await?.into_iter();
     let unfinished: BTreeSet<String> = unfinished.map(|one| one.session).collect();
     let mut old = all_sessions(service).await?;
@@ -91,7 +95,7 @@ async fn older_than(service: &dyn Service, before: Timestamp, labels: &[Label]) 
     old.retain(|one| !unfinished.contains(&one.session));
     old.sort_by_key(updated);
     let open = all - old.len();
-    Ok(Found { old, open })
+    Ok(PruneCandidates { old, open })
 }
 
 /// Deletes a session if it has not changed since it was found. Returns whether it was deleted.
@@ -104,7 +108,7 @@ async fn is_deleted(service: &dyn Service, old: &SessionListItem) -> Result<bool
     }
     match service.delete_session(&old.session, false).await {
         Ok(()) => Ok(true),
-        // It was gone on with, or deleted, meanwhile.
+        // It was continued or deleted meanwhile.
         Err(error) if matches!(error.code(), Code::Conflict | Code::NotFound) => Ok(false),
         Err(error) => Err(error.into()),
     }
@@ -157,7 +161,7 @@ fn date(at: Timestamp) -> String {
     show::date(at)
 }
 
-/// When it last changed.
+/// The time of its last change.
 fn updated(old: &SessionListItem) -> Timestamp {
     let updated: Option<jiff::Timestamp> = old.updated.parse().ok();
     // A session with an invalid time is not old.

@@ -70,7 +70,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         None => None,
     };
     if let Some(id) = &only {
-        // Says which branches there are.
+        // Reports the existing branches.
         branch_length(&*service, id, &args.branch).await?;
     }
     let asked = SearchQuery {
@@ -99,7 +99,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 
 /// The query as one text: with the flags among the words.
 fn words(args: &Args, query: &Query) -> String {
-    // Which session is meant is in the address.
+    // The address names the session.
     let said = args.query.join(" ");
     let said = said.split_whitespace();
     let said = said.filter(|word| !word.starts_with("session:"));
@@ -178,11 +178,11 @@ fn text(hit: &api::Hit, paint: Paint) -> String {
     let at = hit.at.as_deref().map(show::minute);
     let at = at.map(|at| format!("{at}  ")).unwrap_or_default();
     let rest = paint.dim(format_args!("{at}{title}  [{status}]"));
-    format!("{head}  {rest}\n  {}\n", marked(hit, paint))
+    format!("{head}  {rest}\n  {}\n", highlighted(hit, paint))
 }
 
 /// The excerpt with its words set off.
-fn marked(hit: &api::Hit, paint: Paint) -> String {
+fn highlighted(hit: &api::Hit, paint: Paint) -> String {
     let (mut out, mut from) = (String::new(), 0);
     for [start, end] in &hit.marks {
         let place = |at: &u64| usize::try_from(*at).unwrap_or(usize::MAX);

@@ -33,13 +33,13 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let service = app.reader(&setup).await?;
     let listed = find_session(&*service, &args.session).await?;
-    let shown = Shown::of(&*service, &listed.session).await?;
+    let shown = SessionDetails::load(&*service, &listed.session).await?;
     if app.out.json {
         app.out.json(&shown.json());
     } else {
         let open = open::lines(&*service, &shown.session, app.out.paint).await?;
         let text = shown.text(app) + &open;
-        app.out.data(show::fitted(&text, 13));
+        app.out.data(show::wrap(&text, 13));
     }
     service.close().await;
     if let Some(lost) = &shown.session.lost {
@@ -49,16 +49,16 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 }
 
 /// A session with all of its branches and turns.
-struct Shown {
+struct SessionDetails {
     session: Session,
     branches: Vec<Branch>,
     open: Vec<String>,
-    /// Those that have ended, the newest first.
+    /// The ended turns, newest first.
     ended: Vec<EndedTurn>,
 }
 
-impl Shown {
-    async fn of(service: &dyn Service, session: &str) -> Result<Shown> {
+impl SessionDetails {
+    async fn load(service: &dyn Service, session: &str) -> Result<SessionDetails> {
         let session = service.session(session).await?;
         let branches = all_branches(service, &session.session).await?;
         let open = open_turns(service, &session).await?;
@@ -66,7 +66,7 @@ impl Shown {
             false => session.ended_turns.items.clone(),
             true => all_ended(service, &session.session).await?,
         };
-        Ok(Shown {
+        Ok(SessionDetails {
             session,
             branches,
             open,
@@ -142,7 +142,7 @@ fn pairs(all: &BTreeMap<String, String>) -> Vec<String> {
     each.map(|(key, value)| format!("{key}={value}")).collect()
 }
 
-/// What became of all turns that have ended, the newest first.
+/// The outcomes of all ended turns, newest first.
 async fn all_ended(service: &dyn Service, session: &str) -> Result<Vec<EndedTurn>> {
     let mut all = Vec::new();
     let mut query = largest_part();
@@ -156,7 +156,7 @@ async fn all_ended(service: &dyn Service, session: &str) -> Result<Vec<EndedTurn
     }
 }
 
-/// How a turn ended, in a line.
+/// The outcome of a turn in one line.
 fn outcome(of: &EndedTurn) -> String {
     match (&of.error, of.tokens_before, of.tokens_after) {
         (Some(error), ..) => format!("{} ({}): {}", of.state, error.code, error.reason),

@@ -47,13 +47,13 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         let stretches = stretches(&*service, &id, args.full).await?;
         let drawing: String = stretches.iter().map(line).collect();
         let drawn = drawing + &open::lines(&*service, &session, app.out.paint).await?;
-        app.out.data(show::fitted(&drawn, 4));
+        app.out.data(show::wrap(&drawn, 4));
     }
     service.close().await;
     Ok(())
 }
 
-/// All messages, in the order in which they came.
+/// All messages in the order of their creation.
 async fn messages(service: &dyn Service, session: &str) -> Result<Vec<TreeMessage>> {
     let mut all = Vec::new();
     let mut query = largest_part();
@@ -105,6 +105,6 @@ fn line(stretch: &BranchSegment) -> String {
         ),
     };
     let taken = head.chars().count() + tail.chars().count();
-    let text = show::line(&stretch.text, show::room(taken, 70));
+    let text = show::line(&stretch.text, show::line_room(taken, 70));
     format!("{head}{text}{tail}\n")
 }

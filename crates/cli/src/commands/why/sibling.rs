@@ -6,12 +6,12 @@ use unisono_api::run::{SiblingRequest, Why};
 
 use crate::output::Paint;
 use crate::problem::{Problem, Result};
-use crate::service::lookup::only;
 use crate::service::lookup::runs_of;
+use crate::service::lookup::session_id;
 use crate::show;
 use unisono::service::sessions::is_meant;
 
-/// Characters shown from where two requests part.
+/// Characters shown after the first difference of two requests.
 const SHOWN: usize = 160;
 
 /// The run to compare with that a person means.
@@ -25,7 +25,7 @@ pub(super) async fn find(
     let ids = runs.map(|listed| listed.run.run);
     let meant: Vec<String> = ids.filter(|id| is_meant(name, id)).collect();
     let hint = "a run is compared with others of its turn: `unisono runs list` shows them";
-    only(name, "run", &meant).map_err(|problem: Problem| problem.hint(hint))
+    session_id(name, "run", &meant).map_err(|problem: Problem| problem.hint(hint))
 }
 
 pub(super) fn text(why: &Why, of: &SiblingRequest, paint: Paint) -> String {

@@ -1,8 +1,8 @@
 //! Reads the layers. In order, later ones have precedence:
 //!
 //! defaults, machine, person, project, settings changed at run time, session, environment, flags.
-//! The layer of a session is not a source of the program: it is inserted where a session is shown
-//! or worked on.
+//! The layer of a session is not a source of the program: it is inserted when a session is shown or
+//! changed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::paths;
 use crate::schema::{self, Kind};
 use crate::settings::DEFAULTS;
 use crate::settings::keys::ALL;
-use crate::settings::own::Own;
+use crate::settings::overrides::SessionOverrides;
 use crate::settings::sources::{FILE, Override, PREFIX, Sources};
 use crate::settings::stored::{STORED, path_of};
 
@@ -59,7 +59,7 @@ fn stored(sources: &Sources, store: &Path, found: &mut Diagnostics) -> Option<La
     let Some(text) = &sources.stored else {
         return read_file(sources, &path, false, found);
     };
-    let shown = paths::shown(&path, &sources.directory);
+    let shown = paths::display_path(&path, &sources.directory);
     parse(Origin::File(shown), text, found)
 }
 
@@ -112,7 +112,11 @@ pub(super) fn flags(
 }
 
 /// The layer of a session.
-pub(super) fn of_session(sources: &Sources, own: &Own, found: &mut Diagnostics) -> Layer {
+pub(super) fn of_session(
+    sources: &Sources,
+    own: &SessionOverrides,
+    found: &mut Diagnostics,
+) -> Layer {
     let mut table = Table::default();
     for (key, value) in own {
         let path = path_of(key);
@@ -136,7 +140,7 @@ fn read_file(
     asked_for: bool,
     found: &mut Diagnostics,
 ) -> Option<Layer> {
-    let shown = paths::shown(path, &sources.directory);
+    let shown = paths::display_path(path, &sources.directory);
     let origin = Origin::File(shown.clone());
     match std::fs::read_to_string(path) {
         Ok(text) if text == DEFAULTS => None,
@@ -163,7 +167,7 @@ fn parse(origin: Origin, text: &str, found: &mut Diagnostics) -> Option<Layer> {
 
 /// A layer with one value, given as text.
 fn setting(origin: Origin, path: Vec<String>, raw: &str) -> Layer {
-    let place = Place::whole(origin.clone());
+    let place = Place::of_origin(origin.clone());
     let kind = schema::kind_at(ALL, &path);
     let node = |value| Node {
         value,

@@ -7,7 +7,7 @@ use crate::checkpoint::{Body, Checkpoint, Tier};
 use crate::compaction::cover::covering;
 use crate::compaction::situation::Situation;
 use crate::compaction::unit::Unit;
-use crate::compaction::{Ahead, Cover, Plan, Step};
+use crate::compaction::{Cover, Plan, Step, UpcomingSummary};
 use crate::ids::Ordinal;
 use crate::tokens::Tokens;
 
@@ -107,7 +107,7 @@ pub(super) fn summarised(t: &Tiered<'_, '_>, topics: &[Entry<'_>]) -> Option<Pla
 
 /// The topics after that of the cover that are summarised next: as many as necessary even if the
 /// summaries before them have no tokens.
-pub(super) fn after(t: &Tiered<'_, '_>, cover: &Cover, most: usize) -> Vec<Ahead> {
+pub(super) fn after(t: &Tiered<'_, '_>, cover: &Cover, most: usize) -> Vec<UpcomingSummary> {
     let is_due = |entry: &Entry<'_>| !entry.is_summarised() && t.over[1];
     let covered = |entry: &Entry<'_>| covering_all(t, std::slice::from_ref(entry));
     let own = |entry: &Entry<'_>| covered(entry).is_some_and(|own| own == *cover);
@@ -125,7 +125,7 @@ pub(super) fn after(t: &Tiered<'_, '_>, cover: &Cover, most: usize) -> Vec<Ahead
         };
         // A summary of a part of it must be read first: that needs a separate request.
         if entry.blocks.is_empty() {
-            ahead.push(Ahead { cover, cap });
+            ahead.push(UpcomingSummary { cover, cap });
         }
         excess = excess.minus(entry.tokens);
     }

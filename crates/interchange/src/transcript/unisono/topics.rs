@@ -13,7 +13,7 @@ pub(super) fn decided<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) ->
     for item in object.need("ends")?.array()? {
         let before = ends.last().map_or(Ordinal::FIRST, |end| end.opener);
         let (end, at) = end(item, before, last)?;
-        let opener = draft.tree.at(through, end.opener);
+        let opener = draft.tree.node_at(through, end.opener);
         if let Some((opener, at)) = opener.map(|node| node.message.id).zip(at) {
             draft.import.notes.opened.push((opener, at));
         }

@@ -22,7 +22,7 @@ use checkpoint::CheckpointLine;
 use shortened::ShortenedLine;
 use topics::{SealedLine, TopicsLine};
 use unisono_api::harmless::is_harmful;
-use unisono_config::settings::Own;
+use unisono_config::settings::SessionOverrides;
 
 /// All messages, branches, checkpoints, shortened messages and topic ends.
 pub(super) fn session(state: &State, files: &Files) -> Result<String, WriteError> {
@@ -100,7 +100,7 @@ pub(super) fn branch(
     let on_branch = |id: MessageId| {
         let ordinal = tree.get(id).map(|node| node.message.ordinal);
         ordinal
-            .and_then(|at| tree.at(head, at))
+            .and_then(|at| tree.node_at(head, at))
             .is_some_and(|node| node.message.id == id)
     };
     let checkpoints = state.checkpoints().iter();
@@ -108,7 +108,9 @@ pub(super) fn branch(
         let mut line_of = CheckpointLine::new(checkpoint, state);
         if !on_branch(checkpoint.parent) {
             // Made on a sibling branch: placed at the common cutoff of this branch.
-            let cutoff = tree.at(head, checkpoint.cutoff).map(|node| node.message.id);
+            let cutoff = tree
+                .node_at(head, checkpoint.cutoff)
+                .map(|node| node.message.id);
             line_of.parent = cutoff.unwrap_or(head).to_string();
         }
         line(&mut out, &line_of)?;
@@ -136,7 +138,7 @@ fn head_line(state: &State) -> Result<String, WriteError> {
     Ok(out)
 }
 
-fn texts(settings: &Own) -> BTreeMap<&str, &str> {
+fn texts(settings: &SessionOverrides) -> BTreeMap<&str, &str> {
     let each = settings.iter();
     each.map(|(key, value)| (&**key, &**value)).collect()
 }

@@ -33,7 +33,7 @@ pub(super) struct Prompt {
 
 /// The answer of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Answered {
+pub(super) struct AgentAnswer {
     pub(super) text: String,
     /// The reason why it is not complete; none: it is complete.
     pub(super) partial: Option<String>,
@@ -43,7 +43,7 @@ pub(super) struct Answered {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NextAction {
     /// End with this answer.
-    Answered(Answered),
+    Answered(AgentAnswer),
     /// Fail: the agent may have done a part of the task in this try.
     Doubt {
         place: Option<Place>,
@@ -127,7 +127,7 @@ mod tests {
             place: at.clone(),
             failed: failed.map(str::to_owned),
         };
-        let answered = NextAction::Answered(Answered {
+        let answered = NextAction::Answered(AgentAnswer {
             text: "so".into(),
             partial: None,
         });

@@ -115,7 +115,7 @@ impl Peer {
             Err(self.failure(RunCause::Timeout, &what))
         })?;
         match error {
-            Some(error) => Err(self.refused(method, &error)),
+            Some(error) => Err(self.refusal(method, &error)),
             None => self.read(method, result),
         }
     }
@@ -136,7 +136,7 @@ impl Peer {
     }
 
     /// The failure of a refused request.
-    pub(super) fn refused(&self, method: &str, error: &RpcError) -> Failure {
+    pub(super) fn refusal(&self, method: &str, error: &RpcError) -> Failure {
         if error.code != AUTH_REQUIRED {
             let what = format!("refuses `{method}`: {}", error.text());
             return self.failure(RunCause::Rejected, &what);

@@ -79,7 +79,7 @@ pub(super) struct NewSession {
 /// The result of `session/prompt`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Prompted {
+pub(super) struct PromptResult {
     pub(super) stop_reason: String,
 }
 

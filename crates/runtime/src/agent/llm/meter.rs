@@ -110,7 +110,7 @@ impl ExchangeMeter {
     ///
     /// # Errors
     /// The assignment alone does not fit.
-    pub(super) async fn narrowed(
+    pub(super) async fn narrow(
         &mut self,
         limit: Option<Tokens>,
         (request, masked): (&Request, &[Masked]),

@@ -6,7 +6,7 @@ use std::{fs, io};
 use unisono::replace::replace;
 use unisono_context::SessionId;
 
-use super::super::Door;
+use super::super::A2a;
 use super::super::error::{Error, Kind};
 use super::{Callbacks, Name, Registration};
 
@@ -56,7 +56,7 @@ impl Callbacks {
     }
 }
 
-impl Door {
+impl A2a {
     /// Stores a callback.
     pub(super) async fn write_callback(
         &self,
@@ -87,8 +87,9 @@ impl Door {
         forgotten.map_err(|error| not_stored(&error))
     }
 
-    /// Resumes the deliveries of an earlier process, or those for `sessions` that another daemon left.
-    pub(crate) async fn resume_callbacks(self: Arc<Door>, sessions: Option<Vec<SessionId>>) {
+    /// Resumes the deliveries of an earlier process, or the deliveries for `sessions` of another
+    /// daemon.
+    pub(crate) async fn resume_callbacks(self: Arc<A2a>, sessions: Option<Vec<SessionId>>) {
         let Ok(callbacks) = self.callbacks() else {
             return;
         };

@@ -17,9 +17,9 @@ pub(super) struct Parts {
     lead: Option<String>,
     /// The sent part of the current reply.
     reply: String,
-    /// Whether pieces of it were missed.
+    /// Whether deltas were missed.
     is_missed: bool,
-    /// The number of the text that is open, and how many there were.
+    /// The number of the open text, and the number of texts so far.
     text: Option<usize>,
     texts: usize,
     /// Whether a step is open.
@@ -30,7 +30,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// `decided` are calls that the chat knows, and that are being decided about.
+    /// `decided` are calls that the chat already knows; their decisions have just been made.
     pub(super) fn new(turn: &Turn, decided: impl IntoIterator<Item = String>) -> Parts {
         Parts {
             metadata: Metadata {
@@ -82,7 +82,7 @@ impl Parts {
                 id: checkpoint.number.to_string(),
                 data: checkpoint,
             }],
-            TurnEvent::Text { run, text } if self.is_lead(&run) => self.piece(text),
+            TurnEvent::Text { run, text } if self.is_lead(&run) => self.text_delta(text),
             TurnEvent::Missed => {
                 self.is_missed = true;
                 Vec::new()
@@ -128,7 +128,7 @@ impl Parts {
     }
 
     /// The next piece of the lead's reply.
-    fn piece(&mut self, text: String) -> Vec<Part> {
+    fn text_delta(&mut self, text: String) -> Vec<Part> {
         if self.is_missed || text.is_empty() {
             return Vec::new();
         }
@@ -180,7 +180,7 @@ impl Parts {
         parts
     }
 
-    /// Tells the chat of a call, once.
+    /// Reports a call to the chat, once.
     fn called(&mut self, call: String, tool: String, input: serde_json::Value) -> Vec<Part> {
         if !self.calls.insert(call.clone()) {
             return Vec::new();
@@ -259,11 +259,11 @@ impl Parts {
     fn rest(&mut self, answer: &str) -> Vec<Part> {
         if let Some(rest) = answer.strip_prefix(self.reply.as_str()) {
             self.is_missed = false;
-            return self.piece(rest.to_owned());
+            return self.text_delta(rest.to_owned());
         }
         let mut parts: Vec<Part> = self.end_text().into_iter().collect();
         parts.push(Part::ResetStep);
-        parts.extend(self.piece(answer.to_owned()));
+        parts.extend(self.text_delta(answer.to_owned()));
         parts
     }
 }

@@ -1,11 +1,11 @@
-//! What a chat asks for, read from the messages that it shows.
+//! Reads the action of a chat request from the messages of the chat.
 
 use unisono::chat::CallAnswer;
 use unisono_api::chat::{ChatRequest, Trigger, UiMessage, UiPart};
 use unisono_api::turn::NewAttachment;
 use unisono_context::Digest;
 
-/// What a request asks for.
+/// The action of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// A task.
@@ -82,7 +82,7 @@ fn task(request: &ChatRequest, last: &UiMessage, before: &[UiMessage]) -> Result
     })
 }
 
-/// The file of a part, if it is one.
+/// The file of a part, if any.
 fn file((at, part): (usize, &UiPart)) -> Option<Result<NewAttachment, String>> {
     if part.r#type != "file" {
         return None;
@@ -113,7 +113,8 @@ fn file((at, part): (usize, &UiPart)) -> Option<Result<NewAttachment, String>> {
     }))
 }
 
-/// The text of a message, its parts one under the other. It can be empty beside files.
+/// The text of a message: its parts, separated by blank lines. It may be empty if the message has
+/// files.
 fn text(message: &UiMessage, has_files: bool) -> Result<String, String> {
     let mut texts = Vec::new();
     for (at, part) in message.parts.iter().enumerate() {

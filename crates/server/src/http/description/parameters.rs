@@ -1,4 +1,4 @@
-//! What parameters may be, by their names: a name means the same at every route.
+//! Describes parameters by name: a name has the same meaning at every route.
 
 use unisono_session::trace::RunStatus;
 use utoipa::openapi::path::{Parameter, ParameterIn};
@@ -17,7 +17,7 @@ const KEY: &str = "^[!-~]+$";
 /// A name, and perhaps a value.
 const LABEL: &str = r"^\s*[^\s=]";
 
-/// Says what a parameter may be.
+/// Adds the allowed values of a parameter.
 pub(super) fn describe(parameter: &mut Parameter) {
     if parameter.name == "settings" {
         // JSON in an address.
@@ -56,7 +56,7 @@ pub(super) fn describe(parameter: &mut Parameter) {
     }
 }
 
-/// What is left out is not there: no parameter is null.
+/// Removes `null` from a schema: an omitted parameter is absent, not null.
 fn not_null(schema: &mut Object) {
     if let SchemaType::Array(kinds) = &mut schema.schema_type {
         kinds.retain(|kind| *kind != Type::Null);

@@ -33,7 +33,7 @@ pub(super) enum Error {
     Tls(String),
 }
 
-/// Sends a request to the daemon at its address. The certificates of this machine, or those of
+/// Sends a request to the daemon at its address. The system's certificates, or those in
 /// SSL_CERT_FILE, verify the daemon.
 pub(super) async fn send(request: Request) -> Result<Response, Error> {
     let answer = match request.uri().scheme() == Some(&Scheme::HTTPS) {
@@ -76,7 +76,7 @@ fn connector() -> HttpConnector {
     let mut connector = HttpConnector::new();
     connector.set_connect_timeout(Some(CONNECT_WITHIN));
     connector.set_nodelay(true);
-    // A machine that lost power never closes its connections.
+    // A machine without power never closes its connections.
     connector.set_keepalive(Some(KEEPALIVE));
     connector.set_keepalive_interval(Some(KEEPALIVE));
     connector.set_keepalive_retries(Some(KEEPALIVE_RETRIES));

@@ -1,28 +1,29 @@
-//! Images and documents that a list of messages has by their addresses: the contents take their
-//! places, where the host is allowed. All other addresses stay, and are refused or become notes.
+//! Downloads images and documents that messages name by address, from allowed hosts. Other
+//! addresses stay in the messages; they are rejected later or become notes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use unisono::attachments::{AttachmentError, MOST_ADDRESSES};
+use unisono::attachments::{AttachmentError, MAX_ADDRESSES};
 use unisono_api::Code;
 use unisono_context::Part;
 
-use super::Refused;
+use super::FieldError;
 use crate::http::Shared;
 
-/// The messages with the contents at the addresses in them.
+/// Returns the messages with the downloaded contents in place of their addresses.
 ///
 /// # Errors
-/// There are too many, or one gives no file that is taken.
+///
+/// There are too many addresses, or one of them has no accepted file.
 pub(super) async fn read(
     shared: &Shared,
     mut messages: Vec<Value>,
     field: &'static str,
-) -> Result<Vec<Value>, Refused> {
+) -> Result<Vec<Value>, FieldError> {
     let refused =
-        |wrong: AttachmentError| Refused::field(field, Code::InvalidRequest, wrong.to_string());
-    let mut left = MOST_ADDRESSES;
+        |wrong: AttachmentError| FieldError::field(field, Code::InvalidRequest, wrong.to_string());
+    let mut left = MAX_ADDRESSES;
     for message in &mut messages {
         let content = message.get_mut("content").and_then(Value::as_array_mut);
         for part in content.into_iter().flatten() {
@@ -35,7 +36,7 @@ pub(super) async fn read(
             let name = part["file"]["filename"].as_str().unwrap_or_default();
             let read = shared.local.read_address(name, &url).await;
             if let Some(data) = data_url(&read.map_err(refused)?) {
-                put(part, &data);
+                insert_data(part, &data);
             }
         }
     }
@@ -70,7 +71,7 @@ fn data_url(part: &Part) -> Option<String> {
 }
 
 /// Puts a content in the place of its address.
-fn put(part: &mut Value, data: &str) {
+fn insert_data(part: &mut Value, data: &str) {
     match part["type"].as_str() {
         Some("image_url") => part["image_url"] = json!({"url": data}),
         _ => part["file"]["file_data"] = data.into(),

@@ -16,23 +16,23 @@ use unisono_session::Fact;
 use unisono_session::event::RunRole;
 use unisono_session::run::CUT_OFF;
 
-use super::{Asked, Refused, answered, follow};
+use super::{FieldError, PreparedRequest, answer_text, follow};
 use crate::http::events::{Next, Stream};
 use crate::http::{Shared, turns};
 
-/// How an answer is written.
+/// The format of a response.
 pub(super) trait Shape: Send {
     /// Before its first piece.
-    fn begun(&mut self) -> Vec<Event>;
+    fn on_start(&mut self) -> Vec<Event>;
     /// The next events.
     fn piece(&mut self, text: &str) -> Vec<Event>;
-    /// After its last piece; the whole of it, and the turn.
-    fn ended(&mut self, text: &str, turn: &Turn) -> Vec<Event>;
-    /// There is none.
+    /// The events after the last delta, from the complete text and the turn.
+    fn on_end(&mut self, text: &str, turn: &Turn) -> Vec<Event>;
+    /// The events of a failure.
     fn failed(&mut self, failure: &Failure) -> Vec<Event>;
 }
 
-/// What all runs of a turn used together.
+/// The usage of all runs of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Used {
     pub(super) input: u64,
@@ -62,13 +62,13 @@ pub(in crate::http) fn is_cut_off(turn: &Turn) -> bool {
 /// Starts the turn and streams its answer in the given format.
 pub(super) async fn stream<S: Shape + 'static>(
     shared: Arc<Shared>,
-    mut asked: Asked,
+    mut asked: PreparedRequest,
     shape: impl FnOnce(TurnId) -> S,
-) -> Result<Response, Refused> {
+) -> Result<Response, FieldError> {
     let (stream, turn) = follow(&shared, &mut asked).await?;
     let mut shape = shape(turn);
     let answer = Answer {
-        ready: shape.begun().into(),
+        ready: shape.on_start().into(),
         shape,
         shared,
         asked,
@@ -88,18 +88,18 @@ pub(super) async fn stream<S: Shape + 'static>(
         .into_response())
 }
 
-/// An answer that is being given.
+/// An answer during its stream.
 struct Answer<S> {
     shape: S,
     shared: Arc<Shared>,
-    asked: Asked,
+    asked: PreparedRequest,
     stream: Stream,
     turn: TurnId,
     /// The run that answers.
     lead: Option<RunId>,
-    /// What was sent of the reply that is coming.
+    /// The text sent so far of the current reply.
     sent: String,
-    /// Whether that is all there was of it so far: pieces can be missed.
+    /// Whether the sent text is complete so far: deltas can be missed.
     whole: bool,
     ready: VecDeque<Event>,
     ended: bool,
@@ -116,10 +116,12 @@ impl<S: Shape> Answer<S> {
             }
             match self.stream.next().await {
                 Some(Next::Recorded(_, event)) => self.recorded(&event.fact).await,
-                Some(Next::Said(Progress::TextDelta { run, text })) if Some(run) == self.lead => {
+                Some(Next::Progress(Progress::TextDelta { run, text }))
+                    if Some(run) == self.lead =>
+                {
                     self.piece(&text);
                 }
-                Some(Next::Said(_) | Next::Agents(_)) => {}
+                Some(Next::Progress(_) | Next::Agents(_)) => {}
                 Some(Next::Missed) => self.whole = false,
                 None => self.end().await,
             }
@@ -131,7 +133,7 @@ impl<S: Shape> Answer<S> {
             Fact::RunOpened { run } if run.turn == self.turn && run.role == RunRole::Lead => {
                 self.lead = Some(run.id);
             }
-            // A reply is over, or another attempt begins: what comes is another text.
+            // A reply ended or another attempt began: the next text is a new one.
             Fact::RunStepped { run, .. }
             | Fact::ToolsAnswered { run, .. }
             | Fact::RunRetried { run, .. }
@@ -156,7 +158,7 @@ impl<S: Shape> Answer<S> {
         self.ended = true;
         let turn = turns::read(&self.shared, &self.asked.session, self.turn).await;
         self.asked.leave().await;
-        match turn.map_err(Refused::from).and_then(answered) {
+        match turn.map_err(FieldError::from).and_then(answer_text) {
             Ok((turn, text)) => {
                 let rest = match text.strip_prefix(self.sent.as_str()) {
                     Some(rest) => rest.to_owned(),
@@ -166,7 +168,7 @@ impl<S: Shape> Answer<S> {
                     self.sent.push_str(&rest);
                     self.ready.extend(self.shape.piece(&rest));
                 }
-                let last = self.shape.ended(&self.sent, &turn);
+                let last = self.shape.on_end(&self.sent, &turn);
                 self.ready.extend(last);
             }
             Err(refused) => {

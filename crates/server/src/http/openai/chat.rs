@@ -3,7 +3,7 @@
 use axum::response::sse::Event;
 use unisono_api::openai::{
     CalledFunction, ChatCompletion, Choice, Chunk, ChunkChoice, Delta, Failure, FunctionCall,
-    PromptTokens, Said, Tokens,
+    PromptTokens, ReplyMessage, Tokens,
 };
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
@@ -23,7 +23,7 @@ pub(super) fn completion(id: TurnId, model: String, text: String, turn: &Turn) -
         model,
         choices: vec![Choice {
             index: 0,
-            message: Said {
+            message: ReplyMessage {
                 role: "assistant",
                 content: Some(text).filter(|text| turn.calls.is_empty() || !text.is_empty()),
                 tool_calls: calls(turn, |_| None),
@@ -101,7 +101,7 @@ impl Chunks {
 }
 
 impl Shape for Chunks {
-    fn begun(&mut self) -> Vec<Event> {
+    fn on_start(&mut self) -> Vec<Event> {
         vec![self.delta(Some("assistant"), "")]
     }
 
@@ -109,7 +109,7 @@ impl Shape for Chunks {
         vec![self.delta(None, text)]
     }
 
-    fn ended(&mut self, _: &str, turn: &Turn) -> Vec<Event> {
+    fn on_end(&mut self, _: &str, turn: &Turn) -> Vec<Event> {
         let called = Delta {
             tool_calls: calls(turn, Some),
             ..Delta::default()

@@ -1,9 +1,9 @@
 //! Finds the new messages of a request in a session.
 //!
-//! A client tells all it knows of a conversation with each request. That is compared with what the
-//! session has, from its first message on; or from a later one on, where the client tells only the
-//! end of the conversation. What follows is new: it is appended, and the last of it is asked. A list
-//! of one message is new as it stands, and so are results of tools alone.
+//! A client sends its whole conversation with each request. The list is compared with the messages
+//! of the session from the first one on, or from a later one if the client sends only the end of
+//! the conversation. The rest of the list is new: it is appended, and its last message is the
+//! turn's input. A single message is new, and so are tool results without other messages.
 
 mod compare;
 
@@ -17,19 +17,19 @@ use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::{MessageId, Ordinal};
 use unisono_runtime::Handle;
 use unisono_session::State;
-use unisono_session::machine::{Import, Preceding};
+use unisono_session::machine::{Import, PrecedingMessages};
 use unisono_session::state::MAIN;
 
-use super::{Refused, check_attachments};
+use super::{FieldError, check_attachments};
 use crate::http::Shared;
-use compare::{Comparable, Compared};
+use compare::{Comparable, Comparison};
 use unisono::ask::Ask;
 
-/// Messages of a session that are looked at together.
+/// Messages of a session that are read at once.
 const LOOKED_AT: u32 = 256;
-/// Messages at the end of a session among which the beginning of a list is looked for.
+/// Messages at the end of a session among which the beginning of a list is searched.
 const END: u32 = 4_096;
-/// Places there at which it is tried.
+/// Maximum number of positions that are compared.
 const TRIED: usize = 64;
 
 /// The messages of a request, and the field that holds them.
@@ -40,7 +40,7 @@ pub(super) struct List {
 
 impl List {
     /// The task of a request without a session: earlier messages are the conversation.
-    pub(super) fn whole(mut self, shared: &Shared) -> Result<(Import, Ask), Refused> {
+    pub(super) fn without_session(mut self, shared: &Shared) -> Result<(Import, Ask), FieldError> {
         let messages = std::mem::take(&mut self.messages);
         let mut import = self.read(shared, messages)?;
         let ask = self.last(&mut import, false)?;
@@ -52,7 +52,7 @@ impl List {
         mut self,
         shared: &Shared,
         session: &Handle,
-    ) -> Result<Ask, Refused> {
+    ) -> Result<Ask, FieldError> {
         let messages = std::mem::take(&mut self.messages);
         let first = messages.iter().take_while(is_system).count();
         if !is_alone(messages.get(first..).unwrap_or_default()) {
@@ -62,25 +62,25 @@ impl List {
                 return Err(self.asks_nothing());
             }
             self.check_system(&import, session).await?;
-            let preceding = self.anew(&mut import, first, session).await?;
+            let preceding = self.remove_known(&mut import, first, session).await?;
             let ask = self.last(&mut import, false)?;
             let messages = import.messages.into_iter().map(|(_, message)| message);
-            return Ok(ask.behind(Preceding {
+            return Ok(ask.with_preceding(PrecedingMessages {
                 messages: messages.collect(),
                 ..preceding
             }));
         }
-        let known = session.inspect(brought).await?;
-        let mut import = self.read(shared, newest(messages, first, &known))?;
+        let known = session.inspect(trailing_results).await?;
+        let mut import = self.read(shared, new_results(messages, first, &known))?;
         self.check_system(&import, session).await?;
         self.last(&mut import, true)
     }
 
-    fn refused(&self, code: Code, detail: impl Into<String>) -> Refused {
-        Refused::field(self.field, code, detail)
+    fn refused(&self, code: Code, detail: impl Into<String>) -> FieldError {
+        FieldError::field(self.field, code, detail)
     }
 
-    fn read(&self, shared: &Shared, messages: Vec<Value>) -> Result<Import, Refused> {
+    fn read(&self, shared: &Shared, messages: Vec<Value>) -> Result<Import, FieldError> {
         let messages = messages.iter().map(to_raw_value).collect::<Result<_, _>>();
         let messages = messages.map_err(|error| self.refused(Code::Refused, error.to_string()))?;
         let new = NewSession {
@@ -90,12 +90,12 @@ impl List {
         };
         let most = shared.local.setup().loaded.config.server.import_messages;
         let import = unisono::service::sessions::import(new, most);
-        let import = import.map_err(|error| Refused(error.into(), Some(self.field)))?;
+        let import = import.map_err(|error| FieldError(error.into(), Some(self.field)))?;
         check_attachments(shared, &import, self.field)?;
         Ok(import)
     }
 
-    async fn check_system(&self, import: &Import, session: &Handle) -> Result<(), Refused> {
+    async fn check_system(&self, import: &Import, session: &Handle) -> Result<(), FieldError> {
         let own = session.inspect(|state| state.system().clone()).await?;
         if import.system.is_empty() || import.system == own {
             return Ok(());
@@ -105,14 +105,14 @@ impl List {
         Err(self.refused(Code::Conflict, detail))
     }
 
-    /// Leaves of a list what the session does not have, and gives where it begins. `first` messages
-    /// came before the list.
-    async fn anew(
+    /// Removes the messages that the session already has from a list, and returns the position of
+    /// the new ones. `first` messages precede the list.
+    async fn remove_known(
         &self,
         import: &mut Import,
         first: usize,
         session: &Handle,
-    ) -> Result<Preceding, Refused> {
+    ) -> Result<PrecedingMessages, FieldError> {
         let branch = session.inspect(Branch::of).await?;
         if branch.is_busy {
             let detail = "the session works on a turn: ask again when that has ended, or send the \
@@ -134,7 +134,7 @@ impl List {
         let count = import.messages.len();
         let mut new = import.messages.split_off(next.min(count));
         if new.is_empty() {
-            // The turn that it was the input of came to nothing: it is asked once more.
+            // The turn of this input failed: the input is asked again.
             let last = import
                 .messages
                 .pop()
@@ -148,15 +148,15 @@ impl List {
             return Err(self.refused(Code::Conflict, detail));
         }
         import.messages = new;
-        Ok(Preceding {
+        Ok(PrecedingMessages {
             head: branch.head,
             messages: Vec::new(),
         })
     }
 
-    /// What is asked: the last message, which is taken out of the conversation, or all the results
-    /// it ends with. With `results`, those before a last message are given with it.
-    fn last(&self, import: &mut Import, with_results: bool) -> Result<Ask, Refused> {
+    /// The turn's input, removed from the conversation: the last message, or all tool results at
+    /// the end. With `results`, tool results before the last message belong to the input too.
+    fn last(&self, import: &mut Import, with_results: bool) -> Result<Ask, FieldError> {
         let last = import.messages.last().map(|(_, last)| last);
         match last.map(|last| last.role) {
             Some(Role::User) => {
@@ -176,16 +176,16 @@ impl List {
         }
     }
 
-    fn asks_nothing(&self) -> Refused {
+    fn asks_nothing(&self) -> FieldError {
         let detail = "the last message must be a user's, which is what is asked, or what a tool \
                       came back with";
         self.refused(Code::InvalidRequest, detail)
     }
 }
 
-/// Where a list and a session differ.
+/// The position at which a list and a session differ.
 struct Mismatch {
-    /// How many messages of the list the session has.
+    /// The number of equal messages before it.
     same: usize,
     /// Whether the list ends before the session's messages.
     goes_on: bool,
@@ -212,7 +212,7 @@ impl Mismatch {
     }
 }
 
-/// The branch that is continued.
+/// The branch to continue.
 struct Branch {
     head: Option<MessageId>,
     messages: u32,
@@ -232,18 +232,19 @@ impl Branch {
         }
     }
 
-    /// How many messages of a list the branch has, from its first one on: all it has.
+    /// The number of leading messages of a list that are in the branch, compared from its first
+    /// message on. The list must contain the whole branch.
     async fn compare(
         &self,
         session: &Handle,
         list: &[Comparable],
-    ) -> Result<Result<usize, Mismatch>, Refused> {
-        let mut compared = Compared::new(list);
+    ) -> Result<Result<usize, Mismatch>, FieldError> {
+        let mut compared = Comparison::new(list);
         let mut first = 1;
         while first <= self.messages {
             let last = self.messages.min(first.saturating_add(LOOKED_AT - 1));
-            for (ordinal, own) in self.said(session, first, last).await? {
-                if !compared.takes(&own) {
+            for (ordinal, own) in self.comparable_messages(session, first, last).await? {
+                if !compared.accept(&own) {
                     return Ok(Err(Mismatch {
                         same: compared.same(),
                         goes_on: compared.same() == list.len(),
@@ -257,19 +258,25 @@ impl Branch {
     }
 
     /// The same from a later message on.
-    async fn end(&self, session: &Handle, list: &[Comparable]) -> Result<Option<usize>, Refused> {
+    async fn end(
+        &self,
+        session: &Handle,
+        list: &[Comparable],
+    ) -> Result<Option<usize>, FieldError> {
         let first = self.messages.saturating_sub(END - 1).max(1);
-        let own = self.said(session, first, self.messages).await?;
+        let own = self
+            .comparable_messages(session, first, self.messages)
+            .await?;
         let own: Vec<Comparable> = own.into_iter().map(|(_, own)| own).collect();
         Ok(compare::end(list, &own, TRIED))
     }
 
-    async fn said(
+    async fn comparable_messages(
         &self,
         session: &Handle,
         first: u32,
         last: u32,
-    ) -> Result<Vec<(Ordinal, Comparable)>, Refused> {
+    ) -> Result<Vec<(Ordinal, Comparable)>, FieldError> {
         let Some(head) = self.head else {
             return Ok(Vec::new());
         };
@@ -295,14 +302,15 @@ fn is_result(message: &Value) -> bool {
     message["role"] == "tool"
 }
 
-/// Whether it is one message, or results with at most one message behind them.
+/// Whether a list is a single message, or tool results with at most one message after them.
 fn is_alone(messages: &[Value]) -> bool {
     let before = messages.split_last().map_or(messages, |(_, before)| before);
     before.iter().all(is_result)
 }
 
-/// The calls whose results a session ends with: clients tell them again with all the rest.
-fn brought(state: &State) -> BTreeSet<String> {
+/// The calls whose results are the end of a session: clients repeat them with the rest of the
+/// conversation.
+fn trailing_results(state: &State) -> BTreeSet<String> {
     let head = state.tree().head(MAIN);
     let path = head.into_iter().flat_map(|head| state.tree().path(head));
     let results = path.take_while(|node| node.role() == Role::Tool);
@@ -314,9 +322,9 @@ fn brought(state: &State) -> BTreeSet<String> {
     ids.collect()
 }
 
-/// Results with at most one message behind them, but those that are `known`; behind calls that they
-/// answer. `first` messages come before them, and stay.
-fn newest(mut messages: Vec<Value>, first: usize, known: &BTreeSet<String>) -> Vec<Value> {
+/// Reduces a list to its new tool results with at most one message after them, together with the
+/// calls that they answer. `known` results are removed; the `first` messages stay.
+fn new_results(mut messages: Vec<Value>, first: usize, known: &BTreeSet<String>) -> Vec<Value> {
     let mut newest = messages.split_off(first);
     if newest.last().is_some_and(|last| !is_result(last)) {
         let is_known = |id: &Value| id.as_str().is_some_and(|id| known.contains(id));
@@ -334,7 +342,7 @@ fn newest(mut messages: Vec<Value>, first: usize, known: &BTreeSet<String>) -> V
     messages
 }
 
-/// The results that a conversation ends with, taken out of it.
+/// Removes the tool results at the end of a conversation and returns them.
 fn results(import: &mut Import) -> Vec<Part> {
     let mut results = Vec::new();
     let is_result = |last: &mut (_, NewMessage)| last.1.role == Role::Tool;

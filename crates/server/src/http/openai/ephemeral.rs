@@ -51,8 +51,8 @@ impl EphemeralSessions {
         }
     }
 
-    /// Waits until the sessions of disconnected clients are removed. The caller adds no more.
-    pub(in crate::http) async fn left(&self) {
+    /// Waits until the sessions of disconnected clients are removed. The caller must add no more.
+    pub(in crate::http) async fn wait_until_removed(&self) {
         self.leaving.close();
         self.leaving.wait().await;
     }

@@ -10,19 +10,19 @@ use unisono_api::Code;
 use unisono_context::Tokens;
 use unisono_session::Definition;
 
-use super::Refused;
+use super::FieldError;
 use unisono::ask::{Bounds, Shape};
 
-/// Bytes of a schema at most: it stands in every prompt of the turn.
+/// Maximum bytes of a schema: it is part of every prompt of the turn.
 const SCHEMA_BYTES: usize = 64 * 1024;
-/// Texts that end a reply, at most; and bytes of one.
-const MOST_STOPS: usize = 16;
+/// Maximum number of stop texts, and maximum bytes of one.
+const MAX_STOPS: usize = 16;
 const STOP_BYTES: usize = 1_024;
 
-/// What is said of it.
+/// The fields of a request that determine the form of the answer.
 #[derive(Debug, Default)]
 pub(super) struct Form {
-    /// How many answers.
+    /// The number of answers.
     pub(super) answers: Option<u64>,
     /// The format and its field.
     pub(super) format: Option<(&'static str, Box<RawValue>)>,
@@ -32,9 +32,9 @@ pub(super) struct Form {
     pub(super) stop: Option<Value>,
 }
 
-/// What it makes of the turn.
+/// The settings for the turn.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct AnswerOptions {
     pub(super) bounds: Bounds,
     pub(super) stop: Vec<Arc<str>>,
     /// The field of the format.
@@ -42,8 +42,12 @@ pub(super) struct Wanted {
 }
 
 impl Form {
-    /// What is wanted, or which field of the request is wrong.
-    pub(super) fn read(self) -> Result<Wanted, Refused> {
+    /// Checks the fields.
+    ///
+    /// # Errors
+    ///
+    /// The invalid field of the request.
+    pub(super) fn read(self) -> Result<AnswerOptions, FieldError> {
         if let Some(answers) = self.answers.filter(|answers| *answers != 1) {
             let detail = format!("{answers} answers are wanted: an agent gives one");
             return Err(refused("n", detail));
@@ -58,7 +62,7 @@ impl Form {
             most => most.map(|(_, most)| Tokens(most)),
         };
         let stop = self.stop.as_ref().map(stop).transpose();
-        Ok(Wanted {
+        Ok(AnswerOptions {
             bounds: Bounds { max_output, shape },
             stop: stop
                 .map_err(|why| refused("stop", why))?
@@ -68,9 +72,9 @@ impl Form {
     }
 }
 
-impl Wanted {
+impl AnswerOptions {
     /// Whether the agent can answer in that form.
-    pub(super) fn fits(&self, agent: &Definition) -> Result<(), Refused> {
+    pub(super) fn fits(&self, agent: &Definition) -> Result<(), FieldError> {
         if self.bounds.can_be_kept_by(agent) {
             return Ok(());
         }
@@ -85,8 +89,8 @@ impl Wanted {
     }
 }
 
-fn refused(field: &'static str, detail: String) -> Refused {
-    Refused::field(field, Code::InvalidRequest, detail)
+fn refused(field: &'static str, detail: String) -> FieldError {
+    FieldError::field(field, Code::InvalidRequest, detail)
 }
 
 /// A format, as chat completions have it or, without the level between, responses.
@@ -95,13 +99,13 @@ struct Format {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
-    json_schema: Option<Named>,
+    json_schema: Option<NamedSchema>,
     #[serde(default)]
     schema: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct NamedSchema {
     #[serde(default)]
     schema: Option<Box<RawValue>>,
 }
@@ -128,11 +132,11 @@ fn shape(format: &RawValue) -> Result<Shape, String> {
     }
 }
 
-/// The members of an object in the order in which they are written: models answer in that order.
+/// The members of an object in their written order: models answer in that order.
 struct Members(Vec<(String, Box<RawValue>)>);
 
 impl Members {
-    /// The object without `$schema`, which says nothing of the answer and some providers refuse.
+    /// The object without `$schema`: it does not affect the answer, and some providers reject it.
     fn without_dialect(&self) -> String {
         let members = self.0.iter().filter(|(key, _)| key != "$schema");
         let written = members.map(|(key, value)| format!("{}:{}", Value::from(&**key), value));
@@ -142,8 +146,8 @@ impl Members {
 
 impl<'de> Deserialize<'de> for Members {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Members, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
+        struct MemberVisitor;
+        impl<'de> Visitor<'de> for MemberVisitor {
             type Value = Members;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -158,7 +162,7 @@ impl<'de> Deserialize<'de> for Members {
                 Ok(Members(members))
             }
         }
-        from.deserialize_map(InOrder)
+        from.deserialize_map(MemberVisitor)
     }
 }
 
@@ -176,9 +180,9 @@ fn stop(stop: &Value) -> Result<Vec<Arc<str>>, String> {
         _ => return Err("must be a text or a list of texts".to_owned()),
     };
     let sound = |text: &&str| !text.is_empty() && text.len() <= STOP_BYTES;
-    if texts.len() > MOST_STOPS || !texts.iter().all(sound) {
+    if texts.len() > MAX_STOPS || !texts.iter().all(sound) {
         return Err(format!(
-            "must be at most {MOST_STOPS} texts of 1 to {STOP_BYTES} bytes each"
+            "must be at most {MAX_STOPS} texts of 1 to {STOP_BYTES} bytes each"
         ));
     }
     Ok(texts.into_iter().map(Arc::from).collect())

@@ -12,8 +12,8 @@ use axum::response::{IntoResponse, Response as HttpResponse};
 use serde_json::{Value, json};
 use unisono_api::Code;
 use unisono_api::openai::{
-    Incomplete, OutputCall, OutputItem, OutputMessage, OutputText, OutputTokens, PromptTokens,
-    Response, ResponseRequest, ResponseTokens,
+    IncompleteDetails, OutputCall, OutputItem, OutputMessage, OutputText, OutputTokens,
+    PromptTokens, Response, ResponseRequest, ResponseTokens,
 };
 use unisono_api::turn::{ClientToolCall, Turn};
 use unisono_context::TurnId;
@@ -24,12 +24,12 @@ use super::answer::{self, Used, is_cut_off};
 use super::form::Form;
 use steps::Steps;
 
-use super::{Conversation, Refused, answer_of, named, now, prepare};
+use super::{Conversation, FieldError, answer_of, named, now, prepare};
 use crate::http::problem::ApiError;
 use crate::http::{Shared, extract};
 use unisono::client_tools::ClientToolRequest;
 
-/// The status of an answer that was as long as it may be.
+/// The status of an answer that reached the maximum length.
 const INCOMPLETE: &str = "incomplete";
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -42,7 +42,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     post, path = "/openai/v1/responses", tag = "openai",
     params(("X-Unisono-Session" = Option<String>, Header, description = "The session to continue"),
            ("Idempotency-Key" = Option<String>, Header,
-            description = "In a session: asked again under the same key, the first answer is given, also after a crash")),
+            description = "In a session: a repeated request with this key gets the first answer, also after a crash")),
     request_body = ResponseRequest,
     responses((status = 200, description = "The answer; with `stream`, as server-sent events",
                headers(("X-Unisono-Session" = String, description = "The session that was continued, where there is one")),
@@ -52,7 +52,7 @@ async fn respond(
     State(shared): State<Arc<Shared>>,
     headers: HeaderMap,
     request: Result<extract::Json<ResponseRequest>, ApiError>,
-) -> Result<HttpResponse, Refused> {
+) -> Result<HttpResponse, FieldError> {
     let extract::Json(request) = request?;
     let asked = prepare(&shared, &headers, conversation(&request)?).await?;
     let session = asked.continued();
@@ -82,12 +82,12 @@ async fn respond(
 }
 
 /// The input as chat messages.
-fn conversation(request: &ResponseRequest) -> Result<Conversation, Refused> {
+fn conversation(request: &ResponseRequest) -> Result<Conversation, FieldError> {
     if request.previous_response_id.is_some() {
         let detail = "responses are not kept: name a session in `metadata.session` or the header \
                       `X-Unisono-Session`, and it goes on there";
         let field = "previous_response_id";
-        return Err(Refused::field(field, Code::InvalidRequest, detail));
+        return Err(FieldError::field(field, Code::InvalidRequest, detail));
     }
     let mut messages = match &request.input {
         Value::String(text) => vec![json!({"role": "user", "content": text})],
@@ -95,7 +95,7 @@ fn conversation(request: &ResponseRequest) -> Result<Conversation, Refused> {
             .iter()
             .filter_map(|item| chat(item).transpose())
             .try_fold(Vec::new(), |messages, next| {
-                Ok::<_, Refused>(joined(messages, next?))
+                Ok::<_, FieldError>(join_reply(messages, next?))
             })?,
         _ => return Err(input("input must be a text or a list of items")),
     };
@@ -132,9 +132,8 @@ fn conversation(request: &ResponseRequest) -> Result<Conversation, Refused> {
     })
 }
 
-/// Calls that follow one another, or what the assistant says, are those of one reply: their results
-/// come after all of them.
-fn joined(mut messages: Vec<Value>, next: Value) -> Vec<Value> {
+/// Joins consecutive assistant messages and calls into one reply: their results follow all of them.
+fn join_reply(mut messages: Vec<Value>, next: Value) -> Vec<Value> {
     let last = messages.last_mut();
     let last = last.filter(|last| last["role"] == "assistant");
     match (last, next["tool_calls"].as_array()) {
@@ -147,12 +146,12 @@ fn joined(mut messages: Vec<Value>, next: Value) -> Vec<Value> {
     messages
 }
 
-fn input(detail: impl Into<String>) -> Refused {
-    Refused::field("input", Code::InvalidRequest, detail)
+fn input(detail: impl Into<String>) -> FieldError {
+    FieldError::field("input", Code::InvalidRequest, detail)
 }
 
 /// An item as a chat message; none for items of one model only.
-fn chat(item: &Value) -> Result<Option<Value>, Refused> {
+fn chat(item: &Value) -> Result<Option<Value>, FieldError> {
     let text = |key: &str| item[key].as_str().unwrap_or_default();
     match item["type"].as_str().unwrap_or("message") {
         "message" => {
@@ -186,7 +185,7 @@ fn chat(item: &Value) -> Result<Option<Value>, Refused> {
 }
 
 /// The content of an item: a text, or parts if some are not text.
-fn content(content: &Value) -> Result<Value, Refused> {
+fn content(content: &Value) -> Result<Value, FieldError> {
     match content {
         Value::String(text) => Ok(text.as_str().into()),
         Value::Array(parts) => {
@@ -202,7 +201,7 @@ fn content(content: &Value) -> Result<Value, Refused> {
     }
 }
 
-fn part_of_content(part: &Value) -> Result<Value, Refused> {
+fn part_of_content(part: &Value) -> Result<Value, FieldError> {
     match part["type"].as_str() {
         Some("input_text" | "output_text" | "text") => {
             let text = part["text"].as_str().unwrap_or_default();
@@ -222,7 +221,7 @@ fn part_of_content(part: &Value) -> Result<Value, Refused> {
     }
 }
 
-/// How the answer of a turn ends.
+/// The status of a turn's answer.
 fn status(turn: &Turn) -> &'static str {
     if is_cut_off(turn) {
         INCOMPLETE
@@ -259,7 +258,7 @@ impl Draft {
             output,
             usage: turn.map(tokens),
             error: None,
-            incomplete_details: (status == INCOMPLETE).then_some(Incomplete {
+            incomplete_details: (status == INCOMPLETE).then_some(IncompleteDetails {
                 reason: "max_output_tokens",
             }),
             instructions: self.instructions.clone(),

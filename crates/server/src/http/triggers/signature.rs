@@ -1,4 +1,4 @@
-//! Whether a request proves that it knows a secret: pure, and in the same time whatever is wrong.
+//! Verifies that a request knows a secret: pure, and in constant time for every kind of error.
 
 use axum::http::HeaderMap;
 use base64::Engine as _;
@@ -8,11 +8,11 @@ use sha2::Sha256;
 
 use super::super::token::digest;
 
-/// How far the clock of who signs may be off, in seconds.
+/// Maximum difference between the signer's clock and ours, in seconds.
 const TOLERANCE_S: i64 = 300;
-/// Signatures of one request that are looked at: a secret that is being replaced has two.
-const MOST: usize = 8;
-/// What Standard Webhooks writes before a secret in Base64.
+/// Maximum number of signatures that are checked: during the rotation of a secret there are two.
+const MAX_SIGNATURES: usize = 8;
+/// The prefix of Standard Webhooks before a Base64 secret.
 const PREFIX: &str = "whsec_";
 
 /// Whether a request proves that it knows the secret, in the way that its headers say. `now_s` is in
@@ -50,12 +50,12 @@ fn is_of_standard(secret: &str, signatures: &str, signed: &[&[u8]]) -> bool {
         // Any other text is the key itself.
         _ => secret.as_bytes().to_vec(),
     };
-    let all = signatures.split(' ').take(MOST);
+    let all = signatures.split(' ').take(MAX_SIGNATURES);
     let mut known = all.filter_map(|one| STANDARD.decode(one.strip_prefix("v1,")?).ok());
     known.any(|signature| is_signed(&key, &signature, signed))
 }
 
-/// Whether that is the HMAC-SHA256 of these bytes. Compared in constant time.
+/// Whether `signature` is the HMAC-SHA256 of these bytes, compared in constant time.
 fn is_signed(key: &[u8], signature: &[u8], signed: &[&[u8]]) -> bool {
     // It takes keys of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else {
@@ -152,7 +152,7 @@ mod tests {
         assert!(!is(secret, "soon", right, body, NOW));
         assert!(!is(secret, at, right, b"{}", NOW));
         assert!(!is("whsec_AAAA", at, right, body, NOW));
-        let many = format!("{} {right}", "v1,AAAA ".repeat(MOST).trim_end());
+        let many = format!("{} {right}", "v1,AAAA ".repeat(MAX_SIGNATURES).trim_end());
         assert!(!is(secret, at, &many, body, NOW), "too many to look at");
         let alone = headers(&[("webhook-signature", right)]);
         assert!(!is_proven(secret, &alone, body, NOW), "neither id nor time");
@@ -173,7 +173,7 @@ mod tests {
             assert!(!is(wrong), "{wrong}");
         }
         assert!(!is_proven(secret, &HeaderMap::new(), b"", NOW));
-        // A signature that is wrong is not made up for.
+        // Another valid credential does not make up for a wrong signature.
         let both = headers(&[
             ("authorization", "Bearer 0123456789abcdef"),
             ("x-hub-signature-256", "sha256=00"),

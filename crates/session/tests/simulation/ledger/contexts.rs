@@ -91,7 +91,7 @@ pub(super) fn shows_pins(state: &State, turn: TurnId) {
     };
     for id in state.pinned() {
         let at = state.tree().get(*id).unwrap().ordinal();
-        let there = state.tree().at(manifest.head, at);
+        let there = state.tree().node_at(manifest.head, at);
         if there.is_some_and(|node| node.message.id == *id) {
             assert!(manifest.spans.iter().any(|span| span.contains(at)));
             assert!(manifest.altered.iter().all(|(altered, _)| *altered != at));

@@ -28,7 +28,7 @@ use unisono_session::event::{
     ImportNotes, LateOutput, OpenedRun, Outcome, PlannedPreparation, RequestKey, RunRole,
     SummaryFallback, SummaryOptions, Work,
 };
-use unisono_session::machine::Written;
+use unisono_session::machine::WrittenSummary;
 use unisono_session::run::{
     self, Ending, FallbackUsed, Reply, RunCause, Stop, ToolCall, ToolResult, Usage,
 };

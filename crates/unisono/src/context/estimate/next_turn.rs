@@ -139,7 +139,7 @@ fn keeps(policy: &Policy, budget: &Budget) -> String {
     }
     let target = policy.target_amount(budget);
     let newest = |most| format!("the newest messages of up to {} tokens", number(most));
-    match policy.keep.settled(budget.window, target) {
+    match policy.keep.scaled(budget.window, target) {
         Keep::Messages(u32::MAX) => newest(target.half()),
         Keep::Messages(messages) => format!("the newest {messages} messages"),
         Keep::MessagesByWindow(messages) => {

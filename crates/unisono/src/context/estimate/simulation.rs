@@ -4,7 +4,7 @@
 use unisono_context::alteration::{Alteration, altered_parts};
 use unisono_context::budget::Budgets;
 use unisono_context::checkpoint::{Body, Checkpoint, Writer};
-use unisono_context::compaction::{self, Made, Mode, Plan};
+use unisono_context::compaction::{self, Mode, NewSummary, Plan};
 use unisono_context::message::Part;
 use unisono_context::policy::Policy;
 use unisono_context::tokens::{Count, Counts};
@@ -92,7 +92,7 @@ impl SimulationInput<'_> {
         };
         let tokens = most(plan)?;
         let summary = !matches!(plan.step, compaction::Step::Drop { .. });
-        let made = Made {
+        let made = NewSummary {
             // An id that no session has: it is temporary.
             id: CheckpointId::from_u128(u128::from(number)),
             writer: Writer::Deterministic,

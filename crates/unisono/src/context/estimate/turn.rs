@@ -7,7 +7,7 @@ use unisono_context::tokens::Count;
 use unisono_context::{Cost, Tokens};
 use unisono_model::calibration::Calibrations;
 use unisono_session::agent::{AgentKind, ContextMode};
-use unisono_session::reserve::Needs;
+use unisono_session::reserve::TeamNeeds;
 use unisono_session::{Definition, State};
 
 use super::super::{measure, tokenizer};
@@ -35,8 +35,8 @@ pub fn turn(
     let next_before = next.as_ref().map_or(0, |next| next.tokens_before);
     let next_after = next.as_ref().map_or(0, |next| next.estimated_tokens_after);
     let digests: Vec<_> = by.team.definitions().map(|agent| agent.digest()).collect();
-    let needs = Needs::new(&by.team, digests, &measured.preamble, None, by.delegation);
-    let said = Said {
+    let needs = TeamNeeds::new(&by.team, digests, &measured.preamble, None, by.delegation);
+    let said = TurnInputs {
         setup,
         state,
         needs: &needs,
@@ -95,10 +95,10 @@ fn is_estimated(setup: &Setup, by: &Measure) -> bool {
 }
 
 /// What is sent to the agents of a turn.
-struct Said<'s> {
+struct TurnInputs<'s> {
     setup: &'s Setup,
     state: &'s State,
-    needs: &'s Needs,
+    needs: &'s TeamNeeds,
     preamble: &'s unisono_context::snapshot::Preamble,
     /// Tokens of the context before and after its compaction, in the lead's encoding.
     before: u64,
@@ -107,7 +107,7 @@ struct Said<'s> {
     task: &'s str,
 }
 
-impl Said<'_> {
+impl TurnInputs<'_> {
     /// The first request of an agent, after those of other runs.
     fn run(
         &self,

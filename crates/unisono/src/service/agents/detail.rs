@@ -22,10 +22,10 @@ use crate::error::Error;
 use crate::local::off_thread;
 
 /// Bytes of a definition.
-const MOST: usize = 256 * 1024;
+const MAX_BYTES: usize = 256 * 1024;
 
 /// An agent; none: there is no such agent. Reads its file.
-pub(super) fn of(setup: &Setup, name: &str) -> Option<AgentDetail> {
+pub(super) fn agent_detail(setup: &Setup, name: &str) -> Option<AgentDetail> {
     let found = setup
         .roster
         .iter()
@@ -73,7 +73,7 @@ pub(super) fn of(setup: &Setup, name: &str) -> Option<AgentDetail> {
         calls: definition
             .tools
             .iter()
-            .map(|tool| described(setup, tool, &definition.id))
+            .map(|tool| tool_settings(setup, tool, &definition.id))
             .collect(),
         window_tokens: definition.limits.window.0,
         max_model_calls: definition.max_model_calls,
@@ -88,8 +88,8 @@ fn digest(text: &str) -> String {
     Digest::of_bytes(text.as_bytes()).to_string()
 }
 
-/// What the settings say of a tool, or of a pattern of tools.
-fn described(setup: &Setup, tool: &Arc<str>, agent: &unisono_context::AgentId) -> AgentTool {
+/// The settings about a tool, or about a pattern of tools.
+fn tool_settings(setup: &Setup, tool: &Arc<str>, agent: &unisono_context::AgentId) -> AgentTool {
     let server = mcp::server_of(tool.trim_start_matches('!'));
     let known = setup.loaded.tools.servers.iter();
     let known = known.filter(|known| Some(&*known.name) == server);
@@ -110,7 +110,7 @@ fn described(setup: &Setup, tool: &Arc<str>, agent: &unisono_context::AgentId) -
     }
 }
 
-/// The file of an agent, and what it has now.
+/// The file of an agent and its current text.
 async fn read(setup: &Arc<Setup>, agent: &str) -> Result<(PathBuf, String), Error> {
     let definition = setup.roster.get(agent);
     let definition = definition.map_err(|_| Error::not_found("agent", agent))?;
@@ -129,7 +129,7 @@ async fn read(setup: &Arc<Setup>, agent: &str) -> Result<(PathBuf, String), Erro
     })
 }
 
-/// Replaces a file, which keeps its rights and is replaced where it is a link to: it has the old or
+/// Replaces a file and keeps its permissions; a symbolic link is followed. The file has the old or
 /// the new text, also after a crash.
 fn replace(file: &Path, text: &str) -> io::Result<()> {
     let file = file.canonicalize()?;
@@ -153,9 +153,9 @@ pub(super) async fn check(
     agent: &str,
     new: &NewAgentFile,
 ) -> Result<AgentCheck, Error> {
-    if new.text.len() > MOST {
+    if new.text.len() > MAX_BYTES {
         let detail = format!(
-            "the definition has {} bytes: at most {MOST}",
+            "the definition has {} bytes: at most {MAX_BYTES}",
             new.text.len()
         );
         return Err(Error::new(Code::TooLarge, detail));

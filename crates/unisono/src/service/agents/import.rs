@@ -13,7 +13,9 @@ use unisono_api::agent::{
     AgentImport, FileNote, ImportedAgent, ImportedFile, KeyChange, NewAgentImport,
 };
 use unisono_config::setup::Setup;
-use unisono_interchange::agents::{self as interchange, Candidate, Import, Placed, Status, Writes};
+use unisono_interchange::agents::{
+    self as interchange, Candidate, Import, PlacedAgent, Status, Writes,
+};
 
 use super::detail::check_may_edit;
 use super::reload_to_api;
@@ -21,9 +23,9 @@ use crate::Local;
 use crate::error::Error;
 use crate::local::off_thread;
 
-/// Maximum number of files of one import, and of bytes in all their texts.
+/// Maximum number of files of one import, and maximum bytes of their texts.
 const FILES: usize = 64;
-const MOST: usize = 1024 * 1024;
+const MAX_BYTES: usize = 1024 * 1024;
 /// The directory of the files.
 const CREW: &str = "crew";
 /// Maximum depth of directories, and maximum number of characters in a path.
@@ -70,9 +72,9 @@ fn check(new: &NewAgentImport) -> Result<(), Error> {
         return Err(Error::new(Code::Refused, detail));
     }
     let bytes: usize = new.files.iter().map(|file| file.text.len()).sum();
-    if new.files.len() > FILES || bytes > MOST {
+    if new.files.len() > FILES || bytes > MAX_BYTES {
         let detail = format!(
-            "the import has {} files with {bytes} bytes; the limits are {FILES} files and {MOST} bytes",
+            "the import has {} files with {bytes} bytes; the limits are {FILES} files and {MAX_BYTES} bytes",
             new.files.len()
         );
         return Err(Error::new(Code::TooLarge, detail));
@@ -151,7 +153,7 @@ fn carry_out(setup: &Arc<Setup>, new: &NewAgentImport) -> io::Result<AgentImport
     })
 }
 
-fn described(placed: &Placed, from: String) -> ImportedAgent {
+fn described(placed: &PlacedAgent, from: String) -> ImportedAgent {
     let keys = |all: &[interchange::KeyChange]| -> Vec<KeyChange> {
         let all = all.iter().map(|of| KeyChange {
             key: of.key.clone(),

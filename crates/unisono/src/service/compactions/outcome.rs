@@ -20,13 +20,13 @@ pub(super) async fn read(local: &Local, session: &View, turn: TurnId) -> Result<
     let trace = history::turn(local.journal(), session, Lookup::Turn(turn)).await?;
     let found = trace.as_ref().and_then(|trace| {
         let work = trace.turn(turn)?.accepted.1.work.clone();
-        Some((turn_view::one(trace, session.id(), turn)?, work))
+        Some((turn_view::of_turn(trace, session.id(), turn)?, work))
     });
     let (read, work) = found.ok_or_else(|| Error::not_found("turn", turn))?;
     let summariser = work.writing().and_then(|how| how.summariser.as_ref());
     let summariser = summariser.map(ToString::to_string);
     let (newest, branch) = (read.checkpoints.last().copied(), read.branch.clone());
-    let look = move |state: &State| Changed::of(state, turn, newest, &branch, &work);
+    let look = move |state: &State| EndedState::of(state, turn, newest, &branch, &work);
     let changed = session.inspect(look).await?;
     let amounts = match changed.outcome {
         Some(Outcome::Compacted { before, after } | Outcome::Reverted { before, after }) => {
@@ -51,14 +51,20 @@ pub(super) async fn read(local: &Local, session: &View, turn: TurnId) -> Result<
 }
 
 /// The end of a turn in the state of its session.
-struct Changed {
+struct EndedState {
     outcome: Option<Outcome>,
     preview: Option<String>,
     nothing: Option<String>,
 }
 
-impl Changed {
-    fn of(state: &State, turn: TurnId, newest: Option<u32>, branch: &str, work: &Work) -> Changed {
+impl EndedState {
+    fn of(
+        state: &State,
+        turn: TurnId,
+        newest: Option<u32>,
+        branch: &str,
+        work: &Work,
+    ) -> EndedState {
         let outcome = state.ended_turn(turn).map(|ended| ended.outcome.clone());
         let mut all = state.checkpoints().iter();
         let made = newest.and_then(|number| all.find(|made| made.number == number));
@@ -72,7 +78,7 @@ impl Changed {
             }
             _ => None,
         };
-        Changed {
+        EndedState {
             outcome,
             preview,
             nothing,

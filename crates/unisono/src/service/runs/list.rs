@@ -17,7 +17,7 @@ use crate::view::{Inspect as _, View};
 
 /// The requested runs.
 pub(super) async fn runs(local: &Local, query: &RunQuery) -> Result<Page<ListedRun>, Error> {
-    let wanted = Wanted::new(query)?;
+    let wanted = ListFilter::new(query)?;
     let limit = Page::<ListedRun>::size(query.limit);
     let at = query.cursor.as_deref();
     let Some(session) = query.session.as_deref() else {
@@ -38,13 +38,13 @@ pub(super) async fn runs(local: &Local, query: &RunQuery) -> Result<Page<ListedR
 }
 
 /// The conditions on requested runs.
-struct Wanted {
+struct ListFilter {
     agent: Option<String>,
     state: Option<RunStatus>,
 }
 
-impl Wanted {
-    fn new(query: &RunQuery) -> Result<Wanted, Error> {
+impl ListFilter {
+    fn new(query: &RunQuery) -> Result<ListFilter, Error> {
         let named = |name: &str| {
             RunStatus::from_name(name).ok_or_else(|| {
                 let all = RunStatus::ALL.map(RunStatus::name).join(", ");
@@ -58,7 +58,7 @@ impl Wanted {
             let detail = "`agent` is empty: name one, or leave it out";
             return Err(Error::new(Code::InvalidRequest, detail));
         }
-        Ok(Wanted { agent, state })
+        Ok(ListFilter { agent, state })
     }
 
     /// Whether a run satisfies them.
@@ -99,13 +99,13 @@ fn runs_of(turns: Vec<Turn>) -> impl DoubleEndedIterator<Item = ListedRun> {
 /// The runs of all sessions, after a position.
 async fn of_all(
     local: &Local,
-    wanted: &Wanted,
+    wanted: &ListFilter,
     after: Option<Place>,
     limit: usize,
 ) -> Result<Page<ListedRun>, Error> {
     let journal = local.journal();
     let part = history::runs::part(journal, wanted.is_open(), after, limit, |session, trace| {
-        wanted.of(turn_view::of(trace, session))
+        wanted.of(turn_view::all_turns(trace, session))
     });
     let (items, next) = part.await?;
     let next = next.map(|place| place.to_string());
@@ -117,7 +117,7 @@ async fn of_turn(
     local: &Local,
     session: &View,
     turn: TurnId,
-    wanted: &Wanted,
+    wanted: &ListFilter,
     after: Option<RunId>,
     limit: usize,
 ) -> Result<Page<ListedRun>, Error> {
@@ -138,7 +138,7 @@ async fn of_turn(
 async fn newest(
     local: &Local,
     session: &View,
-    wanted: &Wanted,
+    wanted: &ListFilter,
     after: Option<RunCursor>,
     limit: usize,
 ) -> Result<Page<ListedRun>, Error> {
@@ -149,7 +149,7 @@ async fn newest(
     }
     let (journal, id) = (local.journal(), session.id());
     let part = history::runs::of_session(journal, session, after, limit, |turn, trace| {
-        wanted.of(turn_view::one(trace, id, turn).into_iter().collect())
+        wanted.of(turn_view::of_turn(trace, id, turn).into_iter().collect())
     });
     let (items, next) = part.await?;
     let next = next.map(|spot| spot.to_string());

@@ -1,15 +1,15 @@
-//! The runs and turns to which a name may refer: an id or a part of one, `latest`, or an agent.
+//! Finds runs and turns by name: an id or a part of one, `latest`, or an agent.
 
 use std::cmp::Reverse;
 
 use unisono_api::Code;
-use unisono_api::run::{Lookup, LookupQuery, Matches};
+use unisono_api::run::{Lookup, LookupQuery, LookupResult};
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_session::Trace;
 use unisono_session::trace::TurnTrace;
 
 use super::super::id;
-use super::super::sessions::{Found, is_meant, is_of_client, page};
+use super::super::sessions::{StoredSession, is_meant, is_of_client, page};
 use crate::Local;
 use crate::error::Error;
 use crate::history;
@@ -19,12 +19,12 @@ const PAGE: usize = 1_024;
 /// Maximum sessions whose journals are searched.
 const LOOKED_AT: usize = 10_000;
 /// Maximum runs and turns in a result.
-const MOST: usize = 50;
+const MAX_RESULTS: usize = 50;
 /// Characters of a complete id.
 const WHOLE: usize = 36;
 
-/// The runs and turns to which a name may refer.
-pub(super) async fn lookup(local: &Local, query: &LookupQuery) -> Result<Matches, Error> {
+/// The runs and turns that match a name.
+pub(super) async fn lookup(local: &Local, query: &LookupQuery) -> Result<LookupResult, Error> {
     let name = query.name.as_str();
     if name.is_empty() {
         let detail = "`name` is empty: write an id or a part of one, an agent's name, or `latest`";
@@ -34,7 +34,7 @@ pub(super) async fn lookup(local: &Local, query: &LookupQuery) -> Result<Matches
     let only: Option<SessionId> = only.map(|text| id("session", text)).transpose()?;
     let sessions = newest(local, only).await?;
     if name != "latest" {
-        return named(local, &sessions, name).await;
+        return find_named(local, &sessions, name).await;
     }
     let any = |sessions| latest(local, sessions, only.is_some(), |_| true);
     let Some((newest, has_runs)) = any(&sessions).await? else {
@@ -50,23 +50,24 @@ pub(super) async fn lookup(local: &Local, query: &LookupQuery) -> Result<Matches
     Ok(all([newest].into_iter().chain(with_runs)))
 }
 
-fn all(found: impl IntoIterator<Item = Lookup>) -> Matches {
-    Matches {
+fn all(found: impl IntoIterator<Item = Lookup>) -> LookupResult {
+    LookupResult {
         items: found.into_iter().collect(),
         complete: true,
     }
 }
 
-/// The sessions to search, the one that grew last first.
-async fn newest(local: &Local, only: Option<SessionId>) -> Result<Vec<Found>, Error> {
+/// The sessions to search, most recently changed first.
+async fn newest(local: &Local, only: Option<SessionId>) -> Result<Vec<StoredSession>, Error> {
     let mut all = Vec::new();
     let mut after = None;
     loop {
         let part = page(local, after, PAGE).await?;
         let Some(last) = part.last() else { break };
         after = Some(last.id);
-        let is_meant =
-            |found: &Found| found.info.last_seq > 0 && only.is_none_or(|only| only == found.id);
+        let is_meant = |found: &StoredSession| {
+            found.info.last_seq > 0 && only.is_none_or(|only| only == found.id)
+        };
         all.extend(part.into_iter().filter(is_meant));
     }
     if let (Some(only), true) = (only, all.is_empty()) {
@@ -76,8 +77,12 @@ async fn newest(local: &Local, only: Option<SessionId>) -> Result<Vec<Found>, Er
     Ok(all)
 }
 
-/// The runs and turns with that name. An unreadable journal is an error only if nothing is found.
-async fn named(local: &Local, sessions: &[Found], name: &str) -> Result<Matches, Error> {
+/// The runs and turns with this name. An unreadable journal is an error only if nothing is found.
+async fn find_named(
+    local: &Local,
+    sessions: &[StoredSession],
+    name: &str,
+) -> Result<LookupResult, Error> {
     let (mut found, mut unreadable) = (Vec::new(), None);
     for session in sessions.iter().take(LOOKED_AT) {
         let trace = match history::trace(local.journal(), session.id).await {
@@ -90,21 +95,21 @@ async fn named(local: &Local, sessions: &[Found], name: &str) -> Result<Matches,
         if let Some(run) = newest_of(&trace, name) {
             return Ok(all(of_run(session.id, &trace, run)));
         }
-        let mut meant = meant(session.id, &trace, name);
+        let mut meant = matching(session.id, &trace, name);
         if meant.len() == 1 && name.len() == WHOLE {
             return Ok(all(meant));
         }
         found.append(&mut meant);
-        if found.len() >= MOST {
-            found.truncate(MOST);
-            return Ok(Matches {
+        if found.len() >= MAX_RESULTS {
+            found.truncate(MAX_RESULTS);
+            return Ok(LookupResult {
                 items: found,
                 complete: false,
             });
         }
     }
     if !found.is_empty() {
-        return Ok(Matches {
+        return Ok(LookupResult {
             items: found,
             complete: sessions.len() <= LOOKED_AT,
         });
@@ -126,7 +131,7 @@ async fn named(local: &Local, sessions: &[Found], name: &str) -> Result<Matches,
 /// created. A journal that has not grown since that turn was accepted has no newer one.
 async fn latest(
     local: &Local,
-    sessions: &[Found],
+    sessions: &[StoredSession],
     is_named: bool,
     is_meant: impl Fn(&TurnTrace) -> bool,
 ) -> Result<Option<(Lookup, bool)>, Error> {
@@ -163,7 +168,7 @@ fn newest_of(trace: &Trace, agent: &str) -> Option<RunId> {
 }
 
 /// The runs and turns whose ids begin or end with the name.
-fn meant(session: SessionId, trace: &Trace, name: &str) -> Vec<Lookup> {
+fn matching(session: SessionId, trace: &Trace, name: &str) -> Vec<Lookup> {
     let runs = trace.runs().map(|(id, _)| id);
     let runs = runs
         .filter(|id| is_meant(name, id))

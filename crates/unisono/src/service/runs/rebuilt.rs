@@ -8,12 +8,12 @@ use unisono_api::run::{
 use unisono_api::turn::ErrorInfo;
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_runtime::attachments;
-use unisono_runtime::replay::{self, Rebuilt, RebuiltRequest, Requests};
+use unisono_runtime::replay::{self, RebuiltRequest, RebuiltTurn, Requests};
 use unisono_session::Replay as Journaled;
 use unisono_session::event::Outcome;
 
 use super::super::id;
-use super::Found;
+use super::FoundRun;
 use crate::Local;
 use crate::error::Error;
 use crate::history;
@@ -22,7 +22,7 @@ use crate::values;
 use crate::why::{self, Difference, causes};
 
 /// The requests of a run and their reasons.
-pub(super) async fn why(local: &Local, found: &Found, query: &WhyQuery) -> Result<Why, Error> {
+pub(super) async fn why(local: &Local, found: &FoundRun, query: &WhyQuery) -> Result<Why, Error> {
     let turn = found.traced()?.opened.1.turn;
     let other = sibling(found, query.against.as_deref())?;
     let (_, rebuilt) = rebuild(local, found.session, turn).await?;
@@ -42,7 +42,7 @@ pub(super) async fn why(local: &Local, found: &Found, query: &WhyQuery) -> Resul
         .zip(at)
         .and_then(|(other, at)| Difference::between(&found.trace, &rebuilt, (found.id, at), other));
     let requests = sent.iter().enumerate();
-    let causes = causes::of(&found.trace, found.id);
+    let causes = causes::of_run(&found.trace, found.id);
     Ok(Why {
         session: found.session.to_string(),
         turn: turn.to_string(),
@@ -97,7 +97,7 @@ async fn rebuild(
     local: &Local,
     session: SessionId,
     turn: TurnId,
-) -> Result<(Journaled, Rebuilt), Error> {
+) -> Result<(Journaled, RebuiltTurn), Error> {
     let replay = history::replay(local.journal(), session, turn).await?;
     let (setup, extensions) = (local.setup(), local.extensions().clone());
     if let Some(snapshot) = replay.turn().and_then(|turn| turn.snapshot.0.as_ref()) {
@@ -114,7 +114,7 @@ async fn rebuild(
 }
 
 /// Why nothing was rebuilt at all.
-fn unreadable(rebuilt: &Rebuilt) -> String {
+fn unreadable(rebuilt: &RebuiltTurn) -> String {
     let wrong = rebuilt.mismatches().next();
     let wrong = wrong.map_or("it is not in the journal", |check| &check.rebuilt);
     format!("the context of the run cannot be rebuilt: {wrong}")
@@ -130,7 +130,7 @@ fn no_request(number: usize, sent: usize) -> Error {
 }
 
 /// The run to compare with.
-fn sibling(found: &Found, named: Option<&str>) -> Result<Option<RunId>, Error> {
+fn sibling(found: &FoundRun, named: Option<&str>) -> Result<Option<RunId>, Error> {
     let Some(named) = named else {
         return Ok(why::first_sibling(&found.trace, found.id));
     };
@@ -160,7 +160,7 @@ fn sent_request(at: usize, sent: &RebuiltRequest, with_bytes: bool) -> SentReque
         head_bytes: head.len() as u64,
         bytes: (head.len() + tail.len()) as u64,
         digest: sent.digest.to_string(),
-        stand_in_prefix: sent.fallback_prefix.map(|prefix| prefix.to_string()),
+        fallback_prefix: sent.fallback_prefix.map(|prefix| prefix.to_string()),
         after_steps: sent.known as u64,
         masked: sent.masked as u64,
         wrap_up: sent.wrap_up.as_ref().map(ToString::to_string),
@@ -180,7 +180,7 @@ fn body(at: usize, sent: &RebuiltRequest) -> RequestBody {
 }
 
 /// All comparisons, or those of one run.
-fn checks(rebuilt: &Rebuilt, only: Option<RunId>) -> Vec<Check> {
+fn checks(rebuilt: &RebuiltTurn, only: Option<RunId>) -> Vec<Check> {
     let of_it =
         |check: &&replay::Check| only.is_none() || check.run.is_none_or(|of| Some(of) == only);
     let checks = rebuilt.checks.iter().filter(of_it).map(|check| Check {

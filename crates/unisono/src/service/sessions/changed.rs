@@ -10,7 +10,7 @@ use unisono_api::session::SessionListItem;
 use unisono_context::SessionId;
 use unisono_session::Event;
 
-use super::{Found, PAGE, everything, listed};
+use super::{PAGE, StoredSession, everything, list_items};
 use crate::Local;
 use crate::error::Error;
 use crate::labels::Label;
@@ -23,7 +23,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    fn of(found: &Found) -> Place {
+    fn of(found: &StoredSession) -> Place {
         Place {
             updated_unix_ms: found.info.updated_unix_ms,
             session: found.id,
@@ -65,7 +65,7 @@ pub(super) async fn sessions(
     }
     let part = Page::first(left, limit, |last| Place::of(last).to_string());
     Ok(Page {
-        items: listed(local, part.items).await?,
+        items: list_items(local, part.items).await?,
         next: part.next,
     })
 }
@@ -74,10 +74,10 @@ pub(super) async fn sessions(
 /// exist.
 async fn labelled(
     local: &Local,
-    all: Vec<Found>,
+    all: Vec<StoredSession>,
     label: &Label,
     enough: usize,
-) -> Result<Vec<Found>, Error> {
+) -> Result<Vec<StoredSession>, Error> {
     let has = |first: &Option<Event>| {
         let first = first.as_ref();
         first.is_some_and(|first| Label::all_of(slice::from_ref(label), first))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Cursor;
 
 use unisono_api::Code;
-use unisono_api::session::{Content, ExportQuery, ImportFile, Imported};
+use unisono_api::session::{Content, ExportQuery, ImportFile, ImportResult};
 use unisono_context::Digest;
 use unisono_context::attachment::Files;
 use unisono_interchange::transcript::{
@@ -18,7 +18,7 @@ use super::{describe, too_many};
 use crate::Local;
 use crate::error::Error;
 use crate::local::off_thread;
-use crate::spool::Spooled;
+use crate::spool::SpooledData;
 use crate::view::{Inspect as _, View};
 
 impl Local {
@@ -30,7 +30,7 @@ impl Local {
         &self,
         file: ImportFile,
         most: Option<usize>,
-    ) -> Result<Imported, Error> {
+    ) -> Result<ImportResult, Error> {
         let copy = file.copy;
         // A large file takes a while to read.
         let parsed = off_thread(move || read(file, most)).await?;
@@ -41,7 +41,7 @@ impl Local {
         let session = self.import(import).await?;
         let id = session.id().to_string();
         let look = move |state: &State| describe(&id, state);
-        Ok(Imported {
+        Ok(ImportResult {
             session: session.inspect(look).await?,
             left_out: (parsed.skipped.len() - parsed.skipped_parts) as u64,
             left_out_parts: parsed.skipped_parts as u64,
@@ -65,17 +65,17 @@ fn read(file: ImportFile, most: Option<usize>) -> Result<Parsed, Error> {
     };
     let refused = |error: std::io::Error| Error::new(Code::Refused, error.to_string());
     let mut content = match file.content {
-        Content::Bytes(bytes) => Spooled::Memory(Cursor::new(bytes)),
-        Content::File(file) => Spooled::file(file).map_err(refused)?,
+        Content::Bytes(bytes) => SpooledData::Memory(Cursor::new(bytes)),
+        Content::File(file) => SpooledData::file(file).map_err(refused)?,
     };
     if let Some(wanted) = &file.pick {
         let found = transcript::list(&mut content, &options);
         let mut found = found.map_err(not_read)?.into_iter();
-        let found = found.find(|conversation| conversation.is(wanted));
+        let found = found.find(|conversation| conversation.matches(wanted));
         let missing = format!("{}: there is no conversation {wanted:?} in it", file.name);
         let found = found.ok_or_else(|| Error::new(Code::Refused, missing))?;
         let text = found.text(&mut content).map_err(refused)?;
-        content = Spooled::Memory(Cursor::new(text));
+        content = SpooledData::Memory(Cursor::new(text));
         options.begins = Some(found.place);
     }
     let read = transcript::read_digested(content, &options, stamps);

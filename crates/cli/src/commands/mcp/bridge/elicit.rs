@@ -60,10 +60,10 @@ pub(super) struct Place {
 }
 
 /// The turn of a request, once it is known.
-pub(super) type Begun = Arc<Mutex<Option<Place>>>;
+pub(super) type SharedPosition = Arc<Mutex<Option<Place>>>;
 
 /// The turn of a request; none if it is unknown or does not exist.
-pub(super) fn turn_of(begun: &Begun) -> Option<Place> {
+pub(super) fn turn_of(begun: &SharedPosition) -> Option<Place> {
     let begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
     begun.clone()
 }
@@ -74,25 +74,25 @@ pub(super) struct Caller {
     pub(super) client: Arc<Client>,
     pub(super) revision: Option<Arc<str>>,
     pub(super) questions: Arc<Questions>,
-    pub(super) begun: Begun,
+    pub(super) begun: SharedPosition,
 }
 
 /// The call in an answer that requires approval.
 #[derive(Debug, PartialEq, Eq)]
-struct Held {
+struct WaitingAnswer {
     place: Place,
     call: String,
     question: Value,
 }
 
-impl Held {
-    fn of(answer: &Value) -> Option<Held> {
+impl WaitingAnswer {
+    fn of(answer: &Value) -> Option<WaitingAnswer> {
         let content = answer.pointer("/result/structuredContent")?;
         let mut waiting = content["waiting"].as_array()?.iter();
         let held = waiting.find(|waiting| waiting["waits_for"] == "approval")?;
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let (agent, tool) = (held["agent"].as_str()?, held["tool"].as_str()?);
-        Some(Held {
+        Some(WaitingAnswer {
             place: Place {
                 session: text(&content["turn"]["session"])?,
                 turn: text(&content["turn"]["turn"])?,
@@ -126,11 +126,11 @@ impl Caller {
     ///
     /// # Errors
     /// The daemon has stopped or refuses.
-    pub(super) async fn answered(&self, mut message: Value) -> Result<Option<Value>, Error> {
+    pub(super) async fn complete_answer(&self, mut message: Value) -> Result<Option<Value>, Error> {
         loop {
             let revision = self.revision.as_deref();
             let answer = exchanged(&self.say, &self.client, &message, revision).await?;
-            let Some(held) = answer.as_ref().and_then(Held::of) else {
+            let Some(held) = answer.as_ref().and_then(WaitingAnswer::of) else {
                 return Ok(answer);
             };
             *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(held.place.clone());
@@ -143,13 +143,13 @@ impl Caller {
         }
     }
 
-    async fn decide(&self, held: &Held, decision: Verdict) -> Result<(), Error> {
+    async fn decide(&self, held: &WaitingAnswer, decision: Verdict) -> Result<(), Error> {
         let decide = Decide {
             decision,
             text: None,
         };
         match self.client.decide(&held.call, &decide).await {
-            // Somebody else decided first.
+            // Another client decided first.
             Err(Error::Problem(problem))
                 if matches!(problem.code, Code::Conflict | Code::NotFound) =>
             {
@@ -160,7 +160,7 @@ impl Caller {
     }
 
     /// Asks the client's user, as long as the call waits.
-    async fn ask_user(&self, held: &Held) -> Result<Reply, Error> {
+    async fn ask_user(&self, held: &WaitingAnswer) -> Result<Reply, Error> {
         let Some((mut question, reply)) = Question::new(self) else {
             return Ok(Reply::Nobody);
         };
@@ -191,7 +191,7 @@ impl Caller {
     }
 
     /// Waits until a call does not wait for a person any more.
-    async fn settled(&self, held: &Held) -> Result<(), Error> {
+    async fn settled(&self, held: &WaitingAnswer) -> Result<(), Error> {
         let Place { session, turn } = &held.place;
         let mut watch = Watch::new(session.clone(), turn.clone());
         let mut updates = self.client.follow(session, turn, None).await?;
@@ -257,14 +257,17 @@ mod tests {
             json!({"id": 7, "result": {"structuredContent": {
                 "turn": {"session": "s", "turn": "t"}, "waiting": waiting}}})
         };
-        assert_eq!(Held::of(&answer(Value::Null)), None);
-        assert_eq!(Held::of(&answer(json!([call("a", "in_doubt")]))), None);
+        assert_eq!(WaitingAnswer::of(&answer(Value::Null)), None);
+        assert_eq!(
+            WaitingAnswer::of(&answer(json!([call("a", "in_doubt")]))),
+            None
+        );
         let all = json!([
             call("a", "in_doubt"),
             call("b", "approval"),
             call("c", "approval")
         ]);
-        let held = Held::of(&answer(all)).unwrap();
+        let held = WaitingAnswer::of(&answer(all)).unwrap();
         assert_eq!(held.call, "b");
         let asked = held.question["message"].as_str().unwrap();
         assert!(asked.contains("clerk wants to call send"), "{asked}");

@@ -25,7 +25,7 @@ struct EndLine {
 impl TopicsLine {
     pub(super) fn new(decided: &DecidedTopics, state: &State) -> TopicsLine {
         let decided_at = |opener| {
-            let node = state.tree().at(decided.through, opener)?;
+            let node = state.tree().node_at(decided.through, opener)?;
             state.topics().opened_at(node.message.id)
         };
         let ends = decided.ends.iter().map(|end| EndLine {

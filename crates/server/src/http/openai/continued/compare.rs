@@ -1,26 +1,26 @@
 //! Compares the messages of a request with those of a session.
 //!
-//! Two are equal where the same role says the same text, byte for byte, and makes the same calls:
-//! their arguments are equal as JSON. A client need not tell what only the session knows: calls of
-//! tools with their results, and a message that was asked once more.
+//! Two messages are equal if role and text are equal, byte for byte, and their calls are equal,
+//! with arguments compared as JSON. A client may omit messages that only the session has: tool
+//! calls with their results, and a repeated input.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 use unisono_context::message::{Part, Role};
 
-/// What of a message is compared: each result of a tool by itself.
+/// The comparable part of a message; each tool result is one item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Comparable {
     role: Role,
     text: String,
-    calls: Vec<Called>,
+    calls: Vec<ComparedCall>,
     /// The call that a result answers.
     answers: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Called {
+struct ComparedCall {
     id: Arc<str>,
     name: Arc<str>,
     arguments: Arc<str>,
@@ -48,7 +48,7 @@ impl Comparable {
                 id,
                 name,
                 arguments,
-            } => Some(Called {
+            } => Some(ComparedCall {
                 id: id.clone(),
                 name: name.clone(),
                 arguments: arguments.clone(),
@@ -68,16 +68,16 @@ impl Comparable {
     }
 
     /// Whether a client can have received this message in this form.
-    fn is(&self, own: &Comparable) -> bool {
+    fn equals(&self, own: &Comparable) -> bool {
         self.role == own.role
             && self.answers == own.answers
             && self.calls.len() == own.calls.len()
-            && self.calls.iter().zip(&own.calls).all(|(a, b)| a.is(b))
-            && self.says(own)
+            && self.calls.iter().zip(&own.calls).all(|(a, b)| a.equals(b))
+            && self.has_same_text(own)
     }
 
     /// A stream has the text before tool calls in front of the answer.
-    fn says(&self, own: &Comparable) -> bool {
+    fn has_same_text(&self, own: &Comparable) -> bool {
         let streamed = || self.text.strip_suffix(&own.text);
         let is_streamed = || streamed().is_some_and(|before| before.ends_with("\n\n"));
         self.text == own.text
@@ -86,13 +86,13 @@ impl Comparable {
 
     /// Whether both are of the same call.
     fn is_of_call_of(&self, own: &Comparable) -> bool {
-        let same = |called: &Called| own.calls.iter().any(|own| own.id == called.id);
+        let same = |called: &ComparedCall| own.calls.iter().any(|own| own.id == called.id);
         self.calls.iter().any(same) || (self.answers.is_some() && self.answers == own.answers)
     }
 }
 
-impl Called {
-    fn is(&self, own: &Called) -> bool {
+impl ComparedCall {
+    fn equals(&self, own: &ComparedCall) -> bool {
         let json = |text: &str| serde_json::from_str::<Value>(text).ok();
         let same = || {
             let arguments = json(&self.arguments);
@@ -111,27 +111,27 @@ pub(super) fn text(parts: &[Part]) -> String {
     texts.join("\n")
 }
 
-/// How far a list was found in a session.
+/// The result of comparing a list with a session.
 #[derive(Debug)]
-pub(super) struct Compared<'l> {
+pub(super) struct Comparison<'l> {
     list: &'l [Comparable],
     same: usize,
 }
 
-impl<'l> Compared<'l> {
-    pub(super) fn new(list: &'l [Comparable]) -> Compared<'l> {
-        Compared { list, same: 0 }
+impl<'l> Comparison<'l> {
+    pub(super) fn new(list: &'l [Comparable]) -> Comparison<'l> {
+        Comparison { list, same: 0 }
     }
 
-    /// How many messages of the list the session has.
+    /// The number of leading messages of the list that the session has.
     pub(super) fn same(&self) -> usize {
         self.same
     }
 
     /// Takes the next message of the session; false: the list contradicts it.
-    pub(super) fn takes(&mut self, own: &Comparable) -> bool {
+    pub(super) fn accept(&mut self, own: &Comparable) -> bool {
         let next = self.list.get(self.same);
-        if next.is_some_and(|next| next.is(own)) {
+        if next.is_some_and(|next| next.equals(own)) {
             self.same += 1;
             return true;
         }
@@ -146,16 +146,16 @@ impl<'l> Compared<'l> {
     }
 }
 
-/// The number of leading messages of a list with which a session ends; none without a match.
-/// `tried` bounds the places at which that is looked for.
+/// The number of leading messages of a list that are the end of a session; none without a match.
+/// `tried` limits the compared positions.
 pub(super) fn end(list: &[Comparable], own: &[Comparable], tried: usize) -> Option<usize> {
     let first = list.first()?;
-    let begins = own.iter().enumerate().filter(|(_, own)| first.is(own));
+    let begins = own.iter().enumerate().filter(|(_, own)| first.equals(own));
     let mut found = begins.take(tried).filter_map(|(at, _)| {
-        let mut compared = Compared::new(list);
+        let mut compared = Comparison::new(list);
         let own = own.get(at..)?;
         own.iter()
-            .all(|own| compared.takes(own))
+            .all(|own| compared.accept(own))
             .then_some(compared.same)
     });
     found.next()
@@ -195,10 +195,14 @@ mod tests {
         Comparable::from_parts(Role::Tool, &[result]).remove(0)
     }
 
-    /// How many of a list a session has, or at which message they differ.
+    /// The number of messages of a list that a session has.
+    ///
+    /// # Errors
+    ///
+    /// The position at which they differ.
     fn compare(list: &[Comparable], own: &[Comparable]) -> Result<usize, usize> {
-        let mut compared = Compared::new(list);
-        match own.iter().all(|own| compared.takes(own)) {
+        let mut compared = Comparison::new(list);
+        match own.iter().all(|own| compared.accept(own)) {
             true => Ok(compared.same),
             false => Err(compared.same),
         }
@@ -239,7 +243,7 @@ mod tests {
 
     #[test]
     fn what_only_the_session_knows_is_not_missed() {
-        // What delegates were given and came back with, and a question that was asked twice.
+        // Tasks and results of delegates, and a repeated input.
         let own = [
             user("a"),
             user("a"),
@@ -250,7 +254,7 @@ mod tests {
         assert_eq!(compare(&[user("a"), answer("b"), user("c")], &own), Ok(2));
         let theirs = [user("a"), call("x", "1", "{}"), result("1", "s"), user("c")];
         assert_eq!(compare(&theirs, &own[..4]), Ok(1));
-        // What was streamed before the answer.
+        // Text that was streamed before the answer.
         let streamed = [user("a"), answer("I look.\n\nb"), user("c")];
         assert_eq!(compare(&streamed, &own), Ok(2));
         assert_eq!(

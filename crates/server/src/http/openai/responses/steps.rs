@@ -43,7 +43,7 @@ impl Steps {
         self.event(name, json!({"response": response}))
     }
 
-    /// The message begins with its first text: an answer may be calls alone.
+    /// The message begins with its first text: an answer may consist of calls only.
     fn begin_message(&mut self) -> Vec<Event> {
         if std::mem::replace(&mut self.begun, true) {
             return Vec::new();
@@ -80,8 +80,8 @@ impl Steps {
         ]
     }
 
-    /// A call, which is known as a whole.
-    fn called(&mut self, place: usize, left: &ClientToolCall) -> [Event; 4] {
+    /// The events of a call, all at once.
+    fn call_events(&mut self, place: usize, left: &ClientToolCall) -> [Event; 4] {
         let done = call(left, "completed");
         let mut begun = call(left, "in_progress");
         begun.arguments.clear();
@@ -105,7 +105,7 @@ impl Steps {
 }
 
 impl Shape for Steps {
-    fn begun(&mut self) -> Vec<Event> {
+    fn on_start(&mut self) -> Vec<Event> {
         let response = self
             .draft
             .response(self.turn, "in_progress", Vec::new(), None);
@@ -122,7 +122,7 @@ impl Shape for Steps {
         events
     }
 
-    fn ended(&mut self, text: &str, turn: &Turn) -> Vec<Event> {
+    fn on_end(&mut self, text: &str, turn: &Turn) -> Vec<Event> {
         let mut events = Vec::new();
         if turn.calls.is_empty() {
             events.extend(self.begin_message());
@@ -132,7 +132,7 @@ impl Shape for Steps {
         }
         let before = usize::from(self.begun);
         for (at, left) in turn.calls.iter().enumerate() {
-            events.extend(self.called(before + at, left));
+            events.extend(self.call_events(before + at, left));
         }
         let output = output(self.turn, text.to_owned(), turn);
         let status = status(turn);

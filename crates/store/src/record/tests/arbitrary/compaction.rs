@@ -204,8 +204,8 @@ pub(super) fn preparation() -> impl Strategy<Value = PlannedPreparation> {
     )
 }
 
-pub(super) fn written() -> impl Strategy<Value = Written> {
-    checkpoint().prop_map(|made| Written {
+pub(super) fn written() -> impl Strategy<Value = WrittenSummary> {
+    checkpoint().prop_map(|made| WrittenSummary {
         body: made.body,
         key_facts: made.key_facts,
         counts: made.counts,

@@ -83,9 +83,9 @@ pub(super) fn run_step() -> impl Strategy<Value = run::Step> {
     ]
 }
 
-fn spent() -> impl Strategy<Value = run::Spent> {
+fn spent() -> impl Strategy<Value = run::AdditionalUsage> {
     let spent = (usage(), option::of(text()));
-    spent.prop_map(|(usage, fallback)| run::Spent { usage, fallback })
+    spent.prop_map(|(usage, fallback)| run::AdditionalUsage { usage, fallback })
 }
 
 fn call() -> impl Strategy<Value = ToolCall> {

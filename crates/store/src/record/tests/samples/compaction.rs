@@ -148,7 +148,7 @@ fn prepared() -> Fact {
     let made = checkpoint();
     Fact::SummaryPrepared {
         turn: TURN,
-        summary: Box::new(Written {
+        summary: Box::new(WrittenSummary {
             body: made.body,
             key_facts: made.key_facts,
             counts: made.counts,

@@ -131,7 +131,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         partial: Some("stopped".into()),
         usage: USAGE,
     });
-    let spent = |fallback: Option<&str>| run::Spent {
+    let spent = |fallback: Option<&str>| run::AdditionalUsage {
         usage: USAGE,
         fallback: fallback.map(Arc::from),
     };

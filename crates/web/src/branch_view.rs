@@ -10,50 +10,50 @@ use unisono_api::service::{self, Service};
 use unisono_api::session::{Branch, Session, main_branch};
 use unisono_api::{Code, PageQuery, Problem};
 
+use crate::error::PageError;
 use crate::parts::encoded;
-use crate::trouble::Trouble;
 
 /// Branches of a part of their list: the most that a service answers.
 const PART: Option<NonZeroUsize> = NonZeroUsize::new(500);
 
-/// Which branch of a session is shown.
+/// The query of a branch.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct On {
+pub(crate) struct BranchQuery {
     /// The branch.
     #[serde(default = "main_branch")]
     pub(crate) branch: String,
 }
 
-/// A session, and the branch of it that is looked at.
-pub(crate) struct Place {
+/// A session and the shown branch.
+pub(crate) struct BranchView {
     pub(crate) about: Session,
     pub(crate) branch: String,
-    /// Messages on the branch; none: it is not there yet.
+    /// Number of messages of the branch; none if the branch does not exist yet.
     pub(crate) length: u32,
 }
 
-impl Place {
-    pub(crate) async fn of(
+impl BranchView {
+    pub(crate) async fn load(
         service: &dyn Service,
         session: &str,
         branch: &str,
-    ) -> Result<Place, Trouble> {
-        Place::within(service, service.session(session).await?, branch).await
+    ) -> Result<BranchView, PageError> {
+        BranchView::of_session(service, service.session(session).await?, branch).await
     }
 
-    /// A branch of a session that was read before anything else of its page: what changes from
-    /// then on is an event that brings the page up to date.
-    pub(crate) async fn within(
+    /// Reads a branch of a session before anything else of its page: later events then update the
+    /// page.
+    pub(crate) async fn of_session(
         service: &dyn Service,
         about: Session,
         branch: &str,
-    ) -> Result<Place, Trouble> {
+    ) -> Result<BranchView, PageError> {
         let found = branch_named(service, &about, branch).await?;
         if found.is_none() && branch != main_branch() {
             let detail = format!("there is no branch {branch:?}");
             return Err(Problem::new(Code::NotFound, detail).into());
         }
-        Ok(Place {
+        Ok(BranchView {
             length: found.map_or(0, |found| found.messages),
             branch: branch.to_owned(),
             about,
@@ -83,26 +83,26 @@ impl Place {
     }
 
     /// An address within the session, on this branch.
-    pub(crate) fn at(&self, rest: &str) -> String {
+    pub(crate) fn path(&self, rest: &str) -> String {
         let sign = if rest.contains('?') { '&' } else { '?' };
         let (id, branch) = (&self.about.session, encoded(&self.branch));
         format!("/sessions/{id}{rest}{sign}branch={branch}")
     }
 
-    /// Where a message of the branch is shown; none: it has no such message.
+    /// The path of a message of the branch; none if there is no such message.
     pub(crate) fn message(&self, ordinal: u32) -> Option<String> {
         let from = ordinal.saturating_sub(3).max(1);
         (1..=self.length)
             .contains(&ordinal)
-            .then(|| format!("{}#m{ordinal}", self.at(&format!("/history?from={from}"))))
+            .then(|| format!("{}#m{ordinal}", self.path(&format!("/history?from={from}"))))
     }
 
-    /// A page about the session: what is brought up to date while it is looked at.
+    /// A page about the session, which is updated live.
     pub(crate) fn page(&self, body: &Markup) -> Markup {
         self.frame(body, self.length > 0)
     }
 
-    /// A page about the session that has a field of its own to search it.
+    /// A page about the session with a search field of its own.
     pub(crate) fn page_of_search(&self, body: &Markup) -> Markup {
         self.frame(body, false)
     }
@@ -111,7 +111,7 @@ impl Place {
         let about = &self.about;
         html! {
             div id="live" data-session=(about.session) data-after=(about.events) {
-                h1 { a href=(self.at("")) { (about.title) } }
+                h1 { a href=(self.path("")) { (about.title) } }
                 div class="ways" {
                 nav aria-label="Branches" class="tabs" {
                     @for other in &about.branches.items {
@@ -121,12 +121,12 @@ impl Place {
                         }
                     }
                     @if about.branches.items.iter().all(|other| other.name != self.branch) && self.length > 0 {
-                        a href=(self.at("")) aria-current="true" {
+                        a href=(self.path("")) aria-current="true" {
                             (self.branch) " " span class="quiet" { (self.length) }
                         }
                     }
                     @if about.branches.has_more {
-                        a href=(self.at("/tree")) { "all " (about.branches.count) " branches" }
+                        a href=(self.path("/tree")) { "all " (about.branches.count) " branches" }
                     }
                 }
                 @if searched {
@@ -138,13 +138,13 @@ impl Place {
                     }
                 }
                 nav aria-label="Session" class="links" {
-                    a href=(self.at("")) { "Conversation" }
-                    a href=(self.at("/context")) { "Context" }
-                    a href=(self.at("/history")) { "Full history" }
-                    a href=(self.at("/tree")) { "Branch tree" }
+                    a href=(self.path("")) { "Conversation" }
+                    a href=(self.path("/context")) { "Context" }
+                    a href=(self.path("/history")) { "Full history" }
+                    a href=(self.path("/tree")) { "Branch tree" }
                     a href={ "/usage?session=" (about.session) } { "Usage" }
                     a href={ "/sessions/" (about.session) "/export" } { "Export" }
-                    a href=(self.at("/settings")) { "Settings" }
+                    a href=(self.path("/settings")) { "Settings" }
                 }
                 }
                 (body)

@@ -7,26 +7,26 @@ use unisono_api::{Code, Problem, service, short};
 
 use crate::layout::layout;
 
-/// Why a page cannot be shown.
+/// The reason why a page cannot be shown.
 #[derive(Debug)]
-pub(crate) struct Trouble(Box<Problem>);
+pub(crate) struct PageError(Box<Problem>);
 
-impl From<Problem> for Trouble {
-    fn from(problem: Problem) -> Trouble {
-        Trouble(Box::new(problem))
+impl From<Problem> for PageError {
+    fn from(problem: Problem) -> PageError {
+        PageError(Box::new(problem))
     }
 }
 
-impl From<service::Error> for Trouble {
-    fn from(error: service::Error) -> Trouble {
+impl From<service::Error> for PageError {
+    fn from(error: service::Error) -> PageError {
         match error {
-            service::Error::Problem(problem) => Trouble(problem),
+            service::Error::Problem(problem) => PageError(problem),
             error => Problem::new(error.code(), error.to_string()).into(),
         }
     }
 }
 
-impl IntoResponse for Trouble {
+impl IntoResponse for PageError {
     fn into_response(self) -> Response {
         problem(&self.0)
     }
@@ -35,7 +35,7 @@ impl IntoResponse for Trouble {
 /// The page of a problem.
 pub fn problem(problem: &Problem) -> Response {
     if problem.code == Code::Unauthorized {
-        return refused("Nothing is shown to a browser that did not come by a link.");
+        return refused("This browser is not logged in.");
     }
     let status = StatusCode::from_u16(problem.status);
     let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -50,7 +50,7 @@ pub fn problem(problem: &Problem) -> Response {
     (status, layout(&problem.title, &body)).into_response()
 }
 
-/// Pages that a person may have meant, with what they are.
+/// Suggested pages, with descriptions.
 const PAGES: [(&str, &str); 9] = [
     ("/", "Sessions"),
     ("/agents", "Agents"),
@@ -63,7 +63,7 @@ const PAGES: [(&str, &str); 9] = [
     ("/cluster", "Cluster"),
 ];
 
-/// The page of an address where nothing is: what may have been meant, and all there is.
+/// The page for an unknown path: suggestions and all pages.
 pub fn unknown(path: &str) -> Response {
     let near = PAGES.iter().skip(1).find(|(page, _)| {
         let first = path.trim_matches('/').split('/').next().unwrap_or("");
@@ -77,13 +77,13 @@ pub fn unknown(path: &str) -> Response {
             p { "All pages:" }
             ul { @for (page, says) in PAGES { li { a href=(page) { (says) } } } }
             form method="get" action="/" role="search" class="search" {
-                label for="q" { "Search all that was said" }
+                label for="q" { "Search all messages" }
                 input id="q" name="q" type="search";
                 button { "Search" }
             }
         }
     };
-    (StatusCode::NOT_FOUND, layout("nothing is here", &body)).into_response()
+    (StatusCode::NOT_FOUND, layout("page not found", &body)).into_response()
 }
 
 /// Whether a word is another one with at most two letters changed, added or left out.

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unisono_session::State;
-pub use unisono_session::state::Settings as Own;
+pub use unisono_session::state::Settings as SessionOverrides;
 
 use super::keys::EXCLUSIVE;
 use super::stored::{changeable, is_changeable, path_of};
 use crate::diagnostic::nearest;
 
 /// Changes of such settings; a value of none removes the setting from the session.
-pub type OwnChanges = BTreeMap<Arc<str>, Option<Arc<str>>>;
+pub type OverrideChanges = BTreeMap<Arc<str>, Option<Arc<str>>>;
 
 /// The model of agents that name no model: a setting that cannot be stored for all sessions but can
 /// be set for a session, or for one request.
@@ -42,17 +42,17 @@ const DEADLINE: &str = "compaction.deadline_seconds";
      `compaction` but its deadline, `{DEFAULT_MODEL}` and `{MODEL_OVERRIDE}` can{}",
     .meant.as_ref().map(|key| format!("; did you mean `{key}`?")).unwrap_or_default()
 )]
-pub struct NotOwn {
+pub struct OverrideError {
     /// Its key.
     pub key: String,
     /// The most similar key.
     pub meant: Option<String>,
 }
 
-impl NotOwn {
-    fn of(key: &str) -> NotOwn {
+impl OverrideError {
+    fn of(key: &str) -> OverrideError {
         let known: Vec<String> = settable().collect();
-        NotOwn {
+        OverrideError {
             key: key.to_owned(),
             meant: nearest(key, known.iter().map(String::as_str)).map(str::to_owned),
         }
@@ -82,14 +82,14 @@ pub fn settable() -> impl Iterator<Item = String> {
 }
 
 /// The settings of a session about its summarisers.
-pub fn of_writers(own: &Own) -> Own {
+pub fn of_writers(own: &SessionOverrides) -> SessionOverrides {
     let own = own.iter().filter(|(key, _)| WRITERS.contains(&&***key));
     own.map(|(key, value)| (key.clone(), value.clone()))
         .collect()
 }
 
 /// The settings of a session.
-pub fn own(state: &State) -> Arc<Own> {
+pub fn session_overrides(state: &State) -> Arc<SessionOverrides> {
     let (settings, label) = (state.settings(), state.labels().get(NOTICE));
     let mut all = settings.clone();
     if let Some(off) = label.filter(|word| &***word == "off")
@@ -106,12 +106,12 @@ pub fn own(state: &State) -> Arc<Own> {
 /// A session cannot override one of them.
 pub fn changes(
     wanted: impl IntoIterator<Item = (String, Option<String>)>,
-) -> Result<OwnChanges, NotOwn> {
-    let mut all = OwnChanges::new();
+) -> Result<OverrideChanges, OverrideError> {
+    let mut all = OverrideChanges::new();
     for (key, value) in wanted {
         // Settings of an older version are removed as well.
         if value.is_some() && !is_settable(&key) {
-            return Err(NotOwn::of(&key));
+            return Err(OverrideError::of(&key));
         }
         if value.is_some() {
             for same in saying_the_same(&key) {
@@ -134,7 +134,7 @@ fn saying_the_same(dotted: &str) -> impl Iterator<Item = String> {
 }
 
 /// The settings after the changes.
-pub fn changed(before: &Own, changes: &OwnChanges) -> Own {
+pub fn apply(before: &SessionOverrides, changes: &OverrideChanges) -> SessionOverrides {
     let mut all = before.clone();
     for (key, value) in changes {
         match value {
@@ -149,16 +149,16 @@ pub fn changed(before: &Own, changes: &OwnChanges) -> Own {
 ///
 /// # Errors
 /// It cannot override one of them.
-pub fn check(own: &Own) -> Result<(), NotOwn> {
+pub fn check(own: &SessionOverrides) -> Result<(), OverrideError> {
     let wrong = own.keys().find(|key| !is_settable(key));
-    wrong.map_or(Ok(()), |key| Err(NotOwn::of(key)))
+    wrong.map_or(Ok(()), |key| Err(OverrideError::of(key)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(wanted: &[(&str, Option<&str>)]) -> Result<OwnChanges, NotOwn> {
+    fn of(wanted: &[(&str, Option<&str>)]) -> Result<OverrideChanges, OverrideError> {
         let wanted = wanted.iter();
         changes(wanted.map(|(key, value)| ((*key).to_owned(), value.map(str::to_owned))))
     }
@@ -166,13 +166,14 @@ mod tests {
     #[test]
     fn the_newest_of_keys_that_say_the_same_stands() {
         let before = of(&[("compaction.trigger_tokens", Some("9000"))]).unwrap();
-        let before = changed(&Own::new(), &before);
+        let before = apply(&SessionOverrides::new(), &before);
         let share = of(&[("compaction.trigger_of_window", Some("0.5"))]).unwrap();
-        let now = changed(&before, &share);
-        let expected: Own = [("compaction.trigger_of_window".into(), "0.5".into())].into();
+        let now = apply(&before, &share);
+        let expected: SessionOverrides =
+            [("compaction.trigger_of_window".into(), "0.5".into())].into();
         assert_eq!(now, expected);
         let none = of(&[("compaction.trigger_of_window", None)]).unwrap();
-        assert_eq!(changed(&now, &none), Own::new());
+        assert_eq!(apply(&now, &none), SessionOverrides::new());
     }
 
     #[test]
@@ -192,7 +193,7 @@ mod tests {
             if let Some(meant) = meant {
                 assert_eq!(refused.meant.as_deref(), Some(meant));
             }
-            // A session that has it all the same is rid of it so.
+            // A session that has such a setting anyway can remove it.
             assert!(of(&[(key, None)]).is_ok(), "{key}");
         }
         for key in [
