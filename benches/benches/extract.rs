@@ -57,7 +57,7 @@ fn read((conversation, probes): (&str, &str)) -> Probed {
     let mut ids = clock::new_id;
     let stamps = Stamps {
         ids: &mut ids,
-        now: Timestamp(0),
+        now: Some(Timestamp(0)),
     };
     let parsed = transcript::read(&text, &transcript::Options::default(), stamps).unwrap();
     let name = Path::new(conversation).file_stem().unwrap();

@@ -137,9 +137,9 @@ pub struct Message {
     pub role: String,
     /// The agent that wrote it.
     pub author: Option<String>,
-    /// When it was written.
+    /// When it was written; null if that is unknown.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub at: String,
+    pub at: Option<String>,
     /// Its parts.
     pub parts: Vec<Part>,
     /// Tokens in the encoding in which it was first counted; null before that.

@@ -59,9 +59,9 @@ pub struct Hit {
     pub role: String,
     /// The agent that wrote it.
     pub author: Option<String>,
-    /// When it was written.
+    /// When it was written; null if that is unknown.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub at: String,
+    pub at: Option<String>,
     /// How well it matches: higher is better.
     pub score: f32,
     /// Whether the model sees it on the branch, at least in part.

@@ -298,9 +298,9 @@ pub struct TreeMessage {
     pub role: String,
     /// The agent that wrote it.
     pub author: Option<String>,
-    /// When it was written.
+    /// When it was written; null if that is unknown.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub at: String,
+    pub at: Option<String>,
     /// Its text.
     pub text: String,
 }

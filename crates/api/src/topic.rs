@@ -17,10 +17,10 @@ pub struct Topic {
     /// Its title: the first sentence of a user in it, shortened; null if its first messages have no
     /// text of a user.
     pub title: Option<String>,
-    /// When its first message was written.
-    pub started_at: String,
-    /// When its last message was written.
-    pub last_at: String,
+    /// When its first message was written; null if that is unknown.
+    pub started_at: Option<String>,
+    /// When its last message was written; null if that is unknown.
+    pub last_at: Option<String>,
     /// When it was sealed: its end was decided, or a person sealed it. Null: it is the current
     /// topic.
     pub sealed_at: Option<String>,

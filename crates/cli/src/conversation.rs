@@ -28,7 +28,7 @@ fn parse(
 ) -> std::result::Result<(Parsed, Digest), transcript::Error> {
     let stamps = Stamps {
         ids: &mut clock::new_id,
-        now: clock::now(),
+        now: None,
     };
     transcript::read_digested(input, options, stamps)
 }

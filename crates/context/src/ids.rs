@@ -137,6 +137,11 @@ impl fmt::Display for Ordinal {
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
+    /// Whether it is known. Messages of conversations without times have the epoch.
+    pub fn is_known(self) -> bool {
+        self != Timestamp::default()
+    }
+
     /// This instant moved by `ms` milliseconds.
     #[must_use]
     pub const fn plus_ms(self, ms: i64) -> Timestamp {

@@ -144,8 +144,8 @@ pub struct Options {
 pub struct Stamps<'i> {
     /// Makes ascending ids: UUIDv7.
     pub ids: &'i mut dyn FnMut() -> u128,
-    /// The time of the newest message without one.
-    pub now: Timestamp,
+    /// The time of the newest message of a conversation without times; `None`: they stay unknown.
+    pub now: Option<Timestamp>,
 }
 
 impl fmt::Debug for Stamps<'_> {

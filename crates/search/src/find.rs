@@ -12,7 +12,7 @@ use tantivy::query::{
 };
 use tantivy::schema::{IndexRecordOption, TantivyDocument, Value};
 use tantivy::{DocAddress, Order, Searcher, Term};
-use unisono_context::SessionId;
+use unisono_context::{SessionId, Timestamp};
 
 use crate::answer::Found;
 use crate::cancel::Wanted;
@@ -137,10 +137,13 @@ fn only(
         }
     }
     if filters.since.is_some() || filters.until.is_some() {
-        let at = |at: unisono_context::Timestamp| Term::from_field_i64(fields.at, at.0);
+        // Messages of an unknown time are neither before nor after another.
+        let at = |at: Timestamp| Term::from_field_i64(fields.at, at.0);
         let since = filters
             .since
-            .map_or(Bound::Unbounded, |s| Bound::Included(at(s)));
+            .map_or(Bound::Excluded(at(Timestamp::default())), |since| {
+                Bound::Included(at(since))
+            });
         let until = filters
             .until
             .map_or(Bound::Unbounded, |u| Bound::Excluded(at(u)));

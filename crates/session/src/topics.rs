@@ -13,7 +13,7 @@ use unisono_context::policy::{Policy, Tiers};
 use unisono_context::topic::{EndedBy, TopicEnd, Topics};
 use unisono_context::tree::Node;
 use unisono_context::view::View;
-use unisono_context::{Ordinal, Tokens};
+use unisono_context::{Ordinal, Timestamp, Tokens};
 
 use crate::state::State;
 
@@ -131,6 +131,12 @@ fn units(nodes: &[&Node]) -> Vec<Option<Ordinal>> {
     units
 }
 
+/// Whether a message was written more than `most` milliseconds after the one before it; false if
+/// the time of one is unknown.
+fn is_later(at: Timestamp, before: Timestamp, most: i64) -> bool {
+    at.is_known() && before.is_known() && at.ms_since(before) > most
+}
+
 /// The strongest reason for a topic end before a message whose unit ends with `last`.
 fn end_reason(
     view: &View<'_>,
@@ -145,7 +151,7 @@ fn end_reason(
         EndedBy::Phrase => node.role() == Role::User && begins_with_phrase(node, rules.phrases),
         EndedBy::Silence => ends
             .silence_ms
-            .is_some_and(|most| node.message.at.ms_since(before.message.at) > most),
+            .is_some_and(|most| is_later(node.message.at, before.message.at, most)),
         EndedBy::Share => rules.budgets.iter().enumerate().any(|(index, budget)| {
             let share = rules.policy.trigger_amount(budget);
             let share = share.map(|amount| rules.tiers.topic.of(amount));

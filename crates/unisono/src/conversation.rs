@@ -43,7 +43,7 @@ pub fn read_conversation(path: &Path) -> Result<Parsed, ReadError> {
     };
     let stamps = Stamps {
         ids: &mut clock::new_id,
-        now: clock::now(),
+        now: None,
     };
     transcript::read_from(&mut BufReader::new(file), &options, stamps).map_err(ReadError::Content)
 }
@@ -59,7 +59,7 @@ pub fn parse_conversation(name: &str, bytes: &[u8]) -> Result<Parsed, ReadError>
     };
     let stamps = Stamps {
         ids: &mut clock::new_id,
-        now: clock::now(),
+        now: None,
     };
     transcript::read(bytes, &options, stamps).map_err(ReadError::Content)
 }

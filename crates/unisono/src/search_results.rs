@@ -9,7 +9,7 @@ use unisono_context::{Message, SessionId};
 use unisono_search::{Excerpt, Found, excerpt};
 use unisono_session::State;
 
-use crate::values::instant;
+use crate::values::known_instant;
 
 /// Characters of an excerpt.
 const EXCERPT_CHARS: usize = 240;
@@ -69,7 +69,7 @@ impl Hit {
             ordinal: message.ordinal.0,
             role: message.role.name().to_owned(),
             author: message.author.as_ref().map(ToString::to_string),
-            at: instant(message.at),
+            at: known_instant(message.at),
             score: self.score,
             active: self.is_active(),
             status: self.stands().to_owned(),

@@ -15,6 +15,11 @@ pub fn instant(at: Timestamp) -> String {
     }
 }
 
+/// The same; none for an unknown instant.
+pub fn known_instant(at: Timestamp) -> Option<String> {
+    at.is_known().then(|| instant(at))
+}
+
 /// The same for milliseconds since 1970 UTC, the format of the store.
 pub fn unix_ms(ms: u64) -> String {
     instant(Timestamp(i64::try_from(ms).unwrap_or(i64::MAX)))

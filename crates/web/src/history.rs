@@ -16,7 +16,7 @@ use crate::extract::{Path, Query};
 use crate::layout::layout;
 use crate::lists;
 use crate::message;
-use crate::parts::{encoded, number, when};
+use crate::parts::{encoded, number, when_known};
 use crate::pictures::tree;
 use crate::place::Place;
 use crate::trouble::Trouble;
@@ -140,7 +140,7 @@ pub(crate) fn hit(hit: &Hit, with_session: bool) -> Markup {
         article class={ "message " (hit.role) @if !hit.active { " gone" } } {
             header class="quiet" {
                 a href=(there) { @if with_session { (hit.title) " " } "#" (hit.ordinal) }
-                " " strong { (who) } " " (when(&hit.at)) " "
+                " " strong { (who) } (when_known(" ", hit.at.as_deref())) " "
                 @match (hit.active, hit.checkpoint) {
                     (true, _) => @if hit.status != "verbatim" { span class="tag" { (hit.status) } },
                     (false, Some(number)) => span class="tag" { "not in the context: checkpoint " (number) " stands for it" },

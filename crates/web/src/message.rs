@@ -14,7 +14,7 @@ use crate::extract::{Path, Query};
 use crate::layout::layout;
 use crate::lists;
 use crate::markdown;
-use crate::parts::{bounded, many, number, when};
+use crate::parts::{bounded, many, number, when_known};
 use crate::place::{On, Place};
 use crate::trouble::Trouble;
 
@@ -35,7 +35,7 @@ pub(crate) fn show(message: &Message, place: &Place, open: bool) -> Markup {
         article class={ "message " (message.role) @if gone { " gone" } } id={ "m" (ordinal) } {
             header class="quiet" {
                 a href={ "#m" (ordinal) } { "#" (ordinal) }
-                " " strong { (who) } " " (when(&message.at))
+                " " strong { (who) } (when_known(" ", message.at.as_deref()))
                 @if let Some(tokens) = message.tokens { " · " (number(tokens)) " tokens" }
                 @if let Some(used) = message.usage {
                     " · " (number(used.input_tokens)) " in, " (number(used.output_tokens)) " out"
@@ -158,7 +158,7 @@ pub(crate) async fn page(
     let body = place.page(&html! {
         section {
             h2 { "Message #" (ordinal) }
-            p class="quiet" { (message.author.as_deref().unwrap_or(&message.role)) ", " (when(&message.at)) ", as it was written" }
+            p class="quiet" { (message.author.as_deref().unwrap_or(&message.role)) (when_known(", ", message.at.as_deref())) ", as it was written" }
             pre { (message.text()) }
             p { a href=(place.message(ordinal).unwrap_or_default()) { "Among the messages around it" } }
         }

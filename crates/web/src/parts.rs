@@ -18,6 +18,11 @@ pub(crate) fn when(instant: &str) -> Markup {
     html! { time datetime=(instant) { (shown) } }
 }
 
+/// The same after another text; nothing for an unknown instant.
+pub(crate) fn when_known(before: &str, instant: Option<&str>) -> Markup {
+    html! { @if let Some(instant) = instant { (before) (when(instant)) } }
+}
+
 /// The tokens that were read from the provider's cache, in a cell of a table; the rest where one points at it.
 pub(crate) fn cached(used: &Amounts) -> Markup {
     html! {

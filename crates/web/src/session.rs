@@ -23,7 +23,7 @@ use crate::composer::{self, Draft};
 use crate::configured::Configured;
 use crate::extract::{FormWithFiles, Path, Query};
 use crate::layout::{layout, wide};
-use crate::parts::{digest, when};
+use crate::parts::{digest, when, when_known};
 use crate::pictures::bars::budgets;
 use crate::pictures::context::{Places, bar};
 use crate::place::{On, Place, back};
@@ -296,7 +296,7 @@ fn sealing(place: &Place, topics: &Page<Topic>) -> Markup {
                         Some(number) => a class="tag" data-dialog href=(place.at(&format!("/checkpoints/{number}"))) { (topic.status) },
                         None => span class="tag" { (topic.status) },
                     }
-                    " " span class="quiet" { (when(&topic.started_at)) ", " @match topic.ended_by.as_ref().zip(topic.sealed_at.as_ref()) {
+                    " " span class="quiet" { (when_known("", topic.started_at.as_deref())) @if topic.started_at.is_some() { ", " } @match topic.ended_by.as_ref().zip(topic.sealed_at.as_ref()) {
                         Some((by, at)) => { "ended by " (by) ", sealed " (when(at)) },
                         None => "goes on",
                     } }

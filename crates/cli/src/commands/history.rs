@@ -156,10 +156,12 @@ fn text(paint: Paint, message: &Message) -> String {
         "verbatim" => String::new(),
         other => format!("  [{other}]"),
     };
-    let (date, used) = (show::minute(&message.at), used.unwrap_or_default());
-    let about = paint.dim(format_args!("{date}{used}{form}"));
+    let date = message.at.as_deref().map(show::minute);
+    let date = date.map(|date| format!("  {date}")).unwrap_or_default();
+    let about = format!("{date}{}{form}", used.unwrap_or_default());
+    let about = paint.dim(about);
     let head = paint.bold(format_args!("#{} {who}", message.ordinal));
-    format!("{head}  {about}\n{}", said(message))
+    format!("{head}{about}\n{}", said(message))
 }
 
 /// The text of a message, with readable tool calls and results.

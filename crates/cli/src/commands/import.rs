@@ -273,6 +273,7 @@ fn list(app: &App, args: &Args, mut source: Source) -> Result<()> {
     if rows.is_empty() {
         let (import, _) = source.read(args.format(), args.skip_bad, &app.out)?;
         let first = import.messages.first().map(|(_, message)| message.at);
+        let first = first.filter(|at| at.is_known());
         rows.push(Row {
             number: 1,
             id: None,

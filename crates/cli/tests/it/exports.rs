@@ -289,6 +289,42 @@ fn every_format_says_who_said_what() {
     assert_eq!(second, expected);
 }
 
+#[test]
+fn a_conversation_without_times_gets_none() {
+    let place = Place::new();
+    let text = "Alice: It worked yesterday, I agreed to ship.\nBob: No, Tuesday.\nAlice: Fine.\n";
+    place.write("talk.txt", text);
+    let answer = place.json(&["run", "talk.txt", "--task", "What worked?"]);
+    let answer = answer["answer"].as_str().unwrap();
+    assert!(answer.contains("worked yesterday"), "{answer}");
+    assert!(
+        !answer.contains("(20") && !answer.contains("**20"),
+        "{answer}"
+    );
+    let history = place.json(&["history", "latest"]);
+    let at = |n: usize| &history["messages"][n]["at"];
+    assert_eq!(at(0), &Value::Null);
+    assert!(
+        at(3).is_string(),
+        "the task has the time of the run: {history}"
+    );
+    let shown = place.call(&["history", "latest", "1"]).expect(0).stdout;
+    assert!(shown.starts_with("#1 Alice (user)\n"), "{shown}");
+    // The own format keeps it so.
+    let file = place.path("talk.jsonl").display().to_string();
+    place.call(&["export", "latest", "-o", &file]).expect(0);
+    place.call(&["import", &file, "--copy"]).expect(0);
+    let again = place.json(&["history", "latest"]);
+    assert_eq!(again["messages"][0]["at"], Value::Null);
+    assert_eq!(&again["messages"][3]["at"], at(3));
+    // It is neither before nor after a day.
+    for query in ["worked before:2020-01-01", "worked after:2020-01-01"] {
+        let found = place.json(&["sessions", "search", query]);
+        let mut hits = found["hits"].as_array().unwrap().iter();
+        assert!(hits.all(|hit| hit["at"].is_string()), "{query}: {found}");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn output_that_a_full_disk_does_not_take_is_an_error() {

@@ -368,8 +368,8 @@ impl<'i> ConversationBuilder<'i> {
         }
     }
 
-    /// Sets missing times: a millisecond after the previous message; at the beginning, up to the
-    /// first known time or now.
+    /// Sets missing times between known ones: a millisecond after the previous message; at the
+    /// beginning, up to the first known time. In a conversation without any time, up to now.
     fn fill_times(&mut self) {
         let messages = &mut self.import.messages;
         let untimed = &self.untimed;
@@ -378,9 +378,9 @@ impl<'i> ConversationBuilder<'i> {
             .enumerate()
             .take_while(|(n, at)| n == *at)
             .count();
-        let end = match messages.get(leading) {
-            Some((_, first)) => first.at.plus_ms(-1),
-            None => self.stamps.now,
+        let first = messages.get(leading).map(|(_, first)| first.at.plus_ms(-1));
+        let Some(end) = first.or(self.stamps.now) else {
+            return;
         };
         for (at, (_, message)) in messages.iter_mut().take(leading).enumerate() {
             let before_end = i64::try_from(leading - 1 - at).unwrap_or(i64::MAX);

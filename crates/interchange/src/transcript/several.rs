@@ -70,7 +70,7 @@ pub fn list(input: impl Read, options: &Options) -> Result<Vec<Conversation>, Er
     let mut ids = || 0;
     let stamps = Stamps {
         ids: &mut ids,
-        now: Timestamp::default(),
+        now: None,
     };
     let mut reader = Reader::new(ConversationBuilder::new(stamps, None), None);
     reader.on_piece = Some(&mut each);
@@ -110,7 +110,7 @@ fn conversation(text: &str, options: &Options) -> Option<Conversation> {
     };
     let stamps = Stamps {
         ids: &mut ids,
-        now: Timestamp::default(),
+        now: None,
     };
     let options = Options {
         skip_bad: true,

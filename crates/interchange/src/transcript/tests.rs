@@ -21,7 +21,7 @@ fn read_as(bytes: &[u8], options: &Options) -> Result<Parsed, Error> {
     };
     let stamps = Stamps {
         ids: &mut ids,
-        now: Timestamp(1_000_000),
+        now: Some(Timestamp(1_000_000)),
     };
     read(bytes, options, stamps)
 }
@@ -170,7 +170,7 @@ fn a_conversation_of_too_many_messages_is_refused() {
         };
         let stamps = Stamps {
             ids: &mut ids,
-            now: Timestamp(0),
+            now: None,
         };
         let options = Options {
             name: "long".to_owned(),

@@ -109,10 +109,11 @@ pub(super) async fn recall(local: &Local, wanted: Recalled) -> Done {
 /// The number, author and time of a message, for people.
 fn said_by(message: &Message) -> String {
     let author = message.author.as_ref().map(|author| format!(" {author}"));
-    let at = values::instant(message.at);
-    let day = at.split('T').next().unwrap_or_default();
+    let at = values::known_instant(message.at);
+    let day = at.and_then(|at| Some(format!(" {}", at.split_once('T')?.0)));
     let (ordinal, role) = (message.ordinal, message.role.name());
-    format!("{ordinal} {role}{} {day}", author.unwrap_or_default())
+    let (author, day) = (author.unwrap_or_default(), day.unwrap_or_default());
+    format!("{ordinal} {role}{author}{day}")
 }
 
 /// The same for programs.
@@ -120,7 +121,7 @@ fn described(message: &Message) -> Value {
     json!({
         "ordinal": message.ordinal.0, "role": message.role.name(),
         "author": message.author.as_ref().map(ToString::to_string),
-        "at": values::instant(message.at),
+        "at": values::known_instant(message.at),
     })
 }
 

@@ -11,7 +11,7 @@ use unisono_context::view::View;
 use unisono_session::State;
 
 use super::tip;
-use crate::values::instant;
+use crate::values::{instant, known_instant};
 
 /// The topics of a branch; empty if topics were never decided.
 pub fn of_branch(state: &State, branch: &str) -> Vec<Topic> {
@@ -30,7 +30,7 @@ pub fn to_api(state: &State, branch: &str) -> Option<Vec<api::Topic>> {
     let view = state.view(head, false)?;
     let said = |at: Ordinal| {
         let node = state.tree().at(head, at);
-        node.map_or_else(String::new, |node| instant(node.message.at))
+        node.and_then(|node| known_instant(node.message.at))
     };
     let each = of_branch(state, branch).into_iter();
     let each = each.map(|topic| api::Topic {

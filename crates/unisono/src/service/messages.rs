@@ -191,7 +191,7 @@ fn tree_message(node: &Node) -> TreeMessage {
         ordinal: said.ordinal.0,
         role: said.role.name().to_owned(),
         author: said.author.as_ref().map(ToString::to_string),
-        at: values::instant(said.at),
+        at: values::known_instant(said.at),
         text: said.countable_text(),
     }
 }
@@ -250,7 +250,7 @@ fn message(view: &View<'_>, node: &Node) -> Message {
         ordinal: said.ordinal.0,
         role: said.role.name().to_owned(),
         author: said.author.as_ref().map(ToString::to_string),
-        at: values::instant(said.at),
+        at: values::known_instant(said.at),
         parts: said.parts.iter().map(part).collect(),
         tokens: counted.map(|(_, count)| count.tokens.0),
         usage: said.usage.map(|usage| ReportedUsage {

@@ -391,7 +391,7 @@ fn conversation(messages: Vec<Box<RawValue>>, most: u32) -> Result<Import, Error
     let mut ids = || Uuid::now_v7().as_u128();
     let stamps = Stamps {
         ids: &mut ids,
-        now: clock::now(),
+        now: Some(clock::now()),
     };
     match transcript::read(text.as_bytes(), &options, stamps) {
         Ok(parsed) => Ok(parsed.import),

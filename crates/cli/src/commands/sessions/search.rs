@@ -175,8 +175,9 @@ fn text(hit: &api::Hit, paint: Paint) -> String {
         "{session} #{} {}{author}",
         hit.ordinal, hit.role
     ));
-    let at = show::minute(&hit.at);
-    let rest = paint.dim(format_args!("{at}  {title}  [{status}]"));
+    let at = hit.at.as_deref().map(show::minute);
+    let at = at.map(|at| format!("{at}  ")).unwrap_or_default();
+    let rest = paint.dim(format_args!("{at}{title}  [{status}]"));
     format!("{head}  {rest}\n  {}\n", marked(hit, paint))
 }
 

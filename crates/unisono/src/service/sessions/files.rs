@@ -61,7 +61,7 @@ fn read(file: ImportFile, most: Option<usize>) -> Result<Parsed, Error> {
     };
     let stamps = Stamps {
         ids: &mut clock::new_id,
-        now: clock::now(),
+        now: None,
     };
     let refused = |error: std::io::Error| Error::new(Code::Refused, error.to_string());
     let mut content = match file.content {
