@@ -13,7 +13,7 @@ use unisono_api::service;
 
 use crate::protocol::Update;
 
-/// Messages that may wait to be written. A client that reads slowly holds up nobody but itself.
+/// Maximum queued messages. A slow client delays only itself.
 const QUEUE: usize = 256;
 
 /// Codes of JSON-RPC.
@@ -67,7 +67,7 @@ impl From<service::Error> for Error {
     }
 }
 
-/// Where a client is written to. Clones are one.
+/// The writing side of a client. Clones write to the same client.
 #[derive(Clone)]
 pub(crate) struct Client {
     lines: mpsc::Sender<String>,
@@ -84,7 +84,7 @@ impl From<Disconnected> for Error {
     }
 }
 
-/// What it was asked and has not answered.
+/// The requests that the client has not answered.
 #[derive(Default)]
 struct OpenRequests {
     last: u64,
@@ -93,7 +93,7 @@ struct OpenRequests {
 }
 
 impl Client {
-    /// A client, and the lines that are to be written to it.
+    /// A client, and the lines to write to it.
     pub(crate) fn new() -> (Client, mpsc::Receiver<String>) {
         let (lines, to_write) = mpsc::channel(QUEUE);
         let requests = Arc::default();
@@ -149,13 +149,13 @@ impl Client {
             .as_u64()
             .and_then(|id| self.open_requests().open.remove(&id));
         match asked {
-            // Whoever asked may have stopped waiting.
+            // The caller may no longer wait.
             Some(tell) => drop(tell.send(message)),
             None => tracing::debug!(%id, "the client answers what it was not asked"),
         }
     }
 
-    /// The client says nothing more: who waits for an answer gets none.
+    /// The client has disconnected: all open requests end without an answer.
     pub(crate) fn close(&self) {
         let mut asked = self.open_requests();
         asked.is_closed = true;

@@ -1,4 +1,4 @@
-//! Slash commands: what a prompt that begins with `/name` asks for.
+//! Slash commands: prompts that begin with `/name`.
 
 use serde_json::{Value, json};
 use unisono_api::agent::AgentQuery;
@@ -19,13 +19,13 @@ const ALL: [(&str, &str, Option<&str>); 3] = [
     ),
     (
         "context",
-        "Shows how much of the context is used, and by what.",
+        "Shows the parts and the occupancy of the context.",
         None,
     ),
     ("agents", "Lists the agents and their roles.", None),
 ];
 
-/// What a command asks for.
+/// A parsed command.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// A turn.
@@ -48,8 +48,8 @@ pub(crate) fn available() -> Update {
     }
 }
 
-/// The command of a prompt. None: it is an ordinary prompt, such as one that begins with a path, or
-/// with a command that takes no input and a text behind it.
+/// The command of a prompt; none for an ordinary prompt, such as a text that begins with a path, or
+/// with a command without input followed by text.
 pub(crate) fn read(text: &str) -> Option<Command> {
     let text = text.strip_prefix('/')?;
     let (name, input) = text.split_once(char::is_whitespace).unwrap_or((text, ""));

@@ -27,14 +27,15 @@ use crate::{commands, prompt};
 const VERSION: u32 = 1;
 /// Bytes of one message of a client at most.
 const LONGEST_MESSAGE: usize = 32 << 20;
-/// Prompts of one client that are worked on at most.
+/// Maximum concurrent prompts of one client.
 const PROMPTS: usize = 64;
 
-/// Serves one client until its input ends, or until `stop` says how long its prompts have to end.
-/// `directory` is the working directory. Turns that were begun go on.
+/// Serves one client until its input ends, or until `stop` returns the time that its prompts have
+/// to end. `directory` is the working directory. Open turns continue.
 ///
 /// # Errors
-/// The input cannot be read, or the output not be written.
+///
+/// The input cannot be read, or the output cannot be written.
 pub async fn serve(
     service: Arc<dyn Service>,
     directory: PathBuf,
@@ -57,7 +58,7 @@ pub async fn serve(
         read = connection.read(input, stop) => read?,
         written = &mut writing => return written,
     }
-    // What was answered is written.
+    // Queued answers are written.
     writing.await
 }
 
@@ -78,9 +79,9 @@ struct Connection {
     sessions: Sessions,
     client: Client,
     working: JoinSet<()>,
-    /// What cancels the prompts that are worked on, by session.
+    /// The cancellation tokens of current prompts, by session.
     prompts: HashMap<String, Vec<CancellationToken>>,
-    /// Until when prompts are worked on, once the program is about to stop.
+    /// The end of the time for prompts, once the program is about to stop.
     deadline: Option<Instant>,
 }
 
@@ -212,7 +213,7 @@ impl Connection {
             Ok(asked) => asked,
             Err(error) => return self.client.answer(&id, Err(error)).await,
         };
-        // Registered before the next message is read, which may cancel it.
+        // Registered before the next message is read, because that message may cancel it.
         let token = CancellationToken::new();
         self.prompts.retain(|_, tokens| {
             tokens.retain(|token| !token.is_cancelled());

@@ -5,10 +5,11 @@ use unisono_api::turn::NewAttachment;
 use crate::client::Error;
 use crate::protocol::Block;
 
-/// The text of a prompt. Text files that come with it stand in it under their address.
+/// The text of a prompt. It contains the text files of the prompt, each under its address.
 ///
 /// # Errors
-/// A part is no text.
+///
+/// A part is not text.
 pub(crate) fn text(blocks: &[Block]) -> Result<String, Error> {
     let said = blocks.iter().filter(|block| attachment(block).is_none());
     let parts: Result<Vec<String>, Error> = said.map(part).collect();
@@ -19,7 +20,7 @@ pub(crate) fn text(blocks: &[Block]) -> Result<String, Error> {
     }
 }
 
-/// The images and documents of a prompt. Whether they are whole is seen where they are stored.
+/// The images and documents of a prompt. Their content is checked when they are stored.
 pub(crate) fn attachments(blocks: &[Block]) -> Vec<NewAttachment> {
     blocks.iter().filter_map(attachment).collect()
 }
@@ -58,16 +59,16 @@ fn part(block: &Block) -> Result<String, Error> {
                 let (uri, text) = (&resource.uri, text.trim_end());
                 return Ok(format!("\n{uri}:\n{fence}\n{text}\n{fence}\n"));
             }
-            None => "a file that is no text cannot be taken",
+            None => "only text files are supported",
         },
-        Block::Image { .. } => "an image is no text",
-        Block::Audio {} => "sound cannot be taken",
+        Block::Image { .. } => "images are not supported here",
+        Block::Audio {} => "audio is not supported",
         Block::Unknown => "a part of the prompt has an unknown type",
     };
     Err(Error::invalid(wrong))
 }
 
-/// A fence that does not stand in the text.
+/// A fence that does not occur in the text.
 fn fence(text: &str) -> String {
     let runs = text.split(|c| c != '`').map(str::len);
     "`".repeat(runs.max().unwrap_or(0).max(2) + 1)
@@ -124,7 +125,7 @@ mod tests {
             ),
             (
                 json!([{"type": "resource", "resource": {"uri": "file:///a"}}]),
-                "a file that is no text cannot be taken",
+                "only text files are supported",
             ),
             (
                 json!([{"type": "scent"}]),

@@ -18,13 +18,13 @@ type Choice = (
     Option<&'static str>,
 );
 
-/// The choices for a call that is not made yet.
+/// The choices before a call is made.
 const BEFORE: [Choice; 2] = [
     ("approve", "Allow", "allow_once", Verdict::Approve, None),
     ("deny", "Deny", "reject_once", Verdict::Deny, None),
 ];
 
-/// The choices for a call in doubt: nobody knows whether it was made.
+/// The choices for a call with an unknown outcome.
 const IN_DOUBT: [Choice; 3] = [
     (
         "repeat",

@@ -15,7 +15,7 @@ use crate::protocol::{Chunk, Prompt, StopReason, Update};
 use crate::updates::Updates;
 use crate::{content, permission};
 
-/// Asks the session. The turn goes on where the client leaves.
+/// Begins a turn of the session. The turn continues if the client disconnects.
 pub(crate) async fn run(
     service: Arc<dyn Service>,
     asked: Prompt,
@@ -50,7 +50,7 @@ pub(crate) async fn run(
     follow(service, session, &begun.turn, token, client).await
 }
 
-/// Says the result of a command, which is not part of the conversation.
+/// Sends the result of a command, which is not part of the conversation.
 async fn say(session: &str, text: String, client: &Client) -> Result<StopReason, Error> {
     let update = Update::AgentMessageChunk(Chunk {
         content: text.into(),
@@ -70,7 +70,7 @@ async fn follow(
 ) -> Result<StopReason, Error> {
     let mut followed = service.follow(session, turn, Some(0)).await?;
     let mut updates = Updates::new(turn);
-    // What is asked is taken back with the end of the turn.
+    // Open questions are withdrawn at the end of the turn.
     let mut asking = JoinSet::new();
     let mut is_stopping = false;
     loop {

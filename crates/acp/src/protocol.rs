@@ -29,7 +29,8 @@ pub(crate) struct LoadSession {
     pub(crate) mcp_servers: Vec<McpServer>,
 }
 
-/// A tool server of the editor. Its environment and headers may be secret: it is not printed.
+/// A tool server of the editor. Its environment and headers may be secret, so it has no debug
+/// output.
 #[derive(Deserialize)]
 pub(crate) struct McpServer {
     pub(crate) name: String,
@@ -119,10 +120,10 @@ pub(crate) enum Block {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Resource {
     pub(crate) uri: String,
-    /// None: it is no text.
+    /// The text; none for binary content.
     #[serde(default)]
     pub(crate) text: Option<String>,
-    /// What is no text, in base64.
+    /// Binary content in base64.
     #[serde(default)]
     pub(crate) blob: Option<String>,
     #[serde(default, rename = "mimeType")]
@@ -142,7 +143,7 @@ impl From<String> for Content {
     }
 }
 
-/// What a call came back with.
+/// The content of a call's result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum CallContent {
@@ -165,7 +166,7 @@ pub(crate) enum Update {
     AgentMessageChunk(Chunk),
     #[serde(rename = "tool_call")]
     Call(Call),
-    /// What is none stays as it was.
+    /// A change of a call: absent fields stay unchanged.
     #[serde(rename = "tool_call_update")]
     CallChange(Call),
     Plan {
@@ -195,7 +196,7 @@ pub(crate) struct AvailableCommand {
     pub(crate) input: Option<CommandInput>,
 }
 
-/// What may be written behind a slash command.
+/// The input of a slash command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct CommandInput {
     pub(crate) hint: &'static str,
@@ -209,7 +210,7 @@ pub(crate) struct Chunk {
     pub(crate) message_id: String,
 }
 
-/// A call of a tool, or what is shown as one.
+/// A tool call, or another activity shown as one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Call {
@@ -226,7 +227,7 @@ pub(crate) struct Call {
     pub(crate) raw_input: Option<Value>,
 }
 
-/// What kind of call it is, for an icon.
+/// The kind of a call, for its icon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CallKind {
@@ -234,7 +235,7 @@ pub(crate) enum CallKind {
     Other,
 }
 
-/// How far a call is.
+/// The status of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CallStatus {
@@ -252,14 +253,14 @@ pub(crate) struct PlanEntry {
     pub(crate) status: PlanStatus,
 }
 
-/// The one priority that is used.
+/// The only priority in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Priority {
     Medium,
 }
 
-/// How far an item of the plan is.
+/// The status of an item of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PlanStatus {
@@ -289,7 +290,7 @@ pub(crate) struct Permission {
     pub(crate) outcome: Outcome,
 }
 
-/// What a person has chosen.
+/// The choice of a person.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub(crate) enum Outcome {

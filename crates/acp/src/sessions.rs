@@ -20,20 +20,20 @@ use crate::tool_servers::{self, ToolServers};
 const DIRECTORY: &str = "cwd";
 /// The label of sessions that an editor began.
 const CHANNEL: (&str, &str) = ("channel", "acp");
-/// The option of a session, and its setting, that says which agent answers.
+/// The option of a session, and its setting, for the lead.
 const LEAD: &str = "lead";
 const LEAD_SETTING: &str = "turn.lead";
-/// The setting that says which agents work before it.
+/// The setting for the delegates.
 const AGENTS_SETTING: &str = "turn.agents";
 /// Sessions of one part of a list.
 const PART: usize = 50;
-/// Messages that are read at a time.
+/// Messages per read.
 const MESSAGES: usize = 500;
 
 pub(crate) struct Sessions {
     service: Arc<dyn Service>,
     servers: ToolServers,
-    /// Where sessions are shown that no editor began.
+    /// The working directory of sessions that no editor began.
     directory: PathBuf,
 }
 
@@ -49,7 +49,7 @@ impl Sessions {
     pub(crate) async fn create(&mut self, asked: NewSession) -> Result<Value, Error> {
         let servers = tool_servers::read(asked.mcp_servers, &asked.cwd)?;
         if !asked.cwd.is_absolute() {
-            return Err(Error::invalid("`cwd` is to be an absolute path"));
+            return Err(Error::invalid("`cwd` must be an absolute path"));
         }
         let labels = [
             (CHANNEL.0.to_owned(), CHANNEL.1.to_owned()),
@@ -66,7 +66,7 @@ impl Sessions {
         Ok(json!({"sessionId": session, "configOptions": options}))
     }
 
-    /// Sends all that was said, then answers.
+    /// Sends all messages of a session, then answers.
     pub(crate) async fn load(
         &mut self,
         asked: LoadSession,
@@ -122,7 +122,7 @@ impl Sessions {
         Ok(json!({"sessions": sessions, "nextCursor": page.next}))
     }
 
-    /// Changes which agent answers in a session, from its next prompt on.
+    /// Changes the lead of a session, for later prompts.
     pub(crate) async fn set(&self, asked: SetOption) -> Result<Value, Error> {
         let id = asked.config_id;
         let Some(lead) = asked.value.as_str() else {
@@ -146,7 +146,7 @@ impl Sessions {
         Ok(json!({"configOptions": self.options(session).await?}))
     }
 
-    /// What can be chosen in a session: the agent that answers.
+    /// The options of a session: its lead.
     async fn options(&self, session: &str) -> Result<Vec<Value>, Error> {
         let query = AgentQuery {
             session: Some(session.to_owned()),
@@ -177,8 +177,8 @@ fn info(place: &Path, listed: &SessionListItem) -> Value {
         "updatedAt": listed.updated})
 }
 
-/// What a person or an agent wrote in a message; calls of tools and their results are not shown, nor
-/// are system texts.
+/// The text of a person or an agent in a message. Tool calls, their results and system texts are
+/// not shown.
 fn shown(message: &Message) -> Option<Update> {
     let texts = message.parts.iter().filter_map(|part| match part {
         Part::Text { text } => Some(text.as_str()),
@@ -199,8 +199,8 @@ fn shown(message: &Message) -> Option<Update> {
     }
 }
 
-/// The agents that work before the one that answers, where that is one of them as configured.
-/// `agents` is the setting, as TOML.
+/// The delegates without the lead, if the configured delegates contain it. `agents` is the setting,
+/// as TOML.
 fn without(agents: &str, lead: &str) -> Option<Value> {
     let table: toml::Table = format!("agents = {agents}").parse().ok()?;
     let agents = table.get("agents")?.as_array()?.iter();

@@ -18,13 +18,12 @@ use crate::protocol::{McpServer, NamedValue};
 const PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What holds the servers of each session. The servers end with it.
+/// Holds the servers of each session. The servers are disconnected with it.
 #[derive(Default)]
 pub(crate) struct ToolServers(HashMap<String, JoinSet<()>>);
 
 impl ToolServers {
-    /// Connects the servers of a session in place of those that it had. A session works without
-    /// servers that cannot be connected.
+    /// Replaces the servers of a session. A session works without servers that cannot be connected.
     pub(crate) async fn connect(
         &mut self,
         service: &Arc<dyn Service>,
@@ -82,9 +81,11 @@ async fn hold(
     }
 }
 
-/// The editor's servers as the service has them. A program works in the directory of the session.
+/// Converts the editor's servers to the types of the service. A program works in the directory of
+/// the session.
 ///
 /// # Errors
+///
 /// A server is neither a program nor an address with streamable HTTP, or there are too many.
 pub(crate) fn read(servers: Vec<McpServer>, cwd: &Path) -> Result<Vec<NewToolServer>, Error> {
     if servers.len() > NewToolServers::MAX {

@@ -18,9 +18,9 @@ pub(crate) struct Updates {
     turn: String,
     /// The run that answers.
     lead: Option<String>,
-    /// The text of the current reply that was sent.
+    /// The sent text of the current reply.
     reply: String,
-    /// Whether a part of it was missed.
+    /// Whether text of it was missed.
     is_missed: bool,
     /// The number of earlier replies.
     replies: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Updates {
     calls: BTreeSet<String>,
     /// The state of each agent that the client knows, by place.
     members: BTreeMap<u64, String>,
-    /// Who works on what, by place.
+    /// The agents and their tasks, by position.
     plan: BTreeMap<u64, PlanEntry>,
     context: Option<FrozenContext>,
     compactions: usize,
@@ -105,7 +105,7 @@ impl Updates {
         self.lead.as_deref() == Some(run)
     }
 
-    /// The agents that changed, each as a call, and the plan, where it changed.
+    /// The changed agents, each as a call, and the plan if it changed.
     fn agents(&mut self, agents: Vec<Member>) -> Vec<Update> {
         let (mut all, mut is_changed) = (Vec::new(), false);
         for agent in agents {
@@ -118,7 +118,7 @@ impl Updates {
                 all.extend(self.member(agent));
             }
         }
-        // One that works alone is no plan.
+        // A single agent is not shown as a plan.
         if is_changed && self.plan.len() > 1 {
             let entries = self.plan.values().cloned().collect();
             all.push(Update::Plan { entries });
@@ -126,7 +126,7 @@ impl Updates {
         all
     }
 
-    /// An agent that works before the answer, where it changed.
+    /// A delegate, if it changed.
     fn member(&mut self, agent: Member) -> Option<Update> {
         let before = self.members.insert(agent.place, agent.state.clone());
         if before.as_ref() == Some(&agent.state) {
@@ -204,7 +204,7 @@ impl Updates {
         self.replies += 1;
     }
 
-    /// Tells of a call, or how far it is by now.
+    /// Reports a call, or its new status.
     fn called(&mut self, id: String, tool: String, input: Value, status: CallStatus) -> Update {
         let call = Call {
             tool_call_id: id.clone(),
@@ -253,7 +253,7 @@ impl Updates {
         (all, ended)
     }
 
-    /// The rest of the answer, which was not streamed.
+    /// The part of the answer that was not streamed.
     fn rest(&mut self, answer: &str) -> Vec<Update> {
         self.is_missed = false;
         let rest = answer.strip_prefix(self.reply.as_str()).map(str::to_owned);
@@ -282,7 +282,7 @@ fn planned(agent: &Member) -> PlanEntry {
     }
 }
 
-/// How full the context is, and what the turn has cost.
+/// The occupancy of the context, and the cost of the turn.
 fn used(context: &FrozenContext, cost: Option<f64>) -> Update {
     Update::Usage {
         used: context.tokens,

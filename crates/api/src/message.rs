@@ -87,7 +87,7 @@ impl FromStr for Role {
             "tool" => Ok(Role::Tool),
             "system" => Ok(Role::System),
             _ => Err(format!(
-                "there is no role {name:?}: it is user, assistant, tool or system"
+                "role {name:?} does not exist: use user, assistant, tool or system"
             )),
         }
     }

@@ -110,15 +110,15 @@ impl Code {
         match self {
             Code::InvalidRequest => "the request is not understood",
             Code::Unauthorized => "a valid token is missing",
-            Code::Forbidden => "this may not be asked from there",
-            Code::NotFound => "there is no such thing",
+            Code::Forbidden => "the request is not allowed from this origin or for this token",
+            Code::NotFound => "not found",
             Code::MethodNotAllowed => "this address does not take that method",
-            Code::Conflict => "this cannot be done as things stand now",
+            Code::Conflict => "the current state does not allow this",
             Code::TooLarge => "the body is too large",
             Code::UnsupportedMediaType => "the body must be JSON",
             Code::Refused => "the request is refused",
             Code::BudgetExceeded => "the budget is used up",
-            Code::KeyReused => "the key stands for another request",
+            Code::KeyReused => "the key was used for another request",
             Code::Busy => "too many requests wait",
             Code::Failed => "it did not work",
             Code::Unavailable => "this cannot be had now",
@@ -142,10 +142,10 @@ impl Code {
             }
             Code::NotFound => "Look it up: `GET /v1/sessions` lists sessions.",
             Code::MethodNotAllowed => "The header `Allow` lists the methods.",
-            Code::Conflict => "Look at the state again, then decide anew.",
+            Code::Conflict => "Read the current state, then decide again.",
             Code::TooLarge => "Send less, or raise `server.body_limit_bytes`.",
             Code::UnsupportedMediaType => "Send `Content-Type: application/json`.",
-            Code::Refused => "`detail` says what is wrong with what was asked.",
+            Code::Refused => "`detail` names the invalid part of the request.",
             Code::BudgetExceeded => {
                 "`detail` names the budget and what is left of it. Raise it in the tables \
                  `[budget.…]`, or wait for its next period; the same request fails again until then."

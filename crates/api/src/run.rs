@@ -167,9 +167,9 @@ impl CallDecision {
 pub fn decision_text(tool: &str, decision: &str, by: Option<&str>) -> String {
     let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
     match decision {
-        "expired" => format!("nobody decided about {tool} in time"),
-        "done" => format!("{tool} was said to be done{by}"),
-        "failed" => format!("{tool} was said to have failed{by}"),
+        "expired" => format!("{tool} timed out without a decision"),
+        "done" => format!("{tool} was marked as done{by}"),
+        "failed" => format!("{tool} was marked as failed{by}"),
         _ => format!("{tool} was {decision}{by}"),
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn client(running: &Running) -> Result<Client> {
             "the daemon at {url} has the store open, and its token cannot be read: {file}: {error}"
         );
         Problem::failed(problem)
-            .hint("call as the one who started it, or use another store (--store DIR)")
+            .hint("run this as the user who started it, or use another store (--store DIR)")
     })?;
     Ok(Client::new(url.as_str(), token.trim())?)
 }
@@ -131,7 +131,7 @@ impl App {
         let opened = opened.map_err(|_| Problem::from(error))?;
         if let Health::ReadOnly { reason } = opened.journal.health() {
             self.out
-                .warn(format_args!("the store is only looked at: {reason}"));
+                .warn(format_args!("the store is open for reading only: {reason}"));
         }
         Ok(Place::Process(opened))
     }
@@ -191,7 +191,7 @@ impl App {
             return Ok(());
         };
         let problem = format!(
-            "no store can be made at {}: there is no directory {}",
+            "cannot create a store at {}: directory {} does not exist",
             path.display(),
             parent.display()
         );

@@ -21,7 +21,7 @@ Examples:
   unisono run talk.jsonl                        import, compact, ask the configured agents
   unisono run talk.jsonl --task \"What is left?\" --agents risks,facts
   unisono chat latest                           go on talking about it
-  unisono context latest                        what the model sees, and how full it is
+  unisono context latest                        the context and its occupancy
   unisono sessions list                         all conversations of the store
 
 Data goes to stdout, messages go to stderr. SESSION is an id, a unique start of one, or `latest`.
@@ -381,7 +381,7 @@ pub(crate) enum Command {
     /// Tokens of people and programs
     #[command(subcommand)]
     Tokens(tokens::Command),
-    /// Who changed what, and who was refused
+    /// Lists changes and refused requests
     Audit(audit::Args),
     /// The daemons and programs on one database
     #[command(subcommand)]

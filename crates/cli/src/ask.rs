@@ -10,8 +10,8 @@ use crate::problem::{Problem, Result};
 /// Asks for confirmation. Without a terminal, a flag must confirm.
 pub(crate) fn confirmed(out: &Out, question: &str) -> Result<bool> {
     if !can_ask(out) {
-        let problem = Problem::usage("this needs a yes, and there is no terminal to ask on");
-        return Err(problem.hint("say so with --yes"));
+        let problem = Problem::usage("this needs a confirmation, but there is no terminal");
+        return Err(problem.hint("confirm with --yes"));
     }
     let answer = answer(out, &format!("{question} [y/N] "))?;
     Ok(matches!(answer.as_str(), "y" | "yes"))
@@ -26,7 +26,7 @@ pub(crate) fn ask_fallback(out: &Out, reason: &str) -> Result<SummaryFallback> {
         match SummaryFallback::ALL.into_iter().find(fits) {
             Some(_) if said.is_empty() => return Ok(SummaryFallback::Leave),
             Some(way) => return Ok(way),
-            None => out.message(format_args!("{said:?} is none of r, e, l")),
+            None => out.message(format_args!("{said:?} is not an answer: type r, e or l")),
         }
     }
 }

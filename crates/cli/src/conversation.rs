@@ -59,10 +59,10 @@ impl SkippedParts {
         let what: Vec<String> = messages.into_iter().chain(parts).collect();
         if !what.is_empty() {
             let what = what.join(" and ");
-            out.message(format_args!("left out   {what}: not part of the session"));
+            out.message(format_args!("left out   {what}: not imported"));
         }
         if let Some(what) = many(self.conversations, "conversation") {
-            out.message(format_args!("left out   {what} that cannot be read"));
+            out.message(format_args!("left out   {what}: unreadable"));
         }
     }
 
@@ -213,7 +213,7 @@ fn spooled(mut input: impl Read, store: &Path) -> std::io::Result<SpooledData> {
 
 fn unreadable(name: &str, kind: &str, error: &std::io::Error) -> Problem {
     let what = match error.kind() {
-        std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        std::io::ErrorKind::NotFound => "the file does not exist".to_owned(),
         std::io::ErrorKind::IsADirectory => "it is a directory".to_owned(),
         _ => error.to_string(),
     };

@@ -10,7 +10,7 @@ use unisono_config::diagnostic::{Diagnostic, Diagnostics};
 use unisono_store::Error as StoreError;
 
 /// The hint for a daemon that does not answer.
-const STILL_RUNNING: &str = "is it still running? what it had on disk is whole";
+const STILL_RUNNING: &str = "check whether it is still running; its data on disk is undamaged";
 
 /// The exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl Problem {
 
 /// A verb that needs the store for itself while a daemon has it.
 pub(crate) fn alone(what: &str, url: &str) -> Problem {
-    let problem = format!("{what} a store that nobody uses, and the daemon at {url} has it open");
+    let problem = format!("{what} a closed store, but the daemon at {url} has it open");
     Problem::failed(problem)
         .hint("stop the daemon, then call again; or name another store (--store DIR)")
 }
@@ -205,7 +205,7 @@ impl From<unisono_config::agents::Error> for Problem {
         let problem = Problem::with_hint_of(Exit::Usage, &error.to_string()).code(Code::Refused);
         match &problem.hint {
             Some(_) => problem,
-            None => problem.hint("`unisono agents list` shows those there are"),
+            None => problem.hint("`unisono agents list` shows the agents"),
         }
     }
 }
@@ -215,7 +215,7 @@ impl From<unisono::models::ModelUnavailable> for Problem {
         use unisono::models::ModelUnavailable;
         let hint = match error {
             ModelUnavailable::Lacks { .. } => {
-                "`unisono models` shows those that can be asked; --model extractive needs no key"
+                "`unisono models` shows the usable models; --model extractive needs no key"
             }
             ModelUnavailable::Ignored { .. } => {
                 "leave --model out, or name agents of kind `llm`: `unisono agents list`"

@@ -95,11 +95,11 @@ pub(crate) async fn find_session(service: &dyn Service, name: &str) -> Result<Se
 fn no_latest(all: usize) -> Problem {
     let (what, hint) = match all {
         0 => (
-            "there is no session in this store yet".to_owned(),
+            "this store has no session yet".to_owned(),
             "`unisono run FILE` or `unisono import FILE` makes one",
         ),
         many => (
-            format!("all sessions of this store ({many}) are those of MCP clients"),
+            format!("all sessions of this store ({many}) belong to MCP clients"),
             "name one by its id: `unisono sessions list` shows them",
         ),
     };

@@ -5,9 +5,10 @@ use reqwest::Method;
 use crate::{Client, Error};
 
 impl Client {
-    /// Whether it can work; otherwise, what it lacks.
+    /// Whether the daemon is ready; otherwise the reason.
     ///
     /// # Errors
+    ///
     /// The daemon cannot be reached.
     pub async fn ready(&self) -> Result<Result<(), String>, Error> {
         match self.send(self.request(Method::GET, "/readyz")).await {

@@ -5,7 +5,7 @@ use reqwest::Response;
 
 use crate::Error;
 
-/// The largest event of a stream that is read, in bytes.
+/// Maximum size of an event, in bytes.
 const EVENT_CAP_BYTES: usize = 16 << 20;
 
 /// Server-sent events.
@@ -16,10 +16,10 @@ pub struct Events {
     buffer: BytesMut,
 }
 
-/// One of them.
+/// An event of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerEvent {
-    /// Its number in the journal; none for what is not kept.
+    /// Its number in the journal; none for events that are not stored.
     pub(crate) seq: Option<u64>,
     /// JSON.
     pub(crate) data: String,
@@ -34,10 +34,11 @@ impl Events {
         }
     }
 
-    /// The next one; none once the daemon ends the stream.
+    /// The next event; none after the daemon ended the stream.
     ///
     /// # Errors
-    /// The connection is lost, or an event is larger than any there is.
+    ///
+    /// The connection is lost, or an event is too large.
     pub(crate) async fn next(&mut self) -> Result<Option<ServerEvent>, Error> {
         loop {
             if let Some(block) = self.block() {

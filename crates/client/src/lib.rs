@@ -35,8 +35,7 @@ pub use events::Events;
 pub use mcp::Messages;
 pub use unisono_api::service::Error;
 
-/// How long a connection may take to stand, and an answer to begin where nothing has to be worked
-/// out for it.
+/// The time limit for a connection, and for the beginning of an answer that needs no work.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// A client.
@@ -45,7 +44,7 @@ pub struct Client {
     url: String,
     token: String,
     http: reqwest::Client,
-    /// What requests set for themselves, where they do not say otherwise.
+    /// The default settings of requests.
     flags: Settings,
 }
 
@@ -64,7 +63,7 @@ impl Client {
     /// The machine cannot make connections.
     pub fn new(url: impl Into<String>, token: impl Into<String>) -> Result<Client, Error> {
         let url = url.into().trim_end_matches('/').to_owned();
-        // Fails if one is installed already, which then is used.
+        // Fails if a provider is installed already; that one is then used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("unisono/", env!("CARGO_PKG_VERSION")))
@@ -72,7 +71,7 @@ impl Client {
             .connect_timeout(CONNECT_WITHIN)
             .no_proxy();
         if url.starts_with("http://") {
-            // A machine without certificates can ask its own daemon.
+            // A machine without certificates can still use a local daemon.
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(|error| Error::Unreachable {
@@ -100,7 +99,7 @@ impl Client {
         settings
     }
 
-    /// Where it is.
+    /// The address of the daemon.
     pub fn url(&self) -> &str {
         &self.url
     }

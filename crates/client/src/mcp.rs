@@ -6,13 +6,13 @@ use serde_json::Value;
 use crate::events::Events;
 use crate::{Client, Error};
 
-/// Where a message of the current revision says which one that is.
+/// The position of the revision in a message of the current revision.
 const REVISION: &str = "/params/_meta/io.modelcontextprotocol~1protocolVersion";
 
-/// What comes back for a message.
+/// The response to a message.
 #[derive(Debug)]
 pub enum Messages {
-    /// Nothing: it wants no answer.
+    /// A message without a response.
     None,
     /// One message.
     One(String),
@@ -21,11 +21,12 @@ pub enum Messages {
 }
 
 impl Client {
-    /// Gives the daemon a message. `revision` is the one that was agreed on by a handshake; a
-    /// message that names its own goes by that.
+    /// Sends a message to the daemon. `revision` is the one agreed on in a handshake; a message
+    /// that names its own revision uses that.
     ///
     /// # Errors
-    /// The daemon cannot be reached, or does not take it for a message.
+    ///
+    /// The daemon cannot be reached, or rejects the message.
     pub async fn mcp(&self, message: &Value, revision: Option<&str>) -> Result<Messages, Error> {
         let own = message.pointer(REVISION).and_then(Value::as_str);
         let mut request = self
@@ -91,7 +92,7 @@ impl Messages {
     }
 }
 
-/// What a message is about, where that stands in a header.
+/// The subject of a message for its header, if the method has one.
 fn named<'m>(method: &str, params: &'m Value) -> Option<&'m str> {
     let key = match method {
         "tools/call" | "prompts/get" => "name",
@@ -99,7 +100,7 @@ fn named<'m>(method: &str, params: &'m Value) -> Option<&'m str> {
         _ => return None,
     };
     let name = params[key].as_str()?;
-    // What no header can say is refused by name at the other end.
+    // The other end rejects a name that is invalid in a header.
     name.bytes()
         .all(|b| (0x21..0x7f).contains(&b))
         .then_some(name)

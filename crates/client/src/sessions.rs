@@ -59,7 +59,7 @@ impl Sessions for Client {
     }
 }
 
-/// What is in a file as a body, with its length.
+/// The content of a file as a body, with its length.
 fn body(content: Content) -> std::io::Result<(u64, Body)> {
     Ok(match content {
         Content::Bytes(bytes) => (bytes.len() as u64, bytes.into()),

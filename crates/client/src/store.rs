@@ -48,11 +48,11 @@ impl Store for Client {
             Error::new(Code::Failed, detail)
         };
         let mut options = OpenOptions::new();
-        // The archive is its owner's alone, as the store is.
+        // Only the owner can read the archive, like the store.
         let new = options.write(true).create_new(true).mode(0o600).open(file);
         let written = self.write_body(response, new.map_err(unwritten)?).await;
         if !matches!(written, Ok(Ok(()))) {
-            // What stays behind would be no archive.
+            // An incomplete file would not be an archive.
             let _ = std::fs::remove_file(file);
         }
         written?.map_err(unwritten)?;

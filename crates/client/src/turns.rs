@@ -93,11 +93,11 @@ struct FollowedTurn<'c> {
     /// The last update of the journal that came, or the one to begin after.
     after: Option<u64>,
     events: Events,
-    /// Whether something came since the connection stands.
+    /// Whether an event arrived on the current connection.
     came: bool,
 }
 
-/// The next update, and what follows it; nothing after the last one.
+/// The next update, and the state after it; none after the last one.
 async fn step(
     following: Option<FollowedTurn<'_>>,
 ) -> Option<(Result<TurnUpdate>, Option<FollowedTurn<'_>>)> {
@@ -111,8 +111,8 @@ async fn step(
 }
 
 impl FollowedTurn<'_> {
-    /// The next update. Where the stream ends before the turn, another one goes on behind the last
-    /// update of the journal that came.
+    /// The next update. If the stream ends before the turn, a new stream continues after the last
+    /// update of the journal.
     async fn next(&mut self) -> Result<TurnUpdate> {
         loop {
             let ended = match self.events.next().await {
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers one request after the other with these bodies, and says what was asked for.
+    /// Answers requests with these bodies in order, and returns the requested addresses.
     fn answering(bodies: Vec<String>) -> (String, thread::JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -189,7 +189,7 @@ mod tests {
         for seq in [3, 5] {
             assert_eq!(updates.try_next().await.unwrap().unwrap().seq, Some(seq));
         }
-        // Nothing came of the third: it is not tried for ever.
+        // The third stream has no event: it is not retried forever.
         updates.try_next().await.unwrap_err();
         assert_eq!(updates.try_next().await.unwrap(), None);
         let path = "/v1/sessions/s/turns/t/events";

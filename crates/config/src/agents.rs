@@ -231,7 +231,7 @@ fn check_delegates(
             found.push(diagnostic.suggest(name, known.iter().copied()));
         } else if pipeline::has(all, name) {
             let problem = format!(
-                "agent `{}` names `{name}` as a delegate, which has a pipeline of its own",
+                "agent `{}` names `{name}` as a delegate, which has its own pipeline",
                 source.id
             );
             let diagnostic = Diagnostic::error(item.place.clone(), problem).with_key("delegates");

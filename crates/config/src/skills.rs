@@ -54,7 +54,7 @@ impl Skills {
             let file = Place::of_origin(Origin::File(shown));
             if at == MAX_SKILLS {
                 let wrong =
-                    format!("this skill and those after it are left out: {MAX_SKILLS} are read");
+                    format!("this skill and later ones are ignored: at most {MAX_SKILLS} are read");
                 found.push(Diagnostic::warning(file, wrong));
                 break;
             }
@@ -161,7 +161,10 @@ impl Skills {
             let names: Vec<&str> = self.0.keys().map(|name| &**name).collect();
             match names.is_empty() {
                 true => "there are no skills".to_owned(),
-                false => format!("there is no skill {name:?}; there are {}", names.join(", ")),
+                false => format!(
+                    "skill {name:?} does not exist; available are {}",
+                    names.join(", ")
+                ),
             }
         })
     }
@@ -229,7 +232,7 @@ pub fn describe(name: &str, description: &str) -> Result<String, String> {
     if !is_name(name) {
         let shown: String = name.chars().take(2 * NAME_CHARS).collect();
         return Err(format!(
-            "its name is to be 1 to {NAME_CHARS} of a-z, 0-9 and single `-` between them, not {shown:?}"
+            "its name must be 1 to {NAME_CHARS} characters of a-z, 0-9 and single `-` between them, not {shown:?}"
         ));
     }
     let chars = description.chars().count();

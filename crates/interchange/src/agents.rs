@@ -27,6 +27,7 @@ use unisono_model::catalogue::Catalogue;
 
 pub use detect::find;
 pub use import::{Candidate, Import, PlacedAgent, Report, Status, Writes};
+pub use unisono_api::agent::KeyChange;
 
 use unisono_config::diagnostic::Diagnostic;
 
@@ -92,17 +93,6 @@ pub struct ConvertedAgent {
     pub lost: Vec<KeyChange>,
     /// The keys that carried over in another form.
     pub changed: Vec<KeyChange>,
-}
-
-/// A key that was lost or changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyChange {
-    /// The key, with dots between its parts.
-    pub key: String,
-    /// Its line, if known.
-    pub line: Option<u32>,
-    /// The reason, and what to do instead.
-    pub reason: String,
 }
 
 /// Why a file, or an agent in it, cannot be imported.

@@ -240,7 +240,7 @@ fn unknown_effect(contract: Contract) -> &'static str {
     match contract {
         Contract::Pure => "",
         Contract::Idempotent | Contract::AtMostOnce => {
-            "; whether it did what was asked is not known: look before you call it again"
+            "; the outcome is unknown: check it before you call it again"
         }
     }
 }

@@ -163,7 +163,7 @@ fn one(
     };
     let digest = |digest: Digest| digest.to_string();
     let Some(assignment) = replay.assignment(run.id) else {
-        requests.unknown = Some("what it was given is not in the journal".to_owned());
+        requests.unknown = Some("its input is not in the journal".to_owned());
         return (requests, checks);
     };
     check(
@@ -298,7 +298,7 @@ impl Conversation {
         });
         let sent = sent.collect();
         let mut checks = fallbacks.checks();
-        let follow = || "each follows from those before it".to_owned();
+        let follow = || "each step follows from the earlier ones".to_owned();
         let steps = retraced.divergence.map_or_else(follow, |at| at.to_string());
         checks.push(("steps", follow(), steps));
         Conversation {

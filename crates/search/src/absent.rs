@@ -13,7 +13,7 @@ use crate::directory::remove;
 use crate::error::{Error, Result};
 use crate::query::Query;
 
-/// Stands where the index of a journal would. Cheap to clone.
+/// Replaces the index of a journal in a build without it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Search {
     directory: Option<PathBuf>,
@@ -26,12 +26,12 @@ impl Search {
         Search { directory }
     }
 
-    /// An index in memory, which holds nothing.
+    /// An empty index in memory.
     pub fn in_memory(_journal: Journal) -> Search {
         Search { directory: None }
     }
 
-    /// The same: nothing is found in it anyway.
+    /// The same value: nothing is found in it.
     #[must_use]
     pub fn of_owner(&self, _owner: Arc<str>) -> Search {
         self.clone()
@@ -88,9 +88,10 @@ impl Search {
         Err(Error::NotBuilt)
     }
 
-    /// There is no index.
+    /// Reports that the build has no index.
     ///
     /// # Errors
+    ///
     /// Always [`Error::NotBuilt`].
     pub async fn condition(&self) -> Result<Condition> {
         Err(Error::NotBuilt)

@@ -13,21 +13,21 @@ pub struct FoundMessage {
     pub message: MessageId,
     /// Its position on every branch that contains it.
     pub ordinal: Ordinal,
-    /// How well it fits: higher is better, zero where nothing was asked for but filters.
+    /// Its score: higher is better; zero for a query of filters only.
     pub score: f32,
 }
 
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// What was found, the best first.
+    /// The results, best first.
     pub found: Vec<FoundMessage>,
-    /// Whether all that is on disk was searched; else the newest or much more may be missing: it is
-    /// still being taken in, or the index cannot be written.
+    /// Whether everything on disk was searched. Otherwise messages may be missing: they are still
+    /// being indexed, or the index cannot be written.
     pub complete: bool,
 }
 
-/// What was found for an agent.
+/// The results for an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecallResult {
     /// The messages, the best first.
@@ -38,22 +38,22 @@ pub struct RecallResult {
     pub stems: Vec<String>,
 }
 
-/// Where an agent's question looks beside its branch.
+/// The scope of an agent's search outside its branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// In this session, whatever the branch.
+    /// All branches of this session.
     Session(SessionId),
     /// In all sessions with this owner.
     Owner(Arc<str>),
 }
 
-/// How an index is.
+/// The condition of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// Sessions in it.
     pub sessions: u64,
     /// Messages in it.
     pub messages: u64,
-    /// Why it had to be rebuilt since it was opened; none: it was whole.
+    /// The reason why it was rebuilt since it was opened; none if it was intact.
     pub remade: Option<String>,
 }

@@ -16,12 +16,12 @@ use crate::index::Cursor;
 const PAGE: usize = 1_024;
 /// Messages taken in at a time.
 const CHUNK: usize = 512;
-/// Messages between two commits while a long session is taken in: what a kill costs at most.
+/// Maximum messages between two commits while a long session is indexed: a kill loses no more.
 const COMMIT_EVERY: usize = 16 * CHUNK;
 
 impl Follower {
-    /// Takes in all that is behind, and forgets the sessions that are gone. A session that cannot
-    /// be read is left as it is: the store tells of it.
+    /// Indexes all missing messages, and removes deleted sessions. An unreadable session is
+    /// skipped: the store reports it.
     pub(crate) async fn sweep(&mut self) -> Result<()> {
         let sessions = self.writer.as_ref().map(|writer| writer.sessions());
         let mut gone: HashSet<SessionId> = sessions.unwrap_or_default().into_iter().collect();
@@ -45,7 +45,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Takes in what is behind of one session.
+    /// Indexes the missing messages of one session.
     pub(crate) async fn index_session(&mut self, session: SessionId) -> Result<()> {
         match self.info(session).await? {
             Some(info) => self.take_in(info).await,
@@ -57,7 +57,7 @@ impl Follower {
         self.shared.closing.load(Ordering::Acquire)
     }
 
-    /// What the store knows of a session; none where there is none.
+    /// The store's information about a session; none if it does not exist.
     pub(crate) async fn info(&self, session: SessionId) -> Result<Option<SessionInfo>> {
         Ok(self.journal.engine().session(session.into()).await?)
     }
@@ -86,7 +86,7 @@ impl Follower {
                 Cursor::start(info.created_unix_ms)
             }
         };
-        // Until all is taken in, the cursor says that there is more.
+        // Until everything is indexed, the cursor marks the session as incomplete.
         let all = messages.len() as u64;
         self.add(session, Cursor { seq: 0, ..start }, messages)
             .await?;
@@ -114,7 +114,8 @@ impl Follower {
         self.add_parts(session, start, messages).await.map(drop)
     }
 
-    /// Adds messages behind the cursor, part by part; false where it is closed before all are in.
+    /// Adds messages after the cursor, part by part; false if the index is closed before all are
+    /// added.
     pub(crate) async fn add_parts(
         &mut self,
         session: SessionId,
@@ -156,7 +157,7 @@ impl Follower {
     }
 }
 
-/// Whether the messages that were taken in are the first of these.
+/// Whether the indexed messages are the first of these.
 fn fits(cursor: &Cursor, messages: &[PlacedMessage]) -> bool {
     let taken = usize::try_from(cursor.messages).unwrap_or(usize::MAX);
     match taken.checked_sub(1) {

@@ -11,9 +11,9 @@ use unisono_session::{OWNER, State};
 pub struct CommittedMessages {
     /// The session.
     pub session: SessionId,
-    /// The last event that is on disk.
+    /// The last event on disk.
     pub seq: u64,
-    /// How many messages of the session's tree come before these.
+    /// The number of earlier messages in the session's tree.
     pub from: usize,
     /// The messages, in the order of the tree.
     pub messages: Vec<PlacedMessage>,
@@ -26,7 +26,7 @@ pub struct PlacedMessage {
     pub message: Arc<Message>,
     /// The strand of the tree it is on.
     pub strand: Strand,
-    /// Whose its session is, where a label says it.
+    /// The owner of its session, if a label names one.
     pub owner: Option<Arc<str>>,
 }
 

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// Removes the index of a directory, and nothing else: it is made again from the journal.
+/// Removes only the index of a directory: it is rebuilt from the journal.
 ///
 /// # Errors
+///
 /// The directory cannot be removed.
 pub fn remove(dir: &Path) -> Result<()> {
     match fs::remove_dir_all(dir) {
@@ -20,7 +21,7 @@ pub fn remove(dir: &Path) -> Result<()> {
     }
 }
 
-/// Where the index of a store is.
+/// The directory of a store's index.
 pub fn directory(store: &Path) -> PathBuf {
     store.join("search")
 }

@@ -1,4 +1,4 @@
-//! The part of a text that best shows why it was found.
+//! The part of a text that best explains a search result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -8,17 +8,17 @@ use crate::words::{Word, words};
 /// A part of a text, on one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Excerpt {
-    /// The part; white space is single spaces, `…` stands where something was left out.
+    /// The excerpt: white space is normalised, `…` marks omissions.
     pub text: String,
-    /// The words that were searched for, in bytes of it.
+    /// The matching words, as ranges of bytes.
     pub marks: Vec<Range<usize>>,
 }
 
-/// Room before the first word that was found, as a part of all.
+/// The part of the excerpt before the first match.
 const LEAD: usize = 4;
 
-/// The part of about so many characters that has most of the words, the rarer ones of the text
-/// first; its beginning where it has none of them.
+/// The excerpt of about `chars` characters with the highest weight of matches, rarer words first;
+/// the beginning of the text if there is no match.
 pub fn excerpt(text: &str, stems: &[String], chars: usize) -> Excerpt {
     let stems: BTreeSet<&str> = stems.iter().map(String::as_str).collect();
     let hits: Vec<Word> = words(text)
@@ -31,13 +31,13 @@ pub fn excerpt(text: &str, stems: &[String], chars: usize) -> Excerpt {
     on_one_line(text, &window, marks.collect())
 }
 
-/// Where to look: the hits that lie within reach of one another and weigh most.
+/// The range with the matches of the highest total weight that are close to each other.
 fn window(text: &str, hits: &[Word], chars: usize) -> Range<usize> {
     let mut times: BTreeMap<&str, u32> = BTreeMap::new();
     for hit in hits {
         *times.entry(&hit.stem).or_default() += 1;
     }
-    // In bytes, which are at least as many as characters.
+    // In bytes: a text has at least as many bytes as characters.
     let reach = chars.saturating_mul(3) / 4;
     let mut best = (0.0, 0);
     let mut inside: BTreeMap<&str, u32> = BTreeMap::new();
@@ -124,7 +124,7 @@ fn on_one_line(text: &str, window: &Range<usize>, marks: Vec<Range<usize>>) -> E
     out
 }
 
-/// Ends the mark that is open, if one is.
+/// Ends the open mark, if any.
 fn close(out: &mut Excerpt, open: &mut Option<usize>) {
     if let Some(start) = open.take() {
         out.marks.push(start..out.text.len());

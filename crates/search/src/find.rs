@@ -25,8 +25,7 @@ use crate::query::{Clause, Filters, Occurrence, Query};
 /// within a segment.
 const PRUNED: usize = 16;
 
-/// The best `limit` messages, those of these sessions only where there are any named, and of this
-/// owner where there is one.
+/// The best `limit` messages, limited to the named sessions, if any, and to the owner, if any.
 pub(crate) fn find(
     index: &Index,
     query: &Query,
@@ -80,7 +79,7 @@ fn found(
     })
 }
 
-/// What matches the query, as the search engine has it.
+/// The query for the search engine.
 fn matching(
     fields: Fields,
     query: &Query,
@@ -98,7 +97,7 @@ fn matching(
         .map(|clause| (Occur::Should, clause_query(fields, clause)))
         .collect();
     match (required.is_empty(), all.is_empty()) {
-        // Only the best of these need be looked at.
+        // Only the best of these are read.
         (true, true) if wanted => return Box::new(BooleanQuery::new(optional)),
         (true, false) if wanted => {
             all.push((Occur::Must, Box::new(BooleanQuery::new(optional))));
@@ -109,14 +108,14 @@ fn matching(
         }
     }
     if !wanted {
-        // All there is but what is no message.
+        // All documents except cursors.
         all.push((Occur::Must, Box::new(AllQuery)));
         all.push((Occur::MustNot, of_term(fields.cursors())));
     }
     Box::new(BooleanQuery::new(all))
 }
 
-/// What counts at all.
+/// The filters of a query.
 fn only(
     fields: Fields,
     filters: &Filters,

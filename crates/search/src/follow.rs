@@ -21,46 +21,46 @@ use crate::index::{Cursor, Index};
 use crate::service::Shared;
 use crate::writer::Writer;
 
-/// What was taken in is on disk after this at most, so that a kill loses no more of it. A search commits
-/// before it reads. Each commit costs the disk some syncs, and the processor about as much for a few
-/// messages as for many.
+/// The maximum time before indexed messages are committed: a kill loses no more. A search commits
+/// before it reads. Each commit costs several syncs, and nearly the same processor time for few and
+/// many messages.
 const COMMIT_AFTER: Duration = Duration::from_secs(5);
 /// After a failure of the disk, the next try is not made before this.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
-/// What the follower is sent.
+/// A command for the follower.
 pub(crate) enum Command {
     Committed(CommittedMessages),
     Removed(SessionId),
-    /// Leave nothing on disk of what was removed.
+    /// Removes all data of deleted sessions from the disk.
     Purge(oneshot::Sender<Result<()>>),
-    /// Take in what there is, of that session at least, and let searches see it.
+    /// Indexes everything, at least of this session, and makes it searchable.
     Settle {
         session: Option<SessionId>,
         reply: oneshot::Sender<Result<()>>,
     },
-    /// Make it anew: a search found that it is damaged.
+    /// Rebuilds the index: a search found damage.
     Distrust(String),
     Close(oneshot::Sender<()>),
 }
 
-/// The only one who writes to the index.
+/// The only writer of the index.
 pub(crate) struct Follower {
     pub(crate) journal: Journal,
-    /// Where it is; none: in memory, and then it is made when it is first asked for.
+    /// Its directory; none: in memory, created on first use.
     pub(crate) directory: Option<PathBuf>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) writer: Option<Writer>,
-    /// When what was taken in has to be committed.
+    /// The time of the next commit.
     pub(crate) due: Option<Instant>,
     /// Not before this is another try made.
     pub(crate) rest_until: Option<Instant>,
-    /// That the disk was full: what was committed before is still there.
+    /// Set while the disk is full: earlier commits stay intact.
     pub(crate) full: Option<Error>,
 }
 
 impl Follower {
-    /// Works until it is closed, or nobody can send to it any more.
+    /// Works until it is closed, or all senders are dropped.
     pub(crate) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         if self.directory.is_some() {
             let opened = self.settle(None).await;
@@ -78,7 +78,7 @@ impl Follower {
                     let committed = self.commit().await;
                     self.note(committed).await;
                     self.let_go().await;
-                    // Whoever closed it may have gone.
+                    // The caller may no longer wait.
                     let _ = reply.send(());
                     return;
                 }
@@ -112,8 +112,8 @@ impl Follower {
         self.let_go().await;
     }
 
-    /// After damage the index is rebuilt. After any other failure what was committed can still be
-    /// searched; it is tried again later, and what was not committed is read from the journal then.
+    /// Rebuilds the index after damage. After any other failure committed data stays searchable;
+    /// indexing is retried later and reads uncommitted messages from the journal.
     async fn note(&mut self, done: Result<()>) {
         let Err(error) = done else { return };
         if error.is_disk_full() && self.still_full().is_some() {
@@ -140,7 +140,7 @@ impl Follower {
         self.rest_until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// The disk was full a moment ago: all that is behind would be taken in again for nothing.
+    /// The disk was full a moment ago: indexing would fail again.
     fn still_full(&self) -> Option<Error> {
         let full = self.full.as_ref().filter(|_| self.rests());
         full.map(Error::copy)
@@ -148,12 +148,13 @@ impl Follower {
 
     async fn let_go(&mut self) {
         if let Some(writer) = self.writer.take() {
-            // Ends threads, which may take a moment.
+            // Ends threads, which takes time.
             let _ = off_thread(move || drop(writer)).await;
         }
     }
 
-    /// Takes in what is not, and commits: all of it, or for an index in memory that one session.
+    /// Indexes missing messages and commits: everything, or only this session for an index in
+    /// memory.
     async fn settle(&mut self, session: Option<SessionId>) -> Result<()> {
         if let Some(full) = self.still_full() {
             return Err(full);
@@ -172,7 +173,7 @@ impl Follower {
         self.commit().await
     }
 
-    /// Opens the index, unless it is open. What is behind is not known then.
+    /// Opens the index, unless it is open. The missing messages are then unknown.
     async fn open(&mut self) -> Result<()> {
         if self.writer.is_some() {
             return Ok(());
@@ -188,7 +189,7 @@ impl Follower {
         if let Some(reason) = remade {
             self.shared.remade(reason);
         }
-        // It can be searched where it cannot be written.
+        // It can be searched even if it cannot be written.
         self.shared.publish(Some(index.clone()));
         self.writer = Some(off_thread(move || Writer::open(index)).await??);
         self.shared.behind.store(true, Ordering::Release);
@@ -196,7 +197,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Takes in what a session has committed, where it follows what is known of it.
+    /// Indexes the committed messages of a session if they follow the indexed ones.
     async fn committed(&mut self, committed: CommittedMessages) -> Result<()> {
         let CommittedMessages {
             session,
@@ -234,7 +235,7 @@ impl Follower {
             return Ok(());
         }
         let cursor = self.cursor(session).unwrap_or(cursor);
-        // No reason to bother the disk: it goes with the next commit.
+        // No commit of its own is needed: the next one includes it.
         if let Some(writer) = &mut self.writer {
             let seq = seq.max(cursor.seq);
             writer.set(session, Cursor { seq, ..cursor });
@@ -254,7 +255,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Takes in what is behind, so that what was removed is known to be, and writes all there is anew.
+    /// Indexes missing messages, so that removals are known, and rewrites the index.
     async fn purge(&mut self) -> Result<()> {
         if self.directory.is_none() {
             return Ok(());
@@ -276,8 +277,7 @@ impl Follower {
         self.write(Writer::commit).await
     }
 
-    /// Has the writer work on a thread. One that failed is let go, and takes back what it did not
-    /// commit.
+    /// Runs the writer on a thread. After a failure it is dropped, with its uncommitted changes.
     pub(crate) async fn write(
         &mut self,
         work: impl FnOnce(&mut Writer) -> Result<()> + Send + 'static,
@@ -295,7 +295,7 @@ impl Follower {
     }
 }
 
-/// Does what may block on a thread for it.
+/// Runs a blocking function on a thread.
 pub(crate) async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {

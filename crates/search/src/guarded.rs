@@ -9,7 +9,7 @@ use unisono_store::is_full;
 
 use crate::error::{Error, Result};
 
-/// Carries out what the search engine does. On damaged files it may panic, which is damage.
+/// Runs a function of the search engine. On damaged files it may panic, which counts as damage.
 pub(crate) fn guarded<T>(doing: &'static str, f: impl FnOnce() -> tantivy::Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(done)) => Ok(done),
@@ -35,7 +35,7 @@ impl Error {
             | TantivyError::IncompatibleIndex(_)
             | TantivyError::SchemaError(_)
             | TantivyError::OpenReadError(_)
-            // Files that are in the way and that nobody knows of stay in the way.
+            // Unknown files that are in the way are kept.
             | TantivyError::OpenWriteError(OpenWriteError::FileAlreadyExists(_))
             | TantivyError::InternalError(_) => Error::Damaged { reason },
             _ => Error::Engine { doing, reason },

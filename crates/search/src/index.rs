@@ -23,7 +23,7 @@ use crate::guarded::guarded;
 use crate::private_directory::PrivateDirectory;
 use crate::words::{ANALYSIS, analyzer};
 
-/// The term by which cursors are found.
+/// The term of all cursors.
 const ALL: &str = "all";
 
 /// The fields of messages and cursors.
@@ -282,7 +282,7 @@ impl Index {
         }
         let damaged = guarded("read", || index.validate_checksum())?;
         if let Some(file) = damaged.iter().next() {
-            let reason = format!("{} is not what was written", file.display());
+            let reason = format!("{} differs from the written content", file.display());
             return Err(Error::Damaged { reason });
         }
         let opened = guarded("read", || Index::on(index, Some(dir.to_owned())))?;

@@ -51,7 +51,7 @@ pub struct Query {
 /// A word or a phrase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clause {
-    /// As it was written.
+    /// The original text.
     pub text: String,
     /// Whether it must match.
     pub need: Occurrence,
@@ -59,7 +59,7 @@ pub struct Clause {
     pub(crate) stems: Vec<String>,
 }
 
-/// Whether a clause has to match.
+/// Whether a clause must match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occurrence {
     /// Matches rank higher.
@@ -123,12 +123,12 @@ impl Query {
         words + self.filters.roles.len() + self.filters.agents.len()
     }
 
-    /// Whether nothing is asked for.
+    /// Whether the query is empty.
     pub fn is_empty(&self) -> bool {
         self.clauses.is_empty() && self.filters == Filters::default()
     }
 
-    /// The words that are looked for, as the index has them: for [`crate::excerpt()`].
+    /// The searched words in the form of the index, for [`crate::excerpt()`].
     pub fn stems(&self) -> Vec<String> {
         let clauses = self.clauses.iter();
         let looked_for = clauses.filter(|clause| clause.need != Occurrence::Excluded);
@@ -204,7 +204,7 @@ impl Query {
     }
 }
 
-/// What can be filtered by.
+/// The keys of filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Role,
@@ -232,8 +232,7 @@ impl Key {
     }
 }
 
-/// The piece a text begins with, whether it is quoted, and what follows it. A quote that is not
-/// closed ends with the text.
+/// The first token of a text, whether it is quoted, and the rest. An open quote ends with the text.
 fn piece(text: &str) -> (&str, bool, &str) {
     match text.strip_prefix('"') {
         Some(quoted) => {
@@ -249,16 +248,17 @@ fn piece(text: &str) -> (&str, bool, &str) {
     }
 }
 
-/// The role a person means.
+/// Parses a role.
 ///
 /// # Errors
-/// There is none of that name; says which there are.
+///
+/// The name is unknown; the error lists the roles.
 pub fn role(name: &str) -> Result<Role, String> {
     let known = Role::from_name(&name.to_lowercase());
     known.ok_or_else(|| "a role is system, user, assistant or tool".to_owned())
 }
 
-/// Which end of a time range an instant is.
+/// The end of a time range that an instant is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// Its beginning: a date means its first moment.
@@ -267,11 +267,12 @@ pub enum Bound {
     Until,
 }
 
-/// The instant a person means: `2026-03-02`, `2026-03-02T09:14:00Z`, or how long ago: `30m`, `12h`,
+/// Parses an instant: `2026-03-02`, `2026-03-02T09:14:00Z`, or a period before now: `30m`, `12h`,
 /// `7d`, `2w`. Dates are in UTC.
 ///
 /// # Errors
-/// It is none of these; says so.
+///
+/// The text has none of these forms.
 pub fn instant(text: &str, now: Timestamp, bound: Bound) -> Result<Timestamp, String> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);

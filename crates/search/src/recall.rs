@@ -32,10 +32,11 @@ pub(crate) fn recall(
     })
 }
 
-/// What an agent's text asks for: its phrases, and its words but the common ones. Filters and signs
-/// are for people; here they are text.
+/// The clauses of an agent's text: its phrases, and its words except common ones. Filters and
+/// operators are for people; here they are plain text.
 ///
 /// # Errors
+///
 /// The text is larger than a query may be.
 pub(crate) fn clauses(text: &str) -> Result<Vec<Clause>, TooLarge> {
     let plain = text.replace([':', '?', '!', ',', ';', '(', ')'], " ");

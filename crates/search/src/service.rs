@@ -21,15 +21,15 @@ use crate::query::Query;
 use crate::recall;
 use crate::writer::Writer;
 
-/// Commits that may wait to be taken in. Beyond it they are read from the journal later.
+/// Maximum queued commits. Further ones are read from the journal later.
 const QUEUE: usize = 1_024;
-/// How long a search waits for what is still being taken in.
+/// The time that a search waits for current indexing.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Searches at the same time, a thread each; more wait for their turn.
 const AT_A_TIME: usize = 4;
 
-/// The index of a journal, shared by all who hold it. Cheap to clone.
+/// The index of a journal. Clones share it and are cheap.
 #[derive(Clone, Debug)]
 pub struct Search {
     commands: mpsc::Sender<Command>,
@@ -40,15 +40,15 @@ pub struct Search {
     only: Option<Arc<str>>,
 }
 
-/// What the follower and the searches share.
+/// The shared state of the follower and the searches.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     index: Mutex<Option<Index>>,
     /// Whether something was not taken in that the journal has.
     pub(crate) behind: AtomicBool,
-    /// Whether it is to be let go of: what is under way ends at the next good place.
+    /// Whether the index is closing: current work ends at the next safe point.
     pub(crate) closing: AtomicBool,
-    /// Why it was last rebuilt.
+    /// The reason of the last rebuild.
     remade: Mutex<Option<String>>,
 }
 
@@ -68,13 +68,13 @@ impl Shared {
 }
 
 impl Search {
-    /// The index in this directory, which nobody else may use; it is opened, checked and brought
-    /// up to the journal in the background. Must be called on an async runtime.
+    /// The index in this directory, for this process only. It is opened, checked and updated in the
+    /// background. Must be called on an async runtime.
     pub fn on_disk(journal: Journal, directory: PathBuf) -> Search {
         Search::start(journal, Some(directory))
     }
 
-    /// An index in memory, made of what is asked for when it is asked for. Must be called on an
+    /// An index in memory, which indexes sessions when they are searched. Must be called on an
     /// async runtime.
     pub fn in_memory(journal: Journal) -> Search {
         Search::start(journal, None)
@@ -103,7 +103,7 @@ impl Search {
         }
     }
 
-    /// The same index, in which only sessions of one owner are found.
+    /// The same index, limited to the sessions of one owner.
     #[must_use]
     pub fn of_owner(&self, owner: Arc<str>) -> Search {
         Search {
@@ -117,7 +117,7 @@ impl Search {
         self.follows
     }
 
-    /// Tells of a commit. Never waits and never fails.
+    /// Reports a commit. Never waits and never fails.
     pub fn committed(&self, committed: CommittedMessages) {
         if self.follows
             && self
@@ -129,16 +129,17 @@ impl Search {
         }
     }
 
-    /// Tells that a session was deleted. Never waits and never fails.
+    /// Reports that a session was deleted. Never waits and never fails.
     pub fn removed(&self, session: SessionId) {
         if self.commands.try_send(Command::Removed(session)).is_err() {
             self.shared.behind.store(true, Ordering::Release);
         }
     }
 
-    /// Waits until all that is on disk can be found; of an index in memory, of that session.
+    /// Waits until everything on disk is searchable; for an index in memory, only this session.
     ///
     /// # Errors
+    ///
     /// The index cannot be written, or is closed.
     pub async fn settle(&self, session: Option<SessionId>) -> Result<()> {
         let (reply, settled) = oneshot::channel();
@@ -150,9 +151,10 @@ impl Search {
         settled.await.map_err(|_| Error::Closed)?
     }
 
-    /// Leaves nothing on disk of sessions that were deleted.
+    /// Removes all data of deleted sessions from the disk.
     ///
     /// # Errors
+    ///
     /// The index cannot be written, or is closed.
     pub async fn purge(&self) -> Result<()> {
         let (reply, purged) = oneshot::channel();
@@ -161,10 +163,11 @@ impl Search {
         purged.await.map_err(|_| Error::Closed)?
     }
 
-    /// The best `limit` messages, those of these sessions only where there are any named. The
-    /// search ends when the future is dropped.
+    /// The best `limit` messages, limited to the named sessions, if any. The search ends when the
+    /// future is dropped.
     ///
     /// # Errors
+    ///
     /// The index cannot be read, or is closed.
     pub async fn find(
         &self,
@@ -186,7 +189,9 @@ impl Search {
     /// ends when the future is dropped.
     ///
     /// # Errors
-    /// The question is larger than a query may be, the index cannot be read, is closed, or is not yet up to the journal.
+    ///
+    /// The question is larger than a query may be, or the index cannot be read, is closed, or is
+    /// not up to date.
     pub async fn recall(&self, branch: &Branch, text: &str, limit: usize) -> Result<RecallResult> {
         let session = branch.session;
         let (branch, clauses) = (branch.clone(), recall::clauses(text)?);
@@ -199,12 +204,14 @@ impl Search {
         }
     }
 
-    /// The best `limit` messages of one session or of all of an owner, for an agent's question: those
-    /// with more of its words first. The search ends when the future is dropped.
+    /// The best `limit` messages of one session or of all sessions of an owner, for an agent's
+    /// question: messages with more of its words come first. The search ends when the future is
+    /// dropped.
     ///
     /// # Errors
-    /// The question is larger than a query may be, the index cannot be read, is closed, or is not
-    /// yet up to the journal.
+    ///
+    /// The question is larger than a query may be, or the index cannot be read, is closed, or is
+    /// not up to date.
     pub async fn recall_in(
         &self,
         scope: Scope,
@@ -218,7 +225,7 @@ impl Search {
         if query.clauses.is_empty() {
             return Ok(Vec::new());
         }
-        // An index in memory is made for it of all there is, where all sessions of an owner are asked.
+        // An index in memory indexes everything if all sessions of an owner are searched.
         let (one, owner) = match scope {
             Scope::Session(session) => (Some(session), None),
             Scope::Owner(owner) => (None, Some(owner)),
@@ -233,9 +240,10 @@ impl Search {
         }
     }
 
-    /// How it is, once it is up to the journal.
+    /// The condition of the index, once it is up to date.
     ///
     /// # Errors
+    ///
     /// The index cannot be read or written, or is closed.
     pub async fn condition(&self) -> Result<Condition> {
         self.settle(None).await?;
@@ -253,19 +261,19 @@ impl Search {
         .await?
     }
 
-    /// Commits what was taken in and lets go of the directory. What is still to be taken in is
-    /// when it is next opened.
+    /// Commits the indexed messages and closes the directory. The rest is indexed after the next
+    /// opening.
     pub async fn close(&self) {
         self.shared.closing.store(true, Ordering::Release);
         let (reply, closed) = oneshot::channel();
         if self.commands.send(Command::Close(reply)).await.is_ok() {
-            // What was not committed in time is taken in again later.
+            // Uncommitted messages are indexed again later.
             let _ = tokio::time::timeout(PATIENCE, closed).await;
         }
     }
 
-    /// Searches once all is taken in, or what was committed, and says why that is not all. An index
-    /// that turns out to be damaged is rebuilt and asked again.
+    /// Searches when everything is indexed, or searches the committed part and returns why the rest
+    /// is missing. A damaged index is rebuilt and searched again.
     async fn ask<T: Send + 'static>(
         &self,
         session: Option<SessionId>,
@@ -303,9 +311,10 @@ impl Search {
     }
 }
 
-/// Gives the space of what was removed from an index back. Blocking; nobody else may use it.
+/// Frees the space of removed documents. Blocking; no other process may use the index.
 ///
 /// # Errors
+///
 /// It cannot be read or written.
 pub fn compact(directory: &Path) -> Result<()> {
     if !directory.exists() {

@@ -12,23 +12,24 @@ use unisono_context::Ordinal;
 /// BM25's saturation and normalisation by length, as for people's searches.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
-/// What a word counts for in the message itself, in one next to it, and in the one after that.
+/// The weights of a word in the message itself, in a direct neighbour, and in the neighbour after
+/// that.
 const WEIGHTS: [f32; 3] = [1.0, 0.4, 0.2];
 
-/// What was found on a path.
+/// The ranked messages of a path.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Ranked {
     /// The best first; of equal ones, the newer first.
     pub(crate) messages: Vec<Ordinal>,
-    /// For each clause, how many messages have it.
+    /// The number of messages with each clause.
     pub(crate) found: Vec<usize>,
 }
 
-/// Where a clause stands: how often, by the position of the message.
+/// The frequency of a clause by the position of the message.
 pub(crate) type Times = BTreeMap<usize, f32>;
 
 /// Ranks the messages of a path. `lengths` has the number of words of each, by its position from
-/// the root (the first is position 0); `clauses` where each of them stands.
+/// the root (the first is position 0); `clauses` has the frequencies of each clause.
 pub(crate) fn rank(lengths: &[u32], clauses: &[Times]) -> Ranked {
     let found: Vec<usize> = clauses.iter().map(Times::len).collect();
     let weighted = |position: usize| -> f32 {
@@ -66,7 +67,7 @@ pub(crate) fn rank(lengths: &[u32], clauses: &[Times]) -> Ranked {
     }
 }
 
-/// A position and those near it, each with what it counts for.
+/// A position and its neighbours, each with its weight.
 fn around(position: usize, end: usize) -> impl Iterator<Item = (usize, f32)> {
     let reach = WEIGHTS.len() - 1;
     let near = position.saturating_sub(reach)..end.min(position + reach + 1);
@@ -83,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_answer_next_to_the_question_is_found() {
-        // The words of a question stand in 3; the next message answers it without them.
+        // Message 3 has the words of a question; the next message answers it without them.
         let ranked = rank(&[10; 20], &[times(&[3]), times(&[3, 15])]);
         let best: Vec<u32> = ranked.messages.iter().map(|n| n.0).collect();
         assert_eq!(
@@ -97,7 +98,8 @@ mod tests {
 
     #[test]
     fn words_of_one_exchange_count_together() {
-        // One has half of the words, its neighbour the other half; elsewhere one word stands alone.
+        // One message has half of the words, its neighbour the other half; one word occurs alone
+        // elsewhere.
         let ranked = rank(&[10; 30], &[times(&[4, 20]), times(&[5])]);
         assert_eq!(ranked.messages[..2], [Ordinal(6), Ordinal(5)]);
         assert!(ranked.messages.iter().position(|n| n.0 == 21) > Some(1));

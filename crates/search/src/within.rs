@@ -19,7 +19,7 @@ use crate::index::{Fields, Index};
 use crate::query::Clause;
 use crate::windows::{self, Ranked, Times};
 
-/// Ranks the messages of a path that have at least one of the clauses, or stand next to one.
+/// Ranks the messages of a path with at least one of the clauses, and their neighbours.
 pub(crate) fn rank(
     index: &Index,
     branch: &Branch,
@@ -94,7 +94,7 @@ impl<'a> OnPath<'a> {
         Ok(ordinals)
     }
 
-    /// Where a clause stands: a word in texts and days, a phrase in texts.
+    /// The frequencies of a clause: a word in texts and days, a phrase in texts.
     fn times(&self, clause: &Clause) -> tantivy::Result<Times> {
         let mut times = Times::new();
         for (segment, ordinals) in self.searcher.segment_readers().iter().zip(&self.ordinals) {
@@ -128,7 +128,7 @@ impl<'a> OnPath<'a> {
     }
 }
 
-/// Every document with a term that was not removed.
+/// Every document with a term, without removed ones.
 fn each(
     segment: &SegmentReader,
     term: &Term,

@@ -33,7 +33,7 @@ pub(crate) fn analyzer() -> TextAnalyzer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) stem: String,
-    /// Where it stands, in bytes.
+    /// Its position in bytes.
     pub(crate) at: Range<usize>,
 }
 
@@ -51,7 +51,8 @@ pub(crate) fn words(text: &str) -> Vec<Word> {
     words
 }
 
-/// Words that say little in a question. They are searched for only where a query has no others.
+/// Whether a word is too common for a question. Such words are searched for only in queries without
+/// other words.
 pub(crate) fn is_common(word: &str) -> bool {
     const COMMON: &[&str] = &[
         "a", "about", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been",
@@ -101,7 +102,7 @@ impl TokenStream for Stream<'_> {
                 .clone()
                 .find(|(_, c)| !c.is_alphanumeric() || stands_alone(*c));
             to = end.map_or(self.text.len(), |(offset, _)| to + offset);
-            // The iterator goes on behind the word.
+            // The iterator continues after the word.
             while self.chars.offset() < to {
                 self.chars.next();
             }
@@ -122,7 +123,7 @@ impl TokenStream for Stream<'_> {
     }
 }
 
-/// Whether the character is of a script that is written without spaces.
+/// Whether a script has no spaces between words.
 fn stands_alone(c: char) -> bool {
     matches!(u32::from(c),
         0x0E00..=0x0EFF // Thai, Lao

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::guarded::guarded;
 use crate::index::{Cursor, Index};
 
-/// Memory for what is not written yet.
+/// Memory for uncommitted documents.
 const BUFFER_BYTES: usize = 32 << 20;
 
 /// Writes documents and cursors; both are there, or neither is, after a commit.
@@ -19,7 +19,7 @@ pub(crate) struct Writer {
     index: Index,
     writer: IndexWriter,
     cursors: HashMap<SessionId, Cursor>,
-    /// Sessions whose cursor was moved since the last commit.
+    /// Sessions with a changed cursor since the last commit.
     moved: HashSet<SessionId>,
 }
 
@@ -33,14 +33,14 @@ impl Writer {
             .build();
         let writer = guarded("written", || {
             let writer: IndexWriter = index.index.writer_with_options(options)?;
-            // A writer that was killed in a commit leaves files that no commit names. A list of
-            // removed documents is named by the commit's number, which this one counts up to
-            // again: with the old file in the way, no commit would succeed.
+            // A writer that was killed during a commit leaves files without a commit. The name of a
+            // list of removed documents contains the number of its commit, which is used again: the
+            // old file would make every commit fail.
             writer.garbage_collect_files().wait()?;
             Ok(writer)
         })?;
         index.narrow();
-        // Where the last commit could not be seen any more, the disk was full, its cursors count.
+        // If the last commit never became visible, the disk was full, and its cursors count.
         index.refresh()?;
         let cursors = index.cursors()?.into_iter().collect();
         Ok(Writer {
@@ -51,17 +51,17 @@ impl Writer {
         })
     }
 
-    /// How far a session is taken in.
+    /// The indexed part of a session.
     pub(crate) fn cursor(&self, session: SessionId) -> Option<Cursor> {
         self.cursors.get(&session).copied()
     }
 
-    /// The sessions that are in the index.
+    /// The indexed sessions.
     pub(crate) fn sessions(&self) -> Vec<SessionId> {
         self.cursors.keys().copied().collect()
     }
 
-    /// Takes messages in that follow those taken in so far.
+    /// Adds messages that follow the indexed ones.
     pub(crate) fn add(
         &mut self,
         session: SessionId,
@@ -87,7 +87,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Says how far a session is looked at.
+    /// Sets the cursor of a session.
     pub(crate) fn set(&mut self, session: SessionId, cursor: Cursor) {
         if self.cursors.insert(session, cursor) != Some(cursor) {
             self.moved.insert(session);
@@ -107,7 +107,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes durable what was written, and lets searches see it. Without changes it does nothing.
+    /// Makes written documents durable and searchable. Does nothing without changes.
     pub(crate) fn commit(&mut self) -> Result<()> {
         if self.moved.is_empty() {
             return Ok(());
@@ -127,21 +127,21 @@ impl Writer {
         self.index.refresh()
     }
 
-    /// Gives the space of what was removed back: one segment of all there is.
+    /// Frees the space of removed documents by merging all segments into one.
     pub(crate) fn compact(mut self) -> Result<()> {
         self.purge()?;
         guarded("written", || self.writer.wait_merging_threads())
     }
 
-    /// Writes all there is into one segment and removes the others: nothing that was removed is on
-    /// disk any more.
+    /// Writes all documents into one segment and removes the others, so that no removed data is on
+    /// disk.
     pub(crate) fn purge(&mut self) -> Result<()> {
         self.commit()?;
         let segments = guarded("read", || self.index.index.searchable_segment_ids())?;
         if !segments.is_empty() {
             guarded("written", || self.writer.merge(&segments).wait())?;
         }
-        // The searches from now on read the new one, and let go of the old ones.
+        // Later searches read the new segment and release the old ones.
         self.index.refresh()?;
         guarded("written", || {
             self.writer.garbage_collect_files().wait().map(drop)
@@ -149,7 +149,7 @@ impl Writer {
     }
 }
 
-/// Why documents are not taken: a thread that has ended tells it to whoever waits for it.
+/// The reason why documents are rejected: an ended thread reports it to its caller.
 fn cause(writer: &mut IndexWriter, error: TantivyError) -> TantivyError {
     match error {
         TantivyError::ErrorInThread(_) => writer.prepare_commit().err().unwrap_or(error),

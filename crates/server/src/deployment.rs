@@ -159,7 +159,7 @@ async fn tools(server: &Server) -> Result<String, String> {
         ServerTransport::Program(command) => {
             let found = find_program(&command.program);
             let found = found.map(|path| path.display().to_string());
-            found.ok_or_else(|| format!("there is no program {:?}", command.program))
+            found.ok_or_else(|| format!("program {:?} was not found", command.program))
         }
         ServerTransport::Address { url, .. } => reached(&url.to_string()).await,
     }
@@ -174,7 +174,7 @@ async fn reached(url: &str) -> Result<String, String> {
         };
         Some((uri.host()?.to_owned(), uri.port_u16().unwrap_or(port)))
     });
-    let (host, port) = place.ok_or_else(|| format!("{url} is no address"))?;
+    let (host, port) = place.ok_or_else(|| format!("{url} is not an address"))?;
     let host = host.trim_matches(['[', ']']);
     match tokio::time::timeout(REACHED_WITHIN, TcpStream::connect((host, port))).await {
         Ok(Ok(_)) => Ok(format!("{url} can be reached")),

@@ -37,6 +37,7 @@ pub mod postgres;
 pub mod private;
 mod record;
 mod row;
+mod shared_journal;
 pub mod starts;
 pub mod tokens;
 

@@ -4,26 +4,18 @@
 //! Before a turn is submitted to its session, the intention is recorded with the session and the
 //! key under which the turn is submitted. If the process ends between the two, the next one submits
 //! the turn again under the same key, so it is started only once.
-//!
-//! If several processes share the store, all of them write to this journal: each reads the others'
-//! entries before it decides, and a process that has not read the latest entry cannot write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unisono_context::{SessionId, Timestamp, TurnId};
 
-use crate::engine::{Append, Checkpoint, STARTS as ID};
-use crate::error::{Error, Fault, Record, Result};
-use crate::grants::join;
+use crate::engine::STARTS as ID;
+use crate::error::{Fault, Result};
 use crate::journal::Journal;
-use crate::record;
 use crate::record::layout::{Fields, Layout, layout, put_optional, unknown};
+use crate::shared_journal::{SharedJournal, State};
 
-/// Number of entries read at a time.
-const PAGE: usize = 4_096;
-/// Number of entries after which opening the journal writes a state checkpoint.
-const FOLD_AFTER: u64 = 1_024;
 /// Number of starts kept for one source, the newest ones. A trigger recognises repeated requests
 /// among these.
 pub const KEPT: usize = 1_000;
@@ -203,173 +195,75 @@ layout! {
 /// The states of all sources, by name.
 pub type Sources = BTreeMap<Arc<str>, Source>;
 
-/// The journal of automatically started turns.
-#[derive(Debug)]
-pub struct Starts {
-    journal: Journal,
-    /// `None` until the journal was claimed, and after another process claimed it.
-    epoch: Option<u64>,
-    last: u64,
-    sources: Sources,
-}
+impl State for Sources {
+    const ID: crate::engine::SessionId = ID;
+    type Entry = Entry;
+    type Saved = Vec<(Arc<str>, Source)>;
 
-impl Starts {
-    /// Reads the journal; it is claimed with the first entry that is written.
-    ///
-    /// # Errors
-    /// The store failed; an entry cannot be read.
-    pub async fn open(journal: &Journal) -> Result<Starts> {
-        let (sources, last, _) = fold(journal).await?;
-        Ok(Starts {
-            journal: journal.clone(),
-            epoch: None,
-            last,
-            sources,
-        })
+    fn apply(&mut self, entry: Entry) {
+        let source = self.entry(entry.source).or_default();
+        source.apply(entry.at, &entry.fact);
     }
 
-    /// Returns the content of the journal without claiming it.
+    fn save(&self) -> Self::Saved {
+        let owned = |(name, source): (&Arc<str>, &Source)| (name.clone(), source.clone());
+        self.iter().map(owned).collect()
+    }
+
+    fn restore(saved: Self::Saved) -> Sources {
+        saved.into_iter().collect()
+    }
+}
+
+/// The journal of automatically started turns.
+#[derive(Debug)]
+pub struct Starts(SharedJournal<Sources>);
+
+impl Starts {
+    /// Reads the journal, without a claim.
     ///
     /// # Errors
-    /// The store failed; an entry cannot be read.
+    /// The store fails, or an entry is unreadable.
+    pub async fn open(journal: &Journal) -> Result<Starts> {
+        SharedJournal::open(journal).await.map(Starts)
+    }
+
+    /// The content of the journal.
+    ///
+    /// # Errors
+    /// The store fails, or an entry is unreadable.
     pub async fn read(journal: &Journal) -> Result<Sources> {
-        Ok(fold(journal).await?.0)
+        Ok(SharedJournal::open(journal).await?.into_state())
     }
 
     /// The state of a source.
     pub fn source(&self, name: &str) -> Option<&Source> {
-        self.sources.get(name)
+        self.sources().get(name)
     }
 
     /// The states of all sources.
     pub fn sources(&self) -> &Sources {
-        &self.sources
+        self.0.state()
     }
 
-    /// Claims the journal if this process does not own it, and reads the entries of others. Returns
-    /// whether there were any.
+    /// Claims the journal if it is not claimed, and reads the new entries of other processes.
+    /// Returns whether there were any.
     ///
     /// # Errors
-    /// The store accepts no writes, or failed; an entry cannot be read.
-    pub async fn take(&mut self) -> Result<bool> {
-        if self.journal.cluster().is_some() {
-            return self.catch_up().await;
-        }
-        if self.epoch.is_some() {
-            return Ok(false);
-        }
-        let claim = self.journal.engine().claim(ID).await?;
-        let (sources, last, folded) = fold(&self.journal).await?;
-        if last - folded > FOLD_AFTER {
-            let checkpoint = Checkpoint {
-                seq: last,
-                state: encode(&sources.iter().map(owned).collect(), last)?,
-            };
-            let engine = self.journal.engine();
-            engine.put_checkpoint(ID, claim.epoch, checkpoint).await?;
-        }
-        let is_new = last != self.last;
-        self.epoch = Some(claim.epoch);
-        self.last = last;
-        self.sources = sources;
-        Ok(is_new)
+    /// The store accepts no writes or fails, or an entry is unreadable.
+    pub async fn claim(&mut self) -> Result<bool> {
+        self.0.claim().await
     }
 
-    /// Reads the entries that other processes wrote meanwhile.
-    async fn catch_up(&mut self) -> Result<bool> {
-        let epoch = join(self.journal.engine().as_ref(), ID).await?.epoch;
-        let last = read_on(&self.journal, &mut self.sources, self.last).await?;
-        let is_new = last != self.last;
-        self.epoch = Some(epoch);
-        self.last = last;
-        Ok(is_new)
-    }
-
-    /// Writes an entry; it is on disk when it returns. The journal must have been
-    /// [claimed](Starts::take).
+    /// Appends an entry; it is on disk when this returns. The caller has [claimed](Starts::claim)
+    /// the journal.
     ///
     /// # Errors
-    /// Another process has claimed the journal: claim it again, and decide again by its content. Or
-    /// the store accepts no writes, or failed.
+    /// Another process claimed the journal or appended to it: claim it again and decide by its new
+    /// state. Or the store accepts no writes or fails.
     pub async fn append(&mut self, entry: Entry) -> Result<()> {
-        let Some(epoch) = self.epoch else {
-            return Err(Error::Conflict {
-                session: ID,
-                expected_seq: self.last,
-                last_seq: self.last,
-            });
-        };
-        let append = Append {
-            session: ID,
-            epoch,
-            expected_seq: self.last,
-            payloads: vec![record::encode_entry(&entry, ID, self.last + 1)?],
-        };
-        match self.journal.engine().append(append).await {
-            Ok(last) => {
-                self.last = last;
-                apply(&mut self.sources, &entry);
-                Ok(())
-            }
-            Err(error) => {
-                // The next writer has to claim it again.
-                self.epoch = None;
-                Err(error)
-            }
-        }
+        self.0.append(entry).await
     }
-}
-
-fn owned((name, source): (&Arc<str>, &Source)) -> (Arc<str>, Source) {
-    (name.clone(), source.clone())
-}
-
-fn apply(sources: &mut Sources, entry: &Entry) {
-    let source = sources.entry(entry.source.clone()).or_default();
-    source.apply(entry.at, &entry.fact);
-}
-
-/// The content of the journal, the number of its last entry, and the number of entries that its
-/// newest state checkpoint covers.
-async fn fold(journal: &Journal) -> Result<(Sources, u64, u64)> {
-    let engine = journal.engine();
-    let (mut sources, mut folded) = (Sources::new(), 0);
-    if let Some(Checkpoint { seq, state }) = engine.latest_checkpoint(ID).await? {
-        let of = Record::Event { session: ID, seq };
-        let known: Vec<(Arc<str>, Source)> =
-            record::decode_own(&state).map_err(|fault| Error::unreadable(of, fault))?;
-        sources.extend(known);
-        folded = seq;
-    }
-    let last = read_on(journal, &mut sources, folded).await?;
-    Ok((sources, last, folded))
-}
-
-/// Applies the entries after `last`, and returns the number of the journal's last entry.
-async fn read_on(journal: &Journal, sources: &mut Sources, mut last: u64) -> Result<u64> {
-    loop {
-        let page = journal.engine().read(ID, last + 1, PAGE).await?;
-        if page.is_empty() {
-            return Ok(last);
-        }
-        for event in page {
-            let of = Record::Event {
-                session: ID,
-                seq: event.seq,
-            };
-            let entry = decode(&event.payload).map_err(|fault| Error::unreadable(of, fault))?;
-            apply(sources, &entry);
-            last = event.seq;
-        }
-    }
-}
-
-fn encode(sources: &Vec<(Arc<str>, Source)>, seq: u64) -> Result<Vec<u8>> {
-    record::encode_entry(sources, ID, seq)
-}
-
-fn decode(bytes: &[u8]) -> std::result::Result<Entry, Fault> {
-    record::decode_own(bytes)
 }
 
 #[cfg(test)]
@@ -380,6 +274,7 @@ mod tests {
     use super::*;
     use crate::disk::Disk;
     use crate::memory::Memory;
+    use crate::{error::Error, record};
 
     const SESSION: SessionId = SessionId::from_u128(7);
 
@@ -408,7 +303,7 @@ mod tests {
             let journal = Journal::new(Arc::new(disk));
             let mut starts = Starts::open(&journal).await.unwrap();
             assert_eq!(*starts.sources(), known, "round {round}");
-            starts.take().await.unwrap();
+            starts.claim().await.unwrap();
             assert_eq!(*starts.sources(), known, "round {round}");
             for n in round * 600..(round + 1) * 600 {
                 let (key, turn) = (format!("schedule:daily:{n}").into(), TurnId::from_u128(1));
@@ -432,7 +327,7 @@ mod tests {
     fn what_is_known_follows_from_the_entries() {
         let mut sources = Sources::new();
         let mut say = |at, fact| {
-            apply(&mut sources, &entry(at, fact));
+            sources.apply(entry(at, fact));
             sources["schedule:daily"].clone()
         };
         let rule = || StartFact::Follows {
@@ -474,18 +369,19 @@ mod tests {
             first.append(entry(1, intended(1))).await.is_err(),
             "not taken"
         );
-        assert!(!first.take().await.unwrap());
+        assert!(!first.claim().await.unwrap());
         let mut second = Starts::open(&journal).await.unwrap();
-        second.take().await.unwrap();
+        second.claim().await.unwrap();
         second.append(entry(1, intended(1))).await.unwrap();
         let fenced = first.append(entry(1, intended(1))).await;
         assert!(matches!(fenced, Err(Error::Fenced { .. })));
-        assert!(first.take().await.unwrap(), "something was written");
+        assert!(first.claim().await.unwrap(), "something was written");
         assert!(first.source("schedule:daily").unwrap().intended().is_some());
     }
 
     #[test]
     fn entries_of_a_newer_format_are_named_and_not_guessed_at() {
+        let decode = record::decode_own::<Entry>;
         let mut bytes = record::encode_entry(&entry(1, intended(1)), ID, 1).unwrap();
         assert_eq!(decode(&bytes), Ok(entry(1, intended(1))));
         bytes[1] = record::FORMAT + 1;

@@ -2,26 +2,17 @@
 //!
 //! The store has only the digest of a token's secret. A secret has 256 random bits, so nobody can
 //! guess it. A revoked token is deleted, and a new token may have its name.
-//!
-//! If several processes use the store, all of them append to the journal. Each reads the entries of
-//! the others before it decides, and a process with an outdated state cannot append.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unisono_context::{Digest, Timestamp};
 
-use crate::engine::{Append, Checkpoint, TOKENS as ID};
-use crate::error::{Error, Fault, Record, Result};
-use crate::grants::join;
+use crate::engine::TOKENS as ID;
+use crate::error::{Fault, Result};
 use crate::journal::Journal;
-use crate::record;
 use crate::record::layout::{Fields, Layout, layout, put_optional, unknown};
-
-/// Entries per read.
-const PAGE: usize = 4_096;
-/// Entries after which a claim of the journal writes a checkpoint of the state.
-const FOLD_AFTER: u64 = 1_024;
+use crate::shared_journal::{SharedJournal, State};
 
 /// The rights of a token. Each scope includes the scopes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,15 +81,31 @@ layout! {
 /// The tokens that are not revoked, by name.
 pub type Known = BTreeMap<Arc<str>, Token>;
 
+impl State for Known {
+    const ID: crate::engine::SessionId = ID;
+    type Entry = TokenFact;
+    type Saved = Vec<Token>;
+
+    fn apply(&mut self, fact: TokenFact) {
+        match fact {
+            TokenFact::Created { token } => drop(self.insert(token.name.clone(), token)),
+            TokenFact::Revoked { name, .. } => drop(self.remove(&name)),
+        }
+    }
+
+    fn save(&self) -> Vec<Token> {
+        self.values().cloned().collect()
+    }
+
+    fn restore(saved: Vec<Token>) -> Known {
+        let named = |token: Token| (token.name.clone(), token);
+        saved.into_iter().map(named).collect()
+    }
+}
+
 /// The journal of tokens.
 #[derive(Debug)]
-pub struct Tokens {
-    journal: Journal,
-    /// The claimed epoch; `None` before the claim and after another process claimed the journal.
-    epoch: Option<u64>,
-    last: u64,
-    known: Known,
-}
+pub struct Tokens(SharedJournal<Known>);
 
 impl Tokens {
     /// Reads the journal, without a claim.
@@ -106,18 +113,12 @@ impl Tokens {
     /// # Errors
     /// The store fails, or an entry is unreadable.
     pub async fn open(journal: &Journal) -> Result<Tokens> {
-        let (known, last, _) = fold(journal).await?;
-        Ok(Tokens {
-            journal: journal.clone(),
-            epoch: None,
-            last,
-            known,
-        })
+        SharedJournal::open(journal).await.map(Tokens)
     }
 
     /// The tokens that are not revoked.
     pub fn known(&self) -> &Known {
-        &self.known
+        self.0.state()
     }
 
     /// Reads the new entries of other processes, and returns whether there were any.
@@ -125,10 +126,7 @@ impl Tokens {
     /// # Errors
     /// The store fails, or an entry is unreadable.
     pub async fn refresh(&mut self) -> Result<bool> {
-        let last = read_after(&self.journal, &mut self.known, self.last).await?;
-        let is_new = last != self.last;
-        self.last = last;
-        Ok(is_new)
+        self.0.refresh().await
     }
 
     /// Claims the journal if it is not claimed, and reads the new entries of other processes.
@@ -136,28 +134,7 @@ impl Tokens {
     /// # Errors
     /// The store accepts no writes or fails, or an entry is unreadable.
     pub async fn claim(&mut self) -> Result<()> {
-        let engine = self.journal.engine();
-        if self.journal.cluster().is_some() {
-            self.epoch = Some(join(engine.as_ref(), ID).await?.epoch);
-            return self.refresh().await.map(drop);
-        }
-        if self.epoch.is_some() {
-            return Ok(());
-        }
-        let claim = engine.claim(ID).await?;
-        let (known, last, folded) = fold(&self.journal).await?;
-        if last - folded > FOLD_AFTER {
-            let all: Vec<Token> = known.values().cloned().collect();
-            let checkpoint = Checkpoint {
-                seq: last,
-                state: record::encode_entry(&all, ID, last)?,
-            };
-            engine.put_checkpoint(ID, claim.epoch, checkpoint).await?;
-        }
-        self.epoch = Some(claim.epoch);
-        self.last = last;
-        self.known = known;
-        Ok(())
+        self.0.claim().await.map(drop)
     }
 
     /// Appends an entry; it is on disk when this returns. The caller has [claimed](Tokens::claim) the
@@ -167,72 +144,7 @@ impl Tokens {
     /// Another process claimed the journal or appended to it: claim it again and decide by its new
     /// state. Or the store accepts no writes or fails.
     pub async fn append(&mut self, fact: TokenFact) -> Result<()> {
-        let Some(epoch) = self.epoch else {
-            return Err(Error::Conflict {
-                session: ID,
-                expected_seq: self.last,
-                last_seq: self.last,
-            });
-        };
-        let append = Append {
-            session: ID,
-            epoch,
-            expected_seq: self.last,
-            payloads: vec![record::encode_entry(&fact, ID, self.last + 1)?],
-        };
-        match self.journal.engine().append(append).await {
-            Ok(last) => {
-                self.last = last;
-                apply(&mut self.known, fact);
-                Ok(())
-            }
-            Err(error) => {
-                // The next append requires a new claim.
-                self.epoch = None;
-                Err(error)
-            }
-        }
-    }
-}
-
-fn apply(known: &mut Known, fact: TokenFact) {
-    match fact {
-        TokenFact::Created { token } => drop(known.insert(token.name.clone(), token)),
-        TokenFact::Revoked { name, .. } => drop(known.remove(&name)),
-    }
-}
-
-/// Folds the journal: its tokens, its last entry, and the last entry that its checkpoint covers.
-async fn fold(journal: &Journal) -> Result<(Known, u64, u64)> {
-    let engine = journal.engine();
-    let (mut known, mut folded) = (Known::new(), 0);
-    if let Some(Checkpoint { seq, state }) = engine.latest_checkpoint(ID).await? {
-        let of = Record::Event { session: ID, seq };
-        let all: Vec<Token> =
-            record::decode_own(&state).map_err(|fault| Error::unreadable(of, fault))?;
-        known.extend(all.into_iter().map(|token| (token.name.clone(), token)));
-        folded = seq;
-    }
-    let last = read_after(journal, &mut known, folded).await?;
-    Ok((known, last, folded))
-}
-
-/// Applies the entries after `last`, and returns the number of the last entry.
-async fn read_after(journal: &Journal, known: &mut Known, mut last: u64) -> Result<u64> {
-    loop {
-        let page = journal.engine().read(ID, last + 1, PAGE).await?;
-        if page.is_empty() {
-            return Ok(last);
-        }
-        for event in page {
-            let of = Record::Event {
-                session: ID,
-                seq: event.seq,
-            };
-            let fact = record::decode_own(&event.payload);
-            apply(known, fact.map_err(|fault| Error::unreadable(of, fault))?);
-            last = event.seq;
-        }
+        self.0.append(fact).await
     }
 }
 
@@ -285,7 +197,7 @@ mod tests {
             let names: Vec<&str> = tokens.known().keys().map(|name| &**name).collect();
             assert_eq!(names, [&["b"][..0], &["b"]][round as usize]);
             tokens.claim().await.unwrap();
-            for n in 0..FOLD_AFTER {
+            for n in 0..1_024 {
                 tokens.append(created(&n.to_string())).await.unwrap();
                 tokens.append(revoked(&n.to_string())).await.unwrap();
             }

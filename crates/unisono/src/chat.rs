@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::local::Local;
 
 /// The text for the model about a call in doubt that a person does not want repeated.
-const NOT_REPEATED: &str = "nobody knows whether this call was made before a crash; a person did not \
+const NOT_REPEATED: &str = "the outcome of this call is unknown after a crash; a person did not \
                             want it repeated";
 
 /// The position at which a message continues.

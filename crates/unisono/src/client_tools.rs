@@ -57,7 +57,7 @@ impl ClientToolRequest {
         let tools = self.tools.unwrap_or_default();
         if tools.len() > MAX_TOOLS {
             let detail = format!(
-                "{} tools are too many: {MAX_TOOLS} is the most",
+                "{} tools are too many: the limit is {MAX_TOOLS}",
                 tools.len()
             );
             return Err(wrong("tools", detail));
@@ -98,7 +98,7 @@ fn spec(tool: &Value) -> Result<ToolSpec, String> {
         Some("function") => {}
         Some(kind) => {
             return Err(format!(
-                "a tool of type {kind:?} cannot be lent: only functions can"
+                "a tool of type {kind:?} is not supported: only functions are"
             ));
         }
         None => return Err("it has no `type`".to_owned()),
@@ -113,7 +113,7 @@ fn spec(tool: &Value) -> Result<ToolSpec, String> {
     }
     if BUILT_IN.contains(&name) {
         return Err(format!(
-            "agents have a tool {name:?} of their own: lend yours under another name"
+            "agents already have a tool {name:?}: give yours another name"
         ));
     }
     let schema = match function.get("parameters") {
@@ -146,7 +146,7 @@ fn choice(
             let function = choice.get("function").unwrap_or(choice);
             let name = function["name"].as_str().unwrap_or_default();
             if !names.contains(name) {
-                return Err(format!("{name:?} is none of the request's tools"));
+                return Err(format!("{name:?} is not one of the request's tools"));
             }
             Choice::This(name.into())
         }
@@ -164,7 +164,7 @@ fn choice(
 
 #[cfg(test)]
 mod tests {
-    //! Which tools can be lent, and what is said of those that cannot.
+    //! Valid client tools, and the errors for invalid ones.
 
     use super::*;
 
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_lent_is_named() {
+    fn an_invalid_tool_is_named() {
         let one = |name: &str| json!({"type": "function", "function": {"name": name}});
         let many: Vec<Value> = (0..129).map(|n| one(&format!("t{n}"))).collect();
         for (tools, choice, says) in [

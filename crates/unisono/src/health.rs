@@ -98,7 +98,7 @@ fn servers(setup: &Setup) -> Vec<HealthCheck> {
                 None => check(
                     &what,
                     BAD,
-                    format!("there is no program {:?}", command.program),
+                    format!("program {:?} was not found", command.program),
                 ),
             },
             ServerTransport::Address { url, .. } => {

@@ -27,7 +27,9 @@ impl FromStr for Label {
         };
         let name = name.trim().to_owned();
         if name.is_empty() {
-            return Err(format!("{text:?} is no label: write name=value, or a name"));
+            return Err(format!(
+                "{text:?} is not a label: write name=value, or a name"
+            ));
         }
         Ok(Label { name, value })
     }

@@ -41,7 +41,7 @@ pub(crate) fn id<T: FromStr>(what: &str, text: &str) -> Result<T, Error> {
     let wrong = |_| {
         Error::new(
             Code::InvalidRequest,
-            format!("{text:?} is no id of a {what}"),
+            format!("{text:?} is not the id of a {what}"),
         )
     };
     text.parse().map_err(wrong)
@@ -56,7 +56,7 @@ fn cursor<P: FromStr>(cursor: Option<&str>) -> Result<Option<P>, Error> {
 /// The error for a cursor that does not belong to the list.
 pub(crate) fn no_cursor(text: &str) -> Error {
     let detail = format!(
-        "{text:?} is no cursor of this list: send `next` of the part before as it is, or none"
+        "{text:?} is not a cursor of this list: send `next` of the previous page unchanged, or no cursor"
     );
     Error::new(Code::InvalidRequest, detail)
 }

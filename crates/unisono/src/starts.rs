@@ -36,7 +36,7 @@ impl Local {
         };
         let mut tried = 0;
         loop {
-            starts.take().await?;
+            starts.claim().await?;
             let (decided, fact) = match starts.source(source) {
                 Some(known) => decide(known),
                 None => decide(&Source::default()),

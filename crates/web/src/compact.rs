@@ -73,7 +73,7 @@ impl CompactionForm {
 /// A number of a form.
 fn read<T: FromStr>(what: &str, text: &str) -> Result<T, PageError> {
     let wrong = |_| {
-        let detail = format!("{text:?} is no id of a {what}");
+        let detail = format!("{text:?} is not the id of a {what}");
         Problem::new(Code::InvalidRequest, detail).into()
     };
     text.parse().map_err(wrong)

@@ -172,7 +172,7 @@ fn requests(why: &Why) -> Markup {
                             aria-current=[(shown == Some(request.number)).then_some("true")] { (request.number) } }
                         td { (request.to)
                             @if let Some(prefix) = &request.fallback_prefix {
-                                " (stood in, prefix " (digest(prefix)) ")"
+                                " (fallback, prefix " (digest(prefix)) ")"
                             } }
                         td class="number" { (number(request.bytes)) }
                         td class="number" { (number(request.head_bytes)) }
@@ -311,7 +311,7 @@ fn steps(detail: &RunDetail) -> Markup {
 fn fallback_note(model: Option<&str>, prefix: Option<&str>) -> Markup {
     html! {
         @if let Some(model) = model {
-            ", " (model) " stood in"
+            ", fallback " (model)
             @if let Some(prefix) = prefix { ", prefix " (digest(prefix)) }
         }
     }

@@ -50,7 +50,8 @@ pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
     let client = |server: &Server| {
         let attached = server.attach();
         async move {
-            let attached = attached.ok_or("as many clients as may be are answered")?;
+            let attached =
+                attached.ok_or("the maximum number of clients is connected; try again later")?;
             serve(attached.service.clone(), directory, attached.stopped()).await
         }
     };

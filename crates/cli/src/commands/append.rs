@@ -104,7 +104,7 @@ fn parts(given: &str) -> Result<Vec<Part>> {
     let text = text(given)?;
     serde_json::from_str(&text).map_err(|error| {
         let problem = Problem::usage(format!("--parts cannot be read: {error}"));
-        problem.hint("`unisono append --help` shows what the parts of a message look like")
+        problem.hint("`unisono append --help` describes the parts of a message")
     })
 }
 

@@ -171,7 +171,7 @@ async fn find(service: &dyn Service, name: &str) -> Result<Approval> {
 fn hinted(problem: Problem) -> Problem {
     match problem.hint {
         Some(_) => problem,
-        None => problem.hint("`unisono approvals list` shows those that wait"),
+        None => problem.hint("`unisono approvals list` shows the waiting calls"),
     }
 }
 
@@ -191,7 +191,7 @@ async fn decide(app: &App, name: &str, decide: Decide) -> Result<()> {
     } else {
         let (word, what) = (&decided.decision, line(&call));
         app.out
-            .message(format_args!("{word}: {what}; {who} goes on with the turn"));
+            .message(format_args!("{word}: {what}; {who} continues the turn"));
     }
     service.close().await;
     Ok(())

@@ -24,10 +24,10 @@ Each line is a message; a line that ends in a backslash continues in the next li
 streamed. Ctrl-C cancels the turn, Ctrl-D or /quit ends the chat. The prompt shows the branch and
 how full its context is. Lines that begin with / are commands:
 
-  /context [full]      what the model sees, and how full its window is
-  /compact [TEXT]      summarises what is older now; TEXT: instructions for the summariser
+  /context [full]     shows the context and its occupancy
+  /compact [TEXT]      summarises older messages now; TEXT: instructions for the summariser
   /branch [NAME [N]]   lists the branches; goes to one, or starts one at message N or at the end
-  /agents [A,B=TASK]   who works on what is asked; none: the lead alone; default: as configured
+  /agents [A,B=TASK]  selects the delegates; none: only the lead; default: as configured
   /seal                lets the current topic end
   /history [N]         the newest messages
   /help, /quit         a message that begins with a slash is written with two

@@ -83,7 +83,7 @@ async fn drain(app: &App, service: &dyn Service, args: Drain) -> Result<()> {
     if found.is_empty() {
         let problem = format!("no program of the cluster has the id {}", args.member);
         let problem = Problem::usage(problem).code(Code::NotFound);
-        return Err(problem.hint("`unisono cluster list` shows those that there are"));
+        return Err(problem.hint("`unisono cluster list` shows the members"));
     }
     let member = session_id(&args.member, "program", &found)?;
     let member = service.drain(member, !args.undo).await?;

@@ -38,7 +38,7 @@ Examples:
   unisono compact latest --large=2000                   messages of more than 2,000 tokens
   unisono compact latest --instructions \"Keep every figure.\"
   unisono compact latest --summariser extractive        quotes, without a model
-  unisono compact latest --yes --on-failure extractive  quotes, where no model writes a summary
+  unisono compact latest --yes --on-failure extractive quotes if no model writes a summary
 
 JSON of --dry-run: session, branch, total_messages, messages_to_summarise, messages_to_shorten,
 tokens_before, estimated_tokens_after, estimated_compression_ratio, estimated_cost_usd (null: the
@@ -289,7 +289,7 @@ fn by_itself(next: &NextTurn) -> String {
         (None, steps) => {
             let (before, after) = (next.tokens_before, next.estimated_tokens_after);
             let less = match next.tightened {
-                true => ", less kept than is asked for",
+                true => ", less kept than requested",
                 false => "",
             };
             format!(

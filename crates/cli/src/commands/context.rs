@@ -68,7 +68,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     for server in &context.unasked_servers {
         app.out.warn(format_args!(
-            "the tools of `{server}` are not counted: no turn of this session has asked it yet"
+            "the tools of `{server}` are not counted: no turn of this session has queried it yet"
         ));
     }
     print(app, &found.title, &context, args.full);

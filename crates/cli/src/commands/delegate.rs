@@ -57,7 +57,7 @@ impl Args {
             task => task.to_owned(),
         };
         if task.trim().is_empty() {
-            return Err(Problem::usage("--task is empty").hint("say what is to be done"));
+            return Err(Problem::usage("--task is empty").hint("describe the task"));
         }
         let mut agents = Vec::with_capacity(self.agents.len());
         for given in &self.agents {

@@ -107,7 +107,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
                 show::many(messages, "message"),
                 show::many(sessions, "session"),
             );
-            let remade = remade.map(|why| format!("; made anew, because {why}"));
+            let remade = remade.map(|why| format!("; rebuilt, because {why}"));
             let remade = remade.unwrap_or_default();
             app.out.data(format_args!(
                 "search index: {messages} of {sessions}{remade}"
@@ -231,7 +231,7 @@ fn look(app: &App, setup: &Setup, error: StoreError) -> Result<()> {
         deployment(app, &around);
         text(app, &store.display().to_string(), &checkup, &losses);
         app.out
-            .warn(format_args!("the store is only looked at: {reason}"));
+            .warn(format_args!("the store is open for reading only: {reason}"));
     }
     Err(Problem::silent(Exit::Failed))
 }
@@ -439,7 +439,7 @@ fn text(app: &App, store: &str, checkup: &Checkup, losses: &[Loss]) {
         (true, None) if losses.is_empty() => {
             app.out.data(app.out.paint.green("everything is whole"));
         }
-        (true, None) => app.out.data("what is left is whole"),
+        (true, None) => app.out.data("the remaining data is undamaged"),
         (false, None) => app
             .out
             .message("`unisono doctor --repair` saves all that is whole"),

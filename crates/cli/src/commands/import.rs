@@ -90,7 +90,7 @@ impl Args {
                 .iter()
                 .any(|conversation| conversation.matches(wanted))
             {
-                let problem = format!("{name}: there is no conversation {wanted:?} in it");
+                let problem = format!("{name} has no conversation {wanted:?}");
                 return Err(Problem::usage(problem).hint("--list shows which there are"));
             }
         }

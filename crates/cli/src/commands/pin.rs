@@ -17,7 +17,7 @@ and are never summarised, masked or cut.
 
 Examples:
   unisono pin latest 4 17
-  unisono pin latest              what is pinned
+  unisono pin latest              lists the pinned messages
   unisono unpin latest --all
 
 JSON: session, branch, pinned [{message (its id), ordinal, role, tokens, text}], next (null: the
@@ -92,7 +92,7 @@ async fn messages_by_number(
     }
     let last = spoken_length(service, session, branch).await?;
     if let Some(number) = numbers.iter().find(|number| **number > last) {
-        let problem = format!("there is no message #{number} on branch `{branch}`");
+        let problem = format!("branch `{branch}` has no message #{number}");
         return Err(Problem::not_found(problem).hint(format!("the last message is #{last}")));
     }
     Ok(numbers.iter().map(ToString::to_string).collect())

@@ -107,7 +107,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let ask = args.ask()?;
     let task = args.task.as_ref();
     if task.is_some_and(|task| task.trim().is_empty()) {
-        return Err(Problem::usage("--task is empty").hint("say what is to be done"));
+        return Err(Problem::usage("--task is empty").hint("describe the task"));
     }
     let store = &setup.loaded.config.store.path;
     let opened = args.file.as_deref();

@@ -66,9 +66,8 @@ async fn list(app: &App) -> Result<()> {
     if app.out.json {
         app.out.json(&all);
     } else if all.is_empty() {
-        app.out.message(
-            "there is no schedule: [schedules.NAME] of the settings begins turns at times",
-        );
+        app.out
+            .message("there are no schedules: add one as [schedules.NAME] in the settings");
     } else {
         let header = ["SCHEDULE", "WHEN", "NEXT (UTC)", "LAST TURN", "STATE"];
         let rows = all.iter().map(row).collect();

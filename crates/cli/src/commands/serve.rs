@@ -140,7 +140,7 @@ impl From<http::Error> for Problem {
                     Some((program, id)) => format!("{program} (process {id}) listens there"),
                     None => "another program listens there".to_owned(),
                 };
-                let problem = Problem::failed(format!("{address} is taken: {by}"));
+                let problem = Problem::failed(format!("{address} is in use: {by}"));
                 let problem = problem.code(Code::Conflict);
                 match port::next_free(address) {
                     Some(free) => problem.hint(format!(

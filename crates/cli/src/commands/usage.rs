@@ -61,7 +61,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         return Ok(());
     }
     if used.rows.is_empty() {
-        app.out.message("no model was asked yet");
+        app.out.message("no model has been called yet");
     } else {
         match query.by {
             Some(by) => app.out.data(grouped(by, &used)),

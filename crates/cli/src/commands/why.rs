@@ -106,7 +106,7 @@ fn exact(why: &Why) -> Result<()> {
         "these are not the bytes that were sent: {} was recorded as {} and is {}",
         check.check, check.recorded, check.rebuilt
     );
-    Err(Problem::failed(problem).hint("`unisono replay` says what differs"))
+    Err(Problem::failed(problem).hint("`unisono replay` shows the differences"))
 }
 
 fn text(paint: Paint, why: &Why, body: &RequestBody) -> String {

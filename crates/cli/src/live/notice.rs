@@ -28,7 +28,7 @@ pub(super) fn quotes_for(quota: SummaryQuota) -> String {
 /// The warning that fewer messages were kept verbatim than requested.
 pub(super) fn tightened(most: u64) -> String {
     format!(
-        "less is kept than was asked for: otherwise the context would have more than {} tokens",
+        "less is kept than requested: otherwise the context would exceed {} tokens",
         show::number(most)
     )
 }
@@ -103,7 +103,7 @@ pub(super) fn context(before: Option<u64>, frozen: &FrozenContext) -> String {
     let parts = parts.into_iter().filter(|(n, _)| *n > 0);
     let parts: Vec<String> = parts.map(|(n, what)| show::many(n, what)).collect();
     format!(
-        "{tokens}, {percent} % of what is usable: {}",
+        "{tokens}, {percent} % of the usable tokens: {}",
         parts.join(" and ")
     )
 }

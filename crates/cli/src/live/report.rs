@@ -276,7 +276,7 @@ pub(crate) fn ending(out: &Out, watch: &Watch, end: End) -> Result<()> {
     match (end, watch.outcome()) {
         (End::Interrupted, _) => {
             let then = match watch.elsewhere {
-                true => "the daemon goes on with it; `unisono resume {}` follows it",
+                true => "the daemon continues it; `unisono resume {}` follows it",
                 false => "`unisono resume {}` continues it",
             };
             let then = then.replace("{}", &short);
@@ -291,7 +291,7 @@ pub(crate) fn ending(out: &Out, watch: &Watch, end: End) -> Result<()> {
             None => some_failed(out, watch),
         },
         (End::TimedOut, _) => {
-            out.message("timeout: the turn was cancelled, what its agents had finished is kept");
+            out.message("timeout: the turn was cancelled; results of finished agents are kept");
             Err(Problem::silent(Exit::TimedOut))
         }
         (_, Some("failed")) => {

@@ -166,9 +166,9 @@ impl<'o> Screen<'o> {
         let agent = &call.agent;
         let line = approvals::line(&call.tool, &call.arguments.to_string());
         let why = match &call.rule {
-            _ if asking::is_in_doubt(call) => "nobody knows whether this call was made".to_owned(),
+            _ if asking::is_in_doubt(call) => "the outcome of this call is unknown".to_owned(),
             Some(rule) => format!("`{rule}` asks for a person's leave"),
-            None => "a person is asked".to_owned(),
+            None => "waits for a person".to_owned(),
         };
         self.headline(
             "waits",

@@ -49,7 +49,7 @@ impl LookupScope {
             return all.into_iter().next().ok_or_else(none);
         }
         let found = session_id(name, "run, turn or agent", &all);
-        found.map_err(|problem| problem.hint("`unisono runs list` shows those there are"))
+        found.map_err(|problem| problem.hint("`unisono runs list` shows the runs"))
     }
 
     /// All matches of a name.

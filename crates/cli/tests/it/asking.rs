@@ -43,7 +43,7 @@ fn what_became_of_a_call_in_doubt_is_asked_where_its_turn_goes_on() {
     let scene = Scene::new(&[&[("files__send", until)]], &program(""), "");
     scene.killed_at("call send ");
     let mut talking = Talking::at_a_terminal(scene.command(&["resume"]));
-    talking.sees("nobody knows whether this call was made");
+    talking.sees("the outcome of this call is unknown");
     talking.sees("was it done? [d]one TEXT, [f]ailed TEXT, [r]epeat:");
     talking.say("d it is in the outbox\r");
     talking.sees("Told: it is in the outbox");
@@ -105,7 +105,7 @@ fn a_question_that_another_answers_leaves_the_line_to_the_chat() {
     let call = waiting[0]["call"].as_str().unwrap();
     scene.call(&["approvals", "approve", call]).expect(0);
     talking.sees("Told: send: the invoice");
-    talking.sees("what is written next is a message");
+    talking.sees("the next line is a message");
     talking.say("/history 1\r");
     talking.sees("clerk");
     talking.sees(" % >");

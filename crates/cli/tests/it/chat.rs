@@ -89,8 +89,8 @@ fn what_is_wrong_is_said_and_the_chat_goes_on() {
     let said = "/contxt\n/seal\n/agents nobody\n/branch x 99\nIt goes on.\n/branch main 1\n";
     let done = chat(&place, said, &["--agents", ""]).expect(2);
     let done = done.says(&[
-        "there is no order /contxt",
-        "nothing was said yet",
+        "unknown command /contxt",
+        "there are no messages yet",
         "unknown agent `nobody`",
         "branch `main` exists",
     ]);

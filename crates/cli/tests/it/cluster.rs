@@ -673,7 +673,7 @@ fn what_keeps_daemons_apart_is_said() {
     assert_eq!((same(true), same(false)), (json!(true), json!(false)));
     let ready = differs.get("/readyz").expect(200).text();
     assert!(
-        ready.starts_with("ready\n") && ready.contains("differ from those here"),
+        ready.starts_with("ready\n") && ready.contains("differ from the agents of this daemon"),
         "{ready}"
     );
     // A command of a machine without a daemon looks, and leaves the others' sessions alone.

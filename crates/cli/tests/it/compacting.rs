@@ -1,4 +1,4 @@
-//! Compactions are told before they happen, say where less is kept than was asked for, and make
+//! Compactions are told before they happen, say where less is kept than requested, and make
 //! single parts smaller on request.
 
 use serde_json::{Value, json};
@@ -113,11 +113,11 @@ fn where_less_is_kept_than_was_asked_for_everybody_says_so() {
     ];
     let dry = place.call(&[&["compact", "--dry-run"], &settings[..]].concat());
     let dry = dry.expect(0).stdout;
-    assert!(dry.contains(" : 1), less kept than is asked for:"), "{dry}");
+    assert!(dry.contains(" : 1), less kept than requested:"), "{dry}");
     place
         .call(&[&ask[..], &settings].concat())
         .expect(0)
-        .says(&["warning    less is kept than was asked for", " : 1"]);
+        .says(&["warning    less is kept than requested", " : 1"]);
     let listed = place.json(&["checkpoints", "list"]);
     assert_eq!(listed[0]["tightened"], true, "{listed}");
     let context = place.json(&["context"]);
@@ -126,7 +126,7 @@ fn where_less_is_kept_than_was_asked_for_everybody_says_so() {
     assert!(context["summaries"][0]["compression_ratio"].as_f64() > Some(1.0));
     for verb in [&["context"][..], &["checkpoints", "list"]] {
         let shown = place.call(verb).expect(0).stdout;
-        let says = ["less kept than was asked for", "tightened"];
+        let says = ["less kept than requested", "tightened"];
         assert!(says.iter().any(|says| shown.contains(says)), "{shown}");
     }
 
@@ -170,10 +170,13 @@ fn one_topic_the_current_one_and_large_messages_are_made_smaller_on_request() {
     place
         .call(&["compact", "--topic", "24", "--yes"])
         .expect(0)
-        .says(&["the topic of #24 goes on: seal it first"]);
+        .says(&["the topic of #24 is still open: seal it first"]);
     let left = place.json(&["compact", "--topic", "24", "--yes"]);
     assert_eq!(left["state"], "nothing_to_do", "{left}");
-    assert_eq!(left["nothing"], "the topic of #24 goes on: seal it first");
+    assert_eq!(
+        left["nothing"],
+        "the topic of #24 is still open: seal it first"
+    );
     what_does_nothing_says_why(&place, &left["session"]);
     place
         .call(&["compact", "--topic", "7", "--attention"])
@@ -193,7 +196,7 @@ fn what_does_nothing_says_why(place: &Place, session: &Value) {
     let path = format!("/v1/sessions/{}/compactions", session.as_str().unwrap());
     for (topic, why) in [
         (7, "the topic of #7 is summarised, or as short as a summary"),
-        (24, "the topic of #24 goes on: seal it first"),
+        (24, "the topic of #24 is still open: seal it first"),
     ] {
         let asked = json!({"topic": topic});
         let done = daemon.post(&path, &asked).expect(200).json();

@@ -168,7 +168,7 @@ fn what_cannot_be_used_is_told_with_its_line() {
             vec![
                 "probes.jsonl:3: invalid type: integer `7`",
                 "(column 8)",
-                "--help` shows",
+                "--help` describes",
             ],
         ),
         (

@@ -92,10 +92,10 @@ fn rows() -> Vec<Row> {
         ),
         row("tokens revoke", vec!["ada"], 0, "is revoked"),
         row("audit", vec!["--who", "bob"], 0, "nothing is recorded"),
-        row("schedules list", vec![], 0, "no schedule"),
-        row("schedules run", vec!["daily"], 2, "no schedule"),
-        row("schedules pause", vec!["daily"], 2, "no schedule"),
-        row("schedules resume", vec!["daily"], 2, "no schedule"),
+        row("schedules list", vec![], 0, "no schedules"),
+        row("schedules run", vec!["daily"], 2, "does not exist"),
+        row("schedules pause", vec!["daily"], 2, "does not exist"),
+        row("schedules resume", vec!["daily"], 2, "does not exist"),
         row("approvals list", vec![], 0, "no call waits"),
         row("approvals approve", vec!["0000"], 2, "no call that waits"),
         row("approvals deny", vec!["0000"], 2, "no call that waits"),
@@ -412,7 +412,7 @@ fn whoever_stops_watching_comes_back_with_resume() {
     let (daemon, going, _) = waiting(&scene);
     going.signal("INT");
     let left = going.finish().expect(130);
-    left.says(&["interrupted: the daemon goes on with it", "unisono resume"]);
+    left.says(&["interrupted: the daemon continues it", "unisono resume"]);
     let mut back = Going::start(scene.place.command(&["resume", "--json"]));
     back.wait_for(&["resumed", "1 of 3 agents done before"]);
     tell(&scene.word, "teapot");
@@ -470,5 +470,5 @@ fn a_daemon_that_is_killed_ends_what_follows_it_with_3() {
     going
         .finish()
         .expect(3)
-        .says(&["cannot be reached", "is it still running?"]);
+        .says(&["cannot be reached", "whether it is still running"]);
 }

@@ -222,7 +222,7 @@ fn with_all_a_conversation_that_cannot_be_read_is_left_out() {
     ended.says(&[
         "conversation 1 is left out: ",
         "conversations.json:1:121: an object was expected, not a number",
-        "left out   1 conversation that cannot be read",
+        "left out   1 conversation: unreadable",
     ]);
 }
 

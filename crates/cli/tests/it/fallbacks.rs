@@ -152,11 +152,11 @@ fn a_reply_cut_to_what_a_stand_in_can_give_and_its_prefix_are_recorded() {
     for (verb, says) in [
         (
             &["runs", "show", run][..],
-            format!("{STAND_IN} stood in, prefix {prefix}"),
+            format!("fallback {STAND_IN}, prefix {prefix}"),
         ),
         (
             &["why", run],
-            format!("to {STAND_IN} (stood in, prefix {prefix})"),
+            format!("to {STAND_IN} (fallback, prefix {prefix})"),
         ),
     ] {
         let done = place.call(verb).expect(0);
@@ -166,8 +166,8 @@ fn a_reply_cut_to_what_a_stand_in_can_give_and_its_prefix_are_recorded() {
     let session = why["session"].as_str().unwrap();
     let page = format!("/sessions/{session}/runs/{run}");
     let page = Browser::enter(&daemon).get(&page).expect(200).text();
-    let steps = format!("{STAND_IN} stood in, prefix <code");
-    let requests = format!("{STAND_IN} (stood in, prefix <code");
+    let steps = format!("fallback {STAND_IN}, prefix <code");
+    let requests = format!("{STAND_IN} (fallback, prefix <code");
     assert_eq!(page.matches(&steps).count(), 2, "{page}");
     assert_eq!(page.matches(&requests).count(), 2, "{page}");
     daemon.stop();

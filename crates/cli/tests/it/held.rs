@@ -123,7 +123,7 @@ fn looking_makes_no_store() {
     place
         .call(&["context"])
         .expect(2)
-        .says(&["there is no session in this store yet"]);
+        .says(&["this store has no session yet"]);
     let looked = place.call(&["doctor"]).expect(0);
     assert!(looked.stdout.contains("no store yet"), "{looked:?}");
     assert!(!place.path("data/unisono").exists());

@@ -372,7 +372,7 @@ fn a_hook_that_is_wrong_is_told_with_its_place() {
         ("on = [\"turn_ended\"]", "neither `command`"),
         (
             "on = [\"turn_over\"]\ncommand = \"sh\"",
-            "there is no `turn_over`",
+            "`turn_over` is unknown",
         ),
         (
             "on = [\"turn_ended\"]\ncommand = \"sh\"\nurl = \"http://127.0.0.1:1\"",

@@ -89,7 +89,7 @@ fn nothing_is_overwritten_unless_asked_for() {
         .call(&["agents", "import", "src", "--force"])
         .expect(1);
     assert!(
-        done.stdout.contains("a .toml of that name"),
+        done.stdout.contains("a .toml file with this name"),
         "two files never define one agent"
     );
 }

@@ -160,7 +160,7 @@ fn every_list_that_grows_is_told_in_parts_without_gap_or_repetition() {
             let refused = daemon.get(&format!("{path}cursor={wrong}")).expect(400);
             let detail = refused.problem("invalid_request");
             assert!(
-                detail.contains("is no cursor of this list"),
+                detail.contains("is not a cursor of this list"),
                 "{list}: {detail}"
             );
         }

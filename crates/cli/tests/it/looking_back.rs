@@ -64,7 +64,7 @@ fn usage_is_told_by_day_agent_model_and_session_cached_against_not() {
     place
         .call(&["usage", "--from", "soon"])
         .expect(2)
-        .says(&["\"soon\" is no day", "2026-03-06"]);
+        .says(&["\"soon\" is not a day", "2026-03-06"]);
 
     // What deleted sessions used has no day.
     let daemon = Daemon::start(&place);

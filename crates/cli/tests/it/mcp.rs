@@ -459,7 +459,7 @@ fn bad_calls_are_told_and_leave_nothing_behind() {
         &mut server,
         "ask",
         json!({"task": "x", "session": "nowhere"}),
-        "no id of a session",
+        "not the id of a session",
     );
     refused(
         &mut server,

@@ -140,7 +140,7 @@ fn nothing_is_recalled_of_a_session_without_messages() {
             "{asked}: {reply}"
         );
         let text = reply["content"][0]["text"].as_str().unwrap();
-        assert_eq!(text, "nothing was said yet", "{asked}");
+        assert_eq!(text, "there are no messages yet", "{asked}");
     }
     server.end();
 }

@@ -147,8 +147,10 @@ fn pins_go_where_the_conversation_goes() {
 fn a_pin_of_what_is_not_there_says_what_is() {
     let place = place();
     let call = |args: &[&str]| place.call(args).expect(2);
-    call(&["pin", "latest", "9999"])
-        .says(&["no message #9999 on branch `main`", "the last message is #"]);
+    call(&["pin", "latest", "9999"]).says(&[
+        "branch `main` has no message #9999",
+        "the last message is #",
+    ]);
     call(&["pin", "latest", "1", "--branch", "mian"]).says(&["no branch `mian`", "main"]);
     call(&["pin", "latest", "first"]).says(&["write a message's number"]);
     call(&["unpin", "latest"]).says(&["unpin <SESSION>"]);

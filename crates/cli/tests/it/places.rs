@@ -77,7 +77,7 @@ fn a_store_that_is_named_and_cannot_be_used_is_an_error_and_nothing_is_made() {
     }
     for verb in MAKING {
         let done = call(verb, "missing/below").expect(2);
-        done.says(&["missing/below", "there is no directory", "hint: "]);
+        done.says(&["missing/below", "does not exist", "hint: "]);
         // Of a kernel's own, where nobody may make anything.
         let done = call(verb, "/sys/unisono");
         done.expect(1).says(&["error: ", "/sys/unisono"]);
@@ -119,7 +119,7 @@ fn a_session_of_a_client_is_not_the_newest_of_a_person() {
     place
         .call(&["context", "latest"])
         .expect(2)
-        .says(&["are those of MCP clients", "unisono sessions list"]);
+        .says(&["belong to MCP clients", "unisono sessions list"]);
     let theirs = place.json(&["sessions", "list"])[0].clone();
     assert_eq!(theirs["labels"]["channel"], "mcp", "{theirs}");
     place.talk();
@@ -175,7 +175,7 @@ fn a_taken_port_is_told_with_its_owner_and_a_free_one() {
     let daemon = Daemon::start(&place);
     let id = daemon.going.id().to_string();
     let done = other.call(&["serve", "--bind", &daemon.address]).expect(1);
-    let done = done.says(&[&daemon.address, "is taken", "unisono", &id]);
+    let done = done.says(&[&daemon.address, "is in use", "unisono", &id]);
     let (_, free) = done.stderr.split_once("unisono serve --bind ").unwrap();
     let free: std::net::SocketAddr = free.split('`').next().unwrap().parse().unwrap();
     assert!(free.port() > 0 && free.to_string() != daemon.address);

@@ -87,7 +87,7 @@ fn a_revert_that_cannot_be_says_why_and_what_to_do() {
     place
         .call(&asked)
         .expect(2)
-        .says(&["no terminal to ask on", "--yes"]);
+        .says(&["there is no terminal", "--yes"]);
     let small = [
         "checkpoints",
         "revert",

@@ -151,7 +151,7 @@ fn the_command_line_is_refused_where_it_makes_no_sense() {
         (&["run"], &["<FILE|--session <SESSION>>"]),
         (
             &["run", "nowhere.jsonl"],
-            &["cannot read nowhere.jsonl: there is no such file"],
+            &["cannot read nowhere.jsonl: the file does not exist"],
         ),
         (
             &["run", "config"],
@@ -165,7 +165,7 @@ fn the_command_line_is_refused_where_it_makes_no_sense() {
         (&["run", &file, "--timeout", "soon"], &["30s, 2m or 1h"]),
         (
             &["run", "--session", "latest"],
-            &["there is no session in this store yet"],
+            &["this store has no session yet"],
         ),
         (
             &["sessions", "show", "abc"],

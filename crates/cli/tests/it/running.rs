@@ -96,7 +96,7 @@ fn what_does_not_go_through_it_says_so() {
         .expect(2)
         .says(&["`server.bind` cannot be set for one request"]);
     place.call(&["doctor", "--repair"]).expect(1).says(&[
-        "a store that nobody uses",
+        "a closed store",
         &url,
         "stop the daemon",
     ]);

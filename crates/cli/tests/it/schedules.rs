@@ -59,7 +59,7 @@ fn write(place: &Place, entries: Vec<(Timestamp, StartFact)>) {
     runtime.block_on(async {
         let opened = open_store(&place.path("data/unisono")).await.unwrap();
         let mut starts = Starts::open(&opened.journal).await.unwrap();
-        starts.take().await.unwrap();
+        starts.claim().await.unwrap();
         for (at, fact) in entries {
             let source = "schedule:beat".into();
             starts.append(Entry { source, at, fact }).await.unwrap();
@@ -249,7 +249,7 @@ fn the_verbs_work_with_a_daemon_and_without_one() {
         place
             .call(&["schedules", "run", "nobody"])
             .expect(2)
-            .says(&["no schedule", "nobody"]);
+            .says(&["does not exist", "nobody"]);
         if let Some(daemon) = daemon {
             daemon.stop();
         }
@@ -292,7 +292,7 @@ fn the_page_shows_schedules_and_takes_orders() {
 fn a_schedule_that_is_wrong_is_told_with_its_place() {
     let table: [(&str, &[&str]); 9] = [
         ("cron = \"0 7 * *\"", &["unisono.toml:11:1", "4 fields"]),
-        ("cron = \"0 25 * * *\"", &["no cron expression"]),
+        ("cron = \"0 25 * * *\"", &["not a cron expression"]),
         ("cron = \"0 0 30 2 *\"", &["no date"]),
         ("cron = \"0 7 * * *\"\nevery = \"1h\"", &["both"]),
         ("", &["neither"]),

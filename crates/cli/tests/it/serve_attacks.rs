@@ -359,7 +359,7 @@ fn it_listens_to_this_machine_only_unless_told_otherwise() {
     other
         .call(&["serve", "--bind", &daemon.address])
         .expect(1)
-        .says(&["is taken", "server.bind"]);
+        .says(&["is in use", "server.bind"]);
     let listed: Value = place.json(&["sessions", "list"]);
     assert_eq!(listed, json!([]), "through the daemon");
     daemon.stop();

@@ -142,7 +142,7 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     let confirm = browser.get(&format!("{path}/compact?branch=main"));
     let confirm = confirm.expect(200).text();
     assert!(
-        confirm.contains("There is nothing to do: all that is left has to stay."),
+        confirm.contains("There is nothing to do: all remaining messages must stay."),
         "{confirm}"
     );
     let form = "branch=main&keep=&instructions=";
@@ -271,7 +271,7 @@ fn nobody_sees_or_changes_anything_who_did_not_come_by_a_link() {
     browser.get("/v1/sessions").expect(200);
     let nobody = "/sessions/01900000-0000-7000-8000-000000000000";
     let missing = browser.get(nobody).expect(404).text();
-    assert!(missing.contains("there is no such thing"), "{missing}");
+    assert!(missing.contains("not found"), "{missing}");
     browser.get("/sessions/x").expect(400);
     // The token alone is not a browser's: a page is shown to it as well.
     daemon.get("/").expect(200);

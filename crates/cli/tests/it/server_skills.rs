@@ -141,7 +141,7 @@ fn skills_of_a_server_are_listed_by_its_name_and_read_when_a_task_needs_them() {
         (1, "Pay back in three days."),
         (1, "notes/limits.md"),
         (2, "At most 100 francs."),
-        (3, "is no file of skill"),
+        (3, "is not a file of skill"),
         (4, "Ask Ada."),
     ] {
         let told = scene.last_message(request);

@@ -85,7 +85,7 @@ fn an_agent_reads_a_skill_into_its_own_run_and_the_turn_is_replayed() {
         "references/tone.md",
         "No jokes.",
         "is not in the folder of skill",
-        "there is no skill",
+        "does not exist; available are",
     ] {
         assert!(request.contains(part), "{part}: {request}");
     }

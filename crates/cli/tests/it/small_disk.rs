@@ -309,7 +309,7 @@ fn a_store_on_a_full_disk_is_looked_at() {
     disk.place.talk();
     disk.call(&["import", "talk.json"]).expect(0);
     disk.fill();
-    let looked = ["looked at", "free some space"];
+    let looked = ["open for reading only", "free some space"];
     let listed = disk.call(&["sessions", "list"]).expect(0).says(&looked);
     assert!(listed.stdout.contains("talk"), "{listed:?}");
     let exported = disk.call(&["export", "latest"]).expect(0).says(&looked);

@@ -75,7 +75,7 @@ fn where_the_summariser_fails_quotes_are_taken_and_it_is_said() {
     let (place, provider) = place(|| Act::refuse(Refusal::Unauthorised));
     let file = example();
     call(&place, &run(&file)).expect(0).says(&[
-        "summary    no summary that can be taken: model openai/gpt-6-luna: ",
+        "summary    no acceptable summary: model openai/gpt-6-luna: ",
         "(extractive in place of a model, ",
     ]);
     let shown = call(&place, &["checkpoints", "show", "latest", "1", "--json"]);

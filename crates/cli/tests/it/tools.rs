@@ -268,7 +268,7 @@ fn a_call_that_may_be_made_once_is_in_doubt_after_a_kill_and_never_repeated() {
         .says(&["it is in doubt", "done, failed, or must be repeated"]);
     // Whoever goes on without an answer waits, and makes nothing.
     let mut going = Going::start(scene.command(&["resume"]));
-    going.wait_for(&["nobody knows whether this call was made"]);
+    going.wait_for(&["the outcome of this call is unknown"]);
     going.signal("INT");
     going.finish();
     let settled = scene.json(&["approvals", "settle", id, "--done", "it is in the outbox"]);

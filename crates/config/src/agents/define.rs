@@ -84,7 +84,7 @@ impl Setting<'_> {
         let missing = source.table.entry("description").is_none();
         if missing && !found.has(&source.place.origin, "description") {
             let problem = format!("agent `{}` has no `description`", source.id);
-            let help = "add a line that says what it is for; the lead chooses by it";
+            let help = "add a line about its purpose; the lead chooses delegates by it";
             found.push(Diagnostic::error(source.place.clone(), problem).help(help));
         }
         source.text("description").map(Arc::from)

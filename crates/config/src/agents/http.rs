@@ -44,7 +44,7 @@ pub(super) fn remote_agent(
     let card_digest = source.text("card_digest").map(str::trim);
     let is_digest = |text: &str| text.len() == DIGEST_DIGITS && text.bytes().all(is_digit);
     if card_digest.is_some_and(|text| !is_digest(text)) {
-        let problem = format!("agent `{}`: `card_digest` is no digest", source.id);
+        let problem = format!("agent `{}`: `card_digest` is not a digest", source.id);
         let diagnostic =
             Diagnostic::error(source.key_place("card_digest"), problem).with_key("card_digest");
         let help = "write the 64 hex digits that a run of the agent tells when it begins";

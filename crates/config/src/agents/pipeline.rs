@@ -80,7 +80,7 @@ fn wrong(source: &Source, item: &Item<'_>, all: &[Source], known: &[&str]) -> Op
     // This makes circles impossible.
     has(all, name).then(|| {
         let problem = format!(
-            "the pipeline of agent `{id}` names agent `{name}`, which has a pipeline of its own"
+            "the pipeline of agent `{id}` names agent `{name}`, which has its own pipeline"
         );
         error(problem).help(instead(name))
     })

@@ -127,7 +127,7 @@ impl Reader<'_> {
             Some(zone) => Some(zone),
             None => {
                 let problem = format!(
-                    "there is no time zone `{zone}`; write a name such as \"Europe/Berlin\" or \
+                    "time zone `{zone}` is unknown; write a name such as \"Europe/Berlin\" or \
                      \"UTC\""
                 );
                 self.fault(&["schedules", name, "timezone"], problem);
@@ -138,7 +138,7 @@ impl Reader<'_> {
             (Some(text), None) => match Cron::parse(text) {
                 Ok(cron) => Some(DueTimes::Cron(Arc::new(cron))),
                 Err(error) => {
-                    let problem = format!("`{text}` is no cron expression: {error}");
+                    let problem = format!("`{text}` is not a cron expression: {error}");
                     self.fault(&["schedules", name, "cron"], problem);
                     None
                 }
@@ -165,7 +165,8 @@ impl Reader<'_> {
 
     fn period(&mut self, name: &str, own: &Schedule, every: &TimeText) -> Option<DueTimes> {
         if own.timezone.as_deref().is_some_and(|zone| zone != "UTC") {
-            let problem = "`timezone` changes only what the task says: periods are counted in UTC";
+            let problem =
+                "`timezone` affects only the times in the task: periods are counted in UTC";
             self.warn(&["schedules", name, "timezone"], problem);
         }
         let ms = every.ms();
@@ -238,7 +239,7 @@ impl Reader<'_> {
 
     fn task(&mut self, table: &str, name: &str, own: &Task, has_body: bool) -> Option<NewTask> {
         let Some(text) = &own.task else {
-            let problem = format!("`{name}` in [{table}] has no `task`: say what is to be done");
+            let problem = format!("`{name}` in [{table}] has no `task`: describe the task");
             self.fault(&[table, name], problem);
             return None;
         };
@@ -255,8 +256,9 @@ impl Reader<'_> {
             let names = PLACES.iter().filter(|place| known(place));
             let names: Vec<&str> = names.copied().collect();
             let names = names.join(", ");
-            let problem =
-                format!("nothing stands for ${{{unknown}}} in a task; there are: {names}");
+            let problem = format!(
+                "the placeholder ${{{unknown}}} in the task is unknown; known are: {names}"
+            );
             self.fault(&[table, name, "task"], problem);
             return None;
         }

@@ -71,7 +71,7 @@ impl Reader<'_> {
                 Some(event) => events.push(event),
                 None => {
                     let names: Vec<&str> = known.map(HookEvent::name).collect();
-                    let problem = format!("there is no `{text}`; there are: {}", names.join(", "));
+                    let problem = format!("`{text}` is unknown; use one of: {}", names.join(", "));
                     self.fault(&["hooks", name, "on"], problem);
                     return None;
                 }

@@ -131,7 +131,7 @@ pub(super) fn read(
     for (pattern, written) in &config.approvals.contracts {
         let key = ["approvals", "contracts", pattern];
         let Some((server, tool)) = pattern.split_once(SEPARATOR) else {
-            let problem = format!("`{pattern}` is no tool: write it as server__tool");
+            let problem = format!("`{pattern}` is not a tool: write it as server__tool");
             reader.fault(&key, problem);
             continue;
         };
@@ -229,7 +229,7 @@ impl Reader<'_> {
         let contract = Contract::from_name(written);
         if contract.is_none() {
             let known = Contract::ALL.map(Contract::name).join(", ");
-            let problem = format!("`{written}` is no contract; there are: {known}");
+            let problem = format!("`{written}` is not a contract; use one of: {known}");
             self.fault(key, problem);
         }
         contract

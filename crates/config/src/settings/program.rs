@@ -52,7 +52,7 @@ impl Program {
                     all = all.with_program_model(name, window, max_output);
                     continue;
                 }
-                _ => format!("model `{name}` has to be named provider/model"),
+                _ => format!("model `{name}` must have a name such as provider/model"),
             };
             found.push(wrong(problem));
         }

@@ -211,7 +211,7 @@ fn change(
     }
     let inner = table.entry(key).or_insert_with(|| Table::new().into());
     let Value::Table(inner) = inner else {
-        return Err(UnchangeableKey::File(format!("`{key}` is no table")));
+        return Err(UnchangeableKey::File(format!("`{key}` is not a table")));
     };
     change(inner, rest, value)?;
     if inner.is_empty() {

@@ -141,7 +141,7 @@ fn a_skill_is_read_with_its_files_and_nothing_outside() {
         assert!(wrong.contains(reason), "{path}: {wrong}");
     }
     let unknown = skills.instructions("xls").unwrap_err();
-    assert_eq!(unknown, "there is no skill \"xls\"; there are pdf");
+    assert_eq!(unknown, "skill \"xls\" does not exist; available are pdf");
 }
 
 #[test]

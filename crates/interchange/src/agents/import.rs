@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use unisono_api::agent::{AgentImport, FileNote, ImportedAgent};
 use unisono_config::agents::EMBEDDED;
 use unisono_config::settings::Loaded;
 use unisono_config::skills::Skills;
@@ -105,6 +106,35 @@ pub struct Report {
     pub problems: Vec<(PathBuf, String)>,
     /// Files of directories that define no agent, with the reason.
     pub skipped: Vec<(PathBuf, String)>,
+}
+
+impl Report {
+    /// The report in the types of the API. `name` names the files of the other program.
+    pub fn to_api(&self, name: impl Fn(&Path) -> String) -> AgentImport {
+        let notes = |all: &[(PathBuf, String)]| {
+            let all = all.iter().map(|(file, reason)| FileNote {
+                file: name(file),
+                reason: reason.clone(),
+            });
+            all.collect()
+        };
+        let agents = self.agents.iter().map(|placed| ImportedAgent {
+            agent: placed.agent.id.clone(),
+            format: placed.agent.format.name().to_owned(),
+            from: name(&placed.from),
+            file: placed.file.display().to_string(),
+            text: placed.agent.text.clone(),
+            state: placed.status.name().to_owned(),
+            lost: placed.agent.lost.clone(),
+            changed: placed.agent.changed.clone(),
+        });
+        AgentImport {
+            agents: agents.collect(),
+            problems: notes(&self.problems),
+            skipped: notes(&self.skipped),
+            reload: None,
+        }
+    }
 }
 
 impl Import<'_> {

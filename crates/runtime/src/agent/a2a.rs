@@ -220,7 +220,7 @@ impl Remote {
                     watch.is_over = true;
                     self.cancel(&id).await;
                     let reason = format!(
-                        "the remote agent asks a question, which nobody can answer here: {question}"
+                        "the remote agent asks a question that cannot be answered here: {question}"
                     );
                     let asks = Failure::new(RunCause::Rejected, reason);
                     return Err(self.give_up(number, asks).await);

@@ -418,7 +418,7 @@ impl Ctx {
         if lock(&self.inner.begun).insert(name.into()) {
             return Ok(());
         }
-        let reason = format!("step {name:?} was run before; give each step a name of its own");
+        let reason = format!("step {name:?} was run before; give each step its own name");
         Err(Failure::new(RunCause::BadInput, reason))
     }
 

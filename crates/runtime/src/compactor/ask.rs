@@ -144,7 +144,7 @@ async fn part(
     let name = &asked.summariser.model;
     Err(match rejection {
         Some(rejection) => format!("model {name}: {rejection}").into(),
-        None => format!("model {name} was not asked").into(),
+        None => format!("model {name} was not called").into(),
     })
 }
 

@@ -53,7 +53,7 @@ pub(super) async fn summarise(
         }
         by_nobody => {
             if by_nobody.is_some() {
-                work.report("quotes are taken instead".to_owned());
+                work.report("quotes are used instead".to_owned());
             }
             let block = extract::extracted(&work.job, cover, cap, &work.tokenizer).await?;
             (block, Writer::Deterministic)
@@ -211,9 +211,9 @@ async fn summarise_with_models(
                     session = %work.job.session,
                     model = &*summariser.model,
                     %reason,
-                    "no summary that can be taken"
+                    "no acceptable summary"
                 );
-                work.report_problem(format!("no summary that can be taken: {reason}"));
+                work.report_problem(format!("no acceptable summary: {reason}"));
                 reasons.push(reason);
                 tries.push(failed.not_before);
             }
@@ -237,9 +237,9 @@ fn paused(summariser: &Summariser) -> Arc<str> {
 fn out_of_time(work: &Work, next: &Summariser) -> Arc<str> {
     let deadline = work.env.options.compaction_deadline.get().as_secs_f64();
     let reason = format!(
-        "model {} was not asked: the {deadline:.1} s that one compaction may take are over",
+        "model {} was not called: the time limit of one compaction, {deadline:.1} s, is over",
         next.model
     );
-    work.report_problem(format!("no summary that can be taken: {reason}"));
+    work.report_problem(format!("no acceptable summary: {reason}"));
     reason.into()
 }

@@ -449,10 +449,10 @@ async fn quotes_are_used_if_no_model_writes_a_summary() {
         requests.push('\n');
     }
     let expected = "test/a summarises\n\
-                    no summary that can be taken: model scripted: it broke\n\
+                    no acceptable summary: model scripted: it broke\n\
                     test/b summarises\n\
-                    no summary that can be taken: model scripted: it broke\n\
-                    quotes are taken instead\n";
+                    no acceptable summary: model scripted: it broke\n\
+                    quotes are used instead\n";
     assert_eq!(requests, expected);
     stage.runtime.shutdown().await;
 }

@@ -150,7 +150,7 @@ impl Connection {
             tools.extend(listed.tools);
             if tools.len() > TOOLS_MAX {
                 return Err(format!(
-                    "lists more than {TOOLS_MAX} tools; name those that are needed in its `tools`"
+                    "lists more than {TOOLS_MAX} tools; select the needed ones with its `tools`"
                 ));
             }
             cursor = listed.next_cursor;
@@ -187,7 +187,7 @@ impl Connection {
             let limit = server.start_timeout.as_secs_f64();
             Err(format!("did not list its tools within {limit:.1} s"))
         })?;
-        known(&tools).ok_or_else(|| format!("does not offer the tool `{shown}` any more"))
+        known(&tools).ok_or_else(|| format!("no longer offers the tool `{shown}`"))
     }
 
     /// Calls a tool. Dropping the future cancels the request at the server.
@@ -218,7 +218,7 @@ impl Connection {
             ))),
             Ok(CallToolResponse::Task(made)) => Ok(CallReply::Task(made.into())),
             Ok(CallToolResponse::InputRequired(_)) => {
-                Err("asks for input of its own, which nobody here can give".to_owned())
+                Err("asks for input, which is not supported here".to_owned())
             }
             Ok(_) => Err("answered in a way that is not known".to_owned()),
             // The server's own error about the call is a result, not a broken server.

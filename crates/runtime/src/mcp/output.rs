@@ -62,7 +62,7 @@ impl Reading {
                 self.file(None, "image", Some(&part.mime_type), &part.data)
             }
             ContentBlock::Audio(part) => {
-                let why = "sound is not taken";
+                let why = "audio is not supported";
                 self.not_shown("audio", Some(&part.mime_type), &part.data, why);
             }
             ContentBlock::Resource(part) => self.resource(part.resource),
@@ -115,7 +115,7 @@ impl Reading {
             return Err("it belongs to an error".to_owned());
         }
         if self.files.len() == MAX_FILES {
-            return Err(format!("at most {MAX_FILES} files of a result are taken"));
+            return Err(format!("a result may have at most {MAX_FILES} files"));
         }
         let bytes = decoded_bytes(data);
         if bytes > self.max_bytes {
@@ -226,7 +226,7 @@ mod tests {
             ),
             (
                 json!({"content": [{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}]}),
-                "false: [audio, audio/wav, about 3 bytes, not shown: sound is not taken]",
+                "false: [audio, audio/wav, about 3 bytes, not shown: audio is not supported]",
             ),
             (
                 json!({"content": [{"type": "resource", "resource": {"uri": "file:///a", "text": "A"}}]}),

@@ -152,7 +152,8 @@ impl SkillReader {
         let path = path.unwrap_or(SKILL_MD);
         let Some((uri, listed)) = skill.address(path) else {
             let (name, server) = (skill.name(), &skill.server);
-            let wrong = format!("{path:?} is no file of skill {name:?} of tool server `{server}`");
+            let wrong =
+                format!("{path:?} is not a file of skill {name:?} of tool server `{server}`");
             return Err(SkillFault::Unread(wrong));
         };
         let too_long = || SkillFault::Unread(format!("{path} is longer than {FILE_BYTES} bytes"));
@@ -265,7 +266,7 @@ async fn bytes(connection: &Connection, uri: &str) -> Result<Vec<u8>, String> {
     match contents.into_iter().find(of_file) {
         Some(ResourceContents::TextResourceContents { text, .. }) => Ok(text.into_bytes()),
         Some(ResourceContents::BlobResourceContents { blob, .. }) => {
-            let wrong = |_| format!("gives {uri} in a form that is no base64");
+            let wrong = |_| format!("returns {uri} in invalid base64");
             STANDARD.decode(blob).map_err(wrong)
         }
         _ => Err(format!("gives no content for {uri}")),

@@ -136,7 +136,7 @@ async fn ask(connection: &Connection, task: &str, max_file_bytes: u64) -> Result
             let params = CancelTaskParams::new(task);
             // Nobody waits for it any more.
             let _ = connection.peer.cancel_task(params).await;
-            failed("it asks for input of its own, which nobody here can give")
+            failed("it asks for input, which is not supported here")
         }
         _ => failed("its state is not known"),
     })

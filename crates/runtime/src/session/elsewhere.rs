@@ -156,7 +156,7 @@ pub(super) async fn read(
     let state = folded(&journal(env)?, session).await;
     let state = state.filter(|state| allowed.has(session, state));
     // An inaccessible session is reported like a missing one.
-    let state = state.ok_or_else(|| format!("there is no session {session} of this owner"))?;
+    let state = state.ok_or_else(|| format!("this owner has no session {session}"))?;
     let head = state.tree().head(&place.branch);
     let head = head.ok_or_else(|| format!("session {session} has no branch {:?}", place.branch))?;
     let node = state.tree().node_at(head, place.ordinal);

@@ -6,7 +6,7 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) stem: String,
-    /// Where it stands, in bytes.
+    /// Its position in bytes.
     pub(crate) at: Range<usize>,
 }
 

@@ -341,7 +341,7 @@ mod tests {
                 _ => assert_eq!(error.status(), error.rpc_status()),
             }
         }
-        let wrong = Error::field("message.parts", "there is none");
+        let wrong = Error::field("message.parts", "the list is empty");
         assert_eq!(wrong.to_rpc()["code"], -32602);
         let violation = &wrong.to_http()["error"]["details"][1]["fieldViolations"][0];
         assert_eq!(violation["field"], "message.parts");

@@ -34,10 +34,10 @@ pub(super) fn check(message: &Message) -> Result<(), Error> {
         return Err(Error::field("message.role", "must be ROLE_USER"));
     }
     match message.parts.len() {
-        0 => Err(Error::field("message.parts", "there is none")),
+        0 => Err(Error::field("message.parts", "the list is empty")),
         1..=PARTS => Ok(()),
         more => {
-            let why = format!("there are {more}; {PARTS} are taken");
+            let why = format!("there are {more} parts, but at most {PARTS} are supported");
             Err(Error::field("message.parts", why))
         }
     }

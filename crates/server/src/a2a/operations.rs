@@ -165,7 +165,7 @@ impl A2a {
                 Ok(Answer::Value(json!({})))
             }
             Operation::GetExtendedAgentCard => {
-                let message = "there is no other card than the public one";
+                let message = "there is only the public card";
                 Err(Error::new(Kind::UnsupportedOperation, message))
             }
         }
@@ -337,7 +337,7 @@ fn name(state: &TaskState) -> String {
 pub(super) fn check_tenant(tenant: Option<&str>) -> Result<(), Error> {
     match tenant.filter(|tenant| !tenant.is_empty()) {
         None => Ok(()),
-        Some(_) => Err(Error::field("tenant", "the agent's card names none")),
+        Some(_) => Err(Error::field("tenant", "the agent's card has no tenants")),
     }
 }
 
@@ -378,6 +378,6 @@ fn parse_page_token(token: &str) -> Result<Place, Error> {
 
 /// The error for an unknown context.
 pub(super) fn no_context(field: &str, id: &str) -> Error {
-    let why = format!("there is no context {id:?}; leave it out to begin one");
+    let why = format!("context {id:?} does not exist; omit it to begin one");
     Error::field(field, why)
 }

@@ -123,7 +123,7 @@ async fn task(at: Extracted, request: Request) -> Response {
                 return Err(Error::new(Kind::MethodNotAllowed, message));
             }
             (Some(_), _) => {
-                let message = "a task can be asked for, `:cancel` and `:subscribe`";
+                let message = "a task supports GET, `:cancel` and `:subscribe`";
                 return Err(Error::new(Kind::NotFound, message));
             }
         })
@@ -172,7 +172,7 @@ fn object(body: &[u8]) -> Result<Map<String, Value>, Error> {
             "the body must be a JSON object",
         )),
         Err(error) => {
-            let message = format!("the body is no JSON: {error}");
+            let message = format!("the body is not JSON: {error}");
             Err(Error::new(Kind::Parse, message))
         }
     }

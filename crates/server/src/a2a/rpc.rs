@@ -97,7 +97,7 @@ fn read(body: &[u8]) -> Result<Call, Box<InvalidRequest>> {
     let unread = |id: Value, error: Error| Box::new(InvalidRequest { id, error });
     let invalid = |id: Value, why: &str| unread(id, Error::new(Kind::InvalidRequest, why));
     let request: Value = serde_json::from_slice(body).map_err(|error| {
-        let message = format!("the body is no JSON: {error}");
+        let message = format!("the body is not JSON: {error}");
         unread(Value::Null, Error::new(Kind::Parse, message))
     })?;
     let Value::Object(mut request) = request else {

@@ -161,7 +161,7 @@ impl A2a {
                 return Err(error.into());
             }
         };
-        let no_id = |_| Error::new(Kind::Internal, format!("{:?} is no turn", turn.turn));
+        let no_id = |_| Error::new(Kind::Internal, format!("{:?} is not a turn", turn.turn));
         let id = TaskId {
             session,
             turn: turn.turn.parse().map_err(no_id)?,

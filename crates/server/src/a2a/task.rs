@@ -229,7 +229,7 @@ fn result(run: &str, agent: &str, text: &str, lacks: Option<&str>) -> Artifact {
     Artifact {
         artifact_id: run.to_owned(),
         name: Some(agent.to_owned()),
-        description: Some(format!("what {agent} came back with")),
+        description: Some(format!("the result of {agent}")),
         parts: vec![Part::text(text).with_media_type("text/plain")],
         metadata: lacks.map(|lacks| [("partial".to_owned(), json!(lacks))].into()),
         extensions: None,

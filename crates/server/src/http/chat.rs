@@ -90,7 +90,7 @@ async fn create(
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/chat/{chat}/stream", tag = "chat",
     params(("session" = String, Path, description = "The session's id"),
-           ("chat" = String, Path, description = "The chat's id, which is not looked at")),
+           ("chat" = String, Path, description = "The chat's id; ignored")),
     responses((status = 200, body = Part, content_type = "text/event-stream",
                description = "As of `POST /v1/sessions/{session}/chat`"),
               (status = 204, description = "No turn is open"))

@@ -51,7 +51,7 @@ async fn list(
     post, path = "/v1/cluster/{member}", tag = "cluster",
     params(("member" = String, Path, description = "The program's id")),
     request_body = Drain,
-    responses((status = 200, description = "It is asked to", body = ClusterMember))
+    responses((status = 200, description = "The member, with its new state requested", body = ClusterMember))
 )]
 async fn drain(
     State(shared): State<Arc<Shared>>,
@@ -213,7 +213,7 @@ async fn look_after(
     tracing::warn!(
         sessions = count,
         open,
-        "sessions of a program that is gone are taken over"
+        "taking over sessions of a lost program"
     );
     Ok(())
 }

@@ -64,7 +64,12 @@ impl StartPosition {
             return Ok(self.after);
         };
         let text = text.to_str().unwrap_or_default();
-        let wrong = |_| ApiError::new(Code::InvalidRequest, "Last-Event-ID is no sequence number");
+        let wrong = |_| {
+            ApiError::new(
+                Code::InvalidRequest,
+                "Last-Event-ID is not a sequence number",
+            )
+        };
         text.trim().parse().map(Some).map_err(wrong)
     }
 }

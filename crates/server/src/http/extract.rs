@@ -86,7 +86,7 @@ pub(super) fn id<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, ApiE
     let wrong = |_| {
         ApiError::new(
             Code::InvalidRequest,
-            format!("{text:?} is no id of a {what}"),
+            format!("{text:?} is not the id of a {what}"),
         )
     };
     text.parse().map_err(wrong)

@@ -164,7 +164,7 @@ fn uri_at(address: &str, uri: &Uri) -> Result<Uri, ApiError> {
     uri.parse().map_err(|_| {
         ApiError::new(
             Code::Failed,
-            format!("{address} is no address of a daemon; see `cluster.address`"),
+            format!("{address} is not the address of a daemon; see `cluster.address`"),
         )
     })
 }

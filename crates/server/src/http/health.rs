@@ -53,6 +53,7 @@ fn ready(shared: &Shared) -> String {
     let beats = shared.local.beats();
     let differing = beats.map(|beats| beats.borrow().differing.clone());
     let lines = differing.unwrap_or_default().into_iter();
-    let lines = lines.map(|name| format!("the agents of {name} differ from those here\n"));
+    let lines =
+        lines.map(|name| format!("the agents of {name} differ from the agents of this daemon\n"));
     "ready\n".to_owned() + &lines.collect::<String>()
 }

@@ -112,7 +112,7 @@ fn cluster(page: &mut Page, shared: &Shared) {
     page.family(
         "unisono_cluster_members_with_other_agents",
         "gauge",
-        "Live daemons on the database whose agents are defined otherwise.",
+        "Live daemons on the database with other agent definitions.",
     )
     .sample(&[], beat.differing.len());
     page.family(
@@ -129,12 +129,12 @@ fn cluster(page: &mut Page, shared: &Shared) {
     .sample(&[], beat.owned);
     page.counter(
         "unisono_cluster_lapses_total",
-        "Times that this daemon was taken to be gone and was not.",
+        "Times that this daemon wrongly counted as lost.",
         beat.lapses,
     );
     page.counter(
         "unisono_cluster_takeovers_total",
-        "Sessions of programs that were gone, taken over by this daemon.",
+        "Sessions of lost programs that this daemon took over.",
         shared.taken_over.load(Ordering::Relaxed),
     );
     page.counter(
@@ -206,7 +206,7 @@ fn counted(page: &mut Page, counts: &Counts) {
     );
     page.counter(
         "unisono_compacted_tokens_total",
-        "Tokens that summaries and notes stand for.",
+        "Tokens replaced by summaries and notes.",
         counts.tokens_summarised,
     );
     page.counter(
@@ -244,7 +244,7 @@ fn used(page: &mut Page, counts: &Counts) {
     let mut calls = page.family(
         "unisono_model_calls_total",
         "counter",
-        "Replies of models, by who asked.",
+        "Replies of models, by caller.",
     );
     for by in both {
         calls.sample(&[("by", by.name())], of(by).calls);
@@ -252,7 +252,7 @@ fn used(page: &mut Page, counts: &Counts) {
     let mut tokens = page.family(
         "unisono_tokens_total",
         "counter",
-        "Tokens of model calls, by who asked and kind; those of the cache are part of input.",
+        "Tokens of model calls, by caller and kind; cached tokens are part of input.",
     );
     type Amount = (&'static str, fn(&Used) -> u64);
     let kinds: [Amount; 4] = [
@@ -277,7 +277,7 @@ fn used(page: &mut Page, counts: &Counts) {
     let mut unpriced = page.family(
         "unisono_unpriced_calls_total",
         "counter",
-        "Replies of models whose price is not known.",
+        "Replies of models with an unknown price.",
     );
     for by in both {
         unpriced.sample(&[("by", by.name())], of(by).unpriced);

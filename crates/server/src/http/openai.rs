@@ -170,7 +170,7 @@ async fn model(
             description = "In a session: a repeated request with this key gets the first answer, also after a crash")),
     request_body = ChatRequest,
     responses((status = 200, description = "The answer; with `stream`, its pieces as server-sent events",
-               headers(("X-Unisono-Session" = String, description = "The session that was continued, where there is one")),
+               headers(("X-Unisono-Session" = String, description = "The continued session, if any")),
                content((ChatCompletion = "application/json"), (String = "text/event-stream"))))
 )]
 async fn complete(
@@ -337,7 +337,7 @@ async fn prepare(
     let wanted = said.form.read()?;
     let ask = if said.model == TEAM {
         if said.tools.is_given() {
-            let detail = "tools are lent to one agent, and the team is several: name an agent as \
+            let detail = "client tools work for a single agent, and the team has several: name an agent as \
                           the model";
             return Err(FieldError::field("tools", Code::InvalidRequest, detail));
         }

@@ -68,7 +68,7 @@ async fn pause(
 #[utoipa::path(
     post, path = "/v1/schedules/{schedule}/resume", tag = "schedules",
     params(("schedule" = String, Path, description = "The schedule's name")),
-    responses((status = 200, description = "It goes on, and that is on disk", body = Schedule))
+    responses((status = 200, description = "The schedule is resumed, and that is on disk", body = Schedule))
 )]
 async fn resume(
     State(shared): State<Arc<Shared>>,

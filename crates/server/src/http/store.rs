@@ -57,7 +57,7 @@ async fn losses(
 /// records.
 #[utoipa::path(
     get, path = "/v1/health", tag = "about", operation_id = "health_checks",
-    responses((status = 200, description = "What was looked at", body = Vec<HealthCheck>))
+    responses((status = 200, description = "The checks", body = Vec<HealthCheck>))
 )]
 async fn health(State(shared): State<Arc<Shared>>) -> Result<Json<Vec<HealthCheck>>, ApiError> {
     Ok(Json(shared.local.health().await?))

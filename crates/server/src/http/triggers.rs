@@ -125,7 +125,7 @@ fn object<'b>(headers: &HeaderMap, body: &'b [u8]) -> Result<&'b str, ApiError> 
     let read: Result<serde_json::Value, _> = serde_json::from_str(text);
     match read {
         Ok(_) => Ok(text),
-        Err(error) => Err(wrong(format!("the body is no JSON: {error}"))),
+        Err(error) => Err(wrong(format!("the body is not JSON: {error}"))),
     }
 }
 

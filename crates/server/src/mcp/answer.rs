@@ -140,7 +140,7 @@ fn compaction(turn: &Turn) -> String {
                 sizes.unwrap_or_default()
             )
         }
-        ("compacted", None) => "nothing to summarise: all that is left has to stay".to_owned(),
+        ("compacted", None) => "nothing to summarise: all remaining messages must stay".to_owned(),
         _ => without_answer(turn),
     }
 }

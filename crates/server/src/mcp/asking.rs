@@ -100,7 +100,7 @@ pub(super) async fn wait(
 
 pub(super) fn turn_id(text: &str) -> Result<TurnId, String> {
     text.parse()
-        .map_err(|_| format!("{text:?} is no id of a turn"))
+        .map_err(|_| format!("{text:?} is not the id of a turn"))
 }
 
 pub(super) async fn delegate(
@@ -194,7 +194,7 @@ async fn session(local: &Local, id: Option<&str>, task: &str, ask: &Ask) -> Resu
 pub(super) async fn open_session(local: &Local, id: &str) -> Result<Handle, String> {
     let id = id
         .parse()
-        .map_err(|_| format!("{id:?} is no id of a session"))?;
+        .map_err(|_| format!("{id:?} is not the id of a session"))?;
     local.open(id).await.map_err(|error| error.to_string())
 }
 
@@ -276,7 +276,7 @@ async fn follow(
             },
             () = context.ct.cancelled(), if !cancelled => {
                 if !cancels {
-                    return Err("the call was cancelled; the turn goes on".to_owned());
+                    return Err("the call was cancelled; the turn continues".to_owned());
                 }
                 cancelled = true;
                 cancel(session, turn).await;
@@ -302,11 +302,11 @@ async fn newest_event(session: &Handle, turn: TurnId) -> Result<(u64, bool), Run
 /// The result for a client whose turn is still open when the program stops.
 fn is_stopping(session: &Handle, turn: TurnId) -> String {
     let session = session.id();
-    format!("the program is stopping; turn {turn} of session {session} goes on when it is back")
+    format!("the program is stopping; turn {turn} of session {session} continues after its restart")
 }
 
 /// Has the client ask a person about the calls that wait, as it can. None: none waits any more, or
-/// nobody waits for the answer.
+/// the request was cancelled.
 async fn held(
     server: &Server,
     local: &Local,

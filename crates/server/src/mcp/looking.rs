@@ -54,7 +54,7 @@ pub(super) async fn recall(local: &Local, wanted: RecallArgs) -> AnswerResult {
     let place = branch_head(&session, &wanted.branch).await?;
     let Some((branch, head, last)) = place else {
         let none = json!({"session": id.to_string(), "messages": []});
-        return Ok(Outcome::search_answer("nothing was said yet", none));
+        return Ok(Outcome::search_answer("there are no messages yet", none));
     };
     let limit = wanted.limit.unwrap_or(FOUND).clamp(1, MAX_FOUND);
     let (ordinals, stems) = match (&wanted.query, wanted.from, wanted.to) {

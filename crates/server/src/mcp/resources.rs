@@ -55,7 +55,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
         template(
             "{session}/snapshots/{turn}",
             "snapshot",
-            "The frozen context that the agents of a turn were given",
+            "The frozen context of a turn",
             "text/plain",
         ),
     ]
@@ -69,7 +69,7 @@ pub(super) async fn list(
     let cursor = page.and_then(|page| page.cursor);
     let after = cursor.map(|id| {
         id.parse::<SessionId>()
-            .map_err(|_| wrong(format!("{id:?} is no cursor")))
+            .map_err(|_| wrong(format!("{id:?} is not a cursor")))
     });
     let found = listing::page(local, after.transpose()?, PAGE)
         .await
@@ -126,7 +126,7 @@ async fn context(local: &Local, id: SessionId) -> Result<String, ErrorData> {
     let session = local.open(id).await.map_err(failed)?;
     let mut state = session.inspect(Clone::clone).await.map_err(failed)?;
     let Some(head) = state.tree().head(MAIN) else {
-        return Ok("nothing was said yet".to_owned());
+        return Ok("there are no messages yet".to_owned());
     };
     let setup = local.setup_of(&session).await.map_err(failed)?;
     let by = Ask::new("").measured_by(&setup, local.calibrations());

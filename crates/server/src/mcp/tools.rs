@@ -169,7 +169,7 @@ pub(super) fn specs() -> Vec<Tool> {
             ASK,
             "Gives a session's agents a task and waits for the answer. They all work on one frozen snapshot of the conversation; task and answer become part of it.",
             json!({
-                "task": {"type": "string", "description": "What is to be done"},
+                "task": {"type": "string", "description": "The task"},
                 "session": session, "branch": branch,
                 "lead": {"type": "string", "description": "The agent that answers; without it, the configured one"},
                 "agents": {"type": "array", "items": {"type": "string"}, "description": "Agents that work before it, each `agent` or `agent=task`; empty: it answers alone; without it, the configured ones"},
@@ -179,13 +179,13 @@ pub(super) fn specs() -> Vec<Tool> {
         ),
         tool(
             DELEGATE,
-            "Gives tasks to agents by name, all at once and on the same frozen snapshot of a session, and waits for what each found; the configured lead joins it.",
+            "Gives tasks to agents by name, all at once and on the same frozen snapshot of a session, and waits for their results; the configured lead joins them.",
             json!({
-                "tasks": {"type": "array", "minItems": 1, "description": "Who does what", "items": {
+                "tasks": {"type": "array", "minItems": 1, "description": "The agents and their tasks", "items": {
                     "type": "object", "additionalProperties": false, "required": ["agent"],
                     "properties": {
                         "agent": {"type": "string", "description": "The agent's name"},
-                        "task": {"type": "string", "description": "What it is to do; without it, the task of all"},
+                        "task": {"type": "string", "description": "The task of this agent (default: the common task)"},
                     },
                 }},
                 "task": {"type": "string", "description": "What all of it is for; without it, the tasks themselves"},
@@ -196,7 +196,7 @@ pub(super) fn specs() -> Vec<Tool> {
         ),
         tool(
             COMPACT,
-            "Summarises the older part of a session's conversation. Nothing that was said is altered or lost.",
+            "Summarises the older part of a session's conversation. The messages themselves are not changed.",
             compaction_properties(&known, &branch),
             &["session"],
             asks,
@@ -213,7 +213,7 @@ pub(super) fn specs() -> Vec<Tool> {
         ),
         tool(
             RECALL,
-            "Messages of a session, whole or as excerpts: those that fit a query best, or those with numbers from `from` to `to`. Finds also what was summarised.",
+            "Returns messages of a session, complete or as excerpts: the best matches of a query, or the messages with numbers from `from` to `to`. Summarised messages are included.",
             json!({
                 "session": known, "branch": branch,
                 "query": {"type": "string", "description": "Words; the best messages come first"},
@@ -238,7 +238,7 @@ pub(super) fn specs() -> Vec<Tool> {
             SESSIONS,
             "The sessions there are, the newest first.",
             json!({
-                "label": {"type": "string", "description": "Only those with this label, `name=value`, or with a label of this name"},
+                "label": {"type": "string", "description": "Only sessions with this label, `name=value`, or with a label of this name"},
                 "cursor": {"type": "string", "description": "`next` of the part before"},
                 "limit": {"type": "integer", "minimum": 1, "maximum": 200, "default": 50, "description": "Sessions at most"},
             }),
@@ -259,7 +259,7 @@ fn compaction_properties(known: &Value, branch: &Value) -> Value {
         "topic": {"type": "integer", "minimum": 1, "description": "In place of all that is older: the topic that this message belongs to, if it has ended"},
         "attention": {"type": "boolean", "default": false, "description": "In place of all that is older: the middle of the current topic"},
         "large_messages": {"type": "boolean", "default": false, "description": "In place of a summary: the middle of messages that are too large is cut out"},
-        "over_tokens": {"type": "integer", "minimum": 64, "description": "With `large_messages`: what has more tokens than this is too large"},
+        "over_tokens": {"type": "integer", "minimum": 64, "description": "With `large_messages`: messages with more tokens are too large"},
     })
 }
 

@@ -80,7 +80,7 @@ pub(super) fn decided(
     let found = waiting.iter().find(|one| one.id.to_string() == key);
     let call = found.ok_or_else(|| format!("no call {key:?} waits in this task"))?;
     let answer: ElicitResult = serde_json::from_value(answer)
-        .map_err(|error| format!("`inputResponses.{key}` is no answer: {error}"))?;
+        .map_err(|error| format!("`inputResponses.{key}` is not an answer: {error}"))?;
     Ok((call.id, decision(&answer)))
 }
 
@@ -198,9 +198,9 @@ pub(super) async fn ask_by_request(
             if let Err(error) = settled {
                 tracing::debug!(%error, "a call that waits cannot be followed");
             }
-            (Reply::Settled, "the call does not wait any more")
+            (Reply::Settled, "the call is no longer waiting")
         }
-        () = given_up => (Reply::GivenUp, "nobody waits for the answer"),
+        () = given_up => (Reply::GivenUp, "the request was cancelled"),
     };
     if let Err(error) = asked.cancel(Some(reason.to_owned())).await {
         tracing::debug!(%error, "a question is not taken back");
@@ -241,7 +241,7 @@ pub(super) fn decode_answer(
     state: &str,
     answers: Option<InputResponses>,
 ) -> Result<(QuestionState, CallId, Option<CallDecision>), String> {
-    let unknown = |_| "`requestState` is not one that was given out".to_owned();
+    let unknown = |_| "`requestState` is invalid: send it back unchanged".to_owned();
     let asked: QuestionState = serde_json::from_str(state).map_err(unknown)?;
     let call = asked
         .call
@@ -251,7 +251,7 @@ pub(super) fn decode_answer(
     let answer: Option<ElicitResult> = answer
         .map(serde_json::from_value)
         .transpose()
-        .map_err(|error| format!("`inputResponses.{APPROVE}` is no answer: {error}"))?;
+        .map_err(|error| format!("`inputResponses.{APPROVE}` is not an answer: {error}"))?;
     let decision = answer.as_ref().and_then(decision);
     Ok((asked, call, decision))
 }

@@ -66,7 +66,7 @@ impl Display for Fact {
                 format_planned(&plan.step, f)?;
                 write!(f, "; {} tokens, target {}", plan.before, plan.target)?;
                 if plan.tightened {
-                    f.write_str("; less is kept than was asked for")?;
+                    f.write_str("; less is kept than requested")?;
                 }
                 Ok(())
             }

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! struct TurnCaps { session, turn, run, agents; limit_ms }
-//! enum Work { 0 Answer { input; lent }, 3 Revert { checkpoint } }
+//! enum Work { 0 Answer { input; client_options }, 3 Revert { checkpoint } }
 //! codes Tier { 0 Conversation, 1 Topic, 2 Bulk }
 //! ```
 //!

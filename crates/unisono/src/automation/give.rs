@@ -257,7 +257,7 @@ fn new_turn(cause: &Cause<'_>) -> Result<NewTurn, Error> {
     let task = cause.task;
     let text = task.fill(cause.name, &cause.moment, cause.body);
     let text = text.map_err(|place| {
-        let detail = format!("nothing stands for ${{{place}}} in the task");
+        let detail = format!("the placeholder ${{{place}}} of the task has no value");
         Error::new(Code::Refused, detail)
     })?;
     let settings = task.settings.iter();

@@ -72,8 +72,9 @@ impl Local {
         {
             return Ok(found);
         }
-        let detail =
-            format!("there is no schedule {name:?}; [schedules.*] of the settings has them");
+        let detail = format!(
+            "schedule {name:?} does not exist; the settings define schedules as [schedules.NAME]"
+        );
         Err(Error::new(Code::NotFound, detail))
     }
 

@@ -209,7 +209,7 @@ fn nothing(view: &View<'_>, mode: Mode) -> String {
     match mode {
         Mode::Part(ContextPart::Topic { message }) => {
             match view.topic_of(message) == view.current_topic() {
-                true => format!("the topic of {message} goes on: seal it first"),
+                true => format!("the topic of {message} is still open: seal it first"),
                 false => format!("the topic of {message} is summarised, or as short as a summary"),
             }
         }
@@ -218,7 +218,7 @@ fn nothing(view: &View<'_>, mode: Mode) -> String {
         }
         Mode::Part(ContextPart::Large { .. }) => "no verbatim message is too large".to_owned(),
         Mode::Manual { .. } | Mode::Check | Mode::Rest | Mode::Continue | Mode::Requested => {
-            "all that is left has to stay".to_owned()
+            "all remaining messages must stay".to_owned()
         }
     }
 }

@@ -241,5 +241,5 @@ async fn again(
         ..writing(None, new.summariser.clone(), new.on_failure)
     };
     let ask = accepted.and_then(|accepted| Ask::retry(accepted, writing));
-    ask.ok_or_else(|| Error::not_found("compaction to be asked for again in turn", turn))
+    ask.ok_or_else(|| Error::not_found("failed compaction in turn", turn))
 }

@@ -429,7 +429,7 @@ fn around(messages: Vec<Box<RawValue>>) -> String {
 
 /// The error for a conversation with too many messages, with the setting of the limit.
 pub fn too_many(error: &transcript::Error) -> Error {
-    let detail = format!("{error}; `server.import_messages` is how many are taken");
+    let detail = format!("{error}; the setting `server.import_messages` is the limit");
     Error::new(Code::Refused, detail)
 }
 

@@ -77,8 +77,7 @@ impl Tokens for Local {
                 return Err(Error::new(Code::Conflict, detail));
             }
             if known.len() >= MAX_TOKENS {
-                let detail =
-                    format!("there are {MAX_TOKENS} tokens, the most there may be; revoke some");
+                let detail = format!("the limit of {MAX_TOKENS} tokens is reached; revoke some");
                 return Err(Error::new(Code::Refused, detail));
             }
             let token = token.clone();

@@ -150,7 +150,7 @@ fn rows(ledger: &Ledger) -> Vec<Row> {
 fn day(text: Option<&str>) -> Result<Option<Day>, Error> {
     let read = |text: &str| {
         let wrong = |_| {
-            let detail = format!("{text:?} is no day: write it as 2026-03-06, in UTC");
+            let detail = format!("{text:?} is not a day: write it as 2026-03-06, in UTC");
             Error::new(Code::Refused, detail)
         };
         let date: Date = text.parse().map_err(wrong)?;

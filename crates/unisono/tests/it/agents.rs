@@ -273,9 +273,9 @@ fn pipelines_do_not_stand_in_each_other() {
             "---\ndescription: x\ndelegates: [b]\n---\n",
         );
     insta::assert_snapshot!(sandbox.check(), @r"
-    agents/a.md:3:1: error: the pipeline of agent `a` names agent `b`, which has a pipeline of its own; name the agents of its pipeline in place of `b`
-    agents/b.md:3:1: error: the pipeline of agent `b` names agent `a`, which has a pipeline of its own; name the agents of its pipeline in place of `a`
-    agents/c.md:3:1: error: agent `c` names `b` as a delegate, which has a pipeline of its own; name the agents of its pipeline in place of `b`
+    agents/a.md:3:1: error: the pipeline of agent `a` names agent `b`, which has its own pipeline; name the agents of its pipeline in place of `b`
+    agents/b.md:3:1: error: the pipeline of agent `b` names agent `a`, which has its own pipeline; name the agents of its pipeline in place of `a`
+    agents/c.md:3:1: error: agent `c` names `b` as a delegate, which has its own pipeline; name the agents of its pipeline in place of `b`
     ");
 }
 

@@ -201,7 +201,7 @@ async fn names_that_cannot_be_are_told_at_the_start() {
         ),
         (
             program(extensions().model("echo", Echo)),
-            "named provider/model",
+            "a name such as provider/model",
         ),
     ] {
         let error = program.in_memory().start().await.unwrap_err().to_string();

@@ -161,7 +161,7 @@ mod tests {
             shown.contains("facts, risks share the prompt prefix aaaaaaaa; &lt;svg&gt; has"),
             "{shown}"
         );
-        assert!(shown.contains("lead is given their results"), "{shown}");
+        assert!(shown.contains("lead gets their results"), "{shown}");
         assert!(!shown.contains("<svg>"), "{shown}");
     }
 

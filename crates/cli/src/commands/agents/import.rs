@@ -1,9 +1,8 @@
 //! `unisono agents import`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
-use serde_json::{Value, json};
 use unisono_config::settings;
 use unisono_interchange::agents::{
     Candidate, Format, Import, KeyChange, PlacedAgent, Report, Status, Writes,
@@ -28,8 +27,8 @@ Examples:
   unisono agents import .
   unisono agents import reviewer.md --from claude --to ~/.config/unisono/agents
 
-JSON: agents [{agent, format, from, file, state (written, would_write, exists, twice), lost [{key,
-line, reason}], changed [{key, line, reason}]}], problems [{file, problem}], skipped [{file,
+JSON: agents [{agent, format, from, file, text, state (written, would_write, exists, twice), lost
+[{key, line, reason}], changed [{key, line, reason}]}], problems [{file, reason}], skipped [{file,
 reason}]: files of a directory that are not agents.";
 
 #[derive(Debug, clap::Args)]
@@ -110,17 +109,8 @@ fn show_report(app: &App, report: &Report) {
         skipped,
     } = report;
     if app.out.json {
-        let agents: Vec<Value> = done.iter().map(json).collect();
-        let list = |files: &Files, key: &str| -> Vec<Value> {
-            let each = files.iter();
-            each.map(|(file, why)| json!({"file": file, key: why}))
-                .collect()
-        };
-        return app.out.json(&json!({
-            "agents": agents,
-            "problems": list(problems, "problem"),
-            "skipped": list(skipped, "reason"),
-        }));
+        let name = |file: &Path| file.display().to_string();
+        return app.out.json(&report.to_api(name));
     }
     done.iter().for_each(|one| show_one(app, one));
     let written = done
@@ -152,9 +142,9 @@ fn show_one(app: &App, one: &PlacedAgent) {
     app.out
         .data(format_args!("{word}  {file}  from {from} ({format})"));
     match one.status {
-        Status::Exists => app
-            .out
-            .data("  exists: --force overwrites an .md; a .toml of that name has to go first"),
+        Status::Exists => app.out.data(
+            "  exists: --force overwrites an .md file; remove a .toml file with this name first",
+        ),
         Status::Twice => app.out.data("  another file defines an agent of that name"),
         Status::Written | Status::WouldWrite => {}
     }
@@ -169,21 +159,4 @@ fn show_one(app: &App, one: &PlacedAgent) {
 fn line(word: &str, KeyChange { key, line, reason }: &KeyChange) -> String {
     let place = line.map_or_else(String::new, |line| format!(" (line {line})"));
     format!("  {word:<8} {key}{place}: {reason}")
-}
-
-fn json(one: &PlacedAgent) -> Value {
-    let list = |all: &[KeyChange]| -> Vec<Value> {
-        let all = all.iter();
-        all.map(|lost| json!({"key": lost.key, "line": lost.line, "reason": lost.reason}))
-            .collect()
-    };
-    json!({
-        "agent": one.agent.id,
-        "format": one.agent.format.name(),
-        "from": one.from,
-        "file": one.file,
-        "state": one.status.name(),
-        "lost": list(&one.agent.lost),
-        "changed": list(&one.agent.changed),
-    })
 }

@@ -21,7 +21,9 @@ pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
         let path = setup.loaded.config.store.path.display();
         let problem = format!("no daemon has the store {path} open");
         let problem = Problem::with_exit(Exit::Unreachable, problem);
-        return Err(problem.hint("nothing is to be done: without one every call reads agents anew"));
+        return Err(
+            problem.hint("nothing to do: without a daemon every call reads the agents again")
+        );
     }
     let reload = app.service_on(store, &setup)?.reload_agents().await?;
     if app.out.json {

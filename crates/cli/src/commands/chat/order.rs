@@ -90,10 +90,10 @@ fn parse_command(name: &str, rest: &str) -> Result<Order, Problem> {
         ("quit" | "exit", "") => Order::Quit,
         ("context" | "seal" | "quit" | "exit", _) => {
             let problem = Problem::usage(format!("/{name} does not take {rest:?}"));
-            return Err(problem.hint("/help says what it takes"));
+            return Err(problem.hint("/help shows its arguments"));
         }
         _ => {
-            let problem = Problem::usage(format!("there is no order /{name}"));
+            let problem = Problem::usage(format!("unknown command /{name}"));
             let hint = "/help lists them; a message that begins with a slash is written with two";
             return Err(problem.hint(hint));
         }

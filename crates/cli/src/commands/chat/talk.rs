@@ -231,7 +231,7 @@ impl<'t> Talk<'t> {
             answer.finish(watch.answer());
         }
         if input.is_asked() {
-            out.message("that question is settled; what is written next is a message");
+            out.message("that question is settled; the next line is a message");
         }
         self.ended(&watch, end).await
     }
@@ -281,8 +281,9 @@ impl<'t> Talk<'t> {
 
     /// The session, if it was created.
     fn session_id(&self) -> Result<&str> {
-        self.session()
-            .ok_or_else(|| Problem::usage("nothing was said yet").hint("write a message first"))
+        self.session().ok_or_else(|| {
+            Problem::usage("there are no messages yet").hint("write a message first")
+        })
     }
 
     pub(super) async fn carry_out(
@@ -362,7 +363,7 @@ impl<'t> Talk<'t> {
             }
             let at = at.unwrap_or(last);
             if !(1..=last).contains(&at) {
-                let problem = format!("there is no message #{at} on branch `{from}`");
+                let problem = format!("branch `{from}` has no message #{at}");
                 let problem = Problem::not_found(problem);
                 return Err(problem.hint(format!("the last message is #{last}")));
             }
@@ -436,7 +437,7 @@ impl<'t> Talk<'t> {
     async fn history(&self, newest: u32) -> Result<()> {
         let last = self.length();
         if last == 0 {
-            self.app.out.message("nothing was said yet");
+            self.app.out.message("there are no messages yet");
             return Ok(());
         }
         let mut first = last.saturating_sub(newest - 1).max(1);

@@ -79,7 +79,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 /// The text as it comes back from a person's editor.
 fn written(app: &App, old: &str) -> Result<String> {
     if !std::io::stdin().is_terminal() || !app.out.watched {
-        let problem = Problem::usage("there is no terminal to open an editor on");
+        let problem = Problem::usage("there is no terminal for an editor");
         return Err(problem.hint("hand the text in with --text FILE, or --text -"));
     }
     let set = |name| {

@@ -48,7 +48,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let (session, detail) =
         select_checkpoint(desk.service(), &args.session, &args.branch, args.number).await?;
     let (number, model) = (detail.checkpoint.number, &detail.checkpoint.model);
-    let question = format!("Write checkpoint {number} (by {model}) anew?");
+    let question = format!("Write checkpoint {number} (by {model}) again?");
     if !args.yes && !confirmed(&app.out, &question)? {
         app.out.message("nothing was changed");
         desk.close().await;

@@ -49,7 +49,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let (session, detail) =
         select_checkpoint(desk.service(), &args.session, &args.branch, args.number).await?;
     let number = detail.checkpoint.number;
-    let gone = || Problem::failed("the checkpoint is not in the context any more");
+    let gone = || Problem::failed("the checkpoint has left the context");
     let question = question(number, detail.revert.ok_or_else(gone)?)?;
     if !args.yes && !confirmed(&app.out, &question)? {
         app.out.message("nothing was changed");
@@ -108,7 +108,7 @@ fn not_active(why: &Inactive) -> Problem {
     let problem = Problem::usage(&why.reason);
     match (why.revert_first, why.branches.as_deref()) {
         (Some(first), _) => problem.hint(format!("take checkpoint {first} back first")),
-        (None, Some([])) => problem.hint("no branch has those messages any more"),
+        (None, Some([])) => problem.hint("no branch has these messages"),
         (None, Some(branches)) => {
             let names = branches.join(" or ");
             problem.hint(format!("name the branch: --branch {names}"))

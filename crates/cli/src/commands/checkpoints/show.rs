@@ -72,7 +72,7 @@ fn about(detail: &CheckpointDetail) -> String {
         ""
     };
     let tightened = match c.tightened {
-        true => ", less kept than was asked for",
+        true => ", less kept than requested",
         false => "",
     };
     let coverage = c.coverage.map(|coverage| format!("it gives {coverage}\n"));

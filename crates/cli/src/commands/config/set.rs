@@ -65,7 +65,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             let (value, place) = (&now.value, now.place());
             app.out.data(format_args!("{key} = {value}  # {place}"));
         }
-        None => app.out.data(format_args!("{key} is not set any more")),
+        None => app.out.data(format_args!("{key} is no longer set")),
     }
     Ok(())
 }

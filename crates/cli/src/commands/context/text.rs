@@ -32,7 +32,7 @@ pub(super) fn text(context: &Context, title: &str, paint: Paint, full: bool) -> 
         };
         let ratio = show::compression(Tokens(summary.tokens_before), Tokens(summary.tokens));
         let tightened = match summary.tightened {
-            true => paint.yellow(", less kept than was asked for"),
+            true => paint.yellow(", less kept than requested"),
             false => String::new(),
         };
         let about = format!(

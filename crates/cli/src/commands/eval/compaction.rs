@@ -341,7 +341,7 @@ fn probes(path: &Path, messages: usize) -> Result<Vec<Probe>> {
             }
             retention::Error::Empty => Problem::usage(format!("{shown}: {error}")),
         };
-        problem.hint("`unisono eval compaction --help` shows what a line looks like")
+        problem.hint("`unisono eval compaction --help` describes the lines")
     })
 }
 

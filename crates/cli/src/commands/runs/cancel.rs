@@ -50,8 +50,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         let ids: Vec<String> = cancelled.iter().map(end).collect();
         let rest = match ended {
             true => format!("turn {} has ended", end(&after.turn)),
-            false if in_daemon => "the daemon goes on with the rest".to_owned(),
-            false => "`unisono resume` goes on with the rest".to_owned(),
+            false if in_daemon => "the daemon continues the other runs".to_owned(),
+            false => "`unisono resume` continues the other runs".to_owned(),
         };
         let runs = show::many(ids.len() as u64, "run");
         app.out

@@ -67,7 +67,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         app.out.data(show::table(&header, &[4, 5, 6, 7], rows));
     }
     if let Some(next) = next {
-        let older = format_args!("there are older ones: --cursor {next} goes on with them");
+        let older = format_args!("more runs: --cursor {next} shows the next page");
         app.out.message(older);
     }
     Ok(())

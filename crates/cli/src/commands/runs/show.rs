@@ -184,5 +184,5 @@ fn step(done: &StepContent) -> String {
 /// The fallback model that answered, and its prefix.
 fn fallback_note(model: &str, prefix: Option<&str>) -> String {
     let prefix = prefix.map(|prefix| format!(", prefix {}", digest(prefix)));
-    format!(" ({model} stood in{})", prefix.unwrap_or_default())
+    format!(" (fallback {model}{})", prefix.unwrap_or_default())
 }

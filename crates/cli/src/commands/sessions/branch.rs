@@ -79,7 +79,7 @@ async fn new_branch(service: &dyn Service, session: &str, args: &Args) -> Result
     let at = args.at.unwrap_or(last.messages);
     if at > last.messages {
         let from = &args.from;
-        let problem = format!("there is no message #{at} on branch `{from}`");
+        let problem = format!("branch `{from}` has no message #{at}");
         let problem = Problem::not_found(problem);
         return Err(problem.hint(format!("the last message is #{}", last.messages)));
     }

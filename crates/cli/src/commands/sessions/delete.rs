@@ -48,9 +48,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     service.delete_session(&session.session, args.purge).await?;
     if args.purge && setup.loaded.config.store.path.join("quarantine").exists() {
-        app.out.warn(
-            "what repairs have put into the directory `quarantine` of the store may still hold it",
-        );
+        app.out
+            .warn("copies from repairs may remain in the directory `quarantine` of the store");
     }
     let id = session.session;
     if app.out.json {

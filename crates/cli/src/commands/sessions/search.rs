@@ -18,9 +18,9 @@ const HELP: &str = "\
 Words match all their English forms; messages with more or rarer words come first. Within the query:
   \"rate limit\"                these words in this order
   +kestrel -draft             required, excluded
-  role:user agent:risks       who said it
+  role:user agent:risks       the role and the agent
   since:2026-03-01 until:7d   when (UTC); a date, an instant, or how long ago: 30m 12h 7d 2w
-  session:0192ab              in which conversation
+  session:0192ab             the session
 Without words, the newest matching messages are shown.
 
 JSON: notes [ignored parts of the query, with the reason], complete, hits [{session, title, message,
@@ -145,7 +145,7 @@ fn query(args: &Args, now: Timestamp) -> Result<Query> {
     {
         let (since, until) = (show::instant(since), show::instant(until));
         let problem = format!("nothing is both since {since} and before {until}");
-        return Err(Problem::usage(problem).hint("the earlier time goes to --since"));
+        return Err(Problem::usage(problem).hint("--since takes the earlier time"));
     }
     if query.is_empty() && query.session.is_none() {
         let mut problem = "there is nothing to search for".to_owned();

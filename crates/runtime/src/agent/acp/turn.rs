@@ -226,7 +226,9 @@ impl Turn {
         if self.decided >= JOURNALED {
             let rejected = choose(&permission.options, false).map(|option| &*option.option_id);
             return vec![
-                Effect::Progress(format!("rejected, as too many were asked for: {title}")),
+                Effect::Progress(format!(
+                    "rejected, because the limit of requests is reached: {title}"
+                )),
                 Effect::Reply(protocol::chosen(id, rejected)),
             ];
         }

@@ -37,7 +37,7 @@ pub(super) struct Task {
 /// Parses a request; an error names the field.
 pub(super) fn read(request: &ChatRequest) -> Result<Action, String> {
     let Some((last, before)) = request.messages.split_last() else {
-        return Err("messages: there is none".to_owned());
+        return Err("messages: the list is empty".to_owned());
     };
     match last.role.as_str() {
         "user" => task(request, last, before).map(Action::Ask),
@@ -64,7 +64,7 @@ fn task(request: &ChatRequest, last: &UiMessage, before: &[UiMessage]) -> Result
     };
     if after.is_none() && request.trigger == Trigger::RegenerateMessage {
         return Err(
-            "messages: the answer to the first message of a chat cannot be given anew".to_owned(),
+            "messages: the answer to the first message of a chat cannot be regenerated".to_owned(),
         );
     }
     let mut place = vec![&*last.id, &text, after.as_deref().unwrap_or_default(), anew];
@@ -124,7 +124,7 @@ fn text(message: &UiMessage, has_files: bool) -> Result<String, String> {
             kind if kind.starts_with("data-") => {}
             kind => {
                 return Err(format!(
-                    "messages: part {at} of the last one is a {kind:?}; texts and files can be taken"
+                    "messages: part {at} of the last one is a {kind:?}; only texts and files are supported"
                 ));
             }
         }
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn what_is_no_task_is_refused_with_a_reason() {
         let rows = [
-            (json!({"messages": []}), "there is none"),
+            (json!({"messages": []}), "the list is empty"),
             (
                 json!({"messages": [says("m", "system", "x")]}),
                 "of role \"system\"",
@@ -280,7 +280,7 @@ mod tests {
             ),
             (
                 json!({"messages": [says("m", "user", "x")], "trigger": "regenerate-message"}),
-                "cannot be given anew",
+                "cannot be regenerated",
             ),
         ];
         for (request, reason) in rows {

@@ -208,7 +208,7 @@ impl Mismatch {
                 at + 1
             ),
         };
-        format!("{what}. Send the new message alone, or continue another session or none")
+        format!("{what}. Send only the new message, or continue another session or none")
     }
 }
 

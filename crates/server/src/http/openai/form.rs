@@ -49,7 +49,7 @@ impl Form {
     /// The invalid field of the request.
     pub(super) fn read(self) -> Result<AnswerOptions, FieldError> {
         if let Some(answers) = self.answers.filter(|answers| *answers != 1) {
-            let detail = format!("{answers} answers are wanted: an agent gives one");
+            let detail = format!("{answers} answers are requested, but an agent gives one");
             return Err(refused("n", detail));
         }
         let format = self.format.as_ref().map_or("", |(field, _)| field);
@@ -113,7 +113,7 @@ struct NamedSchema {
 /// The shape that a format asks for.
 fn shape(format: &RawValue) -> Result<Shape, String> {
     let format: Format = serde_json::from_str(format.get())
-        .map_err(|error| format!("is no format of an answer: {error}"))?;
+        .map_err(|error| format!("is not a format of an answer: {error}"))?;
     match format.kind.as_str() {
         // An agent that answers with JSON answers with text.
         "text" => Ok(Shape::Own),
@@ -224,7 +224,7 @@ mod tests {
             "x".repeat(SCHEMA_BYTES)
         );
         for (format, says) in [
-            (r#""text""#, "is no format"),
+            (r#""text""#, "is not a format"),
             (
                 r#"{"type":"grammar"}"#,
                 "knows no format of type \"grammar\"",

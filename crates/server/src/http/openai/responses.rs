@@ -45,7 +45,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
             description = "In a session: a repeated request with this key gets the first answer, also after a crash")),
     request_body = ResponseRequest,
     responses((status = 200, description = "The answer; with `stream`, as server-sent events",
-               headers(("X-Unisono-Session" = String, description = "The session that was continued, where there is one")),
+               headers(("X-Unisono-Session" = String, description = "The continued session, if any")),
                content((Response = "application/json"), (String = "text/event-stream"))))
 )]
 async fn respond(

@@ -95,7 +95,7 @@ impl NextTurn {
             keeps: match self.policy.keep {
                 Keep::Messages(asked) if tightened => {
                     let kept = self.kept;
-                    format!("the newest {kept} messages, {asked} are asked for")
+                    format!("the newest {kept} messages, {asked} are requested")
                 }
                 _ => keeps(&self.policy, &self.budget),
             },

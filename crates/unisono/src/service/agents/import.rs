@@ -9,13 +9,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use unisono_api::Code;
-use unisono_api::agent::{
-    AgentImport, FileNote, ImportedAgent, ImportedFile, KeyChange, NewAgentImport,
-};
+use unisono_api::agent::{AgentImport, FileNote, ImportedFile, NewAgentImport};
 use unisono_config::setup::Setup;
-use unisono_interchange::agents::{
-    self as interchange, Candidate, Import, PlacedAgent, Status, Writes,
-};
+use unisono_interchange::agents::{self as interchange, Candidate, Import, Status, Writes};
 
 use super::detail::check_may_edit;
 use super::reload_to_api;
@@ -68,7 +64,10 @@ fn check(new: &NewAgentImport) -> Result<(), Error> {
     let known = |name: &str| interchange::Format::from_name(name).is_some();
     if let Some(format) = new.from.as_deref().filter(|format| !known(format)) {
         let names = interchange::Format::ALL.map(interchange::Format::name);
-        let detail = format!("`from`: {format:?} is none of {}", names.join(", "));
+        let detail = format!(
+            "`from`: {format:?} is unknown; use one of {}",
+            names.join(", ")
+        );
         return Err(Error::new(Code::Refused, detail));
     }
     let bytes: usize = new.files.iter().map(|file| file.text.len()).sum();
@@ -123,53 +122,19 @@ fn carry_out(setup: &Arc<Setup>, new: &NewAgentImport) -> io::Result<AgentImport
         let below = path.strip_prefix(&directory).unwrap_or(path);
         below.display().to_string()
     };
+    let mut report = report.to_api(named);
     // Messages name the files as the person does.
     let prefix = format!("{}/", directory.display());
-    let notes = |all: &[(PathBuf, String)]| -> Vec<FileNote> {
-        let all = all.iter().map(|(file, reason)| FileNote {
-            file: named(file),
-            reason: reason.replace(&prefix, ""),
-        });
-        all.collect()
-    };
-    let mut skipped = notes(&report.skipped);
+    for note in report.problems.iter_mut().chain(&mut report.skipped) {
+        note.reason = note.reason.replace(&prefix, "");
+    }
     let unread = new.files.iter().filter(|file| {
         let path = directory.join(&file.name);
         !candidates.iter().any(|candidate| candidate.path == path)
     });
-    skipped.extend(unread.map(|file| FileNote {
+    report.skipped.extend(unread.map(|file| FileNote {
         file: file.name.clone(),
         reason: "it defines no agent itself; another of the files may use it".to_owned(),
     }));
-    Ok(AgentImport {
-        agents: report
-            .agents
-            .iter()
-            .map(|placed| described(placed, named(&placed.from)))
-            .collect(),
-        problems: notes(&report.problems),
-        skipped,
-        reload: None,
-    })
-}
-
-fn described(placed: &PlacedAgent, from: String) -> ImportedAgent {
-    let keys = |all: &[interchange::KeyChange]| -> Vec<KeyChange> {
-        let all = all.iter().map(|of| KeyChange {
-            key: of.key.clone(),
-            line: of.line,
-            reason: of.reason.clone(),
-        });
-        all.collect()
-    };
-    ImportedAgent {
-        agent: placed.agent.id.clone(),
-        format: placed.agent.format.name().to_owned(),
-        from,
-        file: placed.file.display().to_string(),
-        text: placed.agent.text.clone(),
-        state: placed.status.name().to_owned(),
-        lost: keys(&placed.agent.lost),
-        changed: keys(&placed.agent.changed),
-    }
+    Ok(report)
 }

@@ -48,7 +48,7 @@ impl ListFilter {
         let named = |name: &str| {
             RunStatus::from_name(name).ok_or_else(|| {
                 let all = RunStatus::ALL.map(RunStatus::name).join(", ");
-                let detail = format!("{name:?} is no state of a run: they are {all}");
+                let detail = format!("{name:?} is not a state of a run; use one of {all}");
                 Error::new(Code::InvalidRequest, detail)
             })
         };

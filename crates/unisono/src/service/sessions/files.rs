@@ -72,7 +72,7 @@ fn read(file: ImportFile, most: Option<usize>) -> Result<Parsed, Error> {
         let found = transcript::list(&mut content, &options);
         let mut found = found.map_err(not_read)?.into_iter();
         let found = found.find(|conversation| conversation.matches(wanted));
-        let missing = format!("{}: there is no conversation {wanted:?} in it", file.name);
+        let missing = format!("{} has no conversation {wanted:?}", file.name);
         let found = found.ok_or_else(|| Error::new(Code::Refused, missing))?;
         let text = found.text(&mut content).map_err(refused)?;
         content = SpooledData::Memory(Cursor::new(text));

@@ -234,7 +234,7 @@ impl Drop for Question<'_> {
             open.remove(&self.id);
         }
         if self.is_open {
-            let params = json!({"requestId": self.id, "reason": "the call does not wait any more"});
+            let params = json!({"requestId": self.id, "reason": "the call is no longer waiting"});
             // A client that does not read misses the message.
             let _ = self.caller.say.try_send(json!({
                 "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params,

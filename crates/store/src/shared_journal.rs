@@ -1,0 +1,163 @@
+//! An internal journal of the store whose entries fold into a state.
+//!
+//! If several processes share the store, all of them append to the journal. Each reads the entries
+//! of the others before it decides, and a process with an outdated state cannot append.
+
+use crate::engine::{Append, Checkpoint, SessionId};
+use crate::error::{Error, Record, Result};
+use crate::grants::join;
+use crate::journal::Journal;
+use crate::record;
+use crate::record::layout::Layout;
+
+/// Entries per read.
+const PAGE: usize = 4_096;
+/// Entries after which a claim of the journal writes a checkpoint of the state.
+const FOLD_AFTER: u64 = 1_024;
+
+/// The state of a journal: the fold of its entries.
+pub(crate) trait State: Default {
+    /// The journal.
+    const ID: SessionId;
+    /// An entry.
+    type Entry: Layout;
+    /// The content of a checkpoint.
+    type Saved: Layout;
+
+    /// Applies an entry.
+    fn apply(&mut self, entry: Self::Entry);
+    /// The content for a checkpoint.
+    fn save(&self) -> Self::Saved;
+    /// The state in a checkpoint.
+    fn restore(saved: Self::Saved) -> Self;
+}
+
+/// An internal journal with its state.
+#[derive(Debug)]
+pub(crate) struct SharedJournal<S> {
+    journal: Journal,
+    /// The claimed epoch; `None` before the claim and after another process claimed the journal.
+    epoch: Option<u64>,
+    last: u64,
+    state: S,
+}
+
+impl<S: State> SharedJournal<S> {
+    /// Reads the journal, without a claim.
+    pub(crate) async fn open(journal: &Journal) -> Result<Self> {
+        let (state, last, _) = fold(journal).await?;
+        Ok(Self {
+            journal: journal.clone(),
+            epoch: None,
+            last,
+            state,
+        })
+    }
+
+    pub(crate) fn state(&self) -> &S {
+        &self.state
+    }
+
+    pub(crate) fn into_state(self) -> S {
+        self.state
+    }
+
+    /// Reads the new entries of other processes, and returns whether there were any.
+    pub(crate) async fn refresh(&mut self) -> Result<bool> {
+        let last = read_after(&self.journal, &mut self.state, self.last).await?;
+        let is_new = last != self.last;
+        self.last = last;
+        Ok(is_new)
+    }
+
+    /// Claims the journal if it is not claimed, and reads the new entries of other processes.
+    /// Returns whether there were any.
+    pub(crate) async fn claim(&mut self) -> Result<bool> {
+        let engine = self.journal.engine().clone();
+        if self.journal.cluster().is_some() {
+            self.epoch = Some(join(engine.as_ref(), S::ID).await?.epoch);
+            return self.refresh().await;
+        }
+        if self.epoch.is_some() {
+            return Ok(false);
+        }
+        let claim = engine.claim(S::ID).await?;
+        let (state, last, folded) = fold::<S>(&self.journal).await?;
+        if last - folded > FOLD_AFTER {
+            let checkpoint = Checkpoint {
+                seq: last,
+                state: record::encode_entry(&state.save(), S::ID, last)?,
+            };
+            engine
+                .put_checkpoint(S::ID, claim.epoch, checkpoint)
+                .await?;
+        }
+        let is_new = last != self.last;
+        self.epoch = Some(claim.epoch);
+        self.last = last;
+        self.state = state;
+        Ok(is_new)
+    }
+
+    /// Appends an entry; it is on disk when this returns. The caller has claimed the journal.
+    pub(crate) async fn append(&mut self, entry: S::Entry) -> Result<()> {
+        let Some(epoch) = self.epoch else {
+            return Err(Error::Conflict {
+                session: S::ID,
+                expected_seq: self.last,
+                last_seq: self.last,
+            });
+        };
+        let append = Append {
+            session: S::ID,
+            epoch,
+            expected_seq: self.last,
+            payloads: vec![record::encode_entry(&entry, S::ID, self.last + 1)?],
+        };
+        match self.journal.engine().append(append).await {
+            Ok(last) => {
+                self.last = last;
+                self.state.apply(entry);
+                Ok(())
+            }
+            Err(error) => {
+                // The next append requires a new claim.
+                self.epoch = None;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Folds the journal: its state, its last entry, and the last entry that its checkpoint covers.
+async fn fold<S: State>(journal: &Journal) -> Result<(S, u64, u64)> {
+    let (mut state, mut folded) = (S::default(), 0);
+    if let Some(checkpoint) = journal.engine().latest_checkpoint(S::ID).await? {
+        folded = checkpoint.seq;
+        state = S::restore(decode::<S, _>(&checkpoint.state, folded)?);
+    }
+    let last = read_after(journal, &mut state, folded).await?;
+    Ok((state, last, folded))
+}
+
+/// Applies the entries after `last`, and returns the number of the last entry.
+async fn read_after<S: State>(journal: &Journal, state: &mut S, mut last: u64) -> Result<u64> {
+    loop {
+        let page = journal.engine().read(S::ID, last + 1, PAGE).await?;
+        if page.is_empty() {
+            return Ok(last);
+        }
+        for event in page {
+            state.apply(decode::<S, _>(&event.payload, event.seq)?);
+            last = event.seq;
+        }
+    }
+}
+
+fn decode<S: State, T: Layout>(payload: &[u8], seq: u64) -> Result<T> {
+    let of = Record::Event {
+        session: S::ID,
+        seq,
+    };
+    record::decode_own(payload).map_err(|fault| Error::unreadable(of, fault))
+}
