@@ -354,6 +354,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "index")]
     #[test]
     fn equal_clauses_are_asked_for_once() {
         let merged = |text: &str| -> Vec<String> {
