@@ -13,7 +13,8 @@ use super::weights;
 
 /// Cues of information that must outlive the conversation.
 const STRONG: Cues = Cues::DECISION.with(Cues::CONSTRAINT).with(Cues::CHANGE);
-/// The minimum arguments of a call that is a record without an id, and members of such a result.
+/// The minimum arguments of a call that is a record without an id, and members of a result that is
+/// one.
 const ARGUMENTS: usize = 3;
 const MEMBERS: usize = 2;
 
@@ -116,26 +117,21 @@ fn term_weights(pool: &Pool<'_>) -> Vec<f32> {
 /// the order, the amount.
 fn kind_factor(pool: &Pool<'_>, index: usize) -> f32 {
     let unit = &pool.units[index];
-    match unit.kind {
-        PassageKind::Text => 1.0,
-        PassageKind::ToolCall => {
-            let with_id = unit.text.contains("id: ");
-            let members = 1 + if with_id { 1 } else { ARGUMENTS };
-            match is_record(unit.text, members) {
-                true => weights::RECORD_CALL,
-                false => weights::TOOL_CALL,
-            }
-        }
+    let is_record = match unit.kind {
+        PassageKind::Text => return 1.0,
+        PassageKind::Attachment => return weights::ATTACHMENT,
+        PassageKind::ToolCall if unit.text.contains("id: ") => is_record(unit.text, 2),
+        PassageKind::ToolCall => is_record(unit.text, 1 + ARGUMENTS),
         PassageKind::ToolResult => {
             let of_source = |other: Option<&Unit<'_>>| other.map(|u| u.source) == Some(unit.source);
             let before = index.checked_sub(1).and_then(|at| pool.units.get(at));
             let alone = !of_source(before) && !of_source(pool.units.get(index + 1));
-            match alone && is_record(unit.text, MEMBERS) {
-                true => weights::RECORD_RESULT,
-                false => weights::TOOL_RESULT,
-            }
+            alone && is_record(unit.text, MEMBERS)
         }
-        PassageKind::Attachment => weights::ATTACHMENT,
+    };
+    match is_record {
+        true => weights::RECORD,
+        false => weights::TOOL,
     }
 }
 

@@ -1,9 +1,10 @@
 //! Every weight of the extractive model, in one table.
 //!
 //! The weights of summaries were fitted on the conversations of `examples/retained`, half `tune`,
-//! and on the three shipped conversations (`examples/probes`). The half `report` was used to
-//! compare variants. The weights of answers were set by reading answers. A weight without a unit is
-//! a factor; 1 has no effect.
+//! on the three shipped conversations (`examples/probes`), and on public chats, meetings and
+//! bookings that are not in the repository. The half `report` was used to compare variants. The
+//! weights of answers were set by reading answers. A weight without a unit is a factor; 1 has no
+//! effect.
 
 use super::select::Preference;
 
@@ -38,11 +39,9 @@ pub(super) const PRIOR: u32 = 3;
 /// A term in the user's instructions.
 pub(super) const WANTED: f32 = 2.0;
 
-/// Text that is not prose: calls and results of tools, as records or not, and files.
-pub(super) const RECORD_CALL: f32 = 2.0;
-pub(super) const TOOL_CALL: f32 = 0.2;
-pub(super) const RECORD_RESULT: f32 = 1.6;
-pub(super) const TOOL_RESULT: f32 = 0.2;
+/// Text that is not prose: what tools are asked and answer, as records or not, and files.
+pub(super) const RECORD: f32 = 1.5;
+pub(super) const TOOL: f32 = 0.2;
 pub(super) const ATTACHMENT: f32 = 0.5;
 /// `I`, `we`; past tense; a time: each, in the words of somebody with a name.
 pub(super) const PERSONAL: f32 = 1.2;
