@@ -20,7 +20,6 @@ const LONG: &[(&str, &str, usize)] = &[
     ),
     ("runtime/src/replay.rs", "one", 66),
     ("server/src/http/metrics.rs", "counted", 81),
-    ("server/src/http/openai.rs", "prepare", 70),
     ("server/src/mcp/tools.rs", "specs", 92),
     ("session/src/event/kinds.rs", "kind", 107),
     ("session/src/event/summary.rs", "fmt", 238),

@@ -254,7 +254,7 @@ pub(crate) fn terminal_safe(text: &str) -> String {
     out
 }
 
-/// Colours, or none. They are marks in the text until [`shown`] writes them.
+/// Colours, or none. They are marks in the text until [`terminal_safe`] writes them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint(pub(crate) bool);
 

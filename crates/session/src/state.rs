@@ -316,7 +316,7 @@ impl State {
             .unwrap_or_default()
     }
 
-    /// The tokens of an agent's role and task, if they are counted ([`Needs::assignment_tokens`]).
+    /// The tokens of an agent's role and task, if they are counted ([`TeamNeeds::assignment_tokens`]).
     pub fn assignment_tokens(&self, needs: &TeamNeeds, agent: Digest) -> Option<Tokens> {
         needs.assignment_tokens(agent, &self.preambles)
     }

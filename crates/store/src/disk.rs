@@ -121,7 +121,7 @@ impl Disk {
     /// thread.
     ///
     /// A damaged store is repaired: all undamaged records are saved into a fresh log, the damaged
-    /// log is kept under `quarantine/`, and [`Opened::salvage`] names what was lost.
+    /// log is kept under `quarantine/`, and [`OpenedDisk::salvage`] names what was lost.
     ///
     /// # Errors
     /// `Held` by another process, `NewerStore`, `EarlierStore` and `NotAStore` (nothing is changed

@@ -267,7 +267,7 @@ mod tests {
             (
                 json!([one("a")]),
                 json!({"type": "function", "name": "b"}),
-                "tool_choice: \"b\" is none of",
+                "tool_choice: \"b\" is not one of",
             ),
             (
                 json!([]),

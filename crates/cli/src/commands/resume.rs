@@ -119,8 +119,8 @@ async fn one(
     screen.headline("resumed", &text);
     for ChangedAgent { agent, change } in &watch.changed {
         app.out.warn(format!(
-            "agent `{agent}` {change} since the turn began: the turn goes on with the agent as it \
-             was then; ask again for the one of now"
+            "agent `{agent}` {change} since the turn began: the turn continues with the agent as it \
+             was then; repeat the task to use the new definition"
         ));
     }
     if let Some(context) = &watch.context {

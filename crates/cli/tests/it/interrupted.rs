@@ -155,7 +155,7 @@ fn an_agent_that_changed_since_is_named_and_the_turn_goes_on_with_the_one_of_the
     );
 
     let done = scene.resume().expect(0).says(&[
-        "agent `waits` has changed since the turn began: the turn goes on with the agent as it was",
+        "agent `waits` has changed since the turn began: the turn continues with the agent as it was",
         "agent `marks` was removed since the turn began",
     ]);
     let report = done.json();

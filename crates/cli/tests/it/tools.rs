@@ -352,7 +352,7 @@ fn a_call_that_waits_in_a_daemon_is_decided_from_the_command_line() {
     let wrong = scene.call(&["approvals", "settle", id, "--repeat"]);
     wrong.expect(2).says(&["approvals"]);
     let done = scene.call(&["approvals", "approve", id]).expect(0);
-    done.says(&["approved", "the daemon goes on with the turn"]);
+    done.says(&["approved", "the daemon continues the turn"]);
     let report = going.finish().expect(0).json();
     assert_eq!(report["answer"], "Told: send: the invoice");
     scene

@@ -59,7 +59,7 @@ impl KeyFact {
     /// the same statement, or with different values for one subject, the newer stays; a fact that
     /// is part of a newer one is dropped. If they are too many, or have more tokens by `count` than
     /// [`FACT_TOKENS_MAX`], the newest stay.
-    pub fn carried_facts(
+    pub fn carried(
         old: &[KeyFact],
         new: &[KeyFact],
         count: impl Fn(&str) -> Tokens,
@@ -193,9 +193,9 @@ mod tests {
         }
     }
 
-    fn carried_facts(old: &[KeyFact], new: &[KeyFact]) -> Vec<(String, u32)> {
+    fn carried(old: &[KeyFact], new: &[KeyFact]) -> Vec<(String, u32)> {
         let bytes = |text: &str| Tokens(text.len() as u64);
-        let facts = KeyFact::carried_facts(old, new, bytes);
+        let facts = KeyFact::carried(old, new, bytes);
         facts
             .iter()
             .map(|f| (f.text.to_string(), f.ordinal.0))
@@ -207,7 +207,7 @@ mod tests {
         let old = [fact("The port is 8080.", 3), fact("Use Rust", 4)];
         let new = [fact("the port  is 8080", 9), fact("", 10)];
         let expected = [("Use Rust".into(), 4), ("the port  is 8080".into(), 9)];
-        assert_eq!(carried_facts(&old, &new), expected);
+        assert_eq!(carried(&old, &new), expected);
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
             ("use rus".into(), 2),
             ("We use Rust, not Go: use Rust for all".into(), 5),
         ];
-        assert_eq!(carried_facts(&old, &new), expected);
+        assert_eq!(carried(&old, &new), expected);
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
             fact("Refunds may be unavailable for 2 hours", 10),
             fact("Correction: cutover moved to Tuesday 24 March", 11),
         ];
-        let places: Vec<u32> = carried_facts(&old, &new).iter().map(|f| f.1).collect();
+        let places: Vec<u32> = carried(&old, &new).iter().map(|f| f.1).collect();
         assert_eq!(places, [4, 9, 10, 11]);
     }
 
@@ -249,13 +249,13 @@ mod tests {
     #[test]
     fn the_newest_stay_where_they_are_too_many() {
         let many: Vec<KeyFact> = (1..=60).map(|n| fact(&format!("fact {n} !"), n)).collect();
-        let kept = carried_facts(&many, &[]);
+        let kept = carried(&many, &[]);
         assert_eq!(kept.len(), FACTS_MAX);
         assert_eq!(kept[0].1, 11);
         let long: Vec<KeyFact> = (1..=9)
             .map(|n| fact(&n.to_string().repeat(300), n))
             .collect();
-        let places: Vec<u32> = carried_facts(&long, &[]).iter().map(|f| f.1).collect();
+        let places: Vec<u32> = carried(&long, &[]).iter().map(|f| f.1).collect();
         assert_eq!(places, [7, 8, 9]);
     }
 }

@@ -444,7 +444,7 @@ async fn quotes_are_used_if_no_model_writes_a_summary() {
     while let Ok(Progress::Compaction { text, trouble, .. }) =
         progress.try_recv().map(|said| said.progress)
     {
-        assert_eq!(trouble, text.starts_with("no summary"));
+        assert_eq!(trouble, text.starts_with("no acceptable summary"));
         requests.push_str(&text);
         requests.push('\n');
     }

@@ -335,21 +335,7 @@ async fn prepare(
     shared.ephemeral_sessions.mark(&mut import);
     let ask = ask.with_key(key);
     let wanted = said.form.read()?;
-    let ask = if said.model == TEAM {
-        if said.tools.is_given() {
-            let detail = "client tools work for a single agent, and the team has several: name an agent as \
-                          the model";
-            return Err(FieldError::field("tools", Code::InvalidRequest, detail));
-        }
-        ask
-    } else {
-        let read = said.tools.read();
-        let (specs, client_options) = read
-            .map_err(|wrong| FieldError::field(wrong.field, Code::InvalidRequest, wrong.detail))?;
-        let ask = ask.lead(said.model.as_str()).agents(Vec::<String>::new());
-        ask.lending(specs, client_options)
-    };
-    let ask = ask
+    let ask = for_model(ask, &said.model, said.tools)?
         .with_bounds(wanted.bounds.clone())
         .stopping_at(wanted.stop.clone());
     let setup = match &named {
@@ -377,6 +363,22 @@ async fn prepare(
         known: None,
         place,
     })
+}
+
+/// The ask for the team, or for a single agent with the client's tools.
+fn for_model(ask: Ask, model: &str, tools: ClientToolRequest) -> Result<Ask, FieldError> {
+    if model != TEAM {
+        let (specs, client_options) = tools
+            .read()
+            .map_err(|wrong| FieldError::field(wrong.field, Code::InvalidRequest, wrong.detail))?;
+        let ask = ask.lead(model).agents(Vec::<String>::new());
+        return Ok(ask.lending(specs, client_options));
+    }
+    if tools.is_given() {
+        let detail = "client tools work for a single agent: name an agent as the model";
+        return Err(FieldError::field("tools", Code::InvalidRequest, detail));
+    }
+    Ok(ask)
 }
 
 /// The earlier request with the same key.
