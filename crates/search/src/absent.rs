@@ -6,9 +6,9 @@ use std::sync::Arc;
 use unisono_context::SessionId;
 use unisono_store::Journal;
 
-use crate::answer::{Answer, Condition, Found, Recalled, Scope};
+use crate::answer::{Answer, Condition, FoundMessage, RecallResult, Scope};
 use crate::branch::Branch;
-use crate::committed::Committed;
+use crate::committed::CommittedMessages;
 use crate::directory::remove;
 use crate::error::{Error, Result};
 use crate::query::Query;
@@ -43,7 +43,7 @@ impl Search {
     }
 
     /// Ignores a commit.
-    pub fn committed(&self, _committed: Committed) {}
+    pub fn committed(&self, _committed: CommittedMessages) {}
 
     /// Ignores that a session was deleted: [`Search::purge`] removes what another build indexed.
     pub fn removed(&self, _session: SessionId) {}
@@ -76,7 +76,7 @@ impl Search {
     ///
     /// # Errors
     /// Always [`Error::NotBuilt`].
-    pub async fn recall(&self, _: &Branch, _text: &str, _limit: usize) -> Result<Recalled> {
+    pub async fn recall(&self, _: &Branch, _text: &str, _limit: usize) -> Result<RecallResult> {
         Err(Error::NotBuilt)
     }
 
@@ -84,7 +84,12 @@ impl Search {
     ///
     /// # Errors
     /// Always [`Error::NotBuilt`].
-    pub async fn recall_in(&self, _: Scope, _text: &str, _limit: usize) -> Result<Vec<Found>> {
+    pub async fn recall_in(
+        &self,
+        _: Scope,
+        _text: &str,
+        _limit: usize,
+    ) -> Result<Vec<FoundMessage>> {
         Err(Error::NotBuilt)
     }
 
