@@ -247,7 +247,7 @@ mod tests {
             (
                 json!([one("recall")]),
                 Value::Null,
-                "tools: tools[0]: agents have a tool \"recall\"",
+                "tools: tools[0]: agents already have a tool \"recall\"",
             ),
             (
                 json!([{"type": "function", "function": {"name": "a", "parameters": 7}}]),

@@ -475,10 +475,7 @@ fn the_runs_of_all_sessions_are_a_list_in_parts() {
 
     let few = ["runs", "list", "--limit", "2", "--json"];
     let part = scene.place.call(&few).expect(0);
-    assert!(
-        part.stderr.contains("there are older ones: --cursor"),
-        "{part:#?}"
-    );
+    assert!(part.stderr.contains("more runs: --cursor"), "{part:#?}");
     let newest = part.json();
     assert_eq!(newest.as_array().unwrap().len(), 2);
     let cursor = part.stderr.split("--cursor ").nth(1).unwrap();

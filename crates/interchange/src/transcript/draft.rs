@@ -236,6 +236,8 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
             Parent::Root => None,
             Parent::Message(id) => Some(id),
         };
+        // A message of this program's own format comes back as it went.
+        let is_foreign = message.id.is_none();
         let ids = &mut self.builder.stamps.ids;
         let id = message.id.unwrap_or_else(|| MessageId::from_u128(ids()));
         let mut new = NewMessage {
@@ -250,20 +252,13 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
             self.bad(Problem::new(at, "the message has no content"));
             return;
         }
-        let mut placed = self.tree.append(parent, new.clone()).map(drop);
-        if let (Err(Error::ResultWithoutCall { .. }), true) = (&placed, message.is_loose) {
-            for part in &mut new.parts {
-                if let Part::ToolResult { content, .. } = part {
-                    *part = Part::Text(content.clone());
-                }
-            }
-            placed = self.tree.append(parent, new.clone()).map(drop);
-        }
-        if let Err(error) = placed {
+        if let Err(error) = self.add_to_tree(parent, &mut new, message.is_loose) {
             self.bad(Problem::new(at, error.to_string()));
             return;
         }
-        self.name_results(&mut new);
+        if is_foreign {
+            self.name_results(&mut new);
+        }
         let builder = &mut *self.builder;
         if message.at.is_none() {
             builder.untimed.push(builder.import.messages.len());
@@ -273,6 +268,25 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
         }
         builder.last = Some(id);
         builder.import.messages.push((parent, new));
+    }
+
+    /// Adds a message to the tree. Results without a call become text if `is_loose`.
+    fn add_to_tree(
+        &mut self,
+        parent: Option<MessageId>,
+        new: &mut NewMessage,
+        is_loose: bool,
+    ) -> Result<(), Error> {
+        let placed = self.tree.append(parent, new.clone()).map(drop);
+        if !(is_loose && matches!(placed, Err(Error::ResultWithoutCall { .. }))) {
+            return placed;
+        }
+        for part in &mut new.parts {
+            if let Part::ToolResult { content, .. } = part {
+                *part = Part::Text(content.clone());
+            }
+        }
+        self.tree.append(parent, new.clone()).map(drop)
     }
 
     /// Gives tool results without an id that of the call that they answer.

@@ -37,8 +37,7 @@ pub(super) fn add<'a>(
             .map(|rest| rest.trim_start_matches('#'))
             && title.starts_with(' ')
         {
-            (section, speaker, day) = (Section::from_title(title), "", None);
-            year = None;
+            (section, speaker, day, year) = (Section::from_title(title), "", None, None);
         } else if line.starts_with(MARKING) {
             // The marking of a summary has no content.
         } else if let Some(legend) = line.strip_prefix(DAYS) {
