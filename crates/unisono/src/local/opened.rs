@@ -130,7 +130,7 @@ async fn open_database(url: &str, config: &Config) -> Result<OpenedStore, unison
 }
 
 #[cfg(not(feature = "postgres"))]
-async fn open_database(_: &str, _: &Config) -> Result<Opened, unisono_store::Error> {
+async fn open_database(_: &str, _: &Config) -> Result<OpenedStore, unisono_store::Error> {
     Err(unisono_store::Error::Database {
         reason: "this program was built without the feature `postgres`".to_owned(),
     })
