@@ -23,7 +23,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -44,7 +45,7 @@ use link::{Away, Link};
 use members::Membership;
 use read::info;
 use trouble::failed;
-use writer::{Job, Writers};
+use writer::Job;
 
 pub use options::{Options, place};
 
@@ -94,7 +95,8 @@ RETURNING seq";
 pub struct Postgres {
     options: Options,
     away: Away,
-    writers: Writers,
+    jobs: Mutex<Option<mpsc::Sender<Job>>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
     readers: Vec<Link>,
     /// The connection for claims, checkpoints and deletions.
     changes: Link,
@@ -135,8 +137,11 @@ impl Postgres {
             }
             None => None,
         };
+        let (jobs, asked) = mpsc::channel(writer::QUEUE_MAX);
+        let writer = tokio::spawn(writer::run(link(), asked));
         Ok(Postgres {
-            writers: Writers::start(link),
+            jobs: Mutex::new(Some(jobs)),
+            writer: Mutex::new(Some(writer)),
             readers: (0..READERS).map(|_| link()).collect(),
             changes: link(),
             next: AtomicUsize::new(0),
@@ -240,10 +245,9 @@ impl Postgres {
     async fn appended(&self, append: Append) -> Result<u64> {
         admit::check_append(&append)?;
         self.check_open()?;
-        let queue = self.writers.queue(append.session).await;
-        let queue = queue.ok_or(Error::Closed)?;
+        let jobs = self.jobs.lock().await.clone().ok_or(Error::Closed)?;
         let (job, answer) = Job::new(append, self.options.patience);
-        let sent = timeout(self.options.patience, queue.send(job)).await;
+        let sent = timeout(self.options.patience, jobs.send(job)).await;
         let full = |_| self.unreachable("as many writes wait as may");
         sent.map_err(full)?.map_err(|_| Error::Closed)?;
         let answer = answer.await.map_err(|_| Error::Closed)?;
@@ -324,7 +328,12 @@ impl Postgres {
     async fn closed(&self) -> Result<()> {
         self.check_open()?;
         self.is_closed.store(true, Ordering::Release);
-        self.writers.close().await;
+        drop(self.jobs.lock().await.take());
+        if let Some(writer) = self.writer.lock().await.take()
+            && let Err(error) = writer.await
+        {
+            tracing::error!(%error, "the writer of the store failed");
+        }
         for link in self.readers.iter().chain([&self.changes]) {
             link.close().await;
         }

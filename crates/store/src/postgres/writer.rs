@@ -1,11 +1,10 @@
-//! The tasks that append. Each session belongs to one of them. The appends that arrive while its
-//! statement runs are combined in the next one.
+//! The only task that appends. The appends that arrive while a statement runs are combined in the
+//! next one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use tokio::sync::{Mutex, mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -13,13 +12,11 @@ use uuid::Uuid;
 use super::batch::{self, Found, Settled, checksum};
 use super::link::{Link, Session};
 use super::trouble::{Trouble, failed, refused};
-use crate::engine::{Append, SessionId};
+use crate::engine::Append;
 use crate::error::{Error, Result};
 
-/// Number of writers: while one waits for its commit, the database works for the other.
-const WRITERS: usize = 2;
-/// Largest number of appends in the queue of a writer.
-const QUEUE_MAX: usize = 2_048;
+/// Largest number of queued appends.
+pub(super) const QUEUE_MAX: usize = 4_096;
 /// A statement without an answer for this long is abandoned, and its connection closed.
 const STUCK_AFTER: Duration = Duration::from_secs(25);
 
@@ -99,46 +96,8 @@ impl Job {
     }
 }
 
-/// The writers.
-pub(super) struct Writers {
-    /// Their queues; empty after `close`.
-    queues: Mutex<Vec<mpsc::Sender<Job>>>,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
-}
-
-impl Writers {
-    /// Starts the writers, each with a connection of its own.
-    pub(super) fn start(link: impl Fn() -> Link) -> Writers {
-        let started = (0..WRITERS).map(|_| {
-            let (jobs, queue) = mpsc::channel(QUEUE_MAX);
-            (jobs, tokio::spawn(run(link(), queue)))
-        });
-        let (queues, tasks) = started.unzip();
-        Writers {
-            queues: Mutex::new(queues),
-            tasks: Mutex::new(tasks),
-        }
-    }
-
-    /// The queue for the appends of a session; `None` after `close`.
-    pub(super) async fn queue(&self, session: SessionId) -> Option<mpsc::Sender<Job>> {
-        let writer = session.0.as_u128() % WRITERS as u128;
-        self.queues.lock().await.get(writer as usize).cloned()
-    }
-
-    /// Writes what is queued, and closes the connections.
-    pub(super) async fn close(&self) {
-        self.queues.lock().await.clear();
-        for task in self.tasks.lock().await.drain(..) {
-            if let Err(error) = task.await {
-                tracing::error!(%error, "a writer of the store failed");
-            }
-        }
-    }
-}
-
 /// Appends until all senders are dropped.
-async fn run(link: Link, mut jobs: mpsc::Receiver<Job>) {
+pub(super) async fn run(link: Link, mut jobs: mpsc::Receiver<Job>) {
     let mut queue = VecDeque::new();
     loop {
         if queue.is_empty() {
