@@ -25,7 +25,7 @@ const LAST_TRIES: usize = 20;
 /// The part of a checkpoint's block for key facts, and its minimum: below it the summary needs all
 /// the room.
 const FACTS_PART: u64 = 12;
-const FACTS_MIN: Tokens = Tokens(64);
+const FACTS_MIN: Tokens = Tokens(42);
 
 /// See [`super::summarise`].
 pub(super) fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {

@@ -307,6 +307,11 @@ async fn a_summary_by_a_model_replaces_messages() {
     assert_eq!((made.writer, &*made.model), (Writer::Model, "test/a"));
     assert_eq!((made.kind, made.degraded), (Kind::Auto, false));
     assert_eq!(made.cost_micros, Some(3), "rounded up");
+    let carried = made
+        .key_facts
+        .iter()
+        .any(|fact| fact.text.starts_with("Part "));
+    assert!(carried, "{:?}", made.key_facts);
     let update = progress.recv().await.unwrap().progress;
     assert!(matches!(update, Progress::Compaction { text, .. } if &*text == "test/a summarises"));
 
