@@ -424,7 +424,7 @@ async fn tasks(table: &Table, root: &Path) {
     let (most, done) = (resident().1 - before, begun.elapsed());
     let per_task = most / TASKS as f64;
     table.note(
-        &format!("{TASKS} tasks of A2A, each in a session of its own: all accepted"),
+        &format!("{TASKS} A2A tasks, one per session: all accepted"),
         &time(accepted),
         None,
     );

@@ -71,7 +71,7 @@ impl Setup {
             return Err(found);
         };
         let (roster, more) = self.roster.under(&loaded);
-        Setup::of(loaded, roster, found, more)
+        Setup::from_parts(loaded, roster, found, more)
     }
 
     /// The instructions of every agent: the current text of the project's files, and the list of
@@ -96,10 +96,10 @@ impl Setup {
 
     fn checked(loaded: Loaded, found: Diagnostics) -> Result<Setup, Diagnostics> {
         let (roster, more) = Roster::read(&loaded);
-        Setup::of(loaded, roster, found, more)
+        Setup::from_parts(loaded, roster, found, more)
     }
 
-    fn of(
+    fn from_parts(
         loaded: Loaded,
         roster: Roster,
         mut found: Diagnostics,

@@ -75,13 +75,13 @@ enum Purpose {
 impl Ask {
     /// Asks for an answer.
     pub fn new(task: impl Into<String>) -> Ask {
-        Ask::of(Purpose::Task(task.into()))
+        Ask::for_purpose(Purpose::Task(task.into()))
     }
 
     /// Continues an agent that called client tools. `results` are the results of these calls, each
     /// a [`Part::ToolResult`].
     pub fn go_on(results: Vec<Part>) -> Ask {
-        Ask::of(Purpose::Results(results))
+        Ask::for_purpose(Purpose::Results(results))
     }
 
     /// Adds the results of client tool calls of the last answer before the new task; each is a
@@ -129,7 +129,7 @@ impl Ask {
     pub fn compaction(keep: Option<Keep>, writing: SummaryOptions) -> Ask {
         Ask {
             agents: Some(Vec::new()),
-            ..Ask::of(Purpose::Compact(keep, writing))
+            ..Ask::for_purpose(Purpose::Compact(keep, writing))
         }
     }
 
@@ -137,7 +137,7 @@ impl Ask {
     pub fn compaction_of(part: ContextPart, writing: SummaryOptions) -> Ask {
         Ask {
             agents: Some(Vec::new()),
-            ..Ask::of(Purpose::CompactPart(part, writing))
+            ..Ask::for_purpose(Purpose::CompactPart(part, writing))
         }
     }
 
@@ -145,7 +145,7 @@ impl Ask {
     pub fn revert(checkpoint: CheckpointId) -> Ask {
         Ask {
             agents: Some(Vec::new()),
-            ..Ask::of(Purpose::Revert(checkpoint))
+            ..Ask::for_purpose(Purpose::Revert(checkpoint))
         }
     }
 
@@ -153,7 +153,7 @@ impl Ask {
     pub fn regenerate(checkpoint: CheckpointId, writing: SummaryOptions) -> Ask {
         Ask {
             agents: Some(Vec::new()),
-            ..Ask::of(Purpose::Regenerate(checkpoint, writing))
+            ..Ask::for_purpose(Purpose::Regenerate(checkpoint, writing))
         }
     }
 
@@ -179,11 +179,11 @@ impl Ask {
         let counts = context::block_counts(checkpoint, &text)?;
         Ok(Ask {
             agents: Some(Vec::new()),
-            ..Ask::of(Purpose::Edit(checkpoint.id, text, counts))
+            ..Ask::for_purpose(Purpose::Edit(checkpoint.id, text, counts))
         })
     }
 
-    fn of(work: Purpose) -> Ask {
+    fn for_purpose(work: Purpose) -> Ask {
         Ask {
             work,
             branch: MAIN.into(),

@@ -36,7 +36,12 @@ pub struct Hit {
 impl Hit {
     /// A message that was found in this session; none if it does not exist any more. `stems` are
     /// the query's.
-    pub fn of(found: &FoundMessage, state: &State, branch: &str, stems: &[String]) -> Option<Hit> {
+    pub fn from_message(
+        found: &FoundMessage,
+        state: &State,
+        branch: &str,
+        stems: &[String],
+    ) -> Option<Hit> {
         let tree = state.tree();
         let message = &tree.get(found.message)?.message;
         let on = |head| {

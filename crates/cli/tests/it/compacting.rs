@@ -1,4 +1,4 @@
-//! Compactions are told before they happen, say where less is kept than requested, and make
+//! Compactions are announced before they happen, say where less is kept than requested, and make
 //! single parts smaller on request.
 
 use serde_json::{Value, json};

@@ -19,7 +19,7 @@ const SEARCHES: i32 = 3;
 #[derive(Clone, Debug)]
 pub struct Cron {
     text: String,
-    /// Evaluated on a calendar without time zones, which is that of UTC.
+    /// Its times are UTC.
     calendar: Crontab,
 }
 

@@ -50,7 +50,7 @@ pub struct OverrideError {
 }
 
 impl OverrideError {
-    fn of(key: &str) -> OverrideError {
+    fn for_key(key: &str) -> OverrideError {
         let known: Vec<String> = settable().collect();
         OverrideError {
             key: key.to_owned(),
@@ -111,7 +111,7 @@ pub fn changes(
     for (key, value) in wanted {
         // Settings of an older version are removed as well.
         if value.is_some() && !is_settable(&key) {
-            return Err(OverrideError::of(&key));
+            return Err(OverrideError::for_key(&key));
         }
         if value.is_some() {
             for same in saying_the_same(&key) {
@@ -151,28 +151,28 @@ pub fn apply(before: &SessionOverrides, changes: &OverrideChanges) -> SessionOve
 /// It cannot override one of them.
 pub fn check(own: &SessionOverrides) -> Result<(), OverrideError> {
     let wrong = own.keys().find(|key| !is_settable(key));
-    wrong.map_or(Ok(()), |key| Err(OverrideError::of(key)))
+    wrong.map_or(Ok(()), |key| Err(OverrideError::for_key(key)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(wanted: &[(&str, Option<&str>)]) -> Result<OverrideChanges, OverrideError> {
+    fn changes_of(wanted: &[(&str, Option<&str>)]) -> Result<OverrideChanges, OverrideError> {
         let wanted = wanted.iter();
         changes(wanted.map(|(key, value)| ((*key).to_owned(), value.map(str::to_owned))))
     }
 
     #[test]
     fn the_newest_of_keys_that_say_the_same_stands() {
-        let before = of(&[("compaction.trigger_tokens", Some("9000"))]).unwrap();
+        let before = changes_of(&[("compaction.trigger_tokens", Some("9000"))]).unwrap();
         let before = apply(&SessionOverrides::new(), &before);
-        let share = of(&[("compaction.trigger_of_window", Some("0.5"))]).unwrap();
+        let share = changes_of(&[("compaction.trigger_of_window", Some("0.5"))]).unwrap();
         let now = apply(&before, &share);
         let expected: SessionOverrides =
             [("compaction.trigger_of_window".into(), "0.5".into())].into();
         assert_eq!(now, expected);
-        let none = of(&[("compaction.trigger_of_window", None)]).unwrap();
+        let none = changes_of(&[("compaction.trigger_of_window", None)]).unwrap();
         assert_eq!(apply(&now, &none), SessionOverrides::new());
     }
 
@@ -188,13 +188,13 @@ mod tests {
             ("", None),
         ];
         for (key, meant) in rows {
-            let refused = of(&[(key, Some("7"))]).unwrap_err();
+            let refused = changes_of(&[(key, Some("7"))]).unwrap_err();
             assert_eq!(refused.key, key);
             if let Some(meant) = meant {
                 assert_eq!(refused.meant.as_deref(), Some(meant));
             }
             // A session that has such a setting anyway can remove it.
-            assert!(of(&[(key, None)]).is_ok(), "{key}");
+            assert!(changes_of(&[(key, None)]).is_ok(), "{key}");
         }
         for key in [
             "models.default",

@@ -289,7 +289,7 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
         self.tree.append(parent, new.clone()).map(drop)
     }
 
-    /// Gives tool results without an id that of the call that they answer.
+    /// Gives each tool result without an id the id of the call that it answers.
     fn name_results(&self, message: &mut NewMessage) {
         let Some(placed) = self.tree.get(message.id) else {
             return;

@@ -56,8 +56,8 @@ fn fact(pool: &Pool<'_>, unit: usize) -> KeyFact {
     }
 }
 
-/// The text of a unit as a fact: `Marta: I am allergic to nuts.`, without the speaker if it has no
-/// name of its own.
+/// The text of a unit as a fact: `Marta: I am allergic to nuts.`, or without the speaker if the
+/// speaker has no name.
 pub(super) fn fact_text(unit: &Unit<'_>) -> String {
     let mut text = String::new();
     if unit.speaker != unit.role.name() {

@@ -47,7 +47,7 @@ pub(super) const ATTACHMENT: f32 = 0.5;
 pub(super) const PERSONAL: f32 = 1.2;
 /// The share that each cue of a decision, a constraint or a change adds, in other words.
 pub(super) const STRONG_CUE: f32 = 0.15;
-/// The bounds of the mean length of all messages divided by that of one side.
+/// The bounds of a ratio: the mean length of all messages to the mean length of one side's.
 pub(super) const BREVITY_MIN: f32 = 0.7;
 pub(super) const BREVITY_MAX: f32 = 1.35;
 /// Thanks, praise, apologies.

@@ -2,7 +2,7 @@
 //!
 //! A program without enough budget announces the shortage in its beats, and beats more often. The other
 //! programs ask their sessions at their next beats to return unused grants. The short program decides
-//! again at each of its own beats, and stops after a time limit.
+//! again at each of its beats, until a time limit.
 
 use std::time::{Duration, Instant};
 

@@ -92,7 +92,8 @@ async fn found(
             continue;
         };
         let (branch, stems) = (sought.branch.clone(), stems.clone());
-        let look = move |state: &State| search_results::Hit::of(&found, state, &branch, &stems);
+        let look =
+            move |state: &State| search_results::Hit::from_message(&found, state, &branch, &stems);
         let hit = session.inspect(look).await?;
         hits.extend(hit.map(|hit| hit.to_api()));
     }

@@ -10,13 +10,13 @@ use crate::sandbox::Sandbox;
 
 type Pairs<'p> = &'p [(&'p str, &'p str)];
 
-fn own(pairs: Pairs<'_>) -> SessionOverrides {
+fn overrides(pairs: Pairs<'_>) -> SessionOverrides {
     let pairs = pairs.iter();
     pairs.map(|(key, v)| ((*key).into(), (*v).into())).collect()
 }
 
 fn with(sandbox: &Sandbox, pairs: Pairs<'_>) -> Result<Setup, Diagnostics> {
-    sandbox.setup().with(&own(pairs), &[])
+    sandbox.setup().with(&overrides(pairs), &[])
 }
 
 /// Value and origin of a key.
@@ -50,7 +50,7 @@ fn it_wins_over_files_and_what_is_stored_and_gives_way_to_variables_flags_and_re
         (file(), session, &request, "6 the request"),
     ];
     for (sandbox, session, request, expected) in rows {
-        let setup = sandbox.setup().with(&own(session), request);
+        let setup = sandbox.setup().with(&overrides(session), request);
         assert_eq!(shown(&setup.unwrap(), KEY), expected);
     }
     let below = stored().setup();
@@ -92,7 +92,7 @@ fn what_it_says_of_the_policy_counts_for_whichever_model_leads() {
     // A variable says it for the model.
     let name = "UNISONO__COMPACTION__TRIGGER_TOKENS";
     let setup = sandbox.env(name, "7000").setup();
-    let setup = setup.with(&own(&[("compaction.trigger_of_window", "0.5")]), &[]);
+    let setup = setup.with(&overrides(&[("compaction.trigger_of_window", "0.5")]), &[]);
     let trigger = policy(&setup.unwrap(), "extractive").trigger;
     assert_eq!(trigger, Some(Trigger::Tokens(Tokens(7_000))));
 }

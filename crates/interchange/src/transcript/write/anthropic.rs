@@ -1,6 +1,6 @@
 //! Anthropic's messages: one object with the system text and the messages of one branch. It loses
-//! the same as OpenAI's format, except whether a tool failed. The format has no authors: that of a
-//! user's message stands before its text.
+//! the same data as OpenAI's format, but keeps whether a tool failed. The format has no authors: the
+//! author of a user's message stands before its text.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,7 @@
 //! OpenAI chat messages, one per line, and ShareGPT. Both lose ids, times, branches and
 //! checkpoints. In OpenAI's, the attachments of a user's messages have their contents; all others
-//! become a line of text. ShareGPT has no authors: that of a user's message stands before its text.
+//! become a line of text. ShareGPT has no authors: the author of a user's message stands
+//! before its text.
 
 use std::borrow::Cow;
 use std::sync::Arc;

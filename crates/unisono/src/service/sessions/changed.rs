@@ -23,7 +23,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    fn of(found: &StoredSession) -> Place {
+    fn of_session(found: &StoredSession) -> Place {
         Place {
             updated_unix_ms: found.info.updated_unix_ms,
             session: found.id,
@@ -57,13 +57,13 @@ pub(super) async fn sessions(
     label: Option<&Label>,
 ) -> Result<Page<SessionListItem>, Error> {
     let mut left = everything(local).await?;
-    left.retain(|found| before.is_none_or(|before| Place::of(found) < before));
-    left.sort_unstable_by_key(|found| Reverse(Place::of(found)));
+    left.retain(|found| before.is_none_or(|before| Place::of_session(found) < before));
+    left.sort_unstable_by_key(|found| Reverse(Place::of_session(found)));
     if let Some(label) = label {
         // One more item shows whether there is a next page.
         left = labelled(local, left, label, limit + 1).await?;
     }
-    let part = Page::first(left, limit, |last| Place::of(last).to_string());
+    let part = Page::first(left, limit, |last| Place::of_session(last).to_string());
     Ok(Page {
         items: list_items(local, part.items).await?,
         next: part.next,

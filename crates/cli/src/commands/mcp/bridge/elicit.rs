@@ -86,7 +86,7 @@ struct WaitingAnswer {
 }
 
 impl WaitingAnswer {
-    fn of(answer: &Value) -> Option<WaitingAnswer> {
+    fn from_answer(answer: &Value) -> Option<WaitingAnswer> {
         let content = answer.pointer("/result/structuredContent")?;
         let mut waiting = content["waiting"].as_array()?.iter();
         let held = waiting.find(|waiting| waiting["waits_for"] == "approval")?;
@@ -130,7 +130,7 @@ impl Caller {
         loop {
             let revision = self.revision.as_deref();
             let answer = exchanged(&self.say, &self.client, &message, revision).await?;
-            let Some(held) = answer.as_ref().and_then(WaitingAnswer::of) else {
+            let Some(held) = answer.as_ref().and_then(WaitingAnswer::from_answer) else {
                 return Ok(answer);
             };
             *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(held.place.clone());
@@ -257,9 +257,9 @@ mod tests {
             json!({"id": 7, "result": {"structuredContent": {
                 "turn": {"session": "s", "turn": "t"}, "waiting": waiting}}})
         };
-        assert_eq!(WaitingAnswer::of(&answer(Value::Null)), None);
+        assert_eq!(WaitingAnswer::from_answer(&answer(Value::Null)), None);
         assert_eq!(
-            WaitingAnswer::of(&answer(json!([call("a", "in_doubt")]))),
+            WaitingAnswer::from_answer(&answer(json!([call("a", "in_doubt")]))),
             None
         );
         let all = json!([
@@ -267,7 +267,7 @@ mod tests {
             call("b", "approval"),
             call("c", "approval")
         ]);
-        let held = WaitingAnswer::of(&answer(all)).unwrap();
+        let held = WaitingAnswer::from_answer(&answer(all)).unwrap();
         assert_eq!(held.call, "b");
         let asked = held.question["message"].as_str().unwrap();
         assert!(asked.contains("clerk wants to call send"), "{asked}");
