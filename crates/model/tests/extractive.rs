@@ -303,6 +303,24 @@ fn an_answer_to_nothing_says_so() {
 }
 
 #[test]
+fn an_answer_does_not_quote_the_question() {
+    let mut passages = allotment();
+    let earlier = [
+        "Who orders the drip lines?",
+        "Tell me who orders the drip lines.",
+        "Who orders these drip lines?",
+    ];
+    for (n, text) in (40..).zip(earlier) {
+        passages.push(passage(n, Role::User, text));
+    }
+    let text = ask(&passages, "", "Who orders the drip lines?", 200);
+    assert!(text.contains("Jolanda orders them at Feldkamp"), "{text}");
+    for earlier in earlier {
+        assert!(!text.contains(earlier), "{text}");
+    }
+}
+
+#[test]
 fn an_answer_of_two_sections_keeps_every_cap_and_claims_nothing_false() {
     let unknown = "No message has the words of this question.";
     for cap in 1..200 {

@@ -4,10 +4,18 @@
 use super::bm25;
 use super::cues::Cues;
 use super::focus::Focus;
-use super::pool::Pool;
+use super::pool::{Pool, Unit};
 use super::readability::readability;
 use super::terms::Term;
 use super::weights::question as weights;
+
+/// Words that ask.
+const INTERROGATIVES: [&str; 8] = [
+    "who", "whom", "what", "when", "where", "which", "why", "how",
+];
+
+/// Words that request an answer.
+const REQUESTS: &str = "tell say show explain list know remind please";
 
 /// The relevance of each unit to the task; `None` if the task is not a question ([`is_question`]).
 pub(super) fn relevance(pool: &mut Pool<'_>, task: &str) -> Option<Vec<f32>> {
@@ -19,7 +27,12 @@ pub(super) fn relevance(pool: &mut Pool<'_>, task: &str) -> Option<Vec<f32>> {
         true => weights::FOCUS_WORD,
         false => 1.0,
     };
-    let known = pool.known(task).into_iter();
+    let known = pool.known(task);
+    let requests = pool.known(REQUESTS);
+    let repeats: Vec<bool> = (0..pool.units.len())
+        .map(|unit| is_repeated(pool, unit, &known, &requests))
+        .collect();
+    let known = known.into_iter();
     let query: Vec<(Term, f32)> = known.map(|term| (term, weight(term))).collect();
     let messages = bm25::of_sources(pool, &query);
     let units = bm25::of_units(pool, &query);
@@ -32,6 +45,7 @@ pub(super) fn relevance(pool: &mut Pool<'_>, task: &str) -> Option<Vec<f32>> {
         let message = messages[unit.source] + weights::NEIGHBOUR * before.max(after);
         let own = 1.0 - weights::UNIT_SHARE + weights::UNIT_SHARE * own / most;
         let asks = match unit.cues {
+            _ if repeats[index] => 0.0,
             cues if cues.intersects(Cues::OFFER) => 0.0,
             cues if cues.intersects(Cues::QUESTION) => weights::ASKS_ITSELF,
             _ => 1.0,
@@ -39,6 +53,23 @@ pub(super) fn relevance(pool: &mut Pool<'_>, task: &str) -> Option<Vec<f32>> {
         message * own * asks * readability(pool, index).sqrt()
     });
     Some(each.collect())
+}
+
+/// Whether a unit is the same question, asked earlier: it has the words of the question and at most
+/// one other, or words that request an answer.
+fn is_repeated(pool: &Pool<'_>, unit: usize, question: &[Term], requests: &[Term]) -> bool {
+    let Unit { text, cues, .. } = &pool.units[unit];
+    let is_new = |term: &&Term| !question.contains(term);
+    let mut others = pool.terms(unit).iter().filter(is_new);
+    if cues.intersects(Cues::QUESTION) {
+        return others.count() <= 1;
+    }
+    let asks = |word: &str| {
+        INTERROGATIVES
+            .iter()
+            .any(|one| word.eq_ignore_ascii_case(one))
+    };
+    text.split_whitespace().any(asks) && others.all(|term| requests.contains(term))
 }
 
 /// See [`super::is_question`].
