@@ -270,6 +270,9 @@ fn unknown(entry: &Entry, keys: &[Key], path: &str, dotted: &str) -> Diagnostic 
     let mut diagnostic = diagnostic.with_key(dotted);
     diagnostic.help = match translated(&entry.key, keys) {
         Some(key) => Some(format!("did you mean `{key}`?")),
+        None if entry.key == "name" && keys.iter().any(|key| key.name == "instructions") => {
+            Some("remove it: an agent has the name of its file or table".to_owned())
+        }
         None => suggestion(&entry.key, known),
     };
     diagnostic.unknown_key = true;

@@ -295,3 +295,13 @@ fn a_lead_that_cannot_delegate_says_so() {
         "{said}"
     );
 }
+
+#[test]
+fn an_agent_has_the_name_of_its_file() {
+    let place = Place::new();
+    let text = "---\nname: scout\ndescription: Looks.\n---\nYou look.\n";
+    place.write("agents/scout.md", text);
+    let checked = place.call(&["agents", "check"]).expect(2);
+    let words = "unknown key `name`; remove it: an agent has the name of its file or table";
+    assert!(checked.stdout.contains(words), "{checked:#?}");
+}

@@ -1,9 +1,11 @@
 //! Which store is used, whose the newest session is, who has a port, and how wide a list is.
 
+use std::process::Command;
+
 use serde_json::Value;
 
 use crate::http::Daemon;
-use crate::support::{Place, example};
+use crate::support::{Place, example, finish};
 use crate::terminal::Talking;
 
 #[test]
@@ -24,6 +26,23 @@ fn a_store_that_is_not_the_usual_one_is_named() {
     let done = place.call(&list).expect(0);
     assert_eq!(done.stderr.matches("store      ").count(), 1, "{done:#?}");
     done.says(&["/mine (", "config/unisono.toml"]);
+}
+
+#[test]
+fn without_home_the_user_database_says_where_the_store_is() {
+    let place = Place::new();
+    let mut command = place.command(&["config", "show", "store.path"]);
+    for name in ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"] {
+        command.env_remove(name);
+    }
+    let done = finish(command.spawn().unwrap(), &["config", "show"]).expect(0);
+    let home = Command::new("sh")
+        .args(["-c", "getent passwd $(id -u) | cut -d: -f6"])
+        .output();
+    let home = String::from_utf8(home.unwrap().stdout).unwrap();
+    assert!(home.starts_with('/'), "{home}");
+    let store = format!("{}/.local/share/unisono", home.trim());
+    assert!(done.stdout.contains(&store), "{store}: {done:#?}");
 }
 
 /// Verbs that look, and verbs that change what is there.

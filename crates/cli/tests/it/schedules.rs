@@ -315,3 +315,18 @@ fn a_schedule_that_is_wrong_is_told_with_its_place() {
         }
     }
 }
+
+#[test]
+fn a_wrong_value_is_not_also_reported_as_missing() {
+    let place = Place::with_config("[schedules.daily]\nevery = \"soon\"\ntask = 3\n");
+    let checked = place.call(&["config", "check"]).expect(2);
+    for word in [
+        "`schedules.daily.every` must be",
+        "`schedules.daily.task` must be",
+    ] {
+        assert!(checked.stdout.contains(word), "{word}: {}", checked.stdout);
+    }
+    for word in ["neither", "has no `task`"] {
+        assert!(!checked.stdout.contains(word), "{word}: {}", checked.stdout);
+    }
+}

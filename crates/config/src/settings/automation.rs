@@ -148,7 +148,7 @@ impl Reader<'_> {
                 let problem = format!(
                     "schedule `{name}` has neither `cron` (its times) nor `every` (its period)"
                 );
-                self.fault(&["schedules", name], problem);
+                self.missing(["schedules", name], &["cron", "every"], problem);
                 None
             }
             (Some(_), Some(_)) => {
@@ -203,7 +203,7 @@ impl Reader<'_> {
                     "trigger `{name}` has no secret: set `secret_file`, or `secret_env` to the \
                      variable that holds it"
                 );
-                self.fault(&["triggers", name], problem);
+                self.missing(["triggers", name], &["secret_file", "secret_env"], problem);
                 return None;
             }
         };
@@ -240,7 +240,7 @@ impl Reader<'_> {
     fn task(&mut self, table: &str, name: &str, own: &Task, has_body: bool) -> Option<NewTask> {
         let Some(text) = &own.task else {
             let problem = format!("`{name}` in [{table}] has no `task`: describe the task");
-            self.fault(&[table, name], problem);
+            self.missing([table, name], &["task"], problem);
             return None;
         };
         let task = match Template::parse(text) {

@@ -114,6 +114,13 @@ impl fmt::Debug for Variables {
     }
 }
 
+/// A variable that holds a directory. Without `HOME`, as in a container or a unit of systemd, the
+/// system's user database has the home directory.
+fn directory_variable(name: &str) -> Option<PathBuf> {
+    let value = std::env::var_os(name).map(PathBuf::from);
+    value.or_else(|| std::env::home_dir().filter(|_| name == "HOME"))
+}
+
 impl Sources {
     /// The sources of this process. Variables that are not UTF-8 are omitted.
     pub fn of_process(directory: impl Into<PathBuf>) -> Sources {
@@ -124,7 +131,7 @@ impl Sources {
             directory: directory.into(),
             file: None,
             system: Some(PathBuf::from(SYSTEM)),
-            home: Home::from_variables(|name| std::env::var_os(name).map(PathBuf::from)),
+            home: Home::from_variables(directory_variable),
             env: env.collect(),
             variables: Variables::new(|name| std::env::var_os(name)),
             overrides: Vec::new(),

@@ -49,6 +49,17 @@ impl Reader<'_> {
         self.found.push(diagnostic.with_key(path.join(".")));
     }
 
+    /// Reports that a table has none of these keys, unless the value of one was invalid.
+    pub(super) fn missing(&mut self, table: [&str; 2], keys: &[&str], problem: impl ToString) {
+        let is_invalid = keys.iter().any(|key| {
+            let key = [table[0], table[1], key].join(".");
+            self.found.iter().any(|d| d.key.as_deref() == Some(&*key))
+        });
+        if !is_invalid {
+            self.fault(&table, problem);
+        }
+    }
+
     pub(super) fn warn(&mut self, path: &[&str], problem: impl ToString) {
         let diagnostic = Diagnostic::warning((self.place)(path), problem.to_string());
         self.found.push(diagnostic.with_key(path.join(".")));
@@ -92,7 +103,7 @@ impl Reader<'_> {
                 let problem = format!(
                     "{kind} `{name}` has neither `command` (a program) nor `url` (an address)"
                 );
-                self.fault(&table, problem);
+                self.missing(table, &["command", "url"], problem);
                 None
             }
             (Some(_), Some(_)) => {
