@@ -4,6 +4,7 @@ mod client;
 mod commands;
 mod connection;
 mod content;
+mod lines;
 mod permission;
 mod prompt;
 mod protocol;
@@ -11,4 +12,5 @@ mod sessions;
 mod tool_servers;
 mod updates;
 
-pub use connection::serve;
+pub use connection::{LONGEST_MESSAGE, serve};
+pub use lines::{BadLine, Lines};

@@ -27,19 +27,8 @@ impl Editor {
         Editor::spawn(place.command(&["acp"]))
     }
 
-    pub(crate) fn spawn(mut command: Command) -> Editor {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut program = command.spawn().unwrap();
-        let output = BufReader::new(program.stdout.take().unwrap()).lines();
-        let mut editor = Editor {
-            input: program.stdin.take(),
-            program,
-            output,
-            asked: 0,
-            updates: Vec::new(),
-            choice: "approve",
-            permissions: Vec::new(),
-        };
+    pub(crate) fn spawn(command: Command) -> Editor {
+        let mut editor = Editor::uninitialized(command);
         let params = json!({"protocolVersion": 1, "clientCapabilities": {},
             "clientInfo": {"name": "test", "version": "1"}});
         let made = editor.ask("initialize", &params).unwrap();
@@ -49,13 +38,32 @@ impl Editor {
         editor
     }
 
+    fn uninitialized(mut command: Command) -> Editor {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut program = command.spawn().unwrap();
+        let output = BufReader::new(program.stdout.take().unwrap()).lines();
+        Editor {
+            input: program.stdin.take(),
+            program,
+            output,
+            asked: 0,
+            updates: Vec::new(),
+            choice: "approve",
+            permissions: Vec::new(),
+        }
+    }
+
     fn send(&mut self, message: &Value) {
         self.line(&message.to_string());
     }
 
     fn line(&mut self, text: &str) {
-        let input = self.input.as_mut().unwrap();
-        writeln!(input, "{text}").unwrap();
+        self.bytes(text.as_bytes());
+        self.bytes(b"\n");
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.input.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
     pub(crate) fn begin(&mut self, method: &str, params: &Value) -> u64 {
@@ -255,6 +263,30 @@ fn what_is_wrong_is_an_error_of_the_protocol_and_the_next_request_is_answered() 
             "nothing",
         ),
         (
+            "session/new",
+            json!({"cwd": "w", "mcpServers": []}),
+            -32602,
+            "absolute",
+        ),
+        (
+            "session/load",
+            json!({"sessionId": session, "cwd": "w", "mcpServers": []}),
+            -32602,
+            "absolute",
+        ),
+        (
+            "session/resume",
+            json!({"sessionId": session, "cwd": "../w", "mcpServers": []}),
+            -32602,
+            "absolute",
+        ),
+        (
+            "session/resume",
+            json!({"sessionId": session}),
+            -32602,
+            "cwd",
+        ),
+        (
             "session/set_config_option",
             json!({"sessionId": session, "configId": "lead", "value": "nobody"}),
             -32602,
@@ -275,6 +307,41 @@ fn what_is_wrong_is_an_error_of_the_protocol_and_the_next_request_is_answered() 
             .prompt(&session, "The move is on Friday. When?")
             .is_ok()
     );
+    editor.leave();
+}
+
+#[test]
+fn a_line_that_is_no_message_is_refused_and_the_next_request_is_answered() {
+    let place = Place::new();
+    let mut editor = Editor::uninitialized(place.command(&["acp"]));
+    let early = editor.ask("session/list", &json!({})).unwrap_err();
+    assert_eq!(early["code"], -32600);
+    let early = early["message"].as_str().unwrap();
+    assert!(early.contains("initialize"), "{early}");
+    let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
+    editor.ask("initialize", &params).unwrap();
+
+    editor.bytes(b"{\"jsonrpc\": \"2.0\", \"method\": \"\xff\"}\n");
+    assert_eq!(editor.next()["error"]["code"], -32700);
+    let piece = vec![b'x'; 1 << 20];
+    for _ in 0..33 {
+        editor.bytes(&piece);
+    }
+    editor.line("");
+    let refused = editor.next();
+    assert_eq!(refused["error"]["code"], -32600, "{refused}");
+    assert_eq!(refused["id"], Value::Null);
+    for wrong in [
+        json!({"id": 5, "method": "session/list"}),
+        json!({"jsonrpc": "1.0", "id": 5, "method": "session/list"}),
+        json!({"jsonrpc": "2.0", "id": {"a": 1}, "method": "session/list"}),
+        json!([{"jsonrpc": "2.0", "id": 5, "method": "session/list"}]),
+    ] {
+        editor.send(&wrong);
+        let refused = editor.next();
+        assert_eq!(refused["error"]["code"], -32600, "{wrong}: {refused}");
+    }
+    assert!(editor.ask("session/list", &json!({})).is_ok());
     editor.leave();
 }
 
