@@ -23,7 +23,6 @@ pub(crate) struct NewSession {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LoadSession {
     pub(crate) session_id: String,
-    #[serde(default)]
     pub(crate) cwd: PathBuf,
     #[serde(default)]
     pub(crate) mcp_servers: Vec<McpServer>,

@@ -47,10 +47,8 @@ impl Sessions {
     }
 
     pub(crate) async fn create(&mut self, asked: NewSession) -> Result<Value, Error> {
+        check_directory(&asked.cwd)?;
         let servers = tool_servers::read(asked.mcp_servers, &asked.cwd)?;
-        if !asked.cwd.is_absolute() {
-            return Err(Error::invalid("`cwd` must be an absolute path"));
-        }
         let labels = [
             (CHANNEL.0.to_owned(), CHANNEL.1.to_owned()),
             (DIRECTORY.to_owned(), asked.cwd.display().to_string()),
@@ -72,6 +70,7 @@ impl Sessions {
         asked: LoadSession,
         client: &Client,
     ) -> Result<Value, Error> {
+        check_directory(&asked.cwd)?;
         let session = asked.session_id.as_str();
         let mut query = MessageQuery {
             branch: main_branch(),
@@ -92,6 +91,7 @@ impl Sessions {
     }
 
     pub(crate) async fn resume(&mut self, asked: LoadSession) -> Result<Value, Error> {
+        check_directory(&asked.cwd)?;
         let servers = tool_servers::read(asked.mcp_servers, &asked.cwd)?;
         let options = self.options(&asked.session_id).await?;
         let session = asked.session_id.as_str();
@@ -164,6 +164,13 @@ impl Sessions {
         let choices: Vec<Value> = choices.collect();
         Ok(vec![json!({"id": LEAD, "name": "Agent", "type": "select",
             "currentValue": lead.agent, "options": choices})])
+    }
+}
+
+fn check_directory(directory: &Path) -> Result<(), Error> {
+    match directory.is_absolute() {
+        true => Ok(()),
+        false => Err(Error::invalid("`cwd` must be an absolute path")),
     }
 }
 
