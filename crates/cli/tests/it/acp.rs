@@ -17,8 +17,8 @@ pub(crate) struct Editor {
     asked: u64,
     /// What came besides answers.
     pub(crate) updates: Vec<Value>,
-    /// Which option is chosen where a person is asked.
-    choice: &'static str,
+    /// Which option is chosen where a person is asked; empty: none yet.
+    pub(crate) choice: &'static str,
     pub(crate) permissions: Vec<Value>,
 }
 
@@ -74,13 +74,16 @@ impl Editor {
     }
 
     /// The next message; requests of the program are answered.
-    fn next(&mut self) -> Value {
+    pub(crate) fn next(&mut self) -> Value {
         let line = self.output.next().expect("the program goes on").unwrap();
         let message: Value = serde_json::from_str(&line).expect("a line of JSON");
         match message["method"].as_str() {
             Some("session/update") => self.updates.push(message["params"].clone()),
             Some("session/request_permission") => {
                 self.permissions.push(message["params"].clone());
+                if self.choice.is_empty() {
+                    return message;
+                }
                 let outcome = json!({"outcome": "selected", "optionId": self.choice});
                 self.send(&json!({"jsonrpc": "2.0", "id": message["id"],
                     "result": {"outcome": outcome}}));
@@ -108,7 +111,7 @@ impl Editor {
         self.end(id)
     }
 
-    fn new_session(&mut self) -> String {
+    pub(crate) fn new_session(&mut self) -> String {
         let params = json!({"cwd": "/work/harbour", "mcpServers": []});
         let made = self.ask("session/new", &params).unwrap();
         made["sessionId"].as_str().unwrap().to_owned()
@@ -132,6 +135,12 @@ impl Editor {
             .concat()
     }
 
+    /// The program is killed while it works.
+    pub(crate) fn kill(mut self) {
+        self.program.kill().unwrap();
+        self.program.wait().unwrap();
+    }
+
     /// Leaves; the program ends by itself.
     pub(crate) fn leave(mut self) {
         drop(self.input.take());
@@ -139,7 +148,7 @@ impl Editor {
     }
 }
 
-fn prompt(session: &str, text: &str) -> Value {
+pub(crate) fn prompt(session: &str, text: &str) -> Value {
     json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]})
 }
 
@@ -346,7 +355,7 @@ fn a_line_that_is_no_message_is_refused_and_the_next_request_is_answered() {
 }
 
 /// A model that is asked in place of the offline one.
-fn provider(script: Script) -> (FakeProvider, Place) {
+pub(crate) fn provider(script: Script) -> (FakeProvider, Place) {
     let provider = FakeProvider::builder().script(script).start_on_thread();
     let place = Place::with_config(&format!(
         "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
@@ -361,7 +370,7 @@ fn provider(script: Script) -> (FakeProvider, Place) {
     (provider, place)
 }
 
-fn start_with_key(place: &Place) -> Editor {
+pub(crate) fn start_with_key(place: &Place) -> Editor {
     let mut command = place.command(&["acp"]);
     command.env("TEST_KEY", "sk-test");
     Editor::spawn(command)
@@ -423,6 +432,55 @@ fn a_call_that_waits_is_decided_by_the_editors_person() {
         }));
         editor.leave();
     }
+}
+
+#[test]
+fn a_session_has_the_instructions_of_its_own_project() {
+    let (provider, place) = provider(Script::by(|_| Act::answer(Answer::text("Well."))));
+    place.write("AGENTS.md", "Of the process.");
+    place.write("harbour/.git/HEAD", "");
+    place.write("harbour/AGENTS.md", "Amounts are in francs.");
+    place.write("harbour/docs/AGENTS.md", "Name the owner.");
+    place.write("mill/.git/HEAD", "");
+    place.write("mill/AGENTS.md", "Amounts are in euros.");
+    let mut editor = start_with_key(&place);
+    let mut sessions = Vec::new();
+    for directory in ["harbour/docs", "mill"] {
+        let params = json!({"cwd": place.path(directory), "mcpServers": []});
+        let made = editor.ask("session/new", &params).unwrap();
+        let session = made["sessionId"].as_str().unwrap().to_owned();
+        editor.prompt(&session, "What is due?").unwrap();
+        sessions.push(session);
+    }
+    let systems: Vec<String> = (provider.requests().iter())
+        .map(|request| request.json()["messages"][0]["content"].to_string())
+        .collect();
+    assert_eq!(systems.len(), 2);
+    for (system, said) in [
+        (&systems[0], ["in francs.", "Name the owner."].as_slice()),
+        (&systems[1], ["in euros."].as_slice()),
+    ] {
+        for text in said {
+            assert!(system.contains(text), "{system}");
+        }
+        assert!(!system.contains("Of the process."), "{system}");
+    }
+    assert!(!systems[1].contains("in francs."), "{}", systems[1]);
+    // Another command on the session sees the same, and another turn is frozen with the new text.
+    let snapshot = |session: &str| {
+        let runs = place.json(&["runs", "list", "--session", session]);
+        runs[0]["snapshot"].as_str().unwrap().to_owned()
+    };
+    let context = place.json(&["context", &sessions[0]]);
+    let system = context["system"].as_str().unwrap();
+    assert!(system.contains("Name the owner."), "{system}");
+    let before = snapshot(&sessions[0]);
+    place.write("harbour/docs/AGENTS.md", "Name the date.");
+    editor.prompt(&sessions[0], "What is due?").unwrap();
+    assert_ne!(snapshot(&sessions[0]), before);
+    let system = provider.requests()[2].json()["messages"][0]["content"].to_string();
+    assert!(system.contains("Name the date."), "{system}");
+    editor.leave();
 }
 
 #[test]
