@@ -80,7 +80,7 @@ struct Connection {
     client: Client,
     is_initialized: bool,
     working: JoinSet<()>,
-    /// The cancellation tokens of current prompts, by session.
+    /// The cancellation tokens of current prompts and joined turns, by session.
     prompts: HashMap<String, Vec<CancellationToken>>,
     /// The end of the time for prompts, once the program is about to stop.
     deadline: Option<Instant>,
@@ -152,11 +152,7 @@ impl Connection {
                 self.client.answer(&id, Err(error)).await
             }
             (Some("session/prompt"), Some(id)) => self.prompt(id, params).await,
-            (Some(method), Some(id)) => {
-                let named = params["sessionId"].as_str().map(str::to_owned);
-                let answer = self.answer(method, params).await;
-                self.answered((method, named), &id, answer).await
-            }
+            (Some(method), Some(id)) => self.request(method, &id, params).await,
             (Some("session/cancel"), None) => {
                 if let Ok(OneSession { session_id }) = read(params) {
                     self.cancel(&session_id);
@@ -178,7 +174,63 @@ impl Connection {
         }
     }
 
-    async fn answer(&mut self, method: &str, params: Value) -> Result<Value, Error> {
+    /// Answers a request other than a prompt. After a session is opened, its open turns are followed.
+    async fn request(
+        &mut self,
+        method: &str,
+        id: &Value,
+        params: Value,
+    ) -> Result<(), Disconnected> {
+        let named = params["sessionId"].as_str().map(str::to_owned);
+        let opened = named.clone();
+        let opened = opened.filter(|_| matches!(method, "session/load" | "session/resume"));
+        let open = match &opened {
+            Some(session) => self.open_turns(session).await,
+            None => Vec::new(),
+        };
+        let answer = self.answer(method, params, !open.is_empty()).await;
+        let opened = opened.filter(|_| answer.is_ok());
+        self.answered((method, named), id, answer).await?;
+        if let Some(session) = opened {
+            self.join(&session, open, method == "session/load");
+        }
+        Ok(())
+    }
+
+    /// The turns that are followed when a session is opened: none if a prompt already follows them.
+    async fn open_turns(&self, session: &str) -> Vec<String> {
+        let tokens = self.prompts.get(session).into_iter().flatten();
+        let is_followed = tokens.into_iter().any(|token| !token.is_cancelled());
+        match is_followed {
+            true => Vec::new(),
+            false => self.sessions.open_turns(session).await,
+        }
+    }
+
+    /// Follows open turns of a session that was opened, up to the limit of prompts.
+    fn join(&mut self, session: &str, turns: Vec<String>, is_whole: bool) {
+        for turn in turns {
+            if self.admitted().is_err() {
+                tracing::warn!(turn, "too many turns are followed: this one is not");
+                return;
+            }
+            let token = self.register(session);
+            let (service, client) = (self.service.clone(), self.client.clone());
+            let session = session.to_owned();
+            self.working.spawn(async move {
+                let place = (&*session, &*turn);
+                prompt::join(service, place, is_whole, &token, &client).await;
+                token.cancel();
+            });
+        }
+    }
+
+    async fn answer(
+        &mut self,
+        method: &str,
+        params: Value,
+        has_open_turn: bool,
+    ) -> Result<Value, Error> {
         let sessions = &mut self.sessions;
         match method {
             "initialize" => {
@@ -186,7 +238,10 @@ impl Connection {
                 Ok(initialized())
             }
             "session/new" => sessions.create(read(params)?).await,
-            "session/load" => sessions.load(read(params)?, &self.client).await,
+            "session/load" => {
+                let client = &self.client;
+                sessions.load(read(params)?, has_open_turn, client).await
+            }
             "session/resume" => sessions.resume(read(params)?).await,
             "session/list" => sessions.list(read(params)?).await,
             "session/set_config_option" => sessions.set(read(params)?).await,
@@ -228,13 +283,7 @@ impl Connection {
             Err(error) => return self.client.answer(&id, Err(error)).await,
         };
         // Registered before the next message is read, because that message may cancel it.
-        let token = CancellationToken::new();
-        self.prompts.retain(|_, tokens| {
-            tokens.retain(|token| !token.is_cancelled());
-            !tokens.is_empty()
-        });
-        let of_session = self.prompts.entry(asked.session_id.clone());
-        of_session.or_default().push(token.clone());
+        let token = self.register(&asked.session_id);
         let (service, client) = (self.service.clone(), self.client.clone());
         self.working.spawn(async move {
             let stopped = prompt::run(service, asked, &token, &client).await;
@@ -244,6 +293,18 @@ impl Connection {
             let _ = client.answer(&id, answer).await;
         });
         Ok(())
+    }
+
+    /// A token by which the client cancels work on a session.
+    fn register(&mut self, session: &str) -> CancellationToken {
+        let token = CancellationToken::new();
+        self.prompts.retain(|_, tokens| {
+            tokens.retain(|token| !token.is_cancelled());
+            !tokens.is_empty()
+        });
+        let of_session = self.prompts.entry(session.to_owned());
+        of_session.or_default().push(token.clone());
+        token
     }
 
     /// Whether another prompt can be worked on.

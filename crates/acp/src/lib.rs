@@ -8,6 +8,7 @@ mod lines;
 mod permission;
 mod prompt;
 mod protocol;
+mod replay;
 mod sessions;
 mod tool_servers;
 mod updates;
