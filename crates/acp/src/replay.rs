@@ -36,6 +36,7 @@ pub(crate) async fn replay(
     let mut replay = Replay {
         service,
         calls: HashMap::new(),
+        unanswered: None,
         updates: Vec::new(),
     };
     loop {
@@ -43,9 +44,9 @@ pub(crate) async fn replay(
         for message in &page.items {
             let is_input = message.role == "user";
             if is_input {
-                replay.send(session, client).await?;
+                replay.finish(session, client).await?;
             }
-            replay.take(message).await?;
+            replay.take(message, is_input).await?;
             if is_input {
                 replay.send(session, client).await?;
             }
@@ -57,7 +58,7 @@ pub(crate) async fn replay(
     }
     match has_open_turn {
         true => Ok(()),
-        false => replay.send(session, client).await,
+        false => replay.finish(session, client).await,
     }
 }
 
@@ -65,11 +66,23 @@ struct Replay<'s> {
     service: &'s dyn Service,
     /// Calls without a result, by the id that the model gave them.
     calls: HashMap<String, Call>,
-    /// The updates after the last input.
+    /// The last input, if its turn ended without an answer, with the steps of its lead.
+    unanswered: Option<(String, Vec<RunStep>)>,
+    /// The updates that are not sent yet.
     updates: Vec<Update>,
 }
 
 impl Replay<'_> {
+    /// Sends the rest of the last turn.
+    async fn finish(&mut self, session: &str, client: &Client) -> Result<(), Error> {
+        if let Some((id, steps)) = self.unanswered.take() {
+            for step in &steps {
+                self.step(&id, step, true).await?;
+            }
+        }
+        self.send(session, client).await
+    }
+
     async fn send(&mut self, session: &str, client: &Client) -> Result<(), Error> {
         for update in self.updates.drain(..) {
             client.notify(session, &update).await?;
@@ -77,11 +90,16 @@ impl Replay<'_> {
         Ok(())
     }
 
-    async fn take(&mut self, message: &Message) -> Result<(), Error> {
-        // A result of a delegate repeats the text of its last step.
+    async fn take(&mut self, message: &Message, is_input: bool) -> Result<(), Error> {
+        // Of a delegate, only the result is shown as text.
         let shows_text = message.role == "assistant";
-        for step in &message.steps {
-            self.step(message, step, shows_text).await?;
+        match is_input {
+            true => self.unanswered = Some((message.id.clone(), message.steps.clone())),
+            false => {
+                for step in &message.steps {
+                    self.step(&message.id, step, shows_text).await?;
+                }
+            }
         }
         for part in &message.parts {
             self.part(message, part).await?;
@@ -90,19 +108,13 @@ impl Replay<'_> {
     }
 
     /// A step behind a message. Delegations are messages themselves.
-    async fn step(
-        &mut self,
-        message: &Message,
-        step: &RunStep,
-        shows_text: bool,
-    ) -> Result<(), Error> {
+    async fn step(&mut self, id: &str, step: &RunStep, shows_text: bool) -> Result<(), Error> {
         match &step.done {
             StepContent::Model { text, calls, .. } => {
                 let is_delegating = calls.iter().any(|call| call.name == DELEGATE);
                 // The last reply is the message.
                 if shows_text && !calls.is_empty() && !is_delegating {
-                    let id = format!("{}:{}", message.id, step.event);
-                    self.text(&message.role, text, id);
+                    self.text("assistant", text, format!("{id}:{}", step.event));
                 }
                 for call in calls.iter().filter(|call| call.name != DELEGATE) {
                     let id = format!("{}:{}", step.event, call.id);

@@ -26,8 +26,8 @@ pub struct MessageQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,
-    /// Whether messages of agents come with the steps behind them. A page then has at most 100
-    /// messages.
+    /// Whether messages of agents come with the steps behind them, and tasks without an answer with
+    /// the steps of their lead. A page then has at most 100 messages.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub steps: bool,
 }
@@ -157,7 +157,8 @@ pub struct Message {
     /// Whether it is pinned on the branch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
-    /// The steps of the agent's run behind it, if they were requested.
+    /// The steps of the agent's run behind it, or of the lead that did not answer it, if they were
+    /// requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<RunStep>,
 }

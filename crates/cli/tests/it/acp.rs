@@ -94,7 +94,7 @@ impl Editor {
         message
     }
 
-    fn end(&mut self, id: u64) -> Result<Value, Value> {
+    pub(crate) fn end(&mut self, id: u64) -> Result<Value, Value> {
         loop {
             let message = self.next();
             if message.get("method").is_none() && message["id"] == id {
@@ -133,6 +133,11 @@ impl Editor {
     pub(crate) fn said(&self) -> String {
         self.texts_at("agent_message_chunk", "/content/text")
             .concat()
+    }
+
+    pub(crate) fn cancel(&mut self, session: &str) {
+        let params = json!({"sessionId": session});
+        self.send(&json!({"jsonrpc": "2.0", "method": "session/cancel", "params": params}));
     }
 
     /// The program is killed while it works.
@@ -385,8 +390,7 @@ fn a_prompt_is_cancelled_and_the_session_goes_on() {
     let session = editor.new_session();
     let id = editor.begin("session/prompt", &prompt(&session, "Wait."));
     block_on(provider.wait_for(1));
-    editor.send(&json!({"jsonrpc": "2.0", "method": "session/cancel",
-        "params": {"sessionId": session}}));
+    editor.cancel(&session);
     assert_eq!(editor.end(id).unwrap()["stopReason"], "cancelled");
     gate.open();
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Sessions that an editor loads: their calls, delegations and images, and their open turns.
 
 use serde_json::{Value, json};
-use unisono_fake_provider::{Act, Answer, Script};
+use unisono_fake_provider::{Act, Answer, Gate, Script, block_on};
 
 use crate::acp::{Editor, prompt, provider, start_with_key};
 use crate::attachments::{base64, png};
@@ -82,6 +82,41 @@ fn a_loaded_session_shows_calls_delegations_and_images_in_order() {
         ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2],
         "{ids:?}"
     );
+    editor.leave();
+}
+
+#[test]
+fn the_calls_of_a_turn_without_an_answer_are_shown() {
+    let gate = Gate::new();
+    let calls = Answer::text("I look.").and_call("skill", json!({"name": "notes"}).to_string());
+    let held = Act::from(Answer::text("Too late.")).hold(&gate);
+    let after = Act::answer(Answer::text("Yes."));
+    let script = Script::sequence([Act::answer(calls), held, after]);
+    let (provider, place) = provider(script);
+    let mut editor = start_with_key(&place);
+    let session = editor.new_session();
+    let id = editor.begin("session/prompt", &prompt(&session, "Write."));
+    while editor.permissions.is_empty() {
+        editor.next();
+    }
+    block_on(provider.wait_for(2));
+    editor.cancel(&session);
+    assert_eq!(editor.end(id).unwrap()["stopReason"], "cancelled");
+    gate.open();
+    editor.prompt(&session, "And now?").unwrap();
+    editor.leave();
+
+    let mut editor = start_with_key(&place);
+    editor.ask("session/load", &open(&session)).unwrap();
+    let expected = [
+        ("user_message_chunk", "Write."),
+        ("agent_message_chunk", "I look."),
+        ("tool_call", "skill"),
+        ("user_message_chunk", "And now?"),
+        ("agent_message_chunk", "Yes."),
+    ];
+    let expected = expected.map(|(kind, text)| (kind.to_owned(), text.to_owned()));
+    assert_eq!(shown(&editor), expected, "{:#?}", editor.updates);
     editor.leave();
 }
 

@@ -53,7 +53,8 @@ impl Messages for Local {
             let page = read(state, &branch, first, limit)?;
             let locations = page.items.iter().enumerate().filter(|_| steps);
             let locations = locations.filter_map(|(at, message)| {
-                let location = state.step_location(message.id.parse().ok()?)?;
+                let id = message.id.parse().ok()?;
+                let location = state.step_location(id).or(state.unanswered_steps(id))?;
                 Some((at, location))
             });
             let locations: Vec<_> = locations.collect();
