@@ -62,6 +62,11 @@ test("a session is begun, asked, listed, loaded and given another agent", async 
   });
   assert.equal(said(again), said(told));
   assert.equal(again.filter((one) => one.sessionUpdate === "user_message_chunk").length, 1);
+  // The agents that worked before the answer are shown again, each with its result.
+  const agents = (of) => of.filter((one) => one.sessionUpdate === "tool_call" && one.kind === "think").map((one) => one.title);
+  assert.ok(agents(told).length > 0);
+  assert.deepEqual(agents(again), agents(told));
+  assert.ok(again.filter((one) => one.sessionUpdate === "tool_call").every((one) => one.status === "completed"));
 });
 
 test("commands are offered and carried out, and a session has the editor's tool servers", async () => {

@@ -7,18 +7,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 use tokio_util::sync::CancellationToken;
 use unisono_api::service::Service;
 
 use crate::client::{Client, Disconnected, Error, INVALID_REQUEST, UNKNOWN_METHOD, UNREADABLE};
+use crate::lines::Lines;
 use crate::protocol::{OneSession, Prompt};
 use crate::sessions::Sessions;
 use crate::{commands, prompt};
@@ -26,7 +25,7 @@ use crate::{commands, prompt};
 /// The version of the protocol.
 const VERSION: u32 = 1;
 /// Bytes of one message of a client at most.
-const LONGEST_MESSAGE: usize = 32 << 20;
+pub const LONGEST_MESSAGE: usize = 32 << 20;
 /// Maximum concurrent prompts of one client.
 const PROMPTS: usize = 64;
 
@@ -48,6 +47,7 @@ pub async fn serve(
         sessions: Sessions::new(service.clone(), directory),
         service,
         client,
+        is_initialized: false,
         working: JoinSet::new(),
         prompts: HashMap::new(),
         deadline: None,
@@ -78,8 +78,9 @@ struct Connection {
     service: Arc<dyn Service>,
     sessions: Sessions,
     client: Client,
+    is_initialized: bool,
     working: JoinSet<()>,
-    /// The cancellation tokens of current prompts, by session.
+    /// The cancellation tokens of current prompts and joined turns, by session.
     prompts: HashMap<String, Vec<CancellationToken>>,
     /// The end of the time for prompts, once the program is about to stop.
     deadline: Option<Instant>,
@@ -91,13 +92,12 @@ impl Connection {
         input: impl AsyncRead,
         stop: impl Future<Output = Duration>,
     ) -> io::Result<()> {
-        let codec = LinesCodec::new_with_max_length(LONGEST_MESSAGE);
-        let lines = FramedRead::new(input, codec);
-        tokio::pin!(lines, stop);
+        tokio::pin!(input, stop);
+        let mut lines = Lines::new(input, LONGEST_MESSAGE);
         while self.deadline.is_none() || !self.working.is_empty() {
             let deadline = self.deadline.unwrap_or_else(Instant::now);
             let line = tokio::select! {
-                line = lines.next() => line,
+                line = lines.next() => line?,
                 drain = &mut stop, if self.deadline.is_none() => {
                     self.deadline = Some(Instant::now() + drain);
                     continue;
@@ -110,9 +110,8 @@ impl Connection {
             };
             let taken = match line {
                 Some(Ok(line)) => self.take(&line).await,
-                Some(Err(LinesCodecError::Io(error))) => return Err(error),
-                Some(Err(too_long)) => {
-                    let error = Error::new(INVALID_REQUEST, too_long.to_string());
+                Some(Err(bad)) => {
+                    let error = Error::new(bad.code(), bad.to_string());
                     self.client.answer(&Value::Null, Err(error)).await
                 }
                 None => break,
@@ -136,16 +135,24 @@ impl Connection {
                 return self.client.answer(&Value::Null, Err(error)).await;
             }
         };
+        if let Err(wrong) = check(&message) {
+            let error = Error::new(INVALID_REQUEST, wrong);
+            // An id that is none cannot be returned.
+            let id = message.get("id").filter(|id| is_id(id));
+            let id = id.cloned().unwrap_or_default();
+            return self.client.answer(&id, Err(error)).await;
+        }
         let id = message.get("id").filter(|id| !id.is_null()).cloned();
         let params = message.get("params").filter(|params| !params.is_null());
         let params = params.cloned().unwrap_or(json!({}));
         match (message["method"].as_str(), id) {
-            (Some("session/prompt"), Some(id)) => self.prompt(id, params).await,
-            (Some(method), Some(id)) => {
-                let named = params["sessionId"].as_str().map(str::to_owned);
-                let answer = self.answer(method, params).await;
-                self.answered((method, named), &id, answer).await
+            (Some(method), Some(id)) if !self.is_initialized && method != "initialize" => {
+                let wrong = "the first request must be `initialize`";
+                let error = Error::new(INVALID_REQUEST, wrong);
+                self.client.answer(&id, Err(error)).await
             }
+            (Some("session/prompt"), Some(id)) => self.prompt(id, params).await,
+            (Some(method), Some(id)) => self.request(method, &id, params).await,
             (Some("session/cancel"), None) => {
                 if let Ok(OneSession { session_id }) = read(params) {
                     self.cancel(&session_id);
@@ -167,12 +174,74 @@ impl Connection {
         }
     }
 
-    async fn answer(&mut self, method: &str, params: Value) -> Result<Value, Error> {
+    /// Answers a request other than a prompt. After a session is opened, its open turns are followed.
+    async fn request(
+        &mut self,
+        method: &str,
+        id: &Value,
+        params: Value,
+    ) -> Result<(), Disconnected> {
+        let named = params["sessionId"].as_str().map(str::to_owned);
+        let opened = named.clone();
+        let opened = opened.filter(|_| matches!(method, "session/load" | "session/resume"));
+        let open = match &opened {
+            Some(session) => self.open_turns(session).await,
+            None => Vec::new(),
+        };
+        let answer = self.answer(method, params, !open.is_empty()).await;
+        let opened = opened.filter(|_| answer.is_ok());
+        self.answered((method, named), id, answer).await?;
+        if let Some(session) = opened {
+            self.join(&session, open, method == "session/load");
+        }
+        Ok(())
+    }
+
+    /// The turns that are followed when a session is opened: none if a prompt already follows them.
+    async fn open_turns(&self, session: &str) -> Vec<String> {
+        let tokens = self.prompts.get(session).into_iter().flatten();
+        let is_followed = tokens.into_iter().any(|token| !token.is_cancelled());
+        match is_followed {
+            true => Vec::new(),
+            false => self.sessions.open_turns(session).await,
+        }
+    }
+
+    /// Follows open turns of a session that was opened, up to the limit of prompts.
+    fn join(&mut self, session: &str, turns: Vec<String>, is_whole: bool) {
+        for turn in turns {
+            if self.admitted().is_err() {
+                tracing::warn!(turn, "too many turns are followed: this one is not");
+                return;
+            }
+            let token = self.register(session);
+            let (service, client) = (self.service.clone(), self.client.clone());
+            let session = session.to_owned();
+            self.working.spawn(async move {
+                let place = (&*session, &*turn);
+                prompt::join(service, place, is_whole, &token, &client).await;
+                token.cancel();
+            });
+        }
+    }
+
+    async fn answer(
+        &mut self,
+        method: &str,
+        params: Value,
+        has_open_turn: bool,
+    ) -> Result<Value, Error> {
         let sessions = &mut self.sessions;
         match method {
-            "initialize" => Ok(initialized()),
+            "initialize" => {
+                self.is_initialized = true;
+                Ok(initialized())
+            }
             "session/new" => sessions.create(read(params)?).await,
-            "session/load" => sessions.load(read(params)?, &self.client).await,
+            "session/load" => {
+                let client = &self.client;
+                sessions.load(read(params)?, has_open_turn, client).await
+            }
             "session/resume" => sessions.resume(read(params)?).await,
             "session/list" => sessions.list(read(params)?).await,
             "session/set_config_option" => sessions.set(read(params)?).await,
@@ -214,13 +283,7 @@ impl Connection {
             Err(error) => return self.client.answer(&id, Err(error)).await,
         };
         // Registered before the next message is read, because that message may cancel it.
-        let token = CancellationToken::new();
-        self.prompts.retain(|_, tokens| {
-            tokens.retain(|token| !token.is_cancelled());
-            !tokens.is_empty()
-        });
-        let of_session = self.prompts.entry(asked.session_id.clone());
-        of_session.or_default().push(token.clone());
+        let token = self.register(&asked.session_id);
         let (service, client) = (self.service.clone(), self.client.clone());
         self.working.spawn(async move {
             let stopped = prompt::run(service, asked, &token, &client).await;
@@ -230,6 +293,18 @@ impl Connection {
             let _ = client.answer(&id, answer).await;
         });
         Ok(())
+    }
+
+    /// A token by which the client cancels work on a session.
+    fn register(&mut self, session: &str) -> CancellationToken {
+        let token = CancellationToken::new();
+        self.prompts.retain(|_, tokens| {
+            tokens.retain(|token| !token.is_cancelled());
+            !tokens.is_empty()
+        });
+        let of_session = self.prompts.entry(session.to_owned());
+        of_session.or_default().push(token.clone());
+        token
     }
 
     /// Whether another prompt can be worked on.
@@ -249,6 +324,21 @@ impl Connection {
         let tokens = self.prompts.remove(session).unwrap_or_default();
         tokens.iter().for_each(CancellationToken::cancel);
     }
+}
+
+/// Whether a message has the form of JSON-RPC.
+fn check(message: &Value) -> Result<(), &'static str> {
+    if message["jsonrpc"] != "2.0" {
+        return Err("a message is an object with `jsonrpc`: \"2.0\"");
+    }
+    match message.get("id") {
+        Some(id) if !is_id(id) => Err("`id` must be a number, a text or null"),
+        _ => Ok(()),
+    }
+}
+
+fn is_id(id: &Value) -> bool {
+    id.is_number() || id.is_string() || id.is_null()
 }
 
 fn initialized() -> Value {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use unisono_api::approval::{Approval, Decide, Verdict};
+use unisono_api::approval::{Approval, ApprovalQuery, Decide, Verdict};
 use unisono_api::service::Service;
 
 use crate::client::Client;
@@ -49,13 +49,38 @@ const IN_DOUBT: [Choice; 3] = [
     ),
 ];
 
-/// Asks the editor's user about a call, and decides as they choose. The first decision counts.
+/// Whether a call still waits. Its event may be an old one of a turn that was joined.
+async fn is_waiting(service: &dyn Service, session: &str, call: &Approval) -> bool {
+    let mut query = ApprovalQuery {
+        session: Some(session.to_owned()),
+        ..ApprovalQuery::default()
+    };
+    loop {
+        let Ok(page) = service.approvals(&query).await else {
+            return true;
+        };
+        let mut waiting = page.items.iter();
+        if waiting.any(|one| (&one.call, &one.waits_for) == (&call.call, &call.waits_for)) {
+            return true;
+        }
+        if page.next.is_none() {
+            return false;
+        }
+        query.cursor = page.next;
+    }
+}
+
+/// Asks the editor's user about a call, and decides as they choose. The first decision counts; a
+/// call that does not wait any more is not asked about.
 pub(crate) async fn ask(
     service: Arc<dyn Service>,
     session: String,
     call: Approval,
     client: Client,
 ) {
+    if !is_waiting(&*service, &session, &call).await {
+        return;
+    }
     let choices: &[Choice] = match call.waits_for.as_str() {
         "in_doubt" => &IN_DOUBT,
         _ => &BEFORE,

@@ -47,7 +47,33 @@ pub(crate) async fn run(
         }),
     };
     let begun = service.begin(session, &request, None).await?;
-    follow(service, session, &begun.turn, token, client).await
+    let updates = Updates::new(&begun.turn);
+    follow(
+        service,
+        (session, &begun.turn),
+        Some(0),
+        updates,
+        token,
+        client,
+    )
+    .await
+}
+
+/// Follows a turn that another client began, or this one before it was restarted. Calls that wait
+/// for a person are asked again. `is_whole`: its earlier updates are sent, too.
+pub(crate) async fn join(
+    service: Arc<dyn Service>,
+    (session, turn): (&str, &str),
+    is_whole: bool,
+    token: &CancellationToken,
+    client: &Client,
+) {
+    let after = is_whole.then_some(0);
+    let updates = Updates::joined(turn);
+    let ended = follow(service, (session, turn), after, updates, token, client).await;
+    if let Err(error) = ended {
+        tracing::info!(?error, turn, "a turn of a loaded session");
+    }
 }
 
 /// Sends the result of a command, which is not part of the conversation.
@@ -60,16 +86,16 @@ async fn say(session: &str, text: String, client: &Client) -> Result<StopReason,
     Ok(StopReason::EndTurn)
 }
 
-/// Follows a turn up to its end.
+/// Follows a turn up to its end; `after`: see [`unisono_api::service::Turns::follow`].
 async fn follow(
     service: Arc<dyn Service>,
-    session: &str,
-    turn: &str,
+    (session, turn): (&str, &str),
+    after: Option<u64>,
+    mut updates: Updates,
     token: &CancellationToken,
     client: &Client,
 ) -> Result<StopReason, Error> {
-    let mut followed = service.follow(session, turn, Some(0)).await?;
-    let mut updates = Updates::new(turn);
+    let mut followed = service.follow(session, turn, after).await?;
     // Open questions are withdrawn at the end of the turn.
     let mut asking = JoinSet::new();
     let mut is_stopping = false;

@@ -23,7 +23,6 @@ pub(crate) struct NewSession {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LoadSession {
     pub(crate) session_id: String,
-    #[serde(default)]
     pub(crate) cwd: PathBuf,
     #[serde(default)]
     pub(crate) mcp_servers: Vec<McpServer>,
@@ -130,11 +129,19 @@ pub(crate) struct Resource {
     pub(crate) mime_type: Option<String>,
 }
 
-/// A text as the protocol has it.
+/// A text or an image as the protocol has it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Content {
-    Text { text: String },
+    Text {
+        text: String,
+    },
+    /// An image in base64.
+    #[serde(rename_all = "camelCase")]
+    Image {
+        data: String,
+        mime_type: String,
+    },
 }
 
 impl From<String> for Content {

@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use unisono_api::PageQuery;
 use unisono_api::agent::AgentQuery;
-use unisono_api::message::{Message, MessageQuery, Part};
 use unisono_api::service::Service;
 use unisono_api::session::{NewSession as New, SessionListItem, SessionQuery, main_branch};
 use unisono_api::settings::Changes;
+use unisono_api::turn::Turn;
 
 use crate::client::{Client, Error};
-use crate::protocol::{Chunk, ListSessions, LoadSession, NewSession, SetOption, Update};
+use crate::protocol::{ListSessions, LoadSession, NewSession, SetOption};
+use crate::replay;
 use crate::tool_servers::{self, ToolServers};
 
 /// The label of a session's working directory.
@@ -27,8 +29,6 @@ const LEAD_SETTING: &str = "turn.lead";
 const AGENTS_SETTING: &str = "turn.agents";
 /// Sessions of one part of a list.
 const PART: usize = 50;
-/// Messages per read.
-const MESSAGES: usize = 500;
 
 pub(crate) struct Sessions {
     service: Arc<dyn Service>,
@@ -47,10 +47,8 @@ impl Sessions {
     }
 
     pub(crate) async fn create(&mut self, asked: NewSession) -> Result<Value, Error> {
+        check_directory(&asked.cwd)?;
         let servers = tool_servers::read(asked.mcp_servers, &asked.cwd)?;
-        if !asked.cwd.is_absolute() {
-            return Err(Error::invalid("`cwd` must be an absolute path"));
-        }
         let labels = [
             (CHANNEL.0.to_owned(), CHANNEL.1.to_owned()),
             (DIRECTORY.to_owned(), asked.cwd.display().to_string()),
@@ -66,32 +64,34 @@ impl Sessions {
         Ok(json!({"sessionId": session, "configOptions": options}))
     }
 
-    /// Sends all messages of a session, then answers.
+    /// Sends the conversation of a session, then answers. `has_open_turn`: the updates of an open
+    /// turn follow.
     pub(crate) async fn load(
         &mut self,
         asked: LoadSession,
+        has_open_turn: bool,
         client: &Client,
     ) -> Result<Value, Error> {
-        let session = asked.session_id.as_str();
-        let mut query = MessageQuery {
-            branch: main_branch(),
-            cursor: None,
-            limit: NonZeroUsize::new(MESSAGES),
-        };
-        loop {
-            let page = self.service.messages(session, &query).await?;
-            for update in page.items.iter().filter_map(shown) {
-                client.notify(session, &update).await?;
-            }
-            if page.next.is_none() {
-                break;
-            }
-            query.cursor = page.next;
-        }
+        check_directory(&asked.cwd)?;
+        replay::replay(&*self.service, &asked.session_id, has_open_turn, client).await?;
         self.resume(asked).await
     }
 
+    /// The open turns of a session, in their order. Unknown sessions have none.
+    pub(crate) async fn open_turns(&self, session: &str) -> Vec<String> {
+        let query = PageQuery::default();
+        let turns = self.service.turns(session, &query).await;
+        let turns = turns.map_or_else(|_| Vec::new(), |page| page.items);
+        let is_open = |turn: &Turn| {
+            turn.branch == main_branch()
+                && matches!(&*turn.state, "queued" | "preparing" | "working")
+        };
+        let open = turns.into_iter().rev().filter(is_open);
+        open.map(|turn| turn.turn).collect()
+    }
+
     pub(crate) async fn resume(&mut self, asked: LoadSession) -> Result<Value, Error> {
+        check_directory(&asked.cwd)?;
         let servers = tool_servers::read(asked.mcp_servers, &asked.cwd)?;
         let options = self.options(&asked.session_id).await?;
         let session = asked.session_id.as_str();
@@ -167,6 +167,13 @@ impl Sessions {
     }
 }
 
+fn check_directory(directory: &Path) -> Result<(), Error> {
+    match directory.is_absolute() {
+        true => Ok(()),
+        false => Err(Error::invalid("`cwd` must be an absolute path")),
+    }
+}
+
 fn title(directory: &Path) -> String {
     let name = directory.file_name().map(|name| name.to_string_lossy());
     format!("In {}", name.as_deref().unwrap_or("/"))
@@ -175,28 +182,6 @@ fn title(directory: &Path) -> String {
 fn info(place: &Path, listed: &SessionListItem) -> Value {
     json!({"sessionId": listed.session, "cwd": place, "title": listed.title,
         "updatedAt": listed.updated})
-}
-
-/// The text of a person or an agent in a message. Tool calls, their results and system texts are
-/// not shown.
-fn shown(message: &Message) -> Option<Update> {
-    let texts = message.parts.iter().filter_map(|part| match part {
-        Part::Text { text } => Some(text.as_str()),
-        _ => None,
-    });
-    let text = texts.collect::<Vec<_>>().join("\n");
-    if text.trim().is_empty() {
-        return None;
-    }
-    let chunk = Chunk {
-        content: text.into(),
-        message_id: message.id.clone(),
-    };
-    match message.role.as_str() {
-        "user" => Some(Update::UserMessageChunk(chunk)),
-        "assistant" => Some(Update::AgentMessageChunk(chunk)),
-        _ => None,
-    }
 }
 
 /// The delegates without the lead, if the configured delegates contain it. `agents` is the setting,

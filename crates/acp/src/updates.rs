@@ -22,6 +22,9 @@ pub(crate) struct Updates {
     reply: String,
     /// Whether text of it was missed.
     is_missed: bool,
+    /// Whether the turn was joined and no live text has come yet: that text may be the middle of a
+    /// reply.
+    is_joining: bool,
     /// The number of earlier replies.
     replies: usize,
     /// Calls that the client knows.
@@ -41,12 +44,21 @@ impl Updates {
             lead: None,
             reply: String::new(),
             is_missed: false,
+            is_joining: false,
             replies: 0,
             calls: BTreeSet::new(),
             members: BTreeMap::new(),
             plan: BTreeMap::new(),
             context: None,
             compactions: 0,
+        }
+    }
+
+    /// The same for a turn that was begun before.
+    pub(crate) fn joined(turn: &str) -> Updates {
+        Updates {
+            is_joining: true,
+            ..Updates::new(turn)
         }
     }
 
@@ -188,6 +200,7 @@ impl Updates {
 
     /// The next piece of the lead's reply.
     fn piece(&mut self, text: String) -> Vec<Update> {
+        self.is_missed |= std::mem::take(&mut self.is_joining);
         if self.is_missed || text.is_empty() {
             return Vec::new();
         }
@@ -255,7 +268,7 @@ impl Updates {
 
     /// The part of the answer that was not streamed.
     fn rest(&mut self, answer: &str) -> Vec<Update> {
-        self.is_missed = false;
+        (self.is_missed, self.is_joining) = (false, false);
         let rest = answer.strip_prefix(self.reply.as_str()).map(str::to_owned);
         let rest = rest.unwrap_or_else(|| {
             self.end_reply();

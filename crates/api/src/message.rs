@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::blob::Extent;
+use crate::run::RunStep;
 use crate::session::main_branch;
 
 /// Selects messages of a session.
@@ -25,6 +26,10 @@ pub struct MessageQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,
+    /// Whether messages of agents come with the steps behind them, and tasks without an answer with
+    /// the steps of their lead. A page then has at most 100 messages.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub steps: bool,
 }
 
 /// A message to append without a turn.
@@ -124,7 +129,7 @@ pub struct ReportedUsage {
 }
 
 /// A message on a branch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Message {
     /// Its id.
@@ -152,6 +157,10 @@ pub struct Message {
     /// Whether it is pinned on the branch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
+    /// The steps of the agent's run behind it, or of the lead that did not answer it, if they were
+    /// requested.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<RunStep>,
 }
 
 impl Message {
@@ -164,7 +173,7 @@ impl Message {
 
 impl Part {
     /// The part as text.
-    fn text(&self) -> Cow<'_, str> {
+    pub fn text(&self) -> Cow<'_, str> {
         match self {
             Part::Text { text } => Cow::Borrowed(text),
             Part::ToolCall {

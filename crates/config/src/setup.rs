@@ -19,6 +19,8 @@ pub struct Setup {
     pub roster: Roster,
     /// All warnings.
     pub warnings: Diagnostics,
+    /// The directory for whose project the agents work; none: the working directory.
+    pub directory: Option<PathBuf>,
 }
 
 impl Setup {
@@ -74,11 +76,12 @@ impl Setup {
         Setup::from_parts(loaded, roster, found, more)
     }
 
-    /// The instructions of every agent: the current text of the project's files, and the list of
-    /// skills. `lines` describe the skills of tool servers; they follow the skills of folders.
+    /// The instructions of every agent: the current text of the files of the directory's project, and
+    /// the list of skills. `lines` describe the skills of tool servers; they follow the skills of folders.
     pub fn instructions(&self, lines: &[String]) -> String {
         let (sources, turn) = (self.loaded.sources(), &self.loaded.config.turn);
-        let (directory, project) = (&sources.directory, self.loaded.project.as_deref());
+        let directory = self.directory.as_ref().unwrap_or(&sources.directory);
+        let project = self.loaded.project.as_deref();
         let said = project::instructions(directory, project, turn.agents_md_bytes);
         let skills = self.roster.skills().catalogue(lines, turn.skills_bytes);
         let gap = if said.is_empty() || skills.is_empty() {
@@ -110,6 +113,7 @@ impl Setup {
             loaded,
             roster,
             warnings: Diagnostics::default(),
+            directory: None,
         };
         summarisers::check(&setup, &mut found);
         thresholds::check(&setup, &mut found);

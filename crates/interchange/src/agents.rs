@@ -15,11 +15,12 @@ mod formats;
 mod import;
 mod rule;
 mod script;
+mod skills;
 mod source;
 mod tool_servers;
 mod write;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -89,6 +90,8 @@ pub struct ConvertedAgent {
     pub format: Format,
     /// The definition, as the text of `agents/<id>.md`.
     pub text: String,
+    /// The skills that it names.
+    pub skills: BTreeSet<String>,
     /// The keys that did not carry over.
     pub lost: Vec<KeyChange>,
     /// The keys that carried over in another form.
@@ -139,8 +142,10 @@ pub struct LocalNames<'k> {
     pub catalogue: &'k Catalogue,
     /// The names of the configured MCP servers.
     pub servers: &'k BTreeSet<String>,
-    /// The names of the available skills.
+    /// The names of the available skills, and of those that are imported with the agent.
     pub skills: &'k BTreeSet<String>,
+    /// Why other skills beside the agent cannot be imported, by name.
+    pub refused_skills: &'k BTreeMap<String, String>,
     /// The agents that exist or are being imported, which may be delegates.
     pub agents: &'k BTreeSet<String>,
 }

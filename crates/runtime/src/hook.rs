@@ -85,7 +85,13 @@ impl Hooks {
             }
         };
         let answer = match tokio::time::timeout(hook.timeout, answering).await {
-            Ok(answer) => answer.and_then(|bytes| read(&bytes)),
+            Ok(answer) => answer.and_then(|(bytes, stderr)| {
+                let skipped = stderr.chars().count().saturating_sub(REASON_CHARS);
+                let stderr: String = stderr.chars().skip(skipped).collect();
+                let stderr = (!stderr.is_empty()).then(|| stderr.into());
+                let reply = read(&bytes)?;
+                Ok(HookReply { stderr, ..reply })
+            }),
             Err(_) => Err(format!(
                 "it took longer than {} ms",
                 hook.timeout.as_millis()
@@ -124,14 +130,15 @@ impl Drop for EndHooksGuard {
     }
 }
 
-async fn of_program(command: &Command, job: &HookJob) -> Result<Vec<u8>, String> {
+/// The answer of a program, and the end of its standard error.
+async fn of_program(command: &Command, job: &HookJob) -> Result<(Vec<u8>, String), String> {
     let program = process::Job {
         command,
         input: [document(job), Bytes::from_static(b"\n")],
         max_output: ANSWER_BYTES,
     };
     match process::run(program).await {
-        Ok(finished) if finished.status.success() => Ok(finished.stdout),
+        Ok(finished) if finished.status.success() => Ok((finished.stdout, finished.stderr)),
         Ok(finished) => {
             let (program, status) = (&command.program, finished.status);
             let stderr_note = match finished.stderr.as_str() {
@@ -152,7 +159,7 @@ async fn of_server(
     url: &Address,
     headers: &[Header],
     job: &HookJob,
-) -> Result<Vec<u8>, String> {
+) -> Result<(Vec<u8>, String), String> {
     let mut settings = Settings::for_endpoint(hook.name.clone(), url.clone());
     settings.headers = headers.to_vec();
     // The hook's own timeout ends the wait.
@@ -165,7 +172,8 @@ async fn of_server(
     let post = HttpEndpoint::new(settings, &[]).map_err(|error| error.to_string())?;
     let key = job.id.to_string();
     let sent = post.send([document(job), Bytes::new()], &key).await;
-    sent.map_err(|failure| format!("{origin}: {}", failure.reason))
+    let answered = sent.map(|answer| (answer, String::new()));
+    answered.map_err(|failure| format!("{origin}: {}", failure.reason))
 }
 
 /// The input of a hook.
@@ -252,10 +260,10 @@ fn read(bytes: &[u8]) -> Result<HookReply, String> {
         Some(Value::String(text)) => Ok(Some(text.as_str())),
         Some(_) => Err(format!("`{name}` of its answer is not a text")),
     };
-    let reason = sent("reason")?.unwrap_or("it gave no reason");
-    let deny = match sent("decision")? {
-        None | Some("allow") => None,
-        Some("deny") => Some(cut(reason, REASON_CHARS).into()),
+    let reason = sent("reason")?.map(|reason| cut(reason, REASON_CHARS).into());
+    let (deny, reason) = match sent("decision")? {
+        None | Some("allow") => (None, reason),
+        Some("deny") => (reason.or(Some("it gave no reason".into())), None),
         Some(other) => {
             return Err(format!(
                 "it decided {:?}; there are: allow, deny",
@@ -269,6 +277,8 @@ fn read(bytes: &[u8]) -> Result<HookReply, String> {
         deny,
         pin: pins(object.get("pin"))?,
         instructions: instructions.map(|text| cut(text, INSTRUCTION_CHARS).into()),
+        reason,
+        stderr: None,
     })
 }
 
@@ -387,6 +397,13 @@ mod tests {
                 "{\"decision\":\"allow\",\"more\":1}",
                 Ok(HookReply::default()),
             ),
+            (
+                "{\"decision\":\"allow\",\"reason\":\"fine\"}",
+                Ok(HookReply {
+                    reason: Some("fine".into()),
+                    ..HookReply::default()
+                }),
+            ),
             ("{\"decision\":\"deny\",\"reason\":\"no\"}", Ok(deny("no"))),
             ("{\"decision\":\"deny\"}", Ok(deny("it gave no reason"))),
             (
@@ -455,5 +472,10 @@ mod tests {
         }
         let hooks = Hooks::new(&[program("sh", &["-c", "read -r x; echo {}"])]);
         assert_eq!(hooks.ask(&job).await, Ok(HookReply::default()));
+        let loud = "head -c 100000 /dev/zero | tr '\\0' x >&2; echo '{\"reason\": \"seen\"}'";
+        let hooks = Hooks::new(&[program("sh", &["-c", loud])]);
+        let reply = hooks.ask(&job).await.unwrap();
+        assert_eq!(reply.reason.as_deref(), Some("seen"));
+        assert_eq!(reply.stderr.unwrap().chars().count(), REASON_CHARS);
     }
 }

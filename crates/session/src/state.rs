@@ -87,6 +87,8 @@ pub struct State {
     pub(crate) newest_tools: Vec<ToolSpec>,
     /// The locations of the steps behind messages that agents wrote.
     pub(crate) step_locations: Arc<HashMap<MessageId, StepLocation>>,
+    /// The locations of the steps of leads without an answer, by the inputs of their turns.
+    pub(crate) unanswered: Arc<HashMap<MessageId, StepLocation>>,
     /// The spent and reserved amounts.
     pub(crate) budget: budget::Tree,
     pub(crate) events: u64,
@@ -222,6 +224,12 @@ impl State {
     /// or no agent wrote the message.
     pub fn step_location(&self, message: MessageId) -> Option<StepLocation> {
         self.step_locations.get(&message).copied()
+    }
+
+    /// The location of the steps of the lead that worked on an input and has not answered; none for
+    /// the input of an open turn.
+    pub fn unanswered_steps(&self, input: MessageId) -> Option<StepLocation> {
+        self.unanswered.get(&input).copied()
     }
 
     /// Messages that must not be summarised.

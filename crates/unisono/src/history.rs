@@ -264,7 +264,7 @@ async fn since(
 }
 
 /// The events with these numbers.
-async fn span(
+pub(crate) async fn span(
     journal: &Journal,
     session: SessionId,
     first: u64,

@@ -1,14 +1,31 @@
 //! Selecting sessions by their labels: platform, channel, owner.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::str::FromStr;
 
-use unisono_session::{Event, Fact};
+use unisono_session::{Event, Fact, OWNER, State};
 
 /// The label of a session that an MCP client created.
 pub const MCP_CHANNEL: (&str, &str) = ("channel", "mcp");
 /// The label of a session that a client of the Agent2Agent protocol made.
 pub const A2A_CHANNEL: (&str, &str) = ("channel", "a2a");
+
+/// The label of a session that an editor began, and the label for its directory.
+const EDITOR_CHANNEL: (&str, &str) = ("channel", "acp");
+const DIRECTORY: &str = "cwd";
+
+/// The directory in which an editor began the session. A session with an owner has none: its owner
+/// may not read the files of this machine.
+pub(crate) fn directory(state: &State) -> Option<PathBuf> {
+    let labels = state.labels();
+    let is = |(name, value): (&str, &str)| labels.get(name).is_some_and(|of| **of == *value);
+    if !is(EDITOR_CHANNEL) || labels.contains_key(OWNER) {
+        return None;
+    }
+    let directory = PathBuf::from(&**labels.get(DIRECTORY)?);
+    directory.is_absolute().then_some(directory)
+}
 
 /// A required label of sessions: `name=value`, or `name` with any value.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -63,6 +63,7 @@ pub(crate) async fn messages(
         branch: place.branch.clone(),
         cursor: Some(first.to_string()),
         limit: NonZeroUsize::new(limit as usize),
+        steps: false,
     };
     Ok(service.messages(&place.about.session, &query).await?.items)
 }

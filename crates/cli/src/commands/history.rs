@@ -129,6 +129,7 @@ async fn read_messages(service: &dyn Service, id: &str, args: &Args) -> Result<V
         branch: args.branch.clone(),
         cursor: Some(first.to_string()),
         limit: NonZeroUsize::new(PAGE),
+        steps: false,
     };
     while query.cursor.is_some() {
         let page = service.messages(id, &query).await?;

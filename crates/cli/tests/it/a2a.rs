@@ -209,6 +209,39 @@ fn cards_have_the_address_by_which_others_reach_the_server() {
 }
 
 #[test]
+fn only_chosen_agents_have_cards_and_addresses() {
+    let config = "[turn]\nagents = [\"risks\"]\n[server]\na2a_agents = [\"facts\"]\n";
+    let place = Place::with_config(config);
+    let daemon = Daemon::start(&place);
+    let card = daemon
+        .get("/.well-known/agent-card.json")
+        .expect(200)
+        .json();
+    let skills = card["skills"].as_array().unwrap();
+    let names: Vec<&Value> = skills.iter().map(|skill| &skill["id"]).collect();
+    assert_eq!(names, ["facts"]);
+    daemon
+        .get("/a2a/agents/facts/.well-known/agent-card.json")
+        .expect(200);
+    daemon
+        .get("/a2a/agents/risks/.well-known/agent-card.json")
+        .expect(404);
+    let base = "/a2a/agents/risks";
+    let hidden = Client {
+        daemon: &daemon,
+        base,
+    };
+    let sent = json!({"message": says("m1", "What is due?")});
+    hidden
+        .rest("POST", "/message:send", Some(&sent))
+        .expect(404);
+    // The team still has it.
+    let done = Client::of(&daemon).send(&says("m2", "What is due?"));
+    assert_eq!(state(&done), "COMPLETED", "{done}");
+    daemon.stop();
+}
+
+#[test]
 fn a_message_begins_a_task_that_is_the_same_after_the_program_was_killed() {
     let place = Place::with_config("[turn]\nagents = [\"risks\", \"facts\"]\n");
     let daemon = Daemon::start(&place);

@@ -17,8 +17,8 @@ pub(crate) struct Editor {
     asked: u64,
     /// What came besides answers.
     pub(crate) updates: Vec<Value>,
-    /// Which option is chosen where a person is asked.
-    choice: &'static str,
+    /// Which option is chosen where a person is asked; empty: none yet.
+    pub(crate) choice: &'static str,
     pub(crate) permissions: Vec<Value>,
 }
 
@@ -27,19 +27,8 @@ impl Editor {
         Editor::spawn(place.command(&["acp"]))
     }
 
-    pub(crate) fn spawn(mut command: Command) -> Editor {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut program = command.spawn().unwrap();
-        let output = BufReader::new(program.stdout.take().unwrap()).lines();
-        let mut editor = Editor {
-            input: program.stdin.take(),
-            program,
-            output,
-            asked: 0,
-            updates: Vec::new(),
-            choice: "approve",
-            permissions: Vec::new(),
-        };
+    pub(crate) fn spawn(command: Command) -> Editor {
+        let mut editor = Editor::uninitialized(command);
         let params = json!({"protocolVersion": 1, "clientCapabilities": {},
             "clientInfo": {"name": "test", "version": "1"}});
         let made = editor.ask("initialize", &params).unwrap();
@@ -49,13 +38,32 @@ impl Editor {
         editor
     }
 
+    fn uninitialized(mut command: Command) -> Editor {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut program = command.spawn().unwrap();
+        let output = BufReader::new(program.stdout.take().unwrap()).lines();
+        Editor {
+            input: program.stdin.take(),
+            program,
+            output,
+            asked: 0,
+            updates: Vec::new(),
+            choice: "approve",
+            permissions: Vec::new(),
+        }
+    }
+
     fn send(&mut self, message: &Value) {
         self.line(&message.to_string());
     }
 
     fn line(&mut self, text: &str) {
-        let input = self.input.as_mut().unwrap();
-        writeln!(input, "{text}").unwrap();
+        self.bytes(text.as_bytes());
+        self.bytes(b"\n");
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.input.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
     pub(crate) fn begin(&mut self, method: &str, params: &Value) -> u64 {
@@ -66,13 +74,16 @@ impl Editor {
     }
 
     /// The next message; requests of the program are answered.
-    fn next(&mut self) -> Value {
+    pub(crate) fn next(&mut self) -> Value {
         let line = self.output.next().expect("the program goes on").unwrap();
         let message: Value = serde_json::from_str(&line).expect("a line of JSON");
         match message["method"].as_str() {
             Some("session/update") => self.updates.push(message["params"].clone()),
             Some("session/request_permission") => {
                 self.permissions.push(message["params"].clone());
+                if self.choice.is_empty() {
+                    return message;
+                }
                 let outcome = json!({"outcome": "selected", "optionId": self.choice});
                 self.send(&json!({"jsonrpc": "2.0", "id": message["id"],
                     "result": {"outcome": outcome}}));
@@ -83,7 +94,7 @@ impl Editor {
         message
     }
 
-    fn end(&mut self, id: u64) -> Result<Value, Value> {
+    pub(crate) fn end(&mut self, id: u64) -> Result<Value, Value> {
         loop {
             let message = self.next();
             if message.get("method").is_none() && message["id"] == id {
@@ -100,7 +111,7 @@ impl Editor {
         self.end(id)
     }
 
-    fn new_session(&mut self) -> String {
+    pub(crate) fn new_session(&mut self) -> String {
         let params = json!({"cwd": "/work/harbour", "mcpServers": []});
         let made = self.ask("session/new", &params).unwrap();
         made["sessionId"].as_str().unwrap().to_owned()
@@ -124,6 +135,17 @@ impl Editor {
             .concat()
     }
 
+    pub(crate) fn cancel(&mut self, session: &str) {
+        let params = json!({"sessionId": session});
+        self.send(&json!({"jsonrpc": "2.0", "method": "session/cancel", "params": params}));
+    }
+
+    /// The program is killed while it works.
+    pub(crate) fn kill(mut self) {
+        self.program.kill().unwrap();
+        self.program.wait().unwrap();
+    }
+
     /// Leaves; the program ends by itself.
     pub(crate) fn leave(mut self) {
         drop(self.input.take());
@@ -131,7 +153,7 @@ impl Editor {
     }
 }
 
-fn prompt(session: &str, text: &str) -> Value {
+pub(crate) fn prompt(session: &str, text: &str) -> Value {
     json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]})
 }
 
@@ -255,6 +277,30 @@ fn what_is_wrong_is_an_error_of_the_protocol_and_the_next_request_is_answered() 
             "nothing",
         ),
         (
+            "session/new",
+            json!({"cwd": "w", "mcpServers": []}),
+            -32602,
+            "absolute",
+        ),
+        (
+            "session/load",
+            json!({"sessionId": session, "cwd": "w", "mcpServers": []}),
+            -32602,
+            "absolute",
+        ),
+        (
+            "session/resume",
+            json!({"sessionId": session, "cwd": "../w", "mcpServers": []}),
+            -32602,
+            "absolute",
+        ),
+        (
+            "session/resume",
+            json!({"sessionId": session}),
+            -32602,
+            "cwd",
+        ),
+        (
             "session/set_config_option",
             json!({"sessionId": session, "configId": "lead", "value": "nobody"}),
             -32602,
@@ -278,8 +324,43 @@ fn what_is_wrong_is_an_error_of_the_protocol_and_the_next_request_is_answered() 
     editor.leave();
 }
 
+#[test]
+fn a_line_that_is_no_message_is_refused_and_the_next_request_is_answered() {
+    let place = Place::new();
+    let mut editor = Editor::uninitialized(place.command(&["acp"]));
+    let early = editor.ask("session/list", &json!({})).unwrap_err();
+    assert_eq!(early["code"], -32600);
+    let early = early["message"].as_str().unwrap();
+    assert!(early.contains("initialize"), "{early}");
+    let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
+    editor.ask("initialize", &params).unwrap();
+
+    editor.bytes(b"{\"jsonrpc\": \"2.0\", \"method\": \"\xff\"}\n");
+    assert_eq!(editor.next()["error"]["code"], -32700);
+    let piece = vec![b'x'; 1 << 20];
+    for _ in 0..33 {
+        editor.bytes(&piece);
+    }
+    editor.line("");
+    let refused = editor.next();
+    assert_eq!(refused["error"]["code"], -32600, "{refused}");
+    assert_eq!(refused["id"], Value::Null);
+    for wrong in [
+        json!({"id": 5, "method": "session/list"}),
+        json!({"jsonrpc": "1.0", "id": 5, "method": "session/list"}),
+        json!({"jsonrpc": "2.0", "id": {"a": 1}, "method": "session/list"}),
+        json!([{"jsonrpc": "2.0", "id": 5, "method": "session/list"}]),
+    ] {
+        editor.send(&wrong);
+        let refused = editor.next();
+        assert_eq!(refused["error"]["code"], -32600, "{wrong}: {refused}");
+    }
+    assert!(editor.ask("session/list", &json!({})).is_ok());
+    editor.leave();
+}
+
 /// A model that is asked in place of the offline one.
-fn provider(script: Script) -> (FakeProvider, Place) {
+pub(crate) fn provider(script: Script) -> (FakeProvider, Place) {
     let provider = FakeProvider::builder().script(script).start_on_thread();
     let place = Place::with_config(&format!(
         "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
@@ -294,7 +375,7 @@ fn provider(script: Script) -> (FakeProvider, Place) {
     (provider, place)
 }
 
-fn start_with_key(place: &Place) -> Editor {
+pub(crate) fn start_with_key(place: &Place) -> Editor {
     let mut command = place.command(&["acp"]);
     command.env("TEST_KEY", "sk-test");
     Editor::spawn(command)
@@ -309,8 +390,7 @@ fn a_prompt_is_cancelled_and_the_session_goes_on() {
     let session = editor.new_session();
     let id = editor.begin("session/prompt", &prompt(&session, "Wait."));
     block_on(provider.wait_for(1));
-    editor.send(&json!({"jsonrpc": "2.0", "method": "session/cancel",
-        "params": {"sessionId": session}}));
+    editor.cancel(&session);
     assert_eq!(editor.end(id).unwrap()["stopReason"], "cancelled");
     gate.open();
     assert_eq!(
@@ -356,6 +436,55 @@ fn a_call_that_waits_is_decided_by_the_editors_person() {
         }));
         editor.leave();
     }
+}
+
+#[test]
+fn a_session_has_the_instructions_of_its_own_project() {
+    let (provider, place) = provider(Script::by(|_| Act::answer(Answer::text("Well."))));
+    place.write("AGENTS.md", "Of the process.");
+    place.write("harbour/.git/HEAD", "");
+    place.write("harbour/AGENTS.md", "Amounts are in francs.");
+    place.write("harbour/docs/AGENTS.md", "Name the owner.");
+    place.write("mill/.git/HEAD", "");
+    place.write("mill/AGENTS.md", "Amounts are in euros.");
+    let mut editor = start_with_key(&place);
+    let mut sessions = Vec::new();
+    for directory in ["harbour/docs", "mill"] {
+        let params = json!({"cwd": place.path(directory), "mcpServers": []});
+        let made = editor.ask("session/new", &params).unwrap();
+        let session = made["sessionId"].as_str().unwrap().to_owned();
+        editor.prompt(&session, "What is due?").unwrap();
+        sessions.push(session);
+    }
+    let systems: Vec<String> = (provider.requests().iter())
+        .map(|request| request.json()["messages"][0]["content"].to_string())
+        .collect();
+    assert_eq!(systems.len(), 2);
+    for (system, said) in [
+        (&systems[0], ["in francs.", "Name the owner."].as_slice()),
+        (&systems[1], ["in euros."].as_slice()),
+    ] {
+        for text in said {
+            assert!(system.contains(text), "{system}");
+        }
+        assert!(!system.contains("Of the process."), "{system}");
+    }
+    assert!(!systems[1].contains("in francs."), "{}", systems[1]);
+    // Another command on the session sees the same, and another turn is frozen with the new text.
+    let snapshot = |session: &str| {
+        let runs = place.json(&["runs", "list", "--session", session]);
+        runs[0]["snapshot"].as_str().unwrap().to_owned()
+    };
+    let context = place.json(&["context", &sessions[0]]);
+    let system = context["system"].as_str().unwrap();
+    assert!(system.contains("Name the owner."), "{system}");
+    let before = snapshot(&sessions[0]);
+    place.write("harbour/docs/AGENTS.md", "Name the date.");
+    editor.prompt(&sessions[0], "What is due?").unwrap();
+    assert_ne!(snapshot(&sessions[0]), before);
+    let system = provider.requests()[2].json()["messages"][0]["content"].to_string();
+    assert!(system.contains("Name the date."), "{system}");
+    editor.leave();
 }
 
 #[test]

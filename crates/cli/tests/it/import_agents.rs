@@ -152,3 +152,79 @@ fn pages_beside_agents_are_no_agents_and_a_built_in_one_goes_with_a_word() {
         .expect(1)
         .says(&["NOTES.md", "there is no front matter"]);
 }
+
+/// A skill beside an agent of Claude Code that names it.
+fn with_skill() -> Place {
+    let place = Place::new();
+    let agent =
+        "---\nname: clerk\ndescription: Fills in forms\nskills: pdf-forms\n---\nBe exact.\n";
+    place.write("other/.claude/agents/clerk.md", agent);
+    let skill = "---\nname: pdf-forms\ndescription: Fills in PDF forms.\n---\nFill each field.\n";
+    place.write("other/.claude/skills/pdf-forms/SKILL.md", skill);
+    place.write(
+        "other/.claude/skills/pdf-forms/scripts/fill.py",
+        "print(1)\n",
+    );
+    place
+}
+
+#[test]
+fn a_skill_beside_an_agent_is_imported_with_it() {
+    let place = with_skill();
+    let dry = place.json(&["agents", "import", "other", "--dry-run"]);
+    assert!(dry.to_string().contains("would be copied"), "{dry}");
+    assert!(!place.path("skills").exists());
+    let done = place.json(&["agents", "import", "other"]);
+    assert_eq!(done["agents"][0]["lost"], serde_json::json!([]), "{done}");
+    assert!(done.to_string().contains("was copied"), "{done}");
+    let file = std::fs::read(place.path("skills/pdf-forms/scripts/fill.py")).unwrap();
+    assert_eq!(file, b"print(1)\n");
+    place.call(&["agents", "check"]).expect(0);
+    let shown = place.json(&["agents", "show", "clerk"]);
+    assert!(shown.to_string().contains("Fill each field."), "{shown}");
+    // The same skill is no news; another one of that name is kept.
+    let again = place.json(&["agents", "import", "other", "--force"]);
+    assert_eq!(
+        again["agents"][0]["changed"],
+        serde_json::json!([]),
+        "{again}"
+    );
+    let own = "---\nname: pdf-forms\ndescription: Ours.\n---\nAsk first.\n";
+    place.write("skills/pdf-forms/SKILL.md", own);
+    let kept = place.json(&["agents", "import", "other", "--force"]);
+    assert!(kept.to_string().contains("it is kept"), "{kept}");
+    let text = std::fs::read_to_string(place.path("skills/pdf-forms/SKILL.md")).unwrap();
+    assert_eq!(text, own);
+}
+
+#[test]
+fn a_skill_that_leaves_its_folder_or_is_too_large_is_not_imported() {
+    for reason in [
+        "leads out of its folder",
+        "more than 8 MiB",
+        "more than 200 files",
+    ] {
+        let place = with_skill();
+        let folder = place.path("other/.claude/skills/pdf-forms");
+        match reason {
+            "leads out of its folder" => {
+                place.write("secret", "key");
+                std::os::unix::fs::symlink(place.path("secret"), folder.join("a")).unwrap();
+            }
+            "more than 8 MiB" => {
+                let file = std::fs::File::create(folder.join("a")).unwrap();
+                file.set_len((8 << 20) + 1).unwrap();
+            }
+            _ => {
+                for n in 0..200 {
+                    std::fs::write(folder.join(n.to_string()), "").unwrap();
+                }
+            }
+        }
+        let done = place.json(&["agents", "import", "other"]);
+        let lost = done["agents"][0]["lost"].to_string();
+        assert!(lost.contains(reason), "{done}");
+        assert!(!place.path("skills").exists());
+        place.call(&["agents", "check"]).expect(0);
+    }
+}

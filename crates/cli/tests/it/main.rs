@@ -14,6 +14,7 @@ mod a2a_callbacks;
 mod a2a_faults;
 mod acp;
 mod acp_agents;
+mod acp_loading;
 mod acp_servers;
 mod agents;
 mod appending;

@@ -137,6 +137,32 @@ fn imported(place: &Place) -> String {
 }
 
 #[test]
+fn a_line_that_is_no_message_does_not_end_the_server() {
+    for bridged in [false, true] {
+        let place = Place::new();
+        let daemon = bridged.then(|| Daemon::start(&place));
+        let mut client = Spoken::start(&place);
+        client.initialize("2025-06-18");
+        let mut bad = b"\xff\n".to_vec();
+        bad.resize((33 << 20) + 2, b'x');
+        bad.push(b'\n');
+        client.input.as_mut().unwrap().write_all(&bad).unwrap();
+        let (answer, before) = client.ask(2, "tools/list", json!({}));
+        assert!(answer["result"]["tools"].is_array(), "{answer}");
+        let codes: Vec<_> = before.iter().map(|said| &said["error"]["code"]).collect();
+        // The library of the server answers no line that it cannot read.
+        match bridged {
+            true => assert_eq!(codes, [-32700, -32600]),
+            false => assert!(codes.is_empty(), "{codes:?}"),
+        }
+        client.end();
+        if let Some(daemon) = daemon {
+            daemon.stop();
+        }
+    }
+}
+
+#[test]
 fn the_revision_before_is_served_with_a_handshake() {
     let place = Place::new();
     let session = imported(&place);

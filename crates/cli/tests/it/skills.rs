@@ -1,7 +1,7 @@
 //! Skills of a project: every agent knows them, an agent reads one when its task needs it.
 
 use serde_json::{Value, json};
-use unisono_fake_provider::{Answer, FakeProvider, Script};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::http::Daemon;
 use crate::support::{Done, Place, example, finish};
@@ -16,9 +16,11 @@ struct Scene {
 
 impl Scene {
     fn new(answers: impl IntoIterator<Item = Answer>) -> Scene {
-        let provider = FakeProvider::builder()
-            .script(Script::sequence(answers))
-            .start_on_thread();
+        Scene::by(Script::sequence(answers))
+    }
+
+    fn by(script: Script) -> Scene {
+        let provider = FakeProvider::builder().script(script).start_on_thread();
         let place = Place::with_config(&format!(
             "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
              [models]\ndefault = \"openai/gpt-4o-mini\"\n",
@@ -166,4 +168,43 @@ fn a_daemon_notices_a_skill_that_is_written() {
     daemon.post("/v1/agents/reload", &json!({})).expect(200);
     assert!(system().contains("- release-notes: How"), "{}", system());
     daemon.stop();
+}
+
+#[test]
+fn a_compaction_keeps_the_list_of_skills_and_repeats_no_body() {
+    let scene = Scene::by(Script::by(|request| {
+        let body = request.json();
+        // A summariser's request has another form.
+        let last = body["messages"].as_array().and_then(|all| all.last());
+        let is_task = last.is_some_and(|last| {
+            last["role"] == "user" && last["content"].to_string().contains("Write the notes")
+        });
+        Act::answer(match is_task {
+            true => read(&json!({"name": "release-notes"})),
+            false => Answer::text("The move is on 6 March."),
+        })
+    }));
+    let file = example();
+    let ask = ["run", &file, "--agents", "", "-t", "Write the notes."];
+    scene.call(&ask).expect(0);
+    let compact = ["compact", "latest", "--yes", "--on-failure", "extractive"];
+    scene.call(&compact).expect(0);
+    let checkpoints = scene.call(&["checkpoints", "list", "latest", "--json"]);
+    let checkpoints = checkpoints.expect(0).json();
+    assert!(!checkpoints.as_array().unwrap().is_empty());
+    let before = scene.bodies();
+    let has_body = |body: &Value| body.to_string().contains("Lead with the reader.");
+    assert!(before.iter().any(has_body), "the agent has read it");
+
+    let again = ["delegate", "latest", "facts", "-t", "And then?"];
+    scene.call(&again).expect(0);
+    let after = &scene.bodies()[before.len()..];
+    assert!(!after.iter().any(has_body), "{after:?}");
+    let line = "- release-notes: How release notes are written here.";
+    // Requests of summarisers have another form.
+    let of_agents = after.iter().filter(|body| body["messages"].is_array());
+    let lists = of_agents.map(|body| body.to_string().matches(line).count());
+    assert_eq!(lists.collect::<Vec<_>>(), [1, 1], "a delegate and the lead");
+    let context = scene.call(&["context", "latest", "--json"]).expect(0);
+    assert!(context.stdout.contains(line) && !context.stdout.contains("Lead with the reader."));
 }

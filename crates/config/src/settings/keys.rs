@@ -241,6 +241,7 @@ const SERVER: &[Key] = &[
     key("hosts", Kind::Texts),
     key("public_url", Kind::AnyText),
     key("callback_hosts", Kind::Texts),
+    key("a2a_agents", Kind::Texts),
     key("token_file", Kind::Path),
     key("requests", SOME),
     key("streams", SOME),

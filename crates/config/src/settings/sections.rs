@@ -187,6 +187,8 @@ pub struct Server {
     pub public_url: String,
     /// Hosts that may receive callbacks, as names or addresses; none: no callbacks.
     pub callback_hosts: Vec<String>,
+    /// The agents with a card and an address of their own; none: all.
+    pub a2a_agents: Vec<String>,
     /// The token file, absolute.
     pub token_file: PathBuf,
     /// Maximum simultaneous requests; more get 429.

@@ -10,7 +10,9 @@ use unisono_config::agents::EMBEDDED;
 use unisono_config::settings::Loaded;
 use unisono_config::skills::Skills;
 
-use super::{ConvertedAgent, Format, LocalNames, find, read};
+use super::rule::key_change;
+use super::skills::{self, Found, SKILLS};
+use super::{ConvertedAgent, Error, Format, LocalNames, find, read};
 
 /// A file that may define agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,9 +108,19 @@ pub struct Report {
     pub problems: Vec<(PathBuf, String)>,
     /// Files of directories that define no agent, with the reason.
     pub skipped: Vec<(PathBuf, String)>,
+    /// The folders of skills that were copied.
+    pub skills: Vec<PathBuf>,
 }
 
 impl Report {
+    fn add_unread(&mut self, file: &Path, is_named: bool, error: &Error) {
+        let list = match error.is_no_agent() && !is_named {
+            true => &mut self.skipped,
+            false => &mut self.problems,
+        };
+        list.push((file.to_owned(), error.to_string()));
+    }
+
     /// The report in the types of the API. `name` names the files of the other program.
     pub fn to_api(&self, name: impl Fn(&Path) -> String) -> AgentImport {
         let notes = |all: &[(PathBuf, String)]| {
@@ -138,15 +150,18 @@ impl Report {
 }
 
 impl Import<'_> {
-    /// Converts the agents of these files, and writes their definitions.
+    /// Converts the agents of these files, and writes their definitions. The skills beside them that
+    /// they name are copied to the directory of skills.
     ///
     /// # Errors
-    /// A definition cannot be written; the error names its file.
+    /// A definition or a skill cannot be written; the error names its file.
     pub fn carry_out(self, files: &[Candidate], loaded: &Loaded) -> io::Result<Report> {
+        let own = Skills::names_of(&loaded.sources().skills());
         let mut known = LocalNames {
             catalogue: &loaded.catalogue,
             servers: &loaded.tools.names,
-            skills: &Skills::names_of(&loaded.sources().skills()),
+            skills: &own,
+            refused_skills: &BTreeMap::new(),
             agents: &BTreeSet::new(),
         };
         let each = files
@@ -158,19 +173,22 @@ impl Import<'_> {
         let mut report = Report::default();
         let mut taken: BTreeMap<String, PathBuf> = BTreeMap::new();
         for Candidate { path: from, named } in files {
+            let beside = skills::beside(from);
+            let (usable, refused) = skills::usable(&own, &beside);
+            let known = LocalNames {
+                skills: &usable,
+                refused_skills: &refused,
+                ..known
+            };
             let agents = match read(from, self.format, known) {
                 Ok(agents) => agents,
                 Err(error) => {
-                    let list = match error.is_no_agent() && !named {
-                        true => &mut report.skipped,
-                        false => &mut report.problems,
-                    };
-                    list.push((from.clone(), error.to_string()));
+                    report.add_unread(from, *named, &error);
                     continue;
                 }
             };
             for agent in agents {
-                let agent = match agent {
+                let mut agent = match agent {
                     Ok(agent) => agent,
                     Err(error) => {
                         report.problems.push((from.clone(), error.to_string()));
@@ -182,6 +200,10 @@ impl Import<'_> {
                     Some(_) => Status::Twice,
                     None => self.write(&file, &agent)?,
                 };
+                if matches!(status, Status::Written | Status::WouldWrite) {
+                    let copied = self.copy_skills(&mut agent, &beside, loaded)?;
+                    report.skills.extend(copied);
+                }
                 let from = from.clone();
                 report.agents.push(PlacedAgent {
                     agent,
@@ -192,6 +214,58 @@ impl Import<'_> {
             }
         }
         Ok(report)
+    }
+
+    /// Copies the skills of an agent that are beside it, unless there are skills of these names.
+    /// Returns the new folders.
+    fn copy_skills(
+        self,
+        agent: &mut ConvertedAgent,
+        beside: &BTreeMap<String, Found>,
+        loaded: &Loaded,
+    ) -> io::Result<Vec<PathBuf>> {
+        let sources = loaded.sources();
+        let to = match self.to.file_name().is_some_and(|name| name == "agents") {
+            true => self.to.with_file_name(SKILLS),
+            false => loaded
+                .project
+                .as_ref()
+                .unwrap_or(&sources.directory)
+                .join(SKILLS),
+        };
+        let mut places = sources.skills();
+        places.push(to.clone());
+        let mut copied = Vec::new();
+        for name in agent.skills.clone() {
+            let Some(Ok(folder)) = beside.get(&name) else {
+                continue;
+            };
+            let mut there = places.iter().map(|place| place.join(&name));
+            let copy = to.join(&name);
+            let shown = copy.display();
+            let note = match there.find(|there| there.exists()) {
+                Some(there) if folder.is_same(&there) => continue,
+                Some(there) => {
+                    let there = there.display();
+                    format!(
+                        "another skill `{name}` is in {there}: it is kept, and the agent uses it"
+                    )
+                }
+                None if self.writes == Writes::Nothing => {
+                    format!("the skill `{name}` would be copied to {shown}")
+                }
+                None => {
+                    folder.copy(&copy).map_err(|error| {
+                        let named = format!("cannot write {shown}: {error}");
+                        io::Error::new(error.kind(), named)
+                    })?;
+                    copied.push(copy.clone());
+                    format!("the skill `{name}` was copied to {shown}")
+                }
+            };
+            agent.changed.push(key_change("skills", None, &note));
+        }
+        Ok(copied)
     }
 
     /// Writes a definition, unless one of that name is there.

@@ -97,13 +97,16 @@ impl Importer<'_> {
         for name in key.names(draft) {
             if self.known.skills.contains(&name) {
                 draft.skills.insert(name);
-            } else {
-                let reason = format!(
+                continue;
+            }
+            let reason = match self.known.refused_skills.get(&name) {
+                Some(reason) => format!("the skill `{name}` cannot be copied: {reason}"),
+                None => format!(
                     "there is no skill `{name}`: put its folder into `skills/`, then import it \
                      again with --force"
-                );
-                key.note_lost(draft, &reason);
-            }
+                ),
+            };
+            key.note_lost(draft, &reason);
         }
     }
 

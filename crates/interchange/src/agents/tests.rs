@@ -15,10 +15,12 @@ fn examples() -> PathBuf {
 /// Imports without tool servers.
 fn known(catalogue: &Catalogue) -> LocalNames<'_> {
     static NONE: BTreeSet<String> = BTreeSet::new();
+    static NOT_REFUSED: BTreeMap<String, String> = BTreeMap::new();
     LocalNames {
         catalogue,
         servers: &NONE,
         skills: &NONE,
+        refused_skills: &NOT_REFUSED,
         agents: &NONE,
     }
 }

@@ -115,6 +115,7 @@ impl Draft {
                 .trim_end()
                 .to_owned()
                 + "\n",
+            skills: self.skills,
             id: self.id,
             format,
             lost: self.lost,

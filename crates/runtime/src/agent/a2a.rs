@@ -32,7 +32,7 @@ use unisono_session::tool::Contract;
 use super::command::MAX_OUTPUT_BYTES;
 use super::{Agent, Answer, Ctx, Failure, Task, failure, http, request};
 use card::Peer;
-use journaled::{MessageState, SendResult};
+use journaled::{Begun, MessageState, SendResult, Sending};
 use outcome::Outcome;
 
 /// The version of the protocol.
@@ -148,7 +148,8 @@ impl Remote {
         let steps = &self.ctx.assignment().steps;
         let sending = MessageState::read(steps, number);
         if let Some(begun) = sending.begun {
-            return Ok(begun);
+            self.check_address(&begun)?;
+            return Ok(begun.result);
         }
         if sending.is_sent && contract == Contract::AtMostOnce {
             let reason = "nobody knows whether the remote agent was given the task before the \
@@ -159,8 +160,13 @@ impl Remote {
         }
         let id = format!("{}-{number}", http::key(self.ctx.assignment()));
         let name = journaled::sending_step(number);
-        let id: String = self.ctx.step(&name, async { Ok(id) }).await?;
-        let params = json!({"message": self.message(&id),
+        let sending = Sending::ByCard {
+            id,
+            card: self.peer.digest.to_string(),
+            url: self.peer.url.clone(),
+        };
+        let sending: Sending = self.ctx.step(&name, async { Ok(sending) }).await?;
+        let params = json!({"message": self.message(sending.id()),
             "configuration": {"returnImmediately": true, "acceptedOutputModes": self.peer.output}});
         let sent = match self.call("SendMessage", params).await {
             Ok(sent) => sent,
@@ -174,14 +180,35 @@ impl Remote {
             }
             Err(CallError::Broken(failed)) => return Err(failed),
         };
-        let begun = match sent {
+        let result = match sent {
             SendMessageResponse::Task(task) => SendResult::Task(task.id),
             SendMessageResponse::Message(message) => {
                 SendResult::Message(outcome::text_of(&message.parts))
             }
         };
+        let begun = Begun {
+            result,
+            url: Some(self.peer.url.clone()),
+        };
         let name = journaled::result_step(number);
-        self.ctx.step(&name, async { Ok(begun) }).await
+        Ok(self.ctx.step(&name, async { Ok(begun) }).await?.result)
+    }
+
+    /// Refuses to follow a task at another address than the one that began it.
+    fn check_address(&self, begun: &Begun) -> Result<(), Failure> {
+        let (Some(url), SendResult::Task(task)) = (&begun.url, &begun.result) else {
+            return Ok(());
+        };
+        let (now, card) = (&self.peer.url, self.peer.digest);
+        if url == now {
+            return Ok(());
+        }
+        let reason = format!(
+            "task {task} was begun at {url}, and the agent's card now sends requests to {now}: the \
+             task is not followed there. If that is right, set `card_digest = \"{card}\"` and give \
+             the task again"
+        );
+        Err(Failure::new(RunCause::BadInput, reason))
     }
 
     /// The task with the agent's context as a message.

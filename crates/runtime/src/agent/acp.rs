@@ -11,6 +11,7 @@
 mod journaled;
 mod peer;
 mod protocol;
+mod report;
 mod turn;
 mod worktree;
 
@@ -238,7 +239,13 @@ impl RunningTry {
         let id = peer.request(PROMPT, &params);
         self.working = Some(session.clone());
         let mut turn = Turn::new(session, &acp.allow);
-        let response = follow(&self.ctx, self.number, peer, &mut turn, id).await?;
+        let response = follow(&self.ctx, self.number, peer, &mut turn, id).await;
+        let report = turn.report();
+        if !report.is_empty() {
+            let name = journaled::step_name("report", self.number);
+            self.ctx.step(&name, async { Ok(report) }).await?;
+        }
+        let response = response?;
         self.working = None;
         let answered = prompt_result(peer, &turn, response)?;
         let name = journaled::step_name("answer", self.number);

@@ -36,11 +36,20 @@ pub(super) struct Capabilities {
 /// The card of the team: the configured lead with the agents that work before it. Each agent is a
 /// skill. `origin` is scheme and host.
 pub(super) fn of_team(setup: &Setup, origin: &str, able: Capabilities) -> AgentCard {
-    let agents = setup.roster.iter();
-    let skills = agents.map(|agent| skill(&agent.definition)).collect();
+    let skills = exposed(setup).map(skill).collect();
     let description = "A team of agents that work on one conversation: a lead answers, and gives \
                        parts of the task to the others. Each skill is an agent with a card of its own.";
     card(TEAM, description, &format!("{origin}{BASE}"), skills, able)
+}
+
+/// The agents that other programs may find and address.
+pub(super) fn exposed(setup: &Setup) -> impl Iterator<Item = &Definition> {
+    let chosen = &setup.loaded.config.server.a2a_agents;
+    let all = setup.roster.iter().map(|agent| &*agent.definition);
+    all.filter(|agent| {
+        let is_it = |name: &String| name == agent.id.as_str();
+        chosen.is_empty() || chosen.iter().any(is_it)
+    })
 }
 
 /// The card of one agent; none if there is no such agent.
@@ -50,9 +59,7 @@ pub(super) fn of_agent(
     name: &str,
     able: Capabilities,
 ) -> Option<AgentCard> {
-    let mut agents = setup.roster.iter();
-    let agent = agents.find(|agent| agent.definition.id.as_str() == name)?;
-    let definition = &agent.definition;
+    let definition = exposed(setup).find(|agent| agent.id.as_str() == name)?;
     let url = format!("{origin}{AGENTS}/{name}");
     let skills = vec![skill(definition)];
     Some(card(name, &definition.description, &url, skills, able))

@@ -18,6 +18,7 @@ use unisono_api::turn::Turn;
 use unisono_context::Timestamp;
 
 use super::A2a;
+use super::card;
 use super::error::{Error, Kind};
 use super::follow::{self, StreamEnd, Updates};
 use super::task::{self, Extent};
@@ -173,10 +174,7 @@ impl A2a {
 
     fn check_agent(&self, agent: Option<&str>) -> Result<(), Error> {
         let setup = self.local.setup();
-        let is_known = |name: &str| {
-            let mut agents = setup.roster.iter();
-            agents.any(|agent| agent.definition.id.as_str() == name)
-        };
+        let is_known = |name: &str| card::exposed(&setup).any(|agent| agent.id.as_str() == name);
         match agent.filter(|name| !is_known(name)) {
             None => Ok(()),
             Some(name) => {

@@ -46,6 +46,10 @@ pub struct HookReply {
     pub pin: Vec<MessageReference>,
     /// Additional instructions for the summariser.
     pub instructions: Option<Arc<str>>,
+    /// The reason of an answer that denies nothing.
+    pub reason: Option<Arc<str>>,
+    /// The end of the standard error of its program.
+    pub stderr: Option<Arc<str>>,
 }
 
 /// A reference to a message.
@@ -66,6 +70,10 @@ pub struct HookAnswer {
     pub instructions: Option<Arc<str>>,
     /// The reason why there is no answer, or the part of the answer that was ignored.
     pub failed: Option<Arc<str>>,
+    /// The reason of an answer that denied nothing.
+    pub reason: Option<Arc<str>>,
+    /// The end of the standard error of its program, if it answered.
+    pub stderr: Option<Arc<str>>,
 }
 
 impl HookAnswer {
@@ -92,6 +100,8 @@ pub(crate) fn from_reply(
                 denied: None,
                 instructions: reply.instructions,
                 failed: Some(failed.into()),
+                reason: reply.deny,
+                stderr: reply.stderr,
             };
             (answer, reply.pin)
         }
@@ -100,6 +110,8 @@ pub(crate) fn from_reply(
                 denied: reply.deny,
                 instructions: reply.instructions,
                 failed: None,
+                reason: reply.reason,
+                stderr: reply.stderr,
             };
             (answer, reply.pin)
         }
@@ -110,6 +122,7 @@ pub(crate) fn from_reply(
                 denied,
                 instructions: None,
                 failed: Some(reason),
+                ..HookAnswer::default()
             };
             (answer, Vec::new())
         }
@@ -149,6 +162,14 @@ mod tests {
             assert!(!is_denied(&deny, Ok(HookReply::default())));
             let (answer, _) = from_reply(&ignore, event, fails());
             assert_eq!(answer.failed.as_deref(), Some("it hung"));
+            let allows = Ok(HookReply {
+                reason: Some("fine".into()),
+                stderr: Some("seen".into()),
+                ..HookReply::default()
+            });
+            let (answer, _) = from_reply(&ignore, event, allows);
+            assert_eq!(answer.reason.as_deref(), Some("fine"));
+            assert_eq!(answer.stderr.as_deref(), Some("seen"));
             let noted = from_reply(&ignore, event, denies()).0.failed.is_some();
             assert_eq!(noted, !event.may_deny());
         }

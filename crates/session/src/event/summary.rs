@@ -294,8 +294,14 @@ fn format_hook_answer(answer: &HookAnswer) -> String {
     match (&answer.denied, &answer.failed) {
         (Some(reason), _) => format!("denied: {reason}"),
         (None, Some(reason)) => format!("no answer: {reason}"),
-        (None, None) if answer.instructions.is_some() => "instructions".to_owned(),
-        (None, None) => "permitted".to_owned(),
+        (None, None) => {
+            let what = match answer.instructions.is_some() {
+                true => "instructions",
+                false => "permitted",
+            };
+            let reason = answer.reason.iter().map(|reason| format!(": {reason}"));
+            what.to_owned() + &reason.collect::<String>()
+        }
     }
 }
 

@@ -172,15 +172,19 @@ impl State {
 
     /// Records the location in the journal of the steps behind a message.
     pub(super) fn record_step_location(&mut self, message: MessageId, run: Option<RunId>) {
-        let run = run.and_then(|run| self.runs.get(&run));
-        if let Some(run) = run.filter(|run| !run.steps.is_empty()) {
-            let acts = StepLocation {
-                run: run.id,
-                first: run.opened_as,
-                last: self.events + 1,
-            };
-            Arc::make_mut(&mut self.step_locations).insert(message, acts);
+        if let Some(location) = self.location_of_steps(run) {
+            Arc::make_mut(&mut self.step_locations).insert(message, location);
         }
+    }
+
+    /// The location in the journal of the steps of an open run; none if it has none.
+    pub(super) fn location_of_steps(&self, run: Option<RunId>) -> Option<StepLocation> {
+        let run = self.runs.get(&run?)?;
+        (!run.steps.is_empty()).then_some(StepLocation {
+            run: run.id,
+            first: run.opened_as,
+            last: self.events + 1,
+        })
     }
 
     fn round_mut(

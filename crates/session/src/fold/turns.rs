@@ -337,6 +337,11 @@ impl State {
             let written = self.append_own((id, Role::Assistant), parts, usage, at)?;
             self.record_step_location(written, lead);
             answer = Some(written);
+        } else if let Work::Answer { input, .. } = &turn.accepted.work {
+            let (input, lead) = (input.id, turn.lead_run);
+            if let Some(location) = self.location_of_steps(lead) {
+                Arc::make_mut(&mut self.unanswered).insert(input, location);
+            }
         }
         if let Some(turn) = self.turns.remove(&id) {
             for run in &turn.runs {

@@ -178,7 +178,7 @@ layout! {
     codes HookFailurePolicy { 0 Ignore, 1 Deny }
     struct HookPlace { point, rule }
     enum HookPoint { 0 Turn { turn, event, step }, 1 Call(place) }
-    struct HookAnswer { ; denied, instructions, failed }
+    struct HookAnswer { ; denied, instructions, failed, reason, stderr }
     struct ApprovalRule { agent, tool, arguments }
     struct CallPlace { run, round, index }
     struct PlannedCall { call_id, tool, arguments, contract; approval, hooks }

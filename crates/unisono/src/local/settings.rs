@@ -10,12 +10,14 @@ use super::Local;
 
 use crate::ask::Ask;
 use crate::error::{ChangeError, Error};
+use crate::labels;
 use crate::replace::replace;
 use crate::view::Inspect;
 use unisono_config::settings::{
     self, Override, OverrideChanges, STORED, SessionOverrides, Sources, changed, session_overrides,
 };
 use unisono_config::setup::Setup;
+use unisono_session::State;
 
 impl Local {
     /// Configuration and agents of a session. Files are in the state of the last read.
@@ -23,8 +25,7 @@ impl Local {
     /// # Errors
     /// The settings of the session are no longer valid; or the session cannot be opened.
     pub async fn setup_of(&self, session: &impl Inspect) -> Result<Arc<Setup>, Error> {
-        let own = session.inspect(session_overrides).await?;
-        self.setup_with(own, &[]).await
+        self.setup_in(session, &[]).await
     }
 
     /// The same for display: without the settings of the session if they are no longer valid.
@@ -44,8 +45,24 @@ impl Local {
     /// # Errors
     /// These settings cause errors; or the session cannot be opened.
     pub async fn setup_for(&self, session: &impl Inspect, ask: &Ask) -> Result<Arc<Setup>, Error> {
-        let own = session.inspect(session_overrides).await?;
-        self.setup_with(own, ask.settings()).await
+        self.setup_in(session, ask.settings()).await
+    }
+
+    async fn setup_in(
+        &self,
+        session: &impl Inspect,
+        above: &[Override],
+    ) -> Result<Arc<Setup>, Error> {
+        let look = |state: &State| (session_overrides(state), labels::directory(state));
+        let (own, directory) = session.inspect(look).await?;
+        let setup = self.setup_with(own, above).await?;
+        Ok(match directory {
+            None => setup,
+            Some(_) => Arc::new(Setup {
+                directory,
+                ..Arc::unwrap_or_clone(setup)
+            }),
+        })
     }
 
     /// Configuration and agents with the settings of a session, and with settings above all others.

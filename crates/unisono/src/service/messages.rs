@@ -20,6 +20,7 @@ use unisono_session::append::AppendedPosition;
 use unisono_session::state::MAIN;
 use unisono_session::{Input, State};
 
+use super::runs;
 use super::sessions::branch;
 use super::{cursor, id, no_cursor};
 use crate::Local;
@@ -46,10 +47,25 @@ impl Messages for Local {
         let limit = query
             .limit
             .map_or(PAGE, |limit| u32::try_from(limit.get()).unwrap_or(MAX_PAGE));
-        let branch = query.branch.clone();
-        let look = move |state: &State| read(state, &branch, first, limit);
+        let limit = if query.steps { limit.min(PAGE) } else { limit };
+        let (branch, steps) = (query.branch.clone(), query.steps);
+        let look = move |state: &State| {
+            let page = read(state, &branch, first, limit)?;
+            let locations = page.items.iter().enumerate().filter(|_| steps);
+            let locations = locations.filter_map(|(at, message)| {
+                let id = message.id.parse().ok()?;
+                let location = state.step_location(id).or(state.unanswered_steps(id))?;
+                Some((at, location))
+            });
+            let locations: Vec<_> = locations.collect();
+            Some((page, locations))
+        };
         let found = session.inspect(look).await.map_err(Error::from)?;
-        Ok(found.ok_or_else(|| unknown_branch(&query.branch))?)
+        let (mut page, locations) = found.ok_or_else(|| unknown_branch(&query.branch))?;
+        for (at, location) in locations {
+            page.items[at].steps = runs::steps_at(self, session.id(), location).await?;
+        }
+        Ok(page)
     }
 
     async fn append(
@@ -267,6 +283,7 @@ fn message(view: &View<'_>, node: &Node) -> Message {
         }),
         form: form(view, node).to_owned(),
         pinned: false,
+        steps: Vec::new(),
     }
 }
 

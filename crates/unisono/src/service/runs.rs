@@ -19,6 +19,7 @@ use unisono_context::attachment::AttachedFile;
 use unisono_context::{RunId, SessionId};
 use unisono_session::Trace;
 use unisono_session::run::{AdditionalUsage, FallbackUsed, Step};
+use unisono_session::state::StepLocation;
 use unisono_session::trace::{DecidedCall, Moment, RunTrace, decisions};
 
 use super::id;
@@ -110,6 +111,23 @@ impl FoundRun {
             decisions: decisions(traced).iter().map(decision).collect(),
         })
     }
+}
+
+/// The steps of a run, read from their location in the journal.
+pub(super) async fn steps_at(
+    local: &Local,
+    session: SessionId,
+    location: StepLocation,
+) -> Result<Vec<RunStep>, Error> {
+    let (first, last) = (location.first, location.last);
+    let events = history::span(local.journal(), session, first, last).await;
+    let events = events.map_err(history::Error::from)?;
+    let mut trace = Trace::after(first - 1, []);
+    for (_, event) in &events {
+        trace.take(event);
+    }
+    let steps = trace.run(location.run).into_iter();
+    Ok(steps.flat_map(|run| &run.steps).map(step).collect())
 }
 
 fn decision(decided: &DecidedCall) -> CallDecision {

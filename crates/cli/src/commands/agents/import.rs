@@ -20,7 +20,8 @@ agents/ of the project. In a directory, the places above are searched, and the f
 sequential crew (with tasks.yaml) becomes an agent with a pipeline.
 
 Unsupported keys are listed with file, line and reason. Existing files are kept, unless --force is
-set.
+set. A skill that an agent names is copied from skills/ beside the agent's directory to skills/ of
+the project, unless one of that name is there.
 
 Examples:
   unisono agents import ~/.claude/agents --dry-run
@@ -107,6 +108,7 @@ fn show_report(app: &App, report: &Report) {
         agents: done,
         problems,
         skipped,
+        skills: _,
     } = report;
     if app.out.json {
         let name = |file: &Path| file.display().to_string();

@@ -139,6 +139,7 @@ impl<'t> Talk<'t> {
             branch: self.branch.clone(),
             cursor: Some(first.to_string()),
             limit: NonZeroUsize::new((last - first + 1) as usize),
+            steps: false,
         };
         let service = self.worker.service();
         Ok(service.messages(self.session_id()?, &query).await?.items)

@@ -4,12 +4,12 @@
 mod elicit;
 
 use std::collections::HashMap;
-use std::io::BufRead as _;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
+use unisono_acp::{LONGEST_MESSAGE, Lines};
 use unisono_api::service::Turns as _;
 use unisono_client::{Client, Error};
 
@@ -21,8 +21,8 @@ use crate::problem::{Problem, Result};
 
 /// The key of the revision in messages of the current revision.
 const REVISION: &str = "/params/_meta/io.modelcontextprotocol~1protocolVersion";
-/// Maximum number of queued lines.
-const LINES: usize = 64;
+/// Maximum number of queued messages to the client.
+const QUEUE: usize = 64;
 /// The error code of an unreadable message.
 const UNREADABLE: i64 = -32_700;
 /// The error code of a failed request.
@@ -30,8 +30,8 @@ const FAILED: i64 = -32_603;
 
 /// Forwards messages until the input ends, the program is stopped, or the daemon stops.
 pub(super) async fn run(out: &Out, client: Client, interrupts: &mut Interrupts) -> Result<()> {
-    let (say, mut said) = mpsc::channel(LINES);
-    let mut lines = lines();
+    let (say, mut said) = mpsc::channel(QUEUE);
+    let mut lines = Lines::new(tokio::io::stdin(), LONGEST_MESSAGE);
     let mut bridge = Bridge {
         client: Arc::new(client),
         say,
@@ -49,9 +49,12 @@ pub(super) async fn run(out: &Out, client: Client, interrupts: &mut Interrupts) 
             _ = interrupts.next() => return Ok(()),
             Some(text) = said.recv() => out.data(text),
             Some(done) = bridge.asked.join_next(), if !bridge.asked.is_empty() => task_result(done)?,
-            line = lines.recv(), if reading => match line {
-                Some(line) => bridge.take(&line).await?,
-                None => {
+            line = lines.next(), if reading => match line {
+                Ok(Some(Ok(line))) => bridge.take(&line).await?,
+                Ok(Some(Err(bad))) => {
+                    bridge.refuse(bad.code(), &bad.to_string()).await?;
+                }
+                Ok(None) | Err(_) => {
                     reading = false;
                     bridge.questions.close();
                 }
@@ -62,20 +65,6 @@ pub(super) async fn run(out: &Out, client: Client, interrupts: &mut Interrupts) 
         out.data(text);
     }
     Ok(())
-}
-
-/// The lines of standard input, from a thread that the program does not join.
-fn lines() -> mpsc::Receiver<String> {
-    let (send, lines) = mpsc::channel(LINES);
-    std::thread::spawn(move || {
-        let stdin = std::io::stdin().lock().lines();
-        for line in stdin.map_while(std::io::Result::ok) {
-            if send.blocking_send(line).is_err() {
-                return;
-            }
-        }
-    });
-    lines
 }
 
 /// Ends the program after the daemon has stopped.
@@ -112,16 +101,19 @@ struct OpenRequest {
 }
 
 impl Bridge {
+    /// Answers a message whose id is unknown.
+    async fn refuse(&self, code: i64, reason: &str) -> Result<()> {
+        let refusal = refused(&Value::Null, code, reason);
+        self.say.send(refusal).await.map_err(Problem::failed)
+    }
+
     async fn take(&mut self, line: &str) -> Result<()> {
         if line.trim().is_empty() {
             return Ok(());
         }
         let message: Value = match serde_json::from_str(line) {
             Ok(message) => message,
-            Err(error) => {
-                let refusal = refused(&Value::Null, UNREADABLE, &error.to_string());
-                return self.say.send(refusal).await.map_err(Problem::failed);
-            }
+            Err(error) => return self.refuse(UNREADABLE, &error.to_string()).await,
         };
         let revision = self.revision.clone();
         match message["method"].as_str() {

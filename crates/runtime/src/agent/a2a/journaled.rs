@@ -18,13 +18,48 @@ pub(super) enum SendResult {
     Message(String),
 }
 
+/// A message that is about to be sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Sending {
+    /// With the card by which the agent was found.
+    ByCard {
+        /// Its id.
+        id: String,
+        /// The digest of the card.
+        card: String,
+        /// The address at which the agent gets it.
+        url: String,
+    },
+    /// Of an earlier program: only its id.
+    Id(String),
+}
+
+impl Sending {
+    pub(super) fn id(&self) -> &str {
+        match self {
+            Sending::ByCard { id, .. } | Sending::Id(id) => id,
+        }
+    }
+}
+
+/// The result of a message, and the address that gave it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Begun {
+    #[serde(flatten)]
+    pub(super) result: SendResult,
+    /// None: an earlier program sent the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) url: Option<String>,
+}
+
 /// The state of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MessageState {
     /// Whether it may have been sent.
     pub(super) is_sent: bool,
     /// Its result.
-    pub(super) begun: Option<SendResult>,
+    pub(super) begun: Option<Begun>,
 }
 
 pub(super) fn sending_step(number: u32) -> String {
@@ -79,9 +114,14 @@ mod tests {
             });
             steps.map(Arc::new).collect()
         };
-        let task = Some(SendResult::Task("t".into()));
+        let begun = |url: Option<&str>| {
+            Some(Begun {
+                result: SendResult::Task("t".into()),
+                url: url.map(str::to_owned),
+            })
+        };
         type Journal<'j> = &'j [(&'j str, &'j str)];
-        let rows: [(Journal<'_>, u32, bool, Option<SendResult>); 5] = [
+        let rows: [(Journal<'_>, u32, bool, Option<Begun>); 5] = [
             (&[], 1, false, None),
             (&[("a2a.sending.1", "\"m\"")], 1, true, None),
             (
@@ -91,7 +131,7 @@ mod tests {
                 ],
                 1,
                 true,
-                task.clone(),
+                begun(None),
             ),
             (
                 &[("a2a.sending.1", "\"m\""), ("a2a.over.1", "\"no\"")],
@@ -103,11 +143,11 @@ mod tests {
                 &[
                     ("a2a.over.1", "\"no\""),
                     ("a2a.sending.2", "\"m\""),
-                    ("a2a.begun.2", "{\"task\":\"t\"}"),
+                    ("a2a.begun.2", "{\"task\":\"t\",\"url\":\"u\"}"),
                 ],
                 2,
                 true,
-                task,
+                begun(Some("u")),
             ),
         ];
         for (names, expected, is_sent, begun) in rows {

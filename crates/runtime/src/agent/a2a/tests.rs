@@ -279,11 +279,41 @@ async fn a_message_that_may_have_arrived_is_repeated_only_if_idempotent() {
         panic!("a named step");
     };
     let sent = server.calls.lock().unwrap()[0].1.clone();
-    assert_eq!(
-        sent["message"]["messageId"].to_string(),
-        **result,
-        "under the same id"
+    let journaled: Value = serde_json::from_str(result).unwrap();
+    assert_eq!(sent["message"]["messageId"], journaled["id"], "the same id");
+    assert_eq!(journaled["card"].as_str().unwrap().len(), 64);
+    assert!(journaled["url"].as_str().unwrap().ends_with("/rpc"));
+}
+
+#[tokio::test]
+async fn a_task_is_not_followed_at_another_address() {
+    let server = Server::start(plain, answering(usize::MAX)).await;
+    let (remote, mut first) = (server.remote(), attempt(&server.remote()));
+    // A task of an earlier program, which journaled no address, is followed.
+    let done = Server::start(plain, answering(0)).await;
+    let named = |name: &str, result: &str| {
+        Arc::new(Step::Named {
+            name: name.into(),
+            result: result.into(),
+        })
+    };
+    first.steps = vec![
+        named("a2a.sending.1", "\"m\""),
+        named("a2a.begun.1", "{\"task\":\"t1\"}"),
+    ];
+    let answer = ask(&done.remote(), &first).await.unwrap();
+    assert_eq!(&*answer.text, "It is there.");
+    first.steps[1] = named(
+        "a2a.begun.1",
+        "{\"task\":\"t1\",\"url\":\"http://old/rpc\"}",
     );
+    server.calls.lock().unwrap().clear();
+    let moved = ask(&remote, &first).await.unwrap_err();
+    assert_eq!(moved.cause, RunCause::BadInput);
+    for part in ["http://old/rpc", &server.url, "card_digest = "] {
+        assert!(moved.reason.contains(part), "{}", moved.reason);
+    }
+    assert!(server.methods().is_empty());
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! The prompts to a coding agent in a run's journal.
 //!
 //! Each try has a number, from 1, and these steps: `place` (its working directory, before it is
-//! created), `prompt` (before it is sent), calls and decisions, and at most one of `answer`, `over`
-//! (the agent reports that it did nothing) and `failed`.
+//! created), `prompt` (before it is sent), calls and decisions, `report` (what else it reported), and
+//! at most one of `answer`, `over` (the agent reports that it did nothing) and `failed`.
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 //!
 //! Schema: <https://agentclientprotocol.com/protocol/v1/schema>. Unused parts are omitted.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use unisono_session::agent::ToolKind;
 
@@ -112,6 +112,11 @@ pub(super) enum Update {
         #[serde(default)]
         entries: Vec<PlanEntry>,
     },
+    AgentThoughtChunk {
+        content: Content,
+    },
+    #[serde(rename = "usage_update")]
+    Usage(Usage),
     #[serde(other)]
     Unknown,
 }
@@ -138,6 +143,54 @@ pub(super) struct CallUpdate {
     pub(super) kind: Option<String>,
     #[serde(default)]
     pub(super) status: Option<String>,
+    #[serde(default)]
+    pub(super) raw_input: Option<Value>,
+    #[serde(default)]
+    pub(super) locations: Option<Vec<Location>>,
+    #[serde(default)]
+    pub(super) content: Option<Vec<CallContent>>,
+}
+
+/// The usage that an agent reports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Usage {
+    /// Tokens in the context.
+    pub(super) used: u64,
+    /// Tokens of the window.
+    pub(super) size: u64,
+    /// The cost of its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) cost: Option<Cost>,
+}
+
+/// An amount of money.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Cost {
+    pub(super) amount: f64,
+    pub(super) currency: String,
+}
+
+/// A place in a file.
+#[derive(Debug, Deserialize)]
+pub(super) struct Location {
+    pub(super) path: String,
+    #[serde(default)]
+    pub(super) line: Option<u32>,
+}
+
+/// A part of the output of a tool call.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum CallContent {
+    #[serde(rename_all = "camelCase")]
+    Diff {
+        path: String,
+        #[serde(default)]
+        old_text: Option<String>,
+        new_text: String,
+    },
+    #[serde(other)]
+    Unknown,
 }
 
 /// An item of a plan.

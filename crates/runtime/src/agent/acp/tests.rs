@@ -223,6 +223,7 @@ end(id)"#,
             "acp.permission.1.1",
             "acp.call.1.1",
             "acp.permission.1.2",
+            "acp.report.1",
             "acp.answer.1"
         ]
     );
@@ -235,6 +236,9 @@ end(id)"#,
         "reject_once"
     );
     assert_eq!(step(&asking, "acp.call.1.1")["title"], "Read map");
+    let report = step(&asking, "acp.report.1");
+    assert_eq!(report["text"], "I look.");
+    assert_eq!(report["plan"][0]["content"], "look");
     let progress = asking.session.progress();
     for line in ["plan, 0 of 1 done: look", "Read map (read): completed"] {
         assert!(progress.iter().any(|text| &**text == line), "{progress:?}");

@@ -9,6 +9,7 @@ use unisono_session::agent::ToolKind;
 use super::protocol::{
     self, CallUpdate, Choice, Content, Message, Permission, PlanEntry, SessionUpdate, Update,
 };
+use super::report::{self, EndedCall, Report};
 use crate::agent::command::MAX_OUTPUT_BYTES;
 
 /// The maximum number of journaled tool calls, and of decisions; further decisions are rejections.
@@ -21,14 +22,6 @@ const ID_BYTES: usize = 1_000;
 const TITLE_CHARS: usize = 200;
 /// The number of bytes of text between two progress reports.
 const PROGRESS_EVERY: usize = 1_000;
-
-/// A tool call that has ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct EndedCall {
-    pub(super) title: String,
-    pub(super) kind: String,
-    pub(super) status: String,
-}
 
 /// The decision about a permission request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +56,7 @@ pub(super) struct Turn {
     message: Option<String>,
     is_broken: bool,
     calls: HashMap<String, EndedCall>,
+    report: Report,
     has_acted: bool,
     ended: u32,
     decided: u32,
@@ -83,6 +77,18 @@ impl Turn {
             "" => self.text.trim(),
             last => last,
         }
+    }
+
+    /// The reports besides the answer and the ended calls.
+    pub(super) fn report(&self) -> Report {
+        let all = self.text.trim();
+        let before = match self.answer() {
+            answer if answer == all => "",
+            _ => self.text.get(..self.last).unwrap_or_default(),
+        };
+        let calls = self.calls.values();
+        self.report
+            .ended(before, calls.filter(|call| !is_over(&call.status)))
     }
 
     /// Whether the agent has begun a tool call, or got a permission.
@@ -133,8 +139,24 @@ impl Turn {
                 Ok(self.call(call))
             }
             Update::CallChange(call) => Ok(self.call(call)),
-            Update::Plan { entries } => Ok(vec![Effect::Progress(plan(&entries))]),
-            Update::AgentMessageChunk { .. } | Update::Unknown => Ok(Vec::new()),
+            Update::Plan { entries } => {
+                let progress = plan(&entries);
+                self.report.set_plan(entries);
+                Ok(vec![Effect::Progress(progress)])
+            }
+            Update::AgentThoughtChunk {
+                content: Content::Text { text },
+            } => {
+                self.report.add_thought(&text);
+                Ok(Vec::new())
+            }
+            Update::Usage(usage) => {
+                self.report.set_usage(usage);
+                Ok(Vec::new())
+            }
+            Update::AgentThoughtChunk { .. }
+            | Update::AgentMessageChunk { .. }
+            | Update::Unknown => Ok(Vec::new()),
         }
     }
 
@@ -175,11 +197,21 @@ impl Turn {
                 title: "a tool".to_owned(),
                 kind: ToolKind::Other.name().to_owned(),
                 status: "pending".to_owned(),
+                ..EndedCall::default()
             });
         if is_over(&call.status) {
             return Vec::new();
         }
-        let before = call.clone();
+        if let Some(raw) = &update.raw_input {
+            call.input = report::input(raw);
+        }
+        if let Some(locations) = &update.locations {
+            call.locations = report::locations(locations);
+        }
+        if let Some(content) = &update.content {
+            call.diffs = report::diffs(content);
+        }
+        let before = (call.title.clone(), call.kind.clone(), call.status.clone());
         if let Some(title) = update.title {
             call.title = title.chars().take(TITLE_CHARS).collect();
         }
@@ -189,7 +221,7 @@ impl Turn {
         if let Some(status) = update.status {
             call.status = status.chars().take(TITLE_CHARS).collect();
         }
-        if *call == before {
+        if (&call.title, &call.kind, &call.status) == (&before.0, &before.1, &before.2) {
             return Vec::new();
         }
         let call = call.clone();

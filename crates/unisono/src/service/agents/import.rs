@@ -36,7 +36,7 @@ pub(super) async fn import(local: &Local, new: &NewAgentImport) -> Result<AgentI
     let one_at_a_time = local.editing().await;
     let (setup, given) = (local.setup(), new.clone());
     let carried_out = off_thread(move || carry_out(&setup, &given)).await;
-    let mut report =
+    let (mut report, skills) =
         carried_out.map_err(|error| Error::new(Code::Failed, format!("import: {error}")))?;
     let written: Vec<PathBuf> = report
         .agents
@@ -47,7 +47,11 @@ pub(super) async fn import(local: &Local, new: &NewAgentImport) -> Result<AgentI
     if !written.is_empty() {
         let reload = reload_to_api(&local.reload_agents().await);
         if !reload.taken {
-            let removed = off_thread(move || written.iter().try_for_each(fs::remove_file)).await;
+            let remove = move || {
+                written.iter().try_for_each(fs::remove_file)?;
+                skills.iter().try_for_each(fs::remove_dir_all)
+            };
+            let removed = off_thread(remove).await;
             let mut detail = reload.problems.join("\n");
             if let Err(error) = removed {
                 detail += &format!("\nthe files that were written cannot be removed: {error}");
@@ -91,7 +95,8 @@ fn check(new: &NewAgentImport) -> Result<(), Error> {
     Ok(())
 }
 
-fn carry_out(setup: &Arc<Setup>, new: &NewAgentImport) -> io::Result<AgentImport> {
+/// The report, and the folders of skills that were copied.
+fn carry_out(setup: &Arc<Setup>, new: &NewAgentImport) -> io::Result<(AgentImport, Vec<PathBuf>)> {
     let held = tempfile::tempdir()?;
     // A crew without a name has that of its directory.
     let directory = held.path().canonicalize()?.join(CREW);
@@ -117,7 +122,8 @@ fn carry_out(setup: &Arc<Setup>, new: &NewAgentImport) -> io::Result<AgentImport
         },
     };
     let candidates = Candidate::from_path(&directory)?;
-    let report = import.carry_out(&candidates, loaded)?;
+    let mut report = import.carry_out(&candidates, loaded)?;
+    let skills = std::mem::take(&mut report.skills);
     let named = |path: &Path| {
         let below = path.strip_prefix(&directory).unwrap_or(path);
         below.display().to_string()
@@ -136,5 +142,5 @@ fn carry_out(setup: &Arc<Setup>, new: &NewAgentImport) -> io::Result<AgentImport
         file: file.name.clone(),
         reason: "it defines no agent itself; another of the files may use it".to_owned(),
     }));
-    Ok(report)
+    Ok((report, skills))
 }

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::super::report::DiffSize;
 use super::*;
 
 fn turn(allow: &[ToolKind]) -> Turn {
@@ -102,6 +103,7 @@ fn a_call_is_journaled_once_when_it_has_ended() {
         title: "Read a.rs".to_owned(),
         kind: "read".to_owned(),
         status: "completed".to_owned(),
+        ..EndedCall::default()
     };
     assert_eq!(
         turn.take(update(ended.clone())).unwrap()[1],
@@ -115,6 +117,7 @@ fn a_call_is_journaled_once_when_it_has_ended() {
         title: "a tool".to_owned(),
         kind: "other".to_owned(),
         status: "failed".to_owned(),
+        ..EndedCall::default()
     };
     assert_eq!(odd[1], Effect::Called(2, called));
 }
@@ -262,4 +265,71 @@ fn a_plan_reports_its_progress() {
         effects,
         [Effect::Progress("plan, 1 of 3 done: mend".to_owned())]
     );
+}
+
+#[test]
+fn all_reports_are_kept_within_bounds() {
+    let mut turn = turn(&[]);
+    let thought = |text: &str| {
+        update(json!({"sessionUpdate": "agent_thought_chunk",
+            "content": {"type": "text", "text": text}}))
+    };
+    let long = "ä".repeat(100_000);
+    let input = json!({"command": "ls", "more": long});
+    let messages = [
+        said("I look."),
+        thought("Hm. "),
+        thought(&long),
+        call(
+            "1",
+            json!({"title": "List", "kind": "execute", "rawInput": input}),
+        ),
+        call("2", json!({"title": "Edit", "kind": "edit"})),
+        update(
+            json!({"sessionUpdate": "plan", "entries": [{"content": "Old", "status": "pending"}]}),
+        ),
+        update(json!({"sessionUpdate": "plan", "entries": [
+            {"content": "Look", "priority": "high", "status": "completed"}]})),
+        update(
+            json!({"sessionUpdate": "usage_update", "used": 1200, "size": 200_000,
+            "cost": {"amount": 0.25, "currency": "USD"}}),
+        ),
+    ];
+    for message in messages {
+        turn.take(message).unwrap();
+    }
+    let change = json!({"sessionUpdate": "tool_call_update", "toolCallId": "2",
+        "status": "completed", "locations": [{"path": "/w/a.rs", "line": 3}, {"path": "/w/b.rs"}],
+        "content": [{"type": "diff", "path": "/w/a.rs", "oldText": "one", "newText": "three"},
+            {"type": "terminal", "terminalId": "t"}]});
+    let [_, Effect::Called(1, called)] = &turn.take(update(change)).unwrap()[..] else {
+        panic!("the call is journaled");
+    };
+    assert_eq!(called.locations, ["/w/a.rs:3", "/w/b.rs"]);
+    let size = DiffSize {
+        path: "/w/a.rs".to_owned(),
+        before: Some(3),
+        after: 5,
+    };
+    assert_eq!(called.diffs, [size]);
+    turn.take(said("Done.")).unwrap();
+
+    let report = turn.report();
+    assert_eq!(turn.answer(), "Done.");
+    assert_eq!(report.text, "I look.");
+    assert_eq!(report.plan.len(), 1);
+    assert_eq!(report.plan[0].content, "Look");
+    let usage = report.usage.as_ref().unwrap();
+    assert_eq!(
+        (usage.used, usage.cost.as_ref().unwrap().amount),
+        (1200, 0.25)
+    );
+    assert!(report.thoughts.starts_with("Hm. ä") && report.thoughts.len() <= 32_000);
+    assert_eq!(report.open_calls.len(), 1);
+    let input = &report.open_calls[0].input;
+    assert!(input.starts_with(r#"{"command":"ls""#) && input.chars().count() == 4_000);
+    // Records from before these fields are read.
+    let old = r#"{"title":"Read","kind":"read","status":"completed"}"#;
+    let old: EndedCall = serde_json::from_str(old).unwrap();
+    assert_eq!((old.input.as_str(), old.diffs.len()), ("", 0));
 }

@@ -61,12 +61,22 @@ fn hook_place() -> impl Strategy<Value = HookPlace> {
 }
 
 fn hook_answer() -> impl Strategy<Value = HookAnswer> {
-    let each = (option::of(text()), option::of(text()), option::of(text()));
-    each.prop_map(|(denied, instructions, failed)| HookAnswer {
-        denied,
-        instructions,
-        failed,
-    })
+    let each = (
+        option::of(text()),
+        option::of(text()),
+        option::of(text()),
+        option::of(text()),
+        option::of(text()),
+    );
+    each.prop_map(
+        |(denied, instructions, failed, reason, stderr)| HookAnswer {
+            denied,
+            instructions,
+            failed,
+            reason,
+            stderr,
+        },
+    )
 }
 
 fn place() -> impl Strategy<Value = CallPlace> {

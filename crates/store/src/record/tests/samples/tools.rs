@@ -151,6 +151,15 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
                 denied: Some("not there".into()),
                 instructions: Some("Keep the dates.".into()),
                 failed: Some("it hung".into()),
+                ..HookAnswer::default()
+            }),
+        ),
+        (
+            "hook_answered_allowed",
+            answered(HookAnswer {
+                reason: Some("a read".into()),
+                stderr: Some("checked 3 rules".into()),
+                ..HookAnswer::default()
             }),
         ),
         ("hook_answered_turn", of_turn),

@@ -1,0 +1,139 @@
+//! The skills beside the agents of another program: checked folders, and their copies.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use unisono_config::skills::Skills;
+
+/// The directory of skills, beside that of agents.
+pub(super) const SKILLS: &str = "skills";
+/// Maximum number of files of a skill, of their bytes together, and of nested directories.
+const FILES: usize = 200;
+const BYTES: u64 = 8 << 20;
+const DEPTH: usize = 8;
+/// Maximum number of directories above an agent's file in which skills are searched.
+const ABOVE: usize = 3;
+
+/// A skill beside an agent: its folder, or the reason why it cannot be copied.
+pub(super) type Found = Result<Folder, String>;
+
+/// The valid skills beside the file of an agent, by name.
+pub(super) fn beside(file: &Path) -> BTreeMap<String, Found> {
+    let mut all = BTreeMap::new();
+    for above in file.ancestors().skip(1).take(ABOVE) {
+        let place = above.join(SKILLS);
+        for name in Skills::names_of(std::slice::from_ref(&place)) {
+            let found = || Folder::read(&place.join(&name));
+            all.entry(name.clone()).or_insert_with(found);
+        }
+    }
+    all
+}
+
+/// The skills that an agent may name: those that are there, and those beside it that can be copied;
+/// and why others cannot be.
+pub(super) fn usable(
+    own: &BTreeSet<String>,
+    beside: &BTreeMap<String, Found>,
+) -> (BTreeSet<String>, BTreeMap<String, String>) {
+    let (mut usable, mut refused) = (own.clone(), BTreeMap::new());
+    for (name, found) in beside {
+        match found {
+            Ok(_) => drop(usable.insert(name.clone())),
+            Err(reason) => drop(refused.insert(name.clone(), reason.clone())),
+        }
+    }
+    (usable, refused)
+}
+
+/// A folder with its files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Folder {
+    root: PathBuf,
+    /// The files, by path below the root.
+    files: Vec<PathBuf>,
+}
+
+impl Folder {
+    /// Checks a folder.
+    ///
+    /// # Errors
+    /// It has too many files or bytes, a link that leaves it, or cannot be read.
+    pub(super) fn read(at: &Path) -> Found {
+        let root = fs::canonicalize(at).map_err(|error| cannot(&error))?;
+        let (mut files, mut left) = (Vec::new(), BYTES);
+        let mut open = vec![(PathBuf::new(), 0)];
+        while let Some((below, depth)) = open.pop() {
+            let entries = fs::read_dir(root.join(&below)).map_err(|error| cannot(&error))?;
+            for entry in entries {
+                let entry = entry.map_err(|error| cannot(&error))?;
+                let path = below.join(entry.file_name());
+                let shown = path.display();
+                let real = fs::canonicalize(entry.path()).map_err(|error| cannot(&error))?;
+                if !real.starts_with(&root) {
+                    return Err(format!("its link {shown} leads out of its folder"));
+                }
+                let kind = entry.file_type().map_err(|error| cannot(&error))?;
+                let about = fs::metadata(&real).map_err(|error| cannot(&error))?;
+                if kind.is_dir() && depth < DEPTH {
+                    open.push((path, depth + 1));
+                } else if about.is_file() {
+                    left = left
+                        .checked_sub(about.len())
+                        .ok_or_else(|| format!("it has more than {} MiB", BYTES >> 20))?;
+                    files.push(path);
+                } else {
+                    return Err(format!("{shown} is no file, or is nested too deeply"));
+                }
+                if files.len() + open.len() > FILES {
+                    return Err(format!("it has more than {FILES} files"));
+                }
+            }
+        }
+        files.sort();
+        Ok(Folder { root, files })
+    }
+
+    /// Whether another folder has the same files.
+    pub(super) fn is_same(&self, other: &Path) -> bool {
+        let Ok(other) = Folder::read(other) else {
+            return false;
+        };
+        let same = |path: &PathBuf| {
+            let pair = (bytes(&self.root.join(path)), bytes(&other.root.join(path)));
+            matches!(pair, (Ok(one), Ok(other)) if one == other)
+        };
+        self.files == other.files && self.files.iter().all(same)
+    }
+
+    /// Copies the files to a folder that is not there. It is complete, or absent.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn copy(&self, to: &Path) -> io::Result<()> {
+        let above = to.parent().unwrap_or(Path::new(""));
+        fs::create_dir_all(above)?;
+        let made = tempfile::tempdir_in(above)?;
+        let folder = made.path().join(SKILLS);
+        for file in &self.files {
+            let copy = folder.join(file);
+            fs::create_dir_all(copy.parent().unwrap_or(&folder))?;
+            fs::copy(self.root.join(file), copy)?;
+        }
+        fs::rename(folder, to)
+    }
+}
+
+fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut read = Vec::new();
+    fs::File::open(path)?
+        .take(BYTES + 1)
+        .read_to_end(&mut read)?;
+    Ok(read)
+}
+
+fn cannot(error: &io::Error) -> String {
+    format!("it cannot be read: {error}")
+}

@@ -1,0 +1,163 @@
+//! The reports of a coding agent that are journaled with its answer, within bounds.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::protocol::{CallContent, Location, PlanEntry, Usage};
+
+/// The maximum number of characters of the input of a call.
+const INPUT_CHARS: usize = 4_000;
+/// The maximum number of locations, and of diffs, of a call.
+const LOCATIONS: usize = 32;
+/// The maximum number of characters of a path, and of an item of a plan.
+const TEXT_CHARS: usize = 500;
+/// The maximum number of items of a plan.
+const PLAN: usize = 100;
+/// The maximum number of calls without an end.
+const OPEN_CALLS: usize = 50;
+/// The maximum number of bytes of thoughts, and of the text before the last call.
+const TEXT_BYTES: usize = 32_000;
+
+/// A tool call that has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct EndedCall {
+    pub(super) title: String,
+    pub(super) kind: String,
+    pub(super) status: String,
+    /// The beginning of its input, as JSON.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) input: String,
+    /// The places in files that it read or changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) locations: Vec<String>,
+    /// The sizes of its changes to files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) diffs: Vec<DiffSize>,
+}
+
+/// The sizes of a change to a file, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct DiffSize {
+    pub(super) path: String,
+    /// None: the file is new.
+    pub(super) before: Option<usize>,
+    pub(super) after: usize,
+}
+
+/// An item of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PlanItem {
+    pub(super) content: String,
+    pub(super) status: String,
+}
+
+/// The reports of a try besides its answer and its ended calls.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Report {
+    /// The last plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) plan: Vec<PlanItem>,
+    /// The beginning of its thoughts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) thoughts: String,
+    /// The beginning of its text before the last call.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) text: String,
+    /// The last usage: the tokens in its context, the size of its window, the cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) usage: Option<Usage>,
+    /// Calls that did not end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) open_calls: Vec<EndedCall>,
+}
+
+impl Report {
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Report::default()
+    }
+
+    pub(super) fn set_plan(&mut self, entries: Vec<PlanEntry>) {
+        let items = entries.into_iter().take(PLAN).map(|entry| PlanItem {
+            content: beginning(&entry.content, TEXT_CHARS),
+            status: beginning(&entry.status, TEXT_CHARS),
+        });
+        self.plan = items.collect();
+    }
+
+    pub(super) fn set_usage(&mut self, mut usage: Usage) {
+        if let Some(cost) = &mut usage.cost {
+            cost.currency = beginning(&cost.currency, TEXT_CHARS);
+        }
+        self.usage = Some(usage);
+    }
+
+    pub(super) fn add_thought(&mut self, text: &str) {
+        let room = TEXT_BYTES.saturating_sub(self.thoughts.len());
+        self.thoughts.push_str(within(text, room));
+    }
+
+    /// The complete report at the end of a try.
+    #[must_use]
+    pub(super) fn ended<'c>(
+        &self,
+        before: &str,
+        calls: impl IntoIterator<Item = &'c EndedCall>,
+    ) -> Report {
+        let mut open: Vec<EndedCall> = calls.into_iter().cloned().collect();
+        open.sort_by(|a, b| a.title.cmp(&b.title));
+        open.truncate(OPEN_CALLS);
+        Report {
+            text: within(before.trim(), TEXT_BYTES).to_owned(),
+            open_calls: open,
+            ..self.clone()
+        }
+    }
+}
+
+/// The input of a call, as JSON.
+pub(super) fn input(raw: &Value) -> String {
+    beginning(&raw.to_string(), INPUT_CHARS)
+}
+
+/// Locations as `path` or `path:line`.
+pub(super) fn locations(all: &[Location]) -> Vec<String> {
+    let each = all.iter().take(LOCATIONS).map(|at| {
+        let path = beginning(&at.path, TEXT_CHARS);
+        match at.line {
+            Some(line) => format!("{path}:{line}"),
+            None => path,
+        }
+    });
+    each.collect()
+}
+
+/// The sizes of the changes in the content of a call.
+pub(super) fn diffs(content: &[CallContent]) -> Vec<DiffSize> {
+    let each = content.iter().filter_map(|content| match content {
+        CallContent::Diff {
+            path,
+            old_text,
+            new_text,
+        } => Some(DiffSize {
+            path: beginning(path, TEXT_CHARS),
+            before: old_text.as_ref().map(String::len),
+            after: new_text.len(),
+        }),
+        CallContent::Unknown => None,
+    });
+    each.take(LOCATIONS).collect()
+}
+
+/// The first characters of a text.
+pub(super) fn beginning(text: &str, chars: usize) -> String {
+    text.chars().take(chars).collect()
+}
+
+/// The first bytes of a text, cut between characters.
+fn within(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
