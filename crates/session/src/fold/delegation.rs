@@ -173,7 +173,7 @@ impl State {
     /// Records the location in the journal of the steps behind a message.
     pub(super) fn record_step_location(&mut self, message: MessageId, run: Option<RunId>) {
         let run = run.and_then(|run| self.runs.get(&run));
-        if let Some(run) = run.filter(|run| !run.steps.is_empty()) {
+        if let Some(run) = run {
             let acts = StepLocation {
                 run: run.id,
                 first: run.opened_as,
