@@ -57,6 +57,7 @@ use axum::routing::{get, post};
 use unisono_api::Service;
 
 pub use assets::is_asset;
+pub use compress::compress;
 pub use error::{problem, refused, unknown};
 
 /// The routes of the page over a service. `name` is the name of the logged-in person, if known. The
