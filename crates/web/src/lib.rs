@@ -36,6 +36,7 @@ mod markdown;
 mod message;
 mod parts;
 mod pictures;
+mod room;
 mod run;
 mod schedules;
 mod seen;
