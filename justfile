@@ -50,8 +50,8 @@ bench-quickstart:
 # The page in a real browser, in the same form.
 bench-page:
     @benches/machine.sh
-    @cargo build --release --quiet -p unisono-cli --bin unisono
-    @UNISONO=target/release/unisono node benches/page.mjs
+    @cargo build --release --quiet -p unisono-cli -p unisono-fake-provider
+    @UNISONO=target/release/unisono UNISONO_FAKE_PROVIDER=target/release/fake-provider node benches/page.mjs
 
 # A turn on each real provider that a key is set for; the others are skipped, and that is said.
 live:

@@ -374,7 +374,7 @@ async fn the_budgets_read_the_journal_of_a_session_once() {
         let [(None, status)] = &all.unwrap()[..] else {
             panic!("the daemon's budget alone");
         };
-        (status.clone(), earliest.2.swap(0, Ordering::Relaxed))
+        (*status, earliest.2.swap(0, Ordering::Relaxed))
     };
     let (first, read) = left().await;
     assert!(read > u64::from(MESSAGES), "{read}");
