@@ -50,8 +50,8 @@ bench-quickstart:
 # The page in a real browser, in the same form.
 bench-page:
     @benches/machine.sh
-    @cargo build --release --quiet -p unisono-cli --bin unisono
-    @UNISONO=target/release/unisono node benches/page.mjs
+    @cargo build --release --quiet -p unisono-cli -p unisono-fake-provider
+    @UNISONO=target/release/unisono UNISONO_FAKE_PROVIDER=target/release/fake-provider node benches/page.mjs
 
 # A turn on each real provider that a key is set for; the others are skipped, and that is said.
 live:
@@ -73,16 +73,16 @@ soak-cluster rounds="1000":
 
 # The page in a real browser, and OpenAI's own clients against the daemon; screenshots go to DIR.
 browser DIR="":
-    cargo build -p unisono-cli
+    cargo build -p unisono-cli -p unisono-fake-provider
     npm ci --prefix tests/ui && npm ci --prefix tests/sdk
-    UNISONO_SHOTS="{{DIR}}" node --test tests/ui/page.test.mjs tests/ui/texts.test.mjs tests/ui/workbench.test.mjs tests/ui/looking.test.mjs tests/ui/agents.test.mjs tests/ui/open.test.mjs
+    UNISONO_SHOTS="{{DIR}}" node --test tests/ui/page.test.mjs tests/ui/texts.test.mjs tests/ui/workbench.test.mjs tests/ui/looking.test.mjs tests/ui/agents.test.mjs tests/ui/open.test.mjs tests/ui/sizes.test.mjs
     node --test tests/sdk/openai.test.mjs tests/sdk/chat.test.mjs tests/sdk/acp.test.mjs
     python3 -m venv target/sdk && target/sdk/bin/pip install --quiet --requirement tests/sdk/requirements.txt
     target/sdk/bin/python tests/sdk/test_openai.py
 
 # The description of the API: a validator, Redocly, generated TypeScript, Schemathesis against a daemon.
 api:
-    cargo build -p unisono-cli
+    cargo build -p unisono-cli -p unisono-fake-provider
     npm ci --prefix tests/api
     python3 -m venv target/api && target/api/bin/pip install --quiet --requirement tests/api/requirements.txt
     target/api/bin/python tests/api/check.py

@@ -34,3 +34,27 @@ export async function shot(page, name, fullPage = true) {
   mkdirSync(shots, { recursive: true });
   await page.screenshot({ path: join(shots, `${name}.png`), fullPage });
 }
+
+// Counts what a page receives from now on, in bytes as they are sent: also of streams, which never end.
+export async function received(page) {
+  const client = await page.context().newCDPSession(page);
+  await client.send("Network.enable");
+  const bytes = new Map();
+  client.on("Network.dataReceived", ({ requestId, dataLength }) => {
+    bytes.set(requestId, (bytes.get(requestId) ?? 0) + dataLength);
+  });
+  // What has an end is known as it was sent, compressed and with its headers.
+  client.on("Network.loadingFinished", ({ requestId, encodedDataLength }) => bytes.set(requestId, encodedDataLength));
+  return () => [...bytes.values()].reduce((sum, size) => sum + size, 0);
+}
+
+// Sums the layout shifts of a page from now on.
+export async function shifting(page) {
+  await page.evaluate(() => {
+    window.shift = 0;
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shift += entry.value;
+    }).observe({ type: "layout-shift" });
+  });
+  return () => page.evaluate(() => window.shift);
+}

@@ -319,11 +319,20 @@ test("a run shows the exact bytes it was sent, beside a sibling's", async () => 
   const field = page.locator("[id='turn.timeout_seconds']");
   await field.fill("many");
   await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("the request is refused").waitFor();
-  await page.goBack();
+  await page.goto(`${place.address}/settings`);
   await page.getByLabel("Change turn.timeout_seconds").click();
   await field.fill("90");
   await page.keyboard.press("Enter");
+  // Old and new, what the key means, and when it applies, before anything is saved.
+  await page.getByRole("heading", { name: "Change turn.timeout_seconds" }).waitFor();
+  await page.locator("dd", { hasText: /^\d+ defaults/ }).waitFor();
+  await page.locator("dd", { hasText: /^90$/ }).waitFor();
+  await page.getByText("turns that begin after the change").waitFor();
+  assert.ok((await page.locator("dt", { hasText: "Meaning" }).count()) === 1);
+  await shot(page, "change-setting");
+  await page.getByRole("button", { name: "Save" }).click();
   const row = page.getByRole("row", { name: /turn.timeout_seconds/ });
   await row.getByText("settings.toml").waitFor();
   await shot(page, "settings");
@@ -334,6 +343,7 @@ test("a run shows the exact bytes it was sent, beside a sibling's", async () => 
   await page.locator("#another-key").selectOption("compaction.trigger_tokens");
   await page.locator("#another-value").fill("90000");
   await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Save" }).click();
   await page.getByRole("row", { name: /compaction.trigger_tokens/ }).getByText("settings.toml").waitFor();
   await page.goto(`${place.address}/sessions/${id}`);
   await page.getByRole("navigation", { name: "Session" }).getByRole("link", { name: "Settings" }).click();
@@ -341,11 +351,13 @@ test("a run shows the exact bytes it was sent, beside a sibling's", async () => 
   await page.getByLabel("Change compaction.notice").click();
   await page.locator("[id='compaction.notice']").fill("perhaps");
   await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("the request is refused").waitFor();
-  await page.goBack();
+  await page.goto(`${place.address}/sessions/${id}/settings`);
   await page.getByLabel("Change compaction.notice").click();
   await page.locator("[id='compaction.notice']").fill("off");
   await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Save" }).click();
   await own.getByText("session", { exact: true }).waitFor();
   await shot(page, "session-settings");
   await page.getByLabel("Change compaction.notice").click();
@@ -414,6 +426,7 @@ const fixed = () => ({
   message: `/sessions/${id}/messages/1`,
   own: `/sessions/${id}/settings`,
   approvals: "/approvals",
+  schedules: "/schedules",
   usage: "/usage",
   settings: "/settings",
 });

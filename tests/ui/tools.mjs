@@ -1,7 +1,9 @@
 // A server of tools on standard input and output, and a model that calls one: both as small as
 // their protocols allow, and real enough for the daemon.
 
+import { spawn } from "node:child_process";
 import { createServer } from "node:http";
+import { resolve } from "node:path";
 import { createInterface } from "node:readline";
 
 // Speaks on standard input and output.
@@ -51,6 +53,34 @@ export async function model(answer) {
     server.closeAllConnections();
   });
   return { address: `http://127.0.0.1:${server.address().port}/v1`, close, finish };
+}
+
+// The provider of tests/provider, which streams a text at that pace; 0: at once.
+export async function streaming({ tokens, perSecond, text = "word ".repeat(tokens).trim() }) {
+  const pieces = Math.max(1, Math.ceil(text.length / tokens));
+  const program = process.env.UNISONO_FAKE_PROVIDER ?? resolve(import.meta.dirname, "../../target/debug/fake-provider");
+  const options = { text, pieces, output: tokens, "tokens-per-second": perSecond };
+  const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, `${value}`]);
+  const server = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"] });
+  for await (const line of createInterface({ input: server.stdout })) {
+    return { address: `${line}/v1`, close: () => server.kill() };
+  }
+  throw new Error("the provider did not start");
+}
+
+// The settings of a project with a lead and three delegates.
+export function team(address) {
+  const agents = ["lead", "north", "east", "west"].map((name) => `[agents.${name}]\ndescription = "works in the ${name}"\n`);
+  return `
+[models]
+default = "openai/gpt-4o"
+[providers.openai]
+base_url = "${address}"
+api_key_env = "TEST_KEY"
+[turn]
+lead = "lead"
+agents = ["north", "east", "west"]
+${agents.join("")}`;
 }
 
 // The settings of a project whose clerk has those tools, and must ask before it sends.

@@ -104,6 +104,9 @@ test("an answer is streamed into the conversation, and stands there once", async
     await page.locator(".message strong", { hasText: "Friday" }).waitFor();
     assert.equal(await page.getByText("The move is on Friday.").count(), 3, "two of before, and the answer");
     assert.equal(await page.locator("[data-run]").count(), 0);
+    // Why it answered so is one click away.
+    await page.locator(".message", { hasText: "Friday" }).last().getByRole("link", { name: "its run" }).click();
+    await page.getByText("These are the bytes that were sent").waitFor();
     assert.deepEqual(page.faults, []);
     await page.context().close();
   } finally {
@@ -128,10 +131,22 @@ test("what waits for a person is said wherever it stands, and approved with one 
     assert.equal(await page.getByText("running").count(), 0);
     await page.locator(".runs").getByRole("link", { name: "clerk" }).click();
     await page.getByRole("link", { name: "waits for you" }).waitFor();
+    await page.goto(`${place.address}/agents/clerk`);
+    await page.getByRole("row").getByRole("link", { name: "waits for you" }).waitFor();
     await page.goto(`${place.address}/`);
     await page.getByRole("link", { name: "waits for you" }).click();
     await page.waitForURL(`**/sessions/${session}#waiting`);
-    await page.getByRole("button", { name: "Approve" }).click();
+    // By keyboard alone, too: calls, branches and checkpoints are in the palette.
+    await page.keyboard.press("Control+k");
+    const palette = page.getByRole("dialog", { name: "Go to" });
+    await page.keyboard.type("branch at message 1");
+    await palette.getByRole("option", { name: "Branch at message 1 …", selected: true }).waitFor();
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => document.activeElement.id === "fork1");
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("approve");
+    await palette.getByRole("option", { name: /Approve: clerk asks to call mail__send/, selected: true }).waitFor();
+    await page.keyboard.press("Enter");
     await page.locator(".turn .state.answered").waitFor();
     assert.equal(await page.getByText("waits for you").count(), 0);
     assert.deepEqual(page.faults, []);

@@ -75,8 +75,11 @@ pub struct Context {
     pub approximate: bool,
     /// The system text.
     pub system: String,
-    /// Tokens of the system text.
+    /// Tokens of the system text, the list of skills included.
     pub system_tokens: u64,
+    /// Tokens of the list of skills.
+    #[serde(default)]
+    pub skills_tokens: u64,
     /// The tools in the prompt of the agents.
     pub tools: Vec<Tool>,
     /// Tokens of the tools.
@@ -93,6 +96,12 @@ pub struct Context {
     pub summaries: Vec<Summary>,
     /// Verbatim messages.
     pub messages: Vec<Entry>,
+    /// Messages and tasks that the end of the current turn appends; not counted in `used_tokens`.
+    #[serde(default)]
+    pub pending_messages: u32,
+    /// Their tokens.
+    #[serde(default)]
+    pub pending_tokens: u64,
     /// The summary that is written ahead for the next compaction of the branch; null: none.
     #[serde(default)]
     pub prepared: Option<PreparedSummary>,

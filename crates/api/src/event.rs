@@ -30,14 +30,16 @@ pub struct Event {
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Progress {
     /// The run of the reporting agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub run: Option<String>,
     /// The turn that is being compacted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: Option<String>,
     /// The report.
     pub text: String,
-    /// Whether it reports a failure.
-    #[serde(default)]
+    /// Whether it reports a failure; absent: it does not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trouble: bool,
 }

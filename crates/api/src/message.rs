@@ -142,6 +142,10 @@ pub struct Message {
     pub role: String,
     /// The agent that wrote it.
     pub author: Option<String>,
+    /// The run that wrote it; absent: it was not written by a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub run: Option<String>,
     /// When it was written; null if that is unknown.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub at: Option<String>,

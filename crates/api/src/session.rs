@@ -259,6 +259,9 @@ pub struct Branch {
     pub name: String,
     /// The id of its last message.
     pub head: String,
+    /// The id of the last message that an earlier branch has too; null: it begins at no other branch.
+    #[serde(default)]
+    pub parent: Option<String>,
     /// Messages on it.
     pub messages: u32,
     /// Topics on it; 0 if topics were never decided.
@@ -311,6 +314,9 @@ pub struct TreeMessage {
 pub struct BranchSegment {
     /// Number of forks above it.
     pub depth: u32,
+    /// The id of the message before it; null: it is a beginning.
+    #[serde(default)]
+    pub parent: Option<String>,
     /// The id of its first message.
     pub first: String,
     /// The id of its last message.

@@ -437,8 +437,15 @@ pub struct Run {
     pub index: Option<u32>,
     /// Its task. In a list and in a turn: only if it has its own.
     pub task: Option<String>,
-    /// `running`, `waiting` (for its delegates), `done`, `partial`, `failed` or `cancelled`.
+    /// `running`, `waiting`, `done`, `partial`, `failed` or `cancelled`.
     pub state: String,
+    /// What it waits for: `person` (a decision about a tool call) or `delegates`; absent: it does not
+    /// wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
+    /// The time that it has waited for decisions of people, in milliseconds; absent: it has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_ms: Option<u64>,
     /// The attempt, from 1.
     pub attempt: u32,
     /// Number of finished steps.

@@ -266,6 +266,19 @@ impl App {
         })
     }
 
+    /// Records in the audit log that this call has changed the store as a whole. The change is made: if
+    /// the log cannot be written, there is a warning only.
+    pub(crate) async fn record_maintenance(&self, setup: &Setup) {
+        let opened = match local::open_configured(&setup.loaded.config).await {
+            Ok(opened) => opened,
+            Err(error) => return self.out.warn(error),
+        };
+        self.verb.record(&opened, setup).await;
+        if let Err(error) = opened.journal.close().await {
+            self.out.warn(error);
+        }
+    }
+
     /// The daemon that has the store open, if that is the reason for the error.
     pub(crate) fn holder(&self, setup: &Setup, error: &Error) -> Option<Running> {
         let Error::Held { pid, .. } = error else {

@@ -12,7 +12,7 @@ use unisono_api::audit::{DAEMON, is_short_name};
 use unisono_api::token::is_name;
 use unisono_config::setup::Setup;
 use unisono_context::SessionId;
-use unisono_store::audit::{Command, Retention, with_audit};
+use unisono_store::audit::{Command, Retention, record, with_audit};
 
 /// The file of this machine's users.
 const USERS: &str = "/etc/passwd";
@@ -51,10 +51,25 @@ impl Verb {
 
     /// The store, whose audit log has an entry for each session that this call changes.
     pub(crate) fn with_audit(&self, opened: OpenedStore, setup: &Setup) -> OpenedStore {
-        let settings = &setup.loaded.config.audit;
-        if !settings.enabled {
-            return opened;
+        match self.command(setup) {
+            None => opened,
+            Some((command, kept)) => OpenedStore {
+                journal: with_audit(&opened.journal, command, kept),
+                ..opened
+            },
         }
+    }
+
+    /// Records in the audit log that this call has changed the store as a whole.
+    pub(crate) async fn record(&self, opened: &OpenedStore, setup: &Setup) {
+        if let Some((command, kept)) = self.command(setup) {
+            record(&opened.journal, command, kept).await;
+        }
+    }
+
+    /// This call and the retention of the audit log; none if the log is off.
+    fn command(&self, setup: &Setup) -> Option<(Command, Retention)> {
+        let settings = &setup.loaded.config.audit;
         let command = Command {
             who: user().into(),
             name: self.words.as_str().into(),
@@ -64,10 +79,7 @@ impl Verb {
             days: settings.keep_days,
             entries: settings.max_entries,
         };
-        OpenedStore {
-            journal: with_audit(&opened.journal, command, kept),
-            ..opened
-        }
+        settings.enabled.then_some((command, kept))
     }
 }
 

@@ -83,13 +83,19 @@ impl Setup {
         let directory = self.directory.as_ref().unwrap_or(&sources.directory);
         let project = self.loaded.project.as_deref();
         let said = project::instructions(directory, project, turn.agents_md_bytes);
-        let skills = self.roster.skills().catalogue(lines, turn.skills_bytes);
+        let skills = self.skills(lines);
         let gap = if said.is_empty() || skills.is_empty() {
             ""
         } else {
             "\n\n"
         };
         format!("{said}{gap}{skills}")
+    }
+
+    /// The list of skills, with those of tool servers last; empty without skills.
+    pub fn skills(&self, lines: &[String]) -> String {
+        let most = self.loaded.config.turn.skills_bytes;
+        self.roster.skills().catalogue(lines, most)
     }
 
     /// Whether there is a list of skills.

@@ -29,6 +29,7 @@ mod forward;
 mod guard;
 mod health;
 mod imports;
+mod joining;
 mod lingering;
 mod login;
 mod mcp;

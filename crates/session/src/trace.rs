@@ -21,7 +21,7 @@ use crate::run::{Ending, Step, Usage};
 
 pub use answered::AnsweredCalls;
 pub use run_event::{DecidedCall, RecordedDecision, RunEvent, decisions};
-pub use timeline::{Activity, RunTimes, Span, run_times};
+pub use timeline::{Activity, RunTimes, Span, run_times, waited_ms};
 
 /// The time and the number of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +147,7 @@ pub struct RunTrace {
     /// Its output after it was cancelled.
     pub late: Vec<(Moment, LateOutput)>,
     /// The number of open runs to which it delegated.
-    waits_for: u32,
+    open_children: u32,
 }
 
 /// The status of a run.
@@ -155,7 +155,7 @@ pub struct RunTrace {
 pub enum RunStatus {
     /// It is in progress, or will be as soon as the session is live.
     Running,
-    /// It waits for its delegates.
+    /// It waits for its delegates, or for the decision of a person.
     Waiting,
     /// It has an answer.
     Done,
@@ -207,12 +207,23 @@ impl RunTrace {
     /// Its status.
     pub fn status(&self) -> RunStatus {
         match self.ended.as_ref().map(|(_, ending)| &**ending) {
-            None if self.waits_for > 0 => RunStatus::Waiting,
+            None if self.waits_for().is_some() => RunStatus::Waiting,
             None => RunStatus::Running,
             Some(Ending::Finished { partial: None, .. }) => RunStatus::Done,
             Some(Ending::Finished { .. }) => RunStatus::Partial,
             Some(Ending::Failed { .. }) => RunStatus::Failed,
             Some(Ending::Cancelled) => RunStatus::Cancelled,
+        }
+    }
+
+    /// What an open run waits for: the decision of a person, otherwise its delegates.
+    pub fn waits_for(&self) -> Option<Activity> {
+        if self.ended.is_some() {
+            return None;
+        }
+        match timeline::has_undecided(self) {
+            true => Some(Activity::Person),
+            false => (self.open_children > 0).then_some(Activity::Delegates),
         }
     }
 
@@ -362,11 +373,11 @@ impl Trace {
                     events: Vec::new(),
                     ended: None,
                     late: Vec::new(),
-                    waits_for: 0,
+                    open_children: 0,
                 };
                 self.runs.insert(run.id, opened);
                 if let Some(parent) = self.parent_of(run.id) {
-                    parent.waits_for += 1;
+                    parent.open_children += 1;
                 }
             }
             Fact::RunStepped { run, step } => {
@@ -389,7 +400,7 @@ impl Trace {
                     run.ended = Some((now, ending.clone()));
                 }
                 if let Some(parent) = self.parent_of(*run) {
-                    parent.waits_for = parent.waits_for.saturating_sub(1);
+                    parent.open_children = parent.open_children.saturating_sub(1);
                 }
             }
             Fact::CameLate { run, late, .. } => {

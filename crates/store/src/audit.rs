@@ -22,7 +22,7 @@ use crate::record::layout::{Fields, Layout, layout, put_optional, unknown};
 
 mod commands;
 
-pub use commands::{Command, METHOD, with_audit};
+pub use commands::{Command, METHOD, record, with_audit};
 
 /// Number of segments.
 pub const SEGMENTS: u64 = 8;

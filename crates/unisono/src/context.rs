@@ -14,6 +14,7 @@ use std::sync::Arc;
 use unisono_context::budget::{Budget, Budgets};
 use unisono_context::checkpoint::{Body, Checkpoint, block_text};
 use unisono_context::compaction::{self, Mode};
+use unisono_context::message::Part;
 use unisono_context::snapshot::{Entry, Preamble, Snapshot};
 use unisono_context::tokens::{Count, Counts};
 use unisono_context::{Digest, Encoding, MessageId, Timestamp};
@@ -22,6 +23,7 @@ use unisono_runtime::tools;
 use unisono_session::agent::ContextMode;
 use unisono_session::reserve::TeamNeeds;
 use unisono_session::state::{MAIN, full_system_text};
+use unisono_session::turn::Phase;
 use unisono_session::{Definition, Event, Fact, State};
 
 use crate::ask::{self, Measure};
@@ -196,6 +198,45 @@ fn system_share(
     } else {
         count
     })
+}
+
+/// Parts that are counted for display alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extra {
+    /// Tokens of the list of skills, which is a part of the system text.
+    pub skills: u64,
+    /// Messages and tasks that wait for the end of the current turn of the branch, and their tokens.
+    pub pending: (u32, u64),
+}
+
+impl Extra {
+    /// Counts them.
+    ///
+    /// # Errors
+    /// The tokenizer cannot be loaded.
+    pub fn new(state: &State, branch: &str, skills: &str, by: &BranchContext) -> Result<Extra> {
+        let posted = state.waiting_messages(branch).iter();
+        let posted = posted.map(|message| {
+            let texts = message.parts.iter().map(Part::countable_text);
+            texts.collect::<Vec<_>>().join("\n")
+        });
+        let queued = state
+            .open_turns()
+            .filter(|turn| turn.phase == Phase::Queued && *turn.accepted.branch == *branch);
+        let tasks = queued.filter_map(|turn| turn.accepted.work.input_text());
+        let texts: Vec<String> = posted.chain(tasks.map(|task| task.to_string())).collect();
+        if texts.is_empty() && skills.is_empty() {
+            return Ok(Extra::default());
+        }
+        let tokenizer = tokenizer(by.encoding)?;
+        let tokens = |text: &str| tokenizer.count(text).tokens.0;
+        let overhead = by.measured.budget.per_message.0;
+        let pending = texts.iter().map(|text| tokens(text) + overhead).sum();
+        Ok(Extra {
+            skills: tokens(skills),
+            pending: (u32::try_from(texts.len()).unwrap_or(u32::MAX), pending),
+        })
+    }
 }
 
 /// Tokens of the block of a checkpoint with another text, in every encoding.

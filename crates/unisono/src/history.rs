@@ -1,11 +1,8 @@
 //! The past of a session, read from its journal: turns, runs and their requests.
 
-mod budgets;
 pub mod runs;
 mod settled;
 pub mod usage;
-
-pub(crate) use budgets::budgets;
 
 use unisono_context::attachment::Files;
 use unisono_context::{RunId, SessionId, TurnId};

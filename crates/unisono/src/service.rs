@@ -16,7 +16,7 @@ pub mod store;
 mod tokens;
 mod tool_servers;
 pub mod turns;
-mod usage;
+pub(crate) mod usage;
 
 use std::str::FromStr;
 

@@ -188,6 +188,8 @@ fn ran(trace: &Trace, id: RunId, run: &RunTrace) -> Run {
         index,
         task: trace.own_task(id).map(|task| task.to_string()),
         state: run.status().name().to_owned(),
+        waits_for: run.waits_for().map(|what| what.name().to_owned()),
+        waited_ms: Some(trace::waited_ms(run)).filter(|ms| *ms > 0),
         attempt: run.attempt(),
         step_count: run.steps.len() as u64,
         snapshot: opened.snapshot.map(|snapshot| snapshot.to_string()),

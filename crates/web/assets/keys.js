@@ -46,13 +46,40 @@ function keys() {
   box.showModal();
 }
 
-// Actions of the page that is open: its links and buttons that have a name of their own.
+// Actions of the page that is open: its links and buttons that have a name of their own, calls that wait,
+// checkpoints and branches.
 function actions() {
   const { session } = document.getElementById("live")?.dataset ?? {};
-  if (!session) return [];
+  if (!session) return calls();
   const within = [...document.querySelectorAll("nav[aria-label='Session'] a, .beside-talk a.button")];
   const links = within.map((link) => [`This session: ${link.textContent.trim()}`, link.getAttribute("href")]);
-  return links.concat([["This session: write a task", "#task"], ["This session: to the newest message", "#newest"]]);
+  return [
+    ...links, ...calls(), ["This session: write a task", "#task"], ["This session: to the newest message", "#newest"],
+    ...cut(".made a[href*='/revert']", ({ parentElement }) => `Undo: ${titleOf(parentElement.parentElement)} …`),
+    ...cut("article.message details.fork > summary", (fork) => `Branch at message ${fork.closest("article").id.slice(1)} …`),
+  ];
+}
+
+// The newest of some elements of the page, each as an action that clicks it and leads to what opens.
+const NEWEST = 8;
+const cut = (sought, says) => [...document.querySelectorAll(sought)].slice(-NEWEST).reverse().map((node) => [says(node), () => open(node)]);
+const titleOf = (card) => card.querySelector("summary").textContent.trim().replace(/\s+/g, " ").slice(0, 60);
+
+function open(node) {
+  node.scrollIntoView({ block: "center" });
+  node.click();
+  const details = node.parentElement;
+  if (details.open) details.querySelector("input:not([type='hidden'])")?.focus();
+}
+
+// What can be answered of the calls that wait: approved at once, denied with a reason.
+function calls() {
+  const cards = [...document.querySelectorAll("article[id^='call-']")].slice(0, NEWEST);
+  return cards.flatMap((card) => {
+    const asks = card.querySelector("h3").textContent.trim().replace(/\s+/g, " ");
+    const answers = [...card.querySelectorAll(":scope > form button, :scope > details > summary:not(.warn)")];
+    return answers.map((answer) => [`${answer.textContent.trim()}: ${asks}`, () => open(answer)]);
+  });
 }
 
 async function found() {
@@ -102,7 +129,8 @@ function palette() {
   const go = (place) => {
     if (!place) return;
     box.close();
-    if (place[1] === "#task") document.getElementById("task")?.focus();
+    if (typeof place[1] === "function") place[1]();
+    else if (place[1] === "#task") document.getElementById("task")?.focus();
     else location.assign(place[1]);
   };
   const draw = () => {

@@ -10,6 +10,7 @@ const PAUSE = 400;
 // How long until a stream that was refused is opened again, at first and at most, in milliseconds.
 const RETRY = 1_000;
 const RETRY_MOST = 30_000;
+const BEHIND = "this page was behind, and was refreshed";
 
 const link = document.getElementById("link");
 const said = document.getElementById("said");
@@ -110,19 +111,10 @@ function steady(change) {
   if (seen?.isConnected) pane.scrollTop += seen.getBoundingClientRect().top - before;
 }
 
-// A turn that begins folds the one before and pushes it down: first the one, then the other, so that
-// less is moved. `taken`: a part whose form was sent, so that it is what the daemon renders, whatever was
-// written in it.
+// `taken`: a part whose form was sent, so that it is what the daemon renders, whatever was written in it.
+// The output of a run that goes on is open, and stays so after its end: nothing below it moves.
 function render(fresh, taken = null) {
-  const added = [...fresh.querySelectorAll("article.turn[id]")].filter(({ id }) => !document.getElementById(id));
-  if (added.length === 0 || !document.querySelector("article.turn")) return merge(fresh, taken);
-  const folded = fresh.cloneNode(true);
-  for (const { id } of added) folded.querySelector(`#${CSS.escape(id)}`).remove();
-  merge(folded, taken);
-  requestAnimationFrame(() => requestAnimationFrame(() => merge(fresh, taken)));
-}
-
-function merge(fresh, taken) {
+  for (const output of live().querySelectorAll("details[open]:has([data-run])")) openFor(output);
   const kept = (node) => !taken?.contains(node) && holds(node);
   steady(() => morph(live(), fresh, { keeps, stays, holds: kept }));
   for (const [run, text] of streamed) {
@@ -232,10 +224,12 @@ function follow() {
       if (shown) shown.textContent = harmless(text);
     });
     // This page read too slowly, and was not told everything.
-    source.addEventListener("missed", () => {
+    source.addEventListener("missed", async () => {
       lose();
       lost = false;
-      refresh();
+      await refresh();
+      say(BEHIND);
+      setTimeout(() => { if (link.textContent === BEHIND) say(""); }, 10_000);
     });
     for (const name of CHANGES) {
       source.addEventListener(name, (event) => {

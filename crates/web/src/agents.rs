@@ -20,7 +20,10 @@ use crate::diff;
 use crate::error::PageError;
 use crate::extract::{Form, Path};
 use crate::layout::layout;
-use crate::parts::{cost, counted, digest, dollars, encoded, length, number, truncate, when};
+use crate::parts::{
+    cost, counted, digest, dollars, encoded, length, number, spent_time, truncate, when,
+};
+use crate::waits::listed_state;
 
 /// Maximum number of newest runs on the page of an agent.
 const RUNS: Option<NonZeroUsize> = NonZeroUsize::new(10);
@@ -202,12 +205,12 @@ fn run_table(runs: &[ListedRun]) -> Markup {
                 @let run = &listed.run;
                 tr {
                     td { a href={ "/sessions/" (listed.session) "/runs/" (run.run) } { (when(&run.opened)) } }
-                    td { span class={ "state " (run.state) } { (run.state) } }
+                    td { (listed_state(listed)) }
                     td { (short::line(run.task.as_deref().unwrap_or("the task of the turn"), 60)) }
                     td class="number" { (number(run.usage.input_tokens)) }
                     td class="number" { (number(run.usage.output_tokens)) }
                     td class="number" { (cost(run)) }
-                    td class="number" { @match run.duration_ms { Some(ms) => (length(ms)), None => "–" } }
+                    td class="number" { @match run.duration_ms { Some(ms) => (spent_time(run, ms)), None => "–" } }
                 }
             } }
         } }

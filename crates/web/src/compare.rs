@@ -18,18 +18,20 @@ use crate::error::PageError;
 use crate::extract::{Path, Query};
 use crate::layout::layout;
 use crate::lists;
-use crate::message::continuation;
-use crate::parts::{counted, number, truncate};
+use crate::message::{self, continuation};
+use crate::parts::{counted, number};
 use crate::pictures::{attribute, scaled};
+use crate::room::Room;
 
 /// Original messages per page.
 const MESSAGES: u32 = 20;
-/// Maximum number of compared bytes per message.
-const MAX_BYTES: usize = 16 * 1024;
 /// A sentence is partly kept if the summary has this percentage of its words.
 const PART: usize = 60;
 /// Shorter words do not count in the percentage.
 const SHORT: usize = 4;
+
+/// A message, the number of its omitted bytes, and its shown sentences.
+type Marked<'m> = (&'m Message, usize, Vec<(Fate, &'m str)>);
 
 /// The query: a part of the original messages.
 #[derive(Debug, Deserialize)]
@@ -52,9 +54,13 @@ pub(crate) async fn show(
     let many = MESSAGES.min(last - from + 1);
     let messages = lists::messages(&*service, &place, from, many).await?;
     let summary = Summary::new(&detail.block);
-    let marked: Vec<(&Message, Vec<(Fate, &str)>)> = messages
+    let room = Room::new(message::ROOM);
+    let marked: Vec<Marked<'_>> = messages
         .iter()
-        .map(|message| (message, summary.marks(message_text(message))))
+        .map(|message| {
+            let (shown, left) = room.cut(message_text(message));
+            (message, left, summary.marks(shown))
+        })
         .collect();
     let body = place.page(&html! {
         h2 { "Checkpoint " (number) ": before and after" }
@@ -62,7 +68,7 @@ pub(crate) async fn show(
         div class="beside" {
             section aria-label="Before" {
                 h3 { "Before: #" (first) "–#" (last) }
-                @for (message, sentences) in &marked { (original(message, sentences)) }
+                @for marked in &marked { (original(marked, &place)) }
                 (navigation(&place, &number, (first, from, last)))
             }
             section aria-label="After" tabindex="0" {
@@ -93,9 +99,9 @@ fn part_text(part: &unisono_api::message::Part) -> Option<&str> {
 }
 
 /// The tokens before and after, and the counts of the shown sentences.
-fn counts(detail: &CheckpointDetail, marked: &[(&Message, Vec<(Fate, &str)>)]) -> Markup {
+fn counts(detail: &CheckpointDetail, marked: &[Marked<'_>]) -> Markup {
     let checkpoint = &detail.checkpoint;
-    let all = marked.iter().flat_map(|(_, sentences)| sentences);
+    let all = marked.iter().flat_map(|(_, _, sentences)| sentences);
     let of = |fate: Fate| all.clone().filter(|(own, _)| *own == fate).count() as u64;
     let (kept, part, dropped) = (of(Fate::Kept), of(Fate::Part), of(Fate::Dropped));
     let bar = |tokens: u64| attribute(scaled(tokens as f64, checkpoint.tokens_before as f64));
@@ -117,8 +123,8 @@ fn counts(detail: &CheckpointDetail, marked: &[(&Message, Vec<(Fate, &str)>)]) -
     }
 }
 
-fn original(message: &Message, sentences: &[(Fate, &str)]) -> Markup {
-    let left = message_text(message).len().saturating_sub(MAX_BYTES);
+fn original((message, left, sentences): &Marked<'_>, place: &BranchView) -> Markup {
+    let whole = place.path(&format!("/messages/{}", message.ordinal));
     html! {
         article class={ "message " (message.role) } id={ "m" (message.ordinal) } {
             header class="quiet" { "#" (message.ordinal) " " strong { (message.author.as_deref().unwrap_or(&message.role)) } }
@@ -128,7 +134,7 @@ fn original(message: &Message, sentences: &[(Fate, &str)]) -> Markup {
                 Fate::Dropped => del class="dropped" { (text) },
                 Fate::Blank => (text),
             } } }
-            (continuation(left, None))
+            (continuation(*left, Some(&whole)))
         }
     }
 }
@@ -177,8 +183,7 @@ impl Summary {
 
     /// Divides a text into sentences, each with its fate.
     fn marks<'t>(&self, text: &'t str) -> Vec<(Fate, &'t str)> {
-        let (shown, _) = truncate(text, MAX_BYTES);
-        let sentences = sentences(shown).into_iter();
+        let sentences = sentences(text).into_iter();
         sentences
             .map(|sentence| (self.fate(sentence), sentence))
             .collect()

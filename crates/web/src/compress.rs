@@ -1,7 +1,7 @@
-//! Compresses responses for browsers that accept it.
+//! Compresses responses for clients that accept it.
 //!
-//! Every page is complete before it is sent, so it is compressed as a whole. Event streams are not
-//! compressed here.
+//! A page or a resource is complete before it is sent, so it is compressed as a whole. Bodies whose
+//! length is not known, such as event streams, are sent as they are.
 
 use std::io::Write as _;
 
@@ -19,7 +19,7 @@ const LEAST: u64 = 1024;
 const LEVEL: u32 = 4;
 
 /// Compresses a long response if the client accepts gzip.
-pub(crate) async fn compress(request: Request, next: Next) -> Response {
+pub async fn compress(request: Request, next: Next) -> Response {
     let taken = takes_gzip(request.headers());
     let mut response = next.run(request).await;
     let vary = HeaderValue::from_static("accept-encoding");

@@ -20,6 +20,7 @@ use crate::lists;
 use crate::message;
 use crate::parts::{encoded, number, when_known};
 use crate::pictures::tree;
+use crate::room::Room;
 
 /// Messages per page.
 const MESSAGES: u32 = 50;
@@ -97,7 +98,7 @@ fn part(place: &BranchView, part: &Section) -> Markup {
         @if part.first > 1 {
             p { a href=(place.path(&format!("/history?from={}", part.first.saturating_sub(MESSAGES).max(1)))) { "Older messages" } }
         }
-        @for message in &part.messages { (message::show(message, place, false)) }
+        (message::list(&part.messages, place, u32::MAX, &Room::new(message::ROOM)))
         @if last > 0 && last < place.length {
             p { a href=(place.path(&format!("/history?from={}", part.first + MESSAGES))) { "Newer messages" } }
         }

@@ -36,6 +36,7 @@ mod markdown;
 mod message;
 mod parts;
 mod pictures;
+mod room;
 mod run;
 mod schedules;
 mod seen;
@@ -57,6 +58,7 @@ use axum::routing::{get, post};
 use unisono_api::Service;
 
 pub use assets::is_asset;
+pub use compress::compress;
 pub use error::{problem, refused, unknown};
 
 /// The routes of the page over a service. `name` is the name of the logged-in person, if known. The

@@ -15,6 +15,9 @@ use crate::parts::truncate;
 /// Schemes of addresses that become links.
 const SCHEMES: [&str; 3] = ["http", "https", "mailto"];
 
+/// Code with more lines than these is folded.
+const CODE_LINES: usize = 40;
+
 /// Maximum nesting of elements; deeper ones are flattened.
 const DEEPEST: usize = 24;
 
@@ -29,6 +32,7 @@ pub(crate) fn render(text: &str, message_link: MessageLink<'_>) -> Markup {
         out: String::with_capacity(text.len() + text.len() / 4),
         open: Vec::new(),
         head: false,
+        code: None,
         within: 0,
         message_link,
     };
@@ -62,6 +66,8 @@ struct Writer<'p> {
     open: Vec<String>,
     /// Whether the current cells belong to a table's head.
     head: bool,
+    /// Where the current code block begins, and its line ends so far.
+    code: Option<(usize, usize)>,
     /// The number of open links and code blocks: `#12` is no link inside them.
     within: usize,
     message_link: MessageLink<'p>,
@@ -73,7 +79,12 @@ impl Writer<'_> {
             Event::Start(tag) => self.start(&tag),
             Event::End(tag) => self.end(tag),
             Event::Text(text) if self.within == 0 => self.linked_text(&text),
-            Event::Text(text) => self.escaped(&text),
+            Event::Text(text) => {
+                if let Some((_, lines)) = &mut self.code {
+                    *lines += text.matches('\n').count();
+                }
+                self.escaped(&text);
+            }
             Event::Html(text) | Event::InlineHtml(text) => self.escaped(&text),
             Event::Code(text) => {
                 self.out.push_str("<code>");
@@ -101,6 +112,9 @@ impl Writer<'_> {
         if let Tag::TableHead = tag {
             self.head = true;
         }
+        if let Tag::CodeBlock(_) = tag {
+            self.code = Some((self.out.len(), 0));
+        }
         let (start, end) = match self.open.len() >= DEEPEST {
             true => (String::new(), String::new()),
             false => self.element(tag),
@@ -119,6 +133,16 @@ impl Writer<'_> {
         }
         let end = self.open.pop().unwrap_or_default();
         self.out.push_str(&end);
+        if tag == TagEnd::CodeBlock
+            && !end.is_empty()
+            && let Some((at, lines)) = self.code.take()
+            && lines > CODE_LINES
+        {
+            let start = html! { summary { (lines) " lines of code" } }.into_string();
+            self.out
+                .insert_str(at, &format!("<details class=\"fold\">{start}"));
+            self.out.push_str("</details>");
+        }
     }
 
     /// The start and end tag of an element.

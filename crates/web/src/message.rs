@@ -16,18 +16,28 @@ use crate::extract::{Path, Query};
 use crate::layout::layout;
 use crate::lists;
 use crate::markdown;
-use crate::parts::{counted, number, truncate, when_known};
+use crate::parts::{counted, number, when_known};
+use crate::room::Room;
 
-/// Maximum shown bytes of a text in a list of messages; the page of a message shows all of it.
-const MAX_BYTES: usize = 32 * 1024;
-/// Maximum shown bytes of a call's arguments in such a list.
-const ARGUMENTS: usize = 4 * 1024;
+/// Bytes of the messages of a page that are shown as a whole, the newest first.
+pub(crate) const ROOM: usize = 28 * 1024;
+/// Maximum shown parts of a message.
+const PARTS: usize = 12;
 /// A text with more characters or lines than these is folded.
 const LONG: usize = 1_200;
 const LINES: usize = 24;
 
+/// Messages, the oldest first. Long ones after message `folded` are unfolded. The newest ones have the
+/// room first.
+pub(crate) fn list(messages: &[Message], place: &BranchView, folded: u32, room: &Room) -> Markup {
+    let newest = messages.iter().rev();
+    let shown = newest.map(|one| show(one, place, one.ordinal > folded, room));
+    let shown: Vec<Markup> = shown.collect();
+    html! { @for one in shown.iter().rev() { (one) } }
+}
+
 /// A message. `open` shows a long one unfolded.
-pub(crate) fn show(message: &Message, place: &BranchView, open: bool) -> Markup {
+fn show(message: &Message, place: &BranchView, open: bool, room: &Room) -> Markup {
     let gone = matches!(message.form.as_str(), "summarised" | "dropped");
     let who = message.author.as_deref().unwrap_or(&message.role);
     let ordinal = message.ordinal;
@@ -36,6 +46,9 @@ pub(crate) fn show(message: &Message, place: &BranchView, open: bool) -> Markup 
             header class="quiet" {
                 a href={ "#m" (ordinal) } { "#" (ordinal) }
                 " " strong { (who) } (when_known(" ", message.at.as_deref()))
+                @if let Some(run) = &message.run {
+                    " · " a href={ "/sessions/" (place.about.session) "/runs/" (run) } { "its run" }
+                }
                 @if let Some(tokens) = message.tokens { " · " (number(tokens)) " tokens" }
                 @if let Some(used) = message.usage {
                     " · " (number(used.input_tokens)) " in, " (number(used.output_tokens)) " out"
@@ -46,7 +59,11 @@ pub(crate) fn show(message: &Message, place: &BranchView, open: bool) -> Markup 
                 }
                 @if message.pinned { span class="badge" { "pinned" } }
             }
-            @for part in &message.parts { (content(part, message, place, open)) }
+            @for part in message.parts.iter().take(PARTS) { (content(part, message, place, open, room)) }
+            @if message.parts.len() > PARTS {
+                p class="warn" { "… " (counted((message.parts.len() - PARTS) as u64, "more part")) ": "
+                    a href=(whole(message, place)) { "the whole message" } }
+            }
             (actions(message, place))
         }
     }
@@ -73,18 +90,23 @@ fn actions(message: &Message, place: &BranchView) -> Markup {
     }
 }
 
-fn content(part: &Part, message: &Message, place: &BranchView, open: bool) -> Markup {
-    let whole = place.path(&format!("/messages/{}", message.ordinal));
+/// The path of a message's own page, which shows all of it.
+fn whole(message: &Message, place: &BranchView) -> String {
+    place.path(&format!("/messages/{}", message.ordinal))
+}
+
+fn content(part: &Part, message: &Message, place: &BranchView, open: bool, room: &Room) -> Markup {
+    let whole = whole(message, place);
     html! {
         @match part {
-            Part::Text { text } => (self::text(text, place, open, Some(&whole))),
+            Part::Text { text } => (self::text(text, place, open, Some(&whole), room)),
             Part::ToolCall { name, arguments, .. } => {
-                @let (shown, left) = truncate(arguments, ARGUMENTS);
+                @let (shown, left) = room.cut(arguments);
                 pre class="tool" { (name) "(" (shown) @if left == 0 { ")" } }
                 (continuation(left, Some(&whole)))
             },
             Part::ToolResult { content, is_error, .. } => {
-                @let (shown, left) = truncate(content, MAX_BYTES);
+                @let (shown, left) = room.cut(content);
                 details class="result" { summary { @if *is_error { "Failed: " } @else { "Result: " } (markdown::line(content, 80)) }
                     pre class="tool" { (shown) }
                     (continuation(left, Some(&whole))) }
@@ -112,12 +134,18 @@ pub(crate) fn attachment(filename: &str, mime: &str, size: &str, digest: &str) -
     }
 }
 
-/// A text of a person or a model. A long one is folded, a very long one is cut; `whole` is the
+/// A text of a person or a model. A long one is folded, one without room is cut; `whole` is the
 /// address of the complete text.
-pub(crate) fn text(text: &str, place: &BranchView, open: bool, whole: Option<&str>) -> Markup {
-    let (shown, left) = truncate(text, MAX_BYTES);
+pub(crate) fn text(
+    text: &str,
+    place: &BranchView,
+    open: bool,
+    whole: Option<&str>,
+    room: &Room,
+) -> Markup {
+    let (shown, left) = room.cut(text);
     let length = text.chars().count();
-    let long = length > LONG || text.lines().count() > LINES;
+    let long = shown.chars().count() > LONG || shown.lines().count() > LINES;
     let rendered = html! {
         (markdown::render(shown, &|number| place.message(number)))
         (continuation(left, whole))

@@ -1,7 +1,7 @@
 //! Common elements of several pages: numbers, instants, states.
 
 use maud::{Markup, html};
-use unisono_api::turn::Run;
+use unisono_api::turn::{Run, Turn};
 use unisono_api::usage::Amounts;
 
 pub(crate) use unisono_api::short::{cache, number};
@@ -59,13 +59,35 @@ pub(crate) fn encoded(text: &str) -> String {
 /// The cost of a run. A run that failed before its first request has no cost, which differs from a
 /// cost of zero.
 pub(crate) fn cost(run: &Run) -> String {
-    let used = &run.usage;
-    let nothing = used.input_tokens == 0 && used.output_tokens == 0;
-    let broken = matches!(run.state.as_str(), "failed" | "cancelled");
     match run.usage.cost_usd {
-        Some(0.0) if nothing && broken => "nothing used".to_owned(),
-        Some(0.0) if nothing => "–".to_owned(),
+        Some(0.0) if is_unused(run) && is_broken(&run.state) => "nothing used".to_owned(),
+        Some(0.0) if is_unused(run) => "–".to_owned(),
         cost => dollars(cost),
+    }
+}
+
+/// The cost of a turn.
+pub(crate) fn turn_cost(turn: &Turn) -> String {
+    match is_broken(&turn.state) && turn.runs.iter().all(is_unused) {
+        true => "nothing used".to_owned(),
+        false => dollars(turn.cost_usd),
+    }
+}
+
+fn is_broken(state: &str) -> bool {
+    matches!(state, "failed" | "cancelled")
+}
+
+fn is_unused(run: &Run) -> bool {
+    run.usage.input_tokens == 0 && run.usage.output_tokens == 0
+}
+
+/// The duration of a run, and apart from it the time that it waited for people.
+pub(crate) fn spent_time(run: &Run, duration_ms: u64) -> Markup {
+    let waited = run.waited_ms.unwrap_or(0);
+    html! {
+        (length(duration_ms.saturating_sub(waited)))
+        @if waited > 0 { " " span class="quiet" { "and " (length(waited)) " waiting for people" } }
     }
 }
 
@@ -104,6 +126,46 @@ mod tests {
         ] {
             assert_eq!(length(ms), shown);
         }
+    }
+
+    #[test]
+    fn a_turn_without_usage_is_not_free_if_it_is_broken_and_waiting_is_not_working() {
+        let turn = |state: &str, input: u64, cost: Option<f64>| -> Turn {
+            let used = serde_json::json!({
+                "input_tokens": input, "output_tokens": 0, "cache_expected_tokens": 0,
+                "cache_read_tokens": 0, "cache_write_tokens": 0, "cost_usd": cost,
+            });
+            let run = serde_json::json!({
+                "run": "r", "agent": "a", "model": null, "role": "lead", "stage": null, "parent": null,
+                "task": null, "state": state, "attempt": 1, "snapshot": null, "prefix": "", "text": null,
+                "error": null, "usage": used, "opened": "", "ended": null, "duration_ms": null,
+                "waited_ms": 410_000,
+            });
+            serde_json::from_value(serde_json::json!({
+                "session": "s", "turn": "t", "branch": "main", "task": "x", "state": state, "error": null,
+                "answer": null, "snapshot": null, "snapshot_agents": 1, "checkpoints": [], "runs": [run],
+                "cost_usd": cost, "accepted": "", "ended": null,
+            }))
+            .unwrap()
+        };
+        for (state, input, cost, shown) in [
+            ("cancelled", 0, Some(0.0), "nothing used"),
+            ("failed", 0, Some(0.0), "nothing used"),
+            ("answered", 0, Some(0.0), "free"),
+            ("failed", 7, Some(0.0), "free"),
+            ("failed", 7, None, "unknown"),
+        ] {
+            assert_eq!(
+                turn_cost(&turn(state, input, cost)),
+                shown,
+                "{state} {input}"
+            );
+        }
+        let shown = spent_time(&turn("done", 0, None).runs[0], 420_000).into_string();
+        assert!(
+            shown.starts_with("10.0 s ") && shown.contains("and 6 min 50 s waiting for people"),
+            "{shown}"
+        );
     }
 
     #[test]

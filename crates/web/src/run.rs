@@ -8,13 +8,15 @@ use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use unisono_api::run::{RequestBody, RunDetail, SiblingRequest, StepContent, Why, WhyQuery};
 use unisono_api::service::{self, Service};
+use unisono_api::short;
 use unisono_api::turn::Turn;
 
 use crate::branch_view::BranchView;
 use crate::error::PageError;
 use crate::extract::{Path, Query};
 use crate::layout::layout;
-use crate::parts::{cache, cost, counted, digest, length, number, truncate, when};
+use crate::parts::{cache, cost, counted, digest, number, spent_time, truncate, when};
+use crate::room::Room;
 use crate::waits::Waits;
 use crate::{diff, markdown, message};
 
@@ -31,11 +33,12 @@ pub(crate) async fn show(
     let beside = Sibling::read(&*service, &why).await?;
     let waits = Waits::read(&*service, &id).await?.in_turn(&turn.turn);
     let place = BranchView::of_session(&*service, session, &turn.branch).await?;
+    let room = Room::new(ROOM);
     let body = place.page(&html! {
         h2 { "Run of " (detail.run.agent) }
-        (about(&detail, &place, &waits))
+        (about(&detail, &place, &waits, &room))
         (request_sizes(&why, beside.as_ref(), &turn))
-        (steps(&detail))
+        (steps(&detail, &room))
         (causes(&why))
         p { a href={ "/sessions/" (detail.session) "/turns/" (detail.turn) } { "Back to its turn" } }
     });
@@ -64,8 +67,17 @@ impl Sibling {
     }
 }
 
-fn about(detail: &RunDetail, place: &BranchView, waits: &Waits) -> Markup {
+/// Bytes of the answer and the steps that are shown as a whole, in this order.
+const ROOM: usize = 16 * 1024;
+
+/// The address of all details of a run, as JSON.
+fn as_json(detail: &RunDetail) -> String {
+    format!("/v1/sessions/{}/runs/{}", detail.session, detail.run.run)
+}
+
+fn about(detail: &RunDetail, place: &BranchView, waits: &Waits, room: &Room) -> Markup {
     let (run, used) = (&detail.run, &detail.run.usage);
+    let json = as_json(detail);
     let running = matches!(run.state.as_str(), "running" | "waiting");
     html! {
         section class="card" {
@@ -73,12 +85,12 @@ fn about(detail: &RunDetail, place: &BranchView, waits: &Waits) -> Markup {
                 dt { "State" } dd { (waits.state_of_run(run))
                     ", attempt " (run.attempt) }
                 dt { "Model" } dd { (run.model.as_deref().unwrap_or("not known")) }
-                @if let Some(task) = &run.task { dt { "Task" } dd { (task) } }
+                @if let Some(task) = &run.task { dt { "Task" } dd { (beginning(task, &json, room)) } }
                 dt { "Tokens" } dd { (number(used.input_tokens)) " in, "
                     (number(used.output_tokens)) " out" }
                 @if let Some(cache) = cache(used) { dt { "Provider's cache" } dd { (cache) } }
                 dt { "Cost" } dd { (cost(run)) }
-                @if let Some(ms) = run.duration_ms { dt { "Time" } dd { (length(ms)) } }
+                @if let Some(ms) = run.duration_ms { dt { "Time" } dd { (spent_time(run, ms)) } }
                 dt { "Opened" } dd { (when(&run.opened)) }
                 @if let Some(snapshot) = &run.snapshot {
                     dt { "Snapshot" }
@@ -86,18 +98,24 @@ fn about(detail: &RunDetail, place: &BranchView, waits: &Waits) -> Markup {
                 } @else { dt { "Context" } dd { "its task only" } }
                 dt { "Definition" } dd { (digest(&detail.definition)) }
             }
-            @if let Some(error) = &run.error { p class="trouble" { (error.code) ": " (error.reason) } }
+            @if let Some(error) = &run.error { p class="trouble" { (error.code) ": " (beginning(&error.reason, &json, room)) } }
             @for attempt in &detail.attempts {
-                p class="quiet" { "Attempt " (attempt.attempt) " " (when(&attempt.at)) ", because: " (attempt.reason) }
+                p class="quiet" { "Attempt " (attempt.attempt) " " (when(&attempt.at)) ", because: " (short::line(&attempt.reason, 200)) }
             }
             @if running {
                 form method="post" action={ "/sessions/" (detail.session) "/runs/" (run.run) "/cancel" } {
                     button class="small" { "Cancel this run" }
                 }
             }
-            @if let Some(text) = &run.text { div class="answer" { (message::text(text, place, true, None)) } }
+            @if let Some(text) = &run.text { div class="answer" { (message::text(text, place, true, Some(&json), room)) } }
         }
     }
+}
+
+/// A text as far as there is room.
+fn beginning(text: &str, json: &str, room: &Room) -> Markup {
+    let (shown, left) = room.cut(text);
+    html! { (shown) @if left > 0 { " … " a href=(json) { (counted(left as u64, "more byte")) } } }
 }
 
 /// The sizes of the request of a run, and of its sibling's.
@@ -123,12 +141,12 @@ fn request_sizes(why: &Why, beside: Option<&Sibling>, turn: &Turn) -> Markup {
                 details {
                     summary { "The part it shares with its siblings "
                         span class="quiet" { (number(body.head.len() as u64)) " bytes" } }
-                    (bytes(&body.head))
+                    (bytes(&body.head, HEAD, why))
                 }
                 details open {
                     summary { "Its own part "
                         span class="quiet" { (number(body.tail.len() as u64)) " bytes" } }
-                    (bytes(&body.tail))
+                    (bytes(&body.tail, TAIL, why))
                 }
             }
             (siblings(why, beside, turn))
@@ -137,13 +155,19 @@ fn request_sizes(why: &Why, beside: Option<&Sibling>, turn: &Turn) -> Markup {
 }
 
 /// Maximum shown bytes of each part of a request.
-const SHOWN: usize = 64 * 1024;
+const HEAD: usize = 4 * 1024;
+const TAIL: usize = 8 * 1024;
 
-fn bytes(text: &str) -> Markup {
-    let (shown, left) = truncate(text, SHOWN);
+fn bytes(text: &str, most: usize, why: &Why) -> Markup {
+    let (shown, left) = truncate(text, most);
+    let number = why.body.as_ref().map_or(1, |body| body.number);
+    let json = format!(
+        "/v1/sessions/{}/runs/{}/why?number={number}",
+        why.session, why.run.run
+    );
     html! {
         pre { (shown) }
-        @if left > 0 { p class="warn" { "… " (number(left as u64)) " more bytes: " code { "unisono why --json" } " has all." } }
+        (message::continuation(left, Some(&json)))
     }
 }
 
@@ -190,7 +214,7 @@ fn siblings(why: &Why, beside: Option<&Sibling>, turn: &Turn) -> Markup {
     let against = why.against.as_ref().map(|against| against.run.as_str());
     html! {
         @if turn.runs.len() > 1 {
-            h2 { "Sibling a sibling" }
+            h2 { "Compare with a sibling" }
             nav class="tabs" aria-label="Siblings" {
                 @for run in others {
                     a href={ "?number=" (number) "&against=" (run.run) }
@@ -248,10 +272,15 @@ fn whole_of(body: &RequestBody) -> String {
 
 /// Maximum shown steps, newest first.
 const STEPS: usize = 60;
-/// Maximum shown bytes of a tool result.
-const RESULT: usize = 16 * 1024;
+/// Maximum shown calls or results of a step.
+const CALLS: usize = 24;
 
-fn steps(detail: &RunDetail) -> Markup {
+fn steps(detail: &RunDetail, room: &Room) -> Markup {
+    let json = as_json(detail);
+    let cut = |text: &str, class: &str| {
+        let (shown, left) = room.cut(text);
+        html! { pre class=(class) { (shown) } (message::continuation(left, Some(&json))) }
+    };
     let left_out = detail.steps.len().saturating_sub(STEPS);
     let steps = &detail.steps[left_out..];
     html! {
@@ -259,29 +288,29 @@ fn steps(detail: &RunDetail) -> Markup {
             section {
                 h2 { "Steps" }
                 @if left_out > 0 { p class="quiet" { (counted(left_out as u64, "earlier step")) ": "
-                    a href={ "/v1/sessions/" (detail.session) "/runs/" (detail.run.run) } { "all of them, as JSON" } } }
+                    a href=(json) { "all of them, as JSON" } } }
                 ol class="steps" start=(left_out + 1) { @for step in steps { li {
                     @match &step.done {
                         StepContent::Model { text, calls, fallback, fallback_prefix, input_tokens, output_tokens, .. } => {
                             span class="quiet" { "the model, " (number(*input_tokens)) " in, "
                                 (number(*output_tokens)) " out"
                                 (fallback_note(fallback.as_deref(), fallback_prefix.as_deref())) }
-                            @if !text.is_empty() { pre class="text" { (text) } }
-                            @for call in calls { pre class="tool" { (call.name) "(" (call.arguments) ")" } }
+                            @if !text.is_empty() { (cut(text, "text")) }
+                            @for call in calls.iter().take(CALLS) { (cut(&format!("{}({})", call.name, call.arguments), "tool")) }
+                            (more_calls(calls.len(), &json))
                         },
-                        StepContent::Tools { results } => @for result in results {
+                        StepContent::Tools { results } => { @for result in results.iter().take(CALLS) {
                             details { summary {
                                 @if result.is_error { "Failed: " } @else { "Result: " }
                                 (markdown::line(&result.content, 80)) }
-                                @let (shown, left) = truncate(&result.content, RESULT);
-                                pre class="tool" { (shown) } (message::continuation(left, None)) }
+                                (cut(&result.content, "tool")) }
                             @for file in &result.files {
                                 @let size = format!("{} bytes{}", number(file.blob.size_bytes), file.blob.extent);
                                 (message::attachment(&file.filename, &file.blob.mime, &size, &file.blob.digest))
                             }
-                        },
+                        } (more_calls(results.len(), &json)) },
                         StepContent::Named { name, result } => {
-                            span class="quiet" { (name) } pre class="text" { (result) }
+                            span class="quiet" { (name) } (cut(result, "text"))
                         },
                         StepContent::Narrowed { room_tokens, output_tokens } => {
                             span class="quiet" { "too large for the provider: its exchange may have "
@@ -293,7 +322,7 @@ fn steps(detail: &RunDetail) -> Markup {
                         },
                         StepContent::Summarised { steps, text } => details {
                             summary { "Its first " (steps) " steps are summarised" }
-                            pre class="text" { (text) }
+                            (cut(text, "text"))
                         },
                         StepContent::Spent { fallback, input_tokens, output_tokens, .. } => {
                             span class="quiet" { "further usage: "
@@ -307,6 +336,12 @@ fn steps(detail: &RunDetail) -> Markup {
     }
 }
 
+fn more_calls(all: usize, json: &str) -> Markup {
+    html! {
+        @if all > CALLS { p class="warn" { a href=(json) { (counted((all - CALLS) as u64, "more call")) } } }
+    }
+}
+
 /// The fallback model that answered, and its prefix.
 fn fallback_note(model: Option<&str>, prefix: Option<&str>) -> Markup {
     html! {
@@ -317,12 +352,16 @@ fn fallback_note(model: Option<&str>, prefix: Option<&str>) -> Markup {
     }
 }
 
+/// Maximum shown causes, newest first.
+const CAUSES: usize = 100;
+
 fn causes(why: &Why) -> Markup {
+    let causes = &why.causes[why.causes.len().saturating_sub(CAUSES)..];
     html! {
         section {
             h2 { "Why" }
-            ol class="steps" { @for cause in &why.causes {
-                li { span class="quiet" { (when(&cause.at)) " event " (cause.event) " " } (cause.text) }
+            ol class="steps" { @for cause in causes {
+                li { span class="quiet" { (when(&cause.at)) " event " (cause.event) " " } (short::line(&cause.text, 200)) }
             } }
         }
     }

@@ -18,16 +18,20 @@ use crate::extract::{Path, Query};
 use crate::layout::layout;
 use crate::lists::first_of_branch;
 use crate::message::continuation;
-use crate::parts::{counted, digest, number, truncate};
+use crate::parts::{counted, digest, encoded, number};
 use crate::pictures::context::{Places, bar};
 use crate::pictures::history::columns;
+use crate::room::Room;
 
 /// Maximum turns whose sizes are drawn, newest first.
 const TURNS: Option<NonZeroUsize> = NonZeroUsize::new(100);
 /// Messages per page.
 const MESSAGES: usize = 50;
-/// Maximum shown bytes of a text.
-const MAX_BYTES: usize = 16 * 1024;
+/// Bytes of texts that are shown as a whole: the newest messages first, then the rest of the context.
+const ROOM: usize = 24 * 1024;
+/// Maximum shown tools and summaries.
+const TOOLS: usize = 100;
+const SUMMARIES: usize = 60;
 
 /// The query of the context page.
 #[derive(Debug, Deserialize)]
@@ -74,6 +78,8 @@ pub(crate) async fn show(
                     messages: &context.messages,
                     from: which.from,
                     at: &place.path("/context"),
+                    whole: &|ordinal| place.path(&format!("/messages/{ordinal}")),
+                    json: &format!("/v1/sessions/{id}/context?branch={}", encoded(&which.branch)),
                 }.sections())
             },
         }
@@ -91,20 +97,29 @@ pub(crate) struct ContextView<'c> {
     pub(crate) from: Option<u32>,
     /// The address of the page.
     pub(crate) at: &'c str,
+    /// The address of a message as a whole.
+    pub(crate) whole: &'c dyn Fn(u32) -> String,
+    /// The address of all of the context, as JSON.
+    pub(crate) json: &'c str,
 }
 
 impl ContextView<'_> {
     pub(crate) fn sections(&self) -> Markup {
+        let room = Room::new(ROOM);
+        let entries = self.entries(&room);
+        let left = self.summaries.len().saturating_sub(SUMMARIES);
         html! {
             @if !self.system.is_empty() {
-                details { summary { "System" } (text(self.system)) }
+                details { summary { "System" } (text(self.system, self.json, &room)) }
             }
             @if !self.tools.is_empty() {
                 details { summary { (counted(self.tools.len() as u64, "tool")) }
-                    ul { @for tool in self.tools { li { code { (tool.name) } " " (tool.description) } } } }
+                    ul { @for tool in self.tools.iter().take(TOOLS) { li { code { (tool.name) } " " (short::line(&tool.description, 120)) } } }
+                    p { a href=(self.json) { "All of the tools, as JSON" } } }
             }
-            @for summary in self.summaries { (checkpoint(summary)) }
-            (self.entries())
+            @if left > 0 { p { a href=(self.json) { (counted(left as u64, "earlier summary")) ", as JSON" } } }
+            @for summary in &self.summaries[left..] { (checkpoint(summary, self.json, &room)) }
+            (entries)
         }
     }
 
@@ -119,7 +134,7 @@ impl ContextView<'_> {
         }
     }
 
-    fn entries(&self) -> Markup {
+    fn entries(&self, room: &Room) -> Markup {
         let first = self.first();
         let end = (first + MESSAGES).min(self.messages.len());
         let sign = if self.at.contains('?') { '&' } else { '?' };
@@ -127,11 +142,15 @@ impl ContextView<'_> {
             let ordinal = self.messages.get(at).map_or(1, |entry| entry.ordinal);
             format!("{}{sign}from={ordinal}", self.at)
         };
+        let newest = self.messages[first..end].iter().rev();
+        let texts: Vec<Markup> = newest
+            .map(|entry| text(&entry.text, &(self.whole)(entry.ordinal), room))
+            .collect();
         html! {
             p class="quiet" { (counted(self.messages.len() as u64, "message"))
                 @if end - first < self.messages.len() { ", of these " (number(first as u64 + 1)) " to " (number(end as u64)) } }
             @if first > 0 { p { a href=(to(first.saturating_sub(MESSAGES))) { "Earlier messages" } } }
-            @for entry in &self.messages[first..end] {
+            @for (entry, text) in self.messages[first..end].iter().zip(texts.iter().rev()) {
                 details id={ "e" (entry.ordinal) } {
                     summary {
                         "#" (entry.ordinal) " " (entry.author.as_deref().unwrap_or(&entry.role)) " "
@@ -139,7 +158,7 @@ impl ContextView<'_> {
                         @if entry.pinned { span class="badge" { "pinned" } }
                         span class="quiet" { (number(entry.tokens)) " tokens · " (short::line(&entry.text, 80)) }
                     }
-                    (text(&entry.text))
+                    (text)
                 }
             }
             @if end < self.messages.len() { p { a href=(to(end)) { "Later messages" } } }
@@ -147,7 +166,7 @@ impl ContextView<'_> {
     }
 }
 
-fn checkpoint(summary: &Summary) -> Markup {
+fn checkpoint(summary: &Summary, json: &str, room: &Room) -> Markup {
     html! {
         details class="summary" id={ "c" (summary.checkpoint) } {
             summary {
@@ -159,15 +178,15 @@ fn checkpoint(summary: &Summary) -> Markup {
                     @if let Some(ratio) = short::compression(summary.tokens_before, summary.tokens) { " (" (ratio) ")" }
                     ", " (summary.model) }
             }
-            (text(&summary.text))
+            (text(&summary.text, json, room))
         }
     }
 }
 
-/// A text as the model sees it.
-fn text(text: &str) -> Markup {
-    let (shown, left) = truncate(text, MAX_BYTES);
-    html! { pre class="text" { (shown) } (continuation(left, None)) }
+/// A text as the model sees it; `whole` is the address of all of it.
+fn text(text: &str, whole: &str, room: &Room) -> Markup {
+    let (shown, left) = room.cut(text);
+    html! { pre class="text" { (shown) } (continuation(left, Some(whole))) }
 }
 
 #[cfg(test)]
@@ -182,6 +201,8 @@ mod tests {
             messages: entries,
             from,
             at: "/context?branch=main",
+            whole: &|ordinal| format!("/messages/{ordinal}"),
+            json: "/v1",
         };
         seen.sections().into_string()
     }

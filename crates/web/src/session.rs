@@ -28,6 +28,8 @@ use crate::layout::{layout, wide};
 use crate::parts::{digest, when, when_known};
 use crate::pictures::bars::budgets;
 use crate::pictures::context::{Places, bar};
+use crate::room::Room;
+use crate::turn::TurnView;
 use crate::waits::Waits;
 use crate::{approvals, lists, message, summaries, turn};
 
@@ -35,9 +37,13 @@ use crate::{approvals, lists, message, summaries, turn};
 const MESSAGES: u32 = 30;
 /// The number of newest messages that are never folded.
 const OPEN: u32 = 2;
-/// SessionPage turns next to the conversation, and on the page of turns.
+/// Turns next to the conversation, and on the page of turns.
 const NEWEST: usize = 4;
 const TURNS: usize = 20;
+/// Bytes of the texts of turns and of those of checkpoints that are shown as a whole.
+const BESIDE: usize = 8 * 1024;
+/// Maximum shown runs of a turn in a list of turns.
+const MAX_RUNS: usize = 24;
 /// Maximum shown waiting calls.
 const CALLS: usize = 10;
 /// Maximum shown checkpoints and topics.
@@ -129,6 +135,13 @@ impl SessionPage {
     }
 
     fn page(&self, place: &BranchView, draft: &Draft) -> Markup {
+        let view = TurnView {
+            place,
+            waits: &self.waits,
+            notifies: self.configured.notifies,
+            room: &Room::new(BESIDE),
+            max_runs: MAX_RUNS,
+        };
         place.page(&html! {
             @if let Some(lost) = &place.about.lost { (self::lost(lost)) }
             @if !self.waits.calls().is_empty() {
@@ -151,13 +164,14 @@ impl SessionPage {
                     (composer::form(place, &self.configured, &self.agents, draft))
                 }
                 div class="beside-talk" {
-                    div class="pane" role="region" aria-label="Turns" tabindex="0" { (self.turns(place)) }
+                    div class="pane" role="region" aria-label="Turns" tabindex="0" { (self.turns(&view)) }
                     div class="pane rest" role="region" aria-label="Checkpoints, topics, budgets" tabindex="0" {
                         (self.checkpoints(place))
                         (sealing(place, &self.topics))
                         @if !place.about.budgets.is_empty() {
                             section { h2 { "Budgets" } (budgets(&place.about.budgets)) }
                         }
+                        (self.earlier_turns(&view))
                     }
                 }
             }
@@ -178,25 +192,39 @@ impl SessionPage {
                             a class="narrow" href="#newest" { "To the newest" } }
                     }
                     @if self.messages.is_empty() { p class="quiet" { "There are no messages yet." } }
-                    @for one in &self.messages {
-                        (message::show(one, place, one.ordinal + OPEN > place.length))
-                    }
-                    @for turn in open { (turn::under_way(turn, &self.waits)) }
+                    (message::list(&self.messages, place, place.length.saturating_sub(OPEN), &Room::new(message::ROOM)))
+                    @for turn in open { (turn::under_way(turn, &self.waits, place)) }
                     div id="newest" {}
                 }
             }
         }
     }
 
-    fn turns(&self, place: &BranchView) -> Markup {
+    /// The newest turn and open ones.
+    fn turns(&self, view: &TurnView<'_>) -> Markup {
+        let shown = self.turns.items.iter().enumerate();
+        let shown = shown.filter(|(at, turn)| *at == 0 || turn.ended.is_none());
         html! {
             section {
                 h2 { "Turns" }
                 @if self.turns.items.is_empty() { p class="quiet" { "There are no turns yet." } }
-                @for (at, turn) in self.turns.items.iter().enumerate() {
-                    (turn::card(turn, &self.waits, place, self.configured.notifies, at == 0 || turn.ended.is_none()))
+                @for (_, turn) in shown { (view.card(turn, true)) }
+            }
+        }
+    }
+
+    /// The ended turns before the newest one. They have a pane of their own, where a turn that grows
+    /// does not move them.
+    fn earlier_turns(&self, view: &TurnView<'_>) -> Markup {
+        let ended = self.turns.items.iter().skip(1);
+        let ended: Vec<&Turn> = ended.filter(|turn| turn.ended.is_some()).collect();
+        html! {
+            @if !ended.is_empty() || self.turns.next.is_some() {
+                section {
+                    h2 { "Earlier turns" }
+                    @for turn in ended { (view.card(turn, false)) }
+                    (older(view.place, &self.turns))
                 }
-                (older(place, &self.turns))
             }
         }
     }
@@ -211,14 +239,13 @@ impl SessionPage {
                         " · snapshot " (digest(&context.snapshot)) ", counted with " (context.encoding) }
                 }
             }
-            // Checkpoints are last, so that a new one moves nothing else.
             section {
                 h2 { "Checkpoints" }
                 @if place.length > 0 {
                     p { a class="button" data-dialog href=(place.path("/compact")) { "Compact …" } }
                 }
                 @if self.checkpoints.items.is_empty() { p class="quiet" { "Nothing is summarised yet." } }
-                (summaries::cards(place, &self.checkpoints.items))
+                (summaries::cards(place, &self.checkpoints.items, &Room::new(BESIDE)))
                 @if self.checkpoints.next.is_some() { p { a href=(place.path("/checkpoints")) { "All checkpoints" } } }
             }
         }
@@ -265,11 +292,18 @@ pub(crate) async fn turns(
     let turns = lists::turns(&*service, &place, which.before, TURNS).await?;
     let notifies = Configured::read(&*service, &id).await?.notifies;
     let waits = Waits::read(&*service, &id).await?;
+    let view = TurnView {
+        place: &place,
+        waits: &waits,
+        notifies,
+        room: &Room::new(2 * BESIDE),
+        max_runs: MAX_RUNS,
+    };
     let body = place.page(&html! {
         section {
             h2 { "Turns" }
             @if turns.items.is_empty() { p class="quiet" { "There are no older ones." } }
-            @for turn in &turns.items { (turn::card(turn, &waits, &place, notifies, false)) }
+            @for turn in &turns.items { (view.card(turn, false)) }
             (older(&place, &turns))
         }
         p { a href=(place.path("")) { "Back to the conversation" } }

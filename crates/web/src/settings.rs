@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::response::{Redirect, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
@@ -35,6 +35,14 @@ const OF_ALL: Forms<'static> = Forms {
     own: STORED,
     leave: "As in the settings files again",
 };
+
+fn of_session(action: &str) -> Forms<'_> {
+    Forms {
+        action,
+        own: "session",
+        leave: "As for all sessions again",
+    }
+}
 
 /// All settings.
 pub(crate) async fn show(
@@ -79,11 +87,7 @@ pub(crate) async fn show_own(
 ) -> Result<Response, PageError> {
     let place = BranchView::load(&*service, &id, &on.branch).await?;
     let action = place.path("/settings");
-    let forms = Forms {
-        action: &action,
-        own: "session",
-        leave: "As for all sessions again",
-    };
+    let forms = of_session(&action);
     let (all, wrong) = match service.session_settings(&id).await {
         Ok(all) => (all, None),
         Err(error) => {
@@ -155,7 +159,7 @@ impl Forms<'_> {
                     }
                     label for="another-value" { "Value, as in a settings file" }
                     input id="another-value" name="value" required;
-                    button class="small" { "Save" }
+                    button class="small" { "Change …" }
                 }
             }
         }
@@ -166,16 +170,16 @@ impl Forms<'_> {
         html! {
             details class="fork" {
                 summary aria-label={ "Change " (key) } { "Change" }
-                p class="quiet" { "A change applies to turns that begin later. Open turns keep their settings." }
                 form method="post" action=(self.action) {
                     input type="hidden" name="key" value=(key);
                     label for=(key) { "Value, as in a settings file" }
                     input id=(key) name="value" value=(setting.value) required;
-                    button class="small" { "Save" }
+                    button class="small" { "Change …" }
                 }
                 @if setting.origin.contains(self.own) {
                     form method="post" action=(self.action) {
                         input type="hidden" name="key" value=(key);
+                        input type="hidden" name="confirmed" value="true";
                         button class="small plain" { (self.leave) }
                     }
                 }
@@ -198,7 +202,7 @@ fn of_one(action: &str, keys: &[String]) -> Markup {
                 }
                 label for="one-value" { "Value, as in a settings file" }
                 input id="one-value" name="value" required;
-                button class="small" { "Save" }
+                button class="small" { "Change …" }
             }
         }
     }
@@ -233,6 +237,9 @@ pub(crate) struct Change {
     /// The provider, or the model as `provider/model`; empty: all models.
     #[serde(default)]
     of: String,
+    /// Whether the person has seen what the change does.
+    #[serde(default)]
+    confirmed: bool,
 }
 
 impl Change {
@@ -246,14 +253,49 @@ impl Change {
     }
 }
 
-/// Changes a setting.
+/// What a change does: the old and the new value, the meaning of the key, and when it applies.
+fn review(change: &Change, known: &[Setting], forms: &Forms<'_>) -> Markup {
+    let key = change.key();
+    let setting = known.iter().find(|setting| setting.key == key);
+    // What a key of one model means, it means for all.
+    let general = format!("compaction.{}", change.key);
+    let about = setting.or_else(|| known.iter().find(|setting| setting.key == general));
+    html! {
+        section class="card dialog" aria-labelledby="change" {
+            h2 id="change" { "Change " code { (key) } }
+            dl class="facts" {
+                dt { "Now" } dd { @match setting {
+                    Some(setting) => { code { (setting.value) } " " span class="quiet" { (setting.place()) } },
+                    None => "no value",
+                } }
+                dt { "Then" } dd { code { (change.value.as_deref().unwrap_or("")) } }
+                @if let Some(about) = about.and_then(|setting| setting.about.as_deref()) { dt { "Meaning" } dd { (about) } }
+                dt { "Applies" } dd { "to turns that begin after the change; open turns keep the old value" }
+            }
+            form method="post" action=(forms.action) {
+                input type="hidden" name="key" value=(change.key);
+                input type="hidden" name="of" value=(change.of);
+                input type="hidden" name="value" value=(change.value.as_deref().unwrap_or(""));
+                input type="hidden" name="confirmed" value="true";
+                button { "Save" }
+            }
+            p { a href=(forms.action) { "Leave it as it is" } }
+        }
+    }
+}
+
+/// Changes a setting, after the person has seen what that does.
 pub(crate) async fn save(
     State(service): State<Arc<dyn Service>>,
     Form(change): Form<Change>,
-) -> Result<Redirect, PageError> {
+) -> Result<Response, PageError> {
+    if !change.confirmed {
+        let known = service.settings().await?;
+        return Ok(layout("Change", &review(&change, &known, &OF_ALL)));
+    }
     let changes = changes(change.key(), change.value);
     service.change_settings(&changes).await?;
-    Ok(Redirect::to("/settings"))
+    Ok(Redirect::to("/settings").into_response())
 }
 
 /// Changes a setting of a session.
@@ -262,11 +304,21 @@ pub(crate) async fn save_own(
     Path(id): Path<String>,
     Query(on): Query<BranchQuery>,
     Form(change): Form<Change>,
-) -> Result<Redirect, PageError> {
+) -> Result<Response, PageError> {
+    let place = BranchView::load(&*service, &id, &on.branch).await?;
+    let action = place.path("/settings");
+    if !change.confirmed {
+        // Its settings may be wrong: this change may correct them.
+        let known = match service.session_settings(&id).await {
+            Ok(known) => known,
+            Err(_) => service.settings().await?,
+        };
+        let body = place.page(&review(&change, &known, &of_session(&action)));
+        return Ok(layout(&place.about.title, &body));
+    }
     let changes = changes(change.key, change.value);
     service.change_session_settings(&id, &changes).await?;
-    let place = BranchView::load(&*service, &id, &on.branch).await?;
-    Ok(Redirect::to(&place.path("/settings")))
+    Ok(Redirect::to(&action).into_response())
 }
 
 /// The change of a setting to a value in the syntax of settings files.

@@ -32,6 +32,7 @@ pub(crate) async fn show(
     let place = BranchView::load(&*service, &id, &main_branch()).await?;
     let frozen = service.snapshot(&id, &snapshot).await?;
     let at = format!("/sessions/{id}/snapshots/{snapshot}");
+    let json = format!("/v1/sessions/{id}/snapshots/{snapshot}");
     let seen = ContextView {
         system: &frozen.system,
         tools: &frozen.tools,
@@ -39,6 +40,8 @@ pub(crate) async fn show(
         messages: &frozen.messages,
         from: part.from,
         at: &at,
+        whole: &|_| json.clone(),
+        json: &json,
     };
     let body = place.page(&html! {
         section {

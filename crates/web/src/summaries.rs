@@ -23,9 +23,10 @@ use crate::extract::{Form, Path, Query};
 use crate::layout::layout;
 use crate::message;
 use crate::parts::{counted, dollars, encoded, number, when};
+use crate::room::Room;
 
 /// The cards of checkpoints, in their order.
-pub(crate) fn cards(place: &BranchView, all: &[Checkpoint]) -> Markup {
+pub(crate) fn cards(place: &BranchView, all: &[Checkpoint], room: &Room) -> Markup {
     let at = |checkpoint: &Checkpoint, rest: &str| {
         place.path(&format!("/checkpoints/{}{rest}", checkpoint.number))
     };
@@ -34,7 +35,7 @@ pub(crate) fn cards(place: &BranchView, all: &[Checkpoint]) -> Markup {
             div class="made" id={ "checkpoint-" (checkpoint.number) } {
                 details class="summary" id={ "summary-" (checkpoint.number) } {
                     summary { (heading(checkpoint)) }
-                    (text(checkpoint, place))
+                    (text(checkpoint, place, room))
                 }
                 p class="links" {
                     a data-dialog href=(at(checkpoint, "")) { @if checkpoint.active { "View, edit …" } @else { "View …" } }
@@ -74,7 +75,7 @@ pub(crate) async fn list(
         section {
             h2 { "Checkpoints" }
             @if found.items.is_empty() { p class="quiet" { "Nothing is summarised yet." } }
-            (cards(&place, &found.items))
+            (cards(&place, &found.items, &Room::new(message::ROOM)))
             @if let Some(next) = &found.next {
                 p { a href={ (place.path("/checkpoints")) "&cursor=" (encoded(next)) } { "Older checkpoints" } }
             }
@@ -152,10 +153,11 @@ fn heading(checkpoint: &Checkpoint) -> Markup {
     }
 }
 
-fn text(checkpoint: &Checkpoint, place: &BranchView) -> Markup {
+fn text(checkpoint: &Checkpoint, place: &BranchView, room: &Room) -> Markup {
+    let whole = place.path(&format!("/checkpoints/{}", checkpoint.number));
     html! {
         @match &checkpoint.text {
-            Some(text) => (message::text(text, place, true, None)),
+            Some(text) => (message::text(text, place, true, Some(&whole), room)),
             None => p { "A note replaces these messages in the context." },
         }
     }

@@ -9,21 +9,25 @@ use maud::{Markup, html};
 use unisono_api::compaction::Compaction;
 use unisono_api::service::Service;
 use unisono_api::short;
-use unisono_api::turn::{Run, Turn};
+use unisono_api::turn::{ErrorInfo, Run, Turn};
 
 use crate::branch_view::{BranchView, back};
 use crate::configured::Configured;
 use crate::error::PageError;
 use crate::extract::Path;
 use crate::layout::layout;
-use crate::parts::{cost, counted, digest, dollars, encoded, length, number, when};
+use crate::parts::{cost, counted, digest, encoded, number, spent_time, turn_cost, when};
 use crate::pictures::fan;
 use crate::pictures::timeline::timeline;
+use crate::room::Room;
 use crate::waits::Waits;
 use crate::{approvals, markdown, message, summaries};
 
 /// Maximum indentation of the tree of runs.
 const DEEPEST: usize = 4;
+/// Maximum shown characters of a run's task, and of a reason.
+const TASK: usize = 400;
+const REASON: usize = 600;
 /// Maximum shown waiting calls.
 const CALLS: usize = 10;
 
@@ -41,15 +45,25 @@ pub(crate) async fn show(
     let title = title(&found.turn);
     let turn = &found.turn;
     let here = format!("/sessions/{id}/turns/{}", turn.turn);
+    let room = Room::new(message::ROOM);
+    let lead = turn.runs.iter().find(|run| run.role == "lead");
+    let whole = lead.map(|lead| format!("/sessions/{id}/runs/{}", lead.run));
+    let view = TurnView {
+        place: &place,
+        waits: &waits,
+        notifies,
+        room: &room,
+        max_runs: usize::MAX,
+    };
     let body = place.page(&html! {
         @if turn.task.is_none() { (changed(&found)) }
         @for call in waits.calls().iter().take(CALLS) { (approvals::card(call, &here)) }
         section {
             h2 { "Turn" }
-            (card(turn, &waits, &place, notifies, true))
+            (view.card(turn, true))
         }
         @if let Some(answer) = answer(turn) {
-            section { h2 { "Answer" } div class="card" { (message::text(answer, &place, true, None)) } }
+            section { h2 { "Answer" } div class="card" { (message::text(answer, &place, true, whole.as_deref(), &room)) } }
         }
         @if !times.runs.is_empty() {
             section { h2 { "Timeline" } (timeline(&times, turn.snapshot_agents)) }
@@ -112,54 +126,123 @@ fn changed(found: &Compaction) -> Markup {
     }
 }
 
-/// A turn with its runs. Its answer is a message of the conversation. `notifies` shows automatic
-/// compactions, `unfolded` shows the runs at once.
-pub(crate) fn card(
-    turn: &Turn,
-    waits: &Waits,
-    place: &BranchView,
-    notifies: bool,
-    unfolded: bool,
-) -> Markup {
-    let open = turn.ended.is_none();
-    // A folded card is short: a new turn pushes it down.
-    let folds = !unfolded && !turn.runs.is_empty();
-    let notice = turn.task.is_some() && notifies;
-    html! {
-        article class="card turn" id={ "turn-" (turn.turn) } data-turn=(turn.turn) data-open[open] {
-            header {
-                h3 { a href={ "/sessions/" (turn.session) "/turns/" (turn.turn) } { (title(turn)) } }
-                p class="quiet" {
-                    (waits.state_of_turn(turn))
-                    " " (when(&turn.accepted))
-                    @if !folds && turn.snapshot.is_some() { " · " (frozen(turn)) }
-                    @if !open && !turn.runs.is_empty() { " · " (dollars(turn.cost_usd)) }
-                }
-                @if open {
-                    form method="post" action={ "/sessions/" (turn.session) "/turns/" (turn.turn) "/cancel" } {
-                        button class="small plain" { "Cancel" }
+/// How turns of a branch are shown.
+pub(crate) struct TurnView<'v> {
+    pub(crate) place: &'v BranchView,
+    pub(crate) waits: &'v Waits,
+    /// Whether automatic compactions are shown.
+    pub(crate) notifies: bool,
+    pub(crate) room: &'v Room,
+    /// Maximum shown runs of a turn.
+    pub(crate) max_runs: usize,
+}
+
+impl TurnView<'_> {
+    /// A turn with its runs. Its answer is a message of the conversation. `unfolded` shows the runs at
+    /// once.
+    pub(crate) fn card(&self, turn: &Turn, unfolded: bool) -> Markup {
+        let open = turn.ended.is_none();
+        // A folded card is short: a new turn pushes it down.
+        let folds = !unfolded && !turn.runs.is_empty();
+        let notice = turn.task.is_some() && self.notifies;
+        html! {
+            article class="card turn" id={ "turn-" (turn.turn) } data-turn=(turn.turn) data-open[open] {
+                header {
+                    h3 { a href={ "/sessions/" (turn.session) "/turns/" (turn.turn) } { (title(turn)) } }
+                    p class="quiet" {
+                        (self.waits.state_of_turn(turn))
+                        " " (when(&turn.accepted))
+                        @if !folds && turn.snapshot.is_some() { " · " (frozen(turn)) }
+                        @if !open && !turn.runs.is_empty() { " · " (turn_cost(turn)) }
+                    }
+                    @if open {
+                        form method="post" action={ "/sessions/" (turn.session) "/turns/" (turn.turn) "/cancel" } {
+                            button class="small plain" { "Cancel" }
+                        }
                     }
                 }
-            }
-            @if notice && !folds { (compacted(turn)) }
-            @if let Some(error) = &turn.error { p class="trouble" { (error.code) ": " (error.reason) } }
-            @if !turn.runs.is_empty() {
-                @if unfolded { (runs(turn, waits, place)) }
-                @else {
-                    details id={ "runs-" (turn.turn) } {
-                        summary { (counted(turn.runs.len() as u64, "run")) }
-                        @if notice { (compacted(turn)) }
-                        @if turn.snapshot.is_some() { p class="quiet" { (frozen(turn)) } }
-                        (runs(turn, waits, place))
+                @if notice && !folds { (compacted(turn)) }
+                @if let Some(error) = &turn.error { (trouble(error)) }
+                @if !turn.runs.is_empty() {
+                    @if unfolded { (self.runs(turn)) }
+                    @else {
+                        details id={ "runs-" (turn.turn) } {
+                            summary { (counted(turn.runs.len() as u64, "run")) }
+                            @if notice { (compacted(turn)) }
+                            @if turn.snapshot.is_some() { p class="quiet" { (frozen(turn)) } }
+                            (self.runs(turn))
+                        }
                     }
                 }
-            }
-            @for call in &turn.calls {
-                p { "For the client to call: " code { (call.tool) } " "
-                    span class="quiet" { (short::line(&call.arguments, 200)) } }
+                @for call in &turn.calls {
+                    p { "For the client to call: " code { (call.tool) } " "
+                        span class="quiet" { (short::line(&call.arguments, 200)) } }
+                }
             }
         }
     }
+
+    fn runs(&self, turn: &Turn) -> Markup {
+        let shown = &turn.runs[..turn.runs.len().min(self.max_runs)];
+        let top = shown.iter().filter(|run| run.parent.is_none());
+        html! {
+            ul class="runs" aria-label="Runs of the turn" {
+                @for run in top { (self.run(run, turn, shown, 0)) }
+            }
+            @if shown.len() < turn.runs.len() {
+                p { a href={ "/sessions/" (turn.session) "/turns/" (turn.turn) } {
+                    "All " (counted(turn.runs.len() as u64, "run")) } }
+            }
+        }
+    }
+
+    fn run(&self, run: &Run, turn: &Turn, shown: &[Run], depth: usize) -> Markup {
+        let below = shown
+            .iter()
+            .filter(|child| child.parent.as_deref() == Some(&run.run));
+        html! {
+            li id={ "run-" (run.run) } class={ "depth" (depth.min(DEEPEST)) } {
+                p class="who" {
+                    a href={ "/sessions/" (turn.session) "/runs/" (run.run) } { (run.agent) }
+                    @if run.role == "lead" { " " span class="tag" { "lead" } }
+                    @if let Some(stage) = run.stage { " " span class="tag" { "stage " (stage) } }
+                    " " (self.waits.state_of_run(run))
+                    @if run.attempt > 1 { " " span class="quiet" { "attempt " (run.attempt) } }
+                    @if let Some(model) = &run.model { " " span class="quiet" { (model) } }
+                }
+                (numbers(run, turn))
+                (self.outcome(run, turn))
+            }
+            @for child in below { (self.run(child, turn, shown, depth + 1)) }
+        }
+    }
+
+    /// The task and the result of a run. The conversation has the lead's answer. The box of the output
+    /// has the same height during and after the run, so that its end moves nothing.
+    fn outcome(&self, run: &Run, turn: &Turn) -> Markup {
+        let answers = run.role == "lead" && (turn.ended.is_none() || answer(turn).is_some());
+        let text = run.text.as_deref().unwrap_or("");
+        let running = run.ended.is_none();
+        let whole = format!("/sessions/{}/runs/{}", turn.session, run.run);
+        html! {
+            @if let Some(error) = &run.error { (trouble(error)) }
+            @if !answers && (running || !text.is_empty() || run.task.is_some()) {
+                details class="run" id={ "said-" (run.run) } open[running] {
+                    summary class="quiet" { (markdown::line(if text.is_empty() { "output" } else { text }, 90)) }
+                    div class="output" tabindex="0" role="group" aria-label={ "Output of " (run.agent) } {
+                        @if let Some(task) = &run.task { p { "Task: " (short::line(task, TASK)) } }
+                        @if running { pre class="text" data-run=(run.run) { (text) } }
+                        @else { (message::text(text, self.place, true, Some(&whole), self.room)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Why a turn or a run failed.
+fn trouble(error: &ErrorInfo) -> Markup {
+    html! { p class="trouble" { (error.code) ": " (short::line(&error.reason, REASON)) } }
 }
 
 /// The snapshot of the turn.
@@ -199,16 +282,16 @@ pub(crate) fn tightened() -> Markup {
 }
 
 /// An open turn at the end of the conversation, with the streamed text of the lead.
-pub(crate) fn under_way(turn: &Turn, waits: &Waits) -> Markup {
+pub(crate) fn under_way(turn: &Turn, waits: &Waits, place: &BranchView) -> Markup {
     let lead = turn.runs.iter().find(|run| run.role == "lead");
     let busy = turn.runs.iter();
-    let busy = busy.filter(|run| run.state == "running" && !waits.has(run));
+    let busy = busy.filter(|run| run.state == "running");
     let busy: Vec<&str> = busy.map(|run| run.agent.as_str()).collect();
     html! {
         @if turn.state == "queued" { @if let Some(task) = &turn.task {
-            article class="message user gone" { header class="quiet" { strong { "queued" } } pre class="text" { (task) } }
+            article class="message user gone" { header class="quiet" { strong { "queued" } } (message::text(task, place, true, None, &Room::new(4 * TASK))) }
         } }
-        article class="message assistant" id={ "under-way-" (turn.turn) } {
+        article class="message assistant under-way" id={ "under-way-" (turn.turn) } {
             header class="quiet" {
                 strong { (lead.map_or("", |lead| lead.agent.as_str())) } " " (waits.state_of_turn(turn))
                 @if !busy.is_empty() { " · " (busy.join(", ")) " at work" }
@@ -216,37 +299,6 @@ pub(crate) fn under_way(turn: &Turn, waits: &Waits) -> Markup {
             @if turn.task.is_none() { p class="quiet" data-progress=(turn.turn) role="status" { "Counting and writing …" } }
             @if let Some(lead) = lead { pre class="text" data-run=(lead.run) { (lead.text.as_deref().unwrap_or("")) } }
         }
-    }
-}
-
-fn runs(turn: &Turn, waits: &Waits, place: &BranchView) -> Markup {
-    let top = turn.runs.iter().filter(|run| run.parent.is_none());
-    html! {
-        ul class="runs" aria-label="Runs of the turn" {
-            @for run in top { (self::run(run, turn, waits, place, 0)) }
-        }
-    }
-}
-
-fn run(run: &Run, turn: &Turn, waits: &Waits, place: &BranchView, depth: usize) -> Markup {
-    let below = turn
-        .runs
-        .iter()
-        .filter(|child| child.parent.as_deref() == Some(&run.run));
-    html! {
-        li id={ "run-" (run.run) } class={ "depth" (depth.min(DEEPEST)) } {
-            p class="who" {
-                a href={ "/sessions/" (turn.session) "/runs/" (run.run) } { (run.agent) }
-                @if run.role == "lead" { " " span class="tag" { "lead" } }
-                @if let Some(stage) = run.stage { " " span class="tag" { "stage " (stage) } }
-                " " (waits.state_of_run(run))
-                @if run.attempt > 1 { " " span class="quiet" { "attempt " (run.attempt) } }
-                @if let Some(model) = &run.model { " " span class="quiet" { (model) } }
-            }
-            (numbers(run, turn))
-            (outcome(run, turn, place))
-        }
-        @for child in below { (self::run(child, turn, waits, place, depth + 1)) }
     }
 }
 
@@ -261,30 +313,27 @@ fn numbers(run: &Run, turn: &Turn) -> Markup {
             div { dt { "Out" } dd { (number(used.output_tokens)) } }
             div { dt { "Cost" } dd { (cost(run)) } }
             div { dt { "Time" } dd { @match run.duration_ms {
-                Some(ms) => (length(ms)),
-                None if turn.ended.is_none() => span data-since=(run.opened) { (so_far(&run.opened)) },
+                Some(ms) => (spent_time(run, ms)),
+                None if run.waits_for.is_some() => "waits",
+                None if turn.ended.is_none() => {
+                    @let since = busy_since(run);
+                    span data-since=(since) { (so_far(&since)) }
+                },
                 None => "–",
             } } }
         }
     }
 }
 
-/// The task and the result of a run. The conversation has the lead's answer.
-fn outcome(run: &Run, turn: &Turn, place: &BranchView) -> Markup {
-    let answers = run.role == "lead" && (turn.ended.is_none() || answer(turn).is_some());
-    let text = run.text.as_deref().unwrap_or("");
-    let running = run.state == "running";
-    html! {
-        @if let Some(error) = &run.error { p class="trouble" { (error.code) ": " (error.reason) } }
-        @if !answers && (running || !text.is_empty() || run.task.is_some()) {
-            details class="run" id={ "said-" (run.run) } open[running] {
-                summary class="quiet" { (markdown::line(if text.is_empty() { "output" } else { text }, 90)) }
-                @if let Some(task) = &run.task { p { "Task: " (task) } }
-                @if running { pre class="text" data-run=(run.run) { (text) } }
-                @else { (message::text(text, place, true, None)) }
-            }
-        }
-    }
+/// The opening of a run, later by the time that it waited for people.
+fn busy_since(run: &Run) -> String {
+    let opened: Option<Timestamp> = run.opened.parse().ok();
+    let waited = run.waited_ms.and_then(|ms| i64::try_from(ms).ok());
+    let since = opened.zip(waited).and_then(|(opened, ms)| {
+        let later = opened.as_millisecond().checked_add(ms)?;
+        Timestamp::from_millisecond(later).ok()
+    });
+    since.map_or_else(|| run.opened.clone(), |since| since.to_string())
 }
 
 /// The time since an instant.

@@ -18,7 +18,7 @@ use unisono_api::{Page, PageQuery};
 use crate::error::PageError;
 use crate::extract::Query;
 use crate::layout::layout;
-use crate::parts::{cached_tokens, counted, dollars, encoded, number};
+use crate::parts::{cached_tokens, counted, dollars, encoded, number, when};
 use crate::pictures::bars::{self, UsageBar};
 
 /// Maximum shown sessions, highest usage first.
@@ -179,7 +179,20 @@ fn over_time(turns: &[Turn]) -> Markup {
         .collect();
     html! {
         @if !bars.is_empty() {
-            section { h2 { "By turn" } (bars::usage(&bars)) }
+            section {
+                h2 { "By turn" }
+                (bars::usage(&bars))
+                details id="turns-table" { summary { "As a table" }
+                    div class="scroll" tabindex="0" role="group" aria-label="Usage by turn" { table {
+                        (head("Turn"))
+                        tbody { @for (turn, used) in &spent { tr {
+                            th scope="row" { a href={ "/sessions/" (turn.session) "/turns/" (turn.turn) } { (when(&turn.accepted)) }
+                                " " span class="quiet" { (short::line(turn.task.as_deref().unwrap_or("compaction"), 60)) } }
+                            (cells(turn.runs.len() as u64, used))
+                        } } }
+                    } }
+                }
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use unisono_api::approval::Approval;
+use unisono_api::run::ListedRun;
 use unisono_api::service::{Result, Service};
 use unisono_api::turn::{Run, Turn};
 
@@ -27,11 +28,6 @@ impl Waits {
         &self.0
     }
 
-    /// Whether a call of a run is among them.
-    pub(crate) fn has(&self, run: &Run) -> bool {
-        self.0.iter().any(|call| call.run == run.run)
-    }
-
     /// The state of a run.
     pub(crate) fn state_of_run(&self, run: &Run) -> Markup {
         let call = self.0.iter().find(|call| call.run == run.run);
@@ -50,6 +46,17 @@ fn state(state: &str, waits: Option<&Approval>) -> Markup {
         @match waits {
             Some(call) => a class="state you" href={ "/sessions/" (call.session) "/turns/" (call.turn) "#call-" (call.call) } { "waits for you" },
             None => span class={ "state " (state) } { (state) },
+        }
+    }
+}
+
+/// The state of a run in a list of all sessions.
+pub(crate) fn listed_state(listed: &ListedRun) -> Markup {
+    let run = &listed.run;
+    html! {
+        @match run.waits_for.as_deref() {
+            Some("person") => a class="state you" href={ "/sessions/" (listed.session) "/turns/" (listed.turn) } { "waits for you" },
+            _ => span class={ "state " (run.state) } { (run.state) },
         }
     }
 }

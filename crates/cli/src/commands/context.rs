@@ -21,7 +21,8 @@ model, encoding, window_tokens, reply_tokens, safety_tokens, preamble_tokens (sy
 assignment_tokens (persona and task), results_tokens (of delegates), calibration_tokens,
 usable_tokens}] (by encoding, of the agent that leaves the fewest tokens), used_tokens, occupancy_percent,
 approximate, exact_tokens (with --exact: by the provider, persona included), not_exact (the reason
-without exact_tokens), system, system_tokens, tools [{name, description}], tools_tokens, unasked_servers,
+without exact_tokens), system, system_tokens, skills_tokens (of
+these), tools [{name, description}], tools_tokens, unasked_servers, pending_messages, pending_tokens,
 summaries [{checkpoint, first, last, messages, tier (conversation, topic, bulk), tokens,
 tokens_before, compression_ratio, tightened, note, at, model, text}], topics {count, items, has_more,
 url}, the newest 20 first [{first, last, messages, title, started_at, last_at, sealed_at, summary (the

@@ -302,6 +302,9 @@ fn looked_at(check: &Check) -> Value {
 /// Brings the search index up to date and checks it; none without an index. After a repair of the
 /// store it rebuilds the index.
 async fn index(app: &App, setup: &Setup, repaired: bool) -> Result<Option<Condition>> {
+    if repaired {
+        app.record_maintenance(setup).await;
+    }
     let store = &setup.loaded.config.store;
     if store.search_index == SearchIndex::Memory {
         return Ok(None);

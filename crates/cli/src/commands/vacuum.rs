@@ -40,6 +40,10 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
         }
     };
     compact_index(app, store)?;
+    app.wait_for(async {
+        app.record_maintenance(&setup).await;
+        Ok(())
+    })?;
     let done = VacuumResult {
         before_bytes: done.before_bytes,
         after_bytes: done.after_bytes,

@@ -181,6 +181,10 @@ fn behind_an_open_turn_a_message_waits_also_across_a_crash() {
     let waiting = waiting.expect(0).json();
     assert_eq!(waiting["state"], "waiting");
     assert_eq!(waiting["ordinal"], Value::Null);
+    let context = scene.place.json(&["context", "latest"]);
+    assert_eq!(context["pending_messages"], 1, "{context}");
+    assert!(context["pending_tokens"].as_u64() > Some(3), "{context}");
+    assert_eq!(context["skills_tokens"], 0);
     // An export has no open turns: the message waits for nothing where it is imported.
     for args in [
         &["export", "latest"][..],

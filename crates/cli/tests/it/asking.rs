@@ -103,8 +103,23 @@ fn a_question_that_another_answers_leaves_the_line_to_the_chat() {
     talking.sees(QUESTION);
     let waiting = scene.waiting();
     let call = waiting[0]["call"].as_str().unwrap();
+    let runs = |state: &str| {
+        let runs = daemon.get(&format!("/v1/runs?state={state}")).expect(200);
+        runs.json()["items"].clone()
+    };
+    assert_eq!(runs("running"), serde_json::json!([]));
+    assert_eq!(runs("waiting")[0]["waits_for"], "person");
     scene.call(&["approvals", "approve", call]).expect(0);
     talking.sees("Told: send: the invoice");
+    let waited = &runs("done")[0];
+    assert!(
+        waited["waited_ms"].as_u64() <= waited["duration_ms"].as_u64(),
+        "{waited}"
+    );
+    assert!(
+        waited["waited_ms"].is_u64() && waited.get("waits_for").is_none(),
+        "{waited}"
+    );
     talking.sees("the next line is a message");
     talking.say("/history 1\r");
     talking.sees("clerk");

@@ -223,6 +223,7 @@ fn a_command_without_a_daemon_is_recorded_with_its_user_before_each_change() {
     place
         .call(&["sessions", "delete", "latest", "--yes"])
         .expect(0);
+    place.call(&["vacuum"]).expect(0);
     let entries = place.json(&["audit"]);
     let entries = entries.as_array().unwrap();
     let found: Vec<_> = entries
@@ -230,7 +231,9 @@ fn a_command_without_a_daemon_is_recorded_with_its_user_before_each_change() {
         .map(|entry| (entry["route"].as_str().unwrap(), &entry["object"]))
         .collect();
     let (of, token) = (json!({"session": session}), json!({"token": "ada"}));
+    let whole = json!({});
     let expected = [
+        ("vacuum", &whole),
         ("sessions delete", &of),
         ("tokens revoke", &token),
         ("tokens create", &token),
@@ -250,7 +253,7 @@ fn a_command_without_a_daemon_is_recorded_with_its_user_before_each_change() {
     }
     let of_user = place.call(&["audit", "--who", who, "--limit", "1"]);
     let shown = of_user.expect(0).stdout;
-    assert!(shown.contains("CLI sessions delete"), "{shown}");
+    assert!(shown.contains("CLI vacuum"), "{shown}");
     // A daemon goes on with the same log, and records what the same command asks of it.
     let daemon = Daemon::start(&place);
     place.call(&["tokens", "create", "bob"]).expect(0);

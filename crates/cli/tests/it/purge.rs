@@ -167,7 +167,12 @@ fn a_loss_stays_visible_until_it_is_acknowledged() {
     std::fs::write(&db, bytes).unwrap();
     std::fs::remove_dir_all(place.path("data/unisono/search")).ok();
 
-    place.call(&["doctor"]).expect(1);
+    place.call(&["doctor", "--repair"]).expect(1);
+    let newest = &place.json(&["audit"])[0];
+    assert_eq!(
+        (&newest["method"], &newest["route"]),
+        (&json!("CLI"), &json!("doctor"))
+    );
     for _ in 0..2 {
         let output = place.call(&["doctor"]).expect(1);
         assert!(output.stdout.contains("doctor --acknowledge"), "{output:?}");

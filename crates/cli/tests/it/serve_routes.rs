@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::http::Daemon;
+use crate::http::{Daemon, head};
 use crate::interrupted::Scene;
 use crate::support::{Place, example, heard};
 
@@ -218,6 +218,44 @@ fn messages_are_pinned_topics_are_sealed_and_all_is_found() {
     let tree = &tree["items"];
     assert_eq!(tree[0]["branches"], json!(["what-if"]), "{tree}");
     assert_eq!(tree[0]["last_ordinal"], 4);
+    assert_eq!(tree[0]["parent"], Value::Null);
+    assert_eq!(tree[1]["parent"], tree[0]["last"]);
+    let own = json!({"text": "What if not?", "branch": "what-if"});
+    daemon.post(&at("/messages"), &own).expect(201);
+    let branches = daemon.get(&at("/branches")).expect(200).json();
+    let parents: Vec<&Value> = branches["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["parent"])
+        .collect();
+    assert_eq!(parents, [&Value::Null, &tree[0]["last"]], "main, what-if");
+    daemon.stop();
+}
+
+#[test]
+fn a_long_answer_is_compressed_for_a_client_that_accepts_it() {
+    let place = Place::new();
+    let (daemon, id) = with_example(&place);
+    let bearer = format!("Bearer {}", daemon.token);
+    let get = |path: &str, accepts: &str| {
+        let headers = [
+            ("Host", daemon.address.as_str()),
+            ("Authorization", bearer.as_str()),
+            ("Accept-Encoding", accepts),
+        ];
+        let reply = daemon
+            .send(&head("GET", path, &headers, 0), b"")
+            .expect(200);
+        let length: usize = reply.header("content-length").unwrap().parse().unwrap();
+        (reply.header("content-encoding").map(str::to_owned), length)
+    };
+    let messages = format!("/v1/sessions/{id}/messages");
+    let (coded, small) = get(&messages, "gzip");
+    let (plain, large) = get(&messages, "identity");
+    assert_eq!((coded.as_deref(), plain), (Some("gzip"), None));
+    assert!(2 * small < large, "{small} of {large} bytes");
+    assert_eq!(get("/v1/approvals", "gzip").0, None, "it is small");
     daemon.stop();
 }
 

@@ -162,11 +162,15 @@ fn a_daemon_notices_a_skill_that_is_written() {
         .expect(201)
         .json();
     let context = format!("/v1/sessions/{}/context", made["session"].as_str().unwrap());
-    let system = || daemon.get(&context).expect(200).json()["system"].to_string();
+    let figure = |name: &str| daemon.get(&context).expect(200).json()[name].clone();
+    let system = || figure("system").to_string();
     assert!(!system().contains("release-notes"));
+    assert_eq!(figure("skills_tokens"), 0);
     place.write("skills/release-notes/SKILL.md", SKILL);
     daemon.post("/v1/agents/reload", &json!({})).expect(200);
     assert!(system().contains("- release-notes: How"), "{}", system());
+    let skills = figure("skills_tokens").as_u64();
+    assert!(skills > Some(5) && skills <= figure("system_tokens").as_u64());
     daemon.stop();
 }
 

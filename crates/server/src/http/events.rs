@@ -2,8 +2,10 @@
 //!
 //! Each event of the journal is sent once, in order, with its sequence number as the id: a client
 //! that reconnects with `Last-Event-ID` continues there, also after a restart. Progress and reloads
-//! of agents (`agents`) have no id and are not stored; a `missed` event reports lost progress. A slow
-//! client delays nothing else: events are read from the journal when the client has room for them.
+//! of agents (`agents`) have no id and are not stored; a `missed` event reports lost progress. The
+//! small pieces of a reply are joined (`joining`). A slow client delays nothing else: events are read
+//! from the journal when the client has room for them. The stream is not compressed: that would take
+//! some 300 KiB of memory for each client.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
+use tokio::time::Instant;
 use unisono_api::Code;
 use unisono_api::event::{Event, Progress};
 use unisono_context::{RunId, TurnId};
@@ -27,6 +30,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::{Path, Query};
+use super::joining::JoinedText;
 use super::problem::ApiError;
 use super::{Shared, part, sessions, turns};
 use unisono::local::Reload;
@@ -83,7 +87,7 @@ impl StartPosition {
                description = "Server-sent events; the data of each is JSON. An event of the journal is \
                    named by its kind, has its sequence number as the id, and `seq`, `at`, `kind`, \
                    `turn`, `run`, `agent`, `text`. `progress` and `text_delta`, without an id: `run` or \
-                   `turn`, `text`, `trouble`. `missed`: an empty object. `agents`: what was read again"))
+                   `turn`, `text`, `trouble` if it is true. `missed`: an empty object. `agents`: what was read again"))
 )]
 async fn follow(
     State(shared): State<Arc<Shared>>,
@@ -123,6 +127,10 @@ pub(super) struct Stream {
     progress: broadcast::Receiver<ProgressUpdate>,
     /// Progress that belongs after events that are not sent yet.
     delayed: Option<ProgressUpdate>,
+    /// Pieces of replies that are sent together.
+    texts: JoinedText,
+    /// An item that is sent after all pieces.
+    after_texts: Option<Next>,
     reloads: watch::Receiver<Option<Arc<Reload>>>,
     stopping: watch::Receiver<bool>,
     until: Option<TurnId>,
@@ -159,6 +167,8 @@ impl Stream {
             events,
             progress,
             delayed: None,
+            texts: JoinedText::default(),
+            after_texts: None,
             until: None,
             ended: false,
             _place: place,
@@ -189,10 +199,40 @@ impl Stream {
 
     /// Whether something is there already.
     fn has_more(&self) -> bool {
-        self.events.is_behind() || self.delayed.is_some() || !self.progress.is_empty()
+        self.events.is_behind()
+            || self.delayed.is_some()
+            || self.after_texts.is_some()
+            || !self.progress.is_empty()
     }
 
+    /// The next item after the pieces of replies before it.
     async fn next_ready(&mut self) -> Option<Next> {
+        loop {
+            if self.after_texts.is_some() {
+                let text = self.texts.pop_any().map(text_delta);
+                return text.or_else(|| self.after_texts.take());
+            }
+            if let Some(text) = self.texts.pop(Instant::now()) {
+                return Some(text_delta(text));
+            }
+            let due = self.texts.due();
+            let item = tokio::select! {
+                biased;
+                item = self.next_item() => item,
+                () = sleep_until(due) => continue,
+            };
+            match item {
+                Some(Next::Progress(Doing::TextDelta { run, text })) => {
+                    self.texts.push(run, &text, Instant::now());
+                }
+                Some(item) => self.after_texts = Some(item),
+                None => return self.texts.pop_any().map(text_delta),
+            }
+        }
+    }
+
+    /// The next item as it comes. A dropped call loses nothing.
+    async fn next_item(&mut self) -> Option<Next> {
         loop {
             let sent = self.after;
             if let Some(said) = self.delayed.take_if(|said| said.after <= sent) {
@@ -261,6 +301,18 @@ impl Stream {
         };
         Some((event, self))
     }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn text_delta((run, text): (RunId, String)) -> Next {
+    let text = text.into();
+    Next::Progress(Doing::TextDelta { run, text })
 }
 
 /// The time that an event waits for further ones, for this number of followers.

@@ -80,6 +80,7 @@ impl Views {
         let scoped = middleware::from_fn_with_state(shared.clone(), scopes::check);
         self.routes
             .clone()
+            .layer(middleware::from_fn(unisono_web::compress))
             .merge(page(shared))
             .merge(mcp::routes(shared, &self.calls))
             .merge(a2a::routes(a2a))

@@ -170,17 +170,25 @@ impl State {
         Ok(())
     }
 
-    /// Records the location in the journal of the steps behind a message.
+    /// Records the location in the journal of the run behind a message.
     pub(super) fn record_step_location(&mut self, message: MessageId, run: Option<RunId>) {
-        if let Some(location) = self.location_of_steps(run) {
+        if let Some(location) = self.location_of_run(run) {
             Arc::make_mut(&mut self.step_locations).insert(message, location);
         }
     }
 
     /// The location in the journal of the steps of an open run; none if it has none.
     pub(super) fn location_of_steps(&self, run: Option<RunId>) -> Option<StepLocation> {
+        let has_steps = |location: &StepLocation| {
+            let run = self.runs.get(&location.run);
+            run.is_some_and(|run| !run.steps.is_empty())
+        };
+        self.location_of_run(run).filter(has_steps)
+    }
+
+    fn location_of_run(&self, run: Option<RunId>) -> Option<StepLocation> {
         let run = self.runs.get(&run?)?;
-        (!run.steps.is_empty()).then_some(StepLocation {
+        Some(StepLocation {
             run: run.id,
             first: run.opened_as,
             last: self.events + 1,

@@ -1,6 +1,6 @@
 //! The timeline of a run: the periods of its queue, model, tools, people and delegates.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use unisono_context::Timestamp;
@@ -96,6 +96,57 @@ pub fn run_times(run: &RunTrace) -> RunTimes {
         }
     }
     fold.finish(pace)
+}
+
+/// Whether a call of a run waits for the decision of a person.
+pub(super) fn has_undecided(run: &RunTrace) -> bool {
+    let mut waiting = BTreeSet::new();
+    for (_, event) in &run.events {
+        match event {
+            RunEvent::Called {
+                call,
+                needs_approval: true,
+                ..
+            }
+            | RunEvent::InDoubt(call) => {
+                waiting.insert(*call);
+            }
+            RunEvent::Started(call) | RunEvent::Ended(call) | RunEvent::Decided { call, .. } => {
+                waiting.remove(call);
+            }
+            RunEvent::Called { .. } | RunEvent::Delegated | RunEvent::Retried(_) => {}
+        }
+    }
+    !waiting.is_empty()
+}
+
+/// The time in which at least one call of a run waited for a person and then no longer, in
+/// milliseconds.
+pub fn waited_ms(run: &RunTrace) -> u64 {
+    let asks = |event: &RunEvent| {
+        matches!(
+            event,
+            RunEvent::InDoubt(_)
+                | RunEvent::Called {
+                    needs_approval: true,
+                    ..
+                }
+        )
+    };
+    if !run.events.iter().any(|(_, event)| asks(event)) {
+        return 0;
+    }
+    let (mut waited, mut until) = (0, None);
+    // By beginning; calls of one reply may overlap.
+    for span in run_times(run).spans {
+        let (Activity::Person, Some(to)) = (span.kind, span.to) else {
+            continue;
+        };
+        let from = until.map_or(span.from, |until| span.from.max(until));
+        waited += to.ms_since(from).max(0);
+        until = until.max(Some(to));
+    }
+    u64::try_from(waited).unwrap_or(0)
 }
 
 enum Mark<'r> {
@@ -296,7 +347,7 @@ mod tests {
             events: Vec::new(),
             ended: pace.map(|pace| (moment(99, 1_000), Arc::new(ending(pace)))),
             late: Vec::new(),
-            waits_for: 0,
+            open_children: 0,
         }
     }
 
@@ -380,6 +431,7 @@ mod tests {
             ("model", 700, Some(1_000), 1),
         ];
         assert_eq!(listed(&times), expected);
+        assert_eq!((waited_ms(&run), has_undecided(&run)), (400, false));
         assert_eq!(times.pace.first_token, Some(Timestamp(180)));
         assert_eq!(times.spans[2].tool.as_deref(), Some("mail"));
         let by =
@@ -408,6 +460,10 @@ mod tests {
             ("delegates", 200, None, 1),
         ];
         assert_eq!(listed(&run_times(&run)), expected);
+        assert_eq!(
+            (waited_ms(&run), run.waits_for()),
+            (0, Some(Activity::Person))
+        );
     }
 
     #[test]

@@ -36,22 +36,56 @@ pub struct Command {
 /// The same journal, with an entry in the audit log for each change by the command.
 #[must_use]
 pub fn with_audit(journal: &Journal, command: Command, retention: Retention) -> Journal {
-    let log = Log {
-        audit: Audit::new(journal, retention),
-        command,
-        recorded: HashSet::new(),
-    };
     let engine = Recorded {
         engine: journal.engine().clone(),
-        log: Mutex::new(log),
+        log: Mutex::new(Log::new(journal, command, retention)),
     };
     journal.on(Arc::new(engine))
+}
+
+/// Records a command that has changed the store as a whole.
+pub async fn record(journal: &Journal, command: Command, retention: Retention) {
+    let mut log = Log::new(journal, command, retention);
+    log.write(None).await;
 }
 
 struct Log {
     audit: Audit,
     command: Command,
     recorded: HashSet<SessionId>,
+}
+
+impl Log {
+    fn new(journal: &Journal, command: Command, retention: Retention) -> Log {
+        Log {
+            audit: Audit::new(journal, retention),
+            command,
+            recorded: HashSet::new(),
+        }
+    }
+
+    /// Writes an entry. The command continues if the log cannot be written: on a full disk, it may be
+    /// the command that frees space.
+    async fn write(&mut self, session: Option<SessionId>) {
+        let now = Timestamp(i64::try_from(now_unix_ms()).unwrap_or(i64::MAX));
+        let mut object = self.command.object.clone();
+        if let Some(session) = session {
+            object.insert("session".into(), session.to_string().into());
+        }
+        let action = Action {
+            at: now,
+            who: Some(self.command.who.clone()),
+            owner: None,
+            method: METHOD.into(),
+            route: self.command.name.clone(),
+            operation: None,
+            object,
+            status: None,
+        };
+        if let Err(error) = self.audit.append(&[Entry::Action { action }], now).await {
+            tracing::warn!(%error, "the audit log has no entry of this command");
+        }
+    }
 }
 
 /// An engine whose changes by a command are recorded.
@@ -61,8 +95,7 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// Records the first change of a session, of the tokens or of the schedules. The command continues if
-    /// the log cannot be written: on a full disk, it may be the command that frees space.
+    /// Records the first change of a session, of the tokens or of the schedules.
     async fn record(&self, changed: SessionId) {
         let is_of_a_session = is_of_a_session(changed);
         if !is_of_a_session && ![TOKENS, STARTS].contains(&changed) {
@@ -75,24 +108,7 @@ impl Recorded {
         if !log.recorded.insert(changed) {
             return;
         }
-        let now = Timestamp(i64::try_from(now_unix_ms()).unwrap_or(i64::MAX));
-        let mut object = log.command.object.clone();
-        if is_of_a_session {
-            object.insert("session".into(), changed.to_string().into());
-        }
-        let action = Action {
-            at: now,
-            who: Some(log.command.who.clone()),
-            owner: None,
-            method: METHOD.into(),
-            route: log.command.name.clone(),
-            operation: None,
-            object,
-            status: None,
-        };
-        if let Err(error) = log.audit.append(&[Entry::Action { action }], now).await {
-            tracing::warn!(%error, "the audit log has no entry of this command");
-        }
+        log.write(is_of_a_session.then_some(changed)).await;
     }
 }
 
@@ -168,7 +184,10 @@ impl Engine for Recorded {
     }
 
     fn vacuum(&self, bytes_per_second: Option<u64>) -> Answer<'_, Vacuumed> {
-        self.engine.vacuum(bytes_per_second)
+        Box::pin(async move {
+            self.log.lock().await.write(None).await;
+            self.engine.vacuum(bytes_per_second).await
+        })
     }
 
     fn cluster(&self) -> Option<&dyn Cluster> {

@@ -14,13 +14,19 @@ use unisono_session::event::{Preparation, PreparationStatus};
 use unisono_session::machine::WrittenSummary;
 
 use super::topics::{self, loads};
-use super::{BranchContext, entry_count, entry_text};
+use super::{BranchContext, Extra, entry_count, entry_text};
 use crate::ask::{Measure, servers_of};
 use crate::values::instant;
 
 /// The context of a branch, by section. `state` is the state from which it was made, `by` the
 /// inputs with which it was measured.
-pub fn to_api(shown: &BranchContext, state: &State, branch: &str, by: &Measure) -> Context {
+pub fn to_api(
+    shown: &BranchContext,
+    extra: &Extra,
+    state: &State,
+    branch: &str,
+    by: &Measure,
+) -> Context {
     let (measured, budget) = (&shown.measured, &shown.measured.budget);
     let tokens = Tokens {
         state,
@@ -51,6 +57,7 @@ pub fn to_api(shown: &BranchContext, state: &State, branch: &str, by: &Measure) 
         approximate: shown.used.is_approximate(),
         system: measured.preamble.system().to_string(),
         system_tokens: measured.system.tokens.0,
+        skills_tokens: extra.skills,
         tools: tools(&measured.preamble),
         tools_tokens: measured.tools.tokens.0,
         unasked_servers: unasked(&measured.preamble, by),
@@ -58,6 +65,8 @@ pub fn to_api(shown: &BranchContext, state: &State, branch: &str, by: &Measure) 
         tiers: tiers.collect(),
         summaries: summaries(&shown.snapshot, &tokens),
         messages: entries(&shown.snapshot, &tokens),
+        pending_messages: extra.pending.0,
+        pending_tokens: extra.pending.1,
         prepared: state
             .preparation(branch)
             .and_then(|of| prepared(of, shown.encoding)),

@@ -1,6 +1,7 @@
 //! A turn that is looked for from the newest event backwards is the one that the whole journal tells
 //! of, and what is read for it does not depend on what lies before it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,6 +21,7 @@ use unisono_store::{
 use super::*;
 use crate::Local;
 use crate::ask::Ask;
+use crate::service::usage::budgets::budgets;
 use crate::turn_view;
 use unisono_config::settings::Sources;
 
@@ -341,4 +343,46 @@ async fn read_all(journal: &Journal, session: SessionId, ledger: &mut Ledger) {
         Ok::<_, unisono_store::Error>(true)
     });
     read.await.unwrap();
+}
+
+#[tokio::test]
+async fn the_budgets_read_the_journal_of_a_session_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let sources = Sources {
+        env: Vec::new(),
+        ..Sources::of_process(directory.path())
+    };
+    let local = Local::builder()
+        .sources(sources)
+        .in_memory()
+        .set("models.default", "extractive")
+        .set("compaction.preset", "off")
+        .set("budget.daemon.max_tokens", "100000000");
+    let local = local.start().await.unwrap();
+    let session = local.import(conversation()).await.unwrap();
+    let setup = local.setup();
+    let limits = &setup.loaded.config.budget;
+    let work = async || {
+        let turn = local.begin(&session, &Ask::new("Task")).await.unwrap();
+        local.wait(&session, turn).await.unwrap();
+    };
+    work().await;
+    let earliest = Earliest::of(&local);
+    let journal = Journal::new(earliest.clone());
+    let left = async || {
+        let all = budgets(&local, &journal, limits, BTreeSet::new()).await;
+        let [(None, status)] = &all.unwrap()[..] else {
+            panic!("the daemon's budget alone");
+        };
+        (*status, earliest.2.swap(0, Ordering::Relaxed))
+    };
+    let (first, read) = left().await;
+    assert!(read > u64::from(MESSAGES), "{read}");
+    let (again, read) = left().await;
+    assert_eq!(again, first);
+    assert!(read < 50, "{read} events were read again");
+    work().await;
+    let (later, read) = left().await;
+    assert_ne!(later, first);
+    assert!(read < 50, "{read} events were read again");
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::Mutex;
 use unisono_context::SessionId;
 use unisono_session::Fact;
+use unisono_session::budget::SessionUse;
 use unisono_session::usage::Ledger;
 use unisono_store::{Journal, SessionInfo};
 
@@ -16,7 +17,22 @@ const PAGE: usize = 1_024;
 
 /// The known usage of the sessions of a store.
 #[derive(Debug, Default)]
-pub struct Folds(Mutex<BTreeMap<SessionId, Fold>>);
+pub struct Folds {
+    used: Mutex<BTreeMap<SessionId, Fold>>,
+    /// What sessions take of the budgets.
+    pub(crate) budgets: Mutex<BTreeMap<SessionId, KnownUse>>,
+}
+
+/// What a session takes of the budgets, up to an event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownUse {
+    /// When the session was created: after its deletion, another one may have its id.
+    pub(crate) created_unix_ms: u64,
+    /// The event.
+    pub(crate) seq: u64,
+    /// The spent and reserved amounts.
+    pub(crate) used: SessionUse,
+}
 
 /// The usage of one session.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +56,7 @@ impl Folds {
         &self,
         journal: &Journal,
     ) -> Result<Vec<(SessionId, Fold)>, unisono_store::Error> {
-        let mut known = self.0.lock().await;
+        let mut known = self.used.lock().await;
         let (mut there, mut after) = (BTreeSet::new(), None);
         loop {
             let page = journal.sessions(after, PAGE).await?;
@@ -75,7 +91,7 @@ impl Folds {
         let Some(info) = journal.session(session).await? else {
             return Ok(None);
         };
-        let mut known = self.0.lock().await;
+        let mut known = self.used.lock().await;
         let fold = known.entry(session).or_default();
         fold.follow(journal, &info).await?;
         Ok(Some(fold.clone()))

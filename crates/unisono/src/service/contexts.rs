@@ -16,7 +16,7 @@ use super::messages::{message_at, unknown_branch};
 use super::{cursor, id};
 use crate::Local;
 use crate::ask::Ask;
-use crate::context::{self, BranchContext, pins, sections, sizes, tip};
+use crate::context::{self, BranchContext, Extra, pins, sections, sizes, tip};
 use crate::error::Error;
 use crate::history;
 use crate::local::off_thread;
@@ -102,16 +102,17 @@ async fn seen(local: &Local, session: &View, ask: &Ask, exact: bool) -> Result<C
     let setup = local.setup_for(session, ask).await?;
     let mut by = ask.measured_by(&setup, local.calibrations())?;
     // Servers are not queried here: the newest list of skills counts.
-    by.instructions = setup
-        .instructions(&local.server_skills.cached_lines(&setup))
-        .into();
+    let lines = local.server_skills.cached_lines(&setup);
+    by.instructions = setup.instructions(&lines).into();
+    let skills = setup.skills(&lines);
     let mut state = session.inspect(Clone::clone).await?;
     let branch = ask.on_branch().to_owned();
     let head = tip(&state, &branch).ok_or_else(|| unknown_branch(&branch))?;
     // Counting needs a tokenizer, and time.
     let look = move || {
         let shown = BranchContext::new(&mut state, head, &by)?;
-        let context = sections::to_api(&shown, &state, &branch, &by);
+        let extra = Extra::new(&state, &branch, &skills, &shown)?;
+        let context = sections::to_api(&shown, &extra, &state, &branch, &by);
         Ok::<_, context::Error>((context, shown.snapshot, by.team.lead))
     };
     let (context, snapshot, lead) = off_thread(look).await?;

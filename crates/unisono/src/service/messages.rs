@@ -257,6 +257,9 @@ fn read(state: &State, branch: &str, first: u32, limit: u32) -> Option<Page<Mess
     let pinned: BTreeSet<MessageId> = pinned.map(|message| message.id).collect();
     let each = nodes.into_iter().map(|node| Message {
         pinned: pinned.contains(&node.message.id),
+        run: state
+            .step_location(node.message.id)
+            .map(|steps| steps.run.to_string()),
         ..message(&view, node)
     });
     Some(Page {
@@ -283,6 +286,7 @@ fn message(view: &View<'_>, node: &Node) -> Message {
         }),
         form: form(view, node).to_owned(),
         pinned: false,
+        run: None,
         steps: Vec::new(),
     }
 }
@@ -345,6 +349,7 @@ fn form(view: &View<'_>, node: &Node) -> &'static str {
 fn stretch(of: message_tree::BranchSegment) -> BranchSegment {
     BranchSegment {
         depth: u32::try_from(of.depth).unwrap_or(u32::MAX),
+        parent: of.first.parent.map(|id| id.to_string()),
         first: of.first.id.to_string(),
         last: of.last.id.to_string(),
         first_ordinal: of.first.ordinal.0,

@@ -1,5 +1,7 @@
 //! The usage of model calls.
 
+pub(crate) mod budgets;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
@@ -19,7 +21,6 @@ use unisono_session::usage::{Day, DeletedUsage, Ledger, UsageEntry, UsageSource}
 use super::{cursor, id};
 use crate::Local;
 use crate::error::Error;
-use crate::history;
 use crate::history::usage::Fold;
 use crate::values;
 
@@ -113,7 +114,7 @@ impl Local {
         // A caller with an owner does not see the daemon's budget, which includes the usage of
         // others.
         let config = &self.setup().loaded.config;
-        let budgets = history::budgets(journal, &config.budget, names).await?;
+        let budgets = budgets::budgets(self, journal, &config.budget, names).await?;
         Ok(All {
             rows: rows(&ledger),
             groups,

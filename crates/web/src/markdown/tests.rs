@@ -43,6 +43,16 @@ fn texts_have_the_form_that_they_mean() {
     ] {
         assert_eq!(shown(text), html, "{text}");
     }
+    let long = shown(&format!(
+        "```\n{}```\n- x",
+        "let a = 1;\n".repeat(CODE_LINES + 1)
+    ));
+    assert!(
+        long.starts_with(
+            "<details class=\"fold\"><summary>41 lines of code</summary><div class=\"code\">"
+        ) && long.ends_with("</code></pre></div></details><ul><li>x</li></ul>"),
+        "{long}"
+    );
     let table = shown("| a | b |\n|---|---|\n| 1 | 2 |");
     assert!(
         table.contains("<tr><th>a</th><th>b</th></tr><tr><td>1</td>"),

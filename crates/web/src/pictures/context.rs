@@ -19,7 +19,7 @@ const EACH: usize = 48;
 /// A part of a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
-    /// `system`, `tools`, `checkpoint`, `user`, `assistant`, `tool`, `pinned` or `short`.
+    /// One of [`KINDS`].
     kind: &'static str,
     says: String,
     tokens: u64,
@@ -61,23 +61,55 @@ pub(crate) fn bar(context: &Context, places: &Places<'_>) -> Markup {
             (drawn(&parts))
             details id="context-table" {
                 summary { "Parts" }
-                (table(&parts))
+                (table(&parts, &reserve(context)))
                 @for usable in &context.usable { p class="quiet" { "Usable: " (short::usable(usable).join(" ")) } }
             }
         }
     }
 }
 
-/// The used, free and reserved parts of the window.
+/// The reserved parts of the window, for the agent with the fewest usable tokens. The system text and
+/// the tools are parts of the context.
+fn reserve(context: &Context) -> Vec<(&'static str, u64)> {
+    let agent = context.usable.iter().min_by_key(|one| one.usable_tokens);
+    let parts = agent.map(|agent| {
+        [
+            ("Reserved for a reply", agent.reply_tokens),
+            ("Reserved for errors of estimates", agent.safety_tokens),
+            ("Reserved for persona and task", agent.assignment_tokens),
+            ("Reserved for results of delegates", agent.results_tokens),
+        ]
+    });
+    let parts = parts.into_iter().flatten();
+    parts.filter(|(_, tokens)| *tokens > 0).collect()
+}
+
+/// The used, pending, free and reserved parts of the window.
 fn occupancy(context: &Context) -> Markup {
     let window = context.window_tokens.max(1) as f64;
     let usable = scaled(context.usable_tokens as f64, window);
     let used = scaled(context.used_tokens as f64, window);
+    let pending = scaled(context.pending_tokens as f64, window);
+    let mut at = usable;
+    let reserved = reserve(context).into_iter().map(|(says, tokens)| {
+        let (x, width) = (at, scaled(tokens as f64, window));
+        at += width;
+        (says, tokens, x, width)
+    });
+    let reserved: Vec<_> = reserved.collect();
     html! {
         svg class="occupancy" viewBox="0 0 1000 8" preserveAspectRatio="none" aria-hidden="true" focusable="false" {
             rect class="reserve" x="0" y="0" width=(attribute(WIDTH)) height="8" {}
             rect class="room" x="0" y="0" width=(attribute(usable)) height="8" {}
             rect class="used" x="0" y="0" width=(attribute(used.max(2.0))) height="8" {}
+            @if context.pending_tokens > 0 {
+                rect class="pending" x=(attribute(used)) y="0" width=(attribute(pending.max(2.0))) height="8" {}
+            }
+            @for (says, tokens, x, width) in reserved {
+                rect class="reserve part" x=(attribute(x)) y="0" width=(attribute(width)) height="8" {
+                    title { (says) ", " (counted(tokens, "token")) }
+                }
+            }
         }
         ul class="legend quiet" aria-hidden="true" {
             li { span class="swatch used" {} "used" } li { span class="swatch room" {} "usable" }
@@ -117,8 +149,9 @@ fn drawn(parts: &[Part]) -> Markup {
 }
 
 /// Kinds of parts, for people.
-const KINDS: [(&str, &str); 8] = [
+const KINDS: [(&str, &str); 10] = [
     ("system", "system"),
+    ("skills", "skills"),
     ("tools", "tools"),
     ("checkpoint", "checkpoints"),
     ("user", "user"),
@@ -126,24 +159,28 @@ const KINDS: [(&str, &str); 8] = [
     ("tool", "tool results"),
     ("pinned", "pinned"),
     ("short", "masked or cut"),
+    ("pending", "waits for the current turn"),
 ];
 
-fn table(parts: &[Part]) -> Markup {
+fn table(parts: &[Part], reserve: &[(&str, u64)]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="group" aria-label="Parts of the context" { table {
             thead { tr { th scope="col" { "Part" } th scope="col" class="number" { "Tokens" } } }
             tbody { @for part in parts { tr {
                 td { @match &part.to { Some(to) => a href=(to) { (part.says) }, None => (part.says) } }
                 td class="number" { (number(part.tokens)) }
-            } } }
+            } }
+            @for (says, tokens) in reserve { tr { td { (says) } td class="number" { (number(*tokens)) } } } }
         } }
     }
 }
 
 /// The parts of a context, in its order.
 fn parts(context: &Context, places: &Places<'_>) -> Vec<Part> {
+    let system = context.system_tokens.saturating_sub(context.skills_tokens);
     let fixed = [
-        ("system", "System text", context.system_tokens),
+        ("system", "System text", system),
+        ("skills", "List of skills", context.skills_tokens),
         ("tools", "Tools", context.tools_tokens),
     ];
     let fixed = fixed.into_iter().filter(|(.., tokens)| *tokens > 0);
@@ -173,6 +210,17 @@ fn parts(context: &Context, places: &Places<'_>) -> Vec<Part> {
     }
     flush(&mut stretch, &mut all, places);
     all.extend(summaries.map(|summary| checkpoint(summary, places)));
+    if context.pending_messages > 0 {
+        all.push(Part {
+            kind: "pending",
+            says: format!(
+                "{}, after the current turn",
+                counted(context.pending_messages.into(), "message")
+            ),
+            tokens: context.pending_tokens,
+            to: None,
+        });
+    }
     all
 }
 
@@ -224,6 +272,7 @@ fn kind(entry: &Entry) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unisono_api::context::Usable;
     use unisono_api::session::Preview;
 
     fn context(occupancy_percent: u64, messages: u32) -> Context {
@@ -248,12 +297,26 @@ mod tests {
             encoding: "o200k_base".to_owned(),
             window_tokens: 2_000,
             usable_tokens: 1_000,
-            usable: Vec::new(),
+            usable: vec![Usable {
+                agent: "lead".to_owned(),
+                lead: true,
+                model: String::new(),
+                encoding: "o200k_base".to_owned(),
+                window_tokens: 2_000,
+                reply_tokens: 900,
+                safety_tokens: 0,
+                preamble_tokens: 0,
+                assignment_tokens: 100,
+                results_tokens: 0,
+                calibration_tokens: 0,
+                usable_tokens: 1_000,
+            }],
             used_tokens: occupancy_percent * 10,
             occupancy_percent,
             approximate: false,
             system: String::new(),
-            system_tokens: 7,
+            system_tokens: 11,
+            skills_tokens: 4,
             tools: Vec::new(),
             tools_tokens: 0,
             unasked_servers: Vec::new(),
@@ -275,6 +338,8 @@ mod tests {
                 text: String::new(),
             }],
             messages: (5..5 + messages).map(entry).collect(),
+            pending_messages: 2,
+            pending_tokens: 6,
             prepared: None,
             exact_tokens: None,
             not_exact: None,
@@ -323,21 +388,41 @@ mod tests {
             said.collect::<Vec<_>>(),
             [
                 ("system", "System text", 7, ""),
+                ("skills", "List of skills", 4, ""),
                 ("checkpoint", "Checkpoint 2: #1–#4", 30, "/checkpoints/2"),
                 ("pinned", "#5 user, pinned", 10, "#m5"),
                 ("assistant", "#6 assistant", 10, "#m6"),
                 ("user", "#7 user", 10, "#m7"),
+                ("pending", "2 messages, after the current turn", 6, ""),
             ]
+        );
+    }
+
+    #[test]
+    fn what_is_reserved_and_what_waits_are_in_the_picture_and_in_the_table() {
+        let shown = places(|places| bar(&context(10, 1), places)).into_string();
+        for (says, times) in [
+            ("Reserved for a reply", 2),
+            ("Reserved for persona and task", 2),
+            ("Reserved for results", 0),
+            ("class=\"pending\"", 2),
+            ("2 messages, after the current turn", 2),
+        ] {
+            assert_eq!(shown.matches(says).count(), times, "{says}: {shown}");
+        }
+        assert!(
+            shown.contains("class=\"reserve part\" x=\"500\" y=\"0\" width=\"450\""),
+            "{shown}"
         );
     }
 
     #[test]
     fn many_messages_are_few_parts_and_all_of_their_tokens() {
         let parts = places(|places| parts(&context(10, 10_000), places));
-        assert!(parts.len() <= EACH + 2, "{}", parts.len());
+        assert!(parts.len() <= EACH + 4, "{}", parts.len());
         let tokens: u64 = parts.iter().map(|part| part.tokens).sum();
-        assert_eq!(tokens, 7 + 30 + 100_000);
-        let last = parts.last().unwrap();
+        assert_eq!(tokens, 11 + 30 + 100_000 + 6);
+        let last = &parts[parts.len() - 2];
         assert!(last.says.ends_with("messages"), "{}", last.says);
     }
 }

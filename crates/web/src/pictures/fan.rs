@@ -6,6 +6,8 @@ use maud::{Markup, html};
 use unisono_api::short;
 use unisono_api::turn::{Run, Turn};
 
+use crate::parts::{cached_tokens, digest, number};
+
 /// Heights and places, in the units of the drawing.
 const ROW: usize = 34;
 const BOX: usize = 26;
@@ -52,7 +54,31 @@ pub(crate) fn graph(turn: &Turn) -> Markup {
             }
         }
         p class="quiet" { (description(&groups, &leads)) }
+        (table(turn))
         @if turn.runs.len() > MAX_RUNS { p class="quiet" { (turn.runs.len() - MAX_RUNS) " more runs are not drawn." } }
+    }
+}
+
+/// Maximum runs in the table.
+const LISTED: usize = 100;
+
+/// The same as a table.
+fn table(turn: &Turn) -> Markup {
+    html! {
+        details id="fan-table" { summary { "As a table" }
+            div class="scroll" tabindex="0" role="group" aria-label="Agents and their prompt prefixes, as a table" { table {
+                thead { tr { th scope="col" { "Agent" } th scope="col" { "Role" } th scope="col" { "Prompt prefix" }
+                    th scope="col" { "State" } th scope="col" class="number" { "In" } th scope="col" class="number" { "Cached" } } }
+                tbody { @for run in turn.runs.iter().take(LISTED) { tr {
+                    th scope="row" { a href={ "/sessions/" (turn.session) "/runs/" (run.run) } { (run.agent) } }
+                    td { (run.role) }
+                    td { (digest(&run.prefix)) }
+                    td { (run.state) }
+                    td class="number" { (number(run.usage.input_tokens)) }
+                    (cached_tokens(&run.usage))
+                } } }
+            } }
+        }
     }
 }
 
@@ -162,6 +188,8 @@ mod tests {
             "{shown}"
         );
         assert!(shown.contains("lead gets their results"), "{shown}");
+        // The table has each run.
+        assert_eq!(shown.matches("<th scope=\"row\">").count(), 4);
         assert!(!shown.contains("<svg>"), "{shown}");
     }
 

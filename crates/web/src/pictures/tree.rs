@@ -1,5 +1,7 @@
 //! Draws branches as lines, each from its fork to its last message.
 
+use std::collections::HashMap;
+
 use maud::{Markup, html};
 use unisono_api::session::BranchSegment;
 use unisono_api::short;
@@ -18,15 +20,21 @@ pub(crate) fn lines(
     let drawn = &stretches[..stretches.len().min(MAX_BRANCHES)];
     let longest = drawn.iter().map(|one| one.last_ordinal).max().unwrap_or(1);
     let x = |ordinal: u32| 10.0 + scaled(f64::from(ordinal), f64::from(longest)) * 0.8;
-    let parents = parents(drawn);
+    let rows: HashMap<&str, usize> = drawn
+        .iter()
+        .enumerate()
+        .map(|(row, one)| (one.last.as_str(), row))
+        .collect();
     let y = |row: usize| row as f64 * ROW + ROW / 2.0;
     html! {
         @if drawn.len() > 1 {
             svg class="branches" viewBox={ "0 0 1000 " (attribute(drawn.len() as f64 * ROW)) } aria-hidden="true" focusable="false" {
                 @for (row, one) in drawn.iter().enumerate() {
-                    @if let Some(parent) = parents[row] {
-                        @let from = x(drawn[parent].last_ordinal);
-                        path class="edge" d={ "M" (attribute(from)) " " (attribute(y(parent)))
+                    @if let Some(parent) = &one.parent {
+                        // A parent on an earlier page is above the picture.
+                        @let above = rows.get(parent.as_str()).map_or(0.0, |parent| y(*parent));
+                        @let from = x(one.first_ordinal.saturating_sub(1));
+                        path class="edge" d={ "M" (attribute(from)) " " (attribute(above))
                             " C" (attribute(from)) " " (attribute(y(row))) " " (attribute(from)) " " (attribute(y(row)))
                             " " (attribute(x(one.first_ordinal))) " " (attribute(y(row))) } {}
                     }
@@ -49,28 +57,16 @@ fn named(one: &BranchSegment) -> String {
     }
 }
 
-/// The parent of each stretch: the newest previous one that is one fork higher and ends where it
-/// begins.
-fn parents(stretches: &[BranchSegment]) -> Vec<Option<usize>> {
-    let mut found = Vec::new();
-    for (at, one) in stretches.iter().enumerate() {
-        let mut before = stretches[..at].iter();
-        found.push(before.rposition(|other| {
-            other.depth <= one.depth && other.last_ordinal + 1 == one.first_ordinal
-        }));
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn stretch(depth: u32, first: u32, last: u32, branch: &str) -> BranchSegment {
+    fn stretch(parent: &str, first: u32, last: u32, branch: &str) -> BranchSegment {
         BranchSegment {
-            depth,
+            depth: 0,
+            parent: (!parent.is_empty()).then(|| parent.to_owned()),
             first: String::new(),
-            last: String::new(),
+            last: branch.to_owned(),
             first_ordinal: first,
             last_ordinal: last,
             messages: 1,
@@ -83,25 +79,34 @@ mod tests {
     #[test]
     fn a_branch_begins_where_it_forks_off() {
         let all = [
-            stretch(0, 1, 4, "a"),
-            stretch(1, 5, 9, "main"),
-            stretch(1, 5, 6, "b"),
-            stretch(2, 7, 7, "c"),
+            stretch("", 1, 4, "a"),
+            stretch("a", 5, 9, "main"),
+            stretch("a", 5, 6, "b"),
+            stretch("b", 7, 7, "c"),
         ];
-        assert_eq!(parents(&all), [None, Some(0), Some(0), Some(2)]);
         let shown = lines(&all, &|_| None).into_string();
         assert_eq!(shown.matches("class=\"edge\"").count(), 3);
         assert_eq!(shown.matches("class=\"branch\"").count(), 4);
+        // On a later page the parents are above the picture.
+        let rest = lines(&all[1..], &|_| None).into_string();
+        assert_eq!(rest.matches("class=\"edge\"").count(), 3);
+        assert!(
+            rest.contains(&format!(
+                "class=\"edge\" d=\"M{} 0 C",
+                attribute(10.0 + scaled(4.0, 9.0) * 0.8)
+            )),
+            "{rest}"
+        );
     }
 
     #[test]
     fn one_line_is_no_tree_names_are_text_and_many_are_bounded() {
         assert_eq!(lines(&[], &|_| None).into_string(), "");
         assert_eq!(
-            lines(&[stretch(0, 1, 9, "main")], &|_| None).into_string(),
+            lines(&[stretch("", 1, 9, "main")], &|_| None).into_string(),
             ""
         );
-        let many: Vec<_> = (1..200).map(|at| stretch(0, at, at, "<script>")).collect();
+        let many: Vec<_> = (1..200).map(|at| stretch("", at, at, "<script>")).collect();
         let shown = lines(&many, &|_| None).into_string();
         assert!(
             !shown.contains("<script>") && shown.contains("139 more"),

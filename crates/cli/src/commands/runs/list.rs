@@ -23,7 +23,9 @@ Examples:
   unisono runs list --session latest --agent risks --json
 
 JSON: a list of {session, turn, run, agent, model, role (lead, delegate, child), stage, parent,
-round, index, task, state (running, waiting for delegates, done, partial, failed, cancelled), attempt, step_count, snapshot, prefix, text (its answer), error {code, reason}, usage
+round, index, task, state (running, waiting, done, partial, failed, cancelled), waits_for (person or
+delegates, while it waits), waited_ms (for decisions of people), attempt, step_count, snapshot, prefix,
+text (its answer), error {code, reason}, usage
 {input_tokens, output_tokens, cache_read_tokens, cost_usd, …}, opened, ended (null: open),
 duration_ms}.";
 

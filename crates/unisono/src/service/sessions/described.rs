@@ -3,7 +3,7 @@
 use unisono_api::session::{Branch, EndedTurn, OpenRun, Preview, Session};
 use unisono_api::turn::ErrorInfo as Failed;
 use unisono_api::usage::Budget;
-use unisono_context::{MessageId, TurnId};
+use unisono_context::{MessageId, Ordinal, TurnId};
 use unisono_runtime::clock;
 use unisono_session::event::{Outcome, Work};
 use unisono_session::{State, state};
@@ -96,10 +96,15 @@ fn budgets(state: &State) -> Vec<Budget> {
 
 /// A branch that ends in a message.
 pub(in crate::service) fn branch(state: &State, name: &str, head: MessageId) -> Branch {
+    let tree = state.tree();
+    let strands = tree.strands(head);
+    let forked = strands.first().filter(|_| strands.len() > 1);
+    let parent = forked.and_then(|(_, own)| tree.node_at(head, Ordinal(own.first.0 - 1)));
     Branch {
         name: name.to_owned(),
         head: head.to_string(),
-        messages: state.tree().get(head).map_or(0, |node| node.ordinal().0),
+        parent: parent.map(|node| node.message.id.to_string()),
+        messages: tree.get(head).map_or(0, |node| node.ordinal().0),
         topics: u32::try_from(topics::of_branch(state, name).len()).unwrap_or(u32::MAX),
     }
 }

@@ -9,7 +9,10 @@ use unisono_session::budget::{Broker, BudgetStatus, Grant, OwnerBudgets, Session
 use unisono_session::{Fact, OWNER, State};
 use unisono_store::{Grants, Journal};
 
-use super::read;
+use crate::Local;
+use crate::history::read;
+use crate::history::usage::KnownUse;
+use crate::view::Inspect as _;
 use unisono_config::settings::Budget;
 
 /// Maximum listed owners.
@@ -27,6 +30,7 @@ pub(crate) type Status = (Option<Arc<str>>, BudgetStatus);
 ///
 /// The store failed, or the budgets granted to sessions cannot be read.
 pub(crate) async fn budgets(
+    local: &Local,
     journal: &Journal,
     budget: &Budget,
     names: BTreeSet<Arc<str>>,
@@ -39,7 +43,7 @@ pub(crate) async fn budgets(
     let is_seen = |grant: &Grant| {
         only.is_none_or(|only| grant.owner == Some(Digest::of_bytes(only.as_bytes())))
     };
-    let used = session_use(journal, &broker, is_seen).await?;
+    let used = session_use(local, journal, &broker, is_seen).await?;
     let now = clock::now();
     let mut all: Vec<Status> = Vec::new();
     if only.is_none() {
@@ -57,26 +61,74 @@ pub(crate) async fn budgets(
     Ok(all)
 }
 
-/// The usage of the sessions that hold more than they had spent.
+/// The usage of the sessions that hold more than they had spent. A journal is read once: a session
+/// that has changed since then is in memory, and is asked.
 async fn session_use(
+    local: &Local,
     journal: &Journal,
     broker: &Broker,
     is_seen: impl Fn(&Grant) -> bool,
 ) -> Result<BTreeMap<SessionId, SessionUse>, unisono_store::Error> {
+    let mut known = local.usage_folds().budgets.lock().await;
+    known.retain(|session, _| broker.grant(*session).is_some());
     let mut status = BTreeMap::new();
     for session in broker.holders() {
         if !broker.grant(session).is_some_and(&is_seen) {
             continue;
         }
-        let (mut state, mut folds) = (State::default(), false);
-        read(journal, session, |event| {
-            folds = state.apply(event).is_ok();
-            Ok::<_, unisono_store::Error>(folds)
-        })
-        .await?;
-        status.extend(folds.then(|| (session, state.session_use())));
+        let Some(info) = journal.session(session).await? else {
+            continue;
+        };
+        let created = info.created_unix_ms;
+        let before = known.get(&session).copied();
+        let before = before.filter(|known| known.created_unix_ms == created);
+        if let Some(known) = before.filter(|known| known.seq >= info.last_seq) {
+            status.insert(session, known.used);
+            continue;
+        }
+        let asked = match before {
+            Some(_) => ask(local, session).await,
+            None => None,
+        };
+        let found = match asked {
+            Some(found) => Some(found),
+            None => fold(journal, session).await?,
+        };
+        if let Some((seq, used)) = found {
+            let created_unix_ms = created;
+            known.insert(
+                session,
+                KnownUse {
+                    created_unix_ms,
+                    seq,
+                    used,
+                },
+            );
+            status.insert(session, used);
+        }
     }
     Ok(status)
+}
+
+/// The number of a session's events and its usage, from its state; none if it cannot be inspected.
+async fn ask(local: &Local, session: SessionId) -> Option<(u64, SessionUse)> {
+    let view = local.view(session).await.ok()?;
+    let look = |state: &State| (state.events(), state.session_use());
+    view.inspect(look).await.ok()
+}
+
+/// The same, from its journal; none if an event does not follow from the earlier ones.
+async fn fold(
+    journal: &Journal,
+    session: SessionId,
+) -> Result<Option<(u64, SessionUse)>, unisono_store::Error> {
+    let (mut state, mut folds) = (State::default(), false);
+    read(journal, session, |event| {
+        folds = state.apply(event).is_ok();
+        Ok::<_, unisono_store::Error>(folds)
+    })
+    .await?;
+    Ok(folds.then(|| (state.events(), state.session_use())))
 }
 
 /// The owners with a budget in the settings or with a grant. A grant stores only the digest of a
