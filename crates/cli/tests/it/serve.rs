@@ -346,7 +346,7 @@ fn a_turn_is_cancelled_and_branches_are_started() {
     let branch = daemon.post(&at("/branches"), &new).expect(201).json();
     assert_eq!(
         branch,
-        json!({"name": "plan-b", "head": branch["head"], "messages": 1, "topics": 0})
+        json!({"name": "plan-b", "head": branch["head"], "parent": null, "messages": 1, "topics": 0})
     );
     for name in ["", "plan\u{1b}[31m", "plan\nc"] {
         let new = json!({"name": name, "at": "#1"});

@@ -100,9 +100,12 @@ impl Talking {
             seen,
             ..
         } = &mut self;
+        // A piece may end within a character.
+        let mut bytes = Vec::new();
         while let Ok(piece) = pieces.recv_timeout(PATIENCE) {
-            *seen += &String::from_utf8_lossy(&piece);
+            bytes.extend_from_slice(&piece);
         }
+        *seen += &String::from_utf8_lossy(&bytes);
         child.wait().unwrap();
         self.seen.replace("\r\n", "\n")
     }
