@@ -1,16 +1,16 @@
 //! Contents of attachments on their way between messages and the store: a content is on disk before
 //! the message that names it is taken, and is loaded once for all agents of a turn.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use tokio::sync::Semaphore;
 use unisono_context::attachment::{Content, Files};
 use unisono_context::{Digest, SessionId, Snapshot};
-use unisono_model::media::{Kind, document};
+use unisono_model::media::Kind;
 use unisono_session::run::calls::CallOutput;
 use unisono_session::{Input, Replay};
 use unisono_store::Journal;
+
+use crate::documents;
 
 /// The limits of stored contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,7 +194,7 @@ pub async fn load(journal: &Journal, snapshot: &Snapshot) -> Result<(), String> 
     for digest in snapshot.contents() {
         let bytes = read(journal, digest).await?;
         if Kind::of_bytes(&bytes) == Some(Kind::Pdf)
-            && let Some(text) = text_of(digest, bytes.clone()).await
+            && let Some(text) = documents::text(digest, bytes.clone()).await
         {
             files.insert_text(digest, text);
         }
@@ -204,41 +204,4 @@ pub async fn load(journal: &Journal, snapshot: &Snapshot) -> Result<(), String> 
         snapshot.load(files);
     }
     Ok(())
-}
-
-/// Texts of documents that are kept: a document is read at every turn that shows it.
-const KEPT_TEXTS: usize = 16;
-/// The texts of the newest documents; none: it has no text.
-static TEXTS: Mutex<VecDeque<(Digest, Option<Arc<str>>)>> = Mutex::new(VecDeque::new());
-/// Documents are read one at a time: one that was made to do so takes much memory.
-static READING: Semaphore = Semaphore::const_new(1);
-
-/// The text of a document, if it has one.
-async fn text_of(digest: Digest, bytes: Arc<[u8]>) -> Option<Arc<str>> {
-    let known = || {
-        let texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = texts.iter().find(|(known, _)| *known == digest);
-        found.map(|(_, text)| text.clone())
-    };
-    if let Some(text) = known() {
-        return text;
-    }
-    let _one = READING.acquire().await.ok()?;
-    if let Some(text) = known() {
-        return text;
-    }
-    let reading = tokio::task::spawn_blocking(move || document::text(&bytes));
-    let read = match reading.await {
-        Ok(Ok(text)) => Some(Arc::from(text)),
-        Ok(Err(reason)) => {
-            tracing::debug!(%digest, %reason, "a document has no text for models");
-            None
-        }
-        // Its file was made to break the reader.
-        Err(_) => None,
-    };
-    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    texts.push_front((digest, read.clone()));
-    texts.truncate(KEPT_TEXTS);
-    read
 }
