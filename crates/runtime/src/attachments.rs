@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use unisono_context::attachment::{Content, Files};
+use unisono_context::attachment::{Content, Extent, Files};
 use unisono_context::{Digest, SessionId, Snapshot};
 use unisono_model::media::Kind;
 use unisono_session::run::calls::CallOutput;
@@ -11,6 +11,7 @@ use unisono_session::{Input, Replay};
 use unisono_store::Journal;
 
 use crate::documents;
+use crate::mcp::output::truncate_middle;
 
 /// The limits of stored contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,19 +104,29 @@ pub(crate) async fn store(
     store_contents(journal, session, limits, contents, attached).await
 }
 
-/// Stores the files of a tool's result, and takes their bytes out of it. If they cannot be stored,
-/// the result is its text with the reason.
+/// Stores the files of a tool's result, takes their bytes out of it, and adds the texts of documents.
+/// The result and these texts have at most `max_chars` characters; the rest is cut. If the files cannot
+/// be stored, the result is its text with the reason.
 pub(crate) async fn keep(
     journal: &Journal,
     session: SessionId,
     limits: AttachmentLimits,
     mut output: CallOutput,
     attached: u64,
+    max_chars: usize,
 ) -> CallOutput {
+    let documents = output.files.iter().map(|file| match file.content.extent {
+        Extent::Pages(_) => file.content.held.0.clone(),
+        Extent::Pixels { .. } => None,
+    });
+    let documents: Vec<Option<Arc<[u8]>>> = documents.collect();
     let contents = output.files.iter_mut().map(|file| &mut file.content);
     let contents = contents.collect();
     match store_contents(journal, session, limits, contents, attached).await {
-        Ok(()) => output,
+        Ok(()) => {
+            add_texts(&mut output, documents, max_chars).await;
+            output
+        }
         Err(error) => CallOutput {
             content: format!(
                 "{}\n[its attachments are not kept: {error}]",
@@ -125,6 +136,20 @@ pub(crate) async fn keep(
             files: Vec::new(),
             ..output
         },
+    }
+}
+
+/// Adds the texts of these documents, which are journaled with the result: the requests that show it
+/// have the same text whenever they are built.
+async fn add_texts(output: &mut CallOutput, documents: Vec<Option<Arc<[u8]>>>, max_chars: usize) {
+    let mut left = max_chars.saturating_sub(output.content.chars().count());
+    for (file, bytes) in output.files.iter_mut().zip(documents) {
+        let Some(bytes) = bytes else { continue };
+        if let Some(text) = documents::text(file.content.digest, bytes).await {
+            let text = truncate_middle(&text, left);
+            left = left.saturating_sub(text.chars().count());
+            file.text = Some(text);
+        }
     }
 }
 
