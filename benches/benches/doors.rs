@@ -145,15 +145,17 @@ fn local_client() -> Client {
 enum Door {
     V1,
     A2a,
+    A2aHttp,
     Mcp,
     OpenAi,
     Chat,
     Acp,
 }
 
-const DOORS: [(Door, &str); 6] = [
+const DOORS: [(Door, &str); 7] = [
     (Door::V1, "`/v1`"),
     (Door::A2a, "A2A, JSON-RPC"),
+    (Door::A2aHttp, "A2A, HTTP with JSON"),
     (Door::Mcp, "MCP, streamable HTTP"),
     (Door::OpenAi, "OpenAI, chat completions"),
     (Door::Chat, "AI SDK, UI message stream"),
@@ -169,11 +171,14 @@ async fn turn(door: Door, served: &Served, session: &str, editor: &mut Editor, n
             assert_eq!(turn["state"], "answered", "{turn}");
         }
         Door::A2a => {
-            let message = json!({"messageId": format!("m{n}"), "contextId": session,
-                "role": "ROLE_USER", "parts": [{"text": TASK}]});
-            let task = served
-                .a2a("SendMessage", &json!({"message": message}))
-                .await;
+            let params = message(session, n);
+            let task = served.a2a("SendMessage", &params).await;
+            assert_eq!(task["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+        }
+        Door::A2aHttp => {
+            let headers = [("a2a-version", "1.0")];
+            let params = message(session, n);
+            let task = served.json("/a2a/message:send", &headers, &params).await;
             assert_eq!(task["task"]["status"]["state"], "TASK_STATE_COMPLETED");
         }
         Door::Mcp => {
@@ -210,6 +215,12 @@ async fn turn(door: Door, served: &Served, session: &str, editor: &mut Editor, n
         }
         Door::Acp => editor.prompt(session),
     }
+}
+
+/// The parameters of a message of A2A to a session.
+fn message(session: &str, n: usize) -> Value {
+    json!({"message": {"messageId": format!("m{n}"), "contextId": session,
+        "role": "ROLE_USER", "parts": [{"text": TASK}]}})
 }
 
 /// An editor that has started the program.

@@ -49,6 +49,8 @@ pub struct AttachedFile {
     pub size_bytes: u64,
     /// Its content.
     pub content: Content,
+    /// The text of a document, for models that take no documents.
+    pub text: Option<Arc<str>>,
 }
 
 impl AttachedFile {
@@ -61,6 +63,11 @@ impl AttachedFile {
             Some(&self.content),
         )
     }
+}
+
+/// The text of a document as a model that takes no documents gets it.
+pub fn document_text(filename: &str, text: &str) -> String {
+    format!("[text of attachment {filename}]\n{text}")
 }
 
 /// The text that stands for an attachment where its content is not shown.

@@ -1,9 +1,10 @@
 //! Replies of models, their tool calls and their usage: types that models and runs share.
 
+use std::borrow::Cow;
 use std::ops::Add;
 use std::sync::Arc;
 
-use crate::attachment::AttachedFile;
+use crate::attachment::{AttachedFile, Extent, document_text};
 use crate::cost::Cost;
 use crate::digest::Digest;
 use crate::tokens::Tokens;
@@ -117,6 +118,23 @@ pub struct ToolResult {
     pub is_error: bool,
     /// The images and documents in it. Its text has a note of each.
     pub files: Vec<AttachedFile>,
+}
+
+impl ToolResult {
+    /// The result as text for a model that takes files of some extents: behind it are the texts of
+    /// the documents that the model does not take.
+    pub fn text(&self, takes: impl Fn(Extent) -> bool) -> Cow<'_, str> {
+        let others = self.files.iter();
+        let others = others.filter(|file| !takes(file.content.extent));
+        let texts = others.filter_map(|file| Some((&file.filename, file.text.as_deref()?)));
+        let mut whole = Cow::Borrowed(&*self.content);
+        for (filename, text) in texts {
+            let whole = whole.to_mut();
+            whole.push('\n');
+            whole.push_str(&document_text(filename, text));
+        }
+        whole
+    }
 }
 
 /// Additions of a client to a request: client tools for the agent, and stop texts. The prompt lists

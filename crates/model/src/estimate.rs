@@ -227,7 +227,11 @@ impl Estimator<'_> {
     fn exchange(&self, step: &Exchange) -> Count {
         match step {
             Exchange::Reply(reply) => self.reply(reply),
-            Exchange::Results(results) => results.iter().map(|r| self.message(&r.content)).sum(),
+            Exchange::Results(results) => {
+                let takes = |extent| self.attachments.accepts.takes(extent);
+                let texts = results.iter().map(|result| result.text(takes));
+                texts.map(|text| self.message(&text)).sum()
+            }
         }
     }
 

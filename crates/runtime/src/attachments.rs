@@ -1,16 +1,17 @@
 //! Contents of attachments on their way between messages and the store: a content is on disk before
 //! the message that names it is taken, and is loaded once for all agents of a turn.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use tokio::sync::Semaphore;
-use unisono_context::attachment::{Content, Files};
+use unisono_context::attachment::{Content, Extent, Files};
 use unisono_context::{Digest, SessionId, Snapshot};
-use unisono_model::media::{Kind, document};
+use unisono_model::media::Kind;
 use unisono_session::run::calls::CallOutput;
 use unisono_session::{Input, Replay};
 use unisono_store::Journal;
+
+use crate::documents;
+use crate::mcp::output::truncate_middle;
 
 /// The limits of stored contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,19 +104,29 @@ pub(crate) async fn store(
     store_contents(journal, session, limits, contents, attached).await
 }
 
-/// Stores the files of a tool's result, and takes their bytes out of it. If they cannot be stored,
-/// the result is its text with the reason.
+/// Stores the files of a tool's result, takes their bytes out of it, and adds the texts of documents.
+/// The result and these texts have at most `max_chars` characters; the rest is cut. If the files cannot
+/// be stored, the result is its text with the reason.
 pub(crate) async fn keep(
     journal: &Journal,
     session: SessionId,
     limits: AttachmentLimits,
     mut output: CallOutput,
     attached: u64,
+    max_chars: usize,
 ) -> CallOutput {
+    let documents = output.files.iter().map(|file| match file.content.extent {
+        Extent::Pages(_) => file.content.held.0.clone(),
+        Extent::Pixels { .. } => None,
+    });
+    let documents: Vec<Option<Arc<[u8]>>> = documents.collect();
     let contents = output.files.iter_mut().map(|file| &mut file.content);
     let contents = contents.collect();
     match store_contents(journal, session, limits, contents, attached).await {
-        Ok(()) => output,
+        Ok(()) => {
+            add_texts(&mut output, documents, max_chars).await;
+            output
+        }
         Err(error) => CallOutput {
             content: format!(
                 "{}\n[its attachments are not kept: {error}]",
@@ -125,6 +136,20 @@ pub(crate) async fn keep(
             files: Vec::new(),
             ..output
         },
+    }
+}
+
+/// Adds the texts of these documents, which are journaled with the result: the requests that show it
+/// have the same text whenever they are built.
+async fn add_texts(output: &mut CallOutput, documents: Vec<Option<Arc<[u8]>>>, max_chars: usize) {
+    let mut left = max_chars.saturating_sub(output.content.chars().count());
+    for (file, bytes) in output.files.iter_mut().zip(documents) {
+        let Some(bytes) = bytes else { continue };
+        if let Some(text) = documents::text(file.content.digest, bytes).await {
+            let text = truncate_middle(&text, left);
+            left = left.saturating_sub(text.chars().count());
+            file.text = Some(text);
+        }
     }
 }
 
@@ -194,7 +219,7 @@ pub async fn load(journal: &Journal, snapshot: &Snapshot) -> Result<(), String> 
     for digest in snapshot.contents() {
         let bytes = read(journal, digest).await?;
         if Kind::of_bytes(&bytes) == Some(Kind::Pdf)
-            && let Some(text) = text_of(digest, bytes.clone()).await
+            && let Some(text) = documents::text(digest, bytes.clone()).await
         {
             files.insert_text(digest, text);
         }
@@ -204,41 +229,4 @@ pub async fn load(journal: &Journal, snapshot: &Snapshot) -> Result<(), String> 
         snapshot.load(files);
     }
     Ok(())
-}
-
-/// Texts of documents that are kept: a document is read at every turn that shows it.
-const KEPT_TEXTS: usize = 16;
-/// The texts of the newest documents; none: it has no text.
-static TEXTS: Mutex<VecDeque<(Digest, Option<Arc<str>>)>> = Mutex::new(VecDeque::new());
-/// Documents are read one at a time: one that was made to do so takes much memory.
-static READING: Semaphore = Semaphore::const_new(1);
-
-/// The text of a document, if it has one.
-async fn text_of(digest: Digest, bytes: Arc<[u8]>) -> Option<Arc<str>> {
-    let known = || {
-        let texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = texts.iter().find(|(known, _)| *known == digest);
-        found.map(|(_, text)| text.clone())
-    };
-    if let Some(text) = known() {
-        return text;
-    }
-    let _one = READING.acquire().await.ok()?;
-    if let Some(text) = known() {
-        return text;
-    }
-    let reading = tokio::task::spawn_blocking(move || document::text(&bytes));
-    let read = match reading.await {
-        Ok(Ok(text)) => Some(Arc::from(text)),
-        Ok(Err(reason)) => {
-            tracing::debug!(%digest, %reason, "a document has no text for models");
-            None
-        }
-        // Its file was made to break the reader.
-        Err(_) => None,
-    };
-    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    texts.push_front((digest, read.clone()));
-    texts.truncate(KEPT_TEXTS);
-    read
 }

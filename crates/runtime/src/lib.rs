@@ -14,6 +14,7 @@ mod budget_broker;
 pub mod clock;
 mod compactor;
 mod concurrency;
+mod documents;
 mod extensions;
 mod fair_queue;
 pub mod hook;

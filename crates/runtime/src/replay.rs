@@ -417,7 +417,10 @@ fn bounds(assignment: &RunAssignment, first: &Request) -> Result<RunBounds, Stri
 fn weights(assignment: &RunAssignment, accepts: Accepts) -> Vec<Weight> {
     let per_message = assignment.definition.limits.per_message;
     let weights = assignment.steps.iter().map(|step| {
-        let texts = count(assignment, &tail::countable(step));
+        let texts = count(
+            assignment,
+            &tail::countable(step, |extent| accepts.takes(extent)),
+        );
         let file = |extent| meter::file_tokens(accepts, extent);
         Weight::of_step(step, &texts, per_message, file)
     });

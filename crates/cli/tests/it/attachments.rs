@@ -487,15 +487,22 @@ fn files_go_with_a_task_and_leave_with_an_export() {
 }
 
 /// A PDF of one page that says this.
-fn pdf_that_says(text: &str) -> Vec<u8> {
+pub(crate) fn pdf_that_says(text: &str) -> Vec<u8> {
+    pdf_that_repeats(text, 1)
+}
+
+/// A PDF of one page that says this so many times, with one copy of the text.
+pub(crate) fn pdf_that_repeats(text: &str, times: usize) -> Vec<u8> {
+    let contents = "4 0 R ".repeat(times);
     let content = format!("BT /F1 12 Tf 72 700 Td ({text}) Tj ET");
     let length = content.len();
     let objects = [
         "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
         "<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_owned(),
-        "<< /Type /Page /Parent 2 0 R /Contents 4 0 R /MediaBox [0 0 595 842] \
-         /Resources << /Font << /F1 5 0 R >> >> >>"
-            .to_owned(),
+        format!(
+            "<< /Type /Page /Parent 2 0 R /Contents [{contents}] /MediaBox [0 0 595 842] \
+             /Resources << /Font << /F1 5 0 R >> >> >>"
+        ),
         format!("<< /Length {length} >>\nstream\n{content}\nendstream"),
         "<< /Type /Font /Subtype /Type1 /BaseFont /Courier >>".to_owned(),
     ];

@@ -13,7 +13,7 @@ use crate::support::PATIENCE;
 pub(crate) struct Talking {
     child: Child,
     input: Option<Box<dyn Write>>,
-    pieces: Receiver<Vec<u8>>,
+    pieces: Receiver<String>,
     seen: String,
     /// What was waited for, and all before it since the wait before.
     before: String,
@@ -28,8 +28,10 @@ impl Talking {
         let (send, pieces) = mpsc::channel();
         thread::spawn(move || {
             let (mut output, mut bytes) = (BufReader::new(output), [0; 4_096]);
-            while let Ok(n) = output.read(&mut bytes) {
-                if n == 0 || send.send(bytes[..n].to_vec()).is_err() {
+            let mut read = Vec::new();
+            while let Ok(n @ 1..) = output.read(&mut bytes) {
+                read.extend_from_slice(&bytes[..n]);
+                if send.send(whole_characters(&mut read)).is_err() {
                     return;
                 }
             }
@@ -84,7 +86,7 @@ impl Talking {
                 return;
             }
             match self.pieces.recv_timeout(PATIENCE) {
-                Ok(piece) => self.seen += &String::from_utf8_lossy(&piece),
+                Ok(piece) => self.seen += &piece,
                 Err(_) => panic!("{text:?} was not shown: {:?}", self.seen),
             }
         }
@@ -100,12 +102,9 @@ impl Talking {
             seen,
             ..
         } = &mut self;
-        // A piece may end within a character.
-        let mut bytes = Vec::new();
         while let Ok(piece) = pieces.recv_timeout(PATIENCE) {
-            bytes.extend_from_slice(&piece);
+            *seen += &piece;
         }
-        *seen += &String::from_utf8_lossy(&bytes);
         child.wait().unwrap();
         self.seen.replace("\r\n", "\n")
     }
@@ -118,6 +117,28 @@ impl Talking {
             .unwrap();
         assert!(done.success(), "{done}");
     }
+}
+
+/// Takes the text from these bytes. The bytes of a character that is not complete stay.
+fn whole_characters(bytes: &mut Vec<u8>) -> String {
+    let incomplete = match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => bytes.split_off(error.valid_up_to()),
+        _ => Vec::new(),
+    };
+    let whole = std::mem::replace(bytes, incomplete);
+    String::from_utf8_lossy(&whole).into_owned()
+}
+
+#[test]
+fn a_character_that_arrives_in_two_pieces_is_one_character() {
+    let (mut read, mut shown) = (Vec::new(), String::new());
+    for byte in "Größe: 3 € \u{1f980}".bytes() {
+        read.push(byte);
+        shown += &whole_characters(&mut read);
+    }
+    assert_eq!((shown.as_str(), read.len()), ("Größe: 3 € \u{1f980}", 0));
+    read.extend(b"a\xffb");
+    assert_eq!(whole_characters(&mut read), "a\u{fffd}b");
 }
 
 /// Both sides of a new terminal.

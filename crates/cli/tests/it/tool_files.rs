@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::attachments::{base64, png};
+use crate::attachments::{base64, pdf_that_repeats, pdf_that_says, png};
 use crate::tools::{Scene, program};
 
 fn image(mime: &str, bytes: &[u8]) -> Value {
@@ -138,4 +138,89 @@ fn a_session_that_is_full_keeps_the_text_of_a_result() {
     let all = Value::from(messages(&scene, 2)).to_string();
     assert_eq!(all.matches("image_url").count(), 2, "one image: {all}");
     assert!(all.contains("its attachments are not kept"), "{all}");
+}
+
+/// A part with this document.
+fn document(name: &str, bytes: &[u8]) -> Value {
+    let resource = json!({"uri": format!("file:///{name}"), "blob": base64(bytes)});
+    json!({"type": "resource", "resource": resource})
+}
+
+/// The model takes documents or not, and has a context window of that many tokens.
+fn set_model(scene: &Scene, documents: bool, window: u32) {
+    let path = scene.place.path("config/unisono.toml");
+    let settings = fs::read_to_string(&path).unwrap();
+    let models = "[models]\ncatalogue = \"config/models.toml\"\n";
+    fs::write(&path, settings.replacen("[models]\n", models, 1)).unwrap();
+    let own = format!(
+        "[models.\"openai/gpt-4o\"]\ndocuments = {documents}\nwindow = {window}\n\
+         max_output = 1000\n"
+    );
+    scene.place.write("config/models.toml", own);
+}
+
+/// `replay` and `why` rebuild all requests from the journal and the store.
+fn all_are_rebuilt(scene: &Scene) {
+    assert_eq!(scene.json(&["replay"])["mismatches"], 0);
+    for (n, sent) in (1..).zip(scene.provider.requests()) {
+        let args = ["why", "clerk", "--request", &n.to_string(), "--raw"];
+        let rebuilt: Value = serde_json::from_str(&scene.call(&args).expect(0).stdout).unwrap();
+        assert_eq!(rebuilt, sent.json(), "request {n}");
+    }
+}
+
+#[test]
+fn a_model_without_documents_gets_the_text_of_a_pdf_in_a_result_also_after_a_kill() {
+    let plan = pdf_that_says("We ship on Friday.");
+    for takes in [true, false] {
+        let scene = Scene::new(
+            &[
+                &[("files__show", shows(&json!([document("plan.pdf", &plan)])))],
+                &[("files__put", json!({"text": "x", "until": "go"}))],
+            ],
+            &program(""),
+            "",
+        );
+        set_model(&scene, takes, 128_000);
+        scene.killed_at("call put ");
+        scene.place.write("go", "");
+        scene.json(&["resume"]);
+        // The request before the kill and the one after it.
+        for n in [1, 2] {
+            let all = Value::from(messages(&scene, n)).to_string();
+            let behind = "[attachment plan.pdf application/pdf";
+            let text = "1 page]\\n[text of attachment plan.pdf]\\n[page 1]\\nWe ship on Friday.";
+            assert!(all.contains(behind), "{all}");
+            let file = format!("data:application/pdf;base64,{}", base64(&plan));
+            let has = (all.contains(&file), all.contains(text));
+            assert_eq!(has, (takes, !takes), "{all}");
+        }
+        all_are_rebuilt(&scene);
+    }
+}
+
+#[test]
+fn the_text_of_a_pdf_in_a_result_is_cut_and_leaves_the_exchange_with_it() {
+    let says = |word: &str| {
+        let sentences = format!("{word} ships the orders. ").repeat(15);
+        pdf_that_repeats(&sentences, 100)
+    };
+    let first = json!([document("long.pdf", &says("Ada"))]);
+    let second = json!([document("other.pdf", &says("Bob"))]);
+    let scene = scene(&first, &second, "");
+    set_model(&scene, false, 16_000);
+    scene.answer();
+    let seen = |n, word: &str| {
+        let all = Value::from(messages(&scene, n)).to_string();
+        all.matches(word).count()
+    };
+    let (all, cut) = (1_500, "characters left out; ask the tool for less");
+    let ada = seen(1, "Ada ships");
+    assert!(ada > 100 && ada < all, "{ada}");
+    assert_eq!(seen(1, cut), 1);
+    // The second does not fit beside the first, which is a note now.
+    assert_eq!(seen(2, "Ada ships"), 0);
+    assert!(seen(2, "Bob ships") > 100);
+    assert_eq!(seen(2, "left out to make room"), 1);
+    all_are_rebuilt(&scene);
 }

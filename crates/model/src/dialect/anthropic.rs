@@ -243,7 +243,7 @@ fn write_step(
             calls.map(write).collect()
         }
     };
-    for (id, answer) in call_ids.iter().zip(step.answers()) {
+    for (id, answer) in call_ids.iter().zip(step.answers(accepts)) {
         let files = answer.files(accepts);
         tool_result(messages.piece(Side::User), id, answer, &files, false);
     }
@@ -327,7 +327,7 @@ fn tool_result(
     if !files.is_empty() {
         json.raw(r#","content":["#);
         if has_text {
-            text(json, answer.content, false);
+            text(json, &answer.content, false);
         }
         for (at, shown) in files.iter().enumerate() {
             json.raw(if has_text || at > 0 { "," } else { "" });
@@ -335,7 +335,7 @@ fn tool_result(
         }
         json.raw("]");
     } else if has_text {
-        json.raw(r#","content":"#).string(answer.content);
+        json.raw(r#","content":"#).string(&answer.content);
     }
     if answer.is_error {
         json.raw(r#","is_error":true"#);

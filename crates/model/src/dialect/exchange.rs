@@ -21,9 +21,10 @@ pub(super) struct Step<'a> {
 }
 
 /// The answer to one call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Answer<'a> {
-    pub(super) content: &'a str,
+    /// Its text, with the texts of documents that the model does not take.
+    pub(super) content: Cow<'a, str>,
     pub(super) is_error: bool,
     files: &'a [AttachedFile],
 }
@@ -32,7 +33,7 @@ impl<'a> Answer<'a> {
     /// An answer without files.
     pub(super) fn text(content: &'a str, is_error: bool) -> Answer<'a> {
         Answer {
-            content,
+            content: content.into(),
             is_error,
             files: &[],
         }
@@ -75,15 +76,15 @@ pub(super) fn steps(exchange: &[Exchange]) -> impl Iterator<Item = Step<'_>> {
 }
 
 impl<'a> Step<'a> {
-    /// One answer for each call, in order. Results stand in the order of the calls; the id
-    /// decides where some are missing.
-    pub(super) fn answers(&self) -> impl Iterator<Item = Answer<'a>> {
+    /// One answer for each call, in order, for a model that accepts these files. Results stand in the
+    /// order of the calls; the id decides where some are missing.
+    pub(super) fn answers(&self, accepts: Accepts) -> impl Iterator<Item = Answer<'a>> {
         let Step { reply, results } = *self;
         reply.calls.iter().enumerate().map(move |(at, call)| {
             let in_place = results.get(at).filter(|result| result.call_id == call.id);
             let found = in_place.or_else(|| results.iter().find(|r| r.call_id == call.id));
             found.map_or(Answer::text(NO_RESULT, true), |result| Answer {
-                content: &result.content,
+                content: result.text(|extent| accepts.takes(extent)),
                 is_error: result.is_error,
                 files: &result.files,
             })

@@ -268,11 +268,12 @@ fn write_step(
             given
         }
     };
-    let answered = reply.calls.iter().zip(call_ids).zip(step.answers());
+    let answered = reply.calls.iter().zip(call_ids).zip(step.answers(accepts));
     for ((call, id), answer) in answered {
         let json = contents.piece(Side::User);
+        let files = answer.files(accepts);
         response(json, id.as_deref(), &call.name, answer);
-        for shown in answer.files(accepts) {
+        for shown in files {
             file(contents.piece(Side::User), &shown);
         }
     }
@@ -332,7 +333,7 @@ fn response(json: &mut Json, id: Option<&str>, name: &str, answer: Answer<'_>) {
         } else {
             r#""result":"#
         })
-        .string(answer.content)
+        .string(&answer.content)
         .raw("}}}");
 }
 

@@ -263,9 +263,9 @@ fn write_step(json: &mut Json, ids: &mut Ids, (at, step): (usize, Step<'_>), acc
         calls,
     );
     let mut files = Vec::new();
-    for (id, answer) in answered.iter().zip(step.answers()) {
+    for (id, answer) in answered.iter().zip(step.answers(accepts)) {
         json.raw(",");
-        tool_result(json, id, &result_text(answer.content, answer.is_error));
+        tool_result(json, id, &result_text(&answer.content, answer.is_error));
         files.extend(answer.files(accepts));
     }
     if !files.is_empty() {

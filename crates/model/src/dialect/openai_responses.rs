@@ -169,8 +169,8 @@ fn write_step(json: &mut Json, ids: &mut Ids, (at, step): (usize, Step<'_>), acc
             calls.enumerate().map(write).collect()
         }
     };
-    for (id, answer) in call_ids.iter().zip(step.answers()) {
-        let content = result_text(answer.content, answer.is_error);
+    for (id, answer) in call_ids.iter().zip(step.answers(accepts)) {
+        let content = result_text(&answer.content, answer.is_error);
         call_output(json.raw(","), id, &content, &answer.files(accepts));
     }
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use unisono_context::alteration::Form;
-use unisono_context::attachment::Extent;
+use unisono_context::attachment::{Extent, document_text};
 use unisono_context::message::{CallRef, Message};
 use unisono_context::snapshot::Entry;
 use unisono_context::{Part, Role, Snapshot};
@@ -377,7 +377,7 @@ fn file<'a>(part: &Part, shown: Shown<'a>) -> Option<Owned<'a>> {
     };
     if !shown.accepts.takes(content.extent) {
         let text = shown.snapshot.file_text(&content.digest)?;
-        let text = format!("[text of attachment {filename}]\n{text}");
+        let text = document_text(filename, text);
         return Some(Owned::FileText(text.into()));
     }
     Some(Owned::File(File {

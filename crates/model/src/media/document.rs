@@ -23,8 +23,9 @@ const MOST_PAGES: usize = 500;
 /// Maximum bytes of a text.
 #[cfg(feature = "pdf")]
 const LONGEST: usize = 512 << 10;
-/// The time limit of a document. It is checked between pages.
-const TIME: Duration = Duration::from_secs(20);
+/// The time limit of a document. It is checked between pages only: a caller that cannot wait longer
+/// reads on a thread of its own.
+pub const TIME: Duration = Duration::from_secs(20);
 
 /// The reason why a document has no text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,13 +45,16 @@ pub enum Error {
     /// It took too long.
     #[error("it was not read within {} s", TIME.as_secs())]
     Slow,
+    /// Other documents took longer than they may and are still being read.
+    #[error("other documents take too long to read")]
+    Busy,
     /// It has pictures only.
     #[error("its pages have no text")]
     Empty,
 }
 
-/// Extracts the text of a PDF, page by page. A hostile document can take a thread for 20 seconds, and
-/// some hundred megabytes.
+/// Extracts the text of a PDF, page by page. A hostile document can take longer than
+/// [`TIME`], and some hundred megabytes.
 ///
 /// # Errors
 /// The document has no readable text.
@@ -59,8 +63,8 @@ pub fn text(_: &[u8]) -> Result<String, Error> {
     Err(Error::Absent)
 }
 
-/// Extracts the text of a PDF, page by page. A hostile document can take a thread for 20 seconds, and
-/// some hundred megabytes.
+/// Extracts the text of a PDF, page by page. A hostile document can take longer than
+/// [`TIME`], and some hundred megabytes.
 ///
 /// # Errors
 /// The document has no readable text.
@@ -68,6 +72,7 @@ pub fn text(_: &[u8]) -> Result<String, Error> {
 pub fn text(bytes: &[u8]) -> Result<String, Error> {
     use lopdf::{Document, LoadOptions};
 
+    let began = std::time::Instant::now();
     // Each stream is named twice, where it begins and where it ends.
     let streams = memchr::memmem::find_iter(bytes, b"stream").count() / 2;
     if streams > MOST_STREAMS {
@@ -80,7 +85,6 @@ pub fn text(bytes: &[u8]) -> Result<String, Error> {
     if document.is_encrypted() {
         return Err(Error::Encrypted);
     }
-    let began = std::time::Instant::now();
     let mut out = String::new();
     let mut has_text = false;
     for (number, page) in document.get_pages().into_iter().take(MOST_PAGES) {

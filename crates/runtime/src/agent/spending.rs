@@ -3,8 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use unisono_context::attachment::AttachedFile;
 use unisono_context::{Cost, Tokens};
 use unisono_model::language::{CacheWarm, Exchange, LanguageModel, Request};
+use unisono_model::media::Accepts;
 use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::CallEnd;
 use unisono_session::run::{AdditionalUsage, Reply, Step, Usage, tail};
@@ -105,7 +107,7 @@ impl Ctx {
         model: &dyn LanguageModel,
         call: u32,
     ) -> ReservationRequest {
-        let input = self.to_provider_tokens(self.input_at_most(request).await);
+        let input = self.to_provider_tokens(self.input_at_most(request, model.accepts()).await);
         let output = request.max_output;
         let calls = match request.cache_warm {
             // A separate request writes the cache first.
@@ -141,20 +143,24 @@ impl Ctx {
         calibration.map_or(reported, |known| known.estimated(reported))
     }
 
-    /// Upper bound of the tokens of a request, in local tokens.
-    pub(crate) async fn input_at_most(&self, request: &Request) -> Tokens {
+    /// Upper bound of the tokens of a request to a model that takes these files, in local tokens.
+    pub(crate) async fn input_at_most(&self, request: &Request, accepts: Accepts) -> Tokens {
         let (assignment, messages) = meter::assignment(request);
         let mut texts = vec![assignment];
+        let mut files = Tokens::ZERO;
         for moved in &request.exchange {
-            texts.extend(match moved {
-                Exchange::Reply(reply) => tail::countable(&Step::Model(reply.clone())),
-                Exchange::Results(results) => tail::countable(&Step::Tools(results.clone())),
-            });
+            let step = match moved {
+                Exchange::Reply(reply) => Step::Model(reply.clone()),
+                Exchange::Results(results) => Step::Tools(results.clone()),
+            };
+            let tokens = |file: &AttachedFile| meter::file_tokens(accepts, file.content.extent);
+            files += step.files().map(tokens).sum();
+            texts.extend(tail::countable(&step, |extent| accepts.takes(extent)));
         }
         let messages = messages + texts.len() as u64;
         let counted: Tokens = self.count(texts).await.into_iter().sum();
         let assignment = self.assignment();
         let around = assignment.definition.limits.per_message.times(messages) + Tokens(FRAME);
-        assignment.context + counted + around
+        assignment.context + counted + files + around
     }
 }

@@ -134,6 +134,7 @@ impl Reading {
             mime: kind.mime().into(),
             size_bytes,
             content,
+            text: None,
         })
     }
 

@@ -61,7 +61,17 @@ pub(super) fn call_tool(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, jo
                 Some(tool) => tool::call(tool, &job).await,
                 None => servers.call(&job, limits.each, &began).await?,
             };
-            Some(attachments::keep(&env.journal, session, limits, output, attached).await)
+            Some(
+                attachments::keep(
+                    &env.journal,
+                    session,
+                    limits,
+                    output,
+                    attached,
+                    job.max_chars,
+                )
+                .await,
+            )
         };
         match cancelled.run_until_cancelled(calling).await {
             Some(Some(output)) => feed(&myself, Input::ToolEnded { call, output }),

@@ -12,6 +12,7 @@
 //! more. Removed parts never return, and the newest round, whose results the model has not seen, is
 //! never removed. All of this depends only on the recorded steps and their tokens.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -220,8 +221,9 @@ impl Masked {
     }
 }
 
-/// The texts of a step that are counted: a reply as one text, tool results separately.
-pub fn countable(step: &Step) -> Vec<String> {
+/// The texts of a step that are counted: a reply as one text, tool results separately. A result has
+/// the texts of its documents that the model does not take.
+pub fn countable(step: &Step, takes: impl Fn(Extent) -> bool) -> Vec<String> {
     match step {
         Step::Model(reply) => {
             if let Some(verbatim) = &reply.verbatim {
@@ -235,7 +237,10 @@ pub fn countable(step: &Step) -> Vec<String> {
             }
             vec![text]
         }
-        Step::Tools(results) => results.iter().map(|r| r.content.to_string()).collect(),
+        Step::Tools(results) => {
+            let texts = results.iter().map(|result| result.text(&takes));
+            texts.map(Cow::into_owned).collect()
+        }
         Step::Summarised { text, .. } => vec![summary_note(text)],
         Step::Named { .. } | Step::Narrowed { .. } | Step::Spent(_) => Vec::new(),
     }

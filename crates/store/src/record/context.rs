@@ -31,7 +31,7 @@ layout! {
         2 ToolResult { call_id, content, is_error },
         3 Attachment { filename, mime, size_bytes; content },
     }
-    struct AttachedFile { filename, mime, size_bytes, content }
+    struct AttachedFile { filename, mime, size_bytes, content; text }
     struct Content { digest, extent, held }
     enum Extent { 0 Pixels { width, height }, 1 Pages(pages) }
 }

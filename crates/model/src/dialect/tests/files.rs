@@ -246,6 +246,7 @@ fn with_results(held: bool) -> Request {
             mime: mime.into(),
             size_bytes: bytes.len() as u64,
             content,
+            text: None,
         }
     };
     let (width, height) = (640, 480);
@@ -316,6 +317,41 @@ fn each_dialect_sends_the_files_of_results_in_its_own_form() {
             "{notes}"
         );
         assert_eq!(notes, sent(&with_results(false), EVERYTHING));
+    }
+}
+
+#[test]
+fn the_text_of_a_document_in_a_result_is_sent_and_counted_for_models_without_documents() {
+    let mut request = with_results(true);
+    for file in request.files_mut() {
+        let is_document = &*file.mime == "application/pdf";
+        file.text = is_document.then(|| "[page 1]\nWe ship on Friday.".into());
+    }
+    let images = Accepts {
+        images: true,
+        documents: false,
+    };
+    for dialect in ALL {
+        let sent = |accepts| {
+            let sending = Sending { accepts, ..SENDING };
+            String::from_utf8(dialect.tail(&request, &sending).to_vec()).unwrap()
+        };
+        let behind = "2 pages]\\n[text of attachment plan.pdf]\\n[page 1]\\nWe ship on Friday.\"";
+        for (accepts, times) in [(EVERYTHING, 0), (images, 1), (NOTHING, 1)] {
+            let body = sent(accepts);
+            assert_eq!(body.matches(behind).count(), times, "{dialect:?}: {body}");
+            let estimator = Estimator {
+                encoding: unisono_context::Encoding::O200kBase,
+                overheads: Overheads::for_dialect(dialect, unisono_context::Tokens(0)),
+                attachments: Attachments::for_dialect(dialect, accepts),
+                count: &|text| {
+                    let has = text.matches("We ship on Friday.").count() as u64;
+                    unisono_context::tokens::Count::exact(has * 1_000_000)
+                },
+            };
+            let counted = estimator.tail(&request).tokens.0 / 1_000_000;
+            assert_eq!(counted, times as u64, "{dialect:?}");
+        }
     }
 }
 

@@ -122,7 +122,7 @@ impl ExchangeMeter {
         }
         self.count(steps, ctx).await;
         let refused = RefusedRequest {
-            input: ctx.input_at_most(request).await,
+            input: ctx.input_at_most(request, self.accepts).await,
             exchange: self.sent(masked),
             output: request.max_output,
             calls: request.wrap_up.is_none() && !request.allowed.is_empty(),
@@ -151,7 +151,8 @@ impl ExchangeMeter {
     /// The same with `more` additional tokens.
     fn fits_with(&self, steps: &[Arc<Step>], more: Tokens, ctx: &Ctx) -> bool {
         let limits = ctx.definition().limits;
-        let texts = steps.iter().flat_map(|step| tail::countable(step));
+        let takes = |extent| self.accepts.takes(extent);
+        let texts = steps.iter().flat_map(|step| tail::countable(step, takes));
         let (bytes, count) = texts.fold((self.assignment.len() as u64, 0), |(bytes, n), text| {
             (bytes + text.len() as u64, n + 1)
         });
@@ -175,7 +176,8 @@ impl ExchangeMeter {
     async fn count(&mut self, steps: &[Arc<Step>], ctx: &Ctx) {
         let per_message = ctx.definition().limits.per_message;
         for step in steps.iter().skip(self.weights.len()) {
-            let texts = ctx.count(tail::countable(step)).await;
+            let texts = tail::countable(step, |extent| self.accepts.takes(extent));
+            let texts = ctx.count(texts).await;
             let file = |extent| file_tokens(self.accepts, extent);
             self.weights
                 .push(Weight::of_step(step, &texts, per_message, file));
@@ -184,7 +186,7 @@ impl ExchangeMeter {
 }
 
 /// The tokens of a file in the result of a tool to a model, at most; a model that does not take it
-/// gets a note, which is part of the text.
+/// gets a note and the text of a document, which are part of the text.
 pub(crate) fn file_tokens(accepts: Accepts, extent: Extent) -> Tokens {
     match accepts.takes(extent) {
         true => extent.at_most(),

@@ -160,7 +160,8 @@ pub(super) async fn results(
         return Ok(step(called));
     }
     let others = called.iter().filter(|called| called.task.is_none());
-    let others: Vec<String> = others.map(text).collect();
+    let others = others.map(|called| called.result.text(|_| false).into_owned());
+    let others: Vec<String> = others.collect();
     let left = scales.results_limit(steps, (&tasks, others), ctx).await?;
     let Some(left) = left else {
         return Ok(step(called));

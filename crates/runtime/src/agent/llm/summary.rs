@@ -95,7 +95,7 @@ fn numbered(steps: &[Arc<Step>]) -> impl Iterator<Item = Option<(Ordinal, Role, 
         Step::Tools(results) => {
             let results = results.iter().map(|result| Part::ToolResult {
                 call_id: result.call_id.clone(),
-                content: result.content.clone(),
+                content: result.text(|_| false).into(),
                 is_error: result.is_error,
             });
             Some((number, Role::Tool, results.collect()))

@@ -195,12 +195,13 @@ fn a_step_is_counted_as_it_is_sent() {
         ..Reply::default()
     };
     let plain = "let me look\nrecall{\"n\":1}\nrecall{\"n\":1}";
-    assert_eq!(countable(&Step::Model(said.clone())), [plain]);
+    let all = |_| true;
+    assert_eq!(countable(&Step::Model(said.clone()), all), [plain]);
     let verbatim = Step::Model(Reply {
         verbatim: Some("[1]".into()),
         ..said
     });
-    assert_eq!(countable(&verbatim), ["[1]"]);
+    assert_eq!(countable(&verbatim, all), ["[1]"]);
     assert_eq!(
         Weight::of_step(&verbatim, &[Tokens(5)], Tokens(3), |_| Tokens(9)),
         reply(8)
@@ -218,12 +219,15 @@ fn a_step_is_counted_as_it_is_sent() {
             mime: "image/png".into(),
             size_bytes: 3,
             content: Content::new(Arc::from(&b"png"[..]), Extent::Pages(4)),
+            text: Some("the plan".into()),
         }],
         ..result("two")
     };
     let both = [result("one"), shot];
     let step = Step::Tools(both.to_vec());
-    assert_eq!(countable(&step), ["one", "two"]);
+    assert_eq!(countable(&step, all), ["one", "two"]);
+    let behind = "two\n[text of attachment shot.png]\nthe plan";
+    assert_eq!(countable(&step, |_| false), ["one", behind]);
     let per_page = |extent| match extent {
         Extent::Pages(pages) => Tokens(u64::from(pages) * 25),
         Extent::Pixels { .. } => Tokens(9),
@@ -242,7 +246,7 @@ fn a_step_is_counted_as_it_is_sent() {
         name: "look".into(),
         result: "1".into(),
     };
-    assert_eq!(countable(&named), [""; 0]);
+    assert_eq!(countable(&named, all), [""; 0]);
     assert_eq!(
         Weight::of_step(&named, &[], Tokens(3), |_| Tokens(9)),
         Weight::Nothing

@@ -54,12 +54,14 @@ pub(super) fn part() -> impl Strategy<Value = Part> {
 }
 
 pub(super) fn attached_file() -> impl Strategy<Value = AttachedFile> {
-    (text(), text(), any::<u64>(), whole_content()).prop_map(
-        |(filename, mime, size_bytes, content)| AttachedFile {
+    let read = prop::option::of(text());
+    (text(), text(), any::<u64>(), whole_content(), read).prop_map(
+        |(filename, mime, size_bytes, content, text)| AttachedFile {
             filename,
             mime,
             size_bytes,
             content,
+            text,
         },
     )
 }

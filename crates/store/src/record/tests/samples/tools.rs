@@ -105,8 +105,26 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
                     },
                     held: Held::default(),
                 },
+                text: None,
             }],
             ..CallOutput::text("see the picture", false)
+        },
+    };
+    let ended_document = Fact::ToolEnded {
+        call: CALL,
+        output: CallOutput {
+            files: vec![AttachedFile {
+                filename: "plan.pdf".into(),
+                mime: "application/pdf".into(),
+                size_bytes: 900,
+                content: Content {
+                    digest: Digest([8; 32]),
+                    extent: Extent::Pages(1),
+                    held: Held::default(),
+                },
+                text: Some("[page 1]\nWe ship on Friday.\n".into()),
+            }],
+            ..CallOutput::text("see the plan", false)
         },
     };
     let decided = |decision| Fact::ToolDecided {
@@ -174,6 +192,7 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
         ),
         ("tool_ended", ended),
         ("tool_ended_files", ended_files),
+        ("tool_ended_document", ended_document),
         ("tools_answered", Fact::ToolsAnswered { run: RUN, round: 2 }),
         ("tool_in_doubt", Fact::ToolInDoubt { call: CALL }),
         ("tool_decided_approved", decided(CallDecision::Approved)),
