@@ -30,7 +30,7 @@ pub(crate) type PortFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>
 
 /// The other end of a [`Port`]: the session, or a recording in tests.
 pub(crate) trait SessionPort: Send + Sync + 'static {
-    /// Journals a step; returns after it is on disk.
+    /// Sends a step at once; the future returns after it is on disk.
     fn step(
         &self,
         run: RunId,

@@ -438,6 +438,13 @@ pub enum LateOutput {
     },
     /// A cost of an unanswered request of its model.
     Spent(AdditionalUsage),
+    /// The result of a named step, such as the report of a coding agent.
+    Named {
+        /// The name of the step.
+        name: Arc<str>,
+        /// Its result, as JSON.
+        result: Arc<str>,
+    },
 }
 
 /// The input of a run.

@@ -322,7 +322,8 @@ impl Machine {
         }
     }
 
-    /// The late output of a cancelled attempt: an answer, or a reply in transit.
+    /// The late output of a cancelled attempt: an answer, or a reply or the result of a named
+    /// step in transit.
     fn late_fact(&mut self, input: &Input) -> Option<Fact> {
         if self.cancelled.is_empty() {
             return None;
@@ -337,8 +338,15 @@ impl Machine {
                         attempt: *attempt,
                         late: LateOutput::Reply(reply.clone()),
                     }),
+                    Step::Named { name, result } => Some(Fact::CameLate {
+                        run: *run,
+                        attempt: *attempt,
+                        late: LateOutput::Named {
+                            name: name.clone(),
+                            result: result.clone(),
+                        },
+                    }),
                     Step::Tools(_)
-                    | Step::Named { .. }
                     | Step::Narrowed { .. }
                     | Step::Summarised { .. }
                     | Step::Spent(_) => None,

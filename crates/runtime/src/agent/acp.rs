@@ -191,8 +191,8 @@ impl From<Failure> for FailedTry {
     }
 }
 
-/// A running try: the program and its working directory. If it is dropped early, the agent is asked
-/// to stop, and killed.
+/// A running try: the program and its working directory. If it is dropped early, the agent's report
+/// is journaled, and the agent is asked to stop, and killed.
 struct RunningTry {
     ctx: Ctx,
     number: u32,
@@ -201,6 +201,8 @@ struct RunningTry {
     /// The session with a prompt in progress.
     working: Option<String>,
     is_prompted: bool,
+    /// What the agent reports, until that is journaled.
+    turn: Option<Turn>,
 }
 
 impl RunningTry {
@@ -212,6 +214,7 @@ impl RunningTry {
             peer: None,
             working: None,
             is_prompted: false,
+            turn: None,
         }
     }
 
@@ -238,8 +241,9 @@ impl RunningTry {
         let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
         let id = peer.request(PROMPT, &params);
         self.working = Some(session.clone());
-        let mut turn = Turn::new(session, &acp.allow);
-        let response = follow(&self.ctx, self.number, peer, &mut turn, id).await;
+        let turn = self.turn.insert(Turn::new(session, &acp.allow));
+        let response = follow(&self.ctx, self.number, peer, turn, id).await;
+        let turn = self.turn.take().unwrap_or_default();
         let report = turn.report();
         if !report.is_empty() {
             let name = journaled::step_name("report", self.number);
@@ -376,6 +380,11 @@ impl Drop for RunningTry {
     fn drop(&mut self) {
         let (peer, session) = (self.peer.take(), self.working.take());
         let worktree = self.place.worktree.take();
+        let report = self.turn.take().map(|turn| turn.report());
+        if let Some(report) = report.filter(|report| !report.is_empty()) {
+            let name = journaled::step_name("report", self.number);
+            self.ctx.leave_step(&name, &report);
+        }
         // Without a runtime the program is killed when the value is dropped.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;

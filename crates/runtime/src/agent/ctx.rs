@@ -392,6 +392,20 @@ impl Ctx {
         Ok(value)
     }
 
+    /// Hands the result of a step to the session and does not wait: the attempt ends now.
+    pub(crate) fn leave_step(&self, name: &str, value: &impl Serialize) {
+        let Ok(json) = serde_json::to_string(value) else {
+            return;
+        };
+        let step = Step::Named {
+            name: name.into(),
+            result: json.into(),
+        };
+        let (run, attempt) = (self.run(), self.attempt());
+        // It is sent already; the rest is the wait for the disk.
+        drop(self.inner.port.step(run, attempt, step.into()));
+    }
+
     /// Journals a step of this attempt; returns once it is on disk.
     pub(crate) async fn record(&self, step: impl Into<Arc<Step>>) -> Result<(), Failure> {
         self.inner.waiting.watchdog.renew();

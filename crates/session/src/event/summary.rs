@@ -140,11 +140,7 @@ impl Display for Fact {
                 attempt,
                 late,
             } => {
-                let what = match late {
-                    LateOutput::Reply(_) => "a reply",
-                    LateOutput::Answer { .. } => "an answer",
-                    LateOutput::Spent(_) => "a cost in addition to a reply",
-                };
+                let what = late_output(late);
                 write!(f, "{}: {what} of attempt {attempt}", run(*id))
             }
             Fact::Pinned { messages } | Fact::Unpinned { messages } => {
@@ -269,6 +265,15 @@ impl Display for Fact {
                 each.try_for_each(|(key, value)| write!(f, " {key}={value}"))
             }
         }
+    }
+}
+
+fn late_output(late: &LateOutput) -> &str {
+    match late {
+        LateOutput::Reply(_) => "a reply",
+        LateOutput::Answer { .. } => "an answer",
+        LateOutput::Spent(_) => "a cost in addition to a reply",
+        LateOutput::Named { name, .. } => name,
     }
 }
 

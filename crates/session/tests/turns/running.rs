@@ -1,5 +1,7 @@
 //! Fan-out, results, retries, cancellation, and the effects of a restart on them: T4 to T7.
 
+use std::sync::Arc;
+
 use unisono_context::Timestamp;
 use unisono_context::message::Part;
 use unisono_session::agent::{ContextMode, Definition, OnFailure};
@@ -346,6 +348,12 @@ fn late_output_of_a_cancelled_run_is_kept_once_and_not_delivered() {
         step: step.into(),
     };
     shell.feed(step(Step::Model(reply.clone()))).unwrap();
+    let (name, result): (Arc<str>, Arc<str>) = ("report".into(), "{}".into());
+    let report = Step::Named {
+        name: name.clone(),
+        result: result.clone(),
+    };
+    shell.feed(step(report)).unwrap();
     shell.feed(step(Step::Tools(Vec::new()))).unwrap();
     for _ in 0..2 {
         shell.finish(&briefs[0], "late");
@@ -359,7 +367,9 @@ fn late_output_of_a_cancelled_run_is_kept_once_and_not_delivered() {
         partial: None,
         usage: Usage::default(),
     };
-    assert_eq!(late, [&of(LateOutput::Reply(reply)), &of(answer)]);
+    let report = LateOutput::Named { name, result };
+    let all = [LateOutput::Reply(reply), report, answer].map(of);
+    assert_eq!(late, all.iter().collect::<Vec<_>>());
     assert_eq!(result_texts(&shell), before);
     assert_eq!(*shell.outcome(0), Outcome::Cancelled);
     assert_eq!(shell.facts("run_ended").len(), 2);

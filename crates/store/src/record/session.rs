@@ -154,7 +154,12 @@ layout! {
         5 Summarised { replaced, text },
     }
     struct AdditionalUsage { usage; fallback }
-    enum LateOutput { 0 Reply(reply), 1 Answer { text, partial, usage }, 2 Spent(spent) }
+    enum LateOutput {
+        0 Reply(reply),
+        1 Answer { text, partial, usage },
+        2 Spent(spent),
+        3 Named { name, result },
+    }
     struct Pace { ; began, first_token }
     enum Ending {
         0 Finished { text, partial, usage, duration_ms; calls, pace },

@@ -551,6 +551,9 @@ async fn an_agent_with_a_dropped_run_is_asked_to_stop_and_killed() {
     tokio::time::timeout(PATIENCE, worked).await.unwrap();
     running.abort();
     let _ = running.await;
+    // What it reported is recorded, and nothing waits for that.
+    let reported = step(&asking, "acp.report.1").to_string();
+    assert!(reported.contains("Work"), "{reported}");
     let cleared = async {
         while std::fs::read_dir(place.path().join(".git/unisono"))
             .unwrap()

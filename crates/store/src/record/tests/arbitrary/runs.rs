@@ -127,6 +127,7 @@ pub(super) fn late() -> impl Strategy<Value = LateOutput> {
             usage,
         }),
         spent().prop_map(LateOutput::Spent),
+        (text(), text()).prop_map(|(name, result)| LateOutput::Named { name, result }),
     ]
 }
 

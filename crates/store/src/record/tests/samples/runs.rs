@@ -126,6 +126,10 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         usage: USAGE,
         ..Reply::default()
     }));
+    let late_named = late(LateOutput::Named {
+        name: "acp.report.1".into(),
+        result: "{\"text\":\"I look.\"}".into(),
+    });
     let late_answer = late(LateOutput::Answer {
         text: "All was well.".into(),
         partial: Some("stopped".into()),
@@ -174,5 +178,6 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         ("came_late_stood_in", late(LateOutput::Reply(stood_in))),
         ("came_late_answer", late_answer),
         ("came_late_spent", late(LateOutput::Spent(spent(None)))),
+        ("came_late_named", late_named),
     ]
 }
