@@ -141,7 +141,13 @@ fn answer(answered: AgentAnswer, kept: &[String]) -> Result<Answer, Failure> {
     parts.extend(kept.iter().cloned());
     parts.retain(|part| !part.is_empty());
     if parts.is_empty() {
-        let reason = "the agent ended its turn without a text";
+        let reason = match answered.rejected {
+            Some(call) => format!(
+                "the agent ended its turn without a text after permission for {call} was \
+                 refused: `allow` lists the permitted kinds"
+            ),
+            None => "the agent ended its turn without a text".to_owned(),
+        };
         return Err(Failure::new(RunCause::BadOutput, reason));
     }
     Ok(Answer {
@@ -357,6 +363,7 @@ fn prompt_result(peer: &Peer, turn: &Turn, response: Message) -> Result<AgentAns
     Ok(AgentAnswer {
         text: turn.answer().to_owned(),
         partial: partial.map(str::to_owned),
+        rejected: turn.rejected().map(str::to_owned),
     })
 }
 

@@ -37,6 +37,9 @@ pub(super) struct AgentAnswer {
     pub(super) text: String,
     /// The reason why it is not complete; none: it is complete.
     pub(super) partial: Option<String>,
+    /// The first call for which it did not get permission, with its kind.
+    #[serde(default)]
+    pub(super) rejected: Option<String>,
 }
 
 /// The next action.
@@ -130,6 +133,7 @@ mod tests {
         let answered = NextAction::Answered(AgentAnswer {
             text: "so".into(),
             partial: None,
+            rejected: None,
         });
         let more = |name, result| [begun[0], begun[1], (name, result)].to_vec();
         let rows = [

@@ -246,6 +246,14 @@ end(id)"#,
 }
 
 #[tokio::test]
+async fn a_turn_without_a_text_names_the_call_that_was_rejected() {
+    let acp = python("ask(\"edit\")\nend(id)");
+    let failure = ask(&acp, &attempt(&acp)).await.unwrap_err();
+    let words = "after permission for `Do edit` (edit) was refused: `allow` lists";
+    assert!(failure.to_string().contains(words), "{failure}");
+}
+
+#[tokio::test]
 async fn each_stop_reason_has_its_ending() {
     for (reason, partial) in [
         ("max_tokens", "tokens"),

@@ -60,6 +60,7 @@ pub(super) struct Turn {
     has_acted: bool,
     ended: u32,
     decided: u32,
+    rejected: Option<String>,
 }
 
 impl Turn {
@@ -94,6 +95,11 @@ impl Turn {
     /// Whether the agent has begun a tool call, or got a permission.
     pub(super) fn has_acted(&self) -> bool {
         self.has_acted
+    }
+
+    /// The first call for which it did not get permission, with its kind.
+    pub(super) fn rejected(&self) -> Option<&str> {
+        self.rejected.as_deref()
     }
 
     /// Handles a message that is not a response.
@@ -274,6 +280,10 @@ impl Turn {
                 .map_or("cancelled", |option| &*option.kind)
                 .to_owned(),
         };
+        if !option.is_some_and(|option| option.kind.starts_with("allow")) {
+            let call = || format!("`{}` ({})", decided.title, decided.kind);
+            self.rejected.get_or_insert_with(call);
+        }
         let text = format!("{} ({}): {}", decided.title, decided.kind, decided.decision);
         let reply = protocol::chosen(id, option.map(|option| &*option.option_id));
         vec![

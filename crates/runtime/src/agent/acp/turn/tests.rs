@@ -143,6 +143,8 @@ fn allowed_kinds_decide_a_permission() {
             panic!("{effects:?}");
         };
         assert_eq!(decided.decision, decision, "{kind} {options:?}");
+        let rejected = (!decision.starts_with("allow")).then(|| format!("`So` ({})", decided.kind));
+        assert_eq!(turn.rejected(), rejected.as_deref());
         assert_eq!(reply["id"], 7);
         let outcome = match decision {
             "cancelled" => json!({"outcome": "cancelled"}),
