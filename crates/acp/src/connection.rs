@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use unisono_api::service::Service;
+use unisono_api::turn::Turn;
 
 use crate::client::{Client, Disconnected, Error, INVALID_REQUEST, UNKNOWN_METHOD, UNREADABLE};
 use crate::lines::Lines;
@@ -188,7 +189,11 @@ impl Connection {
             Some(session) => self.open_turns(session).await,
             None => Vec::new(),
         };
-        let answer = self.answer(method, params, !open.is_empty()).await;
+        // A turn without an input, such as a compaction, repeats no message.
+        let has_input = |turn: &Turn| turn.task.is_some() && turn.state != "queued";
+        let answer = self
+            .answer(method, params, open.iter().any(has_input))
+            .await;
         let opened = opened.filter(|_| answer.is_ok());
         self.answered((method, named), id, answer).await?;
         if let Some(session) = opened {
@@ -198,7 +203,7 @@ impl Connection {
     }
 
     /// The turns that are followed when a session is opened: none if a prompt already follows them.
-    async fn open_turns(&self, session: &str) -> Vec<String> {
+    async fn open_turns(&self, session: &str) -> Vec<Turn> {
         let tokens = self.prompts.get(session).into_iter().flatten();
         let is_followed = tokens.into_iter().any(|token| !token.is_cancelled());
         match is_followed {
@@ -208,8 +213,8 @@ impl Connection {
     }
 
     /// Follows open turns of a session that was opened, up to the limit of prompts.
-    fn join(&mut self, session: &str, turns: Vec<String>, is_whole: bool) {
-        for turn in turns {
+    fn join(&mut self, session: &str, turns: Vec<Turn>, is_whole: bool) {
+        for Turn { turn, .. } in turns {
             if self.admitted().is_err() {
                 tracing::warn!(turn, "too many turns are followed: this one is not");
                 return;

@@ -20,6 +20,8 @@ use crate::tool_servers::{self, ToolServers};
 
 /// The label of a session's working directory.
 const DIRECTORY: &str = "cwd";
+/// The label for the directory whose instructions a session has.
+const INSTRUCTIONS: &str = "instructions_from";
 /// The label of sessions that an editor began.
 const CHANNEL: (&str, &str) = ("channel", "acp");
 /// The option of a session, and its setting, for the lead.
@@ -52,6 +54,7 @@ impl Sessions {
         let labels = [
             (CHANNEL.0.to_owned(), CHANNEL.1.to_owned()),
             (DIRECTORY.to_owned(), asked.cwd.display().to_string()),
+            (INSTRUCTIONS.to_owned(), asked.cwd.display().to_string()),
         ];
         let new = New {
             title: Some(title(&asked.cwd)),
@@ -78,7 +81,7 @@ impl Sessions {
     }
 
     /// The open turns of a session, in their order. Unknown sessions have none.
-    pub(crate) async fn open_turns(&self, session: &str) -> Vec<String> {
+    pub(crate) async fn open_turns(&self, session: &str) -> Vec<Turn> {
         let query = PageQuery::default();
         let turns = self.service.turns(session, &query).await;
         let turns = turns.map_or_else(|_| Vec::new(), |page| page.items);
@@ -86,8 +89,7 @@ impl Sessions {
             turn.branch == main_branch()
                 && matches!(&*turn.state, "queued" | "preparing" | "working")
         };
-        let open = turns.into_iter().rev().filter(is_open);
-        open.map(|turn| turn.turn).collect()
+        turns.into_iter().rev().filter(is_open).collect()
     }
 
     pub(crate) async fn resume(&mut self, asked: LoadSession) -> Result<Value, Error> {

@@ -251,6 +251,7 @@ impl Updates {
         let ended = match (end.turn.state.as_str(), end.turn.answer) {
             ("cancelled", _) => Ok(StopReason::Cancelled),
             ("compacted", None) => {
+                (self.is_missed, self.is_joining) = (false, false);
                 all.extend(self.piece(saved(end.tokens_before, end.tokens_after)));
                 Ok(StopReason::EndTurn)
             }

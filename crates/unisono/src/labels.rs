@@ -11,19 +11,17 @@ pub const MCP_CHANNEL: (&str, &str) = ("channel", "mcp");
 /// The label of a session that a client of the Agent2Agent protocol made.
 pub const A2A_CHANNEL: (&str, &str) = ("channel", "a2a");
 
-/// The label of a session that an editor began, and the label for its directory.
-const EDITOR_CHANNEL: (&str, &str) = ("channel", "acp");
-const DIRECTORY: &str = "cwd";
+/// The label for the directory whose instructions a session has.
+pub(crate) const INSTRUCTIONS_FROM: &str = "instructions_from";
 
-/// The directory in which an editor began the session. A session with an owner has none: its owner
-/// may not read the files of this machine.
+/// The directory whose instructions the session has. A session with an owner has none: its owner may
+/// not read the files of this machine.
 pub(crate) fn directory(state: &State) -> Option<PathBuf> {
     let labels = state.labels();
-    let is = |(name, value): (&str, &str)| labels.get(name).is_some_and(|of| **of == *value);
-    if !is(EDITOR_CHANNEL) || labels.contains_key(OWNER) {
+    if labels.contains_key(OWNER) {
         return None;
     }
-    let directory = PathBuf::from(&**labels.get(DIRECTORY)?);
+    let directory = PathBuf::from(&**labels.get(INSTRUCTIONS_FROM)?);
     directory.is_absolute().then_some(directory)
 }
 

@@ -15,6 +15,8 @@ use flate2::write::GzEncoder;
 
 /// Shorter responses are not compressed, in bytes.
 const LEAST: u64 = 1024;
+/// Longer ones are not, because compressing them would hold up other responses.
+const MOST: u64 = 2 << 20;
 /// Between fast and small: twice as fast as the usual level, and hardly larger.
 const LEVEL: u32 = 4;
 
@@ -24,9 +26,9 @@ pub async fn compress(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let vary = HeaderValue::from_static("accept-encoding");
     response.headers_mut().insert(header::VARY, vary);
-    let large = response.body().size_hint().lower() >= LEAST;
+    let large = (LEAST..=MOST).contains(&response.body().size_hint().lower());
     let encoded = response.headers().contains_key(header::CONTENT_ENCODING);
-    if !taken || !large || encoded {
+    if !taken || !large || encoded || is_compressed(response.headers()) {
         return response;
     }
     let (mut parts, body) = response.into_parts();
@@ -40,6 +42,14 @@ pub async fn compress(request: Request, next: Next) -> Response {
     let gzip = HeaderValue::from_static("gzip");
     parts.headers.insert(header::CONTENT_ENCODING, gzip);
     Response::from_parts(parts, Body::from(smaller))
+}
+
+/// Whether the content is compressed by its own format.
+fn is_compressed(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let is_image = kind.starts_with("image/") && !kind.starts_with("image/svg");
+    is_image || kind == "application/pdf"
 }
 
 fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {

@@ -974,3 +974,36 @@ fn daemons_of_a_group_know_each_others_tokens_and_pass_on_who_asks() {
     other.stop();
     one.stop();
 }
+
+#[test]
+fn a_label_gives_no_instructions_of_a_directory_to_a_token_below_admin() {
+    let place = Place::new();
+    place.write("secret/.git/HEAD", "ref: refs/heads/main\n");
+    place.write("secret/AGENTS.md", "The vault opens with xylophone.");
+    let daemon = Daemon::start(&place);
+    for (scope, is_read) in [("ask", false), ("admin", true)] {
+        let made = place.json(&["tokens", "create", scope, "--scope", scope]);
+        let caller = Caller {
+            daemon: &daemon,
+            token: made["secret"].as_str().unwrap().to_owned(),
+        };
+        let directory = place.path("secret").display().to_string();
+        let labels = json!({"channel": "acp", "cwd": directory, "instructions_from": directory});
+        let made = caller
+            .post("/v1/sessions", &json!({"labels": labels}))
+            .json();
+        let session = made["session"].as_str().unwrap().to_owned();
+        let turn = json!({"task": "What opens?", "agents": [], "wait": true});
+        let path = format!("/v1/sessions/{session}/turns");
+        assert!(caller.post(&path, &turn).status < 300);
+        let context = caller
+            .get(&format!("/v1/sessions/{session}/context"))
+            .json();
+        assert_eq!(
+            context.to_string().contains(SECRET),
+            is_read,
+            "{scope}: {context}"
+        );
+    }
+    daemon.stop();
+}

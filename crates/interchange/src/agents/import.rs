@@ -57,6 +57,8 @@ pub struct Import<'i> {
     pub format: Option<Format>,
     /// The directory of the definitions.
     pub to: &'i Path,
+    /// The directory above which no skills are searched; none: up to three directories above a file.
+    pub within: Option<&'i Path>,
     /// The definitions that are written there.
     pub writes: Writes,
 }
@@ -173,7 +175,7 @@ impl Import<'_> {
         let mut report = Report::default();
         let mut taken: BTreeMap<String, PathBuf> = BTreeMap::new();
         for Candidate { path: from, named } in files {
-            let beside = skills::beside(from);
+            let beside = skills::beside(from, self.within);
             let (usable, refused) = skills::usable(&own, &beside);
             let known = LocalNames {
                 skills: &usable,

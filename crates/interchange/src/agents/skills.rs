@@ -19,10 +19,13 @@ const ABOVE: usize = 3;
 /// A skill beside an agent: its folder, or the reason why it cannot be copied.
 pub(super) type Found = Result<Folder, String>;
 
-/// The valid skills beside the file of an agent, by name.
-pub(super) fn beside(file: &Path) -> BTreeMap<String, Found> {
+/// The valid skills beside the file of an agent, by name. `within`: the directory above which none is
+/// searched.
+pub(super) fn beside(file: &Path, within: Option<&Path>) -> BTreeMap<String, Found> {
     let mut all = BTreeMap::new();
-    for above in file.ancestors().skip(1).take(ABOVE) {
+    let is_inside = |above: &&Path| within.is_none_or(|within| above.starts_with(within));
+    let above = file.ancestors().skip(1).take(ABOVE);
+    for above in above.take_while(is_inside) {
         let place = above.join(SKILLS);
         for name in Skills::names_of(std::slice::from_ref(&place)) {
             let found = || Folder::read(&place.join(&name));
@@ -62,6 +65,9 @@ impl Folder {
     /// # Errors
     /// It has too many files or bytes, a link that leaves it, or cannot be read.
     pub(super) fn read(at: &Path) -> Found {
+        if at.is_symlink() {
+            return Err("its folder is a link".to_owned());
+        }
         let root = fs::canonicalize(at).map_err(|error| cannot(&error))?;
         let (mut files, mut left) = (Vec::new(), BYTES);
         let mut open = vec![(PathBuf::new(), 0)];
@@ -120,7 +126,12 @@ impl Folder {
         for file in &self.files {
             let copy = folder.join(file);
             fs::create_dir_all(copy.parent().unwrap_or(&folder))?;
-            fs::copy(self.root.join(file), copy)?;
+            // It may have become a link since it was checked.
+            let from = fs::canonicalize(self.root.join(file))?;
+            if !from.starts_with(&self.root) {
+                return Err(io::Error::other("a link leads out of its folder"));
+            }
+            fs::copy(from, copy)?;
         }
         fs::rename(folder, to)
     }
@@ -136,4 +147,36 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
 
 fn cannot(error: &io::Error) -> String {
     format!("it cannot be read: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn skills_are_searched_within_a_directory_and_folders_are_no_links() {
+        let made = tempfile::tempdir().unwrap();
+        let crew = made.path().join("crew");
+        let outside = made.path().join("skills/review");
+        for (folder, name) in [
+            (&outside, "review"),
+            (&made.path().join("skills/other"), "other"),
+            (&crew.join("skills/own"), "own"),
+        ] {
+            fs::create_dir_all(folder).unwrap();
+            let text = format!("---\nname: {name}\ndescription: Helps.\n---\nSteps.\n");
+            fs::write(folder.join("SKILL.md"), text).unwrap();
+        }
+        std::os::unix::fs::symlink(&outside, crew.join("skills/review")).unwrap();
+        let file = crew.join("boss.md");
+        let names = |within: Option<&Path>| {
+            let found = beside(&file, within).into_iter();
+            let usable = found.filter_map(|(name, found)| found.is_ok().then_some(name));
+            usable.collect::<Vec<_>>()
+        };
+        assert_eq!(names(Some(&crew)), ["own"]);
+        assert_eq!(names(None), ["other", "own"]);
+    }
 }

@@ -18,6 +18,7 @@ use uuid::Uuid;
 use super::{Local, Parts};
 use crate::caller::Caller;
 use crate::error::Error;
+use crate::labels::INSTRUCTIONS_FROM;
 
 impl From<Parts> for Local {
     fn from(parts: Parts) -> Local {
@@ -111,11 +112,16 @@ impl Local {
         Ok(self.journal.shows(session).await? || !self.parts.journal.exists(session).await?)
     }
 
-    /// Labels a new session with the caller's owner. It replaces an id that a hidden session has,
+    /// Labels a new session with the caller's owner, and removes the label of a directory that the
+    /// caller may not read. It replaces an id that a hidden session has,
     /// because a refusal would show that the session exists.
     pub(super) async fn label_import(&self, import: &mut Import) -> Result<(), Error> {
         if let Some(owner) = self.caller.owner() {
             import.labels.insert(OWNER.into(), owner.clone());
+        }
+        // Whoever may not do everything may not read the files of this machine.
+        if self.is_limited() || !self.caller.allows(Scope::Admin) {
+            import.labels.remove(INSTRUCTIONS_FROM);
         }
         if let Some(named) = import.session
             && !self.may_name(named).await?

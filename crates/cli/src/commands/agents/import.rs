@@ -59,6 +59,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     let project = loaded.project.as_deref().unwrap_or(&working);
     let to = args.to.clone().unwrap_or_else(|| project.join("agents"));
     let import = Import {
+        within: None,
         format: args.from.as_deref().and_then(Format::from_name),
         to: &to,
         writes: match (args.dry_run, args.force) {

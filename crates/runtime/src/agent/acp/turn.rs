@@ -125,12 +125,15 @@ impl Turn {
 
     fn update(&mut self, update: Value) -> Result<Vec<Effect>, String> {
         let is_message = update["sessionUpdate"] == protocol::MESSAGE;
+        let kind = update["sessionUpdate"].as_str().unwrap_or_default();
+        // Thoughts, usage and plans change nothing.
+        let is_act = !["agent_thought_chunk", "usage_update", "plan"].contains(&kind);
         let update: Update = match serde_json::from_value(update) {
             Ok(update) => update,
             Err(error) if is_message => return Err(garbled(&error)),
             Err(error) => {
                 tracing::debug!(%error, "a coding agent sent an update that cannot be read");
-                self.has_acted = true;
+                self.has_acted |= is_act;
                 return Ok(Vec::new());
             }
         };

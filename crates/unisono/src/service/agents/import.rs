@@ -116,6 +116,7 @@ fn carry_out(setup: &Arc<Setup>, new: &NewAgentImport) -> io::Result<(AgentImpor
     let import = Import {
         format: new.from.as_deref().and_then(interchange::Format::from_name),
         to: &to,
+        within: Some(&directory),
         writes: match new.dry_run {
             true => Writes::Nothing,
             false => Writes::New,
