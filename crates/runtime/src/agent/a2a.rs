@@ -148,9 +148,7 @@ impl Remote {
         let steps = &self.ctx.assignment().steps;
         let sending = MessageState::read(steps, number);
         if let Some(begun) = sending.begun {
-            if let (Some(url), SendResult::Task(task)) = (&begun.url, &begun.result) {
-                self.check_address(&format!("task {task} was begun at"), url)?;
-            }
+            self.check_address(&begun)?;
             return Ok(begun.result);
         }
         if sending.is_sent && contract == Contract::AtMostOnce {
@@ -168,9 +166,6 @@ impl Remote {
             url: self.peer.url.clone(),
         };
         let sending: Sending = self.ctx.step(&name, async { Ok(sending) }).await?;
-        if let Sending::ByCard { url, .. } = &sending {
-            self.check_address("the message was sent to", url)?;
-        }
         let params = json!({"message": self.message(sending.id()),
             "configuration": {"returnImmediately": true, "acceptedOutputModes": self.peer.output}});
         let sent = match self.call("SendMessage", params).await {
@@ -199,15 +194,19 @@ impl Remote {
         Ok(self.ctx.step(&name, async { Ok(begun) }).await?.result)
     }
 
-    /// Refuses to go on at another address than the one to which the task went.
-    fn check_address(&self, went: &str, url: &str) -> Result<(), Failure> {
+    /// Refuses to follow a task at another address than the one that began it.
+    fn check_address(&self, begun: &Begun) -> Result<(), Failure> {
+        let (Some(url), SendResult::Task(task)) = (&begun.url, &begun.result) else {
+            return Ok(());
+        };
         let (now, card) = (&self.peer.url, self.peer.digest);
         if url == now {
             return Ok(());
         }
         let reason = format!(
-            "{went} {url}, and the agent's card now sends requests to {now}: the task is not followed \
-             there. If that is right, set `card_digest = \"{card}\"` and give the task again"
+            "task {task} was begun at {url}, and the agent's card now sends requests to {now}: the \
+             task is not followed there. If that is right, set `card_digest = \"{card}\"` and give \
+             the task again"
         );
         Err(Failure::new(RunCause::BadInput, reason))
     }
