@@ -92,7 +92,7 @@ impl Setup {
         format!("{said}{gap}{skills}")
     }
 
-    /// The list of skills, with those of tool servers last; empty without skills.
+    /// The list of skills. Skills of tool servers come last. Without skills it is empty.
     pub fn skills(&self, lines: &[String]) -> String {
         let most = self.loaded.config.turn.skills_bytes;
         self.roster.skills().catalogue(lines, most)

@@ -1,8 +1,8 @@
 //! Reads the texts of documents with a limit of time.
 //!
-//! A file can be made to keep its reader busy for ever, and a thread cannot be stopped. So each document
-//! is read on a thread of its own, which keeps one of a few permits until it ends, and nobody waits for
-//! it longer than the limit.
+//! A hostile file can keep its reader busy for ever, and a thread cannot be stopped. So each document
+//! gets its own thread. The thread holds one of a few permits until it ends. A caller waits for it at
+//! most until the time limit.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,8 @@
 //! Compresses responses for clients that accept it.
 //!
-//! A page or a resource is complete before it is sent, so it is compressed as a whole. Bodies whose
-//! length is not known, such as event streams, are sent as they are.
+//! A page or a resource is complete before it is sent, so it is compressed as a whole. Three
+//! kinds are not compressed: bodies of unknown length (event streams), long ones, and content whose
+//! format is compressed already.
 
 use std::io::Write as _;
 

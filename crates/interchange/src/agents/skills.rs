@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use unisono_config::skills::Skills;
 
-/// The directory of skills, beside that of agents.
+/// Name of the directory of skills. It is next to the directory of agents.
 pub(super) const SKILLS: &str = "skills";
 /// Maximum number of files of a skill, of their bytes together, and of nested directories.
 const FILES: usize = 200;
