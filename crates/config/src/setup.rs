@@ -19,7 +19,7 @@ pub struct Setup {
     pub roster: Roster,
     /// All warnings.
     pub warnings: Diagnostics,
-    /// The directory for whose project the agents work; none: the working directory.
+    /// The directory whose `AGENTS.md` files the agents get; none: the working directory.
     pub directory: Option<PathBuf>,
 }
 

@@ -114,8 +114,8 @@ impl fmt::Debug for Variables {
     }
 }
 
-/// A variable that holds a directory. Without `HOME`, as in a container or a unit of systemd, the
-/// system's user database has the home directory.
+/// The value of a variable that names a directory. If `HOME` is not set, as in containers and systemd
+/// units, the home directory comes from the system's user database.
 fn directory_variable(name: &str) -> Option<PathBuf> {
     let value = std::env::var_os(name).map(PathBuf::from);
     value.or_else(|| std::env::home_dir().filter(|_| name == "HOME"))
