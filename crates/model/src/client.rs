@@ -247,6 +247,7 @@ impl Client {
         };
         outcome.map_err(|error| language::Error {
             begun: progress.reply_progress.any_interrupted,
+            pause_ms: self.admission.pause_ms(&call.name),
             ..error
         })
     }
@@ -379,6 +380,7 @@ impl Client {
             reason: report::reason(&self.settings, &self.secrets, &failed.failure, ending).into(),
             request_id: failed.request_id,
             begun: false,
+            pause_ms: None,
         }
     }
 }

@@ -128,6 +128,7 @@ mod tests {
                 reason: "said the provider".into(),
                 request_id: None,
                 begun,
+                pause_ms: None,
             };
             assert_eq!(call_end(&error), end, "{class:?} {begun}");
         }

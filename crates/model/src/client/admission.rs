@@ -88,6 +88,7 @@ impl Admission {
                 tokens,
                 ticket: place.ticket,
                 patience: queue.saturating_sub(arrived.elapsed()),
+                waited: arrived.elapsed(),
             };
             self.apply_holds();
             let draw = fastrand::f64();
@@ -113,6 +114,9 @@ impl Admission {
                 Step::Queued(ticket, wait) => {
                     place.ticket = Some(ticket);
                     // In both cases it checks again.
+                    let _ = timeout(wait, released).await;
+                }
+                Step::AwaitProbe(wait) => {
                     let _ = timeout(wait, released).await;
                 }
                 Step::Refused(failure) => return Err(failure),
@@ -151,6 +155,11 @@ impl Admission {
         self.holds_version.store(holds_version, Ordering::Relaxed);
     }
 
+    /// The remaining time in which a breaker admits no request to the model.
+    pub(super) fn pause_ms(&self, model: &Arc<str>) -> Option<u64> {
+        self.with_gate(|gate, now| gate.pause_ms(now, model))
+    }
+
     /// Learns the provider's limits from the headers of a response.
     pub(super) fn learn(&self, response_headers: &ResponseHeaders) {
         self.with_gate(|gate, now| gate.learn(now, response_headers));
@@ -168,6 +177,7 @@ impl Admitted<'_> {
         if let Some(sent) = self.sent.as_ref().filter(|sent| sent.passes.is_probe()) {
             self.admission
                 .with_gate(|gate, now| gate.response_started(now, sent));
+            self.admission.released.notify_waiters();
         }
     }
 

@@ -109,6 +109,11 @@ impl Breaker {
         }
     }
 
+    /// Whether a request is testing the provider.
+    pub fn is_probing(&self) -> bool {
+        matches!(self.state, State::Probing(_))
+    }
+
     /// Records the result of an attempt.
     pub fn report(&mut self, now: Duration, pass: Pass, verdict: Verdict) {
         self.state = match (self.state, pass, verdict) {

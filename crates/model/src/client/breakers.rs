@@ -85,6 +85,13 @@ impl Breakers {
         }
     }
 
+    /// Whether a request is testing the provider or the model.
+    pub fn is_probing(&self, model: &Arc<str>) -> bool {
+        let own = self.models.get(model);
+        let mut all = own.into_iter().chain([&self.provider]);
+        all.any(|tracked| tracked.breaker.is_probing())
+    }
+
     /// Admits or rejects a request. The caller reports the result of each pass.
     ///
     /// # Errors

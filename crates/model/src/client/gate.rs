@@ -19,6 +19,9 @@ use super::share::Hold;
 use crate::dialect::Failure;
 use crate::language::Class;
 
+/// The maximum wait for the result of another request's probe. A longer wait would delay fallbacks.
+const MAX_PROBE_WAIT: Duration = Duration::from_secs(5);
+
 /// The state that all requests to one provider share.
 #[derive(Clone, Debug)]
 pub struct Gate {
@@ -42,6 +45,8 @@ pub struct AdmissionRequest {
     pub ticket: Option<Ticket>,
     /// The remaining maximum wait.
     pub patience: Duration,
+    /// The time that it has waited so far.
+    pub waited: Duration,
 }
 
 /// An admitted request.
@@ -64,6 +69,9 @@ pub enum Step {
     Wait(Duration),
     /// It is queued: it waits for this time or until a release, and checks again.
     Queued(Ticket, Duration),
+    /// Another request tests whether the model is available again: it waits for the result, at most
+    /// for this time, and checks again.
+    AwaitProbe(Duration),
     /// It is rejected.
     Refused(Failure),
 }
@@ -88,7 +96,13 @@ impl Gate {
     /// Decides the next action of a request. `draw` is a random number from 0 to below 1.
     pub fn step(&mut self, now: Duration, request: &AdmissionRequest, draw: f64) -> Step {
         if let Err(refused) = self.breakers.check(now, &request.model) {
-            return Step::Refused(refused);
+            let left = MAX_PROBE_WAIT.saturating_sub(request.waited);
+            let left = left.min(request.patience);
+            return if self.breakers.is_probing(&request.model) && !left.is_zero() {
+                Step::AwaitProbe(left)
+            } else {
+                Step::Refused(refused)
+            };
         }
         if let Some(wait) = self.cool_down.wait(now, draw) {
             return if wait <= request.patience {
@@ -114,6 +128,12 @@ impl Gate {
             .ticket
             .unwrap_or_else(|| self.rate_limiter.join(request.tokens));
         Step::Queued(ticket, wait.time.min(request.patience))
+    }
+
+    /// The remaining time in which a breaker admits no request to the model.
+    pub fn pause_ms(&self, now: Duration, model: &Arc<str>) -> Option<u64> {
+        let refused = self.breakers.check(now, model).err()?;
+        refused.class.retry_after_ms()
     }
 
     /// A request leaves the queue.

@@ -19,6 +19,8 @@ pub struct Error {
     pub request_id: Option<Arc<str>>,
     /// Whether a reply had begun, in this attempt or an earlier one, so that it must be paid for.
     pub begun: bool,
+    /// The remaining time in which the provider's circuit breaker sends no request to the model.
+    pub pause_ms: Option<u64>,
 }
 
 /// The class of an error.
@@ -148,6 +150,11 @@ impl Error {
     /// Whether usage must be paid for although there is no reply.
     pub const fn is_paid_for(&self) -> bool {
         self.begun || self.class.was_at_work()
+    }
+
+    /// The time until a retry is useful, in milliseconds, if known.
+    pub fn retry_after_ms(&self) -> Option<u64> {
+        self.class.retry_after_ms().max(self.pause_ms)
     }
 }
 

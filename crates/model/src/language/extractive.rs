@@ -50,6 +50,7 @@ impl LanguageModel for Extractive {
                     reason: error.to_string().into(),
                     request_id: None,
                     begun: false,
+                    pause_ms: None,
                 },
             })
         })

@@ -198,16 +198,18 @@ const fn may_fall_back(class: Class) -> bool {
 }
 
 /// One error for all failed models, in order. Its class is that of the first transient error, else
-/// of the last one; errors of too small fallbacks are ignored for it.
+/// of the first model that was not asked, else of the last one; errors of too small fallbacks are
+/// ignored for it.
 fn combined_error(mut failed: Vec<Error>, chain: &Arc<str>) -> Error {
     if failed.len() == 1 {
         return failed.remove(0);
     }
     let reasons: Vec<String> = failed.iter().map(Error::to_string).collect();
     let ephemeral = failed.iter().find(|error| error.class.is_transient());
+    let unasked = || failed.iter().find(|error| is_unasked(error.class));
     let too_long = |error: &&Error| matches!(error.class, Class::Overflow { .. });
     let last = || failed.iter().rfind(|error| !too_long(error));
-    let leading = ephemeral.or_else(last);
+    let leading = ephemeral.or_else(unasked).or_else(last);
     Error {
         model: chain.clone(),
         class: leading.map_or(Class::Internal, |error| error.class),
@@ -219,7 +221,21 @@ fn combined_error(mut failed: Vec<Error>, chain: &Arc<str>) -> Error {
         .into(),
         request_id: leading.and_then(|error| error.request_id.clone()),
         begun: failed.iter().any(|error| error.begun),
+        pause_ms: shortest_pause(&failed),
     }
+}
+
+/// Whether no request was sent for now.
+const fn is_unasked(class: Class) -> bool {
+    matches!(class, Class::CircuitOpen { .. } | Class::Busy)
+}
+
+/// The time until one of the models may be asked again; none if one may be asked at once.
+fn shortest_pause(failed: &[Error]) -> Option<u64> {
+    let is_temporary = |error: &&Error| error.class.is_transient() || is_unasked(error.class);
+    let temporary = failed.iter().filter(is_temporary);
+    let pauses = temporary.map(|error| error.retry_after_ms().unwrap_or(0));
+    pauses.min().filter(|pause| *pause > 0)
 }
 
 #[cfg(test)]

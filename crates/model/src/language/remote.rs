@@ -331,6 +331,7 @@ impl<T: Transport> Remote<T> {
                 .into(),
                 request_id: None,
                 begun: false,
+                pause_ms: None,
             });
         }
         let most = self.entry.max_output.min(window.minus(input));

@@ -113,6 +113,7 @@ fn failed(class: Class, reason: Arc<str>) -> Error {
         reason,
         request_id: None,
         begun: false,
+        pause_ms: None,
     }
 }
 

@@ -125,6 +125,47 @@ async fn a_failing_provider_gets_no_requests_until_a_probe_succeeds() {
     assert_eq!(at_once(&client, 4).await.len(), 4);
 }
 
+/// Another attempt would be refused by the breaker, so the error has the pause.
+#[tokio::test]
+async fn an_error_that_opens_the_breaker_has_its_pause() {
+    for (attempts, failures) in [(1, 1), (4, 1), (4, 4)] {
+        let script = Script::always(Act::refuse(Refusal::Internal));
+        let (provider, client) = with(script, |settings| {
+            settings.retry.attempts = attempts;
+            settings.retry.base = ms(1);
+            settings.breaker.failures = failures;
+            settings.breaker.cool_down = ms(30_000);
+        })
+        .await;
+        let error = reply(&client).await.unwrap_err();
+        assert!(matches!(error.class, Class::Unavailable { .. }), "{error}");
+        let pause = error.retry_after_ms().unwrap();
+        assert!((20_000..=30_000).contains(&pause), "{pause} ms: {error}");
+        assert_eq!(provider.request_count(), failures as usize);
+    }
+}
+
+/// The other agents of a fan-out do not use up their attempts meanwhile.
+#[tokio::test]
+async fn requests_wait_for_the_result_of_a_probe() {
+    let gate = Gate::new();
+    let slow = Act::answer("Hello.").hold(&gate);
+    let script = Script::sequence([Act::refuse(Refusal::Internal), slow]);
+    let (provider, client) = with(script.then(Act::answer("Hello.")), |settings| {
+        settings.breaker.failures = 1;
+        settings.breaker.cool_down = ms(50);
+    })
+    .await;
+    assert!(reply(&client).await.is_err());
+    tokio::time::sleep(ms(50)).await;
+    let siblings = tokio::spawn(async move { at_once(&client, 8).await.len() });
+    gate.reached(1).await;
+    assert_eq!(provider.request_count(), 2, "one probe");
+    gate.open();
+    assert_eq!(soon(siblings).await.unwrap(), 8);
+    assert_eq!(provider.request_count(), 9);
+}
+
 /// A proxy with one broken model; the others answer.
 #[tokio::test]
 async fn a_failing_model_does_not_block_others() {

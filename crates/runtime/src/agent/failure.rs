@@ -8,7 +8,7 @@ use super::Failure;
 /// The failure of an attempt with this error of its model.
 pub(super) fn model_failure(error: &Error) -> Failure {
     Failure {
-        wait_ms: error.class.retry_after_ms(),
+        wait_ms: error.retry_after_ms(),
         ..Failure::new(cause_of_class(error.class), error.to_string())
     }
 }

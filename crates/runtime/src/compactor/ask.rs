@@ -284,7 +284,7 @@ pub(super) async fn complete(
             let end = reservation::call_end(&error);
             let is_unsent = end == CallEnd::Unsent;
             reservation.settle(end);
-            let (failures, after) = (asked.work.job.failures, error.class.retry_after_ms());
+            let (failures, after) = (asked.work.job.failures, error.retry_after_ms());
             let pause = retry::pause(failures, after, clock::new_id() as u64);
             Err(NoSummary {
                 reason: error.to_string().into(),

@@ -34,6 +34,7 @@ impl LanguageModel for UnavailableModel {
             reason: self.lacks.clone(),
             request_id: None,
             begun: false,
+            pause_ms: None,
         };
         Box::pin(async move { Err(error) })
     }

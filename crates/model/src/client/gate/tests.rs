@@ -22,6 +22,7 @@ fn request() -> AdmissionRequest {
         tokens: 10,
         ticket: None,
         patience: Duration::from_secs(60),
+        waited: Duration::ZERO,
     }
 }
 
@@ -278,10 +279,8 @@ fn a_failing_provider_gets_one_probe_after_the_cool_down() {
     assert_eq!(class, left_alone);
     assert!(reason.contains("6.0 s"), "{reason}");
     assert_eq!(gate.step(ms(10_000), &request(), 0.0), Step::Go(probe(1)));
-    assert!(
-        refused(&gate.step(ms(10_000), &request(), 0.0)).is_some(),
-        "one at a time"
-    );
+    let step = gate.step(ms(10_000), &request(), 0.0);
+    assert_eq!(step, Step::AwaitProbe(MAX_PROBE_WAIT), "one at a time");
     gate.abandoned(ms(10_000), &sent(probe(1), 10));
     assert_eq!(gate.step(ms(10_000), &request(), 0.0), Step::Go(probe(2)));
     gate.succeeded(ms(10_000), &sent(probe(2), 10), None);
@@ -300,11 +299,27 @@ fn a_probe_succeeds_when_the_response_begins() {
         );
     }
     assert_eq!(gate.step(ms(10_000), &request(), 0.0), Step::Go(probe(1)));
-    let step = gate.step(ms(10_000), &request(), 0.0);
+    for (patience, waited, left) in [(60_000, 0, 5_000), (900, 0, 900), (60_000, 3_000, 2_000)] {
+        let waiting = AdmissionRequest {
+            patience: ms(patience),
+            waited: ms(waited),
+            ..request()
+        };
+        let step = gate.step(ms(10_000), &waiting, 0.0);
+        assert_eq!(step, Step::AwaitProbe(ms(left)));
+    }
     let soon = Class::CircuitOpen {
         retry_after_ms: 1_000,
     };
-    assert_eq!(refused(&step).map(|(class, _)| class), Some(soon));
+    for (patience, waited) in [(0, 0), (60_000, 5_000)] {
+        let hurried = AdmissionRequest {
+            patience: ms(patience),
+            waited: ms(waited),
+            ..request()
+        };
+        let step = gate.step(ms(10_000), &hurried, 0.0);
+        assert_eq!(refused(&step).map(|(class, _)| class), Some(soon));
+    }
     gate.response_started(ms(10_500), &sent(probe(1), 10));
     assert_eq!(gate.step(ms(10_500), &request(), 0.0), GO, "before its end");
     // A failure after that counts as an ordinary failure.

@@ -279,6 +279,45 @@ async fn usage_of_a_fallback_is_reported_with_its_name() {
 }
 
 #[test]
+fn the_pause_is_that_of_the_model_that_is_available_first() {
+    let failed = |class, pause_ms| Error {
+        model: "test/1".into(),
+        class,
+        reason: "it broke".into(),
+        request_id: None,
+        begun: false,
+        pause_ms,
+    };
+    let open = Class::CircuitOpen {
+        retry_after_ms: 9_000,
+    };
+    for (errors, pause) in [
+        (
+            vec![failed(Class::Transport, Some(30_000)), failed(open, None)],
+            Some(9_000),
+        ),
+        (
+            vec![failed(open, None), failed(Class::Transport, None)],
+            None,
+        ),
+        (
+            vec![failed(open, None), failed(Class::BadRequest, None)],
+            Some(9_000),
+        ),
+        (
+            vec![
+                failed(Class::BadRequest, None),
+                failed(Class::Unauthorised, None),
+            ],
+            None,
+        ),
+    ] {
+        let error = combined_error(errors.clone(), &"chain".into());
+        assert_eq!(error.retry_after_ms(), pause, "{errors:?}");
+    }
+}
+
+#[test]
 fn a_used_reservation_is_not_used_for_a_fallback() {
     for (bounded, begun, spent) in [
         (false, false, false),
@@ -296,6 +335,7 @@ fn a_used_reservation_is_not_used_for_a_fallback() {
             reason: "it broke".into(),
             request_id: None,
             begun,
+            pause_ms: None,
         };
         assert_eq!(
             is_reservation_used(&request, &error),

@@ -145,6 +145,7 @@ mod tests {
                 reason: "said the provider".into(),
                 request_id: None,
                 begun: false,
+                pause_ms: None,
             };
             let sizes = (Tokens(130_512), Tokens(4_096));
             let explained = explain(error, &entry(reference), &catalogue(), sizes);

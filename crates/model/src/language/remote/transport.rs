@@ -64,6 +64,7 @@ impl NoTransport {
             reason: "no transport is configured".into(),
             request_id: None,
             begun: false,
+            pause_ms: None,
         }
     }
 }

@@ -122,6 +122,7 @@ fn error(call: &Call, class: Class) -> Error {
         reason: "said the provider".into(),
         request_id: None,
         begun: false,
+        pause_ms: None,
     }
 }
 
