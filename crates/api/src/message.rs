@@ -27,7 +27,8 @@ pub struct MessageQuery {
     #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,
     /// Whether messages of agents come with the steps behind them, and tasks without an answer with
-    /// the steps of their lead. A page then has at most 100 messages.
+    /// the steps of their lead. A page then has at most 100 messages, or fewer: its steps have at
+    /// most 4 MiB, unless the first message alone has more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub steps: bool,
 }

@@ -7,6 +7,7 @@ use unisono_api::blob::{Blob, BlobContent, Extent};
 use unisono_api::message::{
     AppendedMessage, Message, MessageQuery, NewMessage, Part, ReportedUsage,
 };
+use unisono_api::run::RunStep;
 use unisono_api::service::{Messages, Result as Answer};
 use unisono_api::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQuery};
 use unisono_api::{Code, Page, PageQuery};
@@ -36,8 +37,24 @@ use crate::view::{Inspect as _, View as SessionView};
 /// Default size of a page, and its maximum.
 const PAGE: u32 = 100;
 const MAX_PAGE: u32 = 1_000;
+/// Maximum bytes of the steps on a page, as JSON. The first message has its steps in any case.
+const MAX_STEP_BYTES: usize = 4 << 20;
 /// Characters of the preview of a stretch's first message.
 const TEXT_CHARS: usize = 80;
+
+/// Adds the steps of the message at this index if the page has room for them; else the page ends
+/// before that message. The first message has its steps in any case.
+fn add_steps(page: &mut Page<Message>, at: usize, steps: Vec<RunStep>, room: &mut usize) -> bool {
+    let bytes = serde_json::to_vec(&steps).map_or(0, |json| json.len());
+    if at > 0 && bytes > *room {
+        page.next = Some(page.items[at].ordinal.to_string());
+        page.items.truncate(at);
+        return false;
+    }
+    *room = room.saturating_sub(bytes);
+    page.items[at].steps = steps;
+    true
+}
 
 #[async_trait]
 impl Messages for Local {
@@ -62,8 +79,12 @@ impl Messages for Local {
         };
         let found = session.inspect(look).await.map_err(Error::from)?;
         let (mut page, locations) = found.ok_or_else(|| unknown_branch(&query.branch))?;
+        let mut room = MAX_STEP_BYTES;
         for (at, location) in locations {
-            page.items[at].steps = runs::steps_at(self, session.id(), location).await?;
+            let steps = runs::steps_at(self, session.id(), location).await?;
+            if !add_steps(&mut page, at, steps, &mut room) {
+                break;
+            }
         }
         Ok(page)
     }
@@ -369,4 +390,51 @@ pub(super) fn message_at(state: &State, branch: &str, ordinal: u32) -> Result<Me
     let node = state.tree().node_at(head, ordinal);
     let missing = || Error::not_found("message", format!("{ordinal} on branch {branch:?}"));
     node.map(|node| node.message.id).ok_or_else(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn message(ordinal: u32) -> Message {
+        let json = json!({
+            "id": "", "parent": null, "ordinal": ordinal, "role": "assistant", "author": null,
+            "at": null, "parts": [], "tokens": null, "form": "verbatim",
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn steps(bytes: usize) -> Vec<RunStep> {
+        let json = json!({
+            "event": 1, "at": "", "kind": "named", "name": "", "result": "x".repeat(bytes),
+        });
+        vec![serde_json::from_value(json).unwrap()]
+    }
+
+    #[test]
+    fn a_page_ends_before_the_steps_for_which_it_has_no_room() {
+        for (sizes, room, kept) in [
+            ([10, 10, 10], 1_000, 3),
+            ([400, 400, 400], 1_000, 2),
+            ([4_000, 10, 10], 1_000, 1),
+            ([10, 4_000, 10], 1_000, 1),
+        ] {
+            let messages = (1..=3).map(message).collect();
+            let mut page = Page {
+                items: messages,
+                next: Some("4".to_owned()),
+            };
+            let mut room = room;
+            for (at, bytes) in sizes.into_iter().enumerate() {
+                if !add_steps(&mut page, at, steps(bytes), &mut room) {
+                    break;
+                }
+            }
+            assert_eq!(page.items.len(), kept, "{sizes:?}");
+            assert!(page.items.iter().all(|message| !message.steps.is_empty()));
+            assert_eq!(page.next, Some((kept + 1).to_string()), "{sizes:?}");
+        }
+    }
 }
