@@ -111,12 +111,22 @@ fn content(part: &Part, message: &Message, place: &BranchView, open: bool, room:
                     pre class="tool" { (shown) }
                     (continuation(left, Some(&whole))) }
             },
+            Part::Attachment { .. } => (attached(part)),
+        }
+    }
+}
+
+/// The attachment of a part, if it is one.
+fn attached(part: &Part) -> Markup {
+    html! {
+        @match part {
             Part::Attachment { filename, mime, size_bytes, digest: Some(digest), extent, .. } => {
                 (attachment(filename, mime, &format!("{} bytes{extent}", number(*size_bytes)), digest))
             },
             Part::Attachment { filename, mime, size_bytes, .. } => {
                 p class="tool" { (filename) ", " (mime) ", " (number(*size_bytes)) " bytes" }
             },
+            _ => {},
         }
     }
 }
@@ -171,7 +181,7 @@ pub(crate) fn continuation(left: usize, whole: Option<&str>) -> Markup {
     }
 }
 
-/// The page of a message, with its original text.
+/// The page of a message, with its original text and all attachments.
 pub(crate) async fn page(
     State(service): State<Arc<dyn Service>>,
     Path((id, ordinal)): Path<(String, u32)>,
@@ -188,6 +198,7 @@ pub(crate) async fn page(
             h2 { "Message #" (ordinal) }
             p class="quiet" { (message.author.as_deref().unwrap_or(&message.role)) (when_known(", ", message.at.as_deref())) ", as it was written" }
             pre { (message.text()) }
+            @for part in &message.parts { (attached(part)) }
             p { a href=(place.message(ordinal).unwrap_or_default()) { "Among the messages around it" } }
         }
     });

@@ -652,6 +652,9 @@ fn the_page_shows_images_and_nothing_else() {
     let image = daemon.get(address).expect(200);
     assert_eq!(image.header("content-type"), Some("image/png"));
     assert_eq!(image.header("x-content-type-options"), Some("nosniff"));
+    let own = daemon.get(&format!("/sessions/{session}/messages/1"));
+    let own = own.expect(200).text();
+    assert!(own.contains(&format!("<img src=\"{address}\"")), "{own}");
     let file = daemon.get(&format!("/blobs/{document}")).expect(200);
     assert_eq!(
         file.header("content-type"),
