@@ -68,15 +68,18 @@ export async function streaming({ tokens, perSecond, text = "word ".repeat(token
   throw new Error("the provider did not start");
 }
 
-// The settings of a project with a lead and three delegates.
-export function team(address) {
-  const agents = ["lead", "north", "east", "west"].map((name) => `[agents.${name}]\ndescription = "works in the ${name}"\n`);
-  return `
+// The settings of a provider at that address.
+const provider = (address) => `
 [models]
 default = "openai/gpt-4o"
 [providers.openai]
 base_url = "${address}"
-api_key_env = "TEST_KEY"
+api_key_env = "TEST_KEY"`;
+
+// The settings of a project with a lead and three delegates.
+export function team(address) {
+  const agents = ["lead", "north", "east", "west"].map((name) => `[agents.${name}]\ndescription = "works in the ${name}"\n`);
+  return `${provider(address)}
 [turn]
 lead = "lead"
 agents = ["north", "east", "west"]
@@ -86,12 +89,7 @@ ${agents.join("")}`;
 // The settings of a project whose clerk has those tools, and must ask before it sends.
 export function settings(address) {
   const program = JSON.stringify([import.meta.filename, "serve"]);
-  return `
-[models]
-default = "openai/gpt-4o"
-[providers.openai]
-base_url = "${address}"
-api_key_env = "TEST_KEY"
+  return `${provider(address)}
 [turn]
 lead = "clerk"
 agents = []

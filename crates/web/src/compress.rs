@@ -15,9 +15,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 /// Shorter responses are not compressed, in bytes.
-const LEAST: u64 = 1024;
+const MIN_BYTES: u64 = 1024;
 /// Longer ones are not, because compressing them would hold up other responses.
-const MOST: u64 = 2 << 20;
+const MAX_BYTES: u64 = 2 << 20;
 /// Between fast and small: twice as fast as the usual level, and hardly larger.
 const LEVEL: u32 = 4;
 
@@ -27,7 +27,7 @@ pub async fn compress(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let vary = HeaderValue::from_static("accept-encoding");
     response.headers_mut().insert(header::VARY, vary);
-    let large = (LEAST..=MOST).contains(&response.body().size_hint().lower());
+    let large = (MIN_BYTES..=MAX_BYTES).contains(&response.body().size_hint().lower());
     let encoded = response.headers().contains_key(header::CONTENT_ENCODING);
     if !taken || !large || encoded || is_compressed(response.headers()) {
         return response;

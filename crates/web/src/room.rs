@@ -5,11 +5,11 @@ use std::cell::Cell;
 use crate::parts::truncate;
 
 /// Bytes of a text that is longer than its page has room for.
-const PREVIEW: usize = 400;
+const PREVIEW_BYTES: usize = 400;
 /// Bytes of all previews of a page.
-const PREVIEWS: usize = 12 * 1024;
+const MAX_PREVIEWS_BYTES: usize = 12 * 1024;
 /// Maximum shown bytes of one text.
-const LARGEST: usize = 16 * 1024;
+const MAX_TEXT_BYTES: usize = 16 * 1024;
 
 /// The remaining bytes of a page. Texts that come first are shown as a whole while they fit; the others
 /// begin only.
@@ -23,16 +23,16 @@ impl Room {
     pub(crate) fn new(whole: usize) -> Room {
         Room {
             whole: Cell::new(whole),
-            previews: Cell::new(PREVIEWS),
+            previews: Cell::new(MAX_PREVIEWS_BYTES),
         }
     }
 
     /// The shown beginning of a text, and the number of omitted bytes.
     pub(crate) fn cut<'t>(&self, text: &'t str) -> (&'t str, usize) {
-        let wanted = text.len().min(LARGEST);
+        let wanted = text.len().min(MAX_TEXT_BYTES);
         let (left, most) = match wanted <= self.whole.get() {
-            true => (&self.whole, LARGEST),
-            false => (&self.previews, PREVIEW.min(self.previews.get())),
+            true => (&self.whole, MAX_TEXT_BYTES),
+            false => (&self.previews, PREVIEW_BYTES.min(self.previews.get())),
         };
         let (shown, omitted) = truncate(text, most);
         left.set(left.get() - shown.len());
@@ -46,13 +46,13 @@ mod tests {
 
     #[test]
     fn texts_are_shown_while_there_is_room_and_then_begin_only() {
-        let room = Room::new(LARGEST + 1_000);
-        let long = "x".repeat(3 * LARGEST);
-        assert_eq!(room.cut(&long).1, 2 * LARGEST);
-        assert_eq!(room.cut(&long).0.len(), PREVIEW);
+        let room = Room::new(MAX_TEXT_BYTES + 1_000);
+        let long = "x".repeat(3 * MAX_TEXT_BYTES);
+        assert_eq!(room.cut(&long).1, 2 * MAX_TEXT_BYTES);
+        assert_eq!(room.cut(&long).0.len(), PREVIEW_BYTES);
         assert_eq!(room.cut(&long[..1_000]), (&long[..1_000], 0));
         assert_eq!(room.cut("short"), ("short", 0));
-        for _ in 0..PREVIEWS {
+        for _ in 0..MAX_PREVIEWS_BYTES {
             room.cut(&long);
         }
         assert_eq!(room.cut(&long), ("", long.len()));

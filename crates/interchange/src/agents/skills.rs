@@ -10,11 +10,11 @@ use unisono_config::skills::Skills;
 /// Name of the directory of skills. It is next to the directory of agents.
 pub(super) const SKILLS: &str = "skills";
 /// Maximum number of files of a skill, of their bytes together, and of nested directories.
-const FILES: usize = 200;
-const BYTES: u64 = 8 << 20;
-const DEPTH: usize = 8;
+const MAX_FILES: usize = 200;
+const MAX_BYTES: u64 = 8 << 20;
+const MAX_DEPTH: usize = 8;
 /// Maximum number of directories above an agent's file in which skills are searched.
-const ABOVE: usize = 3;
+const MAX_ABOVE: usize = 3;
 
 /// A skill beside an agent: its folder, or the reason why it cannot be copied.
 pub(super) type Found = Result<Folder, String>;
@@ -24,7 +24,7 @@ pub(super) type Found = Result<Folder, String>;
 pub(super) fn beside(file: &Path, within: Option<&Path>) -> BTreeMap<String, Found> {
     let mut all = BTreeMap::new();
     let is_inside = |above: &&Path| within.is_none_or(|within| above.starts_with(within));
-    let above = file.ancestors().skip(1).take(ABOVE);
+    let above = file.ancestors().skip(1).take(MAX_ABOVE);
     for above in above.take_while(is_inside) {
         let place = above.join(SKILLS);
         for name in Skills::names_of(std::slice::from_ref(&place)) {
@@ -69,7 +69,7 @@ impl Folder {
             return Err("its folder is a link".to_owned());
         }
         let root = fs::canonicalize(at).map_err(|error| cannot(&error))?;
-        let (mut files, mut left) = (Vec::new(), BYTES);
+        let (mut files, mut left) = (Vec::new(), MAX_BYTES);
         let mut open = vec![(PathBuf::new(), 0)];
         while let Some((below, depth)) = open.pop() {
             let entries = fs::read_dir(root.join(&below)).map_err(|error| cannot(&error))?;
@@ -83,18 +83,18 @@ impl Folder {
                 }
                 let kind = entry.file_type().map_err(|error| cannot(&error))?;
                 let about = fs::metadata(&real).map_err(|error| cannot(&error))?;
-                if kind.is_dir() && depth < DEPTH {
+                if kind.is_dir() && depth < MAX_DEPTH {
                     open.push((path, depth + 1));
                 } else if about.is_file() {
                     left = left
                         .checked_sub(about.len())
-                        .ok_or_else(|| format!("it has more than {} MiB", BYTES >> 20))?;
+                        .ok_or_else(|| format!("it has more than {} MiB", MAX_BYTES >> 20))?;
                     files.push(path);
                 } else {
                     return Err(format!("{shown} is no file, or is nested too deeply"));
                 }
-                if files.len() + open.len() > FILES {
-                    return Err(format!("it has more than {FILES} files"));
+                if files.len() + open.len() > MAX_FILES {
+                    return Err(format!("it has more than {MAX_FILES} files"));
                 }
             }
         }
@@ -140,7 +140,7 @@ impl Folder {
 fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut read = Vec::new();
     fs::File::open(path)?
-        .take(BYTES + 1)
+        .take(MAX_BYTES + 1)
         .read_to_end(&mut read)?;
     Ok(read)
 }

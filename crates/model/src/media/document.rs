@@ -8,21 +8,21 @@ use std::time::Duration;
 
 /// Maximum bytes of all streams that are unpacked when a document is opened.
 #[cfg(feature = "pdf")]
-const OPENING_BYTES: usize = 32 << 20;
+const MAX_OPENING_BYTES: usize = 32 << 20;
 /// Maximum number of streams in a document.
-const MOST_STREAMS: usize = 4_000;
+const MAX_STREAMS: usize = 4_000;
 /// Maximum unpacked bytes of the content of a page, and of each table of a font.
 #[cfg(feature = "pdf")]
-const PAGE_BYTES: usize = 512 << 10;
+const MAX_PAGE_BYTES: usize = 512 << 10;
 /// Maximum number of fonts on a page.
 #[cfg(feature = "pdf")]
-const MOST_FONTS: usize = 32;
+const MAX_FONTS: usize = 32;
 /// Maximum number of pages that are read.
 #[cfg(feature = "pdf")]
-const MOST_PAGES: usize = 500;
+const MAX_PAGES: usize = 500;
 /// Maximum bytes of a text.
 #[cfg(feature = "pdf")]
-const LONGEST: usize = 512 << 10;
+const MAX_TEXT_BYTES: usize = 512 << 10;
 /// The time limit of a document. It is checked between pages only: a caller that cannot wait longer
 /// reads on a thread of its own.
 pub const TIME: Duration = Duration::from_secs(20);
@@ -37,7 +37,7 @@ pub enum Error {
     #[error("it cannot be opened: {0}")]
     Unreadable(String),
     /// It has too many streams.
-    #[error("it has {0} streams, at most {MOST_STREAMS} are read")]
+    #[error("it has {0} streams, at most {MAX_STREAMS} are read")]
     Streams(usize),
     /// It needs a password.
     #[error("it is encrypted")]
@@ -75,10 +75,10 @@ pub fn text(bytes: &[u8]) -> Result<String, Error> {
     let began = std::time::Instant::now();
     // Each stream is named twice, where it begins and where it ends.
     let streams = memchr::memmem::find_iter(bytes, b"stream").count() / 2;
-    if streams > MOST_STREAMS {
+    if streams > MAX_STREAMS {
         return Err(Error::Streams(streams));
     }
-    let each = OPENING_BYTES / streams.max(1);
+    let each = MAX_OPENING_BYTES / streams.max(1);
     let options = LoadOptions::with_max_decompressed_size(each);
     let document = Document::load_mem_with_options(bytes, options);
     let document = document.map_err(|error| Error::Unreadable(error.to_string()))?;
@@ -87,7 +87,7 @@ pub fn text(bytes: &[u8]) -> Result<String, Error> {
     }
     let mut out = String::new();
     let mut has_text = false;
-    for (number, page) in document.get_pages().into_iter().take(MOST_PAGES) {
+    for (number, page) in document.get_pages().into_iter().take(MAX_PAGES) {
         if began.elapsed() > TIME {
             return Err(Error::Slow);
         }
@@ -95,8 +95,10 @@ pub fn text(bytes: &[u8]) -> Result<String, Error> {
         has_text |= text.as_ref().is_ok_and(|text| !text.trim().is_empty());
         let text = text.unwrap_or_else(|why| format!("[left out: {why}]"));
         out.push_str(&format!("[page {number}]\n{}\n", text.trim()));
-        if out.len() > LONGEST {
-            let end = (0..=LONGEST).rev().find(|at| out.is_char_boundary(*at));
+        if out.len() > MAX_TEXT_BYTES {
+            let end = (0..=MAX_TEXT_BYTES)
+                .rev()
+                .find(|at| out.is_char_boundary(*at));
             out.truncate(end.unwrap_or_default());
             out.push_str("\n[the rest is left out]");
             break;
@@ -117,10 +119,10 @@ fn page_text(
 ) -> Result<String, String> {
     let unreadable = |error: lopdf::Error| error.to_string();
     let fonts = document.get_page_fonts(page).map_err(unreadable)?.len();
-    if fonts > MOST_FONTS {
+    if fonts > MAX_FONTS {
         return Err(format!("it has {fonts} fonts"));
     }
-    let text = document.extract_text_with_limit(&[number], PAGE_BYTES);
+    let text = document.extract_text_with_limit(&[number], MAX_PAGE_BYTES);
     text.map_err(unreadable)
 }
 
@@ -224,15 +226,15 @@ mod tests {
 
     #[test]
     fn what_is_made_to_take_long_is_left_out() {
-        let file = bytes(document(vec![says("Hello.")], MOST_FONTS + 1));
+        let file = bytes(document(vec![says("Hello.")], MAX_FONTS + 1));
         assert_eq!(text(&file), Err(Error::Empty));
         let long = says(&"word ".repeat(80_000));
         let pages = vec![long.clone(), long];
         let read = text(&bytes(document(pages, 1))).unwrap();
-        assert!(read.len() < LONGEST + 100, "{}", read.len());
+        assert!(read.len() < MAX_TEXT_BYTES + 100, "{}", read.len());
         assert!(read.ends_with("[the rest is left out]"));
-        let streams = b"stream\nendstream\n".repeat(MOST_STREAMS + 1);
-        assert_eq!(text(&streams), Err(Error::Streams(MOST_STREAMS + 1)));
+        let streams = b"stream\nendstream\n".repeat(MAX_STREAMS + 1);
+        assert_eq!(text(&streams), Err(Error::Streams(MAX_STREAMS + 1)));
         let pictures = bytes(document(vec![b"0 0 1 rg 10 10 50 50 re f".to_vec()], 1));
         assert_eq!(text(&pictures), Err(Error::Empty));
         for damaged in [&b"%PDF-1.7\n/Type /Page\n%%EOF\n"[..], b"", b"%PDF-"] {

@@ -6,17 +6,17 @@ use serde_json::Value;
 use super::protocol::{CallContent, Location, PlanEntry, Usage};
 
 /// The maximum number of characters of the input of a call.
-const INPUT_CHARS: usize = 4_000;
+const MAX_INPUT_CHARS: usize = 4_000;
 /// The maximum number of locations, and of diffs, of a call.
-const LOCATIONS: usize = 32;
+const MAX_LOCATIONS: usize = 32;
 /// The maximum number of characters of a path, and of an item of a plan.
-const TEXT_CHARS: usize = 500;
+const MAX_TEXT_CHARS: usize = 500;
 /// The maximum number of items of a plan.
-const PLAN: usize = 100;
+const MAX_PLAN_ITEMS: usize = 100;
 /// The maximum number of calls without an end.
-const OPEN_CALLS: usize = 50;
+const MAX_OPEN_CALLS: usize = 50;
 /// The maximum number of bytes of thoughts, and of the text before the last call.
-const TEXT_BYTES: usize = 32_000;
+const MAX_TEXT_BYTES: usize = 32_000;
 
 /// A tool call that has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,22 +77,25 @@ impl Report {
     }
 
     pub(super) fn set_plan(&mut self, entries: Vec<PlanEntry>) {
-        let items = entries.into_iter().take(PLAN).map(|entry| PlanItem {
-            content: beginning(&entry.content, TEXT_CHARS),
-            status: beginning(&entry.status, TEXT_CHARS),
-        });
+        let items = entries
+            .into_iter()
+            .take(MAX_PLAN_ITEMS)
+            .map(|entry| PlanItem {
+                content: beginning(&entry.content, MAX_TEXT_CHARS),
+                status: beginning(&entry.status, MAX_TEXT_CHARS),
+            });
         self.plan = items.collect();
     }
 
     pub(super) fn set_usage(&mut self, mut usage: Usage) {
         if let Some(cost) = &mut usage.cost {
-            cost.currency = beginning(&cost.currency, TEXT_CHARS);
+            cost.currency = beginning(&cost.currency, MAX_TEXT_CHARS);
         }
         self.usage = Some(usage);
     }
 
     pub(super) fn add_thought(&mut self, text: &str) {
-        let room = TEXT_BYTES.saturating_sub(self.thoughts.len());
+        let room = MAX_TEXT_BYTES.saturating_sub(self.thoughts.len());
         self.thoughts.push_str(within(text, room));
     }
 
@@ -105,9 +108,9 @@ impl Report {
     ) -> Report {
         let mut open: Vec<EndedCall> = calls.into_iter().cloned().collect();
         open.sort_by(|a, b| a.title.cmp(&b.title));
-        open.truncate(OPEN_CALLS);
+        open.truncate(MAX_OPEN_CALLS);
         Report {
-            text: within(before.trim(), TEXT_BYTES).to_owned(),
+            text: within(before.trim(), MAX_TEXT_BYTES).to_owned(),
             open_calls: open,
             ..self.clone()
         }
@@ -116,13 +119,13 @@ impl Report {
 
 /// The input of a call, as JSON.
 pub(super) fn input(raw: &Value) -> String {
-    beginning(&raw.to_string(), INPUT_CHARS)
+    beginning(&raw.to_string(), MAX_INPUT_CHARS)
 }
 
 /// Locations as `path` or `path:line`.
 pub(super) fn locations(all: &[Location]) -> Vec<String> {
-    let each = all.iter().take(LOCATIONS).map(|at| {
-        let path = beginning(&at.path, TEXT_CHARS);
+    let each = all.iter().take(MAX_LOCATIONS).map(|at| {
+        let path = beginning(&at.path, MAX_TEXT_CHARS);
         match at.line {
             Some(line) => format!("{path}:{line}"),
             None => path,
@@ -139,13 +142,13 @@ pub(super) fn diffs(content: &[CallContent]) -> Vec<DiffSize> {
             old_text,
             new_text,
         } => Some(DiffSize {
-            path: beginning(path, TEXT_CHARS),
+            path: beginning(path, MAX_TEXT_CHARS),
             before: old_text.as_ref().map(String::len),
             after: new_text.len(),
         }),
         CallContent::Unknown => None,
     });
-    each.take(LOCATIONS).collect()
+    each.take(MAX_LOCATIONS).collect()
 }
 
 /// The first characters of a text.
