@@ -47,7 +47,7 @@ const HALVES: [(&str, [(&str, &str); 4]); 2] = [
     ),
 ];
 /// Talks made of each probe file.
-const SEEDS: u64 = 4;
+const SEEDS: u64 = 24;
 /// Drawings of the random baseline.
 const DRAWINGS: u64 = 10;
 const GENERATIONS: usize = 10;

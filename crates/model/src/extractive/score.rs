@@ -1,5 +1,8 @@
 //! The worth of a unit by itself: its terms, its function, its speaker.
 
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
 use unisono_context::Role;
 
 use super::cues::Cues;
@@ -8,7 +11,7 @@ use super::pool::{Pool, Unit};
 use super::readability::announces;
 use super::select::Worth;
 use super::split::Block;
-use super::terms::{Class, Marks, Term};
+use super::terms::{Class, Folded, Marks, Term};
 use super::weights;
 
 /// Cues of information that must outlive the conversation.
@@ -25,6 +28,7 @@ pub(super) fn weigh(pool: &Pool<'_>, wanted: &[Term]) -> Worth {
         terms[term as usize] *= weights::WANTED;
     }
     let brevity = brevity(pool);
+    let copies = copies(pool);
     let units = (0..pool.units.len())
         .map(|index| {
             let unit = &pool.units[index];
@@ -41,10 +45,21 @@ pub(super) fn weigh(pool: &Pool<'_>, wanted: &[Term]) -> Worth {
                 _ => 1.0,
             };
             let factors = kind_factor(pool, index) * cue_factor(unit) * fact_factor(pool, index);
-            content * thin * brevity * factors
+            let copies = copies.get(unit.text).map_or(1.0, |&n| n as f32);
+            content * thin * brevity * factors / copies.powf(weights::COPIES)
         })
         .collect();
     Worth { units, terms }
+}
+
+/// The number of units with the same text. A text that is repeated word for word is a formula:
+/// it says little about each of its messages.
+fn copies<'p>(pool: &'p Pool<'_>) -> HashMap<&'p str, u32, BuildHasherDefault<Folded>> {
+    let mut copies = HashMap::default();
+    for unit in &pool.units {
+        *copies.entry(unit.text).or_default() += 1;
+    }
+    copies
 }
 
 /// Whether the speaker has a name, as people who talk to each other have.

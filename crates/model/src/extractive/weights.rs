@@ -10,7 +10,7 @@ use super::select::Preference;
 
 /// How the units of a summary are chosen.
 pub(super) const SUMMARY: Preference = Preference {
-    decay: 0.2,
+    decay: 0.1,
     sibling: 1.0,
     line: 7.0,
     power: 0.95,
@@ -55,6 +55,8 @@ pub(super) const FILLER: f32 = 0.8;
 pub(super) const QUESTION: f32 = 0.6;
 /// `Here is what I found:` announces the next unit.
 pub(super) const LEAD_IN: f32 = 0.4;
+/// The power of the number of copies of a text by which its worth is divided.
+pub(super) const COPIES: f32 = 0.5;
 /// The number of terms of a full statement; with fewer, this power of the share applies.
 pub(super) const FULL_TERMS: f32 = 3.0;
 pub(super) const THIN: f32 = 1.5;
