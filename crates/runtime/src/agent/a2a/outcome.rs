@@ -8,6 +8,9 @@ use crate::agent::Failure;
 /// The name of the artifact that is the answer if there are several. This program uses it for its
 /// own tasks.
 const ANSWER: &str = "answer";
+/// Maximum characters of a file's name, and of its address, in a note.
+const MAX_NAME_CHARS: usize = 200;
+const MAX_URL_CHARS: usize = 2_000;
 /// The metadata key of an artifact with the reason why it is partial. This program uses it for its
 /// own tasks.
 const PARTIAL: &str = "partial";
@@ -96,14 +99,39 @@ fn answer(task: &Task, message_text: Option<String>) -> Outcome {
     }
 }
 
-/// Texts, and data as JSON; files are ignored.
+/// Texts, data as JSON, and a note for each file, whose content is not kept.
 pub(super) fn text_of(parts: &[Part]) -> String {
-    let texts = parts.iter().filter_map(|part| match &part.content {
-        PartContent::Text(text) => Some(text.clone()),
-        PartContent::Data(data) => Some(data.to_string()),
-        PartContent::Raw(_) | PartContent::Url(_) => None,
+    let texts = parts.iter().map(|part| match &part.content {
+        PartContent::Text(text) => text.clone(),
+        PartContent::Data(data) => data.to_string(),
+        PartContent::Raw(bytes) => {
+            format!("[{}, {} bytes: not kept]", file(part), bytes.len())
+        }
+        PartContent::Url(url) => format!("[{}: {}]", file(part), one_line(url, MAX_URL_CHARS)),
     });
     texts.collect::<Vec<_>>().join("\n\n")
+}
+
+/// `file plan.pdf, application/pdf`.
+fn file(part: &Part) -> String {
+    let mut text = "file".to_owned();
+    if let Some(name) = &part.filename {
+        text.push(' ');
+        text.push_str(&one_line(name, MAX_NAME_CHARS));
+    }
+    if let Some(mime) = &part.media_type {
+        text.push_str(", ");
+        text.push_str(&one_line(mime, MAX_NAME_CHARS));
+    }
+    text
+}
+
+/// The first characters of a text, without control characters.
+fn one_line(text: &str, chars: usize) -> String {
+    text.chars()
+        .filter(|c| !c.is_control())
+        .take(chars)
+        .collect()
 }
 
 #[cfg(test)]
@@ -142,10 +170,22 @@ mod tests {
                 "a",
                 json!([{"text": "One."}, {"url": "https://example.com"}]),
             ),
-            artifact("b", json!([{"data": {"n": 2}}])),
+            artifact(
+                "b",
+                json!([
+                    {"data": {"n": 2}},
+                    {"raw": "AAEC", "filename": "a\nb.pdf", "mediaType": "application/pdf"},
+                ]),
+            ),
         ];
         let completed = |artifacts: Value| outcome("COMPLETED", json!({"artifacts": artifacts}));
-        assert_eq!(completed(json!(two)), "One.\n\n{\"n\":2}");
+        let texts = [
+            "One.",
+            "[file: https://example.com]",
+            "{\"n\":2}",
+            "[file ab.pdf, application/pdf, 3 bytes: not kept]",
+        ];
+        assert_eq!(completed(json!(two)), texts.join("\n\n"));
         let own = artifact("answer", json!([{"text": "So."}]));
         assert_eq!(completed(json!([two[0], own])), "So.");
         let mut partial = own.clone();
@@ -155,7 +195,7 @@ mod tests {
         assert_eq!(outcome("COMPLETED", said), "Done.");
         let nothing = completed(json!([artifact(
             "a",
-            json!([{"url": "https://example.com"}])
+            json!([{"text": " "}])
         )]));
         assert!(nothing.starts_with("bad_output: "), "{nothing}");
     }
