@@ -2,11 +2,12 @@
 //! the request after it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use unisono_context::Tokens;
 use unisono_context::call::CacheWarm;
 use unisono_fake_provider::{
-    Act, Answer, CacheSettings, CacheSim, FakeProvider, Recorded, Refusal, Script,
+    Act, Answer, CacheSettings, CacheSim, FakeProvider, Gate, Recorded, Refusal, Script,
 };
 use unisono_session::agent::Definition;
 use unisono_session::budget::{Amount, Caps, TurnCaps};
@@ -145,6 +146,38 @@ async fn a_leader_that_fails_after_writing_the_cache_has_paid_for_it() {
             .count()
             == 1
     );
+    drop(handle);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_has_the_time_at_which_its_cache_was_ready() {
+    let gate = Gate::new();
+    let (held, answer) = (gate.clone(), Act::answer("Nothing is late."));
+    let script = Script::by(move |request| match writes_the_cache(request) {
+        true => Act::answer("OK").hold(&held),
+        false => answer.clone(),
+    });
+    let (plan, provider) = plan(Act::silence()).await;
+    provider.set_script(script);
+    let directory = tempfile::tempdir().expect("a directory");
+    let world = plan.start(directory.path()).await;
+    let (handle, turn) = world.ask(&plan, "What is late?").await;
+    gate.reached(1).await;
+    // Shorter waits are not recorded.
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    gate.open();
+    wait(&handle, turn).await;
+    let events = world.events_of(handle.id()).await;
+    let paces = events.iter().filter_map(|event| match &event.fact {
+        Fact::RunEnded { ending, .. } => match &**ending {
+            Ending::Finished { pace, .. } => Some(*pace),
+            _ => None,
+        },
+        _ => None,
+    });
+    let ready = paces.filter(|pace| pace.cache_ready > pace.began);
+    assert_eq!(ready.count(), 2, "{events:#?}");
     drop(handle);
     world.stop().await;
 }

@@ -67,8 +67,8 @@ pub struct RunTimes {
     /// When it ended.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub ended: Option<String>,
-    /// Its activities by beginning, at most 500: `queue`, `model`, `tool`, `person`, `delegates`,
-    /// `retry`. Calls of one reply may overlap.
+    /// Its activities by beginning, at most 500: `queue`, `cache`, `model`, `tool`, `person`,
+    /// `delegates`, `retry`. Calls of one reply may overlap.
     pub spans: Vec<Span>,
     /// The number of omitted spans.
     pub spans_left_out: u64,

@@ -175,6 +175,7 @@ fn answered(result: Result<Answer, Failure>, known: &Ctx, began: Timestamp) -> A
         *pace = Pace {
             began: Some(began),
             first_token: known.first_token(),
+            cache_ready: known.cache_ready(),
         };
     }
     end

@@ -264,7 +264,8 @@ pub enum Ending {
     Cancelled,
 }
 
-/// When an attempt got its place and began to work, and when its model began to speak.
+/// When an attempt got its place and began to work, when the provider's cache was ready, and when
+/// its model began to speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
     /// When its agent began: until then it waited for a place among the active runs. None: it was
@@ -273,6 +274,9 @@ pub struct Pace {
     /// When the first piece of text of its first reply came. None: its model does not stream, or
     /// said nothing.
     pub first_token: Option<Timestamp>,
+    /// When the provider's cache was ready for its first request: until then it waited for the
+    /// request that wrote the cache. None: it did not wait.
+    pub cache_ready: Option<Timestamp>,
 }
 
 /// A run and its state.

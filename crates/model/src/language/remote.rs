@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use tokio::time::{Duration, Instant};
 use unisono_context::call::ClientOptions;
 use unisono_context::digest::Hasher;
 use unisono_context::tokens::Count;
@@ -42,6 +43,8 @@ pub use transport::{NoTransport, Transport};
 const COUNTS: usize = 64;
 /// The first replies that are used for calibration; after them one in as many.
 const SAMPLES: u32 = 16;
+/// A shorter wait for the provider's cache is not reported.
+const CACHE_WAIT_MIN: Duration = Duration::from_millis(1);
 /// The task of a request that only writes the cache.
 const PREWARM_TASK: &str = "Answer with the word OK.";
 
@@ -105,6 +108,7 @@ impl<T: Transport> Remote<T> {
 
     async fn ask(&self, request: Request) -> Result<Reply, Error> {
         let outgoing = self.prepare(&request).await;
+        let began = Instant::now();
         let waits = request.listener.begin_wait();
         let _permit = self
             .warmth
@@ -122,6 +126,9 @@ impl<T: Transport> Remote<T> {
                     lead = None;
                 }
             }
+        }
+        if began.elapsed() >= CACHE_WAIT_MIN {
+            request.listener.report_cache_ready();
         }
         let reply = self.send(&outgoing).await;
         drop(lead);

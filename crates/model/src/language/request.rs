@@ -123,6 +123,7 @@ pub struct Listener {
     on_activity: Option<Arc<OnActivity>>,
     on_usage: Option<Arc<OnUsage>>,
     on_wait: Option<Arc<OnWait>>,
+    on_cache_ready: Option<Arc<OnActivity>>,
 }
 
 /// A guard of the caller for the time of a wait, such as a released permit. Dropping it ends the
@@ -141,6 +142,7 @@ impl Listener {
         on_activity: None,
         on_usage: None,
         on_wait: None,
+        on_cache_ready: None,
     };
 
     /// A listener that is called with each piece of text.
@@ -182,6 +184,15 @@ impl Listener {
     ) -> Listener {
         Listener {
             on_wait: Some(Arc::new(on_wait)),
+            ..self
+        }
+    }
+
+    /// Adds a callback for the end of a wait until the provider's cache was written.
+    #[must_use]
+    pub fn with_cache_wait(self, on_cache_ready: impl Fn() + Send + Sync + 'static) -> Listener {
+        Listener {
+            on_cache_ready: Some(Arc::new(on_cache_ready)),
             ..self
         }
     }
@@ -236,6 +247,13 @@ impl Listener {
     /// Reports the begin of a wait, which ends when the guard is dropped.
     pub fn begin_wait(&self) -> Option<WaitGuard> {
         self.on_wait.as_ref().map(|on_wait| on_wait())
+    }
+
+    /// Reports that a wait until the provider's cache was written is over.
+    pub fn report_cache_ready(&self) {
+        if let Some(on_cache_ready) = &self.on_cache_ready {
+            on_cache_ready();
+        }
     }
 
     /// Reports a piece of text.

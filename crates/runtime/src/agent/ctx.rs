@@ -71,6 +71,8 @@ struct Inner {
     besides: AuxiliaryUsage,
     /// When the first piece of a reply came.
     first_token: OnceLock<Timestamp>,
+    /// When the provider's cache was ready for the first request that waited for it.
+    cache_ready: OnceLock<Timestamp>,
     /// The files that the newest request was sent with.
     files: Mutex<Files>,
     /// Names of the steps that this attempt has begun.
@@ -106,6 +108,7 @@ impl Ctx {
             waiting,
             rounds: AtomicU32::new(0),
             first_token: OnceLock::new(),
+            cache_ready: OnceLock::new(),
             begun: Mutex::default(),
             files: Mutex::default(),
         };
@@ -160,6 +163,11 @@ impl Ctx {
     /// When the first piece of a reply came in this attempt, if one did.
     pub(crate) fn first_token(&self) -> Option<Timestamp> {
         self.inner.first_token.get().copied()
+    }
+
+    /// When the provider's cache was ready in this attempt, if a request waited for it.
+    pub(crate) fn cache_ready(&self) -> Option<Timestamp> {
+        self.inner.cache_ready.get().copied()
     }
 
     /// Whether its session is still active; otherwise the program ends, and the next process

@@ -14,6 +14,8 @@ use crate::run::{Ending, Pace, Step};
 pub enum Activity {
     /// The run waits in the queue of runs.
     Queue,
+    /// It waits until another request has written the provider's cache, or writes it first.
+    Cache,
     /// Its agent, or its model, works.
     Model,
     /// A tool call runs.
@@ -31,6 +33,7 @@ impl Activity {
     pub const fn name(self) -> &'static str {
         match self {
             Activity::Queue => "queue",
+            Activity::Cache => "cache",
             Activity::Model => "model",
             Activity::Tool => "tool",
             Activity::Person => "person",
@@ -276,31 +279,45 @@ impl Fold {
             self.put(Activity::Model, self.at, self.end);
         }
         let mut spans = self.spans;
-        queued(&mut spans, self.attempt, pace);
+        let attempt = self.attempt;
+        if let Some(began) = pace.began {
+            let is_first = |_: &Span| true;
+            split(&mut spans, attempt, Activity::Queue, began, is_first);
+        }
+        if let Some(ready) = pace.cache_ready {
+            let has_wait = |span: &Span| span.to.is_none_or(|to| ready <= to);
+            split(&mut spans, attempt, Activity::Cache, ready, has_wait);
+        }
         spans.retain(|span| span.to != Some(span.from));
         spans.sort_by_key(|span| (span.from, span.to.is_none(), span.to));
         RunTimes { pace, spans }
     }
 }
 
-/// Splits the first span of the last attempt into queue and model at the beginning of its agent.
-fn queued(spans: &mut Vec<Span>, attempt: u32, pace: Pace) {
-    let Some(began) = pace.began else { return };
+/// Splits the first such span of a model in the attempt: until `at`, it has another kind.
+fn split(
+    spans: &mut Vec<Span>,
+    attempt: u32,
+    kind: Activity,
+    at: Timestamp,
+    is_wanted: impl Fn(&Span) -> bool,
+) {
     let of_model = |span: &Span| span.attempt == attempt && span.kind == Activity::Model;
-    let Some(first) = spans.iter_mut().find(|span| of_model(span)) else {
+    let mut wanted = spans.iter_mut();
+    let Some(first) = wanted.find(|span| of_model(span) && is_wanted(span)) else {
         return;
     };
-    let until = first.to.map_or(began, |to| began.min(to));
+    let until = first.to.map_or(at, |to| at.min(to));
     if until <= first.from {
         return;
     }
-    let queue = Span {
-        kind: Activity::Queue,
+    let before = Span {
+        kind,
         to: Some(until),
         ..first.clone()
     };
     first.from = until;
-    spans.push(queue);
+    spans.push(before);
 }
 
 #[cfg(test)]
@@ -407,6 +424,7 @@ mod tests {
         let mut run = trace(Some(Pace {
             began: Some(Timestamp(150)),
             first_token: Some(Timestamp(180)),
+            cache_ready: Some(Timestamp(170)),
         }));
         run.steps = vec![
             (moment(2, 200), calls()),
@@ -424,7 +442,8 @@ mod tests {
         let times = run_times(&run);
         let expected = [
             ("queue", 100, Some(150), 1),
-            ("model", 150, Some(200), 1),
+            ("cache", 150, Some(170), 1),
+            ("model", 170, Some(200), 1),
             ("person", 200, Some(600), 1),
             ("tool", 210, Some(300), 1),
             ("tool", 600, Some(700), 1),
@@ -433,10 +452,10 @@ mod tests {
         assert_eq!(listed(&times), expected);
         assert_eq!((waited_ms(&run), has_undecided(&run)), (400, false));
         assert_eq!(times.pace.first_token, Some(Timestamp(180)));
-        assert_eq!(times.spans[2].tool.as_deref(), Some("mail"));
+        assert_eq!(times.spans[3].tool.as_deref(), Some("mail"));
         let by =
             |decision: &RecordedDecision| (decision.name, decision.by.as_deref() == Some("ada"));
-        let decision = times.spans[2].decision.as_ref();
+        let decision = times.spans[3].decision.as_ref();
         assert_eq!(decision.map(by), Some(("approved", true)));
         let listed = super::super::decisions(&run);
         let listed: Vec<_> = listed
@@ -467,10 +486,30 @@ mod tests {
     }
 
     #[test]
+    fn a_request_after_a_tool_may_wait_for_the_cache() {
+        let mut run = trace(Some(Pace {
+            began: None,
+            first_token: None,
+            cache_ready: Some(Timestamp(750)),
+        }));
+        run.steps = vec![
+            (moment(2, 200), calls()),
+            (moment(9, 700), Arc::new(Step::Tools(Vec::new()))),
+        ];
+        let expected = [
+            ("model", 100, Some(200), 1),
+            ("cache", 700, Some(750), 1),
+            ("model", 750, Some(1_000), 1),
+        ];
+        assert_eq!(listed(&run_times(&run)), expected);
+    }
+
+    #[test]
     fn a_failed_attempt_is_followed_by_a_pause_and_the_next_one() {
         let mut run = trace(Some(Pace {
             began: Some(Timestamp(620)),
             first_token: None,
+            cache_ready: None,
         }));
         run.events = vec![(moment(2, 300), RunEvent::Retried(Timestamp(600)))];
         let expected = [
@@ -487,6 +526,7 @@ mod tests {
         let mut run = trace(Some(Pace {
             began: Some(Timestamp(50)),
             first_token: None,
+            cache_ready: None,
         }));
         run.steps = vec![(moment(2, 200), calls())];
         run.events = vec![

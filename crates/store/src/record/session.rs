@@ -160,7 +160,7 @@ layout! {
         2 Spent(spent),
         3 Named { name, result },
     }
-    struct Pace { ; began, first_token }
+    struct Pace { ; began, first_token, cache_ready }
     enum Ending {
         0 Finished { text, partial, usage, duration_ms; calls, pace },
         1 Failed { cause, reason, duration_ms },

@@ -28,10 +28,11 @@ struct Lane {
 }
 
 /// The kinds of activities, for people.
-const KINDS: [(&str, &str); 9] = [
+const KINDS: [(&str, &str); 10] = [
     ("queue", "queued"),
     ("preparation", "counting, freezing"),
     ("compaction", "compacting"),
+    ("cache", "waits until the provider's cache is written"),
     ("model", "the agent and its model"),
     ("tool", "tools"),
     ("person", "waits for a person's decision"),

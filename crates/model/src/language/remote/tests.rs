@@ -109,9 +109,18 @@ async fn a_request_is_the_shared_prefix_and_its_own_tail() {
 async fn followers_read_what_the_leader_wrote_and_wait_for_its_first_event_only() {
     for count in [2, 16, 64] {
         let (provider, remote) = anthropic();
-        let asked = request(&remote, count, CacheWarm::Leader);
+        let waited = Arc::new(AtomicU32::new(0));
+        let sum = waited.clone();
+        let add_one = move || {
+            sum.fetch_add(1, Ordering::Relaxed);
+        };
+        let asked = Request {
+            listener: Listener::NONE.with_cache_wait(add_one),
+            ..request(&remote, count, CacheWarm::Leader)
+        };
         let outcomes = fan_out(&remote, &asked, count).await;
         assert_eq!(provider.sent().len(), count as usize);
+        assert_eq!(waited.load(Ordering::Relaxed), count - 1);
         let used = usage(&outcomes);
         let hits = used.iter().filter(|used| used.cache_read > Tokens::ZERO);
         assert_eq!(hits.count(), count as usize - 1);

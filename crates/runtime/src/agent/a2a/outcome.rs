@@ -193,10 +193,7 @@ mod tests {
         assert_eq!(completed(json!([partial])), "So. but no map");
         let said = json!({"said": "Done.", "artifacts": []});
         assert_eq!(outcome("COMPLETED", said), "Done.");
-        let nothing = completed(json!([artifact(
-            "a",
-            json!([{"text": " "}])
-        )]));
+        let nothing = completed(json!([artifact("a", json!([{"text": " "}]))]));
         assert!(nothing.starts_with("bad_output: "), "{nothing}");
     }
 

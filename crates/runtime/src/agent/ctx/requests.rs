@@ -53,6 +53,10 @@ impl Ctx {
             ctx.inner.waiting.watchdog.renew();
             drop(ctx.begun_to_reply());
         });
+        let ctx = self.clone();
+        let listener = listener.with_cache_wait(move || {
+            ctx.inner.cache_ready.get_or_init(clock::now);
+        });
         // Requests that wait before this one at the provider have their own limits.
         let limit = self.inner.waiting.limit.clone();
         listener.with_wait_guard(move || Box::new(limit.pause()))

@@ -133,7 +133,11 @@ pub(super) fn late() -> impl Strategy<Value = LateOutput> {
 
 fn pace() -> impl Strategy<Value = run::Pace> {
     let instant = || option::of(any::<i64>().prop_map(Timestamp));
-    (instant(), instant()).prop_map(|(began, first_token)| run::Pace { began, first_token })
+    (instant(), instant(), instant()).prop_map(|(began, first_token, cache_ready)| run::Pace {
+        began,
+        first_token,
+        cache_ready,
+    })
 }
 
 pub(super) fn ending() -> impl Strategy<Value = Ending> {

@@ -100,7 +100,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         duration_ms: 4_321,
         pace: run::Pace::default(),
     };
-    let paced = Ending::Finished {
+    let paced = |cache_ready| Ending::Finished {
         text: "All is well.".into(),
         calls: Vec::new(),
         partial: None,
@@ -109,8 +109,10 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         pace: run::Pace {
             began: Some(Timestamp(1_735_689_600_250)),
             first_token: Some(Timestamp(1_735_689_601_750)),
+            cache_ready,
         },
     };
+    let cached = paced(Some(Timestamp(1_735_689_600_750)));
     let failed = Ending::Failed {
         cause: RunCause::BadOutput,
         reason: "no JSON".into(),
@@ -171,7 +173,8 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         ("run_retried", retried),
         ("run_ended_finished", ended(finished)),
         ("run_ended_handed_over", ended(handed_over)),
-        ("run_ended_paced", ended(paced)),
+        ("run_ended_paced", ended(paced(None))),
+        ("run_ended_cached", ended(cached)),
         ("run_ended_failed", ended(failed)),
         ("run_ended_cancelled", ended(Ending::Cancelled)),
         ("came_late_reply", late_reply),
