@@ -205,3 +205,33 @@ test("a page of a daemon that was upgraded loads anew, unless that would lose wh
     await place.stop();
   }
 });
+
+test("a reader who scrolls up gets the older messages, and what is read does not move", async () => {
+  const { place, session } = await began("Long", 170);
+  try {
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    const messages = page.locator(".scroller article.message");
+    const first = () => messages.first().getAttribute("id");
+    assert.equal(await messages.count(), 30);
+    for (const [seen, loaded] of [["m141", "m91"], ["m91", "m41"], ["m41", "m1"]]) {
+      const before = await page.evaluate((id) => {
+        const pane = document.querySelector(".scroller");
+        pane.scrollTop = -pane.scrollHeight;
+        return document.getElementById(id).getBoundingClientRect().top;
+      }, seen);
+      await page.waitForFunction((id) => document.querySelector(".scroller article.message").id === id, loaded);
+      const after = await page.evaluate((id) => document.getElementById(id).getBoundingClientRect().top, seen);
+      assert.ok(Math.abs(after - before) <= 2, `${seen}: ${before} and ${after}`);
+    }
+    assert.equal(await messages.count(), 170);
+    assert.ok(await page.locator("a.older").isHidden());
+    // They stay when the page is brought up to date.
+    await add(place, session, "One more.");
+    await page.locator(".message").getByText("One more.").waitFor();
+    assert.deepEqual([await messages.count(), await first()], [171, "m1"]);
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});

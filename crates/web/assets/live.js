@@ -111,6 +111,55 @@ function steady(change) {
   if (seen?.isConnected) pane.scrollTop += seen.getBoundingClientRect().top - before;
 }
 
+// Older messages come when a reader reaches the oldest one of the page, until the page is full. The link
+// leads to the ones before them.
+const OLDER = 50;
+const older = () => document.querySelector("a.older");
+let loading = false;
+
+function olderAddress(first) {
+  const address = new URL(older().href);
+  address.searchParams.set("from", Math.max(1, first - OLDER));
+  return address.href;
+}
+
+async function loadOlder() {
+  const list = older()?.closest(".messages");
+  const oldest = list && [...list.children].find((child) => numberOf(child) >= 0);
+  const first = numberOf(oldest);
+  if (loading || !(first > 1) || list.childElementCount + OLDER >= MESSAGES) return;
+  loading = true;
+  try {
+    const reply = await fetch(olderAddress(first), { headers: { Accept: "text/html" } });
+    const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+    const found = [...page.querySelectorAll("article.message")].filter((one) => numberOf(one) < first);
+    if (!reply.ok || versionOf(page) !== own || found.length === 0 || !oldest.isConnected) return;
+    steady(() => oldest.before(...found));
+    offerCopies();
+    watchOlder();
+  } catch {
+    // The link is still there.
+  } finally {
+    loading = false;
+  }
+}
+
+// Observed anew, a link that is still in view is reported again. One that was never in view is no wish.
+const reached = new IntersectionObserver((seen) => {
+  if (seen.some((one) => one.isIntersecting)) loadOlder();
+});
+function watchOlder() {
+  reached.disconnect();
+  const link = older();
+  const first = link && numberOf(link.closest(".messages").querySelector("article.message"));
+  if (!link) return;
+  link.hidden = first === 1;
+  if (first > 1) {
+    link.href = olderAddress(first);
+    reached.observe(link);
+  }
+}
+
 // `taken`: a part whose form was sent, so that it is what the daemon renders, whatever was written in it.
 // The output of a run that goes on is open, and stays so after its end: nothing below it moves.
 function render(fresh, taken = null) {
@@ -121,6 +170,7 @@ function render(fresh, taken = null) {
     for (const shown of shownOf(run)) if (shown.textContent === "") shown.textContent = text;
   }
   offerCopies();
+  watchOlder();
 }
 
 let refreshing = false;
@@ -331,6 +381,7 @@ if (every) {
   setInterval(() => { if (document.visibilityState === "visible") refresh(); }, every * 1000);
 }
 offerCopies();
+watchOlder();
 openTarget();
 addEventListener("hashchange", openTarget);
 // How long runs have gone on.

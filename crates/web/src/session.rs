@@ -188,7 +188,7 @@ impl SessionPage {
                 div class="messages" {
                     h2 { "Conversation" }
                     @if shown_first > 1 {
-                        p class="links" { a href=(place.path(&format!("/history?from={earlier}"))) { "Earlier messages" }
+                        p class="links" { a class="older" href=(place.path(&format!("/history?from={earlier}"))) { "Earlier messages" }
                             a class="narrow" href="#newest" { "To the newest" } }
                     }
                     @if self.messages.is_empty() { p class="quiet" { "There are no messages yet." } }
