@@ -44,7 +44,7 @@ pub(crate) async fn show(
     let times = service.timeline(&id, &turn).await?;
     let title = title(&found.turn);
     let turn = &found.turn;
-    let here = format!("/sessions/{id}/turns/{}", turn.turn);
+    let here = page(turn);
     let room = Room::new(message::ROOM);
     let lead = turn.runs.iter().find(|run| run.role == "lead");
     let whole = lead.map(|lead| format!("/sessions/{id}/runs/{}", lead.run));
@@ -62,6 +62,9 @@ pub(crate) async fn show(
             h2 { "Turn" }
             (view.card(turn, true))
         }
+        @if let Some(task) = &turn.task {
+            section { h2 { "Task" } div class="card" { (message::text(task, &place, true, Some(&format!("/v1{here}")), &room)) } }
+        }
         @if let Some(answer) = answer(turn) {
             section { h2 { "Answer" } div class="card" { (message::text(answer, &place, true, whole.as_deref(), &room)) } }
         }
@@ -72,6 +75,11 @@ pub(crate) async fn show(
         p { a href=(place.path("")) { "Back to the conversation" } }
     });
     Ok(layout(&title, &body))
+}
+
+/// The address of a turn's page.
+fn page(turn: &Turn) -> String {
+    format!("/sessions/{}/turns/{}", turn.session, turn.turn)
 }
 
 fn title(turn: &Turn) -> String {
@@ -148,7 +156,7 @@ impl TurnView<'_> {
         html! {
             article class="card turn" id={ "turn-" (turn.turn) } data-turn=(turn.turn) data-open[open] {
                 header {
-                    h3 { a href={ "/sessions/" (turn.session) "/turns/" (turn.turn) } { (title(turn)) } }
+                    h3 { a href=(page(turn)) { (title(turn)) } }
                     p class="quiet" {
                         (self.waits.state_of_turn(turn))
                         " " (when(&turn.accepted))
@@ -156,7 +164,7 @@ impl TurnView<'_> {
                         @if !open && !turn.runs.is_empty() { " · " (turn_cost(turn)) }
                     }
                     @if open {
-                        form method="post" action={ "/sessions/" (turn.session) "/turns/" (turn.turn) "/cancel" } {
+                        form method="post" action={ (page(turn)) "/cancel" } {
                             button class="small plain" { "Cancel" }
                         }
                     }
@@ -190,7 +198,7 @@ impl TurnView<'_> {
                 @for run in top { (self.run(run, turn, shown, 0)) }
             }
             @if shown.len() < turn.runs.len() {
-                p { a href={ "/sessions/" (turn.session) "/turns/" (turn.turn) } {
+                p { a href=(page(turn)) {
                     "All " (counted(turn.runs.len() as u64, "run")) } }
             }
         }
@@ -289,7 +297,7 @@ pub(crate) fn under_way(turn: &Turn, waits: &Waits, place: &BranchView) -> Marku
     let busy: Vec<&str> = busy.map(|run| run.agent.as_str()).collect();
     html! {
         @if turn.state == "queued" { @if let Some(task) = &turn.task {
-            article class="message user gone" { header class="quiet" { strong { "queued" } } (message::text(task, place, true, None, &Room::new(4 * TASK))) }
+            article class="message user gone" { header class="quiet" { strong { "queued" } } (message::text(task, place, true, Some(&page(turn)), &Room::new(4 * TASK))) }
         } }
         article class="message assistant under-way" id={ "under-way-" (turn.turn) } {
             header class="quiet" {

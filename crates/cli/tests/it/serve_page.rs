@@ -221,6 +221,43 @@ fn a_page_of_a_turn_that_goes_on_is_told_of_its_end() {
     daemon.stop();
 }
 
+#[test]
+fn a_long_task_that_is_queued_is_shown_whole_on_its_page() {
+    let slow = "[agents.slow]\ndescription = \"Waits\"\nkind = \"command\"\ncommand = \"sleep\"\n\
+                args = [\"60\"]\n";
+    let place = Place::with_config(slow);
+    let daemon = Daemon::start(&place);
+    let browser = Browser::enter(&daemon);
+    let made = daemon.post("/v1/sessions", &json!({})).expect(201).json();
+    let session = made["session"].as_str().unwrap();
+    let ask = |task: &str| {
+        let new = json!({"task": task, "agents": ["slow"], "wait": false});
+        let asked = daemon.post(&format!("/v1/sessions/{session}/turns"), &new);
+        asked.expect(202).json()["turn"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let first = ask("Wait.");
+    let task = format!("{}The end.", "Look at the plan. ".repeat(300));
+    let second = ask(&task);
+    let path = format!("/sessions/{session}/turns/{second}");
+    let conversation = browser
+        .get(&format!("/sessions/{session}"))
+        .expect(200)
+        .text();
+    assert!(!conversation.contains("The end."), "{conversation}");
+    let whole = format!("<a href=\"{path}\">the whole text</a>");
+    assert!(conversation.contains(&whole), "{conversation}");
+    let page = browser.get(&path).expect(200).text();
+    assert!(page.contains("The end."), "{page}");
+    for turn in [second, first] {
+        let cancel = format!("/v1/sessions/{session}/turns/{turn}/cancel");
+        daemon.post(&cancel, &json!({})).expect(200);
+    }
+    daemon.stop();
+}
+
 /// The addresses of style, scripts and the icon that a page names.
 fn assets(page: &str) -> Vec<String> {
     let named = page.split("\"/static/").skip(1);
