@@ -1,5 +1,6 @@
 //! A circuit breaker of a provider or of one of its models: after several consecutive failures no
-//! request is sent for a while; then one request tests whether it works again.
+//! request is sent for a while; then one request tests whether it works again. Each time that it does
+//! not, the pause doubles.
 //!
 //! ```text
 //! closed ──consecutive failures──► open ──cool-down──► probing ──answered──► closed
@@ -18,8 +19,10 @@ use crate::language::{Class, Stage};
 pub struct Policy {
     /// Consecutive failures that open it; 0: never.
     pub failures: u32,
-    /// The time that it stays open.
+    /// The time that it stays open at first …
     pub cool_down: Duration,
+    /// … and at most: it doubles until a request is answered.
+    pub cool_down_max: Duration,
 }
 
 /// The breaker of one provider, or of one model.
@@ -29,6 +32,8 @@ pub struct Breaker {
     state: State,
     /// The number of probes so far.
     probes: u64,
+    /// How often it opened since the last answer.
+    openings: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +81,7 @@ impl Breaker {
             policy,
             state: State::Closed(0),
             probes: 0,
+            openings: 0,
         }
     }
 
@@ -117,7 +123,10 @@ impl Breaker {
     /// Records the result of an attempt.
     pub fn report(&mut self, now: Duration, pass: Pass, verdict: Verdict) {
         self.state = match (self.state, pass, verdict) {
-            (_, _, Verdict::Answers) => State::Closed(0),
+            (_, _, Verdict::Answers) => {
+                self.openings = 0;
+                State::Closed(0)
+            }
             (State::Closed(failures), _, Verdict::Fails) => self.failed(now, failures + 1),
             (State::Probing(awaited), Pass::Probe(probe), Verdict::Fails) if probe == awaited => {
                 self.opened(now)
@@ -133,7 +142,7 @@ impl Breaker {
     /// Another program has left it alone for so much longer: this one does, too, as long as its own
     /// policy says at most.
     pub fn hold(&mut self, now: Duration, wait: Duration) {
-        let until = now.saturating_add(wait.min(self.policy.cool_down));
+        let until = now.saturating_add(wait.min(self.policy.cool_down_max));
         let is_longer = match self.state {
             State::Closed(_) => true,
             State::Open(known) => known < until,
@@ -144,15 +153,20 @@ impl Breaker {
         }
     }
 
-    fn failed(&self, now: Duration, failures: u32) -> State {
+    fn failed(&mut self, now: Duration, failures: u32) -> State {
         match self.policy.failures {
             most if most > 0 && failures >= most => self.opened(now),
             _ => State::Closed(failures),
         }
     }
 
-    fn opened(&self, now: Duration) -> State {
-        State::Open(now.saturating_add(self.policy.cool_down))
+    fn opened(&mut self, now: Duration) -> State {
+        let doubled = self
+            .policy
+            .cool_down
+            .saturating_mul(1 << self.openings.min(16));
+        self.openings = self.openings.saturating_add(1);
+        State::Open(now.saturating_add(doubled.min(self.policy.cool_down_max)))
     }
 }
 
@@ -185,7 +199,8 @@ impl Default for Policy {
     fn default() -> Policy {
         Policy {
             failures: 5,
-            cool_down: Duration::from_secs(30),
+            cool_down: Duration::from_secs(5),
+            cool_down_max: Duration::from_secs(30),
         }
     }
 }

@@ -7,6 +7,7 @@ use super::*;
 const POLICY: Policy = Policy {
     failures: 3,
     cool_down: Duration::from_secs(30),
+    cool_down_max: Duration::from_secs(30),
 };
 
 fn s(seconds: u64) -> Duration {
@@ -30,6 +31,26 @@ fn it_opens_after_failures_in_a_row_and_for_its_time() {
     assert_eq!(breaker.check(s(29)), Err(BreakerOpen { left: s(1) }));
     assert_eq!(breaker.check(s(30)), Ok(()));
     assert_eq!(breaker.admit(s(30)), Ok(Pass::Probe(1)));
+}
+
+#[test]
+fn the_pause_doubles_until_a_request_is_answered() {
+    let mut breaker = Breaker::new(Policy {
+        failures: 1,
+        cool_down: s(5),
+        cool_down_max: s(30),
+    });
+    let mut now = s(0);
+    for pause in [5, 10, 20, 30, 30] {
+        let pass = breaker.admit(now).unwrap();
+        breaker.report(now, pass, Verdict::Fails);
+        assert_eq!(breaker.check(now), Err(BreakerOpen { left: s(pause) }));
+        now += s(pause);
+    }
+    let probe = breaker.admit(now).unwrap();
+    breaker.report(now, probe, Verdict::Answers);
+    breaker.report(now, Pass::Ordinary, Verdict::Fails);
+    assert_eq!(breaker.check(now), Err(BreakerOpen { left: s(5) }));
 }
 
 #[test]

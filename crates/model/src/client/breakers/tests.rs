@@ -6,6 +6,7 @@ use crate::language::Stage;
 const POLICY: Policy = Policy {
     failures: 2,
     cool_down: Duration::from_secs(30),
+    cool_down_max: Duration::from_secs(30),
 };
 const NOW: Duration = Duration::from_secs(100);
 

@@ -12,6 +12,7 @@ fn gate(limits: Limits) -> Gate {
     let breaker = breaker::Policy {
         failures: 2,
         cool_down: ms(10_000),
+        cool_down_max: ms(10_000),
     };
     Gate::new(&limits, &retry::Policy::default(), breaker)
 }
