@@ -263,7 +263,9 @@ impl Connection {
         }
     }
 
-    /// Writes an answer. After a session is opened, it also sends the list of commands.
+    /// Writes an answer. When a session is opened, it also sends the list of commands: after the
+    /// answer, because a client may not know the session before it, but with the replay of a
+    /// loaded one.
     async fn answered(
         &self,
         (method, named): (&str, Option<String>),
@@ -275,11 +277,15 @@ impl Connection {
             ("session/load" | "session/resume", Ok(_)) => named,
             _ => None,
         };
-        self.client.answer(id, answer).await?;
-        match session {
-            Some(session) => self.client.notify(&session, &commands::available()).await,
-            None => Ok(()),
+        let Some(session) = session else {
+            return self.client.answer(id, answer).await;
+        };
+        if method == "session/load" {
+            self.client.notify(&session, &commands::available()).await?;
+            return self.client.answer(id, answer).await;
         }
+        self.client.answer(id, answer).await?;
+        self.client.notify(&session, &commands::available()).await
     }
 
     async fn prompt(&mut self, id: Value, params: Value) -> Result<(), Disconnected> {

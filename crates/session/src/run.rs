@@ -264,7 +264,7 @@ pub enum Ending {
     Cancelled,
 }
 
-/// When an attempt got its place and began to work, when the provider's cache was ready, and when
+/// When an attempt got its place and began to work, until when it waited for the provider's cache, and when
 /// its model began to speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
@@ -274,8 +274,8 @@ pub struct Pace {
     /// When the first piece of text of its first reply came. None: its model does not stream, or
     /// said nothing.
     pub first_token: Option<Timestamp>,
-    /// When the provider's cache was ready for its first request: until then it waited for the
-    /// request that wrote the cache. None: it did not wait.
+    /// Until when its first request waited for the provider's cache: until another request had
+    /// written it, or it had written it first. None: it did not wait.
     pub cache_ready: Option<Timestamp>,
 }
 

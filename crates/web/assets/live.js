@@ -144,15 +144,18 @@ async function loadOlder() {
   }
 }
 
-// Observed anew, a link that is still in view is reported again. One that was never in view is no wish.
-const reached = new IntersectionObserver((seen) => {
-  if (seen.some((one) => one.isIntersecting)) loadOlder();
-});
+// Observed anew, a link that is still in view is reported again. On a narrow page the conversation has no
+// pane of its own, and messages above would move what is read: there it is a link only.
+let reached = null;
 function watchOlder() {
-  reached.disconnect();
+  reached?.disconnect();
   const link = older();
-  const first = link && numberOf(link.closest(".messages").querySelector("article.message"));
-  if (!link) return;
+  const pane = link?.closest(".scroller");
+  if (!pane || getComputedStyle(pane).overflowY !== "auto") return;
+  reached = new IntersectionObserver((seen) => {
+    if (seen.some((one) => one.isIntersecting)) loadOlder();
+  }, { root: pane });
+  const first = numberOf(link.closest(".messages").querySelector("article.message"));
   link.hidden = first === 1;
   if (first > 1) {
     link.href = olderAddress(first);

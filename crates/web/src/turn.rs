@@ -63,7 +63,7 @@ pub(crate) async fn show(
             (view.card(turn, true))
         }
         @if let Some(task) = &turn.task {
-            section { h2 { "Task" } div class="card" { (message::text(task, &place, true, Some(&format!("/v1{here}")), &room)) } }
+            section { h2 { "Task" } div class="card" { (message::text(task, &place, true, Some(&format!("/v1{here}")), &Room::new(message::ROOM))) } }
         }
         @if let Some(answer) = answer(turn) {
             section { h2 { "Answer" } div class="card" { (message::text(answer, &place, true, whole.as_deref(), &room)) } }

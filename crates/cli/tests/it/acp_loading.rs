@@ -60,6 +60,10 @@ fn a_loaded_session_shows_calls_delegations_and_images_in_order() {
 
     let mut editor = start_with_key(&place);
     editor.ask("session/load", &open(&session)).unwrap();
+    // Nothing of the replay comes after the answer.
+    let is_commands =
+        |update: &Value| update["update"]["sessionUpdate"] == "available_commands_update";
+    assert!(editor.updates.iter().any(is_commands));
     let expected = [
         ("user_message_chunk", "What could go wrong?"),
         ("user_message_chunk", "image/png"),

@@ -75,7 +75,8 @@ impl Admission {
     ) -> Result<Admitted<'_>, Failure> {
         let arrived = Instant::now();
         let queue = self.queue_timeout.min(left);
-        let permit = self.permit(queue).await?;
+        let mut permit = self.permit(queue).await?;
+        let mut probe_since: Option<Instant> = None;
         let mut place = QueuePlace {
             admission: self,
             ticket: None,
@@ -88,7 +89,7 @@ impl Admission {
                 tokens,
                 ticket: place.ticket,
                 patience: queue.saturating_sub(arrived.elapsed()),
-                waited: arrived.elapsed(),
+                probe_wait: probe_since.map_or(Duration::ZERO, |since| since.elapsed()),
             };
             self.apply_holds();
             let draw = fastrand::f64();
@@ -117,7 +118,13 @@ impl Admission {
                     let _ = timeout(wait, released).await;
                 }
                 Step::AwaitProbe(wait) => {
+                    probe_since.get_or_insert_with(Instant::now);
+                    // Requests to other models do not wait for it.
+                    drop(permit.take());
+                    place.leave();
                     let _ = timeout(wait, released).await;
+                    let left = queue.saturating_sub(arrived.elapsed());
+                    permit = self.permit(left).await?;
                 }
                 Step::Refused(failure) => return Err(failure),
             }
@@ -213,12 +220,18 @@ impl Drop for Admitted<'_> {
     }
 }
 
-impl Drop for QueuePlace<'_> {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket {
+impl QueuePlace<'_> {
+    fn leave(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
             self.admission.with_gate(|gate, _| gate.leave(ticket));
             self.admission.released.notify_waiters();
         }
+    }
+}
+
+impl Drop for QueuePlace<'_> {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

@@ -59,6 +59,8 @@ pub enum Pass {
 /// The result of an attempt for the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
+    /// A response has begun. It may break off.
+    Responds,
     /// The provider answers, possibly with a refusal.
     Answers,
     /// The provider fails.
@@ -123,6 +125,7 @@ impl Breaker {
     /// Records the result of an attempt.
     pub fn report(&mut self, now: Duration, pass: Pass, verdict: Verdict) {
         self.state = match (self.state, pass, verdict) {
+            (_, _, Verdict::Responds) => State::Closed(0),
             (_, _, Verdict::Answers) => {
                 self.openings = 0;
                 State::Closed(0)

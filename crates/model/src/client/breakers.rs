@@ -78,18 +78,21 @@ impl Breakers {
     /// The breaker of the provider or the model is open; the failure has the remaining time and the
     /// last failure, whose message may contain keys.
     pub fn check(&self, now: Duration, model: &Arc<str>) -> Result<(), Failure> {
-        self.provider.check(now, "the provider")?;
-        match self.models.get(model) {
-            Some(tracked) => tracked.check(now, &format!("model `{model}`")),
-            None => Ok(()),
+        let own = self.models.get(model);
+        let own = own.map_or(Ok(()), |own| own.check(now, &format!("model `{model}`")));
+        match (self.provider.check(now, "the provider"), own) {
+            (Err(provider), Err(own)) => Err(longer(provider, own)),
+            (provider, own) => provider.and(own),
         }
     }
 
-    /// Whether a request is testing the provider or the model.
-    pub fn is_probing(&self, model: &Arc<str>) -> bool {
+    /// Whether the result of a probe may admit a request to the model: each breaker that rejects it
+    /// is waiting for a probe.
+    pub fn is_probing(&self, now: Duration, model: &Arc<str>) -> bool {
         let own = self.models.get(model);
-        let mut all = own.into_iter().chain([&self.provider]);
-        all.any(|tracked| tracked.breaker.is_probing())
+        let all = own.into_iter().chain([&self.provider]);
+        let mut rejecting = all.filter(|tracked| tracked.breaker.check(now).is_err());
+        rejecting.all(|tracked| tracked.breaker.is_probing())
     }
 
     /// Admits or rejects a request. The caller reports the result of each pass.
@@ -107,10 +110,10 @@ impl Breakers {
         })
     }
 
-    /// The response to an attempt has begun or is complete.
-    pub fn answered(&mut self, now: Duration, model: &Arc<str>, passes: Passes) {
-        self.provider.report(now, passes.provider, Verdict::Answers);
-        self.report(now, model, passes, Verdict::Answers);
+    /// The response to an attempt has begun ([`Verdict::Responds`]) or is complete.
+    pub fn answered(&mut self, now: Duration, model: &Arc<str>, passes: Passes, verdict: Verdict) {
+        self.provider.report(now, passes.provider, verdict);
+        self.report(now, model, passes, verdict);
         self.key_refused.clear();
     }
 
@@ -189,7 +192,7 @@ impl Breakers {
                     _ => (Verdict::Fails, Verdict::Fails),
                 }
             }
-            Verdict::Answers => {
+            Verdict::Answers | Verdict::Responds => {
                 self.key_refused.clear();
                 (Verdict::Answers, Verdict::Answers)
             }
@@ -201,6 +204,12 @@ impl Breakers {
             own @ (Verdict::Fails | Verdict::Unknown) => (Verdict::Unknown, own),
         }
     }
+}
+
+/// The rejection that lasts longer; one without an end is that of a refused key.
+fn longer(a: Failure, b: Failure) -> Failure {
+    let end = |failure: &Failure| failure.class.retry_after_ms().unwrap_or(u64::MAX);
+    if end(&b) > end(&a) { b } else { a }
 }
 
 impl TrackedBreaker {

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::breaker;
+use super::breaker::{self, Verdict};
 use super::breakers::{Breakers, Passes};
 use super::cooldown::CoolDown;
 use super::headers::ResponseHeaders;
@@ -45,8 +45,8 @@ pub struct AdmissionRequest {
     pub ticket: Option<Ticket>,
     /// The remaining maximum wait.
     pub patience: Duration,
-    /// The time that it has waited so far.
-    pub waited: Duration,
+    /// The time that it has waited for the results of probes.
+    pub probe_wait: Duration,
 }
 
 /// An admitted request.
@@ -96,9 +96,12 @@ impl Gate {
     /// Decides the next action of a request. `draw` is a random number from 0 to below 1.
     pub fn step(&mut self, now: Duration, request: &AdmissionRequest, draw: f64) -> Step {
         if let Err(refused) = self.breakers.check(now, &request.model) {
-            let left = MAX_PROBE_WAIT.saturating_sub(request.waited);
+            let left = MAX_PROBE_WAIT.saturating_sub(request.probe_wait);
             let left = left.min(request.patience);
-            return if self.breakers.is_probing(&request.model) && !left.is_zero() {
+            // A refused key is not waited for.
+            let is_temporary = matches!(refused.class, Class::CircuitOpen { .. });
+            let waits = is_temporary && self.breakers.is_probing(now, &request.model);
+            return if waits && !left.is_zero() {
                 Step::AwaitProbe(left)
             } else {
                 Step::Refused(refused)
@@ -149,14 +152,16 @@ impl Gate {
 
     /// An attempt succeeded and used this many tokens, if known.
     pub fn succeeded(&mut self, now: Duration, sent: &SentRequest, used: Option<u64>) {
-        self.response_started(now, sent);
+        self.breakers
+            .answered(now, &sent.model, sent.passes, Verdict::Answers);
         self.rate_limiter.settle(sent.taken, used);
     }
 
     /// The response to an attempt has begun. A probe has then succeeded, and other requests need
     /// not wait for its end.
     pub fn response_started(&mut self, now: Duration, sent: &SentRequest) {
-        self.breakers.answered(now, &sent.model, sent.passes);
+        self.breakers
+            .answered(now, &sent.model, sent.passes, Verdict::Responds);
     }
 
     /// Pauses requests as long as another program does: to a failing model, or to the provider.

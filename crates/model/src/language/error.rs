@@ -122,6 +122,22 @@ impl Class {
         }
     }
 
+    /// The same class with another time until a retry is useful, if its class has one.
+    #[must_use]
+    pub const fn with_retry_after(self, retry_after_ms: Option<u64>) -> Class {
+        match self {
+            Class::RateLimited { .. } => Class::RateLimited { retry_after_ms },
+            Class::Unavailable { .. } => Class::Unavailable { retry_after_ms },
+            Class::CircuitOpen { .. } => Class::CircuitOpen {
+                retry_after_ms: match retry_after_ms {
+                    Some(ms) => ms,
+                    None => 0,
+                },
+            },
+            class => class,
+        }
+    }
+
     /// Whether the provider was working on a reply or had finished it, even if none was received.
     pub const fn was_at_work(self) -> bool {
         matches!(

@@ -210,9 +210,11 @@ fn combined_error(mut failed: Vec<Error>, chain: &Arc<str>) -> Error {
     let too_long = |error: &&Error| matches!(error.class, Class::Overflow { .. });
     let last = || failed.iter().rfind(|error| !too_long(error));
     let leading = ephemeral.or_else(unasked).or_else(last);
+    let class = leading.map_or(Class::Internal, |error| error.class);
+    let pause_ms = shortest_pause(&failed);
     Error {
         model: chain.clone(),
-        class: leading.map_or(Class::Internal, |error| error.class),
+        class: class.with_retry_after(pause_ms),
         reason: format!(
             "none of {} models answered: {}",
             failed.len(),
@@ -221,7 +223,7 @@ fn combined_error(mut failed: Vec<Error>, chain: &Arc<str>) -> Error {
         .into(),
         request_id: leading.and_then(|error| error.request_id.clone()),
         begun: failed.iter().any(|error| error.begun),
-        pause_ms: shortest_pause(&failed),
+        pause_ms,
     }
 }
 

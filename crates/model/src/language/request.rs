@@ -188,7 +188,7 @@ impl Listener {
         }
     }
 
-    /// Adds a callback for the end of a wait until the provider's cache was written.
+    /// Adds a callback for the end of a wait for the provider's cache.
     #[must_use]
     pub fn with_cache_wait(self, on_cache_ready: impl Fn() + Send + Sync + 'static) -> Listener {
         Listener {
@@ -249,7 +249,7 @@ impl Listener {
         self.on_wait.as_ref().map(|on_wait| on_wait())
     }
 
-    /// Reports that a wait until the provider's cache was written is over.
+    /// Reports that a wait for the provider's cache is over.
     pub fn report_cache_ready(&self) {
         if let Some(on_cache_ready) = &self.on_cache_ready {
             on_cache_ready();

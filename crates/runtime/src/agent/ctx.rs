@@ -71,7 +71,7 @@ struct Inner {
     besides: AuxiliaryUsage,
     /// When the first piece of a reply came.
     first_token: OnceLock<Timestamp>,
-    /// When the provider's cache was ready for the first request that waited for it.
+    /// When the first wait for the provider's cache was over.
     cache_ready: OnceLock<Timestamp>,
     /// The files that the newest request was sent with.
     files: Mutex<Files>,
@@ -165,7 +165,7 @@ impl Ctx {
         self.inner.first_token.get().copied()
     }
 
-    /// When the provider's cache was ready in this attempt, if a request waited for it.
+    /// When the first wait for the provider's cache was over in this attempt, if there was one.
     pub(crate) fn cache_ready(&self) -> Option<Timestamp> {
         self.inner.cache_ready.get().copied()
     }

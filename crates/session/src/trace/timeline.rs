@@ -14,7 +14,7 @@ use crate::run::{Ending, Pace, Step};
 pub enum Activity {
     /// The run waits in the queue of runs.
     Queue,
-    /// It waits until another request has written the provider's cache, or writes it first.
+    /// It waits for the provider's cache, which another request writes, or it itself.
     Cache,
     /// Its agent, or its model, works.
     Model,

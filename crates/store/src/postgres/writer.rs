@@ -122,14 +122,14 @@ pub(super) async fn run(link: Link, mut jobs: mpsc::Receiver<Job>) {
 /// Takes what has arrived, and what the callers of the last statement append next: they run first.
 /// A statement of more appends takes less time of both sides.
 async fn gather(jobs: &mut mpsc::Receiver<Job>, queue: &mut VecDeque<Job>) {
-    for _ in 0..GATHER_ROUNDS {
+    for round in 0..GATHER_ROUNDS {
         let before = queue.len();
         while queue.len() < QUEUE_MAX
             && let Ok(job) = jobs.try_recv()
         {
             queue.push_back(job);
         }
-        if queue.len() == before {
+        if round > 0 && queue.len() == before {
             break;
         }
         tokio::task::yield_now().await;

@@ -32,7 +32,7 @@ const KINDS: [(&str, &str); 10] = [
     ("queue", "queued"),
     ("preparation", "counting, freezing"),
     ("compaction", "compacting"),
-    ("cache", "waits until the provider's cache is written"),
+    ("cache", "waits for the provider's cache"),
     ("model", "the agent and its model"),
     ("tool", "tools"),
     ("person", "waits for a person's decision"),

@@ -47,10 +47,13 @@ fn the_pause_doubles_until_a_request_is_answered() {
         assert_eq!(breaker.check(now), Err(BreakerOpen { left: s(pause) }));
         now += s(pause);
     }
-    let probe = breaker.admit(now).unwrap();
-    breaker.report(now, probe, Verdict::Answers);
-    breaker.report(now, Pass::Ordinary, Verdict::Fails);
-    assert_eq!(breaker.check(now), Err(BreakerOpen { left: s(5) }));
+    for (verdict, pause) in [(Verdict::Responds, 30), (Verdict::Answers, 5)] {
+        let probe = breaker.admit(now).unwrap();
+        breaker.report(now, probe, verdict);
+        breaker.report(now, Pass::Ordinary, Verdict::Fails);
+        assert_eq!(breaker.check(now), Err(BreakerOpen { left: s(pause) }));
+        now += s(pause);
+    }
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn a_refused_key_counts_against_the_provider_from_the_second_model_on() {
     assert_eq!(refused.class, Class::Unauthorised);
     let later = NOW + POLICY.cool_down;
     let probe = breakers.admit(later, &c).unwrap();
-    breakers.answered(later, &c, probe);
+    breakers.answered(later, &c, probe, Verdict::Answers);
     assert_eq!(breakers.check(later, &a), Ok(()));
     assert_eq!(breakers.key_refused.len(), 0);
 }
@@ -113,7 +113,7 @@ fn a_response_closes_the_breaker_and_an_abandoned_attempt_does_not() {
     let mut breakers = Breakers::new(POLICY);
     fail(&mut breakers, &a, unavailable(), true);
     let passes = breakers.admit(NOW, &a).unwrap();
-    breakers.answered(NOW, &a, passes);
+    breakers.answered(NOW, &a, passes, Verdict::Answers);
     fail(&mut breakers, &a, unavailable(), true);
     assert_eq!(breakers.check(NOW, &a), Ok(()), "not two in a row");
     fail(&mut breakers, &a, unavailable(), true);

@@ -23,7 +23,7 @@ fn request() -> AdmissionRequest {
         tokens: 10,
         ticket: None,
         patience: Duration::from_secs(60),
-        waited: Duration::ZERO,
+        probe_wait: Duration::ZERO,
     }
 }
 
@@ -303,7 +303,7 @@ fn a_probe_succeeds_when_the_response_begins() {
     for (patience, waited, left) in [(60_000, 0, 5_000), (900, 0, 900), (60_000, 3_000, 2_000)] {
         let waiting = AdmissionRequest {
             patience: ms(patience),
-            waited: ms(waited),
+            probe_wait: ms(waited),
             ..request()
         };
         let step = gate.step(ms(10_000), &waiting, 0.0);
@@ -315,7 +315,7 @@ fn a_probe_succeeds_when_the_response_begins() {
     for (patience, waited) in [(0, 0), (60_000, 5_000)] {
         let hurried = AdmissionRequest {
             patience: ms(patience),
-            waited: ms(waited),
+            probe_wait: ms(waited),
             ..request()
         };
         let step = gate.step(ms(10_000), &hurried, 0.0);

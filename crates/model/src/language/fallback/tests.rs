@@ -291,7 +291,22 @@ fn the_pause_is_that_of_the_model_that_is_available_first() {
     let open = Class::CircuitOpen {
         retry_after_ms: 9_000,
     };
+    let limited = Class::RateLimited {
+        retry_after_ms: Some(60_000),
+    };
+    let longer = Class::CircuitOpen {
+        retry_after_ms: 30_000,
+    };
     for (errors, pause) in [
+        (vec![failed(longer, None), failed(open, None)], Some(9_000)),
+        (
+            vec![failed(limited, None), failed(Class::Transport, None)],
+            None,
+        ),
+        (
+            vec![failed(longer, None), failed(Class::Busy, None)],
+            Some(0),
+        ),
         (
             vec![failed(Class::Transport, Some(30_000)), failed(open, None)],
             Some(9_000),

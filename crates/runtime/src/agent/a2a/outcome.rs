@@ -73,8 +73,13 @@ fn answer(task: &Task, message_text: Option<String>) -> Outcome {
         Some(answer) => vec![answer],
         None => artifacts.iter().collect(),
     };
-    let texts: Vec<String> = chosen.iter().map(|one| text_of(&one.parts)).collect();
-    let text = texts.join("\n\n");
+    let join = |of: fn(&[Part]) -> String| {
+        let texts: Vec<String> = chosen.iter().map(|one| of(&one.parts)).collect();
+        texts.join("\n\n")
+    };
+    let is_not_blank = |text: &String| !text.trim().is_empty();
+    let text = Some(join(text_of)).filter(|_| is_not_blank(&join(words_of)));
+    let files = Some(join(files_of)).filter(is_not_blank);
     let partial = chosen.iter().find_map(|one| {
         let lacks = one.metadata.as_ref()?.get(PARTIAL)?.as_str()?;
         Some(lacks.to_owned())
@@ -84,13 +89,13 @@ fn answer(task: &Task, message_text: Option<String>) -> Outcome {
         let mut own = history.filter(|message| message.role == Role::Agent);
         own.next().map(|message| text_of(&message.parts))
     };
-    let is_not_blank = |text: &String| !text.trim().is_empty();
-    match Some(text)
-        .filter(is_not_blank)
-        .or(message_text.filter(is_not_blank))
-        .or_else(last)
-        .filter(is_not_blank)
-    {
+    let message = || message_text.filter(is_not_blank).or_else(last);
+    let with_files = |text: String| match &files {
+        Some(files) => format!("{text}\n\n{files}"),
+        None => text,
+    };
+    let message = || message().filter(is_not_blank).map(with_files);
+    match text.or_else(message).or(files.clone()) {
         Some(text) => Outcome::Answered { text, partial },
         None => {
             let reason = "the remote agent completed the task without a text";
@@ -101,15 +106,45 @@ fn answer(task: &Task, message_text: Option<String>) -> Outcome {
 
 /// Texts, data as JSON, and a note for each file, whose content is not kept.
 pub(super) fn text_of(parts: &[Part]) -> String {
-    let texts = parts.iter().map(|part| match &part.content {
-        PartContent::Text(text) => text.clone(),
-        PartContent::Data(data) => data.to_string(),
-        PartContent::Raw(bytes) => {
-            format!("[{}, {} bytes: not kept]", file(part), bytes.len())
-        }
-        PartContent::Url(url) => format!("[{}: {}]", file(part), one_line(url, MAX_URL_CHARS)),
-    });
+    let texts = parts.iter().filter_map(|part| words(part).or(note(part)));
     texts.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Texts, and data as JSON.
+fn words_of(parts: &[Part]) -> String {
+    let texts = parts.iter().filter_map(words);
+    texts.collect::<Vec<_>>().join("\n\n")
+}
+
+/// The notes of files.
+fn files_of(parts: &[Part]) -> String {
+    parts
+        .iter()
+        .filter_map(note)
+        .collect::<Vec<_>>()
+        .join("\n\n")
+}
+
+fn words(part: &Part) -> Option<String> {
+    match &part.content {
+        PartContent::Text(text) => Some(text.clone()),
+        PartContent::Data(data) => Some(data.to_string()),
+        PartContent::Raw(_) | PartContent::Url(_) => None,
+    }
+}
+
+fn note(part: &Part) -> Option<String> {
+    match &part.content {
+        PartContent::Raw(bytes) => {
+            let bytes = bytes.len();
+            Some(format!("[{}, {bytes} bytes: not kept]", file(part)))
+        }
+        PartContent::Url(url) => {
+            let url = one_line(url, MAX_URL_CHARS);
+            Some(format!("[{}: {url}]", file(part)))
+        }
+        PartContent::Text(_) | PartContent::Data(_) => None,
+    }
 }
 
 /// `file plan.pdf, application/pdf`.
@@ -193,6 +228,11 @@ mod tests {
         assert_eq!(completed(json!([partial])), "So. but no map");
         let said = json!({"said": "Done.", "artifacts": []});
         assert_eq!(outcome("COMPLETED", said), "Done.");
+        let file = artifact("a", json!([{"raw": "AAEC"}]));
+        let said = json!({"said": "Details attached.", "artifacts": [file]});
+        let text = "Details attached.\n\n[file, 3 bytes: not kept]";
+        assert_eq!(outcome("COMPLETED", said), text);
+        assert_eq!(completed(json!([file])), "[file, 3 bytes: not kept]");
         let nothing = completed(json!([artifact("a", json!([{"text": " "}]))]));
         assert!(nothing.starts_with("bad_output: "), "{nothing}");
     }
