@@ -91,14 +91,7 @@ impl Admission {
                 patience: queue.saturating_sub(arrived.elapsed()),
                 probe_wait: probe_since.map_or(Duration::ZERO, |since| since.elapsed()),
             };
-            self.apply_holds();
-            let draw = fastrand::f64();
-            let programs = self.share.programs();
-            let step = self.with_gate(|gate, now| {
-                gate.share(now, programs);
-                gate.step(now, &request, draw)
-            });
-            match step {
+            match self.step(&request) {
                 Step::Go(passes) => {
                     place.ticket = None;
                     return Ok(Admitted {
@@ -129,6 +122,17 @@ impl Admission {
                 Step::Refused(failure) => return Err(failure),
             }
         }
+    }
+
+    /// The next action of a request, by the newest state of the provider.
+    fn step(&self, request: &AdmissionRequest) -> Step {
+        self.apply_holds();
+        let draw = fastrand::f64();
+        let programs = self.share.programs();
+        self.with_gate(|gate, now| {
+            gate.share(now, programs);
+            gate.step(now, request, draw)
+        })
     }
 
     async fn permit(&self, queue: Duration) -> Result<Option<SemaphorePermit<'_>>, Failure> {
