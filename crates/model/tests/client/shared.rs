@@ -167,6 +167,44 @@ async fn requests_wait_for_the_result_of_a_probe() {
     assert_eq!(provider.request_count(), 9);
 }
 
+/// A model that is tested delays no other model, even if few requests may run at once.
+#[tokio::test]
+async fn requests_that_wait_for_a_probe_take_no_place() {
+    let gate = Gate::new();
+    let slow = Act::answer("Hello.").hold(&gate);
+    let script = Script::sequence([Act::refuse(Refusal::Internal), slow]);
+    let script = script.then(Act::answer("Hello."));
+    let (_provider, client) = with(script, |settings| {
+        settings.breaker.failures = 1;
+        settings.breaker.cool_down = ms(50);
+        settings.limits.concurrent = Some(2);
+    })
+    .await;
+    let of = |name: &str| Call {
+        model: format!("mine/{name}").into(),
+        name: name.into(),
+        ..call(DIALECT, Mode::Stream)
+    };
+    assert!(client.reply(of("slow")).await.is_err());
+    tokio::time::sleep(ms(50)).await;
+    let mut slow = JoinSet::new();
+    for _ in 0..4 {
+        let (client, call) = (client.clone(), of("slow"));
+        slow.spawn(async move { client.reply(call).await.map(|_| ()) });
+    }
+    gate.reached(1).await;
+    let hurried = Call {
+        patience: Some(ms(2_000)),
+        ..of("other")
+    };
+    let replied = soon(client.reply(hurried)).await;
+    assert!(replied.is_ok(), "{replied:?}");
+    gate.open();
+    for replied in soon(slow.join_all()).await {
+        assert!(replied.is_ok(), "{replied:?}");
+    }
+}
+
 /// A proxy with one broken model; the others answer.
 #[tokio::test]
 async fn a_failing_model_does_not_block_others() {

@@ -331,6 +331,47 @@ fn a_probe_succeeds_when_the_response_begins() {
 }
 
 #[test]
+fn a_probe_that_cannot_admit_a_request_is_not_awaited() {
+    let mut gate = gate(Limits::default());
+    let ordinary = sent(Passes::ORDINARY, 10);
+    // No connection: the provider's breaker opens. The model's breaker opens for longer.
+    for _ in 0..2 {
+        gate.failed(ms(0), &ordinary, &failure(Class::Transport), false);
+    }
+    gate.hold(ms(5_000), Some(&"m".into()), ms(10_000));
+    let other = AdmissionRequest {
+        model: "other".into(),
+        ..request()
+    };
+    let Step::Go(passes) = gate.step(ms(10_000), &other, 0.0) else {
+        panic!("no probe");
+    };
+    assert!(passes.is_probe());
+    let step = gate.step(ms(10_000), &other, 0.0);
+    assert_eq!(step, Step::AwaitProbe(MAX_PROBE_WAIT));
+    let step = gate.step(ms(10_000), &request(), 0.0);
+    let left = Class::CircuitOpen {
+        retry_after_ms: 5_000,
+    };
+    assert_eq!(refused(&step).map(|(class, _)| class), Some(left));
+    assert_eq!(gate.pause_ms(ms(10_000), &"m".into()), Some(5_000));
+}
+
+#[test]
+fn a_refused_key_is_not_awaited() {
+    let mut gate = gate(Limits::default());
+    let ordinary = sent(Passes::ORDINARY, 10);
+    for _ in 0..2 {
+        gate.failed(ms(0), &ordinary, &failure(Class::Unauthorised), true);
+    }
+    assert_eq!(gate.step(ms(10_000), &request(), 0.0), Step::Go(probe(1)));
+    let step = gate.step(ms(10_000), &request(), 0.0);
+    let class = refused(&step).map(|(class, _)| class);
+    assert_eq!(class, Some(Class::Unauthorised));
+    assert_eq!(gate.pause_ms(ms(10_000), &"m".into()), None);
+}
+
+#[test]
 fn a_rejected_request_takes_nothing_from_the_limits() {
     let mut gate = gate(Limits {
         requests_per_minute: Some(1),
