@@ -73,13 +73,6 @@ fn answer(task: &Task, message_text: Option<String>) -> Outcome {
         Some(answer) => vec![answer],
         None => artifacts.iter().collect(),
     };
-    let join = |of: fn(&[Part]) -> String| {
-        let texts: Vec<String> = chosen.iter().map(|one| of(&one.parts)).collect();
-        texts.join("\n\n")
-    };
-    let is_not_blank = |text: &String| !text.trim().is_empty();
-    let text = Some(join(text_of)).filter(|_| is_not_blank(&join(words_of)));
-    let files = Some(join(files_of)).filter(is_not_blank);
     let partial = chosen.iter().find_map(|one| {
         let lacks = one.metadata.as_ref()?.get(PARTIAL)?.as_str()?;
         Some(lacks.to_owned())
@@ -89,42 +82,32 @@ fn answer(task: &Task, message_text: Option<String>) -> Outcome {
         let mut own = history.filter(|message| message.role == Role::Agent);
         own.next().map(|message| text_of(&message.parts))
     };
-    let message = || message_text.filter(is_not_blank).or_else(last);
-    let with_files = |text: String| match &files {
-        Some(files) => format!("{text}\n\n{files}"),
-        None => text,
+    let is_not_blank = |text: &String| !text.trim().is_empty();
+    let parts = || chosen.iter().flat_map(|one| &one.parts);
+    let text = if parts().filter_map(words).any(|text| is_not_blank(&text)) {
+        joined(parts().filter_map(|part| words(part).or(note(part))))
+    } else {
+        let message = message_text.filter(is_not_blank).or_else(last);
+        let message = message.filter(is_not_blank);
+        joined(message.into_iter().chain(parts().filter_map(note)))
     };
-    let message = || message().filter(is_not_blank).map(with_files);
-    match text.or_else(message).or(files.clone()) {
-        Some(text) => Outcome::Answered { text, partial },
-        None => {
-            let reason = "the remote agent completed the task without a text";
-            Outcome::Ended(Failure::new(RunCause::BadOutput, reason))
-        }
+    if is_not_blank(&text) {
+        return Outcome::Answered { text, partial };
     }
+    let reason = "the remote agent completed the task without a text";
+    Outcome::Ended(Failure::new(RunCause::BadOutput, reason))
 }
 
 /// Texts, data as JSON, and a note for each file, whose content is not kept.
 pub(super) fn text_of(parts: &[Part]) -> String {
-    let texts = parts.iter().filter_map(|part| words(part).or(note(part)));
+    joined(parts.iter().filter_map(|part| words(part).or(note(part))))
+}
+
+fn joined(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Texts, and data as JSON.
-fn words_of(parts: &[Part]) -> String {
-    let texts = parts.iter().filter_map(words);
-    texts.collect::<Vec<_>>().join("\n\n")
-}
-
-/// The notes of files.
-fn files_of(parts: &[Part]) -> String {
-    parts
-        .iter()
-        .filter_map(note)
-        .collect::<Vec<_>>()
-        .join("\n\n")
-}
-
+/// A text, or data as JSON.
 fn words(part: &Part) -> Option<String> {
     match &part.content {
         PartContent::Text(text) => Some(text.clone()),
@@ -133,6 +116,7 @@ fn words(part: &Part) -> Option<String> {
     }
 }
 
+/// A note for a file.
 fn note(part: &Part) -> Option<String> {
     match &part.content {
         PartContent::Raw(bytes) => {
