@@ -374,13 +374,10 @@ impl Client {
     }
 
     fn error(&self, call: &Call, failed: AttemptError, ending: &str) -> language::Error {
+        let reason = report::reason(&self.settings, &self.secrets, &failed.failure, ending);
         language::Error {
-            model: call.model.clone(),
-            class: failed.failure.class,
-            reason: report::reason(&self.settings, &self.secrets, &failed.failure, ending).into(),
             request_id: failed.request_id,
-            begun: false,
-            pause_ms: None,
+            ..language::Error::new(call.model.clone(), failed.failure.class, reason)
         }
     }
 }

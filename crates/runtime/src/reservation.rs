@@ -123,12 +123,8 @@ mod tests {
             (Class::TooLarge, false, CallEnd::Lost),
         ] {
             let error = Error {
-                model: "test/scripted".into(),
-                class,
-                reason: "said the provider".into(),
-                request_id: None,
                 begun,
-                pause_ms: None,
+                ..Error::new("test/scripted", class, "said the provider")
             };
             assert_eq!(call_end(&error), end, "{class:?} {begun}");
         }

@@ -1,6 +1,6 @@
 //! A circuit breaker of a provider or of one of its models: after several consecutive failures no
-//! request is sent for a while; then one request tests whether it works again. Each time that it does
-//! not, the pause doubles.
+//! request is sent for a while; then one request tests whether it works again. If this request fails,
+//! the next pause is twice as long.
 //!
 //! ```text
 //! closed ──consecutive failures──► open ──cool-down──► probing ──answered──► closed
@@ -19,9 +19,9 @@ use crate::language::{Class, Stage};
 pub struct Policy {
     /// Consecutive failures that open it; 0: never.
     pub failures: u32,
-    /// The time that it stays open at first …
+    /// The first time that it stays open. The time doubles until a request is answered.
     pub cool_down: Duration,
-    /// … and at most: it doubles until a request is answered.
+    /// The maximum time that it stays open.
     pub cool_down_max: Duration,
 }
 
@@ -142,8 +142,7 @@ impl Breaker {
         };
     }
 
-    /// Another program has left it alone for so much longer: this one does, too, as long as its own
-    /// policy says at most.
+    /// Opens it for the pause of another program, at most for the maximum of its own policy.
     pub fn hold(&mut self, now: Duration, wait: Duration) {
         let until = now.saturating_add(wait.min(self.policy.cool_down_max));
         let is_longer = match self.state {

@@ -206,10 +206,10 @@ impl Breakers {
     }
 }
 
-/// The rejection that lasts longer; one without an end is that of a refused key.
+/// The failure with the longer pause. The pause of a refused key has no end.
 fn longer(a: Failure, b: Failure) -> Failure {
-    let end = |failure: &Failure| failure.class.retry_after_ms().unwrap_or(u64::MAX);
-    if end(&b) > end(&a) { b } else { a }
+    let pause = |failure: &Failure| failure.class.retry_after_ms().unwrap_or(u64::MAX);
+    if pause(&b) > pause(&a) { b } else { a }
 }
 
 impl TrackedBreaker {

@@ -124,15 +124,12 @@ impl Class {
 
     /// The same class with another time until a retry is useful, if its class has one.
     #[must_use]
-    pub const fn with_retry_after(self, retry_after_ms: Option<u64>) -> Class {
+    pub fn with_retry_after(self, retry_after_ms: Option<u64>) -> Class {
         match self {
             Class::RateLimited { .. } => Class::RateLimited { retry_after_ms },
             Class::Unavailable { .. } => Class::Unavailable { retry_after_ms },
             Class::CircuitOpen { .. } => Class::CircuitOpen {
-                retry_after_ms: match retry_after_ms {
-                    Some(ms) => ms,
-                    None => 0,
-                },
+                retry_after_ms: retry_after_ms.unwrap_or_default(),
             },
             class => class,
         }
@@ -163,6 +160,18 @@ impl Class {
 }
 
 impl Error {
+    /// An error of a model, without a request id; nothing must be paid for.
+    pub fn new(model: impl Into<Arc<str>>, class: Class, reason: impl Into<Arc<str>>) -> Error {
+        Error {
+            model: model.into(),
+            class,
+            reason: reason.into(),
+            request_id: None,
+            begun: false,
+            pause_ms: None,
+        }
+    }
+
     /// Whether usage must be paid for although there is no reply.
     pub const fn is_paid_for(&self) -> bool {
         self.begun || self.class.was_at_work()

@@ -44,14 +44,7 @@ impl LanguageModel for Extractive {
             let work = spawn_blocking(move || reply(&request)).await;
             work.map_err(|error| match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                Err(error) => Error {
-                    model: EXTRACTIVE.into(),
-                    class: Class::Internal,
-                    reason: error.to_string().into(),
-                    request_id: None,
-                    begun: false,
-                    pause_ms: None,
-                },
+                Err(error) => Error::new(EXTRACTIVE, Class::Internal, error.to_string()),
             })
         })
     }

@@ -327,19 +327,13 @@ impl<T: Transport> Remote<T> {
         let input = calibration.adjust(prefix + tail).tokens;
         let window = calibration.window(self.entry.window);
         if input >= window {
-            return Err(Error {
-                model: self.name.clone(),
-                class: Class::Overflow {
+            return Err(Error::new(
+                self.name.clone(),
+                Class::Overflow {
                     limit: Some(window),
                 },
-                reason: format!(
-                    "skipped: its window is {window} tokens, the request has about {input}"
-                )
-                .into(),
-                request_id: None,
-                begun: false,
-                pause_ms: None,
-            });
+                format!("skipped: its window is {window} tokens, the request has about {input}"),
+            ));
         }
         let most = self.entry.max_output.min(window.minus(input));
         Ok(Request {

@@ -190,7 +190,7 @@ impl Listener {
 
     /// Adds a callback for the end of a wait for the provider's cache.
     #[must_use]
-    pub fn with_cache_wait(self, on_cache_ready: impl Fn() + Send + Sync + 'static) -> Listener {
+    pub fn with_cache_ready(self, on_cache_ready: impl Fn() + Send + Sync + 'static) -> Listener {
         Listener {
             on_cache_ready: Some(Arc::new(on_cache_ready)),
             ..self

@@ -107,14 +107,7 @@ impl std::fmt::Debug for Scripted {
 }
 
 fn failed(class: Class, reason: Arc<str>) -> Error {
-    Error {
-        model: "scripted".into(),
-        class,
-        reason,
-        request_id: None,
-        begun: false,
-        pause_ms: None,
-    }
+    Error::new("scripted", class, reason)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

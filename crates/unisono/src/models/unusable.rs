@@ -28,14 +28,7 @@ impl LanguageModel for UnavailableModel {
     }
 
     fn complete(&self, _: Request) -> Completion<'_> {
-        let error = Error {
-            model: self.model.clone(),
-            class: Class::Unauthorised,
-            reason: self.lacks.clone(),
-            request_id: None,
-            begun: false,
-            pause_ms: None,
-        };
+        let error = Error::new(self.model.clone(), Class::Unauthorised, self.lacks.clone());
         Box::pin(async move { Err(error) })
     }
 }

@@ -281,12 +281,8 @@ async fn usage_of_a_fallback_is_reported_with_its_name() {
 #[test]
 fn the_pause_is_that_of_the_model_that_is_available_first() {
     let failed = |class, pause_ms| Error {
-        model: "test/1".into(),
-        class,
-        reason: "it broke".into(),
-        request_id: None,
-        begun: false,
         pause_ms,
+        ..Error::new("test/1", class, "it broke")
     };
     let open = Class::CircuitOpen {
         retry_after_ms: 9_000,
@@ -345,12 +341,8 @@ fn a_used_reservation_is_not_used_for_a_fallback() {
             ..fixture::request()
         };
         let error = Error {
-            model: "test/1".into(),
-            class: Class::Transport,
-            reason: "it broke".into(),
-            request_id: None,
             begun,
-            pause_ms: None,
+            ..Error::new("test/1", Class::Transport, "it broke")
         };
         assert_eq!(
             is_reservation_used(&request, &error),

@@ -139,14 +139,7 @@ mod tests {
     #[test]
     fn errors_get_local_information() {
         let reported = |reference: &str, class| {
-            let error = Error {
-                model: reference.into(),
-                class,
-                reason: "said the provider".into(),
-                request_id: None,
-                begun: false,
-                pause_ms: None,
-            };
+            let error = Error::new(reference, class, "said the provider");
             let sizes = (Tokens(130_512), Tokens(4_096));
             let explained = explain(error, &entry(reference), &catalogue(), sizes);
             assert_eq!(explained.class, class);

@@ -115,7 +115,7 @@ async fn followers_read_what_the_leader_wrote_and_wait_for_its_first_event_only(
             sum.fetch_add(1, Ordering::Relaxed);
         };
         let asked = Request {
-            listener: Listener::NONE.with_cache_wait(add_one),
+            listener: Listener::NONE.with_cache_ready(add_one),
             ..request(&remote, count, CacheWarm::Leader)
         };
         let outcomes = fan_out(&remote, &asked, count).await;

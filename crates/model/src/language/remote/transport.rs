@@ -58,14 +58,7 @@ pub struct NoTransport(pub Dialect);
 
 impl NoTransport {
     fn refusal() -> Error {
-        Error {
-            model: "".into(),
-            class: Class::Internal,
-            reason: "no transport is configured".into(),
-            request_id: None,
-            begun: false,
-            pause_ms: None,
-        }
+        Error::new("", Class::Internal, "no transport is configured")
     }
 }
 

@@ -54,7 +54,7 @@ impl Ctx {
             drop(ctx.begun_to_reply());
         });
         let ctx = self.clone();
-        let listener = listener.with_cache_wait(move || {
+        let listener = listener.with_cache_ready(move || {
             ctx.inner.cache_ready.get_or_init(clock::now);
         });
         // Requests that wait before this one at the provider have their own limits.

@@ -116,14 +116,7 @@ impl Provider {
 }
 
 fn error(call: &Call, class: Class) -> Error {
-    Error {
-        model: call.model.clone(),
-        class,
-        reason: "said the provider".into(),
-        request_id: None,
-        begun: false,
-        pause_ms: None,
-    }
+    Error::new(call.model.clone(), class, "said the provider")
 }
 
 impl Transport for Provider {
