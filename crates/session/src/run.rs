@@ -264,8 +264,8 @@ pub enum Ending {
     Cancelled,
 }
 
-/// When an attempt got its place and began to work, until when it waited for the provider's cache, and when
-/// its model began to speak.
+/// When an attempt got its place and began to work, until when it waited for the provider's cache,
+/// and when its model began to speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
     /// When its agent began: until then it waited for a place among the active runs. None: it was

@@ -40,7 +40,7 @@ const OPEN: u32 = 2;
 /// Turns next to the conversation, and on the page of turns.
 const NEWEST: usize = 4;
 const TURNS: usize = 20;
-/// Maximum bytes of the texts of turns that a page shows in full, and of those of checkpoints.
+/// Maximum bytes of all uncut texts in the list of turns, and in the list of checkpoints.
 const BESIDE: usize = 8 * 1024;
 /// Maximum shown runs of a turn in a list of turns.
 const MAX_RUNS: usize = 24;
