@@ -205,6 +205,17 @@ test("pictures say what their tables say", async () => {
     await page.goto(`${place.address}/usage`);
     await page.getByRole("link", { name: day() }).first().click();
     await page.getByRole("heading", { name: "By session" }).waitFor();
+    // From an agent to its usage over time, which keeps the day.
+    await page.goto(`${place.address}/usage?by=agent&from=${day()}`);
+    const { groups: agents } = await place.ask("GET", `/v1/usage?by=agent&from=${day()}`);
+    const [{ key: agent, input_tokens: sent }] = agents.filter(({ key }) => key);
+    await page.locator(".lanes.usage").first().getByRole("link", { name: agent, exact: true }).click();
+    await page.getByRole("heading", { name: "By day" }).waitFor();
+    assert.equal(await page.locator("#from").inputValue(), day());
+    assert.equal(await page.locator("#agent").inputValue(), agent);
+    await page.locator("#groups-table summary").click();
+    const cell = await page.locator("#groups-table tbody tr td").nth(1).textContent();
+    assert.equal(Number(cell.replace(/\D/g, "")), sent);
 
     await page.goto(`${place.address}/sessions/${session}/checkpoints/1/compare`);
     const kept = await page.locator("article ins.kept").count();
@@ -430,9 +441,24 @@ test("keys: a list, a palette, an agent that is named, and an estimate before a 
     assert.equal(await page.evaluate(() => document.activeElement.id), "within");
     await page.keyboard.type("Friday");
     await page.keyboard.press("Enter");
-    await page.waitForURL(/history.*q=Friday/);
-    await page.locator("mark").first().waitFor();
-    await page.goto(`${place.address}/sessions/${place.session}`);
+    // What was found is shown over the conversation; a result leads to its message there.
+    const found = page.getByRole("dialog", { name: "Messages that match" });
+    await found.locator("mark").first().waitFor();
+    await faults(page, "the results of a search");
+    await shot(page, "found", false);
+    const hit = found.locator("article header a").last();
+    const target = (await hit.getAttribute("href")).split("#")[1];
+    assert.equal(await page.locator(`#live #${target}`).count(), 1);
+    await hit.click();
+    await found.waitFor({ state: "detached" });
+    await page.locator(`#${target}`).waitFor();
+    assert.match(page.url(), new RegExp(`/sessions/${place.session}(\\?[^/]*)?#${target}$`));
+    await page.keyboard.press("/");
+    await page.locator("#within").fill("zyzzyva");
+    await page.keyboard.press("Enter");
+    await found.getByText("0 found").waitFor();
+    await page.keyboard.press("Escape");
+    await page.evaluate(() => document.activeElement.blur());
     await page.keyboard.press("c");
     assert.equal(await page.evaluate(() => document.activeElement.id), "task");
     await page.keyboard.type("Which risks? @ris");

@@ -96,13 +96,13 @@ pub struct DeletedSessionsUsage {
     pub amounts: Amounts,
 }
 
-/// Selects a session.
+/// Selects and groups usage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "description", into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct UsageQuery {
-    /// The session; none: all of them.
+    /// The session; absent: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// How it is grouped in addition; absent: it is not.
@@ -115,6 +115,19 @@ pub struct UsageQuery {
     /// The last day in UTC, included; absent: up to now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
+    /// The agent; empty: summaries; absent: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The model, as in `rows`; absent: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+impl UsageQuery {
+    /// Whether it selects a part of the usage of its sessions.
+    pub const fn is_partial(&self) -> bool {
+        self.from.is_some() || self.to.is_some() || self.agent.is_some() || self.model.is_some()
+    }
 }
 
 /// How usage is grouped.

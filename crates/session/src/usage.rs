@@ -182,6 +182,24 @@ impl Ledger {
         part
     }
 
+    /// The usage by the sources and models that `keeps` selects, of all days.
+    #[must_use]
+    pub fn filtered(&self, keeps: impl Fn(&UsageSource, &str) -> bool) -> Ledger {
+        let of = |used: &BTreeMap<(UsageSource, Arc<str>), UsageEntry>| {
+            let kept = used
+                .iter()
+                .filter(|((source, model), _)| keeps(source, model));
+            kept.map(|(key, used)| (key.clone(), *used))
+                .collect::<BTreeMap<_, _>>()
+        };
+        let days = self.by_day.iter().map(|(day, used)| (*day, of(used)));
+        Ledger {
+            used: of(&self.used),
+            by_day: days.filter(|(_, used)| !used.is_empty()).collect(),
+            ..Ledger::default()
+        }
+    }
+
     /// The usage of each day, the oldest first. Usage of deleted sessions has no day and is missing.
     pub fn days(&self) -> impl DoubleEndedIterator<Item = (Day, UsageEntry)> {
         self.by_day
@@ -456,6 +474,13 @@ mod tests {
             ledger.between(Some(Day(3)), Some(Day(1))).total(),
             Usage::NONE
         );
+        let risks = |source: &UsageSource, _: &str| matches!(source, UsageSource::Agent(name) if name.as_str() == "risks");
+        let part = ledger.filtered(risks);
+        assert_eq!(
+            (days_of(&part), part.total()),
+            (days[..2].to_vec(), used(150, 20, 9))
+        );
+        assert_eq!(ledger.filtered(|_, _| false).days().count(), 0);
         let mut all = Ledger::default();
         all.add(&ledger);
         all.add(&ledger);

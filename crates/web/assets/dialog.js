@@ -31,6 +31,13 @@ async function fill(address) {
   dialog.showModal();
 }
 
+// Whether a link leads to a message of the branch that this page shows.
+function isHere(link) {
+  const branchOf = (address) => new URL(address).searchParams.get("branch") ?? "main";
+  const shown = document.querySelector(`#live #${CSS.escape(link.hash.slice(1))}`);
+  return shown !== null && branchOf(link.href) === branchOf(location.href);
+}
+
 document.addEventListener("click", (event) => {
   const plain = !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
   const link = event.target.closest?.("a");
@@ -38,18 +45,23 @@ document.addEventListener("click", (event) => {
   if (link.matches("dialog [data-close]")) {
     event.preventDefault();
     link.closest("dialog").close();
+  } else if (link.matches("dialog a[href*='#m']") && isHere(link)) {
+    event.preventDefault();
+    link.closest("dialog").close();
+    location.hash = link.hash;
+    document.getElementById(link.hash.slice(1)).scrollIntoView();
   } else if (link.matches("[data-dialog]")) {
     event.preventDefault();
     open(link.href).catch(() => location.assign(link.href));
   }
 });
 
-// What numbers are shown for other messages is shown in the same place.
+// The page that a form asks for is shown in a dialog too, in place of the one with the form.
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (form.method !== "get" || !form.closest("dialog")) return;
+  if (form.method !== "get" || !(form.closest("dialog") || form.matches("[data-dialog]"))) return;
   event.preventDefault();
   const address = `${form.getAttribute("action")}?${new URLSearchParams(new FormData(form))}`;
-  form.closest("dialog").close();
+  form.closest("dialog")?.close();
   open(address).catch(() => location.assign(address));
 });

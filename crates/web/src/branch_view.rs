@@ -130,7 +130,7 @@ impl BranchView {
                     }
                 }
                 @if searched {
-                    form method="get" action={ "/sessions/" (about.session) "/history" } role="search" aria-label="In this conversation" class="within" {
+                    form method="get" action={ "/sessions/" (about.session) "/history" } role="search" aria-label="In this conversation" class="within" data-dialog {
                         input type="hidden" name="branch" value=(self.branch);
                         label for="within" class="hidden" { "Find in this conversation" }
                         input id="within" name="q" type="search" placeholder="Find in this conversation";

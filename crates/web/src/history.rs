@@ -47,7 +47,7 @@ pub(crate) async fn show(
     Query(which): Query<HistoryQuery>,
 ) -> Result<Response, PageError> {
     let place = BranchView::load(&*service, &id, &which.branch).await?;
-    let shown = if which.q.trim().is_empty() {
+    let body = place.page_of_search(&if which.q.trim().is_empty() {
         let newest = place.length.saturating_sub(MESSAGES - 1);
         let first = which.from.unwrap_or(newest).max(1);
         let messages = lists::messages(&*service, &place, first, MESSAGES).await?;
@@ -60,15 +60,7 @@ pub(crate) async fn show(
             limit: NonZeroUsize::new(FOUND),
         };
         let found = service.search(Some(&id), &sought).await?;
-        results(&found, &which.q)
-    };
-    let body = place.page_of_search(&html! {
-        section {
-            h2 { "Full history" }
-            p class="quiet" { "Compaction never changes these messages. Messages marked "
-                span class="tag" { "not in the context" } " have left the context of the models." }
-            (shown)
-        }
+        results(&place, &found, &which.q)
     });
     Ok(layout(&format!("history of {}", place.about.title), &body))
 }
@@ -93,35 +85,33 @@ fn searching(place: &BranchView, q: &str) -> Markup {
 fn part(place: &BranchView, part: &Section) -> Markup {
     let last = part.messages.last().map_or(0, |last| last.ordinal);
     html! {
-        (searching(place, ""))
-        @if part.messages.is_empty() { p class="quiet" { "There are no messages yet." } }
-        @if part.first > 1 {
-            p { a href=(place.path(&format!("/history?from={}", part.first.saturating_sub(MESSAGES).max(1)))) { "Older messages" } }
-        }
-        (message::list(&part.messages, place, u32::MAX, &Room::new(message::ROOM)))
-        @if last > 0 && last < place.length {
-            p { a href=(place.path(&format!("/history?from={}", part.first + MESSAGES))) { "Newer messages" } }
+        section {
+            h2 { "Full history" }
+            p class="quiet" { "Compaction never changes these messages. Messages marked "
+                span class="tag" { "not in the context" } " have left the context of the models." }
+            (searching(place, ""))
+            @if part.messages.is_empty() { p class="quiet" { "There are no messages yet." } }
+            @if part.first > 1 {
+                p { a href=(place.path(&format!("/history?from={}", part.first.saturating_sub(MESSAGES).max(1)))) { "Older messages" } }
+            }
+            (message::list(&part.messages, place, u32::MAX, &Room::new(message::ROOM)))
+            @if last > 0 && last < place.length {
+                p { a href=(place.path(&format!("/history?from={}", part.first + MESSAGES))) { "Newer messages" } }
+            }
         }
     }
 }
 
-fn results(found: &SearchResults, q: &str) -> Markup {
+/// The search results, which the conversation shows in a dialog.
+fn results(place: &BranchView, found: &SearchResults, q: &str) -> Markup {
     html! {
-        (results_form(q))
-        p role="status" { (number(found.hits.len() as u64)) " found" }
-        @for note in &found.notes { p class="quiet" { (note) } }
-        @if !found.complete { p class="quiet" { "The newest messages are not indexed yet: search again in a moment." } }
-        @for hit in &found.hits { (self::hit(hit, false)) }
-    }
-}
-
-/// The search form of the results page, whose address contains the session.
-fn results_form(q: &str) -> Markup {
-    html! {
-        form method="get" role="search" class="search" {
-            label for="q" { "Search" }
-            input id="q" name="q" type="search" value=(q);
-            button { "Search" }
+        section class="card dialog" aria-labelledby="results" {
+            h2 id="results" { "Messages that match" }
+            (searching(place, q))
+            p role="status" { (number(found.hits.len() as u64)) " found" }
+            @for note in &found.notes { p class="quiet" { (note) } }
+            @if !found.complete { p class="quiet" { "The newest messages are not indexed yet: search again in a moment." } }
+            @for hit in &found.hits { (self::hit(hit, false)) }
         }
     }
 }

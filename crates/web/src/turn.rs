@@ -65,6 +65,9 @@ pub(crate) async fn show(
         @if let Some(task) = &turn.task {
             section { h2 { "Task" } div class="card" { (message::text(task, &place, true, Some(&format!("/v1{here}")), &Room::new(message::ROOM))) } }
         }
+        @if let Some(error) = turn.error.as_ref().filter(|error| error.reason.chars().nth(REASON).is_some()) {
+            section { h2 { "Error" } pre class="card text" { (error.reason) } }
+        }
         @if let Some(answer) = answer(turn) {
             section { h2 { "Answer" } div class="card" { (message::text(answer, &place, true, whole.as_deref(), &room)) } }
         }

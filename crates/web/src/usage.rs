@@ -24,8 +24,11 @@ use crate::pictures::bars::{self, UsageBar};
 /// Maximum shown sessions, highest usage first.
 const SESSIONS: usize = 50;
 
+/// The name of summaries among agents.
+const SUMMARIES: &str = "(summaries)";
+
 /// The filter; forms also send empty fields.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct UsageFilter {
     session: Option<String>,
     by: Option<UsageBy>,
@@ -33,6 +36,11 @@ pub(crate) struct UsageFilter {
     from: String,
     #[serde(default)]
     to: String,
+    /// The agent; [`SUMMARIES`] selects summaries.
+    #[serde(default)]
+    agent: String,
+    #[serde(default)]
+    model: String,
 }
 
 impl UsageFilter {
@@ -43,13 +51,51 @@ impl UsageFilter {
             by: Some(self.by.unwrap_or(UsageBy::Day)),
             from: some(&self.from),
             to: some(&self.to),
+            agent: some(&self.agent).map(|agent| match agent.as_str() {
+                SUMMARIES => String::new(),
+                _ => agent,
+            }),
+            model: some(&self.model),
         }
     }
 
-    /// Whether the filter limits the days.
-    fn is_part(&self) -> bool {
-        let query = self.query();
-        query.from.is_some() || query.to.is_some()
+    /// The address of the page with this filter.
+    fn address(&self) -> String {
+        let by = self.by.map(UsageBy::name).unwrap_or_default();
+        let session = self.session.as_deref().unwrap_or_default();
+        let fields = [
+            ("by", by),
+            ("session", session),
+            ("agent", &self.agent),
+            ("model", &self.model),
+            ("from", &self.from),
+            ("to", &self.to),
+        ];
+        let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
+        let pairs: Vec<String> = given
+            .map(|(name, value)| format!("{name}={}", encoded(value)))
+            .collect();
+        format!("/usage?{}", pairs.join("&"))
+    }
+
+    /// The address of the usage of an agent or a model over time.
+    fn over_time(&self, agent: Option<&str>, model: Option<&str>) -> String {
+        let mut of = self.clone();
+        of.by = Some(UsageBy::Day);
+        of.agent = agent.map_or(of.agent, str::to_owned);
+        of.model = model.map_or(of.model, str::to_owned);
+        of.address()
+    }
+
+    /// The address of the usage of one day by session.
+    fn of_day(&self, day: &str) -> String {
+        let of = UsageFilter {
+            by: Some(UsageBy::Session),
+            from: day.to_owned(),
+            to: day.to_owned(),
+            ..self.clone()
+        };
+        of.address()
     }
 }
 
@@ -60,13 +106,14 @@ pub(crate) async fn show(
 ) -> Result<Response, PageError> {
     let query = of.query();
     let used = service.usage(&query).await?;
-    let by_session = match of.session.is_none() && !of.is_part() {
+    let agent = (!of.agent.is_empty() && of.agent != SUMMARIES).then_some(&of.agent);
+    let by_session = match of.session.is_none() && !query.is_partial() {
         true => Some(service.session_usage(&first()).await?),
         false => None,
     };
     let turns = match &of.session {
-        Some(session) => service.turns(session, &first()).await?.items,
-        None => Vec::new(),
+        Some(session) if !query.is_partial() => service.turns(session, &first()).await?.items,
+        _ => Vec::new(),
     };
     let body = html! {
         h1 { "Usage" }
@@ -75,9 +122,10 @@ pub(crate) async fn show(
         }
         @if !used.budgets.is_empty() { section { h2 { "Budgets" } (bars::budgets(&used.budgets)) } }
         (choice(&of))
+        @if let Some(agent) = agent { p { a href={ "/agents/" (encoded(agent)) } { "Agent " (agent) } } }
         @if used.rows.is_empty() {
-            p class="quiet" role="status" { @if of.is_part() { "No model was called on these days." } @else { "No model has been called yet." } }
-        } @else { (grouped(&of, &used)) (over_time(&turns)) (models(&used)) (agents(&used)) }
+            p class="quiet" role="status" { @if query.is_partial() { "No model was called on these days, or by this agent and model." } @else { "No model has been called yet." } }
+        } @else { (grouped(&of, &used)) (over_time(&turns)) (models(&of, &used)) (agents(&of, &used)) }
         @if let Some(all) = by_session.filter(|all| !all.items.is_empty() || used.deleted.is_some()) {
             (sessions(&all, used.deleted.as_ref()))
         }
@@ -91,14 +139,13 @@ fn choice(of: &UsageFilter) -> Markup {
     html! {
         form method="get" action="/usage" class="card choice" {
             @if let Some(session) = &of.session { input type="hidden" name="session" value=(session); }
-            label for="by" { "By" }
-            select id="by" name="by" { @for one in UsageBy::ALL {
+            label { "By" select name="by" { @for one in UsageBy::ALL {
                 option value=(one.name()) selected[one == by] { (one.name()) }
-            } }
-            label for="from" { "From (UTC)" }
-            input id="from" name="from" type="date" value=(of.from);
-            label for="to" { "To" }
-            input id="to" name="to" type="date" value=(of.to);
+            } } }
+            label { "Agent" input id="agent" name="agent" value=(of.agent) placeholder="all" autocomplete="off"; }
+            label { "Model" input id="model" name="model" value=(of.model) placeholder="all" autocomplete="off"; }
+            label { "From (UTC)" input id="from" name="from" type="date" value=(of.from); }
+            label { "To" input id="to" name="to" type="date" value=(of.to); }
             button class="small" { "Show" }
         }
     }
@@ -108,16 +155,16 @@ fn choice(of: &UsageFilter) -> Markup {
 fn grouped(of: &UsageFilter, used: &Usage) -> Markup {
     let by = of.by.unwrap_or(UsageBy::Day);
     let named = |group: &UsageGroup| {
-        let key = group.key.as_deref().unwrap_or("checkpoints");
+        let key = group.key.as_deref().unwrap_or(SUMMARIES);
         group.title.as_deref().unwrap_or(key).to_owned()
     };
     let to = |group: &UsageGroup| {
-        let key = group.key.as_deref()?;
+        let key = group.key.as_deref().unwrap_or(SUMMARIES);
         match by {
-            UsageBy::Session => Some(format!("/sessions/{key}")),
-            UsageBy::Agent => Some(format!("/agents/{}", encoded(key))),
-            UsageBy::Day => Some(format!("/usage?by=session&from={key}&to={key}")),
-            UsageBy::Model => None,
+            UsageBy::Session => format!("/sessions/{key}"),
+            UsageBy::Agent => of.over_time(Some(key), None),
+            UsageBy::Day => of.of_day(key),
+            UsageBy::Model => of.over_time(None, Some(key)),
         }
     };
     let bars: Vec<UsageBar<'_>> = used
@@ -125,7 +172,7 @@ fn grouped(of: &UsageFilter, used: &Usage) -> Markup {
         .iter()
         .map(|group| UsageBar {
             name: short::line(&named(group), 40),
-            to: to(group),
+            to: Some(to(group)),
             amounts: &group.amounts,
         })
         .collect();
@@ -217,17 +264,20 @@ fn cells(jobs: u64, used: &Amounts) -> Markup {
     }
 }
 
-fn agents(all: &Usage) -> Markup {
+fn agents(of: &UsageFilter, all: &Usage) -> Markup {
     let bars: Vec<UsageBar<'_>> = all
         .rows
         .iter()
         .map(|row| UsageBar {
             name: format!(
                 "{}, {}",
-                row.agent.as_deref().unwrap_or("checkpoints"),
+                row.agent.as_deref().unwrap_or(SUMMARIES),
                 row.model
             ),
-            to: None,
+            to: Some(of.over_time(
+                Some(row.agent.as_deref().unwrap_or(SUMMARIES)),
+                Some(&row.model),
+            )),
             amounts: &row.amounts,
         })
         .collect();
@@ -238,7 +288,7 @@ fn agents(all: &Usage) -> Markup {
             div class="scroll" tabindex="0" role="group" aria-label="Usage by agent and model" { table {
                 (head("Agent"))
                 tbody { @for row in &all.rows { tr {
-                    td { (row.agent.as_deref().unwrap_or("checkpoints")) " "
+                    td { (row.agent.as_deref().unwrap_or(SUMMARIES)) " "
                         span class="quiet" { (row.model) } }
                     (cells(row.jobs, &row.amounts))
                 } } }
@@ -247,21 +297,21 @@ fn agents(all: &Usage) -> Markup {
     }
 }
 
-fn models(all: &Usage) -> Markup {
+fn models(of: &UsageFilter, all: &Usage) -> Markup {
     let mut names: Vec<&str> = all.rows.iter().map(|row| row.model.as_str()).collect();
     names.sort_unstable();
     names.dedup();
     let together = names.into_iter().map(|name| {
-        let of = all.rows.iter().filter(move |row| row.model == name);
-        let jobs = of.clone().map(|row| row.jobs).sum::<u64>();
-        (name, jobs, Amounts::together(of.map(|row| &row.amounts)))
+        let rows = all.rows.iter().filter(move |row| row.model == name);
+        let jobs = rows.clone().map(|row| row.jobs).sum::<u64>();
+        (name, jobs, Amounts::together(rows.map(|row| &row.amounts)))
     });
     let together: Vec<(&str, u64, Amounts)> = together.collect();
     let bars: Vec<UsageBar<'_>> = together
         .iter()
         .map(|(name, _, amounts)| UsageBar {
             name: (*name).to_owned(),
-            to: None,
+            to: Some(of.over_time(None, Some(name))),
             amounts,
         })
         .collect();

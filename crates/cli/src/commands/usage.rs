@@ -13,7 +13,7 @@ Input tokens include those read from the provider's prompt cache (CACHED) and wr
 missed. Rows and total use sums; `unisono runs show` has single runs. `?` is an unknown cost, not
 zero. (summaries): calls of summarisers, used or not; JOBS counts the summaries that were used.
 With --by, the sums of days, agents, models or sessions; what deleted sessions used is in the total
-alone where that is by day or by session.
+alone where that is by day or by session. `--by day --agent NAME` is the usage of an agent over time.
 JSON: {rows: [{agent (null: summaries), model, jobs, input_tokens, output_tokens,
 cache_expected_tokens, cache_read_tokens, cache_write_tokens, cache_missed, cost_usd}], groups
 (absent without --by) [{key, title (of a session), jobs, uncached_tokens, input_tokens, ...}], total,
@@ -30,6 +30,14 @@ pub(crate) struct Args {
     /// Group it: by day, agent, model or session
     #[arg(long, value_name = "GROUP", value_parser = ["day", "agent", "model", "session"])]
     by: Option<String>,
+
+    /// Only this agent ('' for summaries)
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+
+    /// Only this model
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
 
     /// From this day on, in UTC
     #[arg(long, value_name = "YYYY-MM-DD")]
@@ -53,6 +61,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         by: args.by.as_deref().and_then(by),
         from: args.from,
         to: args.to,
+        agent: args.agent,
+        model: args.model,
     };
     let used = service.usage(&query).await?;
     service.close().await;
@@ -61,7 +71,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         return Ok(());
     }
     if used.rows.is_empty() {
-        app.out.message("no model has been called yet");
+        app.out.message(match query.is_partial() {
+            true => "no model was called on these days, or by this agent and model",
+            false => "no model has been called yet",
+        });
     } else {
         match query.by {
             Some(by) => app.out.data(grouped(by, &used)),

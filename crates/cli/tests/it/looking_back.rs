@@ -61,6 +61,24 @@ fn usage_is_told_by_day_agent_model_and_session_cached_against_not() {
         (&never["rows"], &never["groups"]),
         (&json!([]), &Value::Null)
     );
+    // An agent's usage over time is its part of the total.
+    let rows = since["rows"].as_array().unwrap();
+    let of_one = |row: &Value| {
+        let (agent, model) = (
+            row["agent"].as_str().unwrap_or(""),
+            row["model"].as_str().unwrap(),
+        );
+        place.json(&["usage", "--by", "day", "--agent", agent, "--model", model])
+    };
+    assert!(rows.len() > 1);
+    for row in rows {
+        let used = of_one(row);
+        assert_eq!(used["rows"], json!([row]));
+        assert_eq!(used["groups"][0]["input_tokens"], row["input_tokens"]);
+        assert_eq!(used["groups"].as_array().unwrap().len(), 1);
+    }
+    let nobody = place.call(&["usage", "--agent", "nobody"]).expect(0);
+    nobody.says(&["no model was called on these days, or by this agent and model"]);
     place
         .call(&["usage", "--from", "soon"])
         .expect(2)

@@ -92,13 +92,14 @@ impl Local {
                 // twice.
                 if days == (None, None) {
                     gone = journal.deleted().await?;
+                    gone.ledger = part_of(&gone.ledger, query, days);
                 }
                 self.usage_folds().all(journal).await?
             }
         };
-        if days != (None, None) {
+        if query.is_partial() {
             for (_, fold) in &mut folds {
-                fold.ledger = fold.ledger.between(days.0, days.1);
+                fold.ledger = part_of(&fold.ledger, query, days);
             }
         }
         let mut ledger = gone.ledger.clone();
@@ -131,6 +132,21 @@ impl Local {
                 .collect(),
         })
     }
+}
+
+/// The requested part of a ledger.
+fn part_of(ledger: &Ledger, query: &UsageQuery, days: (Option<Day>, Option<Day>)) -> Ledger {
+    let is_agent = |source: &UsageSource| match (query.agent.as_deref(), source) {
+        (None, _) | (Some(""), UsageSource::Summaries) => true,
+        (Some(name), UsageSource::Agent(agent)) => agent.as_str() == name,
+        (Some(_), UsageSource::Summaries) => false,
+    };
+    let is_model = |model: &str| query.model.as_deref().is_none_or(|wanted| wanted == model);
+    let part = match days {
+        (None, None) => ledger.clone(),
+        (from, to) => ledger.between(from, to),
+    };
+    part.filtered(|source, model| is_agent(source) && is_model(model))
 }
 
 /// Usage by agent and model.

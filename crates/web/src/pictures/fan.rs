@@ -8,16 +8,18 @@ use unisono_api::turn::{Run, Turn};
 
 use crate::parts::{cached_tokens, digest, number};
 
-/// Heights and places, in the units of the drawing.
-const ROW: usize = 34;
-const BOX: usize = 26;
-const LEFT: usize = 150;
-const MIDDLE: usize = 230;
-const RIGHT: usize = 420;
+/// Sizes, in the units of the drawing.
+const ROW: usize = 48;
+const BOX: usize = 40;
+const WIDTH: usize = 160;
+/// The distance between two columns.
+const COLUMN: usize = 220;
+/// Maximum drawn levels of delegation; deeper runs are drawn on the last one.
+const LEVELS: usize = 4;
 /// Maximum drawn runs.
 const MAX_RUNS: usize = 24;
 
-/// Draws the groups of agents with a common prompt prefix, and the lead that gets their results.
+/// Draws the groups of agents with a common prompt prefix, and who gets their results.
 pub(crate) fn graph(turn: &Turn) -> Markup {
     let runs: Vec<&Run> = turn.runs.iter().take(MAX_RUNS).collect();
     let (leads, others): (Vec<&Run>, Vec<&Run>) = runs.iter().partition(|run| run.role == "lead");
@@ -25,38 +27,87 @@ pub(crate) fn graph(turn: &Turn) -> Markup {
         return html! {};
     }
     let groups = groups(&others);
-    let height = others.len().max(groups.len()).max(1) * ROW;
-    let mut row = 0;
-    let placed: Vec<(usize, &(String, Vec<&Run>))> = groups
-        .iter()
-        .map(|group| {
-            let first = row;
-            row += group.1.len();
-            (first, group)
-        })
-        .collect();
-    let middle = |row: usize| row * ROW + ROW / 2;
+    let nodes = nodes(&groups, leads.first().copied());
+    let height = others.len() * ROW;
+    let end = nodes.values().map(|node| node.x + WIDTH).max();
+    let leading = |prefix: &str| leads.iter().filter(|lead| lead.prefix == prefix).count();
     html! {
         div class="scroll" tabindex="0" role="group" aria-label="Fan-out" {
-            svg class="fan" viewBox={ "0 0 620 " (height) } aria-hidden="true" focusable="false" {
-                @for (first, (prefix, members)) in &placed {
-                    @let at = (middle(*first) + middle(first + members.len() - 1)) / 2;
-                    @let leading = leads.iter().filter(|lead| lead.prefix == *prefix).count();
-                    (node(0, at, LEFT, "prefix", &shared(prefix, members.len() + leading)))
-                    @for (index, run) in members.iter().enumerate() {
-                        @let y = middle(first + index);
-                        (line(LEFT, at, MIDDLE, y))
-                        (node(MIDDLE, y, 140, &run.state, &run.agent))
-                        @if let Some(_) = leads.first() { (line(MIDDLE + 140, y, RIGHT, height / 2)) }
-                    }
+            svg class="fan" viewBox={ "0 0 " (end.unwrap_or(WIDTH)) " " (height) } aria-hidden="true" focusable="false" {
+                @for (prefix, members) in &groups {
+                    @let rows = members.iter().filter_map(|run| nodes.get(run.run.as_str())).map(|node| node.y);
+                    @let y = (rows.clone().min().unwrap_or(0) + rows.max().unwrap_or(0)) / 2;
+                    (rectangle(0, y, "prefix", &shared(prefix, members.len() + leading(prefix)), None))
+                    @for run in members { @if let Some(node) = nodes.get(run.run.as_str()) {
+                        (line(WIDTH, y, node.x, node.y))
+                        @if let Some(to) = node.to { (line(node.x + WIDTH, node.y, to.0, to.1)) }
+                    } }
                 }
-                @if let Some(lead) = leads.first() { (node(RIGHT, height / 2, 190, &lead.state, &lead.agent)) }
+                @for node in nodes.values() {
+                    (rectangle(node.x, node.y, &node.run.state, &node.run.agent, cache_read(node.run).as_deref()))
+                }
             }
         }
         p class="quiet" { (description(&groups, &leads)) }
         (table(turn))
         @if turn.runs.len() > MAX_RUNS { p class="quiet" { (turn.runs.len() - MAX_RUNS) " more runs are not drawn." } }
     }
+}
+
+/// A run in the drawing.
+struct Node<'r> {
+    run: &'r Run,
+    /// Its left edge.
+    x: usize,
+    /// Its middle.
+    y: usize,
+    /// The place of the run that gets its result.
+    to: Option<(usize, usize)>,
+}
+
+/// Places the runs: a row for each run, a column for each level of delegation, the lead last.
+fn nodes<'r>(
+    groups: &[(String, Vec<&'r Run>)],
+    lead: Option<&'r Run>,
+) -> BTreeMap<&'r str, Node<'r>> {
+    let others = || {
+        groups
+            .iter()
+            .flat_map(|(_, members)| members.iter().copied())
+    };
+    let runs: BTreeMap<&str, &Run> = others().map(|run| (run.run.as_str(), run)).collect();
+    let parent = |run: &Run| runs.get(run.parent.as_deref()?).copied();
+    // A delegate of the lead has the level 1.
+    let level = |run: &Run| {
+        let above = std::iter::successors(parent(run), |run| parent(run));
+        1 + above.take(LEVELS - 1).count()
+    };
+    let levels = others().map(level).max().unwrap_or(1);
+    let x = |level: usize| (1 + levels - level) * COLUMN;
+    let rows = others().enumerate();
+    let placed: Vec<(&Run, usize, usize)> = rows
+        .map(|(row, run)| (run, x(level(run)), row * ROW + ROW / 2))
+        .collect();
+    let lead = lead.map(|lead| (lead, x(0), placed.len() * ROW / 2));
+    let place_of = |id: &str| {
+        let mut places = placed.iter().chain(&lead);
+        places.find(|(run, ..)| run.run == id)
+    };
+    let node = |(run, x, y): &(&'r Run, usize, usize)| {
+        let parent = run.parent.as_deref().and_then(place_of);
+        // A run with no parent in the drawing reports to the lead.
+        let to = parent.or(lead.as_ref().filter(|(lead, ..)| lead.run != run.run));
+        let to = to.map(|(_, x, y)| (*x, *y)).filter(|to| to.0 > *x);
+        let (x, y) = (*x, *y);
+        (run.run.as_str(), Node { run, x, y, to })
+    };
+    placed.iter().chain(&lead).map(node).collect()
+}
+
+/// The part of a run's input that was read from the provider's prompt cache.
+fn cache_read(run: &Run) -> Option<String> {
+    let (read, input) = (run.usage.cache_read_tokens, run.usage.input_tokens);
+    (input > 0).then(|| format!("{} of {} cached", number(read), number(input)))
 }
 
 /// Maximum runs in the table.
@@ -107,11 +158,13 @@ fn shared(prefix: &str, members: usize) -> String {
     }
 }
 
-fn node(x: usize, middle: usize, width: usize, class: &str, says: &str) -> Markup {
+fn rectangle(x: usize, middle: usize, class: &str, name: &str, below: Option<&str>) -> Markup {
+    let base = middle + if below.is_some() { 0 } else { 5 };
     html! {
         g class={ "node " (class) } {
-            rect x=(x + 1) y=(middle - BOX / 2) width=(width - 2) height=(BOX) rx="5" {}
-            text x=(x + 10) y=(middle + 5) { (short::line(says, 18)) title { (says) } }
+            rect x=(x + 1) y=(middle - BOX / 2) width=(WIDTH - 2) height=(BOX) rx="5" {}
+            text x=(x + 10) y=(base - 1) { (short::line(name, 20)) title { (name) } }
+            @if let Some(below) = below { text class="read" x=(x + 10) y=(middle + 14) { (below) } }
         }
     }
 }
@@ -158,8 +211,8 @@ mod tests {
                 "run": agent, "agent": agent, "model": null, "role": role, "stage": null,
                 "parent": null, "task": null, "state": "done", "attempt": 1, "snapshot": null,
                 "prefix": prefix, "text": null, "error": null,
-                "usage": {"input_tokens": 0, "output_tokens": 0, "cache_expected_tokens": 0,
-                          "cache_read_tokens": 0, "cache_write_tokens": 0, "cost_usd": null},
+                "usage": {"input_tokens": 5_000, "output_tokens": 0, "cache_expected_tokens": 0,
+                          "cache_read_tokens": 4_000, "cache_write_tokens": 0, "cost_usd": null},
                 "opened": "", "ended": null, "duration_ms": null,
             })
         };
@@ -188,9 +241,39 @@ mod tests {
             "{shown}"
         );
         assert!(shown.contains("lead gets their results"), "{shown}");
+        assert_eq!(shown.matches("4,000 of 5,000 cached").count(), 4);
         // The table has each run.
         assert_eq!(shown.matches("<th scope=\"row\">").count(), 4);
         assert!(!shown.contains("<svg>"), "{shown}");
+    }
+
+    #[test]
+    fn a_nested_delegates_result_goes_to_its_parent() {
+        let mut turn = turn(&[
+            ("lead", "lead", "a"),
+            ("facts", "delegate", "a"),
+            ("figures", "delegate", "a"),
+            ("sums", "delegate", "b"),
+        ]);
+        for (run, parent) in [(2, "facts"), (3, "figures")] {
+            turn.runs[run].parent = Some(parent.to_owned());
+        }
+        let lead = turn.runs[0].clone();
+        let others: Vec<&Run> = turn.runs[1..].iter().collect();
+        let nodes = nodes(&groups(&others), Some(&lead));
+        let place = |name: &str| (nodes[name].x, nodes[name].y);
+        let to = |name: &str| nodes[name].to;
+        assert_eq!(place("sums").0, COLUMN);
+        assert_eq!(place("figures").0, 2 * COLUMN);
+        assert_eq!(place("facts").0, 3 * COLUMN);
+        assert_eq!(to("sums"), Some(place("figures")));
+        assert_eq!(to("figures"), Some(place("facts")));
+        assert_eq!(to("facts"), Some(place("lead")));
+        assert_eq!(to("lead"), None);
+        // A parent that is not drawn, and runs that name each other, are no reason to fail.
+        turn.runs[1].parent = Some("sums".to_owned());
+        turn.runs[2].parent = Some("nobody".to_owned());
+        assert!(graph(&turn).into_string().contains("<svg"));
     }
 
     #[test]
