@@ -90,6 +90,21 @@ impl Global {
         }
     }
 
+    /// Takes the settings from all places of the command line: the parser keeps those after the last
+    /// verb only.
+    pub(crate) fn set_from(&mut self, words: &[String]) {
+        let mut words = words.iter().take_while(|word| *word != "--");
+        self.set.clear();
+        while let Some(word) = words.next() {
+            let value = match word.strip_prefix("--set") {
+                Some("") => words.next().map(String::as_str),
+                Some(rest) => rest.strip_prefix('='),
+                None => None,
+            };
+            self.set.extend(value.map(str::to_owned));
+        }
+    }
+
     /// Whether a store is named in this call.
     pub(crate) fn names_store(&self) -> bool {
         self.store.is_some()

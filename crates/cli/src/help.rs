@@ -23,7 +23,11 @@ pub(crate) fn parse() -> Result<(Cli, Verb), clap::Error> {
     let mut matches = command().try_get_matches()?;
     let verb = Verb::from_matches(&matches);
     let cli = Cli::from_arg_matches_mut(&mut matches);
-    let cli = cli.map_err(|error| error.format(&mut command()))?;
+    let mut cli = cli.map_err(|error| error.format(&mut command()))?;
+    let words: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    cli.global.set_from(&words);
     Ok((cli, verb))
 }
 

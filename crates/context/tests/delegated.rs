@@ -75,6 +75,17 @@ fn other_results_and_those_without_an_answer_stay() {
 }
 
 #[test]
+fn results_that_would_begin_a_compaction_are_masked_instead() {
+    // Over the target of a compaction, and over its trigger.
+    for results in [[260_000, 4_000, 4_000], [400_000, 4_000, 4_000]] {
+        let mut chat = Chat::of("U10");
+        delegated(&mut chat, DELEGATE, &results);
+        chat.say("A100 U10");
+        assert_eq!(masked(&chat, 100_000, Preset::Checkpoint), [3, 4, 5]);
+    }
+}
+
+#[test]
 fn a_context_that_is_nearly_due_is_left_to_its_compaction() {
     let mut chat = turn(DELEGATE, "A70000 U10");
     chat.pending = true;

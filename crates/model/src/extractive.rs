@@ -38,6 +38,7 @@ mod weights;
 use unisono_context::checkpoint::{FactCoverage, KeyFact, Span};
 use unisono_context::{Ordinal, Tokens};
 
+pub(crate) use passage::one_word;
 pub use passage::{Passage, PassageKind};
 
 /// Counts the tokens of a text.

@@ -279,6 +279,23 @@ fn a_setting_is_changed_with_a_daemon_and_without_one() {
     unknown.expect(2).says(&["no key starts with `nosuch`"]);
     let same = place.call(&["config", "show", "delegation", "--changed"]);
     same.expect(0).says(&["by default"]);
+    // Settings count wherever they stand in the line.
+    let places = [
+        "--set",
+        "compaction.preset=off",
+        "config",
+        "--set=log.level=debug",
+        "show",
+    ];
+    let last = ["--changed", "--set", "turn.agents=[\"risks\"]"];
+    let shown = place.call(&[&places[..], &last].concat()).expect(0).stdout;
+    for key in [
+        "compaction.preset = \"off\"",
+        "log.level = \"debug\"",
+        "turn.agents = [\"risks\"]",
+    ] {
+        assert!(shown.contains(key), "{key}: {shown}");
+    }
     let nobody = place.call(&["agents", "reload"]);
     nobody.expect(3).says(&["no daemon has the store"]);
 }

@@ -4,32 +4,20 @@
 use crate::budget::Budgets;
 use crate::message::{DELEGATE, Message, Role};
 use crate::policy::{Policy, Preset};
-use crate::tokens::Tokens;
+use crate::tokens::{Count, Tokens};
 use crate::view::{Item, View};
 
-use super::shorten::shrinks_when_masked;
+use super::shorten::{freed, shrinks_when_masked};
 use super::{MaskTarget, Mode, Plan, Step, is_due};
 
 /// Results up to this length stay.
 const OVER: Tokens = Tokens(200);
 
-/// Masks the results that delegates returned to their leads in answered turns, if the context needs
-/// no compaction. The cost is proportional to the active context.
+/// Masks the results that delegates returned to their leads in answered turns, if the context then
+/// needs no compaction. The cost is proportional to the active context.
 pub fn mask_delegated(view: &View<'_>, budgets: &Budgets, policy: &Policy) -> Option<Plan> {
     if policy.preset == Preset::Off || policy.masking.is_none() {
         return None;
-    }
-    for budget in budgets.iter() {
-        // After this step the planner continues: it must find nothing to do.
-        if is_due(
-            view,
-            policy,
-            Mode::Continue,
-            budget,
-            view.effective(budget)?,
-        ) {
-            return None;
-        }
     }
     let budget = *budgets.iter().next()?;
     let items = view.items();
@@ -47,6 +35,14 @@ pub fn mask_delegated(view: &View<'_>, budgets: &Budgets, policy: &Policy) -> Op
             tokens,
         })
         .collect();
+    // After this step the planner continues: it must find nothing to do.
+    let freed = Count::exact(targets.iter().map(freed).sum::<Tokens>().0);
+    for budget in budgets.iter() {
+        let after = view.effective(budget)?.minus(freed);
+        if is_due(view, policy, Mode::Continue, budget, after) {
+            return None;
+        }
+    }
     if targets.is_empty() {
         return None;
     }

@@ -368,6 +368,9 @@ fn speakers_are_models_or_people() {
         ("You", Role::User, None),
         ("SYSTEM", Role::System, None),
         ("", Role::User, None),
+        ("You said", Role::User, None),
+        ("ChatGPT said", Role::Assistant, None),
+        ("Ada said", Role::User, Some("Ada said")),
     ] {
         let (is, named) = text::role_of(name);
         assert_eq!(
@@ -376,6 +379,23 @@ fn speakers_are_models_or_people() {
             "{name}"
         );
     }
+}
+
+#[test]
+fn a_person_who_speaks_once_is_a_speaker_if_all_lines_have_one() {
+    let speakers = |text: &str| {
+        let outline = outline_of(text.as_bytes(), None);
+        outline.matches("Carol").count()
+    };
+    let talk = "Alice: Shall we buy the press?\nBob: It costs 5,000 EUR.\nAlice: I say yes.\n\
+        Bob: Me too.\nDr. Carol Weiss: I object.\nAlice: Noted.\n";
+    let outline = outline_of(talk.as_bytes(), None);
+    assert!(outline.contains("user Dr. Carol Weiss"), "{outline}");
+    // Within a longer text it is a word with a colon.
+    let letter = "Alice: Here is the list.\nIt has two\nparts of which\nCarol: is one.\n\
+        Bob: Thanks.\nAlice: And\nmore.\nBob: Good.\n";
+    assert_eq!(speakers(letter), 1);
+    assert!(outline_of(letter.as_bytes(), None).contains("Carol: is one."));
 }
 
 #[test]

@@ -53,6 +53,13 @@ pub(super) fn role_of(name: &str) -> (Role, Option<AgentId>) {
         |word: &str| VERSIONS.contains(&word) || word.contains(|c: char| c.is_ascii_digit());
     let is_model =
         words.next().is_some_and(|first| MODELS.contains(&first)) && words.all(is_version);
+    // ChatGPT's page, copied: `You said:`, `ChatGPT said:`.
+    if let Some(said) = lower.strip_suffix(" said") {
+        let (role, author) = role_of(said);
+        if role != Role::User || author.is_none() {
+            return (role, None);
+        }
+    }
     match &*lower {
         "system" => (Role::System, None),
         "user" | "human" | "you" | "me" | "prompt" => (Role::User, None),
@@ -111,8 +118,9 @@ fn speakers(text: &str, clear: bool) -> Option<Speakers> {
     STYLES.into_iter().find_map(|style| {
         // The number of lines of each speaker, and of those at the beginning of a paragraph.
         let mut names: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
-        let mut paragraphs = 0;
+        let (mut paragraphs, mut filled) = (0, 0);
         for (line, begins, in_code) in lines(text) {
+            filled += u32::from(!line.trim().is_empty());
             let start = if in_code {
                 None
             } else {
@@ -140,8 +148,13 @@ fn speakers(text: &str, clear: bool) -> Option<Speakers> {
             true => names.len() > 1 && names.iter().any(is_again) && most,
             false => !names.is_empty(),
         };
-        // A single match within a paragraph may be part of its text.
-        let sure = names.iter().filter(|(_, (times, begun))| times + begun > 1);
+        // A single match within a paragraph may be part of its text, unless nearly all lines begin
+        // with a speaker.
+        let named: u32 = names.values().map(|(times, _)| times).sum();
+        let is_dense = named * 10 >= filled * 9;
+        let is_sure = |name: &str, times: u32| times > 1 || is_dense && is_person(name);
+        let sure = names.iter();
+        let sure = sure.filter(|(name, (times, begun))| is_sure(name, times + begun));
         let sure: BTreeSet<String> = sure.map(|(name, _)| name.to_lowercase()).collect();
         let names = match is_plain && sure.len() > 1 {
             true => sure,

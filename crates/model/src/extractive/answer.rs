@@ -284,7 +284,7 @@ fn lay_out(pool: &Pool<'_>, chosen: &[usize], title: &str) -> String {
             let _ = write!(text, "{ordinal} ");
         }
         if !first.speaker.is_empty() {
-            let _ = write!(text, "{}: ", first.speaker);
+            let _ = write!(text, "{}: ", first.speaker.replace('\u{a0}', " "));
         }
         let marks = if first.role == Role::Tool {
             ("`", "`")

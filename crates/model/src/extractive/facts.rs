@@ -61,7 +61,7 @@ fn fact(pool: &Pool<'_>, unit: usize) -> KeyFact {
 pub(super) fn fact_text(unit: &Unit<'_>) -> String {
     let mut text = String::new();
     if unit.speaker != unit.role.name() {
-        text.push_str(unit.speaker);
+        text.push_str(&unit.speaker.replace('\u{a0}', " "));
         text.push_str(": ");
     }
     push_unit(unit, &mut text);

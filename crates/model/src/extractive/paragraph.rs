@@ -33,8 +33,9 @@ pub(super) struct Quote<'a> {
 /// Parses a line; `None` if it does not begin like a paragraph. Older versions stacked several
 /// beginnings: the first one has the covered messages.
 pub(super) fn parse(line: &str) -> Option<Paragraph<'_>> {
-    let (first, last, mut days, mut rest) = beginning(line)?;
-    while let Some((_, _, inner, after)) = beginning(rest) {
+    let (first, mut last, mut days, mut rest) = beginning(line)?;
+    while let Some((_, inner_last, inner, after)) = beginning(rest) {
+        last = last.max(inner_last);
         if days.known.is_empty() {
             days = inner;
         }
@@ -44,7 +45,15 @@ pub(super) fn parse(line: &str) -> Option<Paragraph<'_>> {
         first,
         last,
         days,
-        quotes: quotes(rest, Ordinal(u32::MAX)),
+        // A merged paragraph may name its first message only.
+        quotes: quotes(
+            rest,
+            if last > first {
+                last
+            } else {
+                Ordinal(u32::MAX)
+            },
+        ),
     })
 }
 
@@ -101,12 +110,12 @@ pub(super) fn quotes(text: &str, last: Ordinal) -> Vec<Quote<'_>> {
         let Some(number) = ordinal(word).filter(follows) else {
             continue;
         };
-        let (before, speaker) = speaker_behind(text[..start].trim_end());
-        if speaker.is_none() && !ends_sentence(before) {
+        let Some((before, speaker)) = ending(text[..start].trim_end()) else {
             continue;
-        }
+        };
+        let said = text.get(from..before.len()).unwrap_or_default();
         quotes.push(Quote {
-            text: text.get(from..before.len()).unwrap_or_default(),
+            text: said.strip_suffix(END).unwrap_or(said),
             ..begun
         });
         from = end;
@@ -141,6 +150,35 @@ fn unnumbered(text: &str) -> Quote<'_> {
     }
 }
 
+/// The end of a quote without the end of a sentence, if another quote follows.
+pub(super) const END: char = ';';
+
+/// The text before a number that begins a quote, and the speaker if one is named there. `None`: the
+/// number is within a quote.
+fn ending(before: &str) -> Option<(&str, Option<&str>)> {
+    let (before, speaker) = speaker_behind(before);
+    (speaker.is_some() || ends_sentence(before)).then_some((before, speaker))
+}
+
+/// Marks the numbers in a quote, from `from` on, that would otherwise begin a quote of their own:
+/// `\\#12`.
+pub(super) fn escape_numbers(text: &mut String, from: usize) {
+    let mut at = from;
+    while let Some(found) = text.get(at..).and_then(|rest| rest.find('#')) {
+        let start = at + found;
+        at = start + 1;
+        let word = text[start..].split(' ').next().unwrap_or_default();
+        let begins = start == 0 || text[..start].ends_with(' ');
+        if begins
+            && ordinal(word).is_some()
+            && (start == from || ending(text[..start].trim_end()).is_some())
+        {
+            text.insert(start, '\\');
+            at += 1;
+        }
+    }
+}
+
 /// A text without the speaker at its end, and the speaker.
 fn speaker_behind(text: &str) -> (&str, Option<&str>) {
     let Some(named) = text.strip_suffix(':') else {
@@ -156,7 +194,10 @@ fn speaker_behind(text: &str) -> (&str, Option<&str>) {
 }
 
 pub(super) fn ends_sentence(text: &str) -> bool {
-    text.is_empty() || text.ends_with(['.', '!', '?', '…', '”', '"', '`', ')', ']', '}', '|'])
+    text.is_empty()
+        || text.ends_with([
+            '.', '!', '?', '…', '。', '！', '？', '”', '"', '`', ')', ']', '}', '|', END,
+        ])
 }
 
 #[cfg(test)]
@@ -187,6 +228,24 @@ mod tests {
             read("#4: user: The well is dry."),
             [(Some("user"), None, "The well is dry.")]
         );
+    }
+
+    #[test]
+    fn quotes_without_the_end_of_a_sentence_keep_their_speakers() {
+        let line = "#1–#9: Ada\u{a0}Lovelace: #3 back on the weekday; ][AcHm2][: #5 and \\#6 too; #7 ok; \
+                    Dr.\u{a0}Wu: #8 no: #9 is mine";
+        assert_eq!(
+            read(line),
+            [
+                (Some("Ada\u{a0}Lovelace"), Some(3), "back on the weekday"),
+                (Some("][AcHm2]["), Some(5), "and \\#6 too"),
+                (None, Some(7), "ok"),
+                (Some("Dr.\u{a0}Wu"), Some(8), "no: #9 is mine"),
+            ]
+        );
+        let mut escaped = "- Ada #3 #4 is done. #5 too, like #6".to_owned();
+        escape_numbers(&mut escaped, 9);
+        assert_eq!(escaped, "- Ada #3 \\#4 is done. \\#5 too, like #6");
     }
 
     #[test]

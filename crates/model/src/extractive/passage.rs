@@ -26,7 +26,7 @@ pub struct Passage<'a> {
     pub ordinal: Ordinal,
     /// The role of the speaker.
     pub role: Role,
-    /// The agent or person by name, where known.
+    /// The agent or person by name, where known; see [`one_word`].
     pub author: Option<Cow<'a, str>>,
     /// The time of the message.
     pub at: Timestamp,
@@ -71,7 +71,7 @@ impl<'a> Passage<'a> {
         part: &'a Part,
     ) -> Option<Passage<'a>> {
         let (kind, text) = flatten_part(part);
-        let author = author.map(Cow::Borrowed);
+        let author = author.map(one_word);
         let passage = Passage {
             ordinal,
             role,
@@ -95,6 +95,21 @@ impl<'a> Passage<'a> {
             (None, role) => role.name(),
         }
     }
+}
+
+/// A name as one word, so that a summary can be parsed: no-break spaces between its words, and without
+/// a number sign before it or a colon after it.
+pub(crate) fn one_word(name: &str) -> Cow<'_, str> {
+    let name = name
+        .trim()
+        .trim_start_matches('#')
+        .trim_end_matches(':')
+        .trim();
+    if name.contains(char::is_whitespace) {
+        let words: Vec<&str> = name.split_whitespace().collect();
+        return Cow::Owned(words.join("\u{a0}"));
+    }
+    Cow::Borrowed(name)
 }
 
 fn flatten_part(part: &Part) -> (PassageKind, Cow<'_, str>) {

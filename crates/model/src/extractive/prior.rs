@@ -10,6 +10,8 @@ use super::quote::{GAP, LINE_BREAK};
 use super::section::Section;
 use crate::date::midnight;
 
+/// Maximum bytes of a speaker's name; sixty-four characters of any script.
+const MAX_NAME_BYTES: usize = 256;
 /// The beginning of a summary's block in a context.
 const MARKING: &str = "[summary of ";
 
@@ -44,7 +46,7 @@ pub(super) fn add<'a>(
             let listed = Days::parse(legend);
             days.partial |= listed.partial;
             days.known.extend(listed.known);
-        } else if let Some(name) = line.strip_suffix(':').filter(|name| is_name(name)) {
+        } else if let Some(name) = line.strip_suffix(':').filter(|name| is_identifier(name)) {
             speaker = name;
         } else if let Some(read) = paragraph::parse(line) {
             speaker = "";
@@ -122,7 +124,7 @@ fn add_quote<'a>(
 /// Whether a quote begins with the names of a tool and an argument: `cancel_order: order_id: W-17`.
 fn is_call(quote: &str) -> bool {
     let mut names = quote.split(": ");
-    let mut is_next = || names.next().is_some_and(is_name);
+    let mut is_next = || names.next().is_some_and(is_identifier);
     is_next() && is_next() && names.next().is_some()
 }
 
@@ -146,10 +148,106 @@ pub(super) fn ordinal(text: &str) -> Option<Ordinal> {
     text.trim().strip_prefix('#')?.parse().ok().map(Ordinal)
 }
 
+/// Whether a word can be the name of a speaker, as [`super::passage::one_word`] writes it.
 pub(super) fn is_name(text: &str) -> bool {
+    let is_part = |c: char| c != ' ' && !c.is_control();
     !text.is_empty()
-        && text.len() <= 64
-        && text
-            .chars()
-            .all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        && text.len() <= MAX_NAME_BYTES
+        && text.chars().all(is_part)
+        && text.contains(|c: char| c.is_alphanumeric() || !c.is_ascii())
+        && !text.starts_with(['#', '\\'])
+}
+
+/// Whether a word can be the name of a tool or of an argument.
+fn is_identifier(text: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !text.is_empty() && text.len() <= 64 && text.chars().all(is_part)
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is read of a summary is what was written, generation after generation.
+
+    use super::*;
+    use crate::extractive::{Passage, SummaryInput, SummaryLayout, summarise};
+
+    const NAMES: [&str; 7] = [
+        "Ada Lovelace",
+        "Ben Smith Jr.",
+        "][AcHm2][",
+        "Chris|",
+        "Dr. Wu",
+        "ana",
+        "李 明",
+    ];
+    const TEXTS: [&str; 9] = [
+        "the flight {} leaves on Friday at 9",
+        "I paid {} EUR for the desk.",
+        "see #{} and #4: it is done",
+        "#{} is mine",
+        "ok; the code is X-{};",
+        "Ben: no, {} is wrong",
+        "Did you call {}? I did. #3 as well",
+        "my cat {} 🐱",
+        "back at {} (or later",
+    ];
+
+    fn passages(seed: &mut u64, from: u32) -> Vec<Passage<'static>> {
+        let mut next = |most: usize| {
+            *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (*seed >> 33) as usize % most
+        };
+        let each = (from..from + 12).map(|n| {
+            let text = TEXTS[next(TEXTS.len())].replace("{}", &(100 + next(900)).to_string());
+            let at = Timestamp(1_715_000_000_000 + i64::from(n) * 20_000_000);
+            let mut passage = Passage::text(Ordinal(n), Role::User, at, text);
+            passage.author = Some(crate::extractive::one_word(NAMES[next(NAMES.len())]));
+            passage
+        });
+        each.collect()
+    }
+
+    fn words(text: &str) -> Vec<&str> {
+        text.split(|c: char| !c.is_alphanumeric()).collect()
+    }
+
+    #[test]
+    fn every_quote_keeps_its_message_and_its_speaker() {
+        let mut read = 0;
+        for (start, style) in (0..40).flat_map(|seed| {
+            [SummaryLayout::Rolling, SummaryLayout::Paragraph].map(|style| (seed, style))
+        }) {
+            let (mut seed, mut said, mut summary) = (start, Vec::new(), String::new());
+            for generation in 0..5 {
+                let new = passages(&mut seed, 1 + 12 * generation);
+                let input = SummaryInput {
+                    passages: &new,
+                    prior: (generation > 0).then_some(&*summary),
+                    prior_facts: &[],
+                    cap: unisono_context::Tokens(400),
+                    style,
+                    instructions: None,
+                    count: &|text| text.len() as u64 / 4,
+                };
+                let text = summarise(&input).text;
+                said.extend(new);
+                summary = text;
+                let mut pool = Pool::new();
+                add(&mut pool, &summary, Ordinal(12 * (generation + 1)));
+                for unit in &pool.units {
+                    let Some(number) = unit.ordinal else { continue };
+                    let source = &said[number.0 as usize - 1];
+                    assert_eq!(unit.speaker, source.speaker(), "{}\n{summary}", unit.text);
+                    let of_source = words(&source.text);
+                    let others = words(unit.text).into_iter();
+                    let others: Vec<&str> =
+                        others.filter(|word| !of_source.contains(word)).collect();
+                    // Days that were added to the text are the only other words.
+                    assert!(others.is_empty(), "{others:?}: {}\n{summary}", unit.text);
+                    read += 1;
+                }
+            }
+        }
+        assert!(read > 2_000, "{read}");
+    }
 }

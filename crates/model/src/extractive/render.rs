@@ -10,7 +10,7 @@ use jiff::civil::Date;
 use unisono_context::Ordinal;
 
 use super::days::{self, Days, HEADINGS_PART, MS_PER_DAY, short_name};
-use super::paragraph::ends_sentence;
+use super::paragraph::{END, ends_sentence, escape_numbers};
 use super::passage::PassageKind;
 use super::pool::Pool;
 use super::quote::quote;
@@ -64,7 +64,7 @@ pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage, ca
         {
             text.truncate(text.trim_end().len());
             let _ = write!(text, " {ordinal} ");
-            quote(pool, &line.units, &mut text);
+            push_quote(pool, &line.units, &mut text);
             text.push('\n');
             continue;
         }
@@ -81,11 +81,18 @@ pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage, ca
             (false, None) => ": ",
             (false, Some(_)) => " ",
         });
-        quote(pool, &line.units, &mut text);
+        push_quote(pool, &line.units, &mut text);
         text.push('\n');
     }
     text.truncate(text.trim_end().len());
     text
+}
+
+/// Appends quotes without numbers that could be taken for those of messages.
+fn push_quote(pool: &Pool<'_>, units: &[usize], text: &mut String) {
+    let from = text.len();
+    quote(pool, units, text);
+    escape_numbers(text, from);
 }
 
 /// One paragraph of the chosen units, in order.
@@ -108,6 +115,9 @@ pub(super) fn paragraph(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage) 
         } else {
             ":"
         });
+        if speaker.is_some() && !ends_sentence(&text) {
+            text.push(END);
+        }
         if !text.is_empty() {
             text.push(' ');
         }
@@ -118,7 +128,7 @@ pub(super) fn paragraph(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage) 
         if let Some(ordinal) = first.ordinal {
             let _ = write!(text, "{ordinal} ");
         }
-        quote(pool, &line.units, &mut text);
+        push_quote(pool, &line.units, &mut text);
     }
     text
 }

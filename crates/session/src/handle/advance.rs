@@ -131,7 +131,12 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
     }
     let mode = mode(state, turn, &view);
     match planned(recorder, turn, (&view, &budgets), mode) {
-        Ok(Some(plan)) if turn.steps_planned < STEPS_MAX => next_step(state, turn, mode, plan),
+        Ok(Some(plan)) if turn.steps_planned < STEPS_MAX => {
+            match masked(turn, mode, (&view, &budgets)) {
+                Some(masks) => Prepared::Plan(Box::new(masks)),
+                None => next_step(state, turn, mode, plan),
+            }
+        }
         Ok(_) if !answers => compacted(state, turn, &view, &budgets),
         Ok(_) => match state
             .least_budget(turn)
@@ -198,6 +203,14 @@ fn planned(
         planned = plan(&lead);
     }
     planned
+}
+
+/// Masks of delegates' results, if they make a compaction unnecessary.
+fn masked(turn: &Turn, mode: Mode, (view, budgets): (&View<'_>, &Budgets)) -> Option<Plan> {
+    let is_first = turn.steps_planned == 0 && matches!(mode, Mode::Check);
+    is_first
+        .then(|| compaction::mask_delegated(view, budgets, &turn.accepted.policy))
+        .flatten()
 }
 
 /// Repairs in a turn without a compaction, unless a person reverted a summary on the branch:

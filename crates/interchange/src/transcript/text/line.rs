@@ -37,9 +37,9 @@ pub(super) struct SpeakerLine<'t> {
 }
 
 /// Words before a colon that are not names.
-const NO_NAMES: [&str; 12] = [
-    "from", "to", "cc", "bcc", "subject", "date", "note", "warning", "http", "https", "example",
-    "todo",
+const NO_NAMES: [&str; 20] = [
+    "from", "to", "cc", "bcc", "subject", "date", "note", "notes", "warning", "http", "https",
+    "example", "todo", "update", "edit", "ps", "p.s.", "fyi", "nb", "re",
 ];
 
 /// The position of the day in dates such as `5/7/2024`.
@@ -201,6 +201,24 @@ fn stamped(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
     Some(SpeakerLine { name, at, text })
 }
 
+/// Weekdays before a time; they do not say the date.
+const WEEKDAYS: [&str; 14] = [
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+    "mon",
+    "tue",
+    "wed",
+    "thu",
+    "fri",
+    "sat",
+    "sun",
+];
+
 /// The words of a time.
 fn words(stamp: &str) -> impl Iterator<Item = &str> {
     let is_space = |c: char| matches!(c, ',' | '،' | 'T') || c.is_whitespace();
@@ -210,6 +228,10 @@ fn words(stamp: &str) -> impl Iterator<Item = &str> {
 /// A time, possibly with a date: the inner value is the instant if there is a date. `None` if it is
 /// something else.
 fn moment(stamp: &str, order: DayOrder) -> Option<Option<Timestamp>> {
+    // A time with an offset from UTC.
+    if let Ok(at) = stamp.trim().parse::<jiff::Timestamp>() {
+        return Some(Some(Timestamp(at.as_millisecond())));
+    }
     let (mut date, mut time, mut half) = (None, None, None);
     for word in words(stamp) {
         let word: String = word.chars().filter(|c| !is_direction(*c)).collect();
@@ -217,6 +239,7 @@ fn moment(stamp: &str, order: DayOrder) -> Option<Option<Timestamp>> {
             "am" | "a.m." | "a." | "ص" => half = Some(false),
             "pm" | "p.m." | "p." | "م" => half = Some(true),
             "m." | "à" | "" => {}
+            word if WEEKDAYS.contains(&word.trim_end_matches('.')) => {}
             word if word.contains(':') => time = Some(word.trim_end_matches('z').to_owned()),
             word => date = Some(word.to_owned()),
         }

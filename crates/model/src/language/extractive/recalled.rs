@@ -76,7 +76,7 @@ fn heading(line: &str) -> Option<Passage<'_>> {
     Some(Passage {
         ordinal: Ordinal(number.parse().ok()?),
         role: Role::from_name(role)?,
-        author: author.map(Cow::Borrowed),
+        author: author.map(extractive::one_word),
         at: at.unwrap_or_default(),
         kind: PassageKind::Text,
         text: Cow::Borrowed(""),
@@ -119,7 +119,7 @@ mod tests {
                 )
             })
             .collect();
-        let ana = Some("Ana, of Sales".to_owned());
+        let ana = Some("Ana,\u{a0}of\u{a0}Sales".to_owned());
         assert_eq!(
             found,
             [
