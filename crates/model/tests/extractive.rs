@@ -295,11 +295,39 @@ fn an_answer_to_nothing_says_so() {
         ask(&[], "", "anything?", 100),
         "No message has the words of this question."
     );
+    // An agent's own focus does not answer it either.
+    let nothing = "No message has the words of this question.";
     let decisions = ask(&allotment(), "You collect decisions.", "Kangaroos?", 200);
-    let (first, rest) = decisions.split_once("\n\n").unwrap();
-    assert_eq!(first, "No message has the words of this question.");
-    assert!(rest.starts_with("## Decisions\n"), "{rest}");
+    assert_eq!(decisions, nothing);
+    // Common words of another language are not words of the question.
+    let mut german = allotment();
+    german.push(passage(
+        11,
+        Role::User,
+        "Das ist die Pumpe von Piet, was ist mit der?",
+    ));
+    let persona = "You collect decisions, risks, facts, open questions and actions.";
+    let asked = ask(&german, persona, "Was ist die Hauptstadt von Peru?", 200);
+    assert_eq!(asked, nothing);
     assert_eq!(ask(&allotment(), "", "anything?", 0), "");
+}
+
+#[test]
+fn a_question_about_a_person_finds_what_that_person_said() {
+    let mut passages = allotment();
+    let said = [
+        ("ann", "bob, which card do you have? The fans are loud."),
+        ("bob", "mine is an x1900, with the old driver"),
+        ("ann", "bob: then wait for the new one."),
+    ];
+    for (n, (author, text)) in (11..).zip(said) {
+        let mut passage = passage(n, Role::User, text);
+        passage.author = Some(author.into());
+        passages.push(passage);
+    }
+    let persona = "You collect decisions, risks, facts, open questions and actions.";
+    let answer = ask(&passages, persona, "What graphics does bob use?", 200);
+    assert!(answer.contains("#12 bob: “mine is an x1900"), "{answer}");
 }
 
 #[test]

@@ -91,10 +91,10 @@ fn matching(
         all.push((Occur::MustNot, clause_query(fields, clause)));
     }
     let required: Vec<_> = of(Occurrence::Required)
-        .map(|clause| (Occur::Must, clause_query(fields, clause)))
+        .map(|clause| (Occur::Must, with_author(fields, clause)))
         .collect();
     let optional: Vec<_> = of(Occurrence::Wanted)
-        .map(|clause| (Occur::Should, clause_query(fields, clause)))
+        .map(|clause| (Occur::Should, with_author(fields, clause)))
         .collect();
     match (required.is_empty(), all.is_empty()) {
         // Only the best of these are read.
@@ -162,6 +162,18 @@ fn unscored(query: Box<dyn Matching>) -> (Occur, Box<dyn Matching>) {
 
 fn of_term(term: Term) -> Box<dyn Matching> {
     Box::new(TermQuery::new(term, IndexRecordOption::Basic))
+}
+
+/// The words of a clause in a text, or a single word in its author's name.
+fn with_author(fields: Fields, clause: &Clause) -> Box<dyn Matching> {
+    let text = clause_query(fields, clause);
+    match &clause.stems[..] {
+        [word] => Box::new(BooleanQuery::union(vec![
+            text,
+            of_term(Term::from_field_text(fields.author, word)),
+        ])),
+        _ => text,
+    }
 }
 
 /// The words of a clause, one after the other.

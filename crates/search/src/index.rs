@@ -33,6 +33,8 @@ pub(crate) struct Fields {
     pub(crate) text: Field,
     /// The day of the message in words and numbers, for the queries of agents.
     pub(crate) day: Field,
+    /// The words of the author's name.
+    pub(crate) author: Field,
     /// The session of a message.
     pub(crate) session: Field,
     pub(crate) role: Field,
@@ -58,10 +60,11 @@ impl Fields {
         let text = TextFieldIndexing::default()
             .set_tokenizer(ANALYSIS)
             .set_index_option(IndexRecordOption::WithFreqsAndPositions);
-        let day = TextFieldIndexing::default()
+        let heading = TextFieldIndexing::default()
             .set_tokenizer(ANALYSIS)
             .set_fieldnorms(false)
             .set_index_option(IndexRecordOption::Basic);
+        let heading = TextOptions::default().set_indexing_options(heading);
         let name = TextFieldIndexing::default()
             .set_tokenizer("raw")
             .set_fieldnorms(false)
@@ -70,7 +73,8 @@ impl Fields {
         let number = NumericOptions::default().set_fast();
         let fields = Fields {
             text: schema.add_text_field("text", TextOptions::default().set_indexing_options(text)),
-            day: schema.add_text_field("day", TextOptions::default().set_indexing_options(day)),
+            day: schema.add_text_field("day", heading.clone()),
+            author: schema.add_text_field("author", heading),
             session: schema.add_text_field("session", name.clone()),
             role: schema.add_text_field("role", name.clone()),
             agent: schema.add_text_field("agent", name.clone()),
@@ -116,6 +120,7 @@ impl Fields {
         document.add_text(self.role, message.role.name());
         if let Some(author) = &message.author {
             document.add_text(self.agent, author.as_str());
+            document.add_text(self.author, author.as_str());
         }
         if let Some(owner) = &placed.owner {
             document.add_text(self.owner, owner);

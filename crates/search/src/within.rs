@@ -94,7 +94,7 @@ impl<'a> OnPath<'a> {
         Ok(ordinals)
     }
 
-    /// The frequencies of a clause: a word in texts and days, a phrase in texts.
+    /// The frequencies of a clause: a word in texts, days and names of authors, a phrase in texts.
     fn times(&self, clause: &Clause) -> tantivy::Result<Times> {
         let mut times = Times::new();
         for (segment, ordinals) in self.searcher.segment_readers().iter().zip(&self.ordinals) {
@@ -113,7 +113,7 @@ impl<'a> OnPath<'a> {
                     .each(&mut *matching, |_, document| add(document, 1.0))?;
                 continue;
             };
-            for field in [self.fields.text, self.fields.day] {
+            for field in [self.fields.text, self.fields.day, self.fields.author] {
                 let term = Term::from_field_text(field, stem);
                 let index = segment.inverted_index(field)?;
                 let postings = index.read_postings(&term, IndexRecordOption::WithFreqs)?;

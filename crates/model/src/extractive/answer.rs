@@ -13,7 +13,7 @@ use super::quote::quote;
 use super::readability::{companion, readability};
 use super::select::{Worth, choose};
 use super::summary::quoted;
-use super::terms::Term;
+use super::terms::{Class, Term};
 use super::weights::{self, relevance};
 use super::{Answer, AnswerInput, bm25, prior, question, render, score};
 use crate::date::utc_date;
@@ -21,10 +21,15 @@ use crate::redact::redact;
 
 /// The answer if nothing is relevant.
 const NOTHING: &str = "Nothing in the conversation speaks to this.";
+/// The months of days that a summary adds to its quotes.
+const MONTHS: &str =
+    "January February March April May June July August September October November December";
 /// Separates two sections.
 const BETWEEN: &str = "\n\n";
 /// The first section if no message has the words of the question.
 const UNKNOWN: &str = "No message has the words of this question.";
+/// The number of focuses of an agent that looks for everything.
+const GENERALIST: usize = 4;
 /// The maximum number of quotes; more would be a worse answer.
 const MAX_QUOTES: usize = 14;
 
@@ -40,15 +45,18 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
         pool.add_passage(passage, text);
     }
     let found = question::relevance(&mut pool, input.task);
-    let focus = FocusList::new(input);
+    let months = pool.known(MONTHS);
+    let focus = FocusList::new(input, found.is_some());
     let room = match focus.0.is_empty() {
         true => input.cap.0,
         false => input.cap.0 / 2,
     };
     let first = found
         .as_ref()
-        .and_then(|found| first(&pool, found, room, input));
-    if found.is_some() && focus.0.is_empty() {
+        .and_then(|found| first(&pool, found, &months, room, input));
+    let is_unknown = first.as_ref().is_some_and(|first| first.units.is_empty());
+    if found.is_some() && (focus.0.is_empty() || is_unknown && Focus::detect(input.task).is_empty())
+    {
         return joined(first, None, input);
     }
     let mut worth = worth(&mut pool, input, &focus);
@@ -80,7 +88,13 @@ struct Section {
 
 /// The quotes that answer the question best, or a note that no message has its words; `None` if
 /// neither fits.
-fn first(pool: &Pool<'_>, found: &[f32], room: u64, input: &AnswerInput<'_>) -> Option<Section> {
+fn first(
+    pool: &Pool<'_>,
+    found: &[f32],
+    months: &[Term],
+    room: u64,
+    input: &AnswerInput<'_>,
+) -> Option<Section> {
     let cap = room.min(weights::question::TOKENS);
     let best = found.iter().copied().fold(0.0, f32::max);
     let least = best * weights::question::OF_THE_BEST;
@@ -92,7 +106,7 @@ fn first(pool: &Pool<'_>, found: &[f32], room: u64, input: &AnswerInput<'_>) -> 
     for unit in order {
         if chosen
             .iter()
-            .any(|&known| has_same_words(pool, known, unit))
+            .any(|&known| has_same_words(pool, known, unit, months))
         {
             continue;
         }
@@ -114,11 +128,15 @@ fn first(pool: &Pool<'_>, found: &[f32], room: u64, input: &AnswerInput<'_>) -> 
     })
 }
 
-/// Whether a unit has all words of another one of the same message: the message and its summary may
-/// both be in the pool.
-fn has_same_words(pool: &Pool<'_>, known: usize, unit: usize) -> bool {
+/// Whether another unit of the same message has all words of a unit, apart from a day that a summary
+/// added: the message and its summary may both be in the pool.
+fn has_same_words(pool: &Pool<'_>, known: usize, unit: usize, months: &[Term]) -> bool {
     let of_one = pool.units[known].ordinal == pool.units[unit].ordinal;
-    let has = |term| pool.terms(known).contains(term);
+    let is_of_day = |term: &Term| {
+        let is_number = pool.vocabulary.class(*term) == Class::Number;
+        pool.units[unit].prior && (is_number || months.contains(term))
+    };
+    let has = |term: &Term| pool.terms(known).contains(term) || is_of_day(term);
     of_one && pool.terms(unit).iter().all(has)
 }
 
@@ -155,8 +173,12 @@ fn joined(first: Option<Section>, rest: Option<Section>, input: &AnswerInput<'_>
 struct FocusList(Vec<Focus>);
 
 impl FocusList {
-    fn new(input: &AnswerInput<'_>) -> FocusList {
+    /// An agent that looks for everything has no focus of its own beside a question.
+    fn new(input: &AnswerInput<'_>, is_question: bool) -> FocusList {
         let mut all = Focus::detect(input.persona);
+        if is_question && all.len() >= GENERALIST {
+            all.clear();
+        }
         let asked = Focus::detect(input.task).into_iter();
         let asked: Vec<Focus> = asked.filter(|focus| !all.contains(focus)).collect();
         // The first focus in an agent's instructions is its main one.

@@ -1,12 +1,14 @@
 //! The relevance of units to a question: its words in the unit, in its message, and in the
 //! neighbouring messages.
 
+use std::collections::HashMap;
+
 use super::bm25;
 use super::cues::Cues;
 use super::focus::Focus;
 use super::pool::{Pool, Unit};
 use super::readability::readability;
-use super::terms::Term;
+use super::terms::{Term, is_stop_word};
 use super::weights::question as weights;
 
 /// Words that ask.
@@ -16,6 +18,25 @@ const INTERROGATIVES: [&str; 8] = [
 
 /// Words that request an answer.
 const REQUESTS: &str = "tell say show explain list know remind please";
+
+/// The words that say nothing of the subject of a question in another language than English. It is in
+/// the language of which it has the most common words: two at least, and as many as English ones.
+fn common_words(task: &str) -> Option<&'static str> {
+    let words: Vec<String> = task
+        .split(|c: char| !c.is_alphanumeric())
+        .map(str::to_lowercase)
+        .collect();
+    let times = |list: &str| {
+        let has = |word: &&String| list.split_whitespace().any(|common| common == **word);
+        words.iter().filter(has).count()
+    };
+    let english = words.iter().filter(|word| is_stop_word(word)).count();
+    let lists = include_str!("question/common_words.txt").lines();
+    let lists = lists.filter(|line| !line.starts_with('#'));
+    let most = lists.max_by_key(|list| times(list))?;
+    let found = times(most);
+    (found >= 2 && found >= english).then_some(most)
+}
 
 /// The relevance of each unit to the task; `None` if the task is not a question ([`is_question`]).
 pub(super) fn relevance(pool: &mut Pool<'_>, task: &str) -> Option<Vec<f32>> {
@@ -27,14 +48,23 @@ pub(super) fn relevance(pool: &mut Pool<'_>, task: &str) -> Option<Vec<f32>> {
         true => weights::FOCUS_WORD,
         false => 1.0,
     };
-    let known = pool.known(task);
+    let mut known = pool.known(task);
+    if let Some(common) = common_words(task) {
+        let common = pool.known(common);
+        known.retain(|term| !common.contains(term));
+    }
     let requests = pool.known(REQUESTS);
     let repeats: Vec<bool> = (0..pool.units.len())
         .map(|unit| is_repeated(pool, unit, &known, &requests))
         .collect();
     let known = known.into_iter();
     let query: Vec<(Term, f32)> = known.map(|term| (term, weight(term))).collect();
-    let messages = bm25::of_sources(pool, &query);
+    let mut messages = bm25::of_sources(pool, &query);
+    let by_author = said_by(pool, task);
+    messages
+        .iter_mut()
+        .zip(&by_author)
+        .for_each(|(message, by)| *message += by);
     let units = bm25::of_units(pool, &query);
     let most = units.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
     let neighbour = |source: Option<usize>| source.and_then(|at| messages.get(at)).copied();
@@ -53,6 +83,44 @@ pub(super) fn relevance(pool: &mut Pool<'_>, task: &str) -> Option<Vec<f32>> {
         message * own * asks * readability(pool, index).sqrt()
     });
     Some(each.collect())
+}
+
+/// What each source gains if the question names its speaker: a question about a person is answered
+/// by that person rather than in messages to them.
+fn said_by(pool: &mut Pool<'_>, task: &str) -> Vec<f32> {
+    let mut speakers: Vec<Option<&str>> = vec![None; pool.sources];
+    for unit in &pool.units {
+        let named = unit.speaker != unit.role.name() && !unit.speaker.is_empty();
+        speakers[unit.source] = named.then_some(unit.speaker);
+    }
+    let mut times: HashMap<&str, f32> = HashMap::new();
+    for speaker in speakers.iter().flatten() {
+        *times.entry(speaker).or_default() += 1.0;
+    }
+    let words = pool.terms_of(task);
+    let all = pool.sources as f32;
+    let mut gain = |speaker: &str, n: f32| {
+        let is_named = pool
+            .terms_of(speaker)
+            .iter()
+            .any(|term| words.contains(term));
+        let rarity = ((all - n + 0.5) / (n + 0.5) + 1.0).ln();
+        if is_named {
+            weights::SPEAKER * rarity
+        } else {
+            0.0
+        }
+    };
+    let gains: HashMap<&str, f32> = times
+        .into_iter()
+        .map(|(name, n)| (name, gain(name, n)))
+        .collect();
+    let of = |speaker: &Option<&str>| {
+        speaker
+            .and_then(|name| gains.get(name).copied())
+            .unwrap_or(0.0)
+    };
+    speakers.iter().map(of).collect()
 }
 
 /// Whether a unit is the same question, asked earlier: it has the words of the question and at most

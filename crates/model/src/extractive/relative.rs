@@ -29,11 +29,14 @@ const WEEKDAYS: [(&str, Weekday); 7] = [
     ("sunday", Weekday::Sunday),
 ];
 const NUMBERS: [&str; 6] = ["two", "three", "four", "five", "six", "seven"];
-const WORDS: [(&str, Distance); 10] = [
+const WORDS: [(&str, Distance); 13] = [
     ("yesterday", Distance::Days(-1)),
     ("last night", Distance::Days(-1)),
     ("the day before yesterday", Distance::Days(-2)),
+    ("day before yesterday", Distance::Days(-2)),
     ("tomorrow", Distance::Days(1)),
+    ("the day after tomorrow", Distance::Days(2)),
+    ("day after tomorrow", Distance::Days(2)),
     ("last weekend", Distance::Before(Weekday::Saturday)),
     ("last month", Distance::Months(-1)),
     ("next month", Distance::Months(1)),
@@ -101,19 +104,48 @@ pub(super) fn resolved(text: &str, date: Date) -> Option<String> {
     let mut from = 0;
     for found in phrases.matcher.find_iter(text) {
         let follows = text.get(found.end()..).unwrap_or_default();
-        if !whole_words(text, found.start(), found.end()) || follows.starts_with(" (") {
+        let before = &text[..found.start()];
+        if !whole_words(text, found.start(), found.end())
+            || is_part_of_another(before, &text[found.range()], follows)
+        {
             continue;
         }
+        let possessive = ["'s", "’s"].iter().find(|end| follows.starts_with(**end));
+        let end = found.end() + possessive.map_or(0, |end| end.len());
         let distance = phrases.meanings[found.pattern().as_usize()];
         if let Some(day) = distance.resolve(date) {
-            out.push_str(&text[from..found.end()]);
+            out.push_str(&text[from..end]);
             out.push_str(" (");
             out.push_str(&day);
             out.push(')');
-            from = found.end();
+            from = end;
         }
     }
     (from > 0).then(|| out + &text[from..])
+}
+
+/// Words before a number of days or weeks that are part of it.
+const NUMERALS: [&str; 13] = [
+    "and", "or", "to", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty",
+    "ninety", "hundred", "half",
+];
+
+/// Whether a phrase is part of one that means another day, such as `twenty-two days ago`, `a week
+/// from tomorrow` and `the last Friday of June`, or is resolved already.
+fn is_part_of_another(before: &str, phrase: &str, follows: &str) -> bool {
+    let last = before.trim_end().rsplit(|c: char| !c.is_alphanumeric());
+    let last = last.into_iter().next().unwrap_or_default();
+    let is_ago = phrase
+        .get(phrase.len() - 3..)
+        .is_some_and(|end| end.eq_ignore_ascii_case("ago"));
+    let counts = |word: &&str| last.eq_ignore_ascii_case(word);
+    let is_counted =
+        is_ago && (last.parse::<u64>().is_ok() || NUMERALS.iter().any(|word| counts(&word)));
+    before.ends_with(['-', '–', '/'])
+        || is_counted
+        || last.eq_ignore_ascii_case("from")
+        || follows.starts_with(" (")
+        || follows.starts_with(" of ")
 }
 
 #[cfg(test)]
@@ -139,7 +171,29 @@ mod tests {
         for (text, expected) in rows {
             assert_eq!(resolved(text, monday).as_deref(), Some(expected));
         }
-        for same in ["yesterdays", "yesterday (7 May 2023)", ""] {
+        let rows = [
+            (
+                "the day after tomorrow",
+                "the day after tomorrow (10 May 2023)",
+            ),
+            (
+                "Yesterday's concert, and yesterday I slept",
+                "Yesterday's (7 May 2023) concert, and yesterday (7 May 2023) I slept",
+            ),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(resolved(text, monday).as_deref(), Some(expected));
+        }
+        for same in [
+            "yesterdays",
+            "yesterday (7 May 2023)",
+            "",
+            "twenty-two days ago",
+            "one year and two days ago",
+            "the last Friday of June",
+            "a week from tomorrow",
+            "pre-yesterday",
+        ] {
             assert_eq!(resolved(same, monday), None, "{same}");
         }
     }

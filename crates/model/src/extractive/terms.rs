@@ -231,7 +231,7 @@ fn class_of(lower: &str, shape: Shape) -> Class {
     }
 }
 
-fn is_stop_word(lower: &str) -> bool {
+pub(super) fn is_stop_word(lower: &str) -> bool {
     static WORDS: OnceLock<HashSet<&str, BuildHasherDefault<Folded>>> = OnceLock::new();
     let lines = || include_str!("terms/stop_words.txt").lines();
     let read = || lines().filter(|line| !line.starts_with('#')).collect();

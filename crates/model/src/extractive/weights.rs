@@ -87,6 +87,8 @@ pub(super) mod reading {
 pub(super) mod question {
     /// The weight of a focus keyword relative to a word of the subject.
     pub(in super::super) const FOCUS_WORD: f32 = 0.3;
+    /// The weight of the speaker's name relative to a word in the text.
+    pub(in super::super) const SPEAKER: f32 = 0.8;
     /// The share of its neighbours' relevance that a message gets.
     pub(in super::super) const NEIGHBOUR: f32 = 0.3;
     /// The part of the relevance that depends on the unit; the rest depends on its message.

@@ -82,12 +82,9 @@ fn reply(request: &Request) -> Reply {
 fn answer(request: &Request, counter: &Counter) -> String {
     let missing = missing(&request.results);
     let cap = request.max_output.min(ANSWER_CAP);
-    let entries = evidence(
-        request
-            .snapshot
-            .as_deref()
-            .map_or(&[][..], Snapshot::entries),
-    );
+    let all = request.snapshot.as_deref();
+    let all = all.map_or(&[][..], Snapshot::entries);
+    let entries = evidence(all);
     let parts: Vec<Cow<'_, [Part]>> = entries.iter().map(Entry::parts).collect();
     let blocks = request
         .snapshot
@@ -95,7 +92,8 @@ fn answer(request: &Request, counter: &Counter) -> String {
         .map_or(&[][..], Snapshot::blocks);
     let persona = &request.persona;
     let mut passages = recalled::passages(&request.exchange);
-    let shown: HashSet<Ordinal> = entries.iter().map(|e| e.message().ordinal).collect();
+    // A search also finds the turn's input.
+    let shown: HashSet<Ordinal> = all.iter().map(|e| e.message().ordinal).collect();
     passages.retain(|passage| !shown.contains(&passage.ordinal));
     passages.extend(quotable_passages(entries, &parts, &persona.agent));
     let answer = extractive::answer(&AnswerInput {

@@ -68,7 +68,7 @@ fn sentence_ends(text: &str, before: Range<usize>, after: Range<usize>) -> bool 
         .next()
         .unwrap_or_default();
     let next = rest.trim_start().chars().next().unwrap_or(' ');
-    if is_abbreviation(word) {
+    if is_abbreviation(word) || is_ordinal(before, word, rest) {
         return false;
     }
     // Sentences in chats often start in lower case; after a short word it is more likely an
@@ -76,15 +76,42 @@ fn sentence_ends(text: &str, before: Range<usize>, after: Range<usize>) -> bool 
     !next.is_lowercase() || word.len() > 3
 }
 
+/// Abbreviations of English and German.
+const ABBREVIATIONS: [&str; 62] = [
+    "e.g", "i.e", "eg", "ie", "etc", "vs", "cf", "ca", "approx", "incl", "excl", "resp", "no",
+    "nr", "fig", "sec", "ch", "vol", "pp", "mr", "mrs", "ms", "dr", "prof", "st", "inc", "ltd",
+    "co", "corp", "jr", "sr", "dept", "max", "min", "z.b", "d.h", "u.a", "o.ä", "bzw", "usw",
+    "evtl", "ggf", "inkl", "zzgl", "bspw", "vgl", "str", "tel", "abs", "art", "hr", "fr", "dipl",
+    "ing", "med", "phil", "jan", "feb", "aug", "okt", "nov", "dez",
+];
+/// Months after an ordinal number, such as `am 14. Juni`, by their first letters.
+const MONTHS: [&str; 14] = [
+    "jan", "feb", "mär", "apr", "mai", "jun", "jul", "aug", "sep", "okt", "oct", "nov", "dez",
+    "dec",
+];
+
 fn is_abbreviation(word: &str) -> bool {
-    const KNOWN: [&str; 34] = [
-        "e.g", "i.e", "eg", "ie", "etc", "vs", "cf", "ca", "approx", "incl", "excl", "resp", "no",
-        "nr", "fig", "sec", "ch", "vol", "pp", "mr", "mrs", "ms", "dr", "prof", "st", "inc", "ltd",
-        "co", "corp", "jr", "sr", "dept", "max", "min",
-    ];
     let mut letters = word.chars();
-    let initial = matches!((letters.next(), letters.next()), (Some(c), None) if c.is_uppercase());
-    initial || (word.len() <= 6 && KNOWN.contains(&word.to_ascii_lowercase().as_str()))
+    // An initial, or a part of `z. B.` and `d. h.`.
+    let single = matches!((letters.next(), letters.next()), (Some(c), None) if c.is_alphabetic());
+    single || (word.len() <= 6 && ABBREVIATIONS.contains(&word.to_lowercase().as_str()))
+}
+
+/// German words before a day.
+const BEFORE_DAYS: [&str; 8] = ["am", "vom", "zum", "bis", "ab", "seit", "im", "den"];
+
+/// Whether a number with a point is an ordinal: `am 14. Juni`, `im 3. Stock`, `am 3.7. Geburtstag`.
+fn is_ordinal(before: &str, word: &str, rest: &str) -> bool {
+    let parts = || word.split('.');
+    let is_small = |part: &str| part.len() <= 2 && part.parse::<u8>().is_ok();
+    if parts().count() > 2 || !parts().all(is_small) {
+        return false;
+    }
+    let next = rest.split_whitespace().next().unwrap_or_default();
+    let next = next.to_lowercase();
+    let previous = before.split_whitespace().rev().nth(1);
+    let previous = previous.unwrap_or_default().to_lowercase();
+    BEFORE_DAYS.contains(&&*previous) || MONTHS.iter().any(|month| next.starts_with(month))
 }
 
 #[cfg(test)]
@@ -93,7 +120,7 @@ mod tests {
 
     #[test]
     fn sentences_survive_abbreviations_numbers_and_lower_case() {
-        let rows: [(&str, &[&str]); 9] = [
+        let rows: [(&str, &[&str]); 12] = [
             ("One. Two! Three?", &["One.", "Two!", "Three?"]),
             (
                 "Use e.g. v2.3 here. Done.",
@@ -115,6 +142,18 @@ mod tests {
             ),
             ("see a.b.c and foo.rs now", &["see a.b.c and foo.rs now"]),
             ("J. Smith agreed. Fine.", &["J. Smith agreed.", "Fine."]),
+            (
+                "Sie läuft z. B. ohne Stock. Gut.",
+                &["Sie läuft z. B. ohne Stock.", "Gut."],
+            ),
+            (
+                "Termin am 14. Juni um 9:30 Uhr bei Dr. med. Braun. Ja!",
+                &["Termin am 14. Juni um 9:30 Uhr bei Dr. med. Braun.", "Ja!"],
+            ),
+            (
+                "We sold 14. June was worse.",
+                &["We sold 14. June was worse."],
+            ),
         ];
         for (text, expected) in rows {
             let found: Vec<&str> = sentences(text, 0..text.len())
