@@ -4,6 +4,7 @@
 //!
 //! A reader that closes its end (`unisono … | head`) is not an error: the rest is not written.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, IsTerminal, Write};
@@ -252,6 +253,20 @@ pub(crate) fn terminal_safe(text: &str) -> String {
         out.push_str(&harmless::for_terminal(rest));
     }
     out
+}
+
+/// A text without the colours of [`Paint`].
+pub(crate) fn without_colours(text: &str) -> Cow<'_, str> {
+    let mark = format!("{MARK}{}", secret());
+    if !text.contains(&mark) {
+        return Cow::Borrowed(text);
+    }
+    let mut pieces = text.split(mark.as_str());
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        out.push_str(piece.split_once('m').map_or("", |(_, rest)| rest));
+    }
+    Cow::Owned(out)
 }
 
 /// Colours, or none. They are marks in the text until [`terminal_safe`] writes them.

@@ -1,5 +1,7 @@
 //! Numbers, times and texts as people read them, and ids and roles as JSON has them.
 
+use std::borrow::Cow;
+
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use jiff::Timestamp as Instant;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -179,7 +181,8 @@ fn wrapped(text: &str, columns: usize, hang: usize) -> String {
                 out.extend(std::iter::repeat_n(' ', hang));
                 at = hang;
             }
-            if at + width > columns && !word.contains('\u{1b}') {
+            let is_painted = matches!(output::without_colours(word), Cow::Owned(_));
+            if at + width > columns && !is_painted {
                 at = cut(&mut out, word, at, (columns, hang));
             } else {
                 out.push_str(word);
@@ -205,15 +208,9 @@ fn cut(out: &mut String, word: &str, mut at: usize, (columns, hang): (usize, usi
     at
 }
 
-/// The columns of a text, without colour codes.
+/// The columns of a text, without colours.
 fn visible(text: &str) -> usize {
-    let mut rest = text;
-    let mut width = 0;
-    while let Some((before, painted)) = rest.split_once('\u{1b}') {
-        width += UnicodeWidthStr::width(before);
-        rest = painted.split_once('m').map_or("", |(_, rest)| rest);
-    }
-    width + UnicodeWidthStr::width(rest)
+    UnicodeWidthStr::width(&*output::without_colours(text))
 }
 
 /// The number of characters that fit in a line of the terminal after `taken` ones, at most `usual`;
@@ -262,10 +259,13 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_goes_on_below_its_column() {
-        let text = "step  summarise #1 to #12\nnext  \u{1b}[1mkeeps\u{1b}[0m all";
-        let folded = "step  summarise\n      #1 to #12\nnext  \u{1b}[1mkeeps\u{1b}[0m all";
-        assert_eq!(wrapped(text, 16, 6), folded);
-        assert_eq!(wrapped(text, 80, 6), text);
+        let keeps = output::Paint(true).bold("keeps");
+        let text = format!("step  summarise #1 to #12\nnext  {keeps} all");
+        let folded = format!("step  summarise\n      #1 to #12\nnext  {keeps} all");
+        assert_eq!(wrapped(&text, 16, 6), folded);
+        assert_eq!(wrapped(&text, 80, 6), text);
+        let bar = output::Paint(true).red("█".repeat(30));
+        assert_eq!(wrapped(&bar, 16, 2), bar);
         // A word that fits in no line is cut.
         assert_eq!(wrapped("a 0123456789", 6, 1), "a\n 01234\n 56789");
     }

@@ -69,9 +69,12 @@ impl Setup {
         settings: &[Override],
     ) -> Result<Setup, Diagnostics> {
         let (loaded, found) = self.loaded.with(own, settings);
-        let Some(loaded) = loaded else {
+        let Some(mut loaded) = loaded else {
             return Err(found);
         };
+        // A request may lower the budget of its turn, not raise it.
+        let budget = &mut loaded.config.budget;
+        budget.turn = budget.turn.at_most(&self.loaded.config.budget.turn);
         let (roster, more) = self.roster.under(&loaded);
         Setup::from_parts(loaded, roster, found, more)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tantivy::indexer::IndexWriterOptions;
+use tantivy::indexer::{IndexWriterOptions, LogMergePolicy, NoMergePolicy};
 use tantivy::{IndexWriter, TantivyError};
 use unisono_context::SessionId;
 
@@ -13,6 +13,9 @@ use crate::index::{Cursor, Index};
 
 /// Memory for uncommitted documents.
 const BUFFER_BYTES: usize = 32 << 20;
+
+/// How often merging all segments is tried. Each failure means that an earlier merge has ended.
+const MERGE_TRIES: u32 = 32;
 
 /// Writes documents and cursors; both are there, or neither is, after a commit.
 pub(crate) struct Writer {
@@ -136,16 +139,39 @@ impl Writer {
     /// Writes all documents into one segment and removes the others, so that no removed data is on
     /// disk.
     pub(crate) fn purge(&mut self) -> Result<()> {
-        self.commit()?;
-        let segments = guarded("read", || self.index.index.searchable_segment_ids())?;
-        if !segments.is_empty() {
-            guarded("written", || self.writer.merge(&segments).wait())?;
-        }
+        self.writer.set_merge_policy(Box::new(NoMergePolicy));
+        let merged = self.commit().and_then(|()| self.merge_all());
+        self.writer
+            .set_merge_policy(Box::<LogMergePolicy>::default());
+        merged?;
         // Later searches read the new segment and release the old ones.
         self.index.refresh()?;
         guarded("written", || {
             self.writer.garbage_collect_files().wait().map(drop)
         })
+    }
+}
+
+impl Writer {
+    /// Merges all segments. A merge that began earlier may replace some of them meanwhile: then the
+    /// new ones are merged.
+    fn merge_all(&mut self) -> Result<()> {
+        let mut tries = MERGE_TRIES;
+        loop {
+            tries -= 1;
+            let segments = guarded("read", || self.index.index.searchable_segment_ids())?;
+            if segments.is_empty() {
+                return Ok(());
+            }
+            let replaced = guarded("written", || match self.writer.merge(&segments).wait() {
+                Ok(_) => Ok(false),
+                Err(TantivyError::InvalidArgument(_)) if tries > 0 => Ok(true),
+                Err(error) => Err(error),
+            })?;
+            if !replaced {
+                return Ok(());
+            }
+        }
     }
 }
 

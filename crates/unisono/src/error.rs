@@ -36,7 +36,7 @@ pub enum Error {
     #[error(transparent)]
     Runtime(#[from] unisono_runtime::Error),
     /// The settings of an imported conversation are invalid for a session.
-    #[error("the settings of the session: {0}")]
+    #[error("the settings: {0}")]
     Settings(#[from] ChangeError),
     /// A requested agent does not fit.
     #[error(transparent)]

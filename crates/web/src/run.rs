@@ -162,7 +162,7 @@ fn bytes(text: &str, most: usize, why: &Why) -> Markup {
     let (shown, left) = truncate(text, most);
     let number = why.body.as_ref().map_or(1, |body| body.number);
     let json = format!(
-        "/v1/sessions/{}/runs/{}/why?number={number}",
+        "/v1/sessions/{}/runs/{}/request?number={number}",
         why.session, why.run.run
     );
     html! {
@@ -213,7 +213,7 @@ fn siblings(why: &Why, beside: Option<&Sibling>, turn: &Turn) -> Markup {
     let number = why.body.as_ref().map_or(1, |body| body.number);
     let against = why.against.as_ref().map(|against| against.run.as_str());
     html! {
-        @if turn.runs.len() > 1 {
+        @if turn.runs.len() > 1 && why.body.is_some() {
             h2 { "Compare with a sibling" }
             nav class="tabs" aria-label="Siblings" {
                 @for run in others {

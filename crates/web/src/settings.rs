@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use unisono_api::service::Service;
 use unisono_api::settings::{Changes, Setting};
+use unisono_api::{Code, Problem};
 
 use crate::branch_view::{BranchQuery, BranchView};
 use crate::configured::as_written;
@@ -138,7 +139,7 @@ impl Forms<'_> {
                 tbody { @for setting in settings { tr {
                     th scope="row" id={ "key-" (setting.key) } { code { (setting.key) } }
                     td { code { (setting.value) }
-                        @if let Some(about) = &setting.about { p class="quiet" { (about) } }
+                        @if let Some(about) = &setting.about { p class="quiet lines" { (about) } }
                         @if setting.changeable { (self.change(setting)) } }
                     td class="quiet" { (setting.place()) }
                 } } }
@@ -253,6 +254,19 @@ impl Change {
     }
 }
 
+impl Change {
+    /// Checks whether there is such a setting.
+    fn check(&self, known: &[Setting]) -> Result<(), PageError> {
+        let general = format!("compaction.{}", self.key);
+        let is_known = |key: &str| known.iter().any(|setting| setting.key == key);
+        if is_known(&self.key()) || !self.of.trim().is_empty() && is_known(&general) {
+            return Ok(());
+        }
+        let detail = format!("there is no setting `{}`", self.key());
+        Err(Problem::new(Code::Refused, detail).into())
+    }
+}
+
 /// What a change does: the old and the new value, the meaning of the key, and when it applies.
 fn review(change: &Change, known: &[Setting], forms: &Forms<'_>) -> Markup {
     let key = change.key();
@@ -269,7 +283,7 @@ fn review(change: &Change, known: &[Setting], forms: &Forms<'_>) -> Markup {
                     None => "no value",
                 } }
                 dt { "Then" } dd { code { (change.value.as_deref().unwrap_or("")) } }
-                @if let Some(about) = about.and_then(|setting| setting.about.as_deref()) { dt { "Meaning" } dd { (about) } }
+                @if let Some(about) = about.and_then(|setting| setting.about.as_deref()) { dt { "Meaning" } dd class="lines" { (about) } }
                 dt { "Applies" } dd { "to turns that begin after the change; open turns keep the old value" }
             }
             form method="post" action=(forms.action) {
@@ -291,6 +305,7 @@ pub(crate) async fn save(
 ) -> Result<Response, PageError> {
     if !change.confirmed {
         let known = service.settings().await?;
+        change.check(&known)?;
         return Ok(layout("Change", &review(&change, &known, &OF_ALL)));
     }
     let changes = changes(change.key(), change.value);
@@ -313,6 +328,7 @@ pub(crate) async fn save_own(
             Ok(known) => known,
             Err(_) => service.settings().await?,
         };
+        change.check(&known)?;
         let body = place.page(&review(&change, &known, &of_session(&action)));
         return Ok(layout(&place.about.title, &body));
     }

@@ -67,13 +67,14 @@ fn none() -> Problem {
     problem.hint("`unisono run FILE` does that")
 }
 
-/// The run of a turn's lead.
+/// The run of a turn's lead, or the newest run of a turn that ended before its lead began.
 async fn lead(service: &dyn Service, session: &str, turn: &str) -> Result<String> {
-    let runs = runs_of(service, session, turn).await?.into_iter();
-    let lead = runs.map(|listed| listed.run).find(|run| run.role == "lead");
-    lead.map(|run| run.run).ok_or_else(|| {
-        let problem = Problem::not_found(format!("the lead of turn {turn} has no run yet"));
-        problem.hint("`unisono runs list` shows the runs there are")
+    let runs = runs_of(service, session, turn).await?;
+    let lead = runs.iter().find(|listed| listed.run.role == "lead");
+    let found = lead.or(runs.first()).map(|listed| listed.run.run.clone());
+    found.ok_or_else(|| {
+        let problem = Problem::not_found(format!("turn {turn} has no runs"));
+        problem.hint("`unisono runs list` shows the runs of other turns")
     })
 }
 

@@ -165,7 +165,7 @@ fn a_person_at_a_terminal_edits_lines_and_sees_how_full_it_is() {
     gate.open();
     let (_place, command) = asking(&provider);
     let mut talking = Talking::at_a_terminal(command);
-    talking.sees("/help lists orders");
+    talking.sees("/help lists the commands");
     talking.sees("main 0 % >");
     // A slip of the keyboard, taken back; then the line.
     talking.say("/hx\u{7f}elp\r");

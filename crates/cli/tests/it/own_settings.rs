@@ -118,7 +118,7 @@ fn what_no_session_can_have_is_refused_with_what_is_wrong() {
         head["settings"] = settings;
         place.write("copy.jsonl", format!("{head}\n{rest}"));
         let done = place.call(&["import", "copy.jsonl", "--copy"]).expect(2);
-        done.says(&["the settings of the session", words]);
+        done.says(&["the settings: ", words]);
     }
     assert_eq!(
         place.json(&["sessions", "list"]).as_array().unwrap().len(),

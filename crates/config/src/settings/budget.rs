@@ -42,6 +42,20 @@ pub struct Level {
     pub live_runs: Option<u32>,
 }
 
+impl Level {
+    /// The lower of these caps and those of another level.
+    #[must_use]
+    pub fn at_most(&self, other: &Level) -> Level {
+        let dollars = [self.max_cost_usd, other.max_cost_usd];
+        let tokens = [self.max_tokens, other.max_tokens];
+        Level {
+            max_cost_usd: dollars.into_iter().flatten().reduce(f64::min),
+            max_tokens: tokens.into_iter().flatten().min(),
+            ..self.clone()
+        }
+    }
+}
+
 /// The daemon's budget.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]

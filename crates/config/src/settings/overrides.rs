@@ -32,13 +32,15 @@ const WRITERS: [&str; 4] = [
 ];
 /// How detailed summaries are; their maximum length is read from the turn, too.
 const STYLE: &str = "compaction.style";
+/// The budget of a turn, which a request may lower.
+const TURN_CAPS: [&str; 2] = ["budget.turn.max_cost_usd", "budget.turn.max_tokens"];
 /// A setting of all compactions.
 const DEADLINE: &str = "compaction.deadline_seconds";
 
 /// A setting that a session cannot override.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{key}` cannot be set for a session: keys of `run`, `delegation`, `agent_defaults`, those of \
+    "`{key}` cannot be set for a session: keys of `turn`, `delegation`, `agent_defaults`, those of \
      `compaction` but its deadline, `{DEFAULT_MODEL}` and `{MODEL_OVERRIDE}` can{}",
     .meant.as_ref().map(|key| format!("; did you mean `{key}`?")).unwrap_or_default()
 )]
@@ -61,8 +63,22 @@ impl OverrideError {
 
 /// Whether a dotted key can be set for one request.
 pub fn is_of_request(key: &str) -> bool {
+    is_of_policy(key) || TURN_CAPS.contains(&key)
+}
+
+fn is_of_policy(key: &str) -> bool {
     let of_compaction = is_of_all_models(key) && (!WRITERS.contains(&key) || key == STYLE);
     of_compaction || [DEFAULT_MODEL, MODEL_OVERRIDE].contains(&key)
+}
+
+/// The key that a misspelt one of a request may mean.
+pub fn similar(key: &str) -> Option<String> {
+    let caps = TURN_CAPS.map(str::to_owned);
+    let known: Vec<String> = settable()
+        .filter(|key| is_of_policy(key))
+        .chain(caps)
+        .collect();
+    nearest(key, known.iter().map(String::as_str)).map(str::to_owned)
 }
 
 /// Whether a key can be changed while the program runs, and applies to every model of the lead.
@@ -72,7 +88,7 @@ fn is_of_all_models(key: &str) -> bool {
 
 /// Whether a dotted key can be set for a session.
 pub fn is_settable(key: &str) -> bool {
-    is_of_request(key) || WRITERS.contains(&key)
+    is_of_policy(key) || WRITERS.contains(&key)
 }
 
 /// Every dotted key that can be set for a session.
@@ -205,5 +221,11 @@ mod tests {
             assert!(is_settable(key), "{key}");
         }
         assert!(!is_of_request("compaction.prompt"));
+        assert!(is_of_request("budget.turn.max_tokens") && !is_settable("budget.turn.max_tokens"));
+        assert_eq!(
+            similar("compaction.presett").as_deref(),
+            Some("compaction.preset")
+        );
+        assert_eq!(similar("server.bind"), None);
     }
 }

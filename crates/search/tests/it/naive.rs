@@ -47,6 +47,8 @@ fn people_find_words_phrases_and_by_filter() {
             ("検索", vec![(one, 5)]),
             ("索検", vec![]),
             ("agent:risks", vec![(one, 4)]),
+            ("Risks", vec![(one, 4)]),
+            ("+risks -migration", vec![(one, 4)]),
             ("until:2026-03-01", vec![]),
             ("since:2026-03-02T10:00:03Z", vec![(one, 4), (one, 5)]),
             (

@@ -9,7 +9,7 @@ use unisono_api::Code;
 use unisono_api::service;
 use unisono_api::settings::{Changes, Setting, SettingKeys};
 use unisono_api::turn::Settings;
-use unisono_config::settings::overrides::{DEFAULT_MODEL, MODEL_OVERRIDE, is_of_request};
+use unisono_config::settings::overrides::{self, DEFAULT_MODEL, MODEL_OVERRIDE, is_of_request};
 use unisono_config::settings::{
     DEFAULTS, Override, SessionOverrides, changeable, is_changeable, is_settable, scoped, settable,
 };
@@ -97,26 +97,35 @@ fn about(key: &str) -> Option<&'static str> {
     ABOUT.get(key).map(String::as_str)
 }
 
-/// The comments before each key of a settings file, by dotted key; a comment before several keys is
-/// that of the first.
+/// The comments before each key of a settings file, by dotted key, also of keys that are comments
+/// themselves; a comment before several keys is that of the first. Indented lines stay lines.
 fn comments(text: &str) -> BTreeMap<String, String> {
     let (mut all, mut section, mut said) = (BTreeMap::new(), String::new(), String::new());
     for line in text.lines() {
-        if let Some(comment) = line.strip_prefix('#') {
+        let unset = line.strip_prefix("# ").and_then(key_of);
+        if let Some(comment) = line.strip_prefix('#').filter(|_| unset.is_none()) {
+            let is_item = comment.starts_with("   ");
+            said.push_str(if is_item { "\n" } else { " " });
             said.push_str(comment.trim());
-            said.push(' ');
         } else if let Some(named) = line.strip_prefix('[') {
             section = named.trim_end_matches(']').to_owned();
             said.clear();
         } else {
-            let key = line.split_once('=').map(|(key, _)| key.trim());
-            if let Some(key) = key.filter(|key| !key.is_empty() && !said.is_empty()) {
+            let key = unset.or_else(|| key_of(line));
+            if let Some(key) = key.filter(|_| !said.is_empty()) {
                 all.insert(format!("{section}.{key}"), said.trim().to_owned());
             }
             said.clear();
         }
     }
     all
+}
+
+/// The key of a line such as `lead = "lead"`.
+fn key_of(line: &str) -> Option<&str> {
+    let (key, _) = line.split_once(" = ")?;
+    let is_key = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    (!key.is_empty() && key.chars().all(is_key)).then_some(key)
 }
 
 /// Sets dotted keys for a session, or removes them if there is no value. They apply to turns that
@@ -168,10 +177,12 @@ pub fn of_new(settings: &Settings) -> Result<SessionOverrides, Error> {
 pub fn of_request(settings: &Settings) -> Result<Vec<Override>, Error> {
     let each = settings.iter().map(|(key, value)| {
         if !is_of_request(key) {
+            let meant = overrides::similar(key).map(|key| format!(", did you mean `{key}`?"));
+            let meant = meant.unwrap_or_default();
             let detail = format!(
-                "`{key}` cannot be set for one request: the daemon's own counts; keys of `run`, \
-                 `delegation`, `agent_defaults`, of the policy in `compaction`, and \
-                 `{DEFAULT_MODEL}` and `{MODEL_OVERRIDE}` can"
+                "`{key}` cannot be set for one request{meant}; keys of `turn`, `delegation`, \
+                 `agent_defaults`, of the policy in `compaction`, `budget.turn.max_cost_usd`, \
+                 `budget.turn.max_tokens`, `{DEFAULT_MODEL}` and `{MODEL_OVERRIDE}` can"
             );
             return Err(Error::new(Code::Refused, detail));
         }
@@ -210,11 +221,18 @@ mod tests {
 
     #[test]
     fn the_meaning_of_a_setting_is_the_comment_before_it() {
-        let all = comments("# Top.\n\n[turn]\n# Who answers.\n# One.\nlead = \"a\"\nagents = []\n");
-        assert_eq!(
-            all,
-            [("turn.lead".to_owned(), "Who answers. One.".to_owned())].into()
+        let all = comments(
+            "# Top.\n\n[turn]\n# Who answers.\n# One:\n#   a  b\nlead = \"a\"\nagents = []\n\
+             # How long.\n# time = \"8h\"\n# More.\nmore = 1\n",
         );
+        let expected = [
+            ("turn.lead", "Who answers. One:\na  b"),
+            ("turn.time", "How long."),
+            ("turn.more", "More."),
+        ];
+        assert_eq!(all, expected.map(|(key, text)| (key.to_owned(), text.to_owned())).into());
+        let search = about("store.search_index").unwrap();
+        assert!(!search.contains("postgres"), "{search}");
         assert!(about("turn.lead").is_some_and(|text| text.len() > 10));
         assert_eq!(about("no.key"), None);
     }

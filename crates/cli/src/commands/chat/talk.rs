@@ -18,6 +18,7 @@ use crate::app::App;
 use crate::args::Workers;
 use crate::commands::{compact, context, seal};
 use crate::live::{Answer, End, Interrupts, Limits, Screen, Watch, ending, follow, report};
+use crate::output::terminal_safe;
 use crate::problem::{Problem, Result};
 use crate::service::{all_branches, unknown_branch};
 use crate::show;
@@ -128,9 +129,9 @@ impl<'t> Talk<'t> {
             }
             None => "a new conversation".to_owned(),
         };
-        self.app
-            .out
-            .message(format_args!("{about}; /help lists orders, Ctrl-D ends"));
+        self.app.out.message(format_args!(
+            "{about}; /help lists the commands, Ctrl-D ends the chat"
+        ));
     }
 
     /// The messages of the branch from one number to another.
@@ -173,8 +174,8 @@ impl<'t> Talk<'t> {
                     _ => paint.dim(&full),
                 };
                 Prompt {
-                    plain: format!("{branch} {full} > "),
-                    painted: format!("{branch} {painted} > "),
+                    plain: terminal_safe(&format!("{branch} {full} > ")),
+                    painted: terminal_safe(&format!("{branch} {painted} > ")),
                 }
             }
             Err(error) => {
