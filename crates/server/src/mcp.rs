@@ -21,10 +21,10 @@ use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
     CompleteRequestMethod, CompleteRequestParams, CompleteResult, ContentBlock, CreateTaskResult,
-    GetTaskParams, GetTaskResult, Implementation, InputRequiredResult, ListPromptsRequestMethod,
-    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-    ServerConfig, UpdateTaskParams,
+    CustomRequest, CustomResult, ErrorCode, GetTaskParams, GetTaskResult, Implementation,
+    InputRequiredResult, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -290,7 +290,42 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
+/// The error for a request that the library did not understand: its method or its parameters.
+fn not_understood(request: &CustomRequest) -> ErrorData {
+    const METHODS: [&str; 9] = [
+        "initialize",
+        "ping",
+        "tools/call",
+        "tools/list",
+        "resources/list",
+        "resources/read",
+        "tasks/get",
+        "tasks/update",
+        "tasks/cancel",
+    ];
+    let method = &request.method;
+    if !METHODS.contains(&&**method) {
+        let message = format!("there is no method {method:?}");
+        return ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None);
+    }
+    let params = request.params.clone().unwrap_or_default();
+    let reason = match &**method {
+        "tools/call" => serde_json::from_value::<CallToolRequestParams>(params).err(),
+        _ => None,
+    };
+    let reason = reason.map(|error| format!(": {error}")).unwrap_or_default();
+    ErrorData::invalid_params(format!("invalid parameters of {method}{reason}"), None)
+}
+
 impl ServerHandler for Server {
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(not_understood(&request))
+    }
+
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()

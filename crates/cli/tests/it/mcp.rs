@@ -544,6 +544,14 @@ fn bad_calls_are_told_and_leave_nothing_behind() {
     let unknown = json!({"name": "erase", "arguments": {}});
     let (unknown, _) = server.ask(88, "tools/call", unknown);
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    for params in [json!({"name": "ask", "arguments": "x"}), json!({})] {
+        let (wrong, _) = server.ask(86, "tools/call", params);
+        assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+        let said = wrong["error"]["message"].as_str().unwrap();
+        assert!(said.starts_with("invalid parameters of tools/call: "), "{said}");
+    }
+    let (nothing, _) = server.ask(85, "no/such", json!({}));
+    assert_eq!(nothing["error"]["message"], "there is no method \"no/such\"");
     let (prompts, _) = server.ask(89, "prompts/list", json!({}));
     assert_eq!(prompts["error"]["code"], -32601, "{prompts}");
     let params = json!({"ref": {"type": "ref/resource", "uri": "unisono://sessions/{session}"},
@@ -666,6 +674,31 @@ fn the_guard_stands_before_it() {
         body.len(),
     );
     daemon.send(&other, body.as_bytes()).expect(403);
+    daemon.stop();
+}
+
+#[test]
+fn a_body_that_is_no_message_is_an_error_of_the_protocol() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let token = format!("Bearer {}", daemon.token());
+    let headers = [
+        ("Host", daemon.address.as_str()),
+        ("Accept", "application/json, text/event-stream"),
+        ("Content-Type", "application/json"),
+        ("Authorization", &token),
+    ];
+    for (body, code) in [
+        ("{bad", -32700),
+        ("", -32700),
+        ("[]", -32600),
+        ("{\"id\":1,\"method\":\"ping\"}", -32600),
+    ] {
+        let head = crate::http::head("POST", "/mcp", &headers, body.len());
+        let reply = daemon.send(&head, body.as_bytes()).expect(400).json();
+        assert_eq!(reply["error"]["code"], code, "{body}: {reply}");
+        assert_eq!(reply["jsonrpc"], "2.0");
+    }
     daemon.stop();
 }
 

@@ -230,7 +230,12 @@ mod tests {
             ("turn.time", "How long."),
             ("turn.more", "More."),
         ];
-        assert_eq!(all, expected.map(|(key, text)| (key.to_owned(), text.to_owned())).into());
+        assert_eq!(
+            all,
+            expected
+                .map(|(key, text)| (key.to_owned(), text.to_owned()))
+                .into()
+        );
         let search = about("store.search_index").unwrap();
         assert!(!search.contains("postgres"), "{search}");
         assert!(about("turn.lead").is_some_and(|text| text.len() > 10));
