@@ -32,7 +32,7 @@ pub struct ScheduledTurn {
     pub scheduled: Option<String>,
     /// When it began.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub begun: String,
+    pub started_at: String,
     /// Its session.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,

@@ -52,7 +52,7 @@ pub(crate) fn budget_line(of: &Budget) -> String {
         of.name(),
         shown(of.spent),
         shown(of.cap),
-        shown(of.left)
+        shown(of.remaining)
     );
     if of.reserved > 0.0 {
         line += &format!(", {} reserved", shown(of.reserved));

@@ -173,10 +173,10 @@ impl Worker {
     pub(crate) async fn begin(
         &self,
         session: &str,
-        asked: &TurnRequest,
+        request: &TurnRequest,
         branch: &str,
     ) -> Result<FollowedTurn<'_>> {
-        let turn = match self.service.begin(session, asked, None).await {
+        let turn = match self.service.begin(session, request, None).await {
             Ok(turn) => turn.turn,
             Err(error) if error.code() == Code::NotFound => {
                 let branches = all_branches(&*self.service, session).await?;

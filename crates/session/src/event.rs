@@ -197,7 +197,7 @@ pub enum Fact {
     },
     /// Output of a run arrived after the run was cancelled. It is kept because it was paid for, and
     /// delivered to nobody.
-    CameLate {
+    LateOutputReceived {
         /// The run.
         run: RunId,
         /// The attempt.

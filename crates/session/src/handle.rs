@@ -179,7 +179,7 @@ impl<'m> Recorder<'m> {
                 (
                     Fact::RunStepped { .. }
                     | Fact::ToolsAnswered { .. }
-                    | Fact::CameLate { .. }
+                    | Fact::LateOutputReceived { .. }
                     | Fact::SummariserUsed { .. }
                     | Fact::Reserved { .. }
                     | Fact::CallSettled { .. },

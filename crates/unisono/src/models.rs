@@ -111,7 +111,7 @@ pub fn check(setup: &Setup, team: &Team) -> Result<(), ModelUnavailable> {
     }
     let lacks = |model: &str| {
         let entry = loaded.catalogue.get(None, model).ok()?;
-        loaded.providers.lacks(&entry.model.provider)
+        loaded.providers.unavailable_reason(&entry.model.provider)
     };
     let reachable = |model: &String| lacks(model).is_none();
     if chosen.is_none() && loaded.config.models.fallback.iter().any(reachable) {
@@ -164,7 +164,10 @@ pub fn check_prices(setup: &Setup, team: &Team) -> Result<(), Unpriced> {
         let entry = loaded.catalogue.get(None, model).ok()?;
         let free = entry.model.provider == EXTRACTIVE;
         let known = entry.prices.worst(Tokens(1), Tokens(1)).is_some();
-        let asked = loaded.providers.lacks(&entry.model.provider).is_none();
+        let asked = loaded
+            .providers
+            .unavailable_reason(&entry.model.provider)
+            .is_none();
         (!free && !known && asked).then(|| model.to_owned())
     };
     // Programs, servers and agents with only a pipeline use no model of ours; an agent in Rust may.

@@ -128,7 +128,7 @@ fn facts(detail: &AgentDetail, jobs: u64, used: &Amounts) -> Markup {
                         @if detail.usable { span class="state done" { "usable" } }
                         @else { span class="state failed" { "not usable" } } }
                  }
-                @if let Some(lacks) = &detail.lacks { dt { "Missing" } dd { (lacks) } }
+                @if let Some(reason) = &detail.unavailable_reason { dt { "Missing" } dd { (reason) } }
                 @if !agent.tags.is_empty() { dt { "Tags" } dd { (agent.tags.join(", ")) } }
                 @if !detail.skills.is_empty() { dt { "Skills" } dd { (detail.skills.join(", ")) } }
                 @if !detail.delegates.is_empty() { dt { "Works after" } dd { (detail.delegates.join(", ")) } }

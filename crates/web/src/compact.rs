@@ -100,7 +100,7 @@ fn numbers(place: &BranchView, estimate: &Estimate, keep: &str, part: &str) -> M
         section class="card dialog" aria-labelledby="compact" {
             h2 id="compact" { "Compact branch " (place.branch) }
             @if estimate.step.is_none() {
-                p { "There is nothing to do: " (estimate.nothing.as_deref().unwrap_or_default()) "." }
+                p { "There is nothing to do: " (estimate.no_change_reason.as_deref().unwrap_or_default()) "." }
             } @else {
                 dl class="facts" {
                     dt { "Messages" } dd { (number(estimate.total_messages.into())) }

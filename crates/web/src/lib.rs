@@ -173,7 +173,7 @@ fn parts_of_sessions() -> Router<Arc<dyn Service>> {
         .route("/sessions/{session}/turns", get(session::turns))
         .route("/sessions/{session}/turns/{turn}", get(turn::show))
         .route(
-            "/sessions/{session}/turns/{turn}/again",
+            "/sessions/{session}/turns/{turn}/retry",
             post(summaries::retry),
         )
         .route(

@@ -120,7 +120,7 @@ fn beginning(text: &str, json: &str, room: &Room) -> Markup {
 
 /// The sizes of the request of a run, and of its sibling's.
 fn request_sizes(why: &Why, beside: Option<&Sibling>, turn: &Turn) -> Markup {
-    let wrong = why.checks.iter().filter(|check| !check.holds);
+    let wrong = why.checks.iter().filter(|check| !check.matches);
     let wrong: Vec<_> = wrong.collect();
     html! {
         section {
@@ -244,8 +244,8 @@ fn difference(why: &Why, beside: &Sibling) -> Markup {
             (Some(own), Some(theirs)) => (diff::show((&why.run.agent, &whole_of(own)), (&against.agent, &whole_of(theirs)))),
             _ => p class="quiet" { "The other parts of the two requests are not known." },
         }
-        @if !against.differs.is_empty() {
-            p class="quiet" { "Their definitions differ in " (against.differs.join(", ")) "." }
+        @if !against.differing_keys.is_empty() {
+            p class="quiet" { "Their definitions differ in " (against.differing_keys.join(", ")) "." }
         }
     }
 }

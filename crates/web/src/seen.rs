@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
-use unisono_api::context::{Entry, Summary, Tool};
+use unisono_api::context::{ContextMessage, Summary, Tool};
 use unisono_api::service::Service;
 use unisono_api::session::main_branch;
 use unisono_api::short;
@@ -92,7 +92,7 @@ pub(crate) struct ContextView<'c> {
     pub(crate) system: &'c str,
     pub(crate) tools: &'c [Tool],
     pub(crate) summaries: &'c [Summary],
-    pub(crate) messages: &'c [Entry],
+    pub(crate) messages: &'c [ContextMessage],
     /// The first shown message; none: the newest ones are shown.
     pub(crate) from: Option<u32>,
     /// The address of the page.
@@ -193,7 +193,7 @@ fn text(text: &str, whole: &str, room: &Room) -> Markup {
 mod tests {
     use super::*;
 
-    fn seen(entries: &[Entry], from: Option<u32>) -> String {
+    fn seen(entries: &[ContextMessage], from: Option<u32>) -> String {
         let seen = ContextView {
             system: "",
             tools: &[],
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_long_context_is_shown_in_parts_that_lead_to_each_other() {
-        let entry = |ordinal| Entry {
+        let entry = |ordinal| ContextMessage {
             ordinal,
             role: "user".to_owned(),
             author: None,
@@ -218,7 +218,7 @@ mod tests {
             form: None,
             text: "<b>".to_owned(),
         };
-        let all: Vec<Entry> = (1001..=1120).map(entry).collect();
+        let all: Vec<ContextMessage> = (1001..=1120).map(entry).collect();
         let newest = seen(&all, None);
         assert_eq!(newest.matches("<details").count(), MESSAGES);
         assert!(newest.contains("id=\"e1120\"") && newest.contains("from=1021\">Earlier"));

@@ -262,7 +262,7 @@ pub(crate) fn choices(turn: &Turn, chosen: &str) -> Markup {
     } = turn;
     let back = format!("/sessions/{session}?branch={}", encoded(branch));
     html! {
-        form method="post" action={ "/sessions/" (session) "/turns/" (turn) "/again" } {
+        form method="post" action={ "/sessions/" (session) "/turns/" (turn) "/retry" } {
             p { "The conversation is unchanged. You can retry:" }
             (who(chosen))
             p { button name="on_failure" value="retry" { "Try again" } " "

@@ -119,7 +119,7 @@ fn changed(found: &Compaction) -> Markup {
                     @if let Some(ratio) = short::compression(before, after) { ", " (ratio) } }
             }
             @if turn.compacted.is_some_and(|all| all.tightened) { (tightened()) }
-            @if let Some(nothing) = &found.nothing { p { "Nothing changed: " (nothing) "." } }
+            @if let Some(reason) = &found.no_change_reason { p { "Nothing changed: " (reason) "." } }
             @if let Some(preview) = &found.preview {
                 p class="quiet" { "The summary begins:" }
                 blockquote { (markdown::line(preview, 200)) }

@@ -197,7 +197,7 @@ fn grouped(of: &UsageFilter, used: &Usage) -> Markup {
                     } } }
                 } }
             }
-            @if used.groups_left_out > 0 { p class="quiet" { (counted(used.groups_left_out, "more group")) " not shown." } }
+            @if used.omitted_groups > 0 { p class="quiet" { (counted(used.omitted_groups, "more group")) " not shown." } }
         }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 use unisono::ask::Ask;
 use unisono_api::compaction::{Estimate, NextTurn};
 use unisono_api::turn::TurnRequest;
-use unisono_api::turn_event::MadeCheckpoint;
+use unisono_api::turn_event::NewCheckpoint;
 use unisono_context::compaction::ContextPart;
 use unisono_context::policy::Keep;
 use unisono_context::{Cost, Ordinal, Tokens};
@@ -42,10 +42,10 @@ Examples:
 
 JSON of --dry-run: session, branch, total_messages, messages_to_summarise, messages_to_shorten,
 tokens_before, estimated_tokens_after, estimated_compression_ratio, estimated_cost_usd (null: the
-price is unknown), step, nothing (the reason if there is no step), next_turn {preset, starts_above_tokens,
+price is unknown), step, no_change_reason (the reason if there is no step), next_turn {preset, starts_above_tokens,
 keeps, tokens_before, estimated_tokens_after, estimated_compression_ratio, steps, tightened, problem}.
 JSON otherwise: session, state (compacted, shortened, nothing_to_do), checkpoint, messages, tokens_before,
-tokens_after, tokens_saved, compression_ratio (before by after), preview, nothing (the reason if
+tokens_after, tokens_saved, compression_ratio (before by after), preview, no_change_reason (the reason if
 nothing was done).";
 
 #[derive(Debug, clap::Args)]
@@ -256,7 +256,12 @@ fn report_estimate(app: &App, estimate: &Estimate) {
                 .step
                 .as_ref()
                 .map(|steps| steps.replace("; ", BELOW))
-                .or_else(|| Some(format!("nothing to do: {}", estimate.nothing.as_ref()?)))
+                .or_else(|| {
+                    Some(format!(
+                        "nothing to do: {}",
+                        estimate.no_change_reason.as_ref()?
+                    ))
+                })
                 .unwrap_or_default(),
         ),
         ("next turn", by_itself(&estimate.next_turn)),
@@ -314,10 +319,10 @@ fn nothing(app: &App, session: &str, estimate: &Estimate) {
             "messages": 0, "tokens_before": estimate.tokens_before,
             "tokens_after": estimate.tokens_before,
             "tokens_saved": 0, "compression_ratio": null, "preview": null,
-            "nothing": estimate.nothing,
+            "no_change_reason": estimate.no_change_reason,
         }));
     } else {
-        let why = estimate.nothing.as_deref().unwrap_or_default();
+        let why = estimate.no_change_reason.as_deref().unwrap_or_default();
         app.out.message(format_args!("nothing to do: {why}"));
     }
 }
@@ -395,7 +400,7 @@ fn shortened(app: &App, watch: &Watch, (before, after): (u64, u64)) {
         app.out.json(&json!({
             "session": watch.session, "state": "shortened", "checkpoint": null, "messages": 0,
             "tokens_before": before, "tokens_after": after, "tokens_saved": saved,
-            "compression_ratio": show::ratio(before, after), "preview": null, "nothing": null,
+            "compression_ratio": show::ratio(before, after), "preview": null, "no_change_reason": null,
         }));
         return;
     }
@@ -409,7 +414,7 @@ fn shortened(app: &App, watch: &Watch, (before, after): (u64, u64)) {
 }
 
 /// Reports the result of a compaction, with the beginning of the summary.
-fn report_checkpoint(app: &App, watch: &Watch, (before, after): (u64, u64), made: &MadeCheckpoint) {
+fn report_checkpoint(app: &App, watch: &Watch, (before, after): (u64, u64), made: &NewCheckpoint) {
     let saved = before.saturating_sub(after);
     let preview = &made.preview;
     if app.out.json {
@@ -417,7 +422,7 @@ fn report_checkpoint(app: &App, watch: &Watch, (before, after): (u64, u64), made
             "session": watch.session, "state": "compacted", "checkpoint": made.number,
             "messages": made.messages, "tokens_before": before,
             "tokens_after": after, "tokens_saved": saved,
-            "compression_ratio": show::ratio(before, after), "preview": preview, "nothing": null,
+            "compression_ratio": show::ratio(before, after), "preview": preview, "no_change_reason": null,
         }));
         return;
     }

@@ -47,7 +47,7 @@ JSON: session, turn, state (answered, failed, cancelled, timeout, open), error {
 answer, answer_message, snapshot, snapshot_agents, tokens_before, tokens_after, usable_tokens,
 compression_ratio (before by after), tightened (fewer messages were kept than requested),
 checkpoints [{number, messages, tokens_before, tokens_after, compression_ratio, model, degraded,
-rewrites, duration_ms, coverage}],
+regenerates, duration_ms, coverage}],
 runs [{run, agent, role, stage, state, text, input_tokens, output_tokens, cache_expected_tokens,
 cache_read_tokens, cache_write_tokens, cache_missed, cost_usd, duration_ms, cause, reason}],
 cost_usd, usage {as of `usage`, of all runs together}.";
@@ -116,9 +116,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let taken = source
         .map(|source| read_file(app, &args, source))
         .transpose()?;
-    let left_out = taken
+    let skipped = taken
         .as_ref()
-        .map_or_else(SkippedParts::default, |(_, left_out)| left_out.clone());
+        .map_or_else(SkippedParts::default, |(_, skipped)| skipped.clone());
     let taken = taken.map(|(taken, _)| taken);
     if let Some(taken) = taken.as_ref().filter(|_| !app.has_daemon(&setup)) {
         // Checked before the session is created. A daemon uses its own agents and models.
@@ -143,7 +143,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let limits = Limits::leaving(args.timeout, &mut interrupts);
     let (watch, end) = run_turn(app, (setup, desk), from, &ask, (screen, limits)).await?;
     conclude(&app.out, &watch, end)?;
-    left_out.ending()
+    skipped.ending()
 }
 
 /// Begins a turn and shows its progress. Without another limit, the session's time limit applies.
@@ -185,7 +185,7 @@ fn read_file<'a>(
 ) -> Result<(FileImport<'a>, SkippedParts)> {
     let format = args.format.as_deref();
     let known = format.and_then(Format::from_name);
-    let (import, left_out) = source.conversation(known, args.skip_bad, &app.out)?;
+    let (import, skipped) = source.conversation(known, args.skip_bad, &app.out)?;
     let taken = FileImport {
         import,
         source,
@@ -193,7 +193,7 @@ fn read_file<'a>(
         skip_bad: args.skip_bad,
         copy: false,
     };
-    Ok((taken, left_out))
+    Ok((taken, skipped))
 }
 
 /// The same bytes again continue the session they became.

@@ -14,7 +14,7 @@ const LIST_HELP: &str = "\
 The setting [schedules.NAME] has the times and the task; `unisono serve` starts the turns.
 
 JSON: a list of {name, rule, state (on, paused, off), missed (run, skip), next, last
-{scheduled, begun, session, turn, state, error}, skipped {scheduled, reason}}.";
+{scheduled, started_at, session, turn, state, error}, skipped {scheduled, reason}}.";
 
 const RUN_HELP: &str = "\
 The times of the schedule do not change. Refused while the last turn of the schedule is open. If a
@@ -107,7 +107,7 @@ fn row(one: &Schedule) -> Vec<String> {
 
 fn turn(last: &ScheduledTurn) -> String {
     let turn = last.turn.as_ref().map(end).unwrap_or_default();
-    format!("{} {turn}", show::minute(&last.begun))
+    format!("{} {turn}", show::minute(&last.started_at))
         .trim_end()
         .to_owned()
 }

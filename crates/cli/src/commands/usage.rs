@@ -1,6 +1,6 @@
 //! `unisono usage`: the usage of model calls, by agent and model.
 
-use unisono_api::usage::{Amounts, Row, Usage, UsageBy, UsageGroup, UsageQuery};
+use unisono_api::usage::{Amounts, Usage, UsageBy, UsageGroup, UsageQuery, UsageRow};
 
 use crate::app::App;
 use crate::problem::Result;
@@ -19,7 +19,7 @@ cache_expected_tokens, cache_read_tokens, cache_write_tokens, cache_missed, cost
 (absent without --by) [{key, title (of a session), jobs, uncached_tokens, input_tokens, ...}], total,
 deleted (absent: none, or with SESSION) {sessions, jobs, input_tokens, ...}: the part used by
 deleted sessions, budgets (absent: none is set) [{level, owner (absent: no owner's), resource, cap, spent, reserved,
-left}]: of [budget.daemon], [budget.owner] and [budget.owners.NAME], in dollars, tokens or seconds}.";
+remaining}]: of [budget.daemon], [budget.owner] and [budget.owners.NAME], in dollars, tokens or seconds}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -122,7 +122,7 @@ fn grouped(by: UsageBy, used: &Usage) -> String {
     show::table(&header, &[1, 2, 3, 4, 5, 6, 7], rows)
 }
 
-fn row(of: &Row) -> Vec<String> {
+fn row(of: &UsageRow) -> Vec<String> {
     let agent = of.agent.as_deref().unwrap_or("(summaries)");
     let mut row = vec![agent.to_owned(), of.model.clone(), show::number(of.jobs)];
     row.extend(cells(&of.amounts));

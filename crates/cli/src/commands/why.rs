@@ -28,8 +28,8 @@ Examples:
 JSON: as of `runs list`, with causes [{event, at, cause, text}], requests [{number, to,
 fallback_prefix (absent: no fallback), head_bytes, bytes, digest, after_steps, masked,
 wrap_up, attempt, head, tail}], unknown (why they cannot be rebuilt), body {number, head, tail} of
-the selected request, checks as of `replay`, against {run, agent, request, shared_bytes, own,
-theirs, differs} (null: no sibling).";
+the selected request, checks as of `replay`, against {run, agent, request, shared_bytes, suffix,
+sibling_suffix, differing_keys} (null: no sibling).";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -99,7 +99,7 @@ fn no_request(why: &Why) -> Problem {
 
 /// Whether the rebuilt request matches the recorded digests.
 fn exact(why: &Why) -> Result<()> {
-    let Some(check) = why.checks.iter().find(|check| !check.holds) else {
+    let Some(check) = why.checks.iter().find(|check| !check.matches) else {
         return Ok(());
     };
     let problem = format!(

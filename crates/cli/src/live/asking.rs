@@ -77,7 +77,7 @@ impl Lines for Terminal {
 
 /// Whether the outcome of a call is unknown.
 pub(super) fn is_in_doubt(call: &Approval) -> bool {
-    call.waits_for == "in_doubt"
+    call.kind == "in_doubt"
 }
 
 /// The commands that decide about a call.

@@ -78,7 +78,7 @@ async fn show(
 /// Repeats the compaction, or the regeneration of a summary, of a failed turn, with the same
 /// instructions.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/turns/{turn}/again", tag = "compaction",
+    post, path = "/v1/sessions/{session}/turns/{turn}/retry", tag = "compaction",
     params(("session" = String, Path, description = "The session's id"),
            ("turn" = String, Path, description = "The turn's id")),
     request_body = RetryCompaction,

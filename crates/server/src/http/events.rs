@@ -87,7 +87,7 @@ impl StartPosition {
                description = "Server-sent events; the data of each is JSON. An event of the journal is \
                    named by its kind, has its sequence number as the id, and `seq`, `at`, `kind`, \
                    `turn`, `run`, `agent`, `text`. `progress` and `text_delta`, without an id: `run` or \
-                   `turn`, `text`, `trouble` if it is true. `missed`: an empty object. `agents`: what was read again"))
+                   `turn`, `text`, `is_failure` if it is true. `missed`: an empty object. `agents`: what was read again"))
 )]
 async fn follow(
     State(shared): State<Arc<Shared>>,
@@ -351,17 +351,17 @@ fn progress(said: &Doing) -> Progress {
             run: Some(run.to_string()),
             turn: None,
             text: text.to_string(),
-            trouble: false,
+            is_failure: false,
         },
         Doing::Compaction {
             turn,
             text,
-            trouble,
+            is_failure,
         } => Progress {
             run: None,
             turn: Some(turn.to_string()),
             text: text.to_string(),
-            trouble: *trouble,
+            is_failure: *is_failure,
         },
     }
 }

@@ -67,7 +67,10 @@ impl Fact {
                 "a run ended: with an answer, a partial answer, or a failure",
             ),
             Fact::TurnEnded { .. } => ("turn_ended", "the turn ended"),
-            Fact::CameLate { .. } => ("came_late", "a late result of a cancelled run arrived"),
+            Fact::LateOutputReceived { .. } => (
+                "late_output_received",
+                "a late result of a cancelled run arrived",
+            ),
             Fact::Pinned { .. } => ("pinned", "messages were pinned"),
             Fact::Unpinned { .. } => ("unpinned", "messages were unpinned"),
             Fact::Reverted { .. } => ("reverted", "a checkpoint was reverted"),

@@ -135,7 +135,7 @@ impl Display for Fact {
                 format_ended(ending, f)
             }
             Fact::TurnEnded { turn: id, outcome } => write!(f, "{}: {outcome}", turn(*id)),
-            Fact::CameLate {
+            Fact::LateOutputReceived {
                 run: id,
                 attempt,
                 late,

@@ -162,13 +162,13 @@ fn the_late_usage_of_a_cancelled_run_replaces_its_worst_case() {
     prepay(&mut shell, run, 1, 300);
     assert_eq!(shell.facts("run_stepped").len(), 0);
     let [
-        Fact::CameLate {
+        Fact::LateOutputReceived {
             late: LateOutput::Spent(_),
             ..
         },
-    ] = shell.facts("came_late")[..]
+    ] = shell.facts("late_output_received")[..]
     else {
-        panic!("{:?}", shell.facts("came_late"));
+        panic!("{:?}", shell.facts("late_output_received"));
     };
     assert_eq!(account(&shell), (amount(1_000), Amount::ZERO));
     assert_eq!(total(&shell), used(300));

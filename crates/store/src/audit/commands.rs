@@ -26,7 +26,7 @@ const REMEMBERED: usize = 65_536;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// The name of the user of the operating system.
-    pub who: Arc<str>,
+    pub caller: Arc<str>,
     /// The words of the command without its arguments, such as `sessions delete`.
     pub name: Arc<str>,
     /// The ids among its arguments, by kind, such as `token`.
@@ -74,7 +74,7 @@ impl Log {
         }
         let action = Action {
             at: now,
-            who: Some(self.command.who.clone()),
+            caller: Some(self.command.caller.clone()),
             owner: None,
             method: METHOD.into(),
             route: self.command.name.clone(),

@@ -57,7 +57,7 @@ layout! {
         28 RunStepped { run, step },
         29 RunRetried { run, attempt, not_before, reason },
         30 RunEnded { run, ending },
-        31 CameLate { run, attempt, late },
+        31 LateOutputReceived { run, attempt, late },
         32 Delegated { run, round, calls },
         33 ToolsCalled { run, round, calls },
         34 ToolStarted { call },

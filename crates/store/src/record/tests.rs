@@ -52,7 +52,7 @@ facts![
     RunEnded,
     TurnEnded,
     Delegated,
-    CameLate,
+    LateOutputReceived,
     SummariserUsed,
     Pinned,
     Unpinned,

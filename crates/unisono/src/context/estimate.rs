@@ -74,7 +74,7 @@ pub struct Estimate {
     /// The steps; empty: nothing can be compacted.
     pub plans: Vec<Plan>,
     /// Why nothing can be compacted, if so.
-    pub nothing: String,
+    pub no_change_reason: String,
     /// The automatic compaction of the next turn.
     pub next_turn: NextTurn,
 }
@@ -132,7 +132,7 @@ impl Estimate {
         };
         Ok(Estimate {
             total: view.len().0,
-            nothing: nothing(&view, ask.mode()),
+            no_change_reason: no_change_reason(&view, ask.mode()),
             before,
             after: after.tokens,
             cost: cost(
@@ -168,7 +168,7 @@ impl Estimate {
                 self.after.0,
             ),
             estimated_cost_usd: self.cost.map(|cost| cost.micro_dollars() as f64 / 1e6),
-            nothing: steps.is_empty().then(|| self.nothing.clone()),
+            no_change_reason: steps.is_empty().then(|| self.no_change_reason.clone()),
             step: (!steps.is_empty()).then(|| steps.join("; ")),
             next_turn: self.next_turn.to_api(),
         }
@@ -201,11 +201,11 @@ pub fn reason_for_no_step(state: &State, branch: &str, work: &Work) -> Option<St
         _ => return None,
     };
     let view = state.view(state.tree().head(branch)?, false)?;
-    Some(nothing(&view, mode))
+    Some(no_change_reason(&view, mode))
 }
 
 /// Why nothing can be made smaller, if so.
-fn nothing(view: &View<'_>, mode: Mode) -> String {
+fn no_change_reason(view: &View<'_>, mode: Mode) -> String {
     match mode {
         Mode::Part(ContextPart::Topic { message }) => {
             match view.topic_of(message) == view.current_topic() {

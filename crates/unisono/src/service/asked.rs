@@ -34,9 +34,9 @@ const LARGE_LEAST: u64 = 64;
 pub async fn read(
     journal: &Journal,
     session: &impl Inspect,
-    asked: &TurnRequest,
+    request: &TurnRequest,
 ) -> Result<Ask, Error> {
-    match asked {
+    match request {
         TurnRequest::Task(new) => task(new),
         TurnRequest::Compact(new) => compaction(new.clone()),
         TurnRequest::Edit { checkpoint, new } => {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use unisono_api::compaction::{
-    Checkpoint, CheckpointDetail, Compaction, Estimate, Inactive, KeyFact, NewCompaction, Range,
-    ratio,
+    Checkpoint, CheckpointDetail, Compaction, Estimate, InactiveCheckpoint, KeyFact, NewCompaction,
+    Range, ratio,
 };
 use unisono_api::service::{Compactions, Result as Answer};
 use unisono_api::session::BranchPageQuery;
@@ -207,7 +207,11 @@ async fn detail(
 }
 
 /// Why a checkpoint is not in the context of a branch.
-fn inactive(state: &State, head: MessageId, of: &checkpoint::Checkpoint) -> Option<Inactive> {
+fn inactive(
+    state: &State,
+    head: MessageId,
+    of: &checkpoint::Checkpoint,
+) -> Option<InactiveCheckpoint> {
     let (tree, all) = (state.tree(), state.checkpoints());
     let why = all.status(tree, head, of.id).err()?;
     let text = why.to_string();
@@ -215,7 +219,7 @@ fn inactive(state: &State, head: MessageId, of: &checkpoint::Checkpoint) -> Opti
     let applying = tree.branches();
     let applying = applying.filter(|(_, head)| of.applies_to(tree, *head));
     let names = applying.map(|(name, _)| name.to_owned());
-    Some(Inactive {
+    Some(InactiveCheckpoint {
         reason: reason.to_owned(),
         revert_first: match why {
             RevertError::Superseded { by, .. } | RevertError::GivesWay { to: by, .. } => Some(by),

@@ -30,17 +30,17 @@ impl Turns for Local {
     async fn begin(
         &self,
         session: &str,
-        asked: &TurnRequest,
+        request: &TurnRequest,
         key: Option<&str>,
     ) -> service::Result<Turn> {
         let session = self.open(id("session", session)?).await?;
-        let ask = asked::read(self.journal(), &session, asked).await?;
-        let ask = match asked {
+        let ask = asked::read(self.journal(), &session, request).await?;
+        let ask = match request {
             TurnRequest::Task(new) => self.with_attachments(ask, &new.attachments).await?,
             _ => ask,
         };
         let key = key
-            .map(|name| append::key(name, &asked.waited_for(true)))
+            .map(|name| append::key(name, &request.waited_for(true)))
             .transpose();
         let key = key.map_err(|error| Error::new(Code::InvalidRequest, error.to_string()))?;
         let turn = Local::begin(self, &session, &ask.with_key(key)).await?;

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 use unisono::Service;
-use unisono_api::compaction::{CheckpointDetail, Inactive, RevertCheckpoint, RevertEffect};
+use unisono_api::compaction::{
+    CheckpointDetail, InactiveCheckpoint, RevertCheckpoint, RevertEffect,
+};
 use unisono_api::turn::TurnRequest;
 use unisono_session::state::MAIN;
 
@@ -104,7 +106,7 @@ pub(super) async fn select_checkpoint(
     }
 }
 
-fn not_active(why: &Inactive) -> Problem {
+fn not_active(why: &InactiveCheckpoint) -> Problem {
     let problem = Problem::usage(&why.reason);
     match (why.revert_first, why.branches.as_deref()) {
         (Some(first), _) => problem.hint(format!("take checkpoint {first} back first")),

@@ -1,7 +1,7 @@
 //! The context for people.
 
 use unisono::short;
-use unisono_api::context::{Context, Entry};
+use unisono_api::context::{Context, ContextMessage};
 use unisono_context::{Ordinal, SnapshotId, Tokens};
 
 use crate::output::Paint;
@@ -185,7 +185,7 @@ fn body(text: &str, full: bool, indent: &str) -> String {
     out
 }
 
-fn line(entry: &Entry, paint: Paint, full: bool) -> String {
+fn line(entry: &ContextMessage, paint: Paint, full: bool) -> String {
     let mark = entry.form.as_ref().map(|form| format!("{form} "));
     let mark = mark.unwrap_or_default();
     let pin = if entry.pinned { "pinned " } else { "" };

@@ -165,7 +165,7 @@ fn text(hit: &api::Hit, paint: Paint) -> String {
             Some(branch) => format!("on branch {branch}"),
             None => "on no branch".to_owned(),
         },
-        ("covered", Some(number)) => format!("not in the context: summary {number} has it"),
+        ("summarised", Some(number)) => format!("not in the context: summary {number} has it"),
         ("verbatim", _) => "in the context".to_owned(),
         (shortened, _) => format!("in the context, {shortened}"),
     };

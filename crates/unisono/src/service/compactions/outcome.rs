@@ -40,7 +40,7 @@ pub(super) async fn read(local: &Local, session: &View, turn: TurnId) -> Result<
         tokens_after: amounts.map(|(_, after)| after.0),
         tokens_saved: amounts.map(|(before, after)| before.minus(after).0),
         compression_ratio: amounts.and_then(|(before, after)| ratio(before.0, after.0)),
-        nothing: changed.nothing,
+        no_change_reason: changed.no_change_reason,
         preview: changed.preview,
         summariser,
         offers: match changed.outcome {
@@ -54,7 +54,7 @@ pub(super) async fn read(local: &Local, session: &View, turn: TurnId) -> Result<
 struct EndedState {
     outcome: Option<Outcome>,
     preview: Option<String>,
-    nothing: Option<String>,
+    no_change_reason: Option<String>,
 }
 
 impl EndedState {
@@ -72,7 +72,7 @@ impl EndedState {
             Body::Summary(text) => Some(short::line(text, PREVIEW_CHARS)),
             Body::Tombstone => None,
         });
-        let nothing = match (&outcome, newest) {
+        let no_change_reason = match (&outcome, newest) {
             (Some(Outcome::Compacted { before, after }), None) if before == after => {
                 estimate::reason_for_no_step(state, branch, work)
             }
@@ -81,7 +81,7 @@ impl EndedState {
         EndedState {
             outcome,
             preview,
-            nothing,
+            no_change_reason,
         }
     }
 }

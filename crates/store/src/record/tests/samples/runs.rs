@@ -118,7 +118,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         reason: "no JSON".into(),
         duration_ms: 10,
     };
-    let late = |late| Fact::CameLate {
+    let late = |late| Fact::LateOutputReceived {
         run: RUN,
         attempt: 2,
         late,
