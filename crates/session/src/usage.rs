@@ -368,7 +368,7 @@ mod tests {
                 partial: None,
                 usage,
                 duration_ms: 1,
-                pace: crate::run::Pace::default(),
+                attempt_times: crate::run::AttemptTimes::default(),
             }),
         })
     }

@@ -227,7 +227,7 @@ fn no_change_reason(view: &View<'_>, mode: Mode) -> String {
 fn most(plan: &Plan) -> Result<Tokens, Error> {
     match &plan.step {
         Step::Summarise { cover, cap, .. } => Ok((*cap).min(cover.original)),
-        Step::Rewrite { cap, .. } => Ok(*cap),
+        Step::Regenerate { cap, .. } => Ok(*cap),
         Step::Drop { cover } => {
             let note = block_text(&cover.spans, &Body::Tombstone, &[]);
             let tokenizer: Tokenizer = tokenizer(plan.budget.encoding)?;

@@ -325,7 +325,7 @@ impl TurnFold {
 
     /// The pause before the next attempt to regenerate a summary.
     fn pause_ms(&self, step: &Step) -> Option<i64> {
-        let Step::Rewrite { cover, .. } = step else {
+        let Step::Regenerate { cover, .. } = step else {
             return None;
         };
         let old = cover.supersedes.first()?;

@@ -181,9 +181,8 @@ fn body(at: usize, sent: &RebuiltRequest) -> RequestBody {
 
 /// All comparisons, or those of one run.
 fn checks(rebuilt: &RebuiltTurn, only: Option<RunId>) -> Vec<DigestCheck> {
-    let of_it = |check: &&replay::Check| {
-        only.is_none() || check.run.is_none_or(|of| Some(of) == only)
-    };
+    let of_it =
+        |check: &&replay::Check| only.is_none() || check.run.is_none_or(|of| Some(of) == only);
     let checks = rebuilt
         .checks
         .iter()
