@@ -123,7 +123,7 @@ impl Failure {
 
 /// What a stream event brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen<'a> {
+pub enum DecodedEvent<'a> {
     /// A piece of the answer's text.
     Text(&'a str),
     /// Something else: a tool call, reasoning, usage, a ping.
@@ -225,14 +225,14 @@ impl Dialect {
         }
     }
 
-    /// As [`Dialect::whole`], of a model whose prompt ends with the tag that opens reasoning.
+    /// As [`Dialect::parse_document`], of a model whose prompt ends with the tag that opens reasoning.
     ///
     /// # Errors
     /// As there.
-    pub fn opened_whole(self, body: &[u8]) -> Result<Reply, Failure> {
+    pub fn parse_opened_document(self, body: &[u8]) -> Result<Reply, Failure> {
         match self {
-            Dialect::OpenAiChat => openai_chat::whole(body, true),
-            _ => self.whole(body),
+            Dialect::OpenAiChat => openai_chat::parse_document(body, true),
+            _ => self.parse_document(body),
         }
     }
 
@@ -240,12 +240,12 @@ impl Dialect {
     ///
     /// # Errors
     /// It is an error of the provider, or not a reply; the failure names what is missing.
-    pub fn whole(self, body: &[u8]) -> Result<Reply, Failure> {
+    pub fn parse_document(self, body: &[u8]) -> Result<Reply, Failure> {
         match self {
-            Dialect::OpenAiChat => openai_chat::whole(body, false),
-            Dialect::OpenAiResponses => openai_responses::whole(body),
-            Dialect::Anthropic => anthropic::whole(body),
-            Dialect::Gemini => gemini::whole(body),
+            Dialect::OpenAiChat => openai_chat::parse_document(body, false),
+            Dialect::OpenAiResponses => openai_responses::parse_document(body),
+            Dialect::Anthropic => anthropic::parse_document(body),
+            Dialect::Gemini => gemini::parse_document(body),
         }
     }
 
@@ -253,12 +253,12 @@ impl Dialect {
     ///
     /// # Errors
     /// It is not one.
-    pub fn counted(self, body: &[u8]) -> Result<Tokens, Failure> {
+    pub fn parse_token_count(self, body: &[u8]) -> Result<Tokens, Failure> {
         match self {
             Dialect::OpenAiChat => Err(Failure::missing("input_tokens")),
-            Dialect::OpenAiResponses => openai_responses::counted(body),
-            Dialect::Anthropic => anthropic::counted(body),
-            Dialect::Gemini => gemini::counted(body),
+            Dialect::OpenAiResponses => openai_responses::parse_token_count(body),
+            Dialect::Anthropic => anthropic::parse_token_count(body),
+            Dialect::Gemini => gemini::parse_token_count(body),
         }
     }
 
@@ -290,7 +290,7 @@ impl Decoder {
     ///
     /// # Errors
     /// The event is an error of the provider, or not of this dialect.
-    pub fn event<'d>(&'d mut self, event: &sse::Event<'_>) -> Result<Seen<'d>, Failure> {
+    pub fn event<'d>(&'d mut self, event: &sse::Event<'_>) -> Result<DecodedEvent<'d>, Failure> {
         match &mut self.0 {
             ByDialect::OpenAiChat(decoder) => decoder.event(event),
             ByDialect::OpenAiResponses(decoder) => decoder.event(event),
@@ -300,12 +300,12 @@ impl Decoder {
     }
 
     /// What the provider said until now that it used; nothing where it has not said so yet.
-    pub fn used(&self) -> Usage {
+    pub fn usage_so_far(&self) -> Usage {
         match &self.0 {
-            ByDialect::OpenAiChat(decoder) => decoder.used(),
-            ByDialect::OpenAiResponses(decoder) => decoder.used(),
-            ByDialect::Anthropic(decoder) => decoder.used(),
-            ByDialect::Gemini(decoder) => decoder.used(),
+            ByDialect::OpenAiChat(decoder) => decoder.usage_so_far(),
+            ByDialect::OpenAiResponses(decoder) => decoder.usage_so_far(),
+            ByDialect::Anthropic(decoder) => decoder.usage_so_far(),
+            ByDialect::Gemini(decoder) => decoder.usage_so_far(),
         }
     }
 

@@ -12,7 +12,7 @@ use unisono_api::token::Scope;
 use unisono_context::{Digest, Timestamp};
 use unisono_runtime::clock;
 use unisono_store::Error as StoreError;
-use unisono_store::tokens::{self, Known, Token, TokenFact, Tokens};
+use unisono_store::tokens::{self, Token, TokenFact, Tokens, TokensByName};
 
 use crate::Local;
 use crate::caller::Caller;
@@ -49,7 +49,7 @@ pub struct Table {
 }
 
 impl Table {
-    fn of(known: &Known) -> Table {
+    fn of(known: &TokensByName) -> Table {
         let each = known.values();
         Table {
             by_digest: each
@@ -151,7 +151,7 @@ impl Local {
     }
 
     /// The tokens that are not revoked, by name.
-    pub(crate) async fn all_tokens(&self) -> Result<Known, Error> {
+    pub(crate) async fn all_tokens(&self) -> Result<TokensByName, Error> {
         self.take_tokens().await?;
         let journal = self.tokens.journal.lock().await;
         Ok(journal
@@ -164,7 +164,7 @@ impl Local {
     /// process it decides again.
     pub(crate) async fn record_token(
         &self,
-        decide: impl Fn(&Known) -> Result<TokenFact, Error>,
+        decide: impl Fn(&TokensByName) -> Result<TokenFact, Error>,
     ) -> Result<(), Error> {
         let mut journal = self.tokens.journal.lock().await;
         let tokens = match &mut *journal {
@@ -186,7 +186,7 @@ impl Local {
         Ok(())
     }
 
-    fn publish(&self, known: &Known) {
+    fn publish(&self, known: &TokensByName) {
         self.tokens.table.send_replace(Arc::new(Table::of(known)));
     }
 }
@@ -225,7 +225,7 @@ mod tests {
             expires,
         };
         let all = [token("a", None), token("b", Some(Timestamp(10)))];
-        let known: Known = all.map(|token| (token.name.clone(), token)).into();
+        let known: TokensByName = all.map(|token| (token.name.clone(), token)).into();
         let table = Table::of(&known);
         let found = table.of_secret("secret of a").unwrap();
         assert_eq!(caller_of(found).name(), Some(&"a".into()));

@@ -6,11 +6,11 @@ use futures_util::stream::{self, StreamExt as _};
 use tokio::sync::watch;
 use unisono_context::SessionId;
 use unisono_context::digest::Hasher;
-use unisono_model::client::share::HoldTarget;
+use unisono_model::client::share::PauseTarget;
 use unisono_runtime::{Folded, Handle};
 use unisono_session::State;
 use unisono_session::agent::AgentKind;
-use unisono_store::{Announcement, Beat, Cluster, Document, Hold, Member, SessionInfo};
+use unisono_store::{Announcement, Beat, Cluster, Document, Member, ProviderPause, SessionInfo};
 
 use super::Local;
 use crate::error::Error;
@@ -121,7 +121,7 @@ impl Local {
         self.share
             .set(u32::try_from(beat.alive).unwrap_or(u32::MAX));
         let holds = beat.holds.iter().map(|hold| {
-            let held = HoldTarget {
+            let held = PauseTarget {
                 provider: hold.provider.as_str().into(),
                 model: hold.model.as_deref().map(Into::into),
             };
@@ -137,7 +137,7 @@ impl Local {
         };
         loop {
             let holds = self.share.next().await.into_iter();
-            let holds = holds.map(|(held, wait)| Hold {
+            let holds = holds.map(|(held, wait)| ProviderPause {
                 provider: held.provider.to_string(),
                 model: held.model.map(|model| model.to_string()),
                 wait,
