@@ -20,7 +20,7 @@ use crate::lists;
 use crate::message;
 use crate::parts::{encoded, number, when_known};
 use crate::pictures::tree;
-use crate::room::Room;
+use crate::text_limit::TextLimit;
 
 /// Messages per page.
 const MESSAGES: u32 = 50;
@@ -94,7 +94,7 @@ fn part(place: &BranchView, part: &Section) -> Markup {
             @if part.first > 1 {
                 p { a href=(place.path(&format!("/history?from={}", part.first.saturating_sub(MESSAGES).max(1)))) { "Older messages" } }
             }
-            (message::list(&part.messages, place, u32::MAX, &Room::new(message::ROOM)))
+            (message::list(&part.messages, place, u32::MAX, &TextLimit::new(message::ROOM)))
             @if last > 0 && last < place.length {
                 p { a href=(place.path(&format!("/history?from={}", part.first + MESSAGES))) { "Newer messages" } }
             }

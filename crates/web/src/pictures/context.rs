@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use unisono_api::context::{Context, ContextMessage, Summary};
-use unisono_api::short;
+use unisono_api::fmt;
 
 use super::{WIDTH, attribute, scaled};
 use crate::parts::{counted, number};
@@ -62,7 +62,7 @@ pub(crate) fn bar(context: &Context, places: &Places<'_>) -> Markup {
             details id="context-table" {
                 summary { "Parts" }
                 (table(&parts, &reserve(context)))
-                @for usable in &context.usable { p class="quiet" { "Usable: " (short::usable(usable).join(" ")) } }
+                @for usable in &context.usable { p class="quiet" { "Usable: " (fmt::usable(usable).join(" ")) } }
             }
         }
     }
