@@ -11,7 +11,7 @@
 mod builder;
 mod caller;
 mod cluster;
-mod models_asked;
+mod model_queries;
 mod opened;
 mod options;
 mod reload;

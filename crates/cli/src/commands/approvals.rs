@@ -2,7 +2,7 @@
 
 use clap::{ArgGroup, Subcommand};
 use unisono::Service;
-use unisono::short::end;
+use unisono::fmt::end;
 use unisono_api::approval::{Approval, ApprovalQuery, Decide, Verdict};
 
 use crate::app::App;

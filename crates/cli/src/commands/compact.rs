@@ -19,7 +19,7 @@ use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::problem::Result;
 use crate::service::{find_session, spoken_length};
 use crate::show;
-use crate::worker::{Desk, Worker};
+use crate::turn_service::{IdleStore, TurnService};
 
 /// The code of a turn whose summary could not be written.
 const UNWRITTEN: &str = "compaction_failed";
@@ -139,8 +139,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let ask = compaction(args.writer.writing());
     let mut interrupts = Interrupts::listen()?;
-    let desk = app.desk(&setup).await?;
-    let service = desk.service();
+    let idle_store = app.idle_store(&setup).await?;
+    let service = idle_store.service();
     let session = find_session(service, &args.session).await?.session;
     spoken_length(service, &session, &args.branch).await?;
     let estimate = service
@@ -148,12 +148,12 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         .await?;
     if args.dry_run {
         report_estimate(app, &estimate);
-        desk.close().await;
+        idle_store.close().await;
         return Ok(());
     }
     if estimate.step.is_none() {
         nothing(app, &session, &estimate);
-        desk.close().await;
+        idle_store.close().await;
         return Ok(());
     }
     if estimate.tokens_before < SHORT {
@@ -164,7 +164,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     if !args.yes && !confirmed(&app.out, &question(&estimate))? {
         app.out.message("nothing was changed");
-        desk.close().await;
+        idle_store.close().await;
         return Ok(());
     }
     let otherwise = FailureChoice {
@@ -175,7 +175,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let next = |watch: &Watch| otherwise.next(app, watch);
     let at = (session.as_str(), args.branch.as_str());
     let asked = ask.request();
-    let (watch, end) = follow_each(app, desk, at, asked, &mut interrupts, next).await?;
+    let (watch, end) = follow_each(app, idle_store, at, asked, &mut interrupts, next).await?;
     report(app, &watch, end)
 }
 
@@ -330,43 +330,43 @@ fn nothing(app: &App, session: &str, estimate: &Estimate) {
 /// Asks a session, on a branch, for a turn without agents and follows it to its end.
 pub(crate) async fn follow_one(
     app: &App,
-    desk: Desk,
+    idle_store: IdleStore,
     at: (&str, &str),
     asked: TurnRequest,
     interrupts: &mut Interrupts,
 ) -> Result<(Watch, End)> {
-    follow_each(app, desk, at, asked, interrupts, |_| Ok(None)).await
+    follow_each(app, idle_store, at, asked, interrupts, |_| Ok(None)).await
 }
 
 /// As [`follow`], with the request after each failure.
 pub(crate) async fn follow_each(
     app: &App,
-    desk: Desk,
+    idle_store: IdleStore,
     at: (&str, &str),
     asked: TurnRequest,
     interrupts: &mut Interrupts,
     next: impl Fn(&Watch) -> Result<Option<TurnRequest>>,
 ) -> Result<(Watch, End)> {
-    let worker = desk.work(app, None).await?;
-    let done = one_by_one(app, &worker, at, asked, interrupts, next).await;
+    let turns = idle_store.work(app, None).await?;
+    let done = one_by_one(app, &turns, at, asked, interrupts, next).await;
     let end = done.as_ref().map_or(End::Ended, |(_, end)| *end);
-    worker.stop(end).await;
+    turns.stop(end).await;
     done
 }
 
 async fn one_by_one(
     app: &App,
-    worker: &Worker,
+    turns: &TurnService,
     (session, branch): (&str, &str),
     mut asked: TurnRequest,
     interrupts: &mut Interrupts,
     next: impl Fn(&Watch) -> Result<Option<TurnRequest>>,
 ) -> Result<(Watch, End)> {
     loop {
-        let mut followed = worker.begin(session, &asked, branch).await?;
+        let mut followed = turns.begin(session, &asked, branch).await?;
         let mut screen = Screen::new(&app.out);
         let limits = Limits::leaving(None, interrupts);
-        let end = follow(worker.service(), &mut followed, &mut screen, limits).await?;
+        let end = follow(turns.service(), &mut followed, &mut screen, limits).await?;
         drop(screen);
         let watch = followed.leave();
         match next(&watch)? {

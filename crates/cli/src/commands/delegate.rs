@@ -83,14 +83,15 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(args.timeout.map(run::limit).into_iter().collect())?;
     let ask = args.ask()?;
     let mut interrupts = Interrupts::listen()?;
-    let desk = app.desk(&setup).await?;
+    let idle_store = app.idle_store(&setup).await?;
     let screen = Screen::new(&app.out);
-    if let Some(url) = desk.daemon() {
+    if let Some(url) = idle_store.daemon() {
         screen.headline("daemon", url);
     }
-    let found = find_session(desk.service(), &args.session).await?;
+    let found = find_session(idle_store.service(), &args.session).await?;
     let from = From::Session(found.session);
     let limits = Limits::leaving(args.timeout, &mut interrupts);
-    let (watch, end) = run::run_turn(app, (setup, desk), from, &ask, (screen, limits)).await?;
+    let (watch, end) =
+        run::run_turn(app, (setup, idle_store), from, &ask, (screen, limits)).await?;
     conclude_delegation(&app.out, &watch, end)
 }

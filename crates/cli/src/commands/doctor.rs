@@ -16,7 +16,7 @@ use unisono_config::settings::SearchIndex;
 use unisono_config::setup::Setup;
 use unisono_search::Condition;
 use unisono_server::deployment::Check;
-use unisono_server::http::Running;
+use unisono_server::http::DaemonInfo;
 use unisono_store::{Checkup, Disk, Error as StoreError, ReadOnlyDisk, Salvage};
 
 use crate::app::{self, App, learnt_here};
@@ -244,7 +244,7 @@ fn held(app: &App, setup: &Setup, client: &Client) -> Result<()> {
         let daemons = group::of_daemon(client).await.unwrap_or_default();
         Ok((ready, losses, daemons))
     })?;
-    let pid = Running::find(&setup.loaded.config.store.path).map(|running| running.pid);
+    let pid = DaemonInfo::find(&setup.loaded.config.store.path).map(|running| running.pid);
     let mut around = app.wait_for(around(setup, true))?;
     around.extend(app.wait_for(group::reach(daemons))?);
     let works = around.iter().all(|check| check.result.is_ok());

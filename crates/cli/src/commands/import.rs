@@ -141,24 +141,24 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 /// Imports the conversation that a file is.
 async fn one(app: &App, args: &Args, setup: &Setup, mut source: Source) -> Result<()> {
     let (import, skipped) = source.conversation(args.format(), args.skip_bad, &app.out)?;
-    let desk = app.new_desk(setup).await?;
-    if let Some(known) = existing_session(args, desk.service(), &source, &import).await? {
+    let idle_store = app.new_idle_store(setup).await?;
+    if let Some(known) = existing_session(args, idle_store.service(), &source, &import).await? {
         app.out.message(format_args!(
             "{} was imported before; --copy imports it again",
             source.name
         ));
-        let branches = all_branches(desk.service(), &known.session).await?;
+        let branches = all_branches(idle_store.service(), &known.session).await?;
         report(app, &known, &branches, (true, &skipped));
-        desk.close().await;
+        idle_store.close().await;
         return skipped.ending();
     }
-    let worker = desk.work(app, None).await?;
-    let service = worker.service();
+    let turns = idle_store.work(app, None).await?;
+    let service = turns.service();
     let made = service.import_file(args.file_import(import, source).file()?);
     let made = made.await?.session;
     let branches = all_branches(service, &made.session).await?;
     report(app, &made, &branches, (false, &skipped));
-    worker.stop(End::Ended).await;
+    turns.stop(End::Ended).await;
     skipped.ending()
 }
 
@@ -169,7 +169,7 @@ async fn several(
     setup: &Setup,
     (mut source, chosen): (Source, Vec<Conversation>),
 ) -> Result<()> {
-    let worker = app.new_desk(setup).await?.work(app, None).await?;
+    let turns = app.new_idle_store(setup).await?.work(app, None).await?;
     let (mut all, mut imported) = (SkippedParts::default(), Vec::new());
     let mut result = Ok(());
     for conversation in chosen {
@@ -200,7 +200,7 @@ async fn several(
                 break;
             }
         };
-        match keep(app, args, worker.service(), part, import, &skipped).await {
+        match keep(app, args, turns.service(), part, import, &skipped).await {
             Ok(kept) => {
                 imported.push(kept);
                 all.add(&skipped);
@@ -215,7 +215,7 @@ async fn several(
     if app.out.json {
         app.out.json(&imported);
     }
-    worker.stop(End::Ended).await;
+    turns.stop(End::Ended).await;
     result.and_then(|()| all.ending())
 }
 

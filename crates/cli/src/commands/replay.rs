@@ -1,6 +1,6 @@
 //! `unisono replay`: rebuilds and verifies the requests of a turn from its journal.
 
-use unisono::short::end;
+use unisono::fmt::end;
 use unisono_api::run::{DigestCheck, Replay, ReplayedRun};
 
 use crate::app::App;

@@ -21,7 +21,7 @@ use crate::problem::{Problem, Result};
 use crate::service::{all_branches, all_checkpoints, find_session, own_settings};
 use crate::show;
 use crate::team::team;
-use crate::worker::Desk;
+use crate::turn_service::IdleStore;
 
 /// The default task.
 const TASK: &str = "Where does this stand? Sum up what was decided and why, what was found out, \
@@ -125,23 +125,23 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         team(&app.setup_with(&setup, &taken.import.settings)?, &ask)?;
     }
     let mut interrupts = Interrupts::listen()?;
-    let desk = match taken {
-        Some(_) => app.new_desk(&setup).await?,
-        None => app.desk(&setup).await?,
+    let idle_store = match taken {
+        Some(_) => app.new_idle_store(&setup).await?,
+        None => app.idle_store(&setup).await?,
     };
     let screen = Screen::new(&app.out);
-    if let Some(url) = desk.daemon() {
+    if let Some(url) = idle_store.daemon() {
         screen.headline("daemon", url);
     }
     let from = match taken {
-        Some(taken) => from_file(desk.service(), taken).await?,
+        Some(taken) => from_file(idle_store.service(), taken).await?,
         None => {
             let name = args.session.as_deref().unwrap_or("latest");
-            From::Session(find_session(desk.service(), name).await?.session)
+            From::Session(find_session(idle_store.service(), name).await?.session)
         }
     };
     let limits = Limits::leaving(args.timeout, &mut interrupts);
-    let (watch, end) = run_turn(app, (setup, desk), from, &ask, (screen, limits)).await?;
+    let (watch, end) = run_turn(app, (setup, idle_store), from, &ask, (screen, limits)).await?;
     conclude(&app.out, &watch, end)?;
     skipped.ending()
 }
@@ -149,25 +149,25 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 /// Begins a turn and shows its progress. Without another limit, the session's time limit applies.
 pub(super) async fn run_turn(
     app: &App,
-    (setup, desk): (Setup, Desk),
+    (setup, idle_store): (Setup, IdleStore),
     from: From<'_>,
     ask: &Ask,
     (mut screen, limits): (Screen<'_>, Limits<'_>),
 ) -> Result<(Watch, End)> {
     let own = match &from {
-        From::Session(session) => own_settings(desk.service(), session).await?,
+        From::Session(session) => own_settings(idle_store.service(), session).await?,
         From::File(taken) => taken.import.settings.clone(),
     };
-    let worker = desk.work(app, Some((&own, ask))).await?;
+    let turns = idle_store.work(app, Some((&own, ask))).await?;
     let config = app.setup_beside(&setup, &own).loaded.config;
-    let session = open(worker.service(), from, &screen, ask.on_branch()).await?;
-    let followed = worker.ask(&session, ask).await?;
+    let session = open(turns.service(), from, &screen, ask.on_branch()).await?;
+    let followed = turns.ask(&session, ask).await?;
     let mut followed = followed.notifying(&config.compaction);
     let limits = limits.with_timeout(config.turn.timeout());
-    let end = follow(worker.service(), &mut followed, &mut screen, limits).await?;
+    let end = follow(turns.service(), &mut followed, &mut screen, limits).await?;
     drop(screen);
     let watch = followed.leave();
-    worker.stop(end).await;
+    turns.stop(end).await;
     Ok((watch, end))
 }
 

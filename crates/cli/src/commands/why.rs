@@ -3,7 +3,7 @@
 
 mod sibling;
 
-use unisono::short::{digest, place};
+use unisono::fmt::{digest, place};
 use unisono_api::run::{RequestBody, SentRequest, Why, WhyQuery};
 use unisono_context::Digest;
 

@@ -9,7 +9,7 @@ use unisono_api::approval::{Approval, Decide, Verdict};
 
 use super::follow::{Interrupt, Show};
 use super::watch::Watch;
-use unisono::short::end;
+use unisono::fmt::end;
 
 /// The result of a question.
 #[derive(Debug)]

@@ -32,7 +32,7 @@ use utoipa_axum::routes;
 use super::extract::{Path, Query};
 use super::joining::JoinedText;
 use super::problem::ApiError;
-use super::{Shared, part, sessions, turns};
+use super::{Shared, query_numbers, sessions, turns};
 use unisono::local::Reload;
 use unisono::service::agents::reload_to_api;
 
@@ -57,7 +57,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 pub(super) struct StartPosition {
     /// Events after this sequence number; `Last-Event-ID` comes before it. Without both,
     /// as the address says.
-    #[serde(default, deserialize_with = "part::some_number")]
+    #[serde(default, deserialize_with = "query_numbers::some_number")]
     after: Option<u64>,
 }
 

@@ -129,7 +129,7 @@ async fn context(local: &Local, id: SessionId) -> Result<String, ErrorData> {
         return Ok("there are no messages yet".to_owned());
     };
     let setup = local.setup_of(&session).await.map_err(failed)?;
-    let by = Ask::new("").measured_by(&setup, local.calibrations());
+    let by = Ask::new("").context_inputs(&setup, local.calibrations());
     let by = by.map_err(failed)?;
     // Counting takes a tokenizer, and time.
     let looking =

@@ -10,8 +10,8 @@ use unisono_context::Timestamp;
 use unisono_runtime::clock;
 use unisono_store::starts::{Progress, Source, Start, StartFact};
 
+use super::begin::{Cause, StartedTurn, may_work_later};
 use super::decide::{Step, decide};
-use super::give::{Cause, StartedTurn, may_work_later};
 use super::of_schedule;
 use crate::error::Error;
 use crate::{Local, values};
@@ -76,7 +76,7 @@ impl Local {
                 tracing::warn!(schedule = name, %at, "a time of a schedule was missed");
                 Ok(Duration::ZERO)
             }
-            Step::GoOn(start) => self.go_on(schedule, &start).await,
+            Step::Resume(start) => self.go_on(schedule, &start).await,
             Step::Start(at) => self.start(schedule, at).await,
         }
     }

@@ -22,8 +22,8 @@ use unisono_session::State;
 use unisono_session::event::Work;
 
 use super::{measure, tokenizer};
-use crate::ask::{Ask, Measure, check_chosen};
-use crate::short;
+use crate::ask::{Ask, ContextInputs, check_chosen};
+use crate::fmt;
 pub use next_turn::NextTurn;
 use next_turn::decide_topics;
 use simulation::SimulationInput;
@@ -93,7 +93,7 @@ impl Estimate {
     ) -> Result<Estimate, Error> {
         let unknown = || Error::Branch(ask.on_branch().to_owned());
         let head = head(state, ask)?;
-        let by = ask.measured_by(setup, learnt)?;
+        let by = ask.context_inputs(setup, learnt)?;
         check_chosen(setup, ask, &by.team, &by.policy)?;
         let measured = measure(state, Some(head), &by)?;
         let next_turn = NextTurn::simulate((setup, learnt), ask, state)?;
@@ -101,7 +101,7 @@ impl Estimate {
         if let Mode::Part(_) = ask.mode() {
             decide_topics(&mut state, head, &by, (setup, &measured.budgets))?;
         }
-        let Measure { team, policy, .. } = by;
+        let ContextInputs { team, policy, .. } = by;
         let view = state.view(head, false).ok_or_else(unknown)?;
         let before = view.effective(&measured.budget).unwrap_or_default().tokens;
         // As a turn does: up to the step that makes a checkpoint.
@@ -153,7 +153,7 @@ impl Estimate {
         let forms = self.plans.iter().map(|plan| plan.step.forms());
         let shortened: BTreeSet<_> = forms.flatten().map(|(message, ..)| message).collect();
         let steps: Vec<String> = (self.plans.iter())
-            .map(|plan| short::step(&plan.step))
+            .map(|plan| fmt::step(&plan.step))
             .collect();
         api::Estimate {
             session: String::new(),
@@ -280,7 +280,7 @@ impl RevertEstimate {
         head: MessageId,
         checkpoint: CheckpointId,
     ) -> Result<RevertEstimate, Error> {
-        let by = ask.measured_by(setup, learnt)?;
+        let by = ask.context_inputs(setup, learnt)?;
         let budget = measure(state, Some(head), &by)?.budget;
         let effective = |view: Option<View<'_>>| {
             view.and_then(|view| view.effective(&budget))

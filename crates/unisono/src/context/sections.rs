@@ -14,18 +14,18 @@ use unisono_session::event::{Preparation, PreparationStatus};
 use unisono_session::machine::WrittenSummary;
 
 use super::topics::{self, loads};
-use super::{BranchContext, Extra, entry_count, entry_text};
-use crate::ask::{Measure, servers_of};
+use super::{BranchContext, ContextExtras, entry_count, entry_text};
+use crate::ask::{ContextInputs, servers_of};
 use crate::values::instant;
 
 /// The context of a branch, by section. `state` is the state from which it was made, `by` the
 /// inputs with which it was measured.
 pub fn to_api(
     shown: &BranchContext,
-    extra: &Extra,
+    extra: &ContextExtras,
     state: &State,
     branch: &str,
-    by: &Measure,
+    by: &ContextInputs,
 ) -> Context {
     let (measured, budget) = (&shown.measured, &shown.measured.budget);
     let tokens = Tokens {
@@ -96,7 +96,7 @@ fn prepared(of: &Preparation, encoding: Encoding) -> Option<PreparedSummary> {
 }
 
 /// The servers whose tools the team may call, but which no turn has queried yet.
-fn unasked(preamble: &Preamble, by: &Measure) -> Vec<String> {
+fn unasked(preamble: &Preamble, by: &ContextInputs) -> Vec<String> {
     let offered = preamble.tools().iter();
     let known: Vec<&str> = offered.filter_map(|tool| server_of(&tool.name)).collect();
     let servers = servers_of(&by.team).into_iter();

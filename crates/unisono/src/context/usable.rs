@@ -8,7 +8,7 @@ use unisono_context::budget::{Budget, Budgets};
 use unisono_session::reserve::TeamNeeds;
 use unisono_session::{Definition, State, turn};
 
-use crate::ask::Measure;
+use crate::ask::ContextInputs;
 
 /// One agent's window, divided.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ impl Share {
         agent: &Arc<Definition>,
         state: &State,
         (needs, preamble): (&TeamNeeds, Tokens),
-        by: &Measure,
+        by: &ContextInputs,
     ) -> Share {
         let digest = agent.digest();
         let assignment = state.assignment_tokens(needs, digest).unwrap_or_default();

@@ -15,7 +15,7 @@ use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
 
 use super::member::Agents;
-use crate::{approvals, short, values};
+use crate::{approvals, fmt, values};
 
 /// Maximum bytes of a tool result in an update.
 const RESULT_BYTES: usize = 16 * 1024;
@@ -201,7 +201,7 @@ impl TurnFold {
                 let tightened = plan.tightened && !self.tightened;
                 self.tightened |= plan.tightened;
                 Some(TurnEvent::Compacting {
-                    step: short::step(&plan.step),
+                    step: fmt::step(&plan.step),
                     tokens_before: plan.before.0,
                     tightened: tightened.then(|| plan.target.min(plan.budget.usable).0),
                     quota_reached: self.quota_reached(&plan.step),
@@ -253,7 +253,7 @@ impl TurnFold {
             regenerates: rewritten.map(|old| old.number),
             duration_ms: checkpoint.duration_ms,
             preview: match &checkpoint.body {
-                Body::Summary(text) => short::line(text, PREVIEW_CHARS),
+                Body::Summary(text) => fmt::line(text, PREVIEW_CHARS),
                 Body::Tombstone => checkpoint.context_text(),
             },
             prepared: false,

@@ -18,7 +18,7 @@ use unisono_context::{CheckpointId, Cost, MessageId};
 use unisono_session::{Input, State};
 
 use super::messages::unknown_branch;
-use super::{asked, cursor, id};
+use super::{cursor, id, requests};
 use crate::Local;
 use crate::ask::Ask;
 use crate::context::estimate::{self, RevertEstimate};
@@ -65,7 +65,7 @@ impl Compactions for Local {
 
     async fn estimate(&self, session: &str, new: &NewCompaction) -> Answer<Estimate> {
         let session = self.view(id("session", session)?).await?;
-        let ask = asked::compaction(new.clone())?;
+        let ask = requests::compaction(new.clone())?;
         let setup = self.setup_for(&session, &ask).await?;
         let mut state = session.inspect(Clone::clone).await.map_err(Error::from)?;
         let learnt = self.calibrations().clone();
@@ -173,7 +173,7 @@ async fn detail(
     number: &str,
     branch: &str,
 ) -> Result<CheckpointDetail, Error> {
-    let found = asked::checkpoint(session, number).await?;
+    let found = requests::checkpoint(session, number).await?;
     let setup = local.setup_for_reading(session).await?;
     let mut state = session.inspect(Clone::clone).await?;
     let head = state.tree().head(branch);

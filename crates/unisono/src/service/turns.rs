@@ -15,7 +15,7 @@ use unisono_session::{Input, State};
 
 use super::messages::unknown_branch;
 use super::sessions::ended_turn;
-use super::{asked, cursor, id};
+use super::{cursor, id, requests};
 use crate::context::{estimate, tip};
 use crate::error::Error;
 use crate::follow::Follower;
@@ -34,7 +34,7 @@ impl Turns for Local {
         key: Option<&str>,
     ) -> service::Result<Turn> {
         let session = self.open(id("session", session)?).await?;
-        let ask = asked::read(self.journal(), &session, request).await?;
+        let ask = requests::read(self.journal(), &session, request).await?;
         let ask = match request {
             TurnRequest::Task(new) => self.with_attachments(ask, &new.attachments).await?,
             _ => ask,
@@ -49,7 +49,7 @@ impl Turns for Local {
 
     async fn estimate_turn(&self, session: &str, new: &NewTurn) -> service::Result<TurnEstimate> {
         let session = self.view(id("session", session)?).await?;
-        let ask = asked::task(new)?;
+        let ask = requests::task(new)?;
         let setup = self.setup_for(&session, &ask).await?;
         let mut state = session.inspect(Clone::clone).await.map_err(Error::from)?;
         if tip(&state, ask.on_branch()).is_none() {

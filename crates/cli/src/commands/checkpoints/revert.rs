@@ -47,15 +47,20 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
-    let desk = app.desk(&setup).await?;
-    let (session, detail) =
-        select_checkpoint(desk.service(), &args.session, &args.branch, args.number).await?;
+    let idle_store = app.idle_store(&setup).await?;
+    let (session, detail) = select_checkpoint(
+        idle_store.service(),
+        &args.session,
+        &args.branch,
+        args.number,
+    )
+    .await?;
     let number = detail.checkpoint.number;
     let gone = || Problem::failed("the checkpoint has left the context");
     let question = question(number, detail.revert.ok_or_else(gone)?)?;
     if !args.yes && !confirmed(&app.out, &question)? {
         app.out.message("nothing was changed");
-        desk.close().await;
+        idle_store.close().await;
         return Ok(());
     }
     let asked = TurnRequest::Revert {
@@ -66,7 +71,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         },
     };
     let at = (session.as_str(), args.branch.as_str());
-    let (watch, end) = follow_one(app, desk, at, asked, &mut interrupts).await?;
+    let (watch, end) = follow_one(app, idle_store, at, asked, &mut interrupts).await?;
     match watch.amounts() {
         Some(amounts) if watch.outcome() == Some("reverted") => {
             report(app, at, number, amounts);

@@ -1,6 +1,6 @@
 //! The context for people.
 
-use unisono::short;
+use unisono::fmt;
 use unisono_api::context::{Context, ContextMessage};
 use unisono_context::{Ordinal, SnapshotId, Tokens};
 
@@ -119,7 +119,7 @@ fn head(context: &Context, title: &str, paint: Paint) -> String {
         format!("{label} {tokens} tokens with the lead's persona\n")
     });
     let usable = context.usable.iter().map(|usable| {
-        let [first, second] = short::usable(usable);
+        let [first, second] = fmt::usable(usable);
         format!("{} {first}\n          {second}\n", label("usable"))
     });
     let usable: String = usable.collect();

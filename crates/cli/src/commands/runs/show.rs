@@ -1,6 +1,6 @@
 //! `unisono runs show`.
 
-use unisono::short::{digest, place};
+use unisono::fmt::{digest, place};
 use unisono_api::run::{RunDetail, StepContent};
 use unisono_api::turn::Run;
 

@@ -1,7 +1,7 @@
 //! Shows the common parts of the requests of two runs.
 
 use unisono::Service;
-use unisono::short::end;
+use unisono::fmt::end;
 use unisono_api::run::{SiblingRequest, Why};
 
 use crate::output::Paint;

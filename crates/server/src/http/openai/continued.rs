@@ -171,7 +171,7 @@ impl List {
                     false => ask,
                 })
             }
-            Some(Role::Tool) => Ok(Ask::go_on(results(import))),
+            Some(Role::Tool) => Ok(Ask::from_results(results(import))),
             _ => Err(self.asks_nothing()),
         }
     }

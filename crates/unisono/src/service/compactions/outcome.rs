@@ -10,7 +10,7 @@ use crate::context::estimate;
 use crate::error::Error;
 use crate::history::{self, Lookup};
 use crate::view::{Inspect as _, View};
-use crate::{Local, short, turn_view};
+use crate::{Local, fmt, turn_view};
 
 /// Characters of a new summary in an answer.
 const PREVIEW_CHARS: usize = 200;
@@ -69,7 +69,7 @@ impl EndedState {
         let mut all = state.checkpoints().iter();
         let made = newest.and_then(|number| all.find(|made| made.number == number));
         let preview = made.and_then(|made| match &made.body {
-            Body::Summary(text) => Some(short::line(text, PREVIEW_CHARS)),
+            Body::Summary(text) => Some(fmt::line(text, PREVIEW_CHARS)),
             Body::Tombstone => None,
         });
         let no_change_reason = match (&outcome, newest) {
