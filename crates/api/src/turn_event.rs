@@ -115,7 +115,7 @@ pub enum TurnEvent {
         /// The calls.
         calls: Vec<Approval>,
     },
-    /// A tool call does not wait any more.
+    /// A waiting tool call was decided, or its approval expired.
     Decided {
         /// Its id.
         call: String,

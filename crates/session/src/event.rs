@@ -306,7 +306,7 @@ pub enum Fact {
         /// The call.
         call: CallPlace,
     },
-    /// A person decided about a waiting call.
+    /// A waiting call was decided, or its approval expired.
     ToolDecided {
         /// The call.
         call: CallPlace,

@@ -107,7 +107,10 @@ impl Fact {
                 "tool_in_doubt",
                 "a tool call may have been made before a crash; a person must decide it",
             ),
-            Fact::ToolDecided { .. } => ("tool_decided", "a person decided a tool call"),
+            Fact::ToolDecided { .. } => (
+                "tool_decided",
+                "a tool call was decided, or its approval expired",
+            ),
             Fact::Reserved { .. } => ("reserved", "budget was reserved for a model call"),
             Fact::CallSettled { .. } => (
                 "call_settled",
@@ -118,7 +121,7 @@ impl Fact {
                 "call_cap_set",
                 "the maximum number of tool calls in one reply was recorded",
             ),
-            Fact::HookAnswered { .. } => ("hook_answered", "a hook was asked"),
+            Fact::HookAnswered { .. } => ("hook_answered", "a hook answered or failed"),
             Fact::PreparationPlanned { .. } => (
                 "preparation_planned",
                 "a summary is written ahead, because the next turn will probably need it",
