@@ -191,7 +191,7 @@ pub struct KeyChange {
     pub reason: String,
 }
 
-/// A file, and what is said of it.
+/// A file with a note.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct FileNote {

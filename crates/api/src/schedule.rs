@@ -39,7 +39,7 @@ pub struct ScheduledTurn {
     /// The turn; none: it was refused, or is about to be handed in.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: Option<String>,
-    /// As of a turn; `refused` where none began, `gone` where its session was deleted.
+    /// The state of the turn; `refused` if none started, `gone` if its session was deleted.
     pub state: String,
     /// Why it was refused, or failed.
     pub error: Option<String>,

@@ -53,7 +53,7 @@ pub enum Dialect {
     Gemini,
 }
 
-/// What a head is rendered from.
+/// The inputs of a head.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
     /// The model's name at its provider.
@@ -69,10 +69,10 @@ pub struct Head<'a> {
     pub accepts: Accepts,
 }
 
-/// What a tail says besides its request.
+/// The inputs of a tail besides the request.
 #[derive(Clone, Copy, Debug)]
 pub struct Sending<'a> {
-    /// What is asked for.
+    /// The kind of response.
     pub mode: Mode,
     /// The model's name at its provider.
     pub model: &'a str,
@@ -86,7 +86,7 @@ pub struct Sending<'a> {
     pub accepts: Accepts,
 }
 
-/// What a request asks for.
+/// The kind of response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// A reply as a stream of events.
@@ -97,7 +97,7 @@ pub enum Mode {
     Count,
 }
 
-/// Why what came back is not a reply.
+/// Why a response is not a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The class.
@@ -183,8 +183,8 @@ impl Dialect {
         }
     }
 
-    /// The answer of a model that takes no output schema, where it called the tool for it: what it
-    /// called besides is left out. Says whether it did.
+    /// Takes the answer from the answer tool of a model without output schemas; drops its other
+    /// calls. Returns whether that tool was called.
     pub fn answered(self, reply: &mut Reply) -> bool {
         let mut calls = reply.calls.iter();
         let Some(call) = calls.find(|call| &*call.name == anthropic::ANSWER) else {
@@ -262,8 +262,8 @@ impl Dialect {
         }
     }
 
-    /// What an answer with an error status means. `body` may be anything, HTML of a proxy
-    /// included; it may be cut short.
+    /// The failure of a response with an error status. `body` may be anything, such as HTML of a
+    /// proxy, and may be truncated.
     pub fn refusal(self, status: u16, body: &[u8]) -> Failure {
         match self {
             Dialect::OpenAiChat | Dialect::OpenAiResponses => openai_chat::refusal(status, body),
@@ -299,7 +299,7 @@ impl Decoder {
         }
     }
 
-    /// What the provider said until now that it used; nothing where it has not said so yet.
+    /// The usage that the provider has reported so far; zero if it has reported none.
     pub fn usage_so_far(&self) -> Usage {
         match &self.0 {
             ByDialect::OpenAiChat(decoder) => decoder.usage_so_far(),

@@ -11,14 +11,14 @@ use crate::show;
 
 const HELP: &str = "\
 The newest first. Requests to a daemon that change something are recorded with their status, and
-refused ones (401, 403, 429) of each name up to 60 a minute; `left out` counts the others. `daemon` is
-the daemon's own token. Content and reads are not recorded. A browser that comes by a link is a `login`.
+refused ones (401, 403, 429) up to 60 per minute and name; `omitted` counts the rest. `daemon` is the
+daemon's own token. Content and reads are not recorded. A browser that logs in by a link is a `login`.
 A command that changes the store without a daemon has the method CLI and the user of the operating
-system. An entry without a status: a command, or a client that left before the answer.
+system. An entry without a status: a command, or a client that disconnected before the answer.
 
-JSON: a list of {at, caller (null: nobody known), owner, method, route (null: none has that address; of CLI:
-the command), operation (tool of MCP, operation of A2A, login), object {session, turn, call, token, ...}, status, omitted
-(a number of requests), cause (refusals, queue)}.";
+JSON: a list of {at, caller (null: unknown), owner, method, route (null: no route matches; of CLI: the
+command), operation (tool of MCP, operation of A2A, login), object {session, turn, call, token, ...},
+status, omitted (a number of requests), cause (refusals, queue)}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -76,7 +76,7 @@ fn row(entry: &AuditEntry) -> Vec<String> {
     let request = match entry.omitted {
         Some(count) => {
             let requests = show::many(count, "request");
-            format!("{requests} left out ({})", or_none(&entry.cause))
+            format!("{requests} omitted ({})", or_none(&entry.cause))
         }
         None => {
             let parts = [&entry.method, &entry.route, &entry.operation];

@@ -43,7 +43,7 @@ Examples:
   unisono chat latest --agents risks,facts
   printf 'What is decided?\\nWhat is open?\\n' | unisono chat latest
 
-JSON: one line per turn, as of `run`; for commands, the output of the equivalent CLI command.";
+JSON: one line per turn, as for `run`; for commands, the output of the equivalent CLI command.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

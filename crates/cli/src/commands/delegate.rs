@@ -24,7 +24,7 @@ Examples:
   unisono delegate latest risks=\"only the money\" dates --task \"Sum up.\" --lead lead
   echo \"What is left?\" | unisono delegate latest actions --task - --json
 
-JSON: as of `run`, with missing [{agent, state, reason}]: results that are missing or incomplete.";
+JSON: as for `run`, with missing [{agent, state, reason}]: results that are missing or incomplete.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

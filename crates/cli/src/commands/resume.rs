@@ -14,7 +14,7 @@ use crate::turn_service::TurnService;
 const HELP: &str = "\
 A turn stays open if the program is interrupted or killed. Finished runs are not repeated; the
 others continue on the same snapshot. A daemon continues its turns automatically; they are
-followed. The exit code is that of the last failed turn. JSON: as of `run`, one object for each turn.
+followed. The exit code is that of the last failed turn. JSON: as for `run`, one object for each turn.
 
 Examples:
   unisono resume           every session with an open turn

@@ -50,7 +50,7 @@ checkpoints [{number, messages, tokens_before, tokens_after, compression_ratio, 
 regenerates, duration_ms, coverage}],
 runs [{run, agent, role, stage, state, text, input_tokens, output_tokens, cache_expected_tokens,
 cache_read_tokens, cache_write_tokens, cache_missed, cost_usd, duration_ms, cause, reason}],
-cost_usd, usage {as of `usage`, of all runs together}.";
+cost_usd, usage {as for `usage`, of all runs together}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

@@ -20,7 +20,7 @@ const RUN_HELP: &str = "\
 The times of the schedule do not change. Refused while the last turn of the schedule is open. If a
 daemon has the store open, it works on the turn; otherwise this process does.
 
-JSON: as of `run`.";
+JSON: as for `run`.";
 
 const PAUSE_HELP: &str = "\
 A schedule stays paused after a restart of the daemon. Times that pass meanwhile are skipped.

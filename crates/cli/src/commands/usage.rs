@@ -12,8 +12,8 @@ Input tokens include those read from the provider's prompt cache (CACHED) and wr
 (WRITTEN). EXPECTED: tokens expected in the cache; if fewer than half of them were read, the cache
 missed. Rows and total use sums; `unisono runs show` has single runs. `?` is an unknown cost, not
 zero. (summaries): calls of summarisers, used or not; JOBS counts the summaries that were used.
-With --by, the sums of days, agents, models or sessions; what deleted sessions used is in the total
-alone where that is by day or by session. `--by day --agent NAME` is the usage of an agent over time.
+With --by, the sums of days, agents, models or sessions; usage of deleted sessions appears only in
+the total if grouped by day or session. `--by day --agent NAME` is the usage of an agent over time.
 JSON: {rows: [{agent (null: summaries), model, jobs, input_tokens, output_tokens,
 cache_expected_tokens, cache_read_tokens, cache_write_tokens, cache_missed, cost_usd}], groups
 (absent without --by) [{key, title (of a session), jobs, uncached_tokens, input_tokens, ...}], total,

@@ -25,10 +25,10 @@ Examples:
   unisono why 5f0c2b8e41aa --against 91d3c07a2b16
   unisono why 5f0c2b8e41aa --request 2 --raw | jq .
 
-JSON: as of `runs list`, with causes [{event, at, cause, text}], requests [{number, to,
+JSON: as for `runs list`, with causes [{event, at, cause, text}], requests [{number, to,
 fallback_prefix (absent: no fallback), head_bytes, bytes, digest, after_steps, masked,
 wrap_up, attempt, head, tail}], unknown (why they cannot be rebuilt), body {number, head, tail} of
-the selected request, checks as of `replay`, against {run, agent, request, shared_bytes, suffix,
+the selected request, checks as for `replay`, against {run, agent, request, shared_bytes, suffix,
 sibling_suffix, differing_keys} (null: no sibling).";
 
 #[derive(Debug, clap::Args)]

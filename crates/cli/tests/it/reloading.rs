@@ -76,7 +76,7 @@ fn files_that_are_written_and_removed_count_for_the_turns_after_them() {
     assert_eq!(said(&daemon, &session), "three");
     daemon.going.signal("TERM");
     let done = daemon.going.finish().expect(0);
-    let words = ["agents/new.toml:1:", "not taken: those of before stay"];
+    let words = ["agents/new.toml:1:", "the old ones stay in use"];
     done.says(&words);
 }
 

@@ -99,7 +99,7 @@ pub(super) async fn serve<T>(
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a connection cannot be taken");
+                    tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(PAUSE).await;
                 }
             }

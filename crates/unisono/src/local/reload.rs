@@ -46,7 +46,7 @@ impl Local {
             for problem in found.iter() {
                 tracing::error!("{problem}");
             }
-            tracing::error!("the agents were read again and not taken: those of before stay");
+            tracing::error!("the new agent definitions are invalid; the old ones stay in use");
         }
         let news = outcome
             .as_ref()

@@ -28,7 +28,7 @@ Examples:
   unisono checkpoints show latest 3 --summary | sed s/MySQL/MariaDB/ \\
       | unisono checkpoints edit latest 3 --text -
 
-JSON: as of `compact`.";
+JSON: as for `compact`.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

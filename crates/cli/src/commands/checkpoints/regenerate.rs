@@ -22,7 +22,7 @@ Examples:
   unisono checkpoints regenerate latest --instructions \"Keep every figure.\"
   unisono checkpoints regenerate latest 3 --summariser openai/gpt-4.1-mini --yes
 
-JSON: as of `compact`.";
+JSON: as for `compact`.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

@@ -10,7 +10,7 @@ use crate::service::find_session;
 use crate::show;
 
 const HELP: &str = "\
-JSON: as of `list`, with block (its text in the context), covers [{first, last}], key_facts [{text,
+JSON: as for `list`, with block (its text in the context), covers [{first, last}], key_facts [{text,
 ordinal}], duration_ms, cost_usd (null: unknown), revert {tokens_before, tokens_after,
 usable_tokens, fits} (null: not in the context of `main`; then inactive {reason, revert_first (the
 checkpoint that replaced it), branches (with its messages)}).";

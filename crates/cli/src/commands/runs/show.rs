@@ -11,7 +11,7 @@ use crate::service::lookup::LookupScope;
 use crate::show;
 
 const HELP: &str = "\
-JSON: as of `list`, with event (its opening), definition, steps [{event, at, kind (model, tools,
+JSON: as for `list`, with event (its opening), definition, steps [{event, at, kind (model, tools,
 named, narrowed, summarised, spent), …}] (of a fallback model: fallback, its name, and
 fallback_prefix, the digest of its prompt prefix), attempts [{attempt, event, at, reason}] after
 the first, and decisions about its tool calls [{event, at, tool, decision, by (null: nobody's, or

@@ -27,7 +27,7 @@ pub(crate) struct Decoder {
     reasoning: bool,
     calls: Vec<ToolCall>,
     usage: Option<Counts>,
-    /// How the answer ended, and what was said of that.
+    /// The finish reason and its message.
     finish: Option<(Stop, Option<String>)>,
     response_id: Option<String>,
 }
@@ -367,7 +367,7 @@ impl Counts {
 }
 
 impl From<Counts> for Usage {
-    /// What it cost and what was expected of the cache is for the caller to say.
+    /// The caller adds cost and expected cache reads.
     fn from(counts: Counts) -> Usage {
         let sum = |a: u64, b: u64| Tokens(a) + Tokens(b);
         Usage {

@@ -15,8 +15,8 @@
 //!
 //! A complete reply has the reason of its end: one without it may be truncated, and is an
 //! error. Usage may be missing: servers that are like OpenAI's leave it out of streams, or know
-//! nothing of `stream_options`. Such a reply counts as nothing in what is shown, since nothing is
-//! made up, and as all that was reserved for it in budgets.
+//! nothing of `stream_options`. Such a reply is shown with zero usage and charged with its whole
+//! reservation.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
