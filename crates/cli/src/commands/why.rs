@@ -3,7 +3,7 @@
 
 mod sibling;
 
-use unisono::fmt::{digest, place};
+use unisono::fmt::{api_role, digest};
 use unisono_api::run::{RequestBody, SentRequest, Why, WhyQuery};
 use unisono_context::Digest;
 
@@ -116,7 +116,7 @@ fn text(paint: Paint, why: &Why, body: &RequestBody) -> String {
         paint.bold("run"),
         run.run,
         run.agent,
-        place(run)
+        api_role(run)
     );
     out += &format!("{}\n", paint.bold("causes"));
     for cause in &why.causes {

@@ -1,6 +1,6 @@
 //! `unisono runs show`.
 
-use unisono::fmt::{digest, place};
+use unisono::fmt::{api_role, digest};
 use unisono_api::run::{RunDetail, StepContent};
 use unisono_api::turn::Run;
 
@@ -79,7 +79,7 @@ fn facts(detail: &RunDetail) -> Vec<(&'static str, String)> {
     let task = run.task.as_deref().unwrap_or_default();
     let snapshot = run.snapshot.as_deref().map(digest);
     let mut rows = vec![
-        ("run", format!("{} ({})", run.run, place(run))),
+        ("run", format!("{} ({})", run.run, api_role(run))),
         (
             "turn",
             format!("{} of session {}", detail.turn, detail.session),
