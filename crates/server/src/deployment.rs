@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::http::Uri;
 use tokio::net::TcpStream;
-use unisono::find_program;
+use unisono_runtime::find_program;
 use unisono_runtime::mcp::{Server, ServerTransport};
 use unisono_store::private;
 

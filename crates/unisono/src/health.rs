@@ -1,11 +1,12 @@
 //! Health checks of a program and its environment. They change nothing and do not read every record
 //! of the store.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use unisono_api::store::HealthCheck;
 use unisono_config::settings::EditAgents;
 use unisono_config::setup::Setup;
+use unisono_runtime::find_program;
 use unisono_runtime::mcp::ServerTransport;
 use unisono_store::private;
 
@@ -112,17 +113,6 @@ fn servers(setup: &Setup) -> Vec<HealthCheck> {
         }
     });
     checks.collect()
-}
-
-/// The path of a program, as a shell finds it.
-pub fn find_program(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        let path = PathBuf::from(name);
-        return path.is_file().then_some(path);
-    }
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let mut each = std::env::split_paths(&paths).map(|path| path.join(name));
-    each.find(|path| path.is_file())
 }
 
 fn editing(setup: &Setup) -> HealthCheck {

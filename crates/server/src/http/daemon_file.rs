@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use unisono::replace::replace;
+use unisono_store::private::write_atomically;
 
 const NAME: &str = "daemon.json";
 
@@ -39,7 +39,7 @@ impl DaemonInfo {
     /// The file cannot be written.
     pub fn announce(&self, store: &Path) -> io::Result<DaemonFile> {
         let (path, text) = (store.join(NAME), serde_json::to_string(self)?);
-        replace(&path, &format!("{text}\n"))?;
+        write_atomically(&path, &format!("{text}\n"))?;
         Ok(DaemonFile(path))
     }
 }

@@ -11,13 +11,13 @@ use super::Local;
 use crate::ask::Ask;
 use crate::error::{ChangeError, Error};
 use crate::labels;
-use crate::replace::replace;
 use crate::view::Inspect;
 use unisono_config::settings::{
     self, Override, OverrideChanges, STORED, SessionOverrides, Sources, changed, session_overrides,
 };
 use unisono_config::setup::Setup;
 use unisono_session::State;
+use unisono_store::private::write_atomically;
 
 impl Local {
     /// Configuration and agents of a session. Files are in the state of the last read.
@@ -168,7 +168,7 @@ impl Local {
 
     async fn use_stored(&self, setup: Setup, text: String) -> Result<(), ChangeError> {
         let file = setup.loaded.config.store.path.join(STORED);
-        off_thread(move || replace(&file, &text)).await?;
+        off_thread(move || write_atomically(&file, &text)).await?;
         self.deadline
             .set(super::options::compaction_deadline(&setup));
         self.setup.set(setup);
@@ -216,7 +216,7 @@ pub fn change(
     changes: &BTreeMap<String, Option<toml::Value>>,
 ) -> Result<Setup, ChangeError> {
     let (setup, text) = with_changes(before, changes)?;
-    replace(&before.loaded.config.store.path.join(STORED), &text)?;
+    write_atomically(&before.loaded.config.store.path.join(STORED), &text)?;
     Ok(setup)
 }
 
