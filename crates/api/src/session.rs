@@ -381,6 +381,9 @@ pub struct NewSession {
 }
 
 /// The name of the first branch of a session.
+pub const MAIN_BRANCH: &str = "main";
+
+/// [`MAIN_BRANCH`], as the default of a field.
 pub fn main_branch() -> String {
-    "main".to_owned()
+    MAIN_BRANCH.to_owned()
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use unisono_api::message::Message;
 use unisono_api::search::{Hit, SearchQuery, SearchResults};
 use unisono_api::service::Service;
-use unisono_api::session::{BranchSegment, TreeQuery, main_branch};
+use unisono_api::session::{BranchSegment, MAIN_BRANCH, TreeQuery, main_branch};
 
 use crate::branch_view::BranchView;
 use crate::error::PageError;
@@ -118,7 +118,7 @@ fn results(place: &BranchView, found: &SearchResults, q: &str) -> Markup {
 
 /// A search result.
 pub(crate) fn hit(hit: &Hit, with_session: bool) -> Markup {
-    let branch = hit.branches.first().map_or("main", String::as_str);
+    let branch = hit.branches.first().map_or(MAIN_BRANCH, String::as_str);
     let who = hit.author.as_deref().unwrap_or(&hit.role);
     let there = format!(
         "/sessions/{}/history?branch={}&from={}#m{}",

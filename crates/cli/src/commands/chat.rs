@@ -5,8 +5,8 @@ mod order;
 mod talk;
 
 use unisono::ask::Ask;
+use unisono_api::session::MAIN_BRANCH;
 use unisono_config::settings::SessionOverrides;
-use unisono_session::state::MAIN;
 
 use self::input::{Input, InputEvent};
 use self::order::{InputLine, ORDERS, Order};
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// The session to continue; without it, the first message starts a new one
     session: Option<String>,
     /// The branch to continue
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
     #[command(flatten)]
     workers: Workers,

@@ -3,6 +3,7 @@
 use serde_json::json;
 use unisono::ask::Ask;
 use unisono_api::compaction::{Estimate, NextTurn};
+use unisono_api::session::MAIN_BRANCH;
 use unisono_api::turn::TurnRequest;
 use unisono_api::turn_event::NewCheckpoint;
 use unisono_context::compaction::ContextPart;
@@ -10,7 +11,6 @@ use unisono_context::policy::Keep;
 use unisono_context::{Cost, Ordinal, Tokens};
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_session::event::{SummaryFallback, SummaryOptions};
-use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::args::{Compaction, Writer, tokens};
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     #[arg(default_value = "latest")]
     session: String,
     /// The branch
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
     /// Shows the result, and changes nothing
     #[arg(long)]

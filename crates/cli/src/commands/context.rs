@@ -3,7 +3,7 @@
 mod text;
 
 use unisono_api::context::{Context, ContextQuery};
-use unisono_session::state::MAIN;
+use unisono_api::session::MAIN_BRANCH;
 
 use crate::app::App;
 use crate::problem::Result;
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(default_value = "latest")]
     session: String,
     /// The branch
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
     /// Shows complete texts instead of first lines
     #[arg(long)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use unisono::ask::Ask;
-use unisono_session::state::MAIN;
+use unisono_api::session::MAIN_BRANCH;
 
 use crate::app::App;
 use crate::args::time;
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "AGENT")]
     lead: Option<String>,
     /// The branch to continue
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
     /// Cancels it after this: 30s, 2m, 1h
     #[arg(long, value_name = "TIME", value_parser = time)]

@@ -6,11 +6,11 @@ use std::time::Duration;
 use clap::ArgGroup;
 use unisono::Service;
 use unisono::ask::Ask;
+use unisono_api::session::MAIN_BRANCH;
 use unisono_config::settings::Override;
 use unisono_config::setup::Setup;
 use unisono_context::Ordinal;
 use unisono_interchange::transcript::Format;
-use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::args::{Workers, time};
@@ -70,7 +70,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     workers: Workers,
     /// The branch to continue
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
     /// Cancels the turn after this: 30s, 2m, 1h
     #[arg(long, value_name = "TIME", value_parser = time)]

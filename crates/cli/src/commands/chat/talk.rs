@@ -5,12 +5,12 @@ use std::num::NonZeroUsize;
 use unisono::ask::Ask;
 use unisono_api::context::Context;
 use unisono_api::message::{Message, MessageQuery};
+use unisono_api::session::MAIN_BRANCH;
 use unisono_api::session::{Branch, NewBranch, NewSession};
 use unisono_config::settings::SessionOverrides;
 use unisono_config::setup::Setup;
 use unisono_context::Role;
 use unisono_session::event::SummaryOptions;
-use unisono_session::state::MAIN;
 
 use super::input::{Input, Prompt};
 use super::{Args, HELP, Order};
@@ -114,7 +114,7 @@ impl<'t> Talk<'t> {
 
     /// The current branch, unless it is the first one.
     pub(super) fn other_branch(&self) -> Option<&str> {
-        Some(self.branch.as_str()).filter(|branch| *branch != MAIN)
+        Some(self.branch.as_str()).filter(|branch| *branch != MAIN_BRANCH)
     }
 
     pub(super) fn end(&self) -> End {

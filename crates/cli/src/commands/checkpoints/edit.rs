@@ -4,9 +4,9 @@ use std::io::{IsTerminal, Write as _};
 use std::process::Command;
 
 use unisono_api::compaction::EditSummary;
+use unisono_api::session::MAIN_BRANCH;
 use unisono_api::turn::TurnRequest;
 use unisono_model::redact::redact;
-use unisono_session::state::MAIN;
 use unisono_store::private;
 
 use crate::app::App;
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// The checkpoint's number; without it, the newest one in the context
     number: Option<u32>,
     /// The branch
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
     /// A file with the new text, or `-` for standard input; without it, an editor is opened
     #[arg(long, value_name = "FILE")]

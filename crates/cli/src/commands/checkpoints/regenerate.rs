@@ -1,8 +1,8 @@
 //! `unisono checkpoints regenerate`: writes a summary again.
 
 use unisono::ask::Ask;
+use unisono_api::session::MAIN_BRANCH;
 use unisono_context::CheckpointId;
-use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::args::Writer;
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// The checkpoint's number; without it, the newest one in the context
     number: Option<u32>,
     /// The branch
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
     #[command(flatten)]
     writer: Writer,

@@ -5,8 +5,8 @@ use unisono::Service;
 use unisono_api::compaction::{
     CheckpointDetail, InactiveCheckpoint, RevertCheckpoint, RevertEffect,
 };
+use unisono_api::session::MAIN_BRANCH;
 use unisono_api::turn::TurnRequest;
-use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::ask::confirmed;
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// The checkpoint's number; without it, the newest one in the context
     number: Option<u32>,
     /// The branch
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
     /// Does not ask
     #[arg(long, short)]

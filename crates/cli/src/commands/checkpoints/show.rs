@@ -1,8 +1,8 @@
 //! `unisono checkpoints show`.
 
 use unisono_api::compaction::CheckpointDetail;
+use unisono_api::session::MAIN_BRANCH;
 use unisono_context::Tokens;
-use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::problem::{Problem, Result};
@@ -39,7 +39,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         return Err(missing(args.number, known as usize));
     }
     let number = number.to_string();
-    let detail = service.checkpoint(&session, &number, MAIN).await?;
+    let detail = service.checkpoint(&session, &number, MAIN_BRANCH).await?;
     service.close().await;
     match &detail.checkpoint.text {
         Some(text) if args.summary => app.out.data(text),

@@ -3,10 +3,10 @@
 use std::num::NonZeroUsize;
 
 use unisono_api::search::{self as api, SearchQuery};
+use unisono_api::session::MAIN_BRANCH;
 use unisono_context::{AgentId, Role, Timestamp};
 use unisono_runtime::clock;
 use unisono_search::{Bound, Filters, Query, instant, role};
-use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::output::Paint;
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     limit: u16,
     /// The branch whose context decides what is active
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
 }
 
