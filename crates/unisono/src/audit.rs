@@ -183,9 +183,9 @@ impl Local {
         };
         let (orders, queue) = mpsc::channel(QUEUE);
         let omitted = Arc::new(Omitted::default());
-        let log = Audit::new(&self.parts_journal(), retention);
+        let log = Audit::new(&self.whole_journal(), retention);
         let task = tokio::spawn(write(log, queue, omitted.clone()));
-        *self.audit.writer() = Some(Writer {
+        *self.shared.audit.writer() = Some(Writer {
             orders,
             task,
             omitted,
@@ -195,7 +195,7 @@ impl Local {
 
     /// The audit log.
     pub fn audit_log(&self) -> &AuditLog {
-        &self.audit
+        &self.shared.audit
     }
 }
 

@@ -113,7 +113,7 @@ pub(crate) fn secret() -> io::Result<String> {
 impl Local {
     /// The known tokens, with a notice of each change.
     pub fn known_tokens(&self) -> watch::Receiver<Arc<Table>> {
-        self.tokens.table.subscribe()
+        self.shared.tokens.table.subscribe()
     }
 
     /// Reads the token changes of other programs.
@@ -121,14 +121,14 @@ impl Local {
     /// # Errors
     /// The store fails.
     pub async fn take_tokens(&self) -> Result<(), Error> {
-        let mut journal = self.tokens.journal.lock().await;
+        let mut journal = self.shared.tokens.journal.lock().await;
         let (tokens, is_new) = match &mut *journal {
             Some(tokens) => {
                 let is_new = tokens.refresh().await?;
                 (tokens, is_new)
             }
             none => (
-                none.insert(Tokens::open(&self.parts_journal()).await?),
+                none.insert(Tokens::open(&self.whole_journal()).await?),
                 true,
             ),
         };
@@ -153,7 +153,7 @@ impl Local {
     /// The tokens that are not revoked, by name.
     pub(crate) async fn all_tokens(&self) -> Result<TokensByName, Error> {
         self.take_tokens().await?;
-        let journal = self.tokens.journal.lock().await;
+        let journal = self.shared.tokens.journal.lock().await;
         Ok(journal
             .as_ref()
             .map(|tokens| tokens.known().clone())
@@ -166,10 +166,10 @@ impl Local {
         &self,
         decide: impl Fn(&TokensByName) -> Result<TokenFact, Error>,
     ) -> Result<(), Error> {
-        let mut journal = self.tokens.journal.lock().await;
+        let mut journal = self.shared.tokens.journal.lock().await;
         let tokens = match &mut *journal {
             Some(tokens) => tokens,
-            none => none.insert(Tokens::open(&self.parts_journal()).await?),
+            none => none.insert(Tokens::open(&self.whole_journal()).await?),
         };
         let mut tried = 0;
         loop {
@@ -187,7 +187,10 @@ impl Local {
     }
 
     fn publish(&self, known: &TokensByName) {
-        self.tokens.table.send_replace(Arc::new(Table::of(known)));
+        self.shared
+            .tokens
+            .table
+            .send_replace(Arc::new(Table::of(known)));
     }
 }
 

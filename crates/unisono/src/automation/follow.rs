@@ -32,7 +32,7 @@ pub async fn follow(local: &Local) {
 async fn follow_one(local: &Local, schedule: &Schedule) {
     loop {
         // Created before the state is read, so that no change is missed.
-        let changed = local.starts.changed.notified();
+        let changed = local.shared.starts.changed.notified();
         let wait = match local.follow_step(schedule).await {
             Ok(wait) => wait,
             Err(error) => {
@@ -183,7 +183,7 @@ impl Local {
             ((), (known.paused != paused).then_some(fact))
         };
         self.record(&of_schedule(&schedule.name), decide).await?;
-        self.starts.changed.notify_waiters();
+        self.shared.starts.changed.notify_waiters();
         Ok(())
     }
 

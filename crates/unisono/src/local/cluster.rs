@@ -118,7 +118,8 @@ impl Local {
 
     /// Applies this program's part of the providers' limits, and the holds of other programs.
     pub fn share_limits(&self, beat: &Beat) {
-        self.share
+        self.shared
+            .limit_share
             .set(u32::try_from(beat.alive).unwrap_or(u32::MAX));
         let holds = beat.holds.iter().map(|hold| {
             let held = PauseTarget {
@@ -127,7 +128,7 @@ impl Local {
             };
             (held, hold.wait)
         });
-        self.share.take(holds);
+        self.shared.limit_share.take(holds);
     }
 
     /// Announces this program's holds of providers to the other programs. Never ends.
@@ -136,7 +137,7 @@ impl Local {
             return;
         };
         loop {
-            let holds = self.share.next().await.into_iter();
+            let holds = self.shared.limit_share.next().await.into_iter();
             let holds = holds.map(|(held, wait)| ProviderPause {
                 provider: held.provider.to_string(),
                 model: held.model.map(|model| model.to_string()),
@@ -341,6 +342,7 @@ impl Local {
         teams.find_map(|team| {
             let unknown = team.definitions().find_map(|agent| match &agent.kind {
                 AgentKind::Custom(kind) => self
+                    .shared
                     .extensions
                     .kinds()
                     .all(|known| *known != **kind)
@@ -374,7 +376,7 @@ impl Local {
     /// Opens a session that was taken over.
     async fn open_folded(&self, folded: Folded) -> Result<Handle, Error> {
         #[cfg(feature = "otel")]
-        if let Some(traces) = &self.traces {
+        if let Some(traces) = &self.shared.traces {
             traces.recall(&self.journal, folded.session).await;
         }
         let handle = self.runtime()?.resume(folded).await?;

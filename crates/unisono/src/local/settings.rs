@@ -106,7 +106,7 @@ impl Local {
         &self,
         changes: BTreeMap<String, Option<toml::Value>>,
     ) -> Result<(), ChangeError> {
-        let _one_at_a_time = self.reloading.lock().await;
+        let _one_at_a_time = self.shared.reloading.lock().await;
         for _ in 0..CHANGED_AT_MOST {
             let version = self.take_newer().await?;
             let (before, changes) = (self.setup(), changes.clone());
@@ -137,7 +137,7 @@ impl Local {
     /// They are invalid with the files of this program, the database does not answer, or the file
     /// cannot be written.
     pub async fn take_shared_settings(&self) -> Result<(), ChangeError> {
-        let _one_at_a_time = self.reloading.lock().await;
+        let _one_at_a_time = self.shared.reloading.lock().await;
         self.take_newer().await.map(drop)
     }
 
@@ -169,9 +169,10 @@ impl Local {
     async fn use_stored(&self, setup: Setup, text: String) -> Result<(), ChangeError> {
         let file = setup.loaded.config.store.path.join(STORED);
         off_thread(move || write_atomically(&file, &text)).await?;
-        self.deadline
+        self.shared
+            .deadline
             .set(super::options::compaction_deadline(&setup));
-        self.setup.set(setup);
+        self.shared.setup.set(setup);
         Ok(())
     }
 }

@@ -41,7 +41,7 @@ impl Audit for Local {
             (Some(_), _) => false,
         };
         let limit = Page::<()>::size(query.limit);
-        let journal = self.parts_journal();
+        let journal = self.whole_journal();
         let part = read(&journal, before, since, limit, matches).await;
         let part = part.map_err(Error::from)?;
         let entries = part.entries.into_iter();

@@ -102,7 +102,7 @@ async fn seen(local: &Local, session: &View, ask: &Ask, exact: bool) -> Result<C
     let setup = local.setup_for(session, ask).await?;
     let mut by = ask.context_inputs(&setup, local.calibrations())?;
     // Servers are not queried here: the newest list of skills counts.
-    let lines = local.server_skills.cached_lines(&setup);
+    let lines = local.shared.server_skills.cached_lines(&setup);
     by.instructions = setup.instructions(&lines).into();
     let skills = setup.skills(&lines);
     let mut state = session.inspect(Clone::clone).await?;
