@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use unisono_benches::{Samples, Table, conversation, measure, samples, time};
 use unisono_context::call::Reply;
 use unisono_fake_provider as fake;
-use unisono_model::dialect::{Dialect, Failure, Seen};
+use unisono_model::dialect::{DecodedEvent, Dialect, Failure};
 use unisono_model::provider::Caps;
 use unisono_model::sse;
 
@@ -82,12 +82,12 @@ impl Recording {
         let mut decoder = self.dialect.decoder();
         self.events(read, |event| {
             Ok(match decoder.event(&event)? {
-                Seen::Text(text) => {
+                DecodedEvent::Text(text) => {
                     black_box(text);
                     ControlFlow::Continue(())
                 }
-                Seen::Other => ControlFlow::Continue(()),
-                Seen::End => ControlFlow::Break(()),
+                DecodedEvent::Other => ControlFlow::Continue(()),
+                DecodedEvent::End => ControlFlow::Break(()),
             })
         });
         decoder.finish().unwrap()

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use unisono_store::{
-    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, SessionId, SessionInfo,
+    Append, Checkpoint, Claim, Deletion, Engine, EngineFuture, Event, Health, SessionId,
+    SessionInfo,
 };
 
 /// One append: a group commit of its own when nobody else writes.
@@ -75,11 +76,11 @@ impl Beside {
 }
 
 impl Engine for Counting {
-    fn claim(&self, session: SessionId) -> Answer<'_, Claim> {
+    fn claim(&self, session: SessionId) -> EngineFuture<'_, Claim> {
         self.engine.claim(session)
     }
 
-    fn append(&self, append: Append) -> Answer<'_, u64> {
+    fn append(&self, append: Append) -> EngineFuture<'_, u64> {
         Box::pin(async move {
             let payloads = append.payloads.iter().map(Vec::len).collect();
             let start = Instant::now();
@@ -92,7 +93,7 @@ impl Engine for Counting {
         })
     }
 
-    fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>> {
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> EngineFuture<'_, Vec<Event>> {
         self.engine.read(session, from, limit)
     }
 
@@ -101,23 +102,27 @@ impl Engine for Counting {
         session: SessionId,
         epoch: u64,
         checkpoint: Checkpoint,
-    ) -> Answer<'_, ()> {
+    ) -> EngineFuture<'_, ()> {
         self.engine.put_checkpoint(session, epoch, checkpoint)
     }
 
-    fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>> {
+    fn latest_checkpoint(&self, session: SessionId) -> EngineFuture<'_, Option<Checkpoint>> {
         self.engine.latest_checkpoint(session)
     }
 
-    fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>> {
+    fn session(&self, session: SessionId) -> EngineFuture<'_, Option<SessionInfo>> {
         self.engine.session(session)
     }
 
-    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
+    fn sessions(
+        &self,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> EngineFuture<'_, Vec<SessionInfo>> {
         self.engine.sessions(after, limit)
     }
 
-    fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {
+    fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool> {
         self.engine.delete_session(deletion)
     }
 
@@ -125,7 +130,7 @@ impl Engine for Counting {
         self.engine.health()
     }
 
-    fn close(&self) -> Answer<'_, ()> {
+    fn close(&self) -> EngineFuture<'_, ()> {
         self.engine.close()
     }
 }

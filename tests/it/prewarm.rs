@@ -12,7 +12,7 @@ use unisono_fake_provider::{
 use unisono_session::agent::Definition;
 use unisono_session::budget::{Amount, Caps, TurnCaps};
 use unisono_session::event::{Fact, Outcome};
-use unisono_session::run::{AdditionalUsage, Ending, RunCause, Step};
+use unisono_session::run::{AuxiliaryUsage, Ending, RunCause, Step};
 use unisono_session::usage::Ledger;
 use unisono_session::{Event, State};
 use unisono_tests::scenario::{World, wait};
@@ -57,7 +57,7 @@ async fn plan(then: Act) -> (Scenario, FakeProvider) {
     (plan, provider)
 }
 
-fn prewarmed(events: &[Event]) -> Vec<AdditionalUsage> {
+fn prewarmed(events: &[Event]) -> Vec<AuxiliaryUsage> {
     let steps = events.iter().filter_map(|event| match &event.fact {
         Fact::RunStepped { step, .. } => match &**step {
             Step::Spent(spent) => Some(spent.clone()),
@@ -73,7 +73,7 @@ fn prewarmed(events: &[Event]) -> Vec<AdditionalUsage> {
 async fn only_prewarmed(
     world: &World,
     session: unisono_context::SessionId,
-) -> (AdditionalUsage, Arc<[Event]>) {
+) -> (AuxiliaryUsage, Arc<[Event]>) {
     let events: Arc<[Event]> = world.events_of(session).await.into();
     let found = prewarmed(&events);
     assert_eq!(found.len(), 1, "{found:?}");
@@ -169,14 +169,14 @@ async fn a_run_has_the_time_at_which_its_cache_was_ready() {
     gate.open();
     wait(&handle, turn).await;
     let events = world.events_of(handle.id()).await;
-    let paces = events.iter().filter_map(|event| match &event.fact {
+    let times = events.iter().filter_map(|event| match &event.fact {
         Fact::RunEnded { ending, .. } => match &**ending {
-            Ending::Finished { pace, .. } => Some(*pace),
+            Ending::Finished { attempt_times, .. } => Some(*attempt_times),
             _ => None,
         },
         _ => None,
     });
-    let ready = paces.filter(|pace| pace.cache_ready > pace.began);
+    let ready = times.filter(|one| one.cache_ready > one.began);
     // The one that wrote the cache; the other one may have come after it.
     assert!(ready.count() >= 1, "{events:#?}");
     drop(handle);

@@ -50,7 +50,7 @@ const CIRCLES: &[(&str, &[&[&str]])] = &[
             "service",
             "show",
             "team",
-            "worker",
+            "turn_service",
         ]],
     ),
     (

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use unisono_store::{
-    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, SessionId, SessionInfo,
+    Append, Checkpoint, Claim, Deletion, Engine, EngineFuture, Event, Health, SessionId,
+    SessionInfo,
 };
 
 /// Passes everything on until its events are used up.
@@ -31,11 +32,11 @@ impl Halting {
 }
 
 impl Engine for Halting {
-    fn claim(&self, session: SessionId) -> Answer<'_, Claim> {
+    fn claim(&self, session: SessionId) -> EngineFuture<'_, Claim> {
         self.engine.claim(session)
     }
 
-    fn append(&self, mut append: Append) -> Answer<'_, u64> {
+    fn append(&self, mut append: Append) -> EngineFuture<'_, u64> {
         Box::pin(async move {
             let count = append.payloads.len() as i64;
             let left = self.left.fetch_sub(count, Ordering::SeqCst);
@@ -54,7 +55,7 @@ impl Engine for Halting {
         })
     }
 
-    fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>> {
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> EngineFuture<'_, Vec<Event>> {
         self.engine.read(session, from, limit)
     }
 
@@ -63,23 +64,27 @@ impl Engine for Halting {
         session: SessionId,
         epoch: u64,
         checkpoint: Checkpoint,
-    ) -> Answer<'_, ()> {
+    ) -> EngineFuture<'_, ()> {
         self.engine.put_checkpoint(session, epoch, checkpoint)
     }
 
-    fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>> {
+    fn latest_checkpoint(&self, session: SessionId) -> EngineFuture<'_, Option<Checkpoint>> {
         self.engine.latest_checkpoint(session)
     }
 
-    fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>> {
+    fn session(&self, session: SessionId) -> EngineFuture<'_, Option<SessionInfo>> {
         self.engine.session(session)
     }
 
-    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
+    fn sessions(
+        &self,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> EngineFuture<'_, Vec<SessionInfo>> {
         self.engine.sessions(after, limit)
     }
 
-    fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {
+    fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool> {
         self.engine.delete_session(deletion)
     }
 
@@ -87,7 +92,7 @@ impl Engine for Halting {
         self.engine.health()
     }
 
-    fn close(&self) -> Answer<'_, ()> {
+    fn close(&self) -> EngineFuture<'_, ()> {
         self.closed.cancel();
         self.engine.close()
     }

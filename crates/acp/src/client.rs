@@ -151,7 +151,7 @@ impl Client {
         match asked {
             // The caller may no longer wait.
             Some(tell) => drop(tell.send(message)),
-            None => tracing::debug!(%id, "the client answers what it was not asked"),
+            None => tracing::debug!(%id, "response to an unknown request"),
         }
     }
 

@@ -60,7 +60,7 @@ async fn is_waiting(service: &dyn Service, session: &str, call: &Approval) -> bo
             return true;
         };
         let mut waiting = page.items.iter();
-        if waiting.any(|one| (&one.call, &one.waits_for) == (&call.call, &call.waits_for)) {
+        if waiting.any(|one| (&one.call, &one.kind) == (&call.call, &call.kind)) {
             return true;
         }
         if page.next.is_none() {
@@ -81,7 +81,7 @@ pub(crate) async fn ask(
     if !is_waiting(&*service, &session, &call).await {
         return;
     }
-    let choices: &[Choice] = match call.waits_for.as_str() {
+    let choices: &[Choice] = match call.kind.as_str() {
         "in_doubt" => &IN_DOUBT,
         _ => &BEFORE,
     };

@@ -48,16 +48,16 @@ impl Sessions {
         }
     }
 
-    pub(crate) async fn create(&mut self, asked: NewSession) -> Result<Value, Error> {
-        check_directory(&asked.cwd)?;
-        let servers = tool_servers::read(asked.mcp_servers, &asked.cwd)?;
+    pub(crate) async fn create(&mut self, params: NewSession) -> Result<Value, Error> {
+        check_directory(&params.cwd)?;
+        let servers = tool_servers::read(params.mcp_servers, &params.cwd)?;
         let labels = [
             (CHANNEL.0.to_owned(), CHANNEL.1.to_owned()),
-            (DIRECTORY.to_owned(), asked.cwd.display().to_string()),
-            (INSTRUCTIONS.to_owned(), asked.cwd.display().to_string()),
+            (DIRECTORY.to_owned(), params.cwd.display().to_string()),
+            (INSTRUCTIONS.to_owned(), params.cwd.display().to_string()),
         ];
         let new = New {
-            title: Some(title(&asked.cwd)),
+            title: Some(title(&params.cwd)),
             labels: labels.into(),
             ..New::default()
         };
@@ -71,13 +71,13 @@ impl Sessions {
     /// turn follow.
     pub(crate) async fn load(
         &mut self,
-        asked: LoadSession,
+        params: LoadSession,
         has_open_turn: bool,
         client: &Client,
     ) -> Result<Value, Error> {
-        check_directory(&asked.cwd)?;
-        replay::replay(&*self.service, &asked.session_id, has_open_turn, client).await?;
-        self.resume(asked).await
+        check_directory(&params.cwd)?;
+        replay::replay(&*self.service, &params.session_id, has_open_turn, client).await?;
+        self.resume(params).await
     }
 
     /// The open turns of a session, in their order. Unknown sessions have none.
@@ -92,11 +92,11 @@ impl Sessions {
         turns.into_iter().rev().filter(is_open).collect()
     }
 
-    pub(crate) async fn resume(&mut self, asked: LoadSession) -> Result<Value, Error> {
-        check_directory(&asked.cwd)?;
-        let servers = tool_servers::read(asked.mcp_servers, &asked.cwd)?;
-        let options = self.options(&asked.session_id).await?;
-        let session = asked.session_id.as_str();
+    pub(crate) async fn resume(&mut self, params: LoadSession) -> Result<Value, Error> {
+        check_directory(&params.cwd)?;
+        let servers = tool_servers::read(params.mcp_servers, &params.cwd)?;
+        let options = self.options(&params.session_id).await?;
+        let session = params.session_id.as_str();
         self.servers.connect(&self.service, session, servers).await;
         Ok(json!({"configOptions": options}))
     }
@@ -106,9 +106,9 @@ impl Sessions {
         self.servers.disconnect(session);
     }
 
-    pub(crate) async fn list(&self, asked: ListSessions) -> Result<Value, Error> {
+    pub(crate) async fn list(&self, params: ListSessions) -> Result<Value, Error> {
         let query = SessionQuery {
-            cursor: asked.cursor,
+            cursor: params.cursor,
             limit: NonZeroUsize::new(PART),
             ..SessionQuery::default()
         };
@@ -117,7 +117,7 @@ impl Sessions {
             let directory = listed.labels.get(DIRECTORY).map(PathBuf::from);
             (directory.unwrap_or_else(|| self.directory.clone()), listed)
         });
-        let wanted = |place: &Path| asked.cwd.as_deref().is_none_or(|cwd| cwd == place);
+        let wanted = |place: &Path| params.cwd.as_deref().is_none_or(|cwd| cwd == place);
         let listed = with_place.filter(|(place, _)| wanted(place));
         let listed = listed.map(|(place, listed)| info(&place, &listed));
         let sessions: Vec<Value> = listed.collect();
@@ -125,9 +125,9 @@ impl Sessions {
     }
 
     /// Changes the lead of a session, for later prompts.
-    pub(crate) async fn set(&self, asked: SetOption) -> Result<Value, Error> {
-        let id = asked.config_id;
-        let Some(lead) = asked.value.as_str() else {
+    pub(crate) async fn set(&self, params: SetOption) -> Result<Value, Error> {
+        let id = params.config_id;
+        let Some(lead) = params.value.as_str() else {
             return Err(Error::invalid(format!("option {id:?} takes a text")));
         };
         if id != LEAD {
@@ -141,7 +141,7 @@ impl Sessions {
             (LEAD_SETTING.to_owned(), Some(lead.into())),
             (AGENTS_SETTING.to_owned(), others),
         ]);
-        let (session, changes) = (&asked.session_id, Changes { changes });
+        let (session, changes) = (&params.session_id, Changes { changes });
         self.service
             .change_session_settings(session, &changes)
             .await?;

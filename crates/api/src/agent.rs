@@ -38,7 +38,7 @@ pub struct AgentDetail {
     /// Whether its model can be asked; true for programs and servers, which are not asked here.
     pub usable: bool,
     /// What is missing for that.
-    pub lacks: Option<String>,
+    pub unavailable_reason: Option<String>,
     /// Its instructions, which precede its task.
     pub instructions: String,
     /// Its skills, whose texts follow the instructions.
@@ -191,7 +191,7 @@ pub struct KeyChange {
     pub reason: String,
 }
 
-/// A file, and what is said of it.
+/// A file with a note.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct FileNote {
@@ -206,7 +206,7 @@ pub struct FileNote {
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Reload {
     /// Whether later turns use the new definitions; if not, nothing changed.
-    pub taken: bool,
+    pub applied: bool,
     /// New agents.
     pub added: Vec<String>,
     /// Agents with a changed definition.
@@ -226,7 +226,7 @@ pub struct Model {
     /// Whether it can be used.
     pub usable: bool,
     /// What is missing for its use.
-    pub lacks: Option<String>,
+    pub unavailable_reason: Option<String>,
     /// Whether agents without a model use it.
     pub default: bool,
     /// Whether no catalogue has it: its window and output are assumed.
@@ -235,7 +235,7 @@ pub struct Model {
     pub window_tokens: u64,
     /// The window that its provider reported, if it differs: turns stay within it.
     #[serde(default)]
-    pub learnt_window_tokens: Option<u64>,
+    pub reported_window_tokens: Option<u64>,
     /// Maximum output tokens.
     pub max_output_tokens: u64,
     /// The encoding in which its tokens are counted.

@@ -31,7 +31,7 @@ pub struct Approval {
     pub call: String,
     /// `approval`: the call is made after approval. `in_doubt`: it is unknown whether the call was
     /// made.
-    pub waits_for: String,
+    pub kind: String,
     /// The session.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
@@ -52,9 +52,9 @@ pub struct Approval {
     /// The rule that makes it wait.
     pub rule: Option<String>,
     /// When it was requested.
-    pub asked: String,
+    pub requested_at: String,
     /// When it is denied if no decision has been made; null: never.
-    pub until: Option<String>,
+    pub expires_at: Option<String>,
 }
 
 /// A decision about a call.

@@ -29,7 +29,7 @@ pub struct AuditEntry {
     pub at: String,
     /// The name of the token, or of the person whom a proxy named; `daemon` for the daemon's own
     /// token; of a command, the user of the operating system; null: unknown.
-    pub who: Option<String>,
+    pub caller: Option<String>,
     /// The owner of the token.
     pub owner: Option<String>,
     /// The HTTP method, or `CLI` for a command without a daemon; null: the entry is a count of omitted
@@ -47,7 +47,7 @@ pub struct AuditEntry {
     /// a count.
     pub status: Option<u16>,
     /// The number of omitted requests; null: the entry is a request.
-    pub left_out: Option<u64>,
+    pub omitted: Option<u64>,
     /// Why they were omitted: `refusals`, the refused requests of a minute exceeded the limit; `queue`,
     /// the queue of the log was full.
     pub cause: Option<String>,
@@ -64,7 +64,7 @@ pub struct AuditQuery {
     pub since: Option<String>,
     /// Only requests of that token or person; `daemon` for the daemon's own token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub who: Option<String>,
+    pub caller: Option<String>,
     /// `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,

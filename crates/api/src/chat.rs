@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::session::main_branch;
 use crate::turn::{Member, Settings};
-use crate::turn_event::{FrozenContext, MadeCheckpoint};
+use crate::turn_event::{FrozenContext, NewCheckpoint};
 use crate::usage::Amounts;
 
 /// The request of a chat. Other fields are ignored.
@@ -139,7 +139,7 @@ pub enum Part {
         /// Its number.
         id: String,
         /// The summary.
-        data: MadeCheckpoint,
+        data: NewCheckpoint,
     },
     /// The current state of an agent of the turn.
     #[serde(rename = "data-agent")]

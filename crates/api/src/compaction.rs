@@ -113,13 +113,13 @@ pub struct CheckpointDetail {
     pub revert: Option<RevertEffect>,
     /// Why it is not in the context; absent if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub inactive: Option<Inactive>,
+    pub inactive: Option<InactiveCheckpoint>,
 }
 
 /// Why a checkpoint is not in the context of a branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Inactive {
+pub struct InactiveCheckpoint {
     /// Why, for people.
     pub reason: String,
     /// The number of the checkpoint that replaces it, to be reverted first.
@@ -257,7 +257,7 @@ pub struct Estimate {
     pub step: Option<String>,
     /// Why nothing can be compacted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nothing: Option<String>,
+    pub no_change_reason: Option<String>,
     /// The automatic compaction of the next turn, without its input.
     pub next_turn: NextTurn,
 }
@@ -307,7 +307,7 @@ pub struct Compaction {
     pub compression_ratio: Option<f64>,
     /// Why nothing changed, if the turn ended without a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nothing: Option<String>,
+    pub no_change_reason: Option<String>,
     /// The first 200 characters of the newest summary it made.
     pub preview: Option<String>,
     /// The requested summariser, instead of the configured ones.

@@ -66,7 +66,7 @@ pub struct Context {
     pub usable_tokens: u64,
     /// The reserved parts of the window: for the agent with the fewest usable tokens, in each
     /// encoding in which the context is counted; the lead's encoding first.
-    pub usable: Vec<Usable>,
+    pub usable: Vec<UsableTokens>,
     /// Tokens of the conversation.
     pub used_tokens: u64,
     /// The same as a percentage of the usable tokens.
@@ -87,7 +87,7 @@ pub struct Context {
     /// Servers whose tools the agents may call but that no turn of the session has asked yet: their
     /// tools are not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unasked_servers: Vec<String>,
+    pub uncounted_servers: Vec<String>,
     /// The topics, the newest first; empty if topics were never decided.
     pub topics: Preview<Topic>,
     /// The size of each tier, if the preset has tiers.
@@ -95,7 +95,7 @@ pub struct Context {
     /// Summaries, in the order of the conversation.
     pub summaries: Vec<Summary>,
     /// Verbatim messages.
-    pub messages: Vec<Entry>,
+    pub messages: Vec<ContextMessage>,
     /// Messages and tasks that the end of the current turn appends; not counted in `used_tokens`.
     #[serde(default)]
     pub pending_messages: u32,
@@ -110,7 +110,7 @@ pub struct Context {
     pub exact_tokens: Option<u64>,
     /// Why this count is unknown, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_exact: Option<String>,
+    pub exact_error: Option<String>,
 }
 
 /// A summary that is written ahead for the next compaction of a branch.
@@ -156,7 +156,7 @@ impl Context {
     pub fn counted(self, exact: Result<u64, String>) -> Context {
         Context {
             exact_tokens: exact.as_ref().ok().copied(),
-            not_exact: exact.err(),
+            exact_error: exact.err(),
             ..self
         }
     }
@@ -165,7 +165,7 @@ impl Context {
 /// The tokens that an agent's model has for the conversation: its window minus the following parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Usable {
+pub struct UsableTokens {
     /// The agent.
     pub agent: String,
     /// Whether it is the lead.
@@ -252,7 +252,7 @@ pub struct Summary {
 /// A message in the context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Entry {
+pub struct ContextMessage {
     /// Its position on the branch.
     pub ordinal: u32,
     /// Its role.
@@ -291,7 +291,7 @@ pub struct Snapshot {
     /// Summaries, in the order of the conversation.
     pub summaries: Vec<Summary>,
     /// Verbatim messages.
-    pub messages: Vec<Entry>,
+    pub messages: Vec<ContextMessage>,
 }
 
 /// The size of the context at one turn of a branch.

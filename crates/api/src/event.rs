@@ -41,5 +41,5 @@ pub struct Progress {
     pub text: String,
     /// Whether it reports a failure; absent: it does not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub trouble: bool,
+    pub is_failure: bool,
 }

@@ -108,7 +108,7 @@ impl Code {
     /// A title for people, the same for every error of this kind.
     pub const fn title(self) -> &'static str {
         match self {
-            Code::InvalidRequest => "the request is not understood",
+            Code::InvalidRequest => "the request is invalid",
             Code::Unauthorized => "a valid token is missing",
             Code::Forbidden => "the request is not allowed from this origin or for this token",
             Code::NotFound => "not found",
@@ -120,8 +120,8 @@ impl Code {
             Code::BudgetExceeded => "the budget is used up",
             Code::KeyReused => "the key was used for another request",
             Code::Busy => "too many requests wait",
-            Code::Failed => "it did not work",
-            Code::Unavailable => "this cannot be had now",
+            Code::Failed => "the request failed",
+            Code::Unavailable => "temporarily unavailable",
             Code::DiskFull => "the disk of the store is full",
         }
     }
@@ -156,11 +156,11 @@ impl Code {
             }
             Code::Busy => "Wait as long as `Retry-After` says, then ask again.",
             Code::Failed => "The program's log has more; `unisono doctor` checks the store.",
-            Code::Unavailable => "`GET /readyz` says when it can be had again.",
+            Code::Unavailable => "Try again when `GET /readyz` answers 200.",
             Code::DiskFull => {
                 "Free some space on the disk of the store; `detail` says how much is missing. \
-                 Nothing acknowledged is lost, reads go on, and writes are taken again as soon as \
-                 there is room, open turns with them."
+                 Nothing acknowledged is lost. Reads continue. Writes and open turns resume as soon \
+                 as there is space."
             }
         }
     }

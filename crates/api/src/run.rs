@@ -73,7 +73,7 @@ pub struct LookupQuery {
 pub struct LookupResult {
     /// At most 50 runs and turns; several: the name is ambiguous. For `latest`: the newest turn,
     /// then the newest turn with runs if that is another one.
-    pub items: Vec<Lookup>,
+    pub items: Vec<LookupMatch>,
     /// Whether the list is complete.
     pub complete: bool,
 }
@@ -81,7 +81,7 @@ pub struct LookupResult {
 /// A run or a turn that a name may refer to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Lookup {
+pub struct LookupMatch {
     /// Its session.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
@@ -343,7 +343,7 @@ pub struct Why {
     /// The bytes of the selected request; null: it sent none.
     pub body: Option<RequestBody>,
     /// Recorded values, compared with rebuilt ones.
-    pub checks: Vec<Check>,
+    pub checks: Vec<DigestCheck>,
     /// The same request of a sibling for comparison; null: the run has no sibling.
     pub against: Option<SiblingRequest>,
 }
@@ -412,7 +412,7 @@ pub struct RequestBody {
 /// A recorded value, compared with the rebuilt one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Check {
+pub struct DigestCheck {
     /// `snapshot`, `definition`, `prefix` (followed by the name of a fallback model), `steps` or
     /// `results`.
     pub check: String,
@@ -424,7 +424,7 @@ pub struct Check {
     /// The rebuilt value.
     pub rebuilt: String,
     /// Whether both are equal.
-    pub holds: bool,
+    pub matches: bool,
 }
 
 /// A sibling's request, for comparison.
@@ -441,9 +441,9 @@ pub struct SiblingRequest {
     /// Number of leading bytes that are equal.
     pub shared_bytes: u64,
     /// The bytes of this request after them.
-    pub own: String,
+    pub suffix: String,
     /// The bytes of the sibling's request after them.
-    pub theirs: String,
+    pub sibling_suffix: String,
     /// The keys in which their definitions differ.
-    pub differs: Vec<String>,
+    pub differing_keys: Vec<String>,
 }

@@ -32,14 +32,14 @@ pub struct ScheduledTurn {
     pub scheduled: Option<String>,
     /// When it began.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub begun: String,
+    pub started_at: String,
     /// Its session.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub session: String,
     /// The turn; none: it was refused, or is about to be handed in.
     #[cfg_attr(feature = "description", schema(format = "uuid"))]
     pub turn: Option<String>,
-    /// As of a turn; `refused` where none began, `gone` where its session was deleted.
+    /// The state of the turn; `refused` if none started, `gone` if its session was deleted.
     pub state: String,
     /// Why it was refused, or failed.
     pub error: Option<String>,

@@ -66,7 +66,7 @@ pub struct Hit {
     pub score: f32,
     /// Whether the model sees it on the branch, at least in part.
     pub active: bool,
-    /// Its state on the branch: `verbatim`, `masked`, `cut`, `covered` or `elsewhere`.
+    /// Its state on the branch: `verbatim`, `masked`, `cut`, `summarised` or `elsewhere`.
     pub status: String,
     /// The number of the checkpoint that covers it.
     pub checkpoint: Option<u32>,

@@ -209,11 +209,11 @@ pub struct ImportResult {
     #[serde(flatten)]
     pub session: Session,
     /// Number of bad messages and invalid lines that were skipped.
-    pub left_out: u64,
+    pub skipped_messages: u64,
     /// Number of bad message parts that were skipped.
-    pub left_out_parts: u64,
+    pub skipped_parts: u64,
     /// Number of items that a session cannot hold, by kind in the singular.
-    pub left_behind: BTreeMap<String, u64>,
+    pub dropped_content: BTreeMap<String, u64>,
 }
 
 /// The contents of a file.
@@ -381,6 +381,9 @@ pub struct NewSession {
 }
 
 /// The name of the first branch of a session.
+pub const MAIN_BRANCH: &str = "main";
+
+/// [`MAIN_BRANCH`], as the default of a field.
 pub fn main_branch() -> String {
-    "main".to_owned()
+    MAIN_BRANCH.to_owned()
 }

@@ -87,14 +87,14 @@ pub const ARCHIVED: [&str; 3] = [
     "unisono-archive-checkpoints",
 ];
 
-/// Something that was looked at: a part of the daemon, or of what it needs around it.
+/// A check of the daemon or its environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct HealthCheck {
-    /// What was looked at.
-    pub what: String,
-    /// Its condition: `good`, `off` (not set up), `notice` or `bad`.
-    pub condition: String,
-    /// How it is; otherwise what is wrong and what to do.
-    pub says: String,
+    /// What was checked.
+    pub name: String,
+    /// The status: `good`, `off` (not set up), `notice` or `bad`.
+    pub status: String,
+    /// The result, or the fault and its remedy.
+    pub message: String,
 }

@@ -35,7 +35,7 @@ pub struct Timeline {
     /// Its runs by opening, at most 200.
     pub runs: Vec<RunTimes>,
     /// The number of omitted runs.
-    pub runs_left_out: u64,
+    pub omitted_runs: u64,
 }
 
 /// The instants of a run.
@@ -60,7 +60,7 @@ pub struct RunTimes {
     /// When the attempt with its result left the queue; null: it has no result, or an earlier version
     /// recorded it.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub began: Option<String>,
+    pub started_at: Option<String>,
     /// When that attempt received the first text; null as above, and if its model does not stream.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub first_token: Option<String>,
@@ -71,7 +71,7 @@ pub struct RunTimes {
     /// `delegates`, `retry`. Calls of one reply may overlap.
     pub spans: Vec<Span>,
     /// The number of omitted spans.
-    pub spans_left_out: u64,
+    pub omitted_spans: u64,
 }
 
 /// A period with one activity.

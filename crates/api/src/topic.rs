@@ -29,7 +29,7 @@ pub struct Topic {
     pub summary: Option<u32>,
     /// The reason of its end: `phrase`, `silence`, `share` or `person`; null: it has not ended.
     pub ended_by: Option<String>,
-    /// Its state in the context: `verbatim`, `summarised` or `in part`.
+    /// Its state in the context: `verbatim`, `summarised` or `partly_summarised`.
     pub status: String,
 }
 

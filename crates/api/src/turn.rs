@@ -269,7 +269,7 @@ impl TurnRequest {
             TurnRequest::Regenerate { checkpoint, .. } => of(checkpoint, "regenerate"),
             TurnRequest::Revert { checkpoint, .. } => of(checkpoint, "revert"),
             TurnRequest::RetryCompaction { turn, .. } => {
-                format!("/v1/sessions/{session}/turns/{turn}/again")
+                format!("/v1/sessions/{session}/turns/{turn}/retry")
             }
         }
     }

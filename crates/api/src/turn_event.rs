@@ -45,7 +45,7 @@ pub enum TurnEvent {
         /// Its agents: the delegates in order, then the lead.
         agents: Vec<Member>,
         /// Why the lead does not delegate although it could choose delegates.
-        alone: Option<String>,
+        no_delegation_reason: Option<String>,
     },
     /// Tokens of new messages were counted.
     Counted {
@@ -64,12 +64,12 @@ pub enum TurnEvent {
         /// the maximum tokens of the context.
         tightened: Option<u64>,
         /// Set if no model writes this summary because the limit of summaries by models is reached.
-        used_up: Option<SummaryQuota>,
+        quota_reached: Option<SummaryQuota>,
     },
     /// A compaction step made a checkpoint.
     Compacted {
         /// The checkpoint.
-        checkpoint: MadeCheckpoint,
+        checkpoint: NewCheckpoint,
     },
     /// A summary that was written ahead for this turn is not used.
     PreparationDropped {
@@ -115,7 +115,7 @@ pub enum TurnEvent {
         /// The calls.
         calls: Vec<Approval>,
     },
-    /// A tool call does not wait any more.
+    /// A waiting tool call was decided, or its approval expired.
     Decided {
         /// Its id.
         call: String,
@@ -168,7 +168,7 @@ pub enum TurnEvent {
         /// The current work.
         text: String,
         /// Whether it reports a failure.
-        trouble: bool,
+        is_failure: bool,
     },
     /// Some `text` and `progress` was missed, because the client read too slowly.
     Missed,
@@ -216,7 +216,7 @@ pub struct TurnState {
     /// Its agents: the delegates in order, the lead, then later delegates.
     pub agents: Vec<Member>,
     /// Why the lead does not delegate although it could choose delegates.
-    pub alone: Option<String>,
+    pub no_delegation_reason: Option<String>,
     /// The frozen context, once there is one.
     pub context: Option<FrozenContext>,
     /// Tokens of the context before any compaction.
@@ -250,7 +250,7 @@ pub struct SummaryQuota {
 /// A checkpoint that a turn made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct MadeCheckpoint {
+pub struct NewCheckpoint {
     /// Its number in the session, from 1.
     pub number: u32,
     /// Number of messages that it replaces.
@@ -268,7 +268,7 @@ pub struct MadeCheckpoint {
     /// Whether it is a summary; otherwise a note replaces dropped messages.
     pub summary: bool,
     /// The number of the checkpoint that it regenerates.
-    pub rewrites: Option<u32>,
+    pub regenerates: Option<u32>,
     /// The time to make it, in milliseconds.
     pub duration_ms: u64,
     /// Its beginning.

@@ -55,7 +55,7 @@ impl Amounts {
 /// The usage of one agent, or of summaries, by model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Row {
+pub struct UsageRow {
     /// The agent; null for summaries.
     pub agent: Option<String>,
     /// The model.
@@ -188,7 +188,7 @@ pub struct UsageGroup {
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct Usage {
     /// By agent and model.
-    pub rows: Vec<Row>,
+    pub rows: Vec<UsageRow>,
     /// The groups that were requested: days from the oldest to the newest, others with the largest
     /// usage first; at most 500. The usage of deleted sessions is in none of the groups by session
     /// or by day.
@@ -196,7 +196,7 @@ pub struct Usage {
     pub groups: Vec<UsageGroup>,
     /// Number of groups that are left out: the oldest days, or those with the smallest usage.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub groups_left_out: u64,
+    pub omitted_groups: u64,
     /// The total.
     pub total: Amounts,
     /// The part of deleted sessions, whose days are unknown; absent if there are none, or a session
@@ -233,7 +233,7 @@ pub struct Budget {
     /// The amount reserved for calls in progress and for last calls.
     pub reserved: f64,
     /// The remaining amount.
-    pub left: f64,
+    pub remaining: f64,
 }
 
 impl Budget {

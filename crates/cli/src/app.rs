@@ -15,7 +15,7 @@ use unisono_config::settings::{Override, Program, SessionOverrides, Sources, Sto
 use unisono_config::setup::Setup;
 use unisono_model::calibration::Calibrations;
 use unisono_runtime::Extensions;
-use unisono_server::http::Running;
+use unisono_server::http::DaemonInfo;
 use unisono_store::{Error, Health, Salvage};
 
 use crate::args::Global;
@@ -26,7 +26,7 @@ use crate::problem::{Problem, Result};
 use crate::show;
 
 /// A client of a daemon that holds a store.
-pub(crate) fn client(running: &Running) -> Result<Client> {
+pub(crate) fn client(running: &DaemonInfo) -> Result<Client> {
     let (url, file) = (&running.url, running.token_file.display());
     let token = std::fs::read_to_string(&running.token_file).map_err(|error| {
         let problem = format!(
@@ -231,7 +231,7 @@ impl App {
 
     /// Whether a daemon reports that it has the store open.
     pub(crate) fn has_daemon(&self, setup: &Setup) -> bool {
-        Running::find(&setup.loaded.config.store.path).is_some()
+        DaemonInfo::find(&setup.loaded.config.store.path).is_some()
     }
 
     /// Opens the store, or finds the daemon that has it open.
@@ -280,11 +280,11 @@ impl App {
     }
 
     /// The daemon that has the store open, if that is the reason for the error.
-    pub(crate) fn holder(&self, setup: &Setup, error: &Error) -> Option<Running> {
+    pub(crate) fn holder(&self, setup: &Setup, error: &Error) -> Option<DaemonInfo> {
         let Error::Held { pid, .. } = error else {
             return None;
         };
-        let running = Running::find(&setup.loaded.config.store.path)?;
+        let running = DaemonInfo::find(&setup.loaded.config.store.path)?;
         (Some(running.pid) == *pid).then_some(running)
     }
 
@@ -338,7 +338,7 @@ impl App {
 
 /// The calibrations of models in the configured store.
 pub(crate) fn learnt_here(setup: &Setup) -> Calibrations {
-    models::learnt(&setup.loaded.config.store.path)
+    models::read_calibrations(&setup.loaded.config.store.path)
 }
 
 /// The name of a store: its directory, or its database without user and password.

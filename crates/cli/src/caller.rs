@@ -71,7 +71,7 @@ impl Verb {
     fn command(&self, setup: &Setup) -> Option<(Command, Retention)> {
         let settings = &setup.loaded.config.audit;
         let command = Command {
-            who: user().into(),
+            caller: user().into(),
             name: self.words.as_str().into(),
             object: self.object.clone(),
         };
@@ -83,7 +83,7 @@ impl Verb {
     }
 }
 
-/// The user of the operating system who runs this process.
+/// The user of the operating system caller runs this process.
 fn user() -> String {
     let id = rustix::process::getuid().as_raw();
     let users = fs::read_to_string(USERS).unwrap_or_default();

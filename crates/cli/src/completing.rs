@@ -162,7 +162,10 @@ fn models(app: &App) -> Result<Candidates> {
     let known = loaded.catalogue.entries();
     let known: Vec<(bool, String)> = known
         .map(|entry| {
-            let can = loaded.providers.lacks(&entry.model.provider).is_none();
+            let can = loaded
+                .providers
+                .unavailable_reason(&entry.model.provider)
+                .is_none();
             (can, entry.model.to_string())
         })
         .collect();

@@ -349,9 +349,9 @@ impl Source {
         skip_bad: bool,
         out: &Out,
     ) -> Result<(Import, SkippedParts)> {
-        let (import, left_out) = self.read(format, skip_bad, out)?;
-        left_out.report(&self.name, out);
-        Ok((import, left_out))
+        let (import, skipped) = self.read(format, skip_bad, out)?;
+        skipped.report(&self.name, out);
+        Ok((import, skipped))
     }
 
     /// As [`conversation`](Self::conversation), without the skipped parts.
@@ -370,18 +370,18 @@ impl Source {
         for skipped in &parsed.skipped {
             out.warn(format_args!("{}:{skipped}; it was left out", self.name));
         }
-        let left_out = SkippedParts {
+        let skipped = SkippedParts {
             conversations: 0,
             messages: parsed.skipped.len() - parsed.skipped_parts,
             parts: parsed.skipped_parts,
-            behind: parsed.left_behind,
+            behind: parsed.dropped_content,
         };
         let mut import = parsed.import;
         import
             .labels
             .insert(DIGEST.into(), self.digest.as_str().into());
         import.labels.insert(NAME.into(), self.file_name().into());
-        Ok((import, left_out))
+        Ok((import, skipped))
     }
 }
 

@@ -40,7 +40,7 @@ mod reference;
 mod service;
 mod show;
 mod team;
-mod worker;
+mod turn_service;
 
 use std::process::ExitCode;
 

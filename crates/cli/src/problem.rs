@@ -284,7 +284,7 @@ impl From<unisono::Error> for Problem {
                 problem.code(Code::Unavailable)
             }
             unisono::Error::Price(error) => error.into(),
-            unisono::Error::Past(error) => error.into(),
+            unisono::Error::History(error) => error.into(),
             unisono::Error::Context(error) => error.into(),
             unisono::Error::Estimate(error) => error.into(),
             unisono::Error::Problem(problem) => ClientError::Problem(problem).into(),

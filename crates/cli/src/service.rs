@@ -8,12 +8,12 @@ use std::sync::Arc;
 use unisono::Service;
 use unisono::local::{Local, OpenedStore};
 use unisono_api::compaction::Checkpoint;
+use unisono_api::session::MAIN_BRANCH;
 use unisono_api::session::{Branch, BranchPageQuery, Session, SessionListItem, SessionQuery};
 use unisono_api::turn::{Settings, Turn};
 use unisono_api::{Page, PageQuery};
 use unisono_config::settings::SessionOverrides;
 use unisono_config::setup::Setup;
-use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::place::Place;
@@ -226,7 +226,7 @@ pub(crate) async fn branch_length(
     branch: &str,
 ) -> Result<u32> {
     let branches = all_branches(service, session).await?;
-    if branches.is_empty() && branch == MAIN {
+    if branches.is_empty() && branch == MAIN_BRANCH {
         return Ok(0);
     }
     match branches.iter().find(|one| one.name == branch) {

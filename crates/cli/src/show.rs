@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use jiff::Timestamp as Instant;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
-use unisono::short;
+use unisono::fmt;
 use unisono_api::harmless::for_terminal;
 use unisono_api::usage::{Amounts, Budget};
 use unisono_context::{Cost, Timestamp, Tokens};
@@ -15,7 +15,7 @@ use crate::output;
 /// A text in a line is not cut to fewer characters.
 const LEAST_ROOM: usize = 16;
 
-pub(crate) use unisono::short::{cache, line, number};
+pub(crate) use unisono::fmt::{cache, line, number};
 pub(crate) use unisono_api::compaction::ratio;
 
 /// Tokens with their thousands apart.
@@ -54,7 +54,7 @@ pub(crate) fn budget_line(of: &Budget) -> String {
         of.name(),
         shown(of.spent),
         shown(of.cap),
-        shown(of.left)
+        shown(of.remaining)
     );
     if of.reserved > 0.0 {
         line += &format!(", {} reserved", shown(of.reserved));
@@ -69,7 +69,7 @@ pub(crate) fn dollars(cost: Option<Cost>) -> Option<f64> {
 
 /// The compression ratio of a step in parentheses, with a space before; empty if nothing was saved.
 pub(crate) fn compression(before: Tokens, after: Tokens) -> String {
-    let ratio = short::compression(before.0, after.0);
+    let ratio = fmt::compression(before.0, after.0);
     ratio.map_or_else(String::new, |ratio| format!(" ({ratio})"))
 }
 

@@ -15,16 +15,16 @@ use crate::events::Events;
 
 #[async_trait]
 impl Turns for Client {
-    async fn begin(&self, session: &str, asked: &TurnRequest, key: Option<&str>) -> Result<Turn> {
-        let mut asked = asked.waited_for(false);
-        if let Some(settings) = asked.settings_mut() {
+    async fn begin(&self, session: &str, request: &TurnRequest, key: Option<&str>) -> Result<Turn> {
+        let mut request = request.waited_for(false);
+        if let Some(settings) = request.settings_mut() {
             *settings = self.with_flags(settings);
         }
-        let mut request = self.post(&asked.route(session), &asked);
+        let mut call = self.post(&request.route(session), &request);
         if let Some(key) = key {
-            request = request.header("idempotency-key", key);
+            call = call.header("idempotency-key", key);
         }
-        self.json(request).await
+        self.json(call).await
     }
 
     async fn estimate_turn(&self, session: &str, new: &NewTurn) -> Result<TurnEstimate> {

@@ -74,15 +74,19 @@ impl Providers {
         let mut reader = Reader { place, found };
         let built_in = Kind::ALL.map(|kind| (kind.name(), Provider::default()));
         let mut all: BTreeMap<&str, &Provider> = built_in.iter().map(|(n, p)| (*n, p)).collect();
-        all.extend(configured.iter().map(|(name, own)| (name.as_str(), own)));
-        let access = |(name, own): (&str, &Provider)| {
-            let kind = reader.kind(name, own)?;
-            let default = own.default_model.as_deref();
+        all.extend(
+            configured
+                .iter()
+                .map(|(name, table)| (name.as_str(), table)),
+        );
+        let access = |(name, table): (&str, &Provider)| {
+            let kind = reader.kind(name, table)?;
+            let default = table.default_model.as_deref();
             let default = default.or_else(|| catalogue.default_model(name));
             let access = Access {
                 kind,
-                dialect: spoken(kind, own),
-                settings: reader.settings(name, kind, own, variables),
+                dialect: spoken(kind, table),
+                settings: reader.settings(name, kind, table, variables),
                 default_model: default.map(|model| qualified(name, model)),
             };
             Some((name.to_owned(), access))
@@ -101,7 +105,7 @@ impl Providers {
     }
 
     /// Why that provider is unavailable, for people; none: it is available.
-    pub fn lacks(&self, name: &str) -> Option<String> {
+    pub fn unavailable_reason(&self, name: &str) -> Option<String> {
         if name == EXTRACTIVE || self.own.contains(name) {
             return None;
         }
@@ -154,10 +158,10 @@ impl Providers {
         place: &dyn Fn(&[&str]) -> Place,
         found: &mut Diagnostics,
     ) {
-        let unused = configured.iter().filter(|(name, own)| {
+        let unused = configured.iter().filter(|(name, table)| {
             let access = self.get(name);
             let usable = access.is_some_and(|access| access.settings.is_ok());
-            usable && own.base_url.is_some()
+            usable && table.base_url.is_some()
         });
         for (name, _) in unused {
             let problem = format!(
@@ -196,9 +200,9 @@ impl Reader<'_> {
     }
 
     /// The built-in provider whose defaults it has: as configured, otherwise by its own name.
-    fn kind(&mut self, name: &str, own: &Provider) -> Option<Kind> {
+    fn kind(&mut self, name: &str, table: &Provider) -> Option<Kind> {
         let own_kind = Kind::from_name(name);
-        match (own.like.as_deref().and_then(Kind::from_name), own_kind) {
+        match (table.like.as_deref().and_then(Kind::from_name), own_kind) {
             (Some(like), Some(own_kind)) if like != own_kind => {
                 let problem = format!("provider `{name}` cannot be like `{like}`");
                 self.fault(name, "like", problem);
@@ -224,21 +228,21 @@ impl Reader<'_> {
         &mut self,
         name: &str,
         kind: Kind,
-        own: &Provider,
+        table: &Provider,
         variables: &Variables,
     ) -> Result<Settings, Unavailable> {
-        let key = self.key(name, kind, own, variables);
-        if kind.address().is_none() && own.base_url.is_none() {
+        let key = self.key(name, kind, table, variables);
+        if kind.address().is_none() && table.base_url.is_none() {
             return Err(Unavailable::Address(name.to_owned()));
         }
-        let made = Settings::new(name, kind, own.base_url.as_deref(), key?);
+        let made = Settings::new(name, kind, table.base_url.as_deref(), key?);
         let mut settings = made.map_err(|error| {
             self.fault(name, "base_url", error);
             Unavailable::Settings
         })?;
-        self.dialect(name, own, &mut settings)?;
-        self.headers(name, own, &mut settings, variables)?;
-        patience(own, &mut settings);
+        self.dialect(name, table, &mut settings)?;
+        self.headers(name, table, &mut settings, variables)?;
+        patience(table, &mut settings);
         if let Some(key) = settings.auth.key()
             && !settings.address.is_encrypted()
             && !settings.address.is_loopback()
@@ -263,10 +267,10 @@ impl Reader<'_> {
         &mut self,
         name: &str,
         kind: Kind,
-        own: &Provider,
+        table: &Provider,
         variables: &Variables,
     ) -> Result<Option<Key>, Unavailable> {
-        let (setting, found) = match (&own.api_key_file, &own.api_key_env) {
+        let (setting, found) = match (&table.api_key_file, &table.api_key_env) {
             (Some(path), _) => ("api_key_file", from_file(path)),
             (None, Some(variable)) => ("api_key_env", variables.key(&[variable])),
             (None, None) if Kind::from_name(name).is_some() => {
@@ -284,11 +288,11 @@ impl Reader<'_> {
             let warning = warning.clone();
             self.warn(name, setting, warning);
         }
-        let own_address = own.base_url.is_some() && Kind::from_name(name).is_none();
+        let own_address = table.base_url.is_some() && Kind::from_name(name).is_none();
         if key.is_some() || !kind.needs_key() || own_address {
             return Ok(key);
         }
-        let variables = match &own.api_key_env {
+        let variables = match &table.api_key_env {
             Some(variable) => variable.clone(),
             None => kind.key_variables().join(" or "),
         };
@@ -301,11 +305,11 @@ impl Reader<'_> {
     fn dialect(
         &mut self,
         name: &str,
-        own: &Provider,
+        table: &Provider,
         settings: &mut Settings,
     ) -> Result<(), Unavailable> {
         let speaks_openai = settings.dialect == Dialect::OpenAiChat;
-        match own.api {
+        match table.api {
             Some(_) if !speaks_openai => {
                 let kind = settings.kind;
                 let problem =
@@ -313,9 +317,9 @@ impl Reader<'_> {
                 self.fault(name, "api", problem);
                 return Err(Unavailable::Settings);
             }
-            Some(_) | None => settings.dialect = spoken(settings.kind, own),
+            Some(_) | None => settings.dialect = spoken(settings.kind, table),
         }
-        if let Some(version) = &own.api_version {
+        if let Some(version) = &table.api_version {
             settings.address.api_version = Some(version.clone());
             settings.address.deployments = settings.kind == Kind::Azure;
         }
@@ -325,11 +329,11 @@ impl Reader<'_> {
     fn headers(
         &mut self,
         name: &str,
-        own: &Provider,
+        table: &Provider,
         settings: &mut Settings,
         variables: &Variables,
     ) -> Result<(), Unavailable> {
-        for (header, value) in &own.headers {
+        for (header, value) in &table.headers {
             match header::read(header, value, variables) {
                 Ok(header) => settings.headers.push(header),
                 Err(problem) => {
@@ -343,8 +347,8 @@ impl Reader<'_> {
 }
 
 /// The dialect of a provider of that kind.
-fn spoken(kind: Kind, own: &Provider) -> Dialect {
-    match (kind.dialect(), own.api) {
+fn spoken(kind: Kind, table: &Provider) -> Dialect {
+    match (kind.dialect(), table.api) {
         (Dialect::OpenAiChat, Some(Api::Responses)) => Dialect::OpenAiResponses,
         (dialect, _) => dialect,
     }
@@ -355,27 +359,27 @@ fn from_file(path: &Path) -> Result<Option<Key>, KeyError> {
 }
 
 /// Timeouts and limits, if set.
-fn patience(own: &Provider, settings: &mut Settings) {
+fn patience(table: &Provider, settings: &mut Settings) {
     let set = |to: &mut Duration, from: &Option<TimeText>| {
         if let Some(time) = from {
             *to = Duration::from_millis(time.ms());
         }
     };
     let timeouts = &mut settings.timeouts;
-    set(&mut timeouts.connect, &own.connect_timeout);
-    set(&mut timeouts.first_byte, &own.first_byte_timeout);
-    set(&mut timeouts.idle, &own.idle_timeout);
-    set(&mut timeouts.total, &own.total_timeout);
-    set(&mut settings.limits.queue, &own.queue_timeout);
-    if let Some(attempts) = own.attempts {
+    set(&mut timeouts.connect, &table.connect_timeout);
+    set(&mut timeouts.first_byte, &table.first_byte_timeout);
+    set(&mut timeouts.idle, &table.idle_timeout);
+    set(&mut timeouts.total, &table.total_timeout);
+    set(&mut settings.limits.queue, &table.queue_timeout);
+    if let Some(attempts) = table.attempts {
         settings.retry.attempts = attempts;
     }
-    if let Some(bytes) = own.reply_cap_bytes {
+    if let Some(bytes) = table.reply_cap_bytes {
         settings.caps.response = usize::try_from(bytes).unwrap_or(usize::MAX);
     }
     let limits = &mut settings.limits;
-    limits.requests_per_minute = own.requests_per_minute.or(limits.requests_per_minute);
-    limits.tokens_per_minute = own.tokens_per_minute.or(limits.tokens_per_minute);
-    let concurrent = own.max_concurrent.and_then(|n| usize::try_from(n).ok());
+    limits.requests_per_minute = table.requests_per_minute.or(limits.requests_per_minute);
+    limits.tokens_per_minute = table.tokens_per_minute.or(limits.tokens_per_minute);
+    let concurrent = table.max_concurrent.and_then(|n| usize::try_from(n).ok());
     limits.concurrent = concurrent.or(limits.concurrent);
 }

@@ -169,7 +169,7 @@ impl Loaded {
 
     /// Whether that provider is available.
     pub(crate) fn can_ask(&self, provider: &str) -> bool {
-        self.providers.lacks(provider).is_none()
+        self.providers.unavailable_reason(provider).is_none()
     }
 
     /// Its sources.

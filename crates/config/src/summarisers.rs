@@ -109,7 +109,7 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
         for name in names {
             let entry = loaded.catalogue.get(None, name);
             let provider = entry.map(|entry| entry.model.provider);
-            let lacks = provider.map(|provider| loaded.providers.lacks(&provider));
+            let lacks = provider.map(|provider| loaded.providers.unavailable_reason(&provider));
             if let Ok(Some(lacks)) = lacks {
                 let problem = format!("summariser `{name}` is left out: {lacks}");
                 let place = loaded.place(&path);
@@ -188,7 +188,7 @@ pub fn check_chosen(
         reason: error.to_string(),
     })?;
     let provider = &entry.model.provider;
-    if let Some(lacks) = loaded.providers.lacks(provider) {
+    if let Some(lacks) = loaded.providers.unavailable_reason(provider) {
         let name = name.to_owned();
         return Err(SummariserUnavailable::Lacks { name, lacks });
     }

@@ -24,7 +24,7 @@ pub struct Content {
     /// How large it is to a model.
     pub extent: Extent,
     /// Its bytes, on their way to the store. A journaled message has none.
-    pub held: Held,
+    pub loaded: LoadedBytes,
 }
 
 impl Content {
@@ -33,7 +33,7 @@ impl Content {
         Content {
             digest: Digest::of_bytes(&bytes),
             extent,
-            held: Held(Some(bytes)),
+            loaded: LoadedBytes(Some(bytes)),
         }
     }
 }
@@ -176,26 +176,26 @@ fn tiles(width: u64, height: u64, edge: u64) -> u64 {
 
 /// Bytes that are not part of a value: they make no difference to equality, digests or records.
 #[derive(Clone, Default)]
-pub struct Held(pub Option<Arc<[u8]>>);
+pub struct LoadedBytes(pub Option<Arc<[u8]>>);
 
-impl fmt::Debug for Held {
+impl fmt::Debug for LoadedBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Some(bytes) => write!(f, "Held({} bytes)", bytes.len()),
-            None => f.write_str("Held(none)"),
+            Some(bytes) => write!(f, "LoadedBytes({} bytes)", bytes.len()),
+            None => f.write_str("LoadedBytes(none)"),
         }
     }
 }
 
-impl PartialEq for Held {
-    fn eq(&self, _: &Held) -> bool {
+impl PartialEq for LoadedBytes {
+    fn eq(&self, _: &LoadedBytes) -> bool {
         true
     }
 }
 
-impl Eq for Held {}
+impl Eq for LoadedBytes {}
 
-impl Hash for Held {
+impl Hash for LoadedBytes {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
@@ -270,10 +270,10 @@ mod tests {
     fn what_is_held_makes_no_difference() {
         let content = Content::new(Arc::from(&b"bytes"[..]), Extent::Pages(1));
         let stored = Content {
-            held: Held::default(),
+            loaded: LoadedBytes::default(),
             ..content.clone()
         };
         assert_eq!(content, stored);
-        assert_eq!(format!("{:?}", content.held), "Held(5 bytes)");
+        assert_eq!(format!("{:?}", content.loaded), "LoadedBytes(5 bytes)");
     }
 }

@@ -6,7 +6,6 @@
 
 mod accept;
 mod ahead;
-mod anew;
 mod cover;
 mod delegated;
 mod floor;
@@ -14,6 +13,7 @@ mod foresee;
 mod keep;
 mod outcome;
 mod part;
+mod regenerate;
 mod repair;
 mod shorten;
 mod show;
@@ -35,12 +35,12 @@ use situation::Situation;
 
 pub use accept::{Draft, Rejection, SECTIONS, Stop, accept, accept_replacement, truncated};
 pub use ahead::{UpcomingSummary, ahead};
-pub use anew::{Edit, PERSON, edited, regenerate};
 pub use delegated::mask_delegated;
 pub use floor::holds;
 pub use foresee::{ExpectedGrowth, ForeseenSummary, foresee};
 pub use outcome::NewSummary;
 pub use part::ContextPart;
+pub use regenerate::{Edit, PERSON, edited, regenerate};
 pub use repair::{repair, rewrite, without};
 pub use tiered::Loads;
 pub use unit::Unit;
@@ -149,7 +149,7 @@ pub enum Step {
     },
     /// Regenerate a summary: another text for the same messages. If no model writes it, nothing
     /// changes.
-    Rewrite {
+    Regenerate {
         /// Its cover. `fresh` is read in full; it supersedes the checkpoint that it replaces.
         cover: Cover,
         /// The summaries that are read before those messages, oldest first.

@@ -170,7 +170,7 @@ pub struct Parsed {
     /// Possible mistakes in the file.
     pub warnings: Vec<LineError>,
     /// The omitted items by kind, in the singular, with their number: `reasoning block`.
-    pub left_behind: BTreeMap<String, u64>,
+    pub dropped_content: BTreeMap<String, u64>,
     /// The digest of the conversation's text, if it is an element of the file.
     digest: Option<Digest>,
 }
@@ -380,7 +380,7 @@ pub fn read_from(
             lines: bad,
         });
     }
-    let left_behind = std::mem::take(&mut builder.left_behind);
+    let dropped_content = std::mem::take(&mut builder.dropped_content);
     let import = builder.finish(&options.name);
     // An exported session without messages is valid too.
     let says_nothing = format == Format::Unisono && bad.is_empty();
@@ -396,7 +396,7 @@ pub fn read_from(
         skipped: bad,
         skipped_parts,
         warnings,
-        left_behind,
+        dropped_content,
         digest,
     })
 }

@@ -53,7 +53,7 @@ pub enum Dialect {
     Gemini,
 }
 
-/// What a head is rendered from.
+/// The inputs of a head.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
     /// The model's name at its provider.
@@ -69,10 +69,10 @@ pub struct Head<'a> {
     pub accepts: Accepts,
 }
 
-/// What a tail says besides its request.
+/// The inputs of a tail besides the request.
 #[derive(Clone, Copy, Debug)]
 pub struct Sending<'a> {
-    /// What is asked for.
+    /// The kind of response.
     pub mode: Mode,
     /// The model's name at its provider.
     pub model: &'a str,
@@ -86,7 +86,7 @@ pub struct Sending<'a> {
     pub accepts: Accepts,
 }
 
-/// What a request asks for.
+/// The kind of response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// A reply as a stream of events.
@@ -97,7 +97,7 @@ pub enum Mode {
     Count,
 }
 
-/// Why what came back is not a reply.
+/// Why a response is not a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The class.
@@ -123,7 +123,7 @@ impl Failure {
 
 /// What a stream event brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen<'a> {
+pub enum DecodedEvent<'a> {
     /// A piece of the answer's text.
     Text(&'a str),
     /// Something else: a tool call, reasoning, usage, a ping.
@@ -183,8 +183,8 @@ impl Dialect {
         }
     }
 
-    /// The answer of a model that takes no output schema, where it called the tool for it: what it
-    /// called besides is left out. Says whether it did.
+    /// Takes the answer from the answer tool of a model without output schemas; drops its other
+    /// calls. Returns whether that tool was called.
     pub fn answered(self, reply: &mut Reply) -> bool {
         let mut calls = reply.calls.iter();
         let Some(call) = calls.find(|call| &*call.name == anthropic::ANSWER) else {
@@ -225,14 +225,14 @@ impl Dialect {
         }
     }
 
-    /// As [`Dialect::whole`], of a model whose prompt ends with the tag that opens reasoning.
+    /// As [`Dialect::parse_document`], of a model whose prompt ends with the tag that opens reasoning.
     ///
     /// # Errors
     /// As there.
-    pub fn opened_whole(self, body: &[u8]) -> Result<Reply, Failure> {
+    pub fn parse_opened_document(self, body: &[u8]) -> Result<Reply, Failure> {
         match self {
-            Dialect::OpenAiChat => openai_chat::whole(body, true),
-            _ => self.whole(body),
+            Dialect::OpenAiChat => openai_chat::parse_document(body, true),
+            _ => self.parse_document(body),
         }
     }
 
@@ -240,12 +240,12 @@ impl Dialect {
     ///
     /// # Errors
     /// It is an error of the provider, or not a reply; the failure names what is missing.
-    pub fn whole(self, body: &[u8]) -> Result<Reply, Failure> {
+    pub fn parse_document(self, body: &[u8]) -> Result<Reply, Failure> {
         match self {
-            Dialect::OpenAiChat => openai_chat::whole(body, false),
-            Dialect::OpenAiResponses => openai_responses::whole(body),
-            Dialect::Anthropic => anthropic::whole(body),
-            Dialect::Gemini => gemini::whole(body),
+            Dialect::OpenAiChat => openai_chat::parse_document(body, false),
+            Dialect::OpenAiResponses => openai_responses::parse_document(body),
+            Dialect::Anthropic => anthropic::parse_document(body),
+            Dialect::Gemini => gemini::parse_document(body),
         }
     }
 
@@ -253,17 +253,17 @@ impl Dialect {
     ///
     /// # Errors
     /// It is not one.
-    pub fn counted(self, body: &[u8]) -> Result<Tokens, Failure> {
+    pub fn parse_token_count(self, body: &[u8]) -> Result<Tokens, Failure> {
         match self {
             Dialect::OpenAiChat => Err(Failure::missing("input_tokens")),
-            Dialect::OpenAiResponses => openai_responses::counted(body),
-            Dialect::Anthropic => anthropic::counted(body),
-            Dialect::Gemini => gemini::counted(body),
+            Dialect::OpenAiResponses => openai_responses::parse_token_count(body),
+            Dialect::Anthropic => anthropic::parse_token_count(body),
+            Dialect::Gemini => gemini::parse_token_count(body),
         }
     }
 
-    /// What an answer with an error status means. `body` may be anything, HTML of a proxy
-    /// included; it may be cut short.
+    /// The failure of a response with an error status. `body` may be anything, such as HTML of a
+    /// proxy, and may be truncated.
     pub fn refusal(self, status: u16, body: &[u8]) -> Failure {
         match self {
             Dialect::OpenAiChat | Dialect::OpenAiResponses => openai_chat::refusal(status, body),
@@ -290,7 +290,7 @@ impl Decoder {
     ///
     /// # Errors
     /// The event is an error of the provider, or not of this dialect.
-    pub fn event<'d>(&'d mut self, event: &sse::Event<'_>) -> Result<Seen<'d>, Failure> {
+    pub fn event<'d>(&'d mut self, event: &sse::Event<'_>) -> Result<DecodedEvent<'d>, Failure> {
         match &mut self.0 {
             ByDialect::OpenAiChat(decoder) => decoder.event(event),
             ByDialect::OpenAiResponses(decoder) => decoder.event(event),
@@ -299,13 +299,13 @@ impl Decoder {
         }
     }
 
-    /// What the provider said until now that it used; nothing where it has not said so yet.
-    pub fn used(&self) -> Usage {
+    /// The usage that the provider has reported so far; zero if it has reported none.
+    pub fn usage_so_far(&self) -> Usage {
         match &self.0 {
-            ByDialect::OpenAiChat(decoder) => decoder.used(),
-            ByDialect::OpenAiResponses(decoder) => decoder.used(),
-            ByDialect::Anthropic(decoder) => decoder.used(),
-            ByDialect::Gemini(decoder) => decoder.used(),
+            ByDialect::OpenAiChat(decoder) => decoder.usage_so_far(),
+            ByDialect::OpenAiResponses(decoder) => decoder.usage_so_far(),
+            ByDialect::Anthropic(decoder) => decoder.usage_so_far(),
+            ByDialect::Gemini(decoder) => decoder.usage_so_far(),
         }
     }
 

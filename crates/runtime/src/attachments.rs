@@ -116,7 +116,7 @@ pub(crate) async fn keep(
     max_chars: usize,
 ) -> CallOutput {
     let documents = output.files.iter().map(|file| match file.content.extent {
-        Extent::Pages(_) => file.content.held.0.clone(),
+        Extent::Pages(_) => file.content.loaded.0.clone(),
         Extent::Pixels { .. } => None,
     });
     let documents: Vec<Option<Arc<[u8]>>> = documents.collect();
@@ -165,7 +165,7 @@ async fn store_contents(
     }
     let mut held = Vec::with_capacity(contents.len());
     for content in &contents {
-        let bytes = match &content.held.0 {
+        let bytes = match &content.loaded.0 {
             Some(bytes) => Some(bytes.clone()),
             None => journal.blob(content.digest).await?,
         };
@@ -176,7 +176,7 @@ async fn store_contents(
     limits.check(&sizes, attached, stored)?;
     for (content, bytes) in contents.iter_mut().zip(held) {
         content.digest = journal.put_blob(&bytes, Some(session)).await?;
-        content.held.0 = None;
+        content.loaded.0 = None;
     }
     Ok(())
 }

@@ -397,7 +397,7 @@ impl Actor for BudgetBroker {
             let lowered = settle(&journal, &rules, &broker).await?;
             match grants.append(&lowered).await {
                 // The next start repeats this.
-                Err(error) if error.is_ephemeral() => {
+                Err(error) if error.is_transient() => {
                     tracing::warn!(%error, "the grants of sessions cannot be recorded");
                     lowered.iter().for_each(|grant| broker.apply(grant));
                 }

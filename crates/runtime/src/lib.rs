@@ -42,7 +42,7 @@ pub mod worker;
 /// The actor library of agent kinds, in the version that [`Extensions::actor`] accepts.
 pub use ractor;
 
-pub use process::{is_inherited, reaper};
+pub use process::{find_program, is_inherited, reaper};
 
 pub use agent::{Agent, Answer, Ctx, Failure, Task};
 pub use attachments::AttachmentLimits;

@@ -8,8 +8,8 @@
 //! The model's name of a tool is `<server>__<tool>`. A server is started when one of its tools is
 //! first needed; a turn keeps its frozen list of tools, even if the server changes its list.
 
+pub(crate) mod client_servers;
 mod connection;
-pub(crate) mod held;
 mod http;
 mod names;
 pub(crate) mod output;
@@ -31,8 +31,8 @@ use unisono_session::run::calls::CallOutput;
 use unisono_session::tool::{Contract, allows, matches};
 
 use crate::address::ActorAddress;
+pub use client_servers::{ClientServersGuard, MAX_CLIENT_SERVERS};
 use connection::{CallReply, Connection};
-pub use held::{HELD_SERVERS, ServersHold};
 pub use skills::{ServerSkill, ServerSkills, SkillFault, SkillReader};
 use tasks::{ServerTask, TaskEnd};
 

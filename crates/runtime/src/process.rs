@@ -25,6 +25,7 @@ use tokio::time::timeout;
 use unisono_session::agent::Command;
 
 pub use inherited::is_inherited;
+pub use search::find_program;
 
 /// The time for a program to stop after `SIGTERM`.
 const GRACE: Duration = Duration::from_millis(500);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use unisono_context::attachment::{Files, Held};
+use unisono_context::attachment::{Files, LoadedBytes};
 use unisono_context::{AgentId, Digest, RunId, Tokens};
 use unisono_model::language::{LanguageModel, Models, Request};
 use unisono_model::media::Accepts;
@@ -273,7 +273,7 @@ impl Conversation {
             let wrap_up = wrap_up(assignment, asked);
             let mut request = request::continuation(&first, known, &asked.masked, wrap_up);
             for file in request.files_mut() {
-                file.content.held = Held(files.get(&file.content.digest).cloned());
+                file.content.loaded = LoadedBytes(files.get(&file.content.digest).cloned());
             }
             let replied = asked.reply.and_then(|at| assignment.steps.get(at));
             let reply = replied.and_then(|step| step.reply());

@@ -28,7 +28,7 @@ use crate::concurrency::{ConcurrencyLimit, LiveRuns};
 use crate::extensions::Extensions;
 use crate::hook::{Hook, Hooks};
 use crate::load::{Load, Observer};
-use crate::mcp::held::HeldServers;
+use crate::mcp::client_servers::ClientServers;
 use crate::mcp::{self, Servers};
 use crate::pool::Pools;
 use crate::residence::{ResidenceBounds, Total};
@@ -193,7 +193,7 @@ pub(crate) struct Env {
     pub(crate) options: Options,
     pub(crate) pools: Pools,
     pub(crate) servers: Servers,
-    pub(crate) held_servers: HeldServers,
+    pub(crate) client_servers: ClientServers,
     pub(crate) hooks: Hooks,
     /// The limit of active runs, if there is one.
     pub(crate) concurrency: Option<ConcurrencyLimit>,
@@ -209,7 +209,7 @@ impl Env {
     /// The servers among which the server of a tool is: those that a client holds for the session,
     /// otherwise the configured ones.
     pub(crate) fn servers_for(&self, session: SessionId, tool: &str) -> Servers {
-        let held = self.held_servers.with_tool(session, tool);
+        let held = self.client_servers.with_tool(session, tool);
         held.unwrap_or_else(|| self.servers.clone())
     }
 
@@ -265,7 +265,7 @@ impl Runtime {
             options,
             pools: Pools::default(),
             servers,
-            held_servers: HeldServers::default(),
+            client_servers: ClientServers::default(),
             hooks,
             concurrency,
             resident: Total::default(),

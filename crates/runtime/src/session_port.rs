@@ -11,7 +11,7 @@ use unisono_context::tokens::Count;
 use unisono_context::{Digest, Encoding, Message, MessageId, Ordinal, RunId};
 use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
-use unisono_session::run::{AdditionalUsage, Step, ToolResult};
+use unisono_session::run::{AuxiliaryUsage, Step, ToolResult};
 
 use crate::agent::Failure;
 use crate::session::{MessagePlace, OutsideMessage};
@@ -74,7 +74,7 @@ pub(crate) trait SessionPort: Send + Sync + 'static {
 
     /// Reports a cost in addition to replies, for a request that continues; `call` is its
     /// reservation.
-    fn spent(&self, run: RunId, attempt: u32, call: Option<u32>, spent: AdditionalUsage);
+    fn spent(&self, run: RunId, attempt: u32, call: Option<u32>, spent: AuxiliaryUsage);
 
     /// Counts texts in an encoding, in order. If that fails, estimates them.
     fn count(&self, texts: Vec<String>, encoding: Encoding) -> PortFuture<'_, Vec<Count>>;

@@ -78,12 +78,12 @@ fn specs_on_branch() -> Vec<ToolSpec> {
         ),
         spec(
             DELEGATE,
-            "Gives a task to another agent and returns what it came back with. It reads the same conversation as you do, and nothing of what you were told, called or found since: write into the task all it needs beyond the conversation. Several calls in one reply are worked on at the same time. A result that begins with [failed or [refused is not an answer; one that ends with [incomplete says what is missing.",
+            "Gives a task to another agent and returns its result. The agent sees the conversation, but not your later messages, calls or findings: put everything else it needs into the task. Several calls in one reply are worked on at the same time. A result that begins with [failed or [refused is not an answer; one that ends with [incomplete says what is missing.",
             r#"{"type":"object","properties":{"agent":{"type":"string","description":"The name of the agent, one of those you may delegate to."},"task":{"type":"string","description":"What it is to do, complete in itself."}},"required":["agent","task"],"additionalProperties":false}"#,
         ),
         spec(
             READ_MESSAGE,
-            "Reads one message of the conversation, as it was said, by its number; or what another agent came back with, where you were shown the beginning of it.",
+            "Reads one message of the conversation, as it was said, by its number; or the full result of another agent, if you got only its beginning.",
             r#"{"type":"object","properties":{"n":{"type":"integer","minimum":1,"description":"The number of the message: 12 for #12."},"result":{"type":"string","description":"In place of n: the name of a result, as the note at its end has it."},"skip":{"type":"integer","minimum":0,"description":"Characters to leave out at its start, to read on in a long text."}},"additionalProperties":false}"#,
         ),
         spec(

@@ -21,7 +21,7 @@ use unisono_model::prompt::Prefix;
 use unisono_session::agent::AgentKind;
 use unisono_session::assignment::RunAssignment;
 use unisono_session::machine::AttemptEnd;
-use unisono_session::run::{Pace, RunCause};
+use unisono_session::run::{AttemptTimes, RunCause};
 
 use crate::agent::a2a::A2aAgent;
 use crate::agent::acp::AcpAgent;
@@ -171,8 +171,8 @@ fn answered(result: Result<Answer, Failure>, known: &Ctx, began: Timestamp) -> A
         usage: answer.usage + besides,
         ..answer
     }));
-    if let AttemptEnd::Finished { pace, .. } = &mut end {
-        *pace = Pace {
+    if let AttemptEnd::Finished { attempt_times, .. } = &mut end {
+        *attempt_times = AttemptTimes {
             began: Some(began),
             first_token: known.first_token(),
             cache_ready: known.cache_ready(),
@@ -221,7 +221,7 @@ fn ended(result: Result<Answer, Failure>) -> AttemptEnd {
             calls,
             partial,
             usage,
-            pace: Pace::default(),
+            attempt_times: AttemptTimes::default(),
         },
         Err(Failure {
             cause,

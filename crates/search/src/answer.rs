@@ -55,5 +55,5 @@ pub struct Condition {
     /// Messages in it.
     pub messages: u64,
     /// The reason why it was rebuilt since it was opened; none if it was intact.
-    pub remade: Option<String>,
+    pub rebuilt_because: Option<String>,
 }

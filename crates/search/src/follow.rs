@@ -126,7 +126,7 @@ impl Follower {
         if matches!(error, Error::Damaged { .. }) {
             self.shared.publish(None);
             if let Some(directory) = self.directory.clone() {
-                self.shared.remade(error.to_string());
+                self.shared.rebuilt_because(error.to_string());
                 if let Ok(Err(error)) = off_thread(move || remove(&directory)).await {
                     tracing::warn!(%error, "the damaged search index is in the way");
                 }
@@ -185,9 +185,9 @@ impl Follower {
             (None, Some(directory)) => Index::open(directory),
             (None, None) => Ok((Index::in_memory()?, None)),
         });
-        let (index, remade) = opened.await??;
-        if let Some(reason) = remade {
-            self.shared.remade(reason);
+        let (index, rebuilt_because) = opened.await??;
+        if let Some(reason) = rebuilt_because {
+            self.shared.rebuilt_because(reason);
         }
         // It can be searched even if it cannot be written.
         self.shared.publish(Some(index.clone()));

@@ -49,7 +49,7 @@ pub(crate) struct Shared {
     /// Whether the index is closing: current work ends at the next safe point.
     pub(crate) closing: AtomicBool,
     /// The reason of the last rebuild.
-    remade: Mutex<Option<String>>,
+    rebuilt_because: Mutex<Option<String>>,
 }
 
 impl Shared {
@@ -57,8 +57,11 @@ impl Shared {
         *self.index.lock().unwrap_or_else(PoisonError::into_inner) = index;
     }
 
-    pub(crate) fn remade(&self, reason: String) {
-        *self.remade.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+    pub(crate) fn rebuilt_because(&self, reason: String) {
+        *self
+            .rebuilt_because
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(reason);
     }
 
     pub(crate) fn index(&self) -> Option<Index> {
@@ -248,14 +251,16 @@ impl Search {
     pub async fn condition(&self) -> Result<Condition> {
         self.settle(None).await?;
         let index = self.shared.index().ok_or(Error::Closed)?;
-        let remade = self.shared.remade.lock();
-        let remade = remade.unwrap_or_else(PoisonError::into_inner).clone();
+        let rebuilt_because = self.shared.rebuilt_because.lock();
+        let rebuilt_because = rebuilt_because
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         off_thread(move || {
             let sessions = index.cursors()?.len() as u64;
             Ok(Condition {
                 sessions,
                 messages: index.searcher().num_docs().saturating_sub(sessions),
-                remade,
+                rebuilt_because,
             })
         })
         .await?

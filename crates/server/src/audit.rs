@@ -20,7 +20,7 @@ pub(crate) struct Note(Arc<Mutex<Fields>>);
 
 #[derive(Debug, Default)]
 struct Fields {
-    who: Option<Arc<str>>,
+    caller: Option<Arc<str>>,
     owner: Option<Arc<str>>,
     route: Option<Arc<str>>,
     operation: Option<&'static str>,
@@ -42,7 +42,7 @@ impl Note {
     /// Sets the caller.
     pub(crate) fn set_caller(&self, caller: &Caller) {
         let mut known = self.fields();
-        known.who = Some(caller.name().cloned().unwrap_or_else(|| DAEMON.into()));
+        known.caller = Some(caller.name().cloned().unwrap_or_else(|| DAEMON.into()));
         known.owner = caller.owner().cloned();
     }
 
@@ -100,7 +100,7 @@ impl Note {
         let object = object.filter(|(_, id)| is_loggable(id, status));
         Some(Action {
             at: clock::now(),
-            who: known.who.clone(),
+            caller: known.caller.clone(),
             owner: known.owner.clone(),
             method: method.into(),
             route: route.into(),
@@ -188,7 +188,7 @@ mod tests {
             (None, None)
         );
         let entry = done(Changes::Always).unwrap();
-        assert_eq!(entry.who.as_deref(), Some(DAEMON));
+        assert_eq!(entry.caller.as_deref(), Some(DAEMON));
         assert_eq!(
             entry.object,
             BTreeMap::from([("session".into(), ID.into())])

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::http::Uri;
 use tokio::net::TcpStream;
-use unisono::find_program;
+use unisono_runtime::find_program;
 use unisono_runtime::mcp::{Server, ServerTransport};
 use unisono_store::private;
 
@@ -24,9 +24,9 @@ const LEAST_ROOM: u64 = 256 * 1024 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     /// The name of the check.
-    pub what: String,
+    pub name: String,
     /// The result, or the fault and its fix.
-    pub found: Result<String, String>,
+    pub result: Result<String, String>,
 }
 
 /// Runs all checks. It changes nothing and sends no request to a model. If a daemon `runs`, its
@@ -35,33 +35,33 @@ pub async fn check(setup: &Setup, runs: bool) -> Vec<Check> {
     let config = &setup.loaded.config;
     let mut checks = vec![
         Check {
-            what: "token".to_owned(),
-            found: token(&config.server.token_file),
+            name: "token".to_owned(),
+            result: token(&config.server.token_file),
         },
         Check {
-            what: "address".to_owned(),
-            found: address(&config.server, runs).await,
+            name: "address".to_owned(),
+            result: address(&config.server, runs).await,
         },
         Check {
-            what: "privacy".to_owned(),
-            found: privacy(&config.store.path),
+            name: "privacy".to_owned(),
+            result: privacy(&config.store.path),
         },
         Check {
-            what: "disk".to_owned(),
-            found: disk(&config.store.path),
+            name: "disk".to_owned(),
+            result: disk(&config.store.path),
         },
     ];
     for server in &setup.loaded.tools.servers {
         checks.push(Check {
-            what: format!("tools of {}", server.name),
-            found: tools(server).await,
+            name: format!("tools of {}", server.name),
+            result: tools(server).await,
         });
     }
     let traces = &config.telemetry.otlp_endpoint;
     if !traces.is_empty() {
         checks.push(Check {
-            what: "traces".to_owned(),
-            found: reached(traces).await,
+            name: "traces".to_owned(),
+            result: reached(traces).await,
         });
     }
     checks
@@ -71,16 +71,16 @@ pub async fn check(setup: &Setup, runs: bool) -> Vec<Check> {
 /// forward requests to each other.
 pub async fn reach(daemons: impl IntoIterator<Item = (String, String)>) -> Vec<Check> {
     let checks = daemons.into_iter().map(|(name, address)| async move {
-        let found = match reached(&address).await {
-            Ok(says) => Ok(says),
+        let result = match reached(&address).await {
+            Ok(message) => Ok(message),
             Err(why) => Err(format!(
                 "{why}; requests to this machine for its sessions get 503: set its `cluster.address` to \
                  an address that this machine reaches"
             )),
         };
         Check {
-            what: format!("daemon {name}"),
-            found,
+            name: format!("daemon {name}"),
+            result,
         }
     });
     futures_util::future::join_all(checks).await

@@ -6,11 +6,11 @@
 //! handshake) and the earlier ones in the same way.
 
 mod answer;
-mod asking;
-mod looking;
+mod queries;
 mod resources;
 mod tasks;
 mod tools;
+mod turns;
 mod waiting;
 
 use std::sync::{Arc, Weak};
@@ -241,27 +241,27 @@ impl Server {
         })?;
         if let Some(state) = &request.request_state {
             let asked = (&*request.name, state.as_str(), request.input_responses);
-            return asking::go_on(self, &held.local, asked, context).await;
+            return turns::go_on(self, &held.local, asked, context).await;
         }
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         match &*request.name {
-            tools::ASK => asking::ask(self, &held.local, tools::read(arguments)?, context).await,
+            tools::ASK => turns::ask(self, &held.local, tools::read(arguments)?, context).await,
             tools::DELEGATE => {
-                asking::delegate(self, &held.local, tools::read(arguments)?, context).await
+                turns::delegate(self, &held.local, tools::read(arguments)?, context).await
             }
             tools::COMPACT => {
-                asking::compact(self, &held.local, tools::read(arguments)?, context).await
+                turns::compact(self, &held.local, tools::read(arguments)?, context).await
             }
-            tools::WAIT => asking::wait(self, &held.local, tools::read(arguments)?, context).await,
+            tools::WAIT => turns::wait(self, &held.local, tools::read(arguments)?, context).await,
             tools::RECALL => {
-                let recalling = looking::recall(&held.local, tools::read(arguments)?);
+                let recalling = queries::recall(&held.local, tools::read(arguments)?);
                 while_wanted(context, recalling).await
             }
             tools::SEARCH => {
-                let searching = looking::search(&held.local, tools::read(arguments)?);
+                let searching = queries::search(&held.local, tools::read(arguments)?);
                 while_wanted(context, searching).await
             }
-            tools::SESSIONS => looking::sessions(&held.local, tools::read(arguments)?).await,
+            tools::SESSIONS => queries::sessions(&held.local, tools::read(arguments)?).await,
             other => Err(format!("there is no tool {other:?}")),
         }
     }

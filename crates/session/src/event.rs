@@ -22,7 +22,7 @@ use crate::agent::Definition;
 use crate::budget::{Amount, Reservation};
 use crate::input::WrittenSummary;
 use crate::run::calls::{CallDecision, CallOutput, CallPlace, PlannedCall};
-use crate::run::{AdditionalUsage, Ending, Reply, Step, Usage};
+use crate::run::{AuxiliaryUsage, Ending, Reply, Step, Usage};
 use crate::state::Settings;
 use crate::tool::ToolRules;
 
@@ -197,7 +197,7 @@ pub enum Fact {
     },
     /// Output of a run arrived after the run was cancelled. It is kept because it was paid for, and
     /// delivered to nobody.
-    CameLate {
+    LateOutputReceived {
         /// The run.
         run: RunId,
         /// The attempt.
@@ -306,7 +306,7 @@ pub enum Fact {
         /// The call.
         call: CallPlace,
     },
-    /// A person decided about a waiting call.
+    /// A waiting call was decided, or its approval expired.
     ToolDecided {
         /// The call.
         call: CallPlace,
@@ -437,7 +437,7 @@ pub enum LateOutput {
         usage: Usage,
     },
     /// A cost of an unanswered request of its model.
-    Spent(AdditionalUsage),
+    Spent(AuxiliaryUsage),
     /// The result of a named step, such as the report of a coding agent.
     Named {
         /// The name of the step.

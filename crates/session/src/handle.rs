@@ -16,10 +16,10 @@ mod overdue;
 mod pin;
 mod prepared;
 mod rendered;
+mod replace_checkpoint;
 mod replaced;
 mod reserve;
 mod revert;
-mod rewrite;
 mod run_ended;
 mod run_stepped;
 mod seal;
@@ -179,7 +179,7 @@ impl<'m> Recorder<'m> {
                 (
                     Fact::RunStepped { .. }
                     | Fact::ToolsAnswered { .. }
-                    | Fact::CameLate { .. }
+                    | Fact::LateOutputReceived { .. }
                     | Fact::SummariserUsed { .. }
                     | Fact::Reserved { .. }
                     | Fact::CallSettled { .. },

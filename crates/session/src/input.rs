@@ -20,7 +20,7 @@ use crate::event::{
     Calibration, DelegationLimits, HookPlace, HookReply, ImportNotes, RequestKey, Work,
 };
 use crate::run::calls::{CallDecision, CallOutput, CallPlace};
-use crate::run::{AdditionalUsage, Pace, RunCause, Step, ToolCall, Usage};
+use crate::run::{AttemptTimes, AuxiliaryUsage, RunCause, Step, ToolCall, Usage};
 use crate::state::{CallCap, Settings};
 use crate::tool::ToolRules;
 
@@ -228,7 +228,7 @@ pub enum Input {
         /// The reserved call of the request, if there is one.
         call: Option<u32>,
         /// The cost.
-        spent: AdditionalUsage,
+        spent: AuxiliaryUsage,
     },
     /// An attempt of a run ended.
     RunEnded {
@@ -457,7 +457,7 @@ pub enum AttemptEnd {
         /// Its usage.
         usage: Usage,
         /// When it began to work and to speak.
-        pace: Pace,
+        attempt_times: AttemptTimes,
     },
     /// Without a result.
     Failed {

@@ -333,12 +333,12 @@ impl Machine {
                 if self.cancelled.contains(&(*run, *attempt)) =>
             {
                 match &**step {
-                    Step::Model(reply) => Some(Fact::CameLate {
+                    Step::Model(reply) => Some(Fact::LateOutputReceived {
                         run: *run,
                         attempt: *attempt,
                         late: LateOutput::Reply(reply.clone()),
                     }),
-                    Step::Named { name, result } => Some(Fact::CameLate {
+                    Step::Named { name, result } => Some(Fact::LateOutputReceived {
                         run: *run,
                         attempt: *attempt,
                         late: LateOutput::Named {
@@ -357,7 +357,7 @@ impl Machine {
                 attempt,
                 spent,
                 ..
-            } if self.cancelled.contains(&(*run, *attempt)) => Some(Fact::CameLate {
+            } if self.cancelled.contains(&(*run, *attempt)) => Some(Fact::LateOutputReceived {
                 run: *run,
                 attempt: *attempt,
                 late: LateOutput::Spent(spent.clone()),
@@ -369,7 +369,7 @@ impl Machine {
                         partial,
                         usage,
                         ..
-                    } => Some(Fact::CameLate {
+                    } => Some(Fact::LateOutputReceived {
                         run: *run,
                         attempt: *attempt,
                         late: LateOutput::Answer {

@@ -54,7 +54,7 @@ pub enum Step {
         output: Option<Tokens>,
     },
     /// A cost in addition to replies.
-    Spent(AdditionalUsage),
+    Spent(AuxiliaryUsage),
     /// The oldest rounds are replaced by a summary.
     Summarised {
         /// The number of steps at the beginning of the run that it replaces.
@@ -68,7 +68,7 @@ pub enum Step {
 /// reply that broke off, or one that failed its attempt. It is recorded at once, independently of
 /// the further course of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdditionalUsage {
+pub struct AuxiliaryUsage {
     /// The usage.
     pub usage: Usage,
     /// The fallback that caused it; none: the run's own model.
@@ -249,7 +249,7 @@ pub enum Ending {
         /// The duration of all attempts, in milliseconds.
         duration_ms: u64,
         /// When the attempt that brought it began to work and to speak.
-        pace: Pace,
+        attempt_times: AttemptTimes,
     },
     /// Without a result.
     Failed {
@@ -267,7 +267,7 @@ pub enum Ending {
 /// When an attempt got its place and began to work, until when it waited for the provider's cache,
 /// and when its model began to speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pace {
+pub struct AttemptTimes {
     /// When its agent began: until then it waited for a place among the active runs. None: it was
     /// not recorded.
     pub began: Option<Timestamp>,

@@ -403,7 +403,7 @@ impl Trace {
                     parent.open_children = parent.open_children.saturating_sub(1);
                 }
             }
-            Fact::CameLate { run, late, .. } => {
+            Fact::LateOutputReceived { run, late, .. } => {
                 if let Some(run) = self.runs.get_mut(run) {
                     run.late.push((now, late.clone()));
                 }

@@ -129,7 +129,7 @@ impl Ledger {
                     self.runs.remove(run);
                 }
             }
-            Fact::CameLate { run, late, .. } => match late {
+            Fact::LateOutputReceived { run, late, .. } => match late {
                 LateOutput::Reply(reply) => {
                     let by = reply.fallback.as_ref().map(|by| by.model.clone());
                     self.charge(*run, by, reply.usage);
@@ -368,7 +368,7 @@ mod tests {
                 partial: None,
                 usage,
                 duration_ms: 1,
-                pace: crate::run::Pace::default(),
+                attempt_times: crate::run::AttemptTimes::default(),
             }),
         })
     }
@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn the_late_usage_of_a_cancelled_run_is_counted() {
         let late = |late| {
-            event(Fact::CameLate {
+            event(Fact::LateOutputReceived {
                 run: RunId::from_u128(1),
                 attempt: 1,
                 late,

@@ -41,7 +41,7 @@ pub struct Action {
     /// Time of the response; of a command, the time before its first change.
     pub at: Timestamp,
     /// The name of the token, the person, or the user of the operating system; `None` if unknown.
-    pub who: Option<Arc<str>>,
+    pub caller: Option<Arc<str>>,
     /// The owner of that token.
     pub owner: Option<Arc<str>>,
     /// The HTTP method, or [`METHOD`].
@@ -103,7 +103,7 @@ impl Entry {
 
 layout! {
     codes Cause { 0 Refusals, 1 Queue }
-    struct Action { at, who, owner, method, route, operation, object, status }
+    struct Action { at, caller, owner, method, route, operation, object, status }
     enum Entry {
         0 Began { generation, at },
         1 Action { action },

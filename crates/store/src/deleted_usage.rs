@@ -102,7 +102,7 @@ async fn follow(
     loop {
         let page = match journal.read(session, *read + 1, PAGE).await {
             Err(error @ (Error::Corrupt { .. } | Error::NewerRecord { .. })) => {
-                tracing::warn!(%session, %error, "what the session used is known up to there only");
+                tracing::warn!(%session, %error, "usage of the session is incomplete");
                 return Ok(());
             }
             page => page?,

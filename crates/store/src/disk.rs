@@ -41,10 +41,10 @@ mod lock;
 mod log;
 mod losses;
 mod open;
+mod preallocation;
 mod read_only;
 mod replay;
 mod rescue;
-mod room;
 mod salvage;
 mod tail;
 mod trees;
@@ -62,8 +62,8 @@ use tokio::sync::{Mutex, RwLock, mpsc, oneshot};
 
 use crate::admit;
 use crate::engine::{
-    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, SessionId, SessionInfo,
-    Space, Vacuumed,
+    Append, Checkpoint, Claim, Deletion, Engine, EngineFuture, Event, Health, SessionId,
+    SessionInfo, Space, Vacuumed,
 };
 use crate::error::{Error, Result};
 use crate::row;
@@ -285,14 +285,14 @@ async fn in_time<T>(doing: &'static str, answer: impl Future<Output = Result<T>>
 }
 
 impl Engine for Disk {
-    fn claim(&self, session: SessionId) -> Answer<'_, Claim> {
+    fn claim(&self, session: SessionId) -> EngineFuture<'_, Claim> {
         Box::pin(self.write("claim a session", move |reply| Command::Claim {
             session,
             reply,
         }))
     }
 
-    fn append(&self, append: Append) -> Answer<'_, u64> {
+    fn append(&self, append: Append) -> EngineFuture<'_, u64> {
         Box::pin(async move {
             admit::check_append(&append)?;
             let digests = append
@@ -310,11 +310,11 @@ impl Engine for Disk {
         })
     }
 
-    fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>> {
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> EngineFuture<'_, Vec<Event>> {
         Box::pin(self.ask("read events", move |trees| trees.read(session, from, limit)))
     }
 
-    fn first_events(&self, sessions: Vec<SessionId>) -> Answer<'_, Vec<Option<Event>>> {
+    fn first_events(&self, sessions: Vec<SessionId>) -> EngineFuture<'_, Vec<Option<Event>>> {
         Box::pin(self.ask("read first events", move |trees| {
             let firsts = sessions.into_iter();
             firsts
@@ -328,7 +328,7 @@ impl Engine for Disk {
         session: SessionId,
         epoch: u64,
         checkpoint: Checkpoint,
-    ) -> Answer<'_, ()> {
+    ) -> EngineFuture<'_, ()> {
         Box::pin(async move {
             admit::check_checkpoint(&checkpoint)?;
             self.write("keep a checkpoint", move |reply| Command::PutCheckpoint {
@@ -341,15 +341,19 @@ impl Engine for Disk {
         })
     }
 
-    fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>> {
+    fn latest_checkpoint(&self, session: SessionId) -> EngineFuture<'_, Option<Checkpoint>> {
         Box::pin(self.ask("read a checkpoint", move |trees| trees.checkpoint(session)))
     }
 
-    fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>> {
+    fn session(&self, session: SessionId) -> EngineFuture<'_, Option<SessionInfo>> {
         Box::pin(self.ask("look a session up", move |trees| trees.info(session)))
     }
 
-    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
+    fn sessions(
+        &self,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> EngineFuture<'_, Vec<SessionInfo>> {
         Box::pin(self.ask("list sessions", move |trees| trees.sessions(after, limit)))
     }
 
@@ -357,13 +361,13 @@ impl Engine for Disk {
         &self,
         before: Option<SessionId>,
         limit: usize,
-    ) -> Answer<'_, Vec<SessionInfo>> {
+    ) -> EngineFuture<'_, Vec<SessionInfo>> {
         Box::pin(self.ask("list sessions", move |trees| {
             trees.newest_sessions(before, limit)
         }))
     }
 
-    fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {
+    fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool> {
         Box::pin(async move {
             admit::check_deletion(&deletion)?;
             self.write("delete a session", |reply| Command::Delete {
@@ -374,11 +378,11 @@ impl Engine for Disk {
         })
     }
 
-    fn space(&self) -> Answer<'_, Space> {
+    fn space(&self) -> EngineFuture<'_, Space> {
         Box::pin(self.ask("measure the store", vacuum::space))
     }
 
-    fn vacuum(&self, bytes_per_second: Option<u64>) -> Answer<'_, Vacuumed> {
+    fn vacuum(&self, bytes_per_second: Option<u64>) -> EngineFuture<'_, Vacuumed> {
         Box::pin(async move {
             let online = vacuum::Online {
                 alone: Arc::clone(&self.vacuuming).lock_owned().await,
@@ -400,7 +404,7 @@ impl Engine for Disk {
         self.condition.health()
     }
 
-    fn close(&self) -> Answer<'_, ()> {
+    fn close(&self) -> EngineFuture<'_, ()> {
         Box::pin(in_time("close the store", async {
             // Abandons a copy in progress.
             self.closing.store(true, Ordering::Release);

@@ -12,7 +12,7 @@ use std::pin::Pin;
 
 use uuid::Uuid;
 
-pub use cluster::{Announcement, Beat, Cluster, Document, Hold, Member};
+pub use cluster::{Announcement, Beat, Cluster, Document, Member, ProviderPause};
 
 use crate::error::Result;
 
@@ -32,7 +32,7 @@ pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
 pub(crate) const SESSIONS_PAGE: usize = 1_024;
 
 /// The result of an engine's method: a boxed future, so that `Arc<dyn Engine>` works.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+pub type EngineFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// The id of a session's journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -195,22 +195,22 @@ pub enum Health {
 /// future of a write does not undo the write.
 pub trait Engine: Send + Sync + 'static {
     /// Claims the session, which need not exist yet, and fences all earlier claims.
-    fn claim(&self, session: SessionId) -> Answer<'_, Claim>;
+    fn claim(&self, session: SessionId) -> EngineFuture<'_, Claim>;
 
     /// Appends events and returns the number of the last of them.
     ///
     /// Fails with `Fenced` if the epoch is not the session's latest, and with `Conflict` if
     /// `expected_seq` is not its last event; nothing is written then.
-    fn append(&self, append: Append) -> Answer<'_, u64>;
+    fn append(&self, append: Append) -> EngineFuture<'_, u64>;
 
     /// Reads at most `limit` events from number `from` on. Returns fewer at the end of the journal,
     /// or if they would be over 64 MiB together.
-    fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>>;
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> EngineFuture<'_, Vec<Event>>;
 
     /// Returns the first event of each of these sessions, `None` for one without events. The
     /// default reads them one after the other; an engine that can read them together overrides it,
     /// because a list of sessions reads as many as it shows.
-    fn first_events(&self, sessions: Vec<SessionId>) -> Answer<'_, Vec<Option<Event>>> {
+    fn first_events(&self, sessions: Vec<SessionId>) -> EngineFuture<'_, Vec<Option<Event>>> {
         Box::pin(async move {
             let mut firsts = Vec::with_capacity(sessions.len());
             for session in sessions {
@@ -222,7 +222,7 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Returns the last event of each of these sessions, `None` for one without events. Engines
     /// override it as they do [`Engine::first_events`].
-    fn last_events(&self, sessions: Vec<SessionInfo>) -> Answer<'_, Vec<Option<Event>>> {
+    fn last_events(&self, sessions: Vec<SessionInfo>) -> EngineFuture<'_, Vec<Option<Event>>> {
         Box::pin(async move {
             let mut lasts = Vec::with_capacity(sessions.len());
             for info in sessions {
@@ -238,16 +238,20 @@ pub trait Engine: Send + Sync + 'static {
         session: SessionId,
         epoch: u64,
         checkpoint: Checkpoint,
-    ) -> Answer<'_, ()>;
+    ) -> EngineFuture<'_, ()>;
 
     /// Returns the latest state checkpoint, if there is one.
-    fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>>;
+    fn latest_checkpoint(&self, session: SessionId) -> EngineFuture<'_, Option<Checkpoint>>;
 
     /// Returns the metadata of one session, if it exists.
-    fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>>;
+    fn session(&self, session: SessionId) -> EngineFuture<'_, Option<SessionInfo>>;
 
     /// Returns at most `limit` sessions in ascending order of their ids, starting after `after`.
-    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>>;
+    fn sessions(
+        &self,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> EngineFuture<'_, Vec<SessionInfo>>;
 
     /// Returns at most `limit` sessions in descending order of their ids, starting before `before`.
     /// The default reads all sessions before it; an engine that can read backwards overrides it.
@@ -255,7 +259,7 @@ pub trait Engine: Send + Sync + 'static {
         &self,
         before: Option<SessionId>,
         limit: usize,
-    ) -> Answer<'_, Vec<SessionInfo>> {
+    ) -> EngineFuture<'_, Vec<SessionInfo>> {
         Box::pin(async move {
             let (mut newest, mut after) = (VecDeque::with_capacity(limit), None);
             loop {
@@ -278,10 +282,10 @@ pub trait Engine: Send + Sync + 'static {
     /// entry.
     ///
     /// Fails with `Conflict` if `expected_seq` is not its last event; nothing is written then.
-    fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool>;
+    fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool>;
 
     /// Returns the size of the store; zero for an engine without a disk.
-    fn space(&self) -> Answer<'_, Space> {
+    fn space(&self) -> EngineFuture<'_, Space> {
         Box::pin(async { Ok(Space::default()) })
     }
 
@@ -292,7 +296,7 @@ pub trait Engine: Send + Sync + 'static {
     ///
     /// Fails with `DiskFull` if there is no room for a copy of the live data, and with `Corrupt` if
     /// that cannot be read; nothing is changed then.
-    fn vacuum(&self, _bytes_per_second: Option<u64>) -> Answer<'_, Vacuumed> {
+    fn vacuum(&self, _bytes_per_second: Option<u64>) -> EngineFuture<'_, Vacuumed> {
         Box::pin(async { Ok(Vacuumed::default()) })
     }
 
@@ -306,14 +310,14 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Waits until writes are accepted, if the store could not be opened for writing; otherwise
     /// returns at once.
-    fn writable(&self) -> Answer<'_, ()> {
+    fn writable(&self) -> EngineFuture<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 
     /// Closes the engine once all accepted writes and all reads in progress have returned, and
     /// releases all its resources: the same directory can be opened again at once, even if this
     /// engine is still referenced. Later calls fail with `Closed`.
-    fn close(&self) -> Answer<'_, ()>;
+    fn close(&self) -> EngineFuture<'_, ()>;
 }
 
 pub(crate) fn now_unix_ms() -> u64 {

@@ -300,7 +300,7 @@ impl Error {
 
     /// Whether the same process may retry the write later, after it has read the current state.
     #[must_use]
-    pub fn is_ephemeral(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         let passes = matches!(self, Self::Unwritable { .. } | Self::Unreachable { .. });
         passes || self.is_disk_full()
     }

@@ -41,7 +41,7 @@ impl Grants {
             Some(_) => join(engine.as_ref(), ID).await,
         };
         let claim = match taken {
-            Err(error) if error.is_ephemeral() => {
+            Err(error) if error.is_transient() => {
                 let (journal, broker) = (journal.clone(), fold(journal, u64::MAX).await?.0);
                 let grants = Grants {
                     journal,

@@ -48,9 +48,9 @@ pub use disk::{
     Salvage, acknowledge_losses, doctor, is_store, losses, repair, vacuum,
 };
 pub use engine::{
-    Announcement, Answer, Append, Beat, Checkpoint, Claim, Cluster, DELETED_USAGE, Deletion,
-    Document, Engine, Event, Health, Hold, MAX_PAYLOAD_BYTES, Member, SessionId, SessionInfo,
-    Space, Vacuumed,
+    Announcement, Append, Beat, Checkpoint, Claim, Cluster, DELETED_USAGE, Deletion, Document,
+    Engine, EngineFuture, Event, Health, MAX_PAYLOAD_BYTES, Member, ProviderPause, SessionId,
+    SessionInfo, Space, Vacuumed,
 };
 pub use error::{Error, Fault, Record, Result, is_full};
 pub use grants::Grants;

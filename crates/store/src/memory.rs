@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::admit;
 use crate::engine::{
-    Answer, Append, Checkpoint, Claim, DELETED_USAGE, Deletion, Engine, Event, Health,
+    Append, Checkpoint, Claim, DELETED_USAGE, Deletion, Engine, EngineFuture, Event, Health,
     MAX_PAYLOAD_BYTES, SessionId, SessionInfo, now_unix_ms,
 };
 use crate::error::{Error, Result};
@@ -156,21 +156,21 @@ impl State {
     }
 }
 
-fn ready<'a, T: Send + 'a>(result: Result<T>) -> Answer<'a, T> {
+fn ready<'a, T: Send + 'a>(result: Result<T>) -> EngineFuture<'a, T> {
     Box::pin(std::future::ready(result))
 }
 
 impl Engine for Memory {
-    fn claim(&self, session: SessionId) -> Answer<'_, Claim> {
+    fn claim(&self, session: SessionId) -> EngineFuture<'_, Claim> {
         ready(self.state().map(|mut state| state.claim(session)))
     }
 
-    fn append(&self, append: Append) -> Answer<'_, u64> {
+    fn append(&self, append: Append) -> EngineFuture<'_, u64> {
         let checked = admit::check_append(&append);
         ready(checked.and_then(|()| self.state()?.append(append)))
     }
 
-    fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>> {
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> EngineFuture<'_, Vec<Event>> {
         ready(self.state().map(|state| state.read(session, from, limit)))
     }
 
@@ -179,23 +179,27 @@ impl Engine for Memory {
         session: SessionId,
         epoch: u64,
         checkpoint: Checkpoint,
-    ) -> Answer<'_, ()> {
+    ) -> EngineFuture<'_, ()> {
         let checked = admit::check_checkpoint(&checkpoint);
         ready(checked.and_then(|()| self.state()?.put_checkpoint(session, epoch, checkpoint)))
     }
 
-    fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>> {
+    fn latest_checkpoint(&self, session: SessionId) -> EngineFuture<'_, Option<Checkpoint>> {
         ready(
             self.state()
                 .map(|state| state.journals.get(&session)?.checkpoint.clone()),
         )
     }
 
-    fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>> {
+    fn session(&self, session: SessionId) -> EngineFuture<'_, Option<SessionInfo>> {
         ready(self.state().map(|state| state.head(session)?.info(session)))
     }
 
-    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
+    fn sessions(
+        &self,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> EngineFuture<'_, Vec<SessionInfo>> {
         ready(self.state().map(|state| state.sessions(after, limit)))
     }
 
@@ -203,12 +207,12 @@ impl Engine for Memory {
         &self,
         before: Option<SessionId>,
         limit: usize,
-    ) -> Answer<'_, Vec<SessionInfo>> {
+    ) -> EngineFuture<'_, Vec<SessionInfo>> {
         let state = self.state();
         ready(state.map(|state| state.newest_sessions(before, limit)))
     }
 
-    fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {
+    fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool> {
         let checked = admit::check_deletion(&deletion);
         ready(checked.and_then(|()| self.state()?.delete(deletion)))
     }
@@ -217,7 +221,7 @@ impl Engine for Memory {
         Health::Ok
     }
 
-    fn close(&self) -> Answer<'_, ()> {
+    fn close(&self) -> EngineFuture<'_, ()> {
         ready(self.state().map(|mut state| state.closed = true))
     }
 }

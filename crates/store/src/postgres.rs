@@ -9,6 +9,7 @@
 
 mod batch;
 mod check;
+mod error_kind;
 mod link;
 mod members;
 mod options;
@@ -16,7 +17,6 @@ mod read;
 mod remove;
 mod schema;
 mod tls;
-mod trouble;
 mod writer;
 
 use std::path::Path;
@@ -34,17 +34,17 @@ use crate::admit;
 use crate::disk::Lock;
 use crate::engine::Cluster;
 use crate::engine::{
-    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, SessionId, SessionInfo,
-    Space, Vacuumed,
+    Append, Checkpoint, Claim, Deletion, Engine, EngineFuture, Event, Health, SessionId,
+    SessionInfo, Space, Vacuumed,
 };
 use crate::error::{Error, Result};
 use crate::journal::is_of_a_session;
 use crate::private;
 use batch::checksum;
-use link::{Away, Link};
+use error_kind::failed;
+use link::{Link, Outage};
 use members::Membership;
 use read::info;
-use trouble::failed;
 use writer::Job;
 
 pub use options::{Options, place};
@@ -94,7 +94,7 @@ RETURNING seq";
 /// A store in a PostgreSQL database.
 pub struct Postgres {
     options: Options,
-    away: Away,
+    away: Outage,
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     readers: Vec<Link>,
@@ -127,7 +127,7 @@ impl Postgres {
         let mut client = link::connect(&options).await?;
         schema::prepare(&mut client).await?;
         drop(client);
-        let away = Away::default();
+        let away = Outage::default();
         let link = || Link::new(options.clone(), away.clone());
         let membership = match options.takeover_after {
             Some(after) => {
@@ -362,19 +362,19 @@ fn unsigned(row: &Row, column: usize) -> u64 {
 }
 
 impl Engine for Postgres {
-    fn claim(&self, session: SessionId) -> Answer<'_, Claim> {
+    fn claim(&self, session: SessionId) -> EngineFuture<'_, Claim> {
         Box::pin(self.claimed(session))
     }
 
-    fn append(&self, append: Append) -> Answer<'_, u64> {
+    fn append(&self, append: Append) -> EngineFuture<'_, u64> {
         Box::pin(self.appended(append))
     }
 
-    fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>> {
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> EngineFuture<'_, Vec<Event>> {
         Box::pin(self.events(session, from, limit))
     }
 
-    fn first_events(&self, sessions: Vec<SessionId>) -> Answer<'_, Vec<Option<Event>>> {
+    fn first_events(&self, sessions: Vec<SessionId>) -> EngineFuture<'_, Vec<Option<Event>>> {
         Box::pin(self.firsts(sessions))
     }
 
@@ -383,19 +383,23 @@ impl Engine for Postgres {
         session: SessionId,
         epoch: u64,
         checkpoint: Checkpoint,
-    ) -> Answer<'_, ()> {
+    ) -> EngineFuture<'_, ()> {
         Box::pin(self.checkpoint_put(session, epoch, checkpoint))
     }
 
-    fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>> {
+    fn latest_checkpoint(&self, session: SessionId) -> EngineFuture<'_, Option<Checkpoint>> {
         Box::pin(self.checkpoint(session))
     }
 
-    fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>> {
+    fn session(&self, session: SessionId) -> EngineFuture<'_, Option<SessionInfo>> {
         Box::pin(self.known(session))
     }
 
-    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
+    fn sessions(
+        &self,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> EngineFuture<'_, Vec<SessionInfo>> {
         Box::pin(self.page(read::SESSIONS, after, limit))
     }
 
@@ -403,19 +407,19 @@ impl Engine for Postgres {
         &self,
         before: Option<SessionId>,
         limit: usize,
-    ) -> Answer<'_, Vec<SessionInfo>> {
+    ) -> EngineFuture<'_, Vec<SessionInfo>> {
         Box::pin(self.page(read::NEWEST_SESSIONS, before, limit))
     }
 
-    fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {
+    fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool> {
         Box::pin(self.deleted(deletion))
     }
 
-    fn space(&self) -> Answer<'_, Space> {
+    fn space(&self) -> EngineFuture<'_, Space> {
         Box::pin(self.measured())
     }
 
-    fn vacuum(&self, _: Option<u64>) -> Answer<'_, Vacuumed> {
+    fn vacuum(&self, _: Option<u64>) -> EngineFuture<'_, Vacuumed> {
         Box::pin(self.vacuumed())
     }
 
@@ -423,7 +427,7 @@ impl Engine for Postgres {
         self.membership.as_deref().map(|all| all as &dyn Cluster)
     }
 
-    fn last_events(&self, sessions: Vec<SessionInfo>) -> Answer<'_, Vec<Option<Event>>> {
+    fn last_events(&self, sessions: Vec<SessionInfo>) -> EngineFuture<'_, Vec<Option<Event>>> {
         Box::pin(self.lasts(sessions))
     }
 
@@ -434,7 +438,7 @@ impl Engine for Postgres {
         }
     }
 
-    fn close(&self) -> Answer<'_, ()> {
+    fn close(&self) -> EngineFuture<'_, ()> {
         Box::pin(self.closed())
     }
 }

@@ -6,7 +6,7 @@
 //! the start.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -46,6 +46,25 @@ pub fn create(path: &Path) -> io::Result<File> {
     // The mode applies to a new file only.
     narrow_one(path, &file.metadata()?)?;
     Ok(file)
+}
+
+/// Replaces the contents of a file, or creates it: it has the old or the new contents, also after a
+/// crash. Only its owner may read it.
+///
+/// # Errors
+/// It cannot be written; then it has the old contents.
+pub fn write_atomically(file: &Path, text: &str) -> io::Result<()> {
+    let directory = file.parent().unwrap_or(Path::new("."));
+    create_dir_all(directory)?;
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = file.with_file_name(name);
+    let mut writing = create(&new)?;
+    writing.write_all(text.as_bytes())?;
+    writing.sync_all()?;
+    fs::rename(&new, file)?;
+    // The rename is on disk once its directory is.
+    File::open(directory)?.sync_all()
 }
 
 /// Removes the permissions of group and others from a directory and from everything in it, the
@@ -180,5 +199,18 @@ mod tests {
         assert_eq!((mode(&target), mode(&file)), (0o700, 0o600));
         assert_eq!(exposed(&link).unwrap(), None);
         assert_eq!(exposed(&place.path().join("absent")).unwrap(), None);
+    }
+
+    #[test]
+    fn a_file_is_replaced_and_is_its_owners() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("deep/settings.toml");
+        for text in ["one", "another, which is longer", ""] {
+            write_atomically(&file, text).unwrap();
+            assert_eq!(fs::read_to_string(&file).unwrap(), text);
+        }
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+        let there = fs::read_dir(place.path().join("deep")).unwrap().count();
+        assert_eq!(there, 1, "nothing is left beside it");
     }
 }

@@ -79,9 +79,9 @@ layout! {
 }
 
 /// The tokens that are not revoked, by name.
-pub type Known = BTreeMap<Arc<str>, Token>;
+pub type TokensByName = BTreeMap<Arc<str>, Token>;
 
-impl State for Known {
+impl State for TokensByName {
     const ID: crate::engine::SessionId = ID;
     type Entry = TokenFact;
     type Saved = Vec<Token>;
@@ -97,7 +97,7 @@ impl State for Known {
         self.values().cloned().collect()
     }
 
-    fn restore(saved: Vec<Token>) -> Known {
+    fn restore(saved: Vec<Token>) -> TokensByName {
         let named = |token: Token| (token.name.clone(), token);
         saved.into_iter().map(named).collect()
     }
@@ -105,7 +105,7 @@ impl State for Known {
 
 /// The journal of tokens.
 #[derive(Debug)]
-pub struct Tokens(SharedJournal<Known>);
+pub struct Tokens(SharedJournal<TokensByName>);
 
 impl Tokens {
     /// Reads the journal, without a claim.
@@ -117,7 +117,7 @@ impl Tokens {
     }
 
     /// The tokens that are not revoked.
-    pub fn known(&self) -> &Known {
+    pub fn known(&self) -> &TokensByName {
         self.0.state()
     }
 

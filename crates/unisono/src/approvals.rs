@@ -40,7 +40,7 @@ pub(crate) fn to_api(session: SessionId, waiting: &WaitingCall) -> Approval {
     let in_doubt = waiting.call.status == CallStatus::InDoubt;
     Approval {
         call: waiting.id.to_string(),
-        waits_for: if in_doubt { "in_doubt" } else { "approval" }.to_owned(),
+        kind: if in_doubt { "in_doubt" } else { "approval" }.to_owned(),
         session: session.to_string(),
         turn: waiting.turn.to_string(),
         run: waiting.place.run.to_string(),
@@ -49,8 +49,8 @@ pub(crate) fn to_api(session: SessionId, waiting: &WaitingCall) -> Approval {
         arguments: serde_json::from_str(&planned.arguments).unwrap_or_default(),
         contract: planned.contract.name().to_owned(),
         rule: approval.map(|approval| approval.rule.to_string()),
-        asked: values::instant(waiting.call.asked_at),
-        until: approval
+        requested_at: values::instant(waiting.call.asked_at),
+        expires_at: approval
             .and_then(|approval| approval.until)
             .map(values::instant),
     }

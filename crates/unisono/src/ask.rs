@@ -80,7 +80,7 @@ impl Ask {
 
     /// Continues an agent that called client tools. `results` are the results of these calls, each
     /// a [`Part::ToolResult`].
-    pub fn go_on(results: Vec<Part>) -> Ask {
+    pub fn from_results(results: Vec<Part>) -> Ask {
         Ask::for_purpose(Purpose::Results(results))
     }
 
@@ -105,7 +105,7 @@ impl Ask {
 
     /// Adds client tools for the lead: the client makes their calls.
     #[must_use]
-    pub fn lending(self, tools: Vec<ToolSpec>, client_options: ClientOptions) -> Ask {
+    pub fn with_client_tools(self, tools: Vec<ToolSpec>, client_options: ClientOptions) -> Ask {
         Ask {
             tools,
             client_options,
@@ -311,12 +311,16 @@ impl Ask {
     ///
     /// # Errors
     /// An agent is unknown, or the lead among its delegates.
-    pub fn measured_by(&self, setup: &Setup, learnt: &Calibrations) -> Result<Measure, Error> {
+    pub fn context_inputs(
+        &self,
+        setup: &Setup,
+        learnt: &Calibrations,
+    ) -> Result<ContextInputs, Error> {
         let mut team = self.team(setup)?;
-        models::within_learnt(&mut team, learnt);
+        models::limit_to_reported_windows(&mut team, learnt);
         let (policy, safety) = policy(setup, &team);
         let calibrations = models::calibrations(setup, &team, learnt);
-        Ok(Measure {
+        Ok(ContextInputs {
             team,
             policy,
             safety,
@@ -330,7 +334,7 @@ impl Ask {
 
 /// The inputs for measuring a context: for planning a turn, and for showing the context.
 #[derive(Clone, Debug)]
-pub struct Measure {
+pub struct ContextInputs {
     /// The agents, with the known windows of their models.
     pub team: Team,
     /// When their conversation is compacted.
@@ -364,7 +368,7 @@ pub struct FinishedTurn {
 /// # Errors
 /// An agent is unknown, or the lead among its delegates.
 pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, Error> {
-    let Measure {
+    let ContextInputs {
         team,
         policy,
         safety,
@@ -372,7 +376,7 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         delegation,
         recall,
         instructions,
-    } = ask.measured_by(setup, learnt)?;
+    } = ask.context_inputs(setup, learnt)?;
     let caps = caps(setup, &team);
     let answer = |role, parts| Work::Answer {
         input: NewMessage {

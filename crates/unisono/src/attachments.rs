@@ -199,7 +199,7 @@ pub fn in_request(part: &Part) -> Option<ApiPart> {
     else {
         return None;
     };
-    let bytes = content.held.0.as_ref()?;
+    let bytes = content.loaded.0.as_ref()?;
     Some(ApiPart::Attachment {
         filename: filename.to_string(),
         mime: mime.to_string(),

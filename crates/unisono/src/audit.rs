@@ -49,7 +49,7 @@ pub struct AuditLog {
 struct Writer {
     orders: mpsc::Sender<Order>,
     task: JoinHandle<()>,
-    left_out: Arc<Omitted>,
+    omitted: Arc<Omitted>,
     is_enabled: bool,
 }
 
@@ -74,12 +74,12 @@ struct Refusals {
     began: Option<Instant>,
     by_name: HashMap<Option<Arc<str>>, u64>,
     all: u64,
-    left_out: u64,
+    omitted: u64,
 }
 
 impl Refusals {
     /// Whether to record a refused request; counts it otherwise.
-    fn take(&mut self, who: Option<&Arc<str>>, now: Instant) -> bool {
+    fn take(&mut self, caller: Option<&Arc<str>>, now: Instant) -> bool {
         if self
             .began
             .is_none_or(|began| now.duration_since(began) >= MINUTE)
@@ -89,13 +89,17 @@ impl Refusals {
             self.all = 0;
         }
         // The number of recorded requests bounds the number of names.
-        let of_caller = self.by_name.get(&who.cloned()).copied().unwrap_or_default();
+        let of_caller = self
+            .by_name
+            .get(&caller.cloned())
+            .copied()
+            .unwrap_or_default();
         let is_recorded = self.all < REFUSALS && of_caller < REFUSALS_PER_CALLER;
         if is_recorded {
             self.all += 1;
-            self.by_name.insert(who.cloned(), of_caller + 1);
+            self.by_name.insert(caller.cloned(), of_caller + 1);
         } else {
-            self.left_out += 1;
+            self.omitted += 1;
         }
         is_recorded
     }
@@ -108,7 +112,7 @@ impl Omitted {
 
     /// Takes the counts since the last call, as entries.
     fn entries(&self, at: Timestamp) -> Vec<Entry> {
-        let refused = std::mem::take(&mut self.refusals().left_out);
+        let refused = std::mem::take(&mut self.refusals().omitted);
         let full = self.queue.swap(0, Ordering::Relaxed);
         let counts = [(refused, Cause::Refusals), (full, Cause::Queue)];
         let each = counts.into_iter().filter(|(count, _)| *count > 0);
@@ -131,11 +135,11 @@ impl AuditLog {
         let is_refused = matches!(action.status, Some(401 | 403 | 429));
         let mut is_recorded = true;
         if is_refused {
-            let mut refusals = writer.left_out.refusals();
-            is_recorded = refusals.take(action.who.as_ref(), Instant::now());
+            let mut refusals = writer.omitted.refusals();
+            is_recorded = refusals.take(action.caller.as_ref(), Instant::now());
         }
         if is_recorded && writer.orders.try_send(Order::Write(action)).is_err() {
-            writer.left_out.queue.fetch_add(1, Ordering::Relaxed);
+            writer.omitted.queue.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -178,25 +182,25 @@ impl Local {
             entries: settings.max_entries,
         };
         let (orders, queue) = mpsc::channel(QUEUE);
-        let left_out = Arc::new(Omitted::default());
-        let log = Audit::new(&self.parts_journal(), retention);
-        let task = tokio::spawn(write(log, queue, left_out.clone()));
-        *self.audit.writer() = Some(Writer {
+        let omitted = Arc::new(Omitted::default());
+        let log = Audit::new(&self.whole_journal(), retention);
+        let task = tokio::spawn(write(log, queue, omitted.clone()));
+        *self.shared.audit.writer() = Some(Writer {
             orders,
             task,
-            left_out,
+            omitted,
             is_enabled: settings.enabled,
         });
     }
 
     /// The audit log.
     pub fn audit_log(&self) -> &AuditLog {
-        &self.audit
+        &self.shared.audit
     }
 }
 
 /// Writes queued entries in batches.
-async fn write(mut log: Audit, mut orders: mpsc::Receiver<Order>, left_out: Arc<Omitted>) {
+async fn write(mut log: Audit, mut orders: mpsc::Receiver<Order>, omitted: Arc<Omitted>) {
     let mut minutes = tokio::time::interval(MINUTE);
     minutes.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for minute in 0u64.. {
@@ -207,7 +211,7 @@ async fn write(mut log: Audit, mut orders: mpsc::Receiver<Order>, left_out: Arc<
             };
             let is_last = first.is_none();
             let (mut entries, waiters) = collect(first, &mut orders).await;
-            entries.extend(left_out.entries(clock::now()));
+            entries.extend(omitted.entries(clock::now()));
             append(&mut log, &entries, &orders).await;
             for flushed in waiters {
                 // The reader may have stopped waiting.
@@ -217,7 +221,7 @@ async fn write(mut log: Audit, mut orders: mpsc::Receiver<Order>, left_out: Arc<
                 return;
             }
         }
-        append(&mut log, &left_out.entries(clock::now()), &orders).await;
+        append(&mut log, &omitted.entries(clock::now()), &orders).await;
         if minute % SWEEP_EVERY == 0
             && let Err(error) = log.sweep(clock::now()).await
         {
@@ -277,12 +281,12 @@ mod tests {
     fn refusals_of_one_caller_do_not_hide_those_of_another() {
         let (mut refusals, now) = (Refusals::default(), Instant::now());
         let ada: Arc<str> = "ada".into();
-        let taken = |refusals: &mut Refusals, who, at| {
-            (0..1_000).filter(|_| refusals.take(who, at)).count() as u64
+        let taken = |refusals: &mut Refusals, caller, at| {
+            (0..1_000).filter(|_| refusals.take(caller, at)).count() as u64
         };
         assert_eq!(taken(&mut refusals, None, now), REFUSALS_PER_CALLER);
         assert_eq!(taken(&mut refusals, Some(&ada), now), REFUSALS_PER_CALLER);
-        assert_eq!(refusals.left_out, 2 * (1_000 - REFUSALS_PER_CALLER));
+        assert_eq!(refusals.omitted, 2 * (1_000 - REFUSALS_PER_CALLER));
         assert_eq!(
             taken(&mut refusals, None, now + MINUTE),
             REFUSALS_PER_CALLER

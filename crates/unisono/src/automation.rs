@@ -9,15 +9,15 @@
 //! the turn again, in the same session and under the same key, so it is the same turn. `decide`
 //! chooses the next step of a schedule without a clock.
 
+mod begin;
 mod decide;
 mod follow;
-mod give;
 mod listed;
 
 use std::sync::Arc;
 
+pub use begin::StartedTurn;
 pub use follow::follow;
-pub use give::StartedTurn;
 
 /// The source of a schedule's turns.
 fn of_schedule(name: &str) -> Arc<str> {

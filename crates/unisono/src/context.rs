@@ -26,7 +26,7 @@ use unisono_session::state::{MAIN, full_system_text};
 use unisono_session::turn::Phase;
 use unisono_session::{Definition, Event, Fact, State};
 
-use crate::ask::{self, Measure};
+use crate::ask::{self, ContextInputs};
 use usable::Share;
 pub use usable::Shares;
 
@@ -39,7 +39,7 @@ type Result<T> = std::result::Result<T, Error>;
 
 /// The counted limits of a team for a conversation.
 #[derive(Debug)]
-pub struct Measured {
+pub struct TeamLimits {
     /// System text and tools.
     pub preamble: Preamble,
     /// Tokens of the system text, in the lead's encoding.
@@ -65,7 +65,11 @@ pub fn tip(state: &State, branch: &str) -> Option<Option<MessageId>> {
 /// Counts the branch that ends in `head`, if it has messages, in every encoding of the team. The
 /// tokenizer is loaded only if something is not counted. Nothing is written. Agents that are too
 /// small for the part that must stay under the policy are ignored, as in a turn.
-pub fn measure(state: &mut State, head: Option<MessageId>, by: &Measure) -> Result<Measured> {
+pub fn measure(
+    state: &mut State,
+    head: Option<MessageId>,
+    by: &ContextInputs,
+) -> Result<TeamLimits> {
     let team = &by.team;
     // Servers are not queried here: the tools that were offered to the newest turn count.
     let offered = state.newest_tools().iter();
@@ -114,7 +118,7 @@ pub fn measure(state: &mut State, head: Option<MessageId>, by: &Measure) -> Resu
     let budget = budget.unwrap_or(shares.lead.budget);
     let whole = fixed(lead.encoding);
     let system = system_share(state, &preamble, whole, lead.encoding)?;
-    Ok(Measured {
+    Ok(TeamLimits {
         system,
         tools: whole.minus(system),
         preamble,
@@ -202,19 +206,24 @@ fn system_share(
 
 /// Parts that are counted for display alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extra {
+pub struct ContextExtras {
     /// Tokens of the list of skills, which is a part of the system text.
     pub skills: u64,
     /// Messages and tasks that wait for the end of the current turn of the branch, and their tokens.
     pub pending: (u32, u64),
 }
 
-impl Extra {
+impl ContextExtras {
     /// Counts them.
     ///
     /// # Errors
     /// The tokenizer cannot be loaded.
-    pub fn new(state: &State, branch: &str, skills: &str, by: &BranchContext) -> Result<Extra> {
+    pub fn new(
+        state: &State,
+        branch: &str,
+        skills: &str,
+        by: &BranchContext,
+    ) -> Result<ContextExtras> {
         let posted = state.waiting_messages(branch).iter();
         let posted = posted.map(|message| {
             let texts = message.parts.iter().map(Part::countable_text);
@@ -226,13 +235,13 @@ impl Extra {
         let tasks = queued.filter_map(|turn| turn.accepted.work.input_text());
         let texts: Vec<String> = posted.chain(tasks.map(|task| task.to_string())).collect();
         if texts.is_empty() && skills.is_empty() {
-            return Ok(Extra::default());
+            return Ok(ContextExtras::default());
         }
         let tokenizer = tokenizer(by.encoding)?;
         let tokens = |text: &str| tokenizer.count(text).tokens.0;
         let overhead = by.measured.budget.per_message.0;
         let pending = texts.iter().map(|text| tokens(text) + overhead).sum();
-        Ok(Extra {
+        Ok(ContextExtras {
             skills: tokens(skills),
             pending: (u32::try_from(texts.len()).unwrap_or(u32::MAX), pending),
         })
@@ -271,7 +280,7 @@ pub struct BranchContext {
     /// The snapshot that a turn without new input would freeze.
     pub snapshot: Snapshot,
     /// The counted limits for it.
-    pub measured: Measured,
+    pub measured: TeamLimits,
     /// Its tokens.
     pub used: Count,
     /// The encoding of these counts.
@@ -284,7 +293,11 @@ impl BranchContext {
     ///
     /// # Errors
     /// There is no such message, or something cannot be counted.
-    pub fn new(state: &mut State, head: Option<MessageId>, by: &Measure) -> Result<BranchContext> {
+    pub fn new(
+        state: &mut State,
+        head: Option<MessageId>,
+        by: &ContextInputs,
+    ) -> Result<BranchContext> {
         let measured = measure(state, head, by)?;
         let Some(head) = head else {
             return Ok(BranchContext {

@@ -61,7 +61,7 @@ pub enum Error {
     ClientOptions(#[from] ask::ClientToolsRefused),
     /// A journal cannot be read back.
     #[error(transparent)]
-    Past(#[from] history::Error),
+    History(#[from] history::Error),
     /// The context of a branch cannot be computed.
     #[error(transparent)]
     Context(#[from] context::Error),
@@ -139,7 +139,7 @@ impl Error {
             Error::Runtime(error) => runtime_code(error),
             Error::Store(error) => store_code(error),
             Error::Settings(error) => error.code(),
-            Error::Past(error) => past_code(error),
+            Error::History(error) => history_code(error),
             Error::Estimate(error) => estimate_code(error),
             Error::Search(error) => search_code(error),
             Error::Problem(problem) => problem.code,
@@ -232,7 +232,7 @@ fn store_code(error: &unisono_store::Error) -> Code {
     }
 }
 
-fn past_code(error: &history::Error) -> Code {
+fn history_code(error: &history::Error) -> Code {
     match error {
         history::Error::Store(error) => store_code(error),
         history::Error::Session(error) => runtime_code(error),

@@ -287,7 +287,7 @@ fn with_summariser(setup: &Setup, name: &str) -> Result<Setup, Error> {
         name: name.to_owned(),
         reason,
     })?;
-    if let Some(lacks) = loaded.providers.lacks(&entry.model.provider) {
+    if let Some(lacks) = loaded.providers.unavailable_reason(&entry.model.provider) {
         let name = name.to_owned();
         return Err(Error::Unreachable { name, lacks });
     }

@@ -276,10 +276,10 @@ impl Follower {
             Progress::Compaction {
                 turn,
                 text,
-                trouble,
+                is_failure,
             } if *turn == self.turn => TurnEvent::CompactionProgress {
                 text: text.to_string(),
-                trouble: *trouble,
+                is_failure: *is_failure,
             },
             Progress::Compaction { .. } => return,
         };

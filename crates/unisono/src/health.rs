@@ -1,11 +1,12 @@
 //! Health checks of a program and its environment. They change nothing and do not read every record
 //! of the store.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use unisono_api::store::HealthCheck;
 use unisono_config::settings::EditAgents;
 use unisono_config::setup::Setup;
+use unisono_runtime::find_program;
 use unisono_runtime::mcp::ServerTransport;
 use unisono_store::private;
 
@@ -23,11 +24,11 @@ pub(crate) async fn checks(local: &Local) -> Vec<HealthCheck> {
     checks.push(model(&setup));
     let today = notices::today();
     if let Some(days) = setup.loaded.catalogue.outdated_days(today) {
-        let says = format!(
+        let message = format!(
             "the catalogue is {days} days old, so prices and dates may be wrong: install a newer version, or \
              set models.catalogue"
         );
-        checks.push(check("catalogue of models", NOTICE, says));
+        checks.push(check("catalogue of models", NOTICE, message));
     }
     let known = notices::of_setup(&setup, local.calibrations(), today);
     let notices = known.iter().take(MAX_ENTRIES);
@@ -40,10 +41,10 @@ pub(crate) async fn checks(local: &Local) -> Vec<HealthCheck> {
     checks.push(store(local).await);
     let losses = local.losses().len();
     if losses > 0 {
-        let says = format!(
+        let message = format!(
             "repairs have lost {losses} ranges of events: acknowledge them by `unisono doctor --acknowledge`"
         );
-        checks.push(check("losses", BAD, says));
+        checks.push(check("losses", BAD, message));
     }
     checks
 }
@@ -53,11 +54,11 @@ const NOTICE: &str = "notice";
 const OFF: &str = "off";
 const BAD: &str = "bad";
 
-fn check(what: &str, condition: &str, says: String) -> HealthCheck {
+fn check(name: &str, status: &str, message: String) -> HealthCheck {
     HealthCheck {
-        what: what.to_owned(),
-        condition: condition.to_owned(),
-        says,
+        name: name.to_owned(),
+        status: status.to_owned(),
+        message,
     }
 }
 
@@ -65,10 +66,10 @@ fn check(what: &str, condition: &str, says: String) -> HealthCheck {
 fn providers(setup: &Setup) -> Vec<HealthCheck> {
     let all = setup.loaded.providers.iter();
     let checks = all.map(|(name, access)| {
-        let what = format!("provider {name}");
+        let name = format!("provider {name}");
         match &access.settings {
-            Ok(settings) => check(&what, GOOD, format!("usable at {}", settings.address)),
-            Err(lacks) => check(&what, OFF, format!("not usable: {lacks}")),
+            Ok(settings) => check(&name, GOOD, format!("usable at {}", settings.address)),
+            Err(lacks) => check(&name, OFF, format!("not usable: {lacks}")),
         }
     });
     checks.collect()
@@ -79,7 +80,12 @@ fn model(setup: &Setup) -> HealthCheck {
     let entry = setup.loaded.catalogue.get(None, model);
     let lacks = entry.map_or_else(
         |error| Some(error.to_string()),
-        |entry| setup.loaded.providers.lacks(&entry.model.provider),
+        |entry| {
+            setup
+                .loaded
+                .providers
+                .unavailable_reason(&entry.model.provider)
+        },
     );
     match lacks {
         None => check("default model", GOOD, model.clone()),
@@ -91,33 +97,22 @@ fn model(setup: &Setup) -> HealthCheck {
 fn servers(setup: &Setup) -> Vec<HealthCheck> {
     let servers = setup.loaded.tools.servers.iter();
     let checks = servers.map(|server| {
-        let what = format!("tools of {}", server.name);
+        let name = format!("tools of {}", server.name);
         match &server.transport {
             ServerTransport::Program(command) => match find_program(&command.program) {
-                Some(path) => check(&what, GOOD, path.display().to_string()),
+                Some(path) => check(&name, GOOD, path.display().to_string()),
                 None => check(
-                    &what,
+                    &name,
                     BAD,
                     format!("program {:?} was not found", command.program),
                 ),
             },
             ServerTransport::Address { url, .. } => {
-                check(&what, GOOD, format!("at {url}; not checked"))
+                check(&name, GOOD, format!("at {url}; not checked"))
             }
         }
     });
     checks.collect()
-}
-
-/// The path of a program, as a shell finds it.
-pub fn find_program(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        let path = PathBuf::from(name);
-        return path.is_file().then_some(path);
-    }
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let mut each = std::env::split_paths(&paths).map(|path| path.join(name));
-    each.find(|path| path.is_file())
 }
 
 fn editing(setup: &Setup) -> HealthCheck {
@@ -152,11 +147,11 @@ async fn store(local: &Local) -> HealthCheck {
             format!("{shown}; only its owner can access it"),
         ),
         Ok(Some(open)) => {
-            let says = format!(
+            let message = format!(
                 "other users may read {}: run chmod -R go-rwx {shown}",
                 open.display()
             );
-            check("store", BAD, says)
+            check("store", BAD, message)
         }
         Err(error) => check("store", BAD, format!("{shown}: {error}")),
     }

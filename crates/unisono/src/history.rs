@@ -313,7 +313,7 @@ pub fn rebuild(
     let named = definitions.iter().flatten().map(|(_, agent)| &agent.model);
     let steps = replay.runs().flat_map(|run| &run.steps);
     let stood_in = steps.filter_map(|step| step.fallback());
-    let models = models::on_paper(setup, extensions, named.chain(stood_in));
+    let models = models::models_for_replay(setup, extensions, named.chain(stood_in));
     replay::rebuild(replay, &models, files)
 }
 

@@ -39,6 +39,7 @@ mod current;
 mod decisions;
 mod error;
 pub mod evaluation;
+pub mod fmt;
 pub mod follow;
 mod health;
 pub mod history;
@@ -49,12 +50,10 @@ pub mod metrics;
 pub mod models;
 #[cfg(feature = "otel")]
 mod otel;
-pub mod replace;
 pub mod retention;
 pub mod search_results;
 mod server_skills;
 pub mod service;
-pub mod short;
 mod skill_tool;
 pub mod spool;
 mod starts;
@@ -72,7 +71,6 @@ pub mod why;
 pub use ask::{Ask, FinishedTurn};
 pub use conversation::{Conversation, parse_conversation, read_conversation};
 pub use error::{ChangeError, Error};
-pub use health::find_program;
 pub use local::{Builder, Local};
 /// The crates beneath this one: every type of a public signature has a path in here.
 pub mod parts {

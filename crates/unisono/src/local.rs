@@ -11,7 +11,7 @@
 mod builder;
 mod caller;
 mod cluster;
-mod models_asked;
+mod model_queries;
 mod opened;
 mod options;
 mod reload;
@@ -19,7 +19,6 @@ mod settings;
 mod stopping;
 mod turns;
 
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -80,7 +79,7 @@ pub use settings::{change, session_changes};
 /// [`Local::for_caller`] makes the same for one caller, who may be limited to the sessions of an owner.
 #[derive(Debug)]
 pub struct Local {
-    parts: Arc<Parts>,
+    pub(crate) shared: Arc<Shared>,
     /// The journal as the caller sees it.
     journal: Journal,
     caller: Caller,
@@ -90,7 +89,7 @@ pub struct Local {
 
 /// What all callers of a [`Local`] share.
 #[derive(Debug)]
-pub struct Parts {
+pub(crate) struct Shared {
     setup: Current,
     /// The deadline of later compactions.
     deadline: Deadline,
@@ -110,11 +109,11 @@ pub struct Parts {
     /// Its directory; none: it is built in memory.
     search_index: Option<PathBuf>,
     /// The last inspected session, if sessions are only read.
-    viewed: Mutex<Option<(SessionId, Arc<State>)>>,
+    last_view: Mutex<Option<(SessionId, Arc<State>)>>,
     /// The usage of sessions, folded on demand.
-    used: Folds,
+    usage_folds: Folds,
     /// Recently decided calls.
-    decided: RecentDecisions,
+    recent_decisions: RecentDecisions,
     /// The tokens of people and programs.
     pub(crate) tokens: TokenCache,
     /// Who changed what.
@@ -127,9 +126,9 @@ pub struct Parts {
     servers: Servers,
     warmth: CacheWarmth,
     /// Of the providers' limits, among the programs on one database.
-    share: LimitShare,
+    limit_share: LimitShare,
     /// The logged notices about models: each is logged once.
-    noticed: LoggedNotices,
+    logged_notices: LoggedNotices,
     /// Whether the program ends when its turns have ended.
     short_lived: AtomicBool,
     #[cfg(feature = "otel")]
@@ -139,14 +138,6 @@ pub struct Parts {
     directory: Option<PathBuf>,
     /// Unacknowledged losses of repairs.
     losses: Option<Arc<Losses>>,
-}
-
-impl Deref for Local {
-    type Target = Parts;
-
-    fn deref(&self) -> &Parts {
-        &self.parts
-    }
 }
 
 impl Local {
@@ -165,29 +156,29 @@ impl Local {
         extensions: Extensions,
     ) -> Result<Local, Error> {
         let search_index = opened.search_index(&setup)?;
-        let mut parts = Local::with(opened, setup, extensions)?;
-        parts.search_index = search_index;
-        Ok(parts.into())
+        let mut shared = Local::with(opened, setup, extensions)?;
+        shared.search_index = search_index;
+        Ok(shared.into())
     }
 
     /// Says that this program ends when its turns have ended: no summaries are written ahead for
     /// later turns.
     pub fn set_short_lived(&self) {
-        self.short_lived.store(true, Ordering::Relaxed);
+        self.shared.short_lived.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn is_short_lived(&self) -> bool {
-        self.short_lived.load(Ordering::Relaxed)
+        self.shared.short_lived.load(Ordering::Relaxed)
     }
 
     /// Without a runtime.
-    fn with(opened: OpenedStore, setup: Setup, extensions: Extensions) -> Result<Parts, Error> {
+    fn with(opened: OpenedStore, setup: Setup, extensions: Extensions) -> Result<Shared, Error> {
         let learnt = Arc::new(CalibrationFile::open(opened.directory.as_deref()));
         let deadline = options::compaction_deadline(&setup).into();
         let setup = Current::new(setup);
         let server_skills = ServerSkills::default();
         let extensions = extensions.tool(SkillTool(setup.clone(), server_skills.clone()));
-        Ok(Parts {
+        Ok(Shared {
             setup,
             deadline,
             extensions,
@@ -199,9 +190,9 @@ impl Local {
             runtime: None,
             search: OnceLock::new(),
             search_index: None,
-            viewed: Mutex::default(),
-            used: Folds::default(),
-            decided: RecentDecisions::default(),
+            last_view: Mutex::default(),
+            usage_folds: Folds::default(),
+            recent_decisions: RecentDecisions::default(),
             tokens: TokenCache::default(),
             audit: AuditLog::default(),
             starts: StartRecords::default(),
@@ -209,8 +200,8 @@ impl Local {
             metrics: Metrics::default(),
             servers: Servers::default(),
             warmth: CacheWarmth::default(),
-            share: LimitShare::default(),
-            noticed: LoggedNotices::default(),
+            limit_share: LimitShare::default(),
+            logged_notices: LoggedNotices::default(),
             short_lived: AtomicBool::new(false),
             #[cfg(feature = "otel")]
             traces: None,
@@ -238,7 +229,7 @@ impl Local {
                 &local.extensions,
                 &learnt.calibrations,
                 &local.warmth,
-                &local.share,
+                &local.limit_share,
             ),
             options::of_settings(&local.setup, &learnt.calibrations),
         );
@@ -274,7 +265,7 @@ impl Local {
 
     /// The losses of repairs, the oldest first, until they are acknowledged.
     pub fn losses(&self) -> Arc<[Loss]> {
-        let losses = self.losses.as_ref().map(|losses| losses.now());
+        let losses = self.shared.losses.as_ref().map(|losses| losses.now());
         losses.unwrap_or_default()
     }
 
@@ -283,7 +274,7 @@ impl Local {
     /// # Errors
     /// The store's directory cannot be written.
     pub async fn acknowledge_losses(&self) -> Result<usize, unisono_store::Error> {
-        let Some(directory) = self.directory.clone() else {
+        let Some(directory) = self.shared.directory.clone() else {
             return Ok(0);
         };
         off_thread(move || unisono_store::acknowledge_losses(&directory)).await
@@ -291,27 +282,27 @@ impl Local {
 
     /// The calibrations of models' tokens.
     pub fn calibrations(&self) -> &Calibrations {
-        &self.learnt.calibrations
+        &self.shared.learnt.calibrations
     }
 
     /// Counters of events since the start.
     pub fn metrics(&self) -> &Metrics {
-        &self.metrics
+        &self.shared.metrics
     }
 
     /// The program's extensions in Rust.
     pub fn extensions(&self) -> &Extensions {
-        &self.extensions
+        &self.shared.extensions
     }
 
     /// The usage of sessions, folded on demand.
     pub(crate) fn usage_folds(&self) -> &Folds {
-        &self.used
+        &self.shared.usage_folds
     }
 
     /// Recently decided calls.
     pub(crate) fn recent_decisions(&self) -> &RecentDecisions {
-        &self.decided
+        &self.shared.recent_decisions
     }
 
     /// The runtime.
@@ -319,7 +310,7 @@ impl Local {
     /// # Errors
     /// Sessions are only read.
     pub fn runtime(&self) -> Result<&Runtime, Error> {
-        self.runtime.as_ref().ok_or(Error::OnlyReads)
+        self.shared.runtime.as_ref().ok_or(Error::OnlyReads)
     }
 
     /// The journal, as the caller sees it.
@@ -333,14 +324,14 @@ impl Local {
     /// There is no session with that id, or its journal cannot be read.
     pub async fn view(&self, session: SessionId) -> Result<View, Error> {
         self.check_shown(session).await?;
-        if self.runtime.is_some() {
+        if self.shared.runtime.is_some() {
             match self.open(session).await {
                 // Another program owns the session; its state on disk is shown.
                 Err(Error::Runtime(error)) if error.is_owned_elsewhere() => {}
                 opened => return Ok(View::Live(opened?)),
             }
         }
-        let mut viewed = self.viewed.lock().await;
+        let mut viewed = self.shared.last_view.lock().await;
         let mut state = match viewed.take() {
             Some((id, state)) if id == session => Arc::unwrap_or_clone(state),
             _ => State::default(),
@@ -356,7 +347,7 @@ impl Local {
 
     /// Waits until it has failed, and returns the reason. It never returns while it works.
     pub async fn failed(&self) -> Arc<str> {
-        match &self.runtime {
+        match &self.shared.runtime {
             Some(runtime) => runtime.failed().await,
             None => std::future::pending().await,
         }
@@ -364,12 +355,12 @@ impl Local {
 
     /// The directory of its store; none if the store is in memory.
     pub fn directory(&self) -> Option<&Path> {
-        self.directory.as_deref()
+        self.shared.directory.as_deref()
     }
 
     /// The repairs made when the store was opened, to be shown to the user.
     pub fn salvage(&self) -> Option<&Salvage> {
-        self.salvage.as_ref()
+        self.shared.salvage.as_ref()
     }
 
     /// Creates a session from a conversation; one without an id gets one. It is on disk when this
@@ -403,7 +394,7 @@ impl Local {
     pub async fn open(&self, session: SessionId) -> Result<Handle, Error> {
         self.check_shown(session).await?;
         #[cfg(feature = "otel")]
-        if let Some(traces) = &self.traces {
+        if let Some(traces) = &self.shared.traces {
             traces.recall(&self.journal, session).await;
         }
         let handle = self.runtime()?.open(session).await?;

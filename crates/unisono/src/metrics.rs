@@ -144,7 +144,7 @@ impl Counts {
                 }
             }
             Fact::RunEnded { run, ending } => self.run_ended(*run, ending),
-            Fact::CameLate { run, late, .. } => match late {
+            Fact::LateOutputReceived { run, late, .. } => match late {
                 LateOutput::Reply(reply) => self.stepped(*run, &reply.usage),
                 LateOutput::Spent(spent) => self.stepped(*run, &spent.usage),
                 LateOutput::Answer { usage, .. } => self.answered(*run, usage),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     fn late(run: u128, late: LateOutput) -> Fact {
-        Fact::CameLate {
+        Fact::LateOutputReceived {
             run: RunId::from_u128(run),
             attempt: 1,
             late,

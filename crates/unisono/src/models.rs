@@ -1,6 +1,6 @@
 //! The models of agents and summaries, each behind the client of its provider.
 
-mod learnt;
+mod calibration_file;
 pub mod notices;
 mod servers;
 mod unusable;
@@ -27,7 +27,7 @@ use unisono_config::settings::Loaded;
 use unisono_config::setup::Setup;
 use unusable::UnavailableModel;
 
-pub(crate) use learnt::CalibrationFile;
+pub(crate) use calibration_file::CalibrationFile;
 pub(crate) use servers::Servers;
 
 /// Why the models of a team cannot be used.
@@ -107,11 +107,11 @@ pub fn check(setup: &Setup, team: &Team) -> Result<(), ModelUnavailable> {
     let loaded = &setup.loaded;
     let chosen = chosen(loaded);
     if let Some(model) = &chosen {
-        check_heeded(team, model)?;
+        check_model_applies(team, model)?;
     }
     let lacks = |model: &str| {
         let entry = loaded.catalogue.get(None, model).ok()?;
-        loaded.providers.lacks(&entry.model.provider)
+        loaded.providers.unavailable_reason(&entry.model.provider)
     };
     let reachable = |model: &String| lacks(model).is_none();
     if chosen.is_none() && loaded.config.models.fallback.iter().any(reachable) {
@@ -139,7 +139,7 @@ fn chosen(loaded: &Loaded) -> Option<String> {
 }
 
 /// Whether an agent of a team uses that model.
-fn check_heeded(team: &Team, model: &str) -> Result<(), ModelUnavailable> {
+fn check_model_applies(team: &Team, model: &str) -> Result<(), ModelUnavailable> {
     let heeds = |agent: &Arc<Definition>| {
         matches!(agent.kind, AgentKind::Llm | AgentKind::Custom(_)) && *agent.model == *model
     };
@@ -164,7 +164,10 @@ pub fn check_prices(setup: &Setup, team: &Team) -> Result<(), Unpriced> {
         let entry = loaded.catalogue.get(None, model).ok()?;
         let free = entry.model.provider == EXTRACTIVE;
         let known = entry.prices.worst(Tokens(1), Tokens(1)).is_some();
-        let asked = loaded.providers.lacks(&entry.model.provider).is_none();
+        let asked = loaded
+            .providers
+            .unavailable_reason(&entry.model.provider)
+            .is_none();
         (!free && !known && asked).then(|| model.to_owned())
     };
     // Programs, servers and agents with only a pipeline use no model of ours; an agent in Rust may.
@@ -211,9 +214,9 @@ pub(crate) fn calibrations(setup: &Setup, team: &Team, learnt: &Calibrations) ->
 }
 
 /// Limits the agents of a team to the windows that their models' providers reported.
-pub(crate) fn within_learnt(team: &mut Team, learnt: &Calibrations) {
+pub(crate) fn limit_to_reported_windows(team: &mut Team, learnt: &Calibrations) {
     let keep_within = |agent: &mut Arc<Definition>| {
-        let known = limits_known(agent, learnt);
+        let known = effective_limits(agent, learnt);
         if known != agent.limits {
             Arc::make_mut(agent).limits = known;
         }
@@ -229,7 +232,7 @@ pub(crate) fn within_learnt(team: &mut Team, learnt: &Calibrations) {
 }
 
 /// The limits of an agent's model: from the catalogue, or as its provider reported.
-pub fn limits_known(agent: &Definition, learnt: &Calibrations) -> Limits {
+pub fn effective_limits(agent: &Definition, learnt: &Calibrations) -> Limits {
     let window = learnt.get(&agent.model).window(agent.limits.window);
     match window == agent.limits.window {
         true => agent.limits,
@@ -260,7 +263,7 @@ pub async fn count(
 
 /// Models of these names, for rendering requests again: no API key is read and no client is
 /// created. Models that are in neither the catalogue nor the program any more are omitted.
-pub fn on_paper<'d>(
+pub fn models_for_replay<'d>(
     setup: &Setup,
     extensions: &Extensions,
     names: impl Iterator<Item = &'d Arc<str>>,
@@ -289,7 +292,7 @@ pub fn on_paper<'d>(
 }
 
 /// The calibrations of models' tokens in that store.
-pub fn learnt(store: &Path) -> Calibrations {
+pub fn read_calibrations(store: &Path) -> Calibrations {
     CalibrationFile::open(Some(store)).calibrations
 }
 

@@ -97,7 +97,7 @@ impl Exporter {
         match journal.unfinished().await {
             Ok(unfinished) => self.cut.lock().await.extend(unfinished),
             Err(error) => {
-                tracing::warn!(%error, "turns that a restart cut are no spans");
+                tracing::warn!(%error, "interrupted turns have no spans");
             }
         }
     }
@@ -119,7 +119,7 @@ impl Exporter {
                 let mut folded = self.folded.lock().unwrap_or_else(PoisonError::into_inner);
                 folded.recall(left);
             }
-            Err(error) => tracing::warn!(%session, %error, "its open turns are no spans"),
+            Err(error) => tracing::warn!(%session, %error, "interrupted turns have no spans"),
         }
         cut.remove(&session);
     }

@@ -93,14 +93,14 @@ impl Hit {
         )
     }
 
-    /// The name of its state: `verbatim`, `masked`, `cut`, `covered`, or `elsewhere`.
+    /// The name of its state: `verbatim`, `masked`, `cut`, `summarised`, or `elsewhere`.
     pub fn status_name(&self) -> &'static str {
         match &self.status {
             None => "elsewhere",
             Some(MessageStatus::Verbatim) => "verbatim",
             Some(MessageStatus::Shortened(Form::Masked { .. })) => "masked",
             Some(MessageStatus::Shortened(Form::Cut { .. } | Form::Truncated { .. })) => "cut",
-            Some(MessageStatus::Covered(_)) => "covered",
+            Some(MessageStatus::Covered(_)) => "summarised",
         }
     }
 

@@ -2,12 +2,12 @@
 
 pub mod agents;
 mod approvals;
-pub mod asked;
 mod audit;
 mod cluster;
 mod compactions;
 mod contexts;
 mod messages;
+pub mod requests;
 mod runs;
 mod search;
 pub mod sessions;

@@ -29,7 +29,7 @@ impl Local {
         source: &Arc<str>,
         decide: impl Fn(&Source) -> (T, Option<StartFact>),
     ) -> Result<T, Error> {
-        let mut held = self.starts.starts.lock().await;
+        let mut held = self.shared.starts.starts.lock().await;
         let starts = match &mut *held {
             Some(starts) => starts,
             none => none.insert(Starts::open(self.journal()).await?),
@@ -58,7 +58,7 @@ impl Local {
 
     /// The recorded state of all sources, for reading only.
     pub(crate) async fn known_starts(&self) -> Result<Sources, Error> {
-        let held = self.starts.starts.lock().await;
+        let held = self.shared.starts.starts.lock().await;
         match &*held {
             Some(starts) => Ok(starts.sources().clone()),
             None => Ok(Starts::read(self.journal()).await?),

@@ -20,7 +20,7 @@ pub(crate) fn of_turn(trace: &Trace, session: SessionId, turn: TurnId) -> Option
     let runs = found.runs.iter().zip(shown.runs).take(RUNS);
     let runs = runs.filter_map(|(id, run)| {
         let times = run_times(trace.run(*id)?);
-        let left_out = times.spans.len().saturating_sub(SPANS);
+        let skipped = times.spans.len().saturating_sub(SPANS);
         Some(RunTimes {
             run: run.run,
             agent: run.agent,
@@ -28,11 +28,11 @@ pub(crate) fn of_turn(trace: &Trace, session: SessionId, turn: TurnId) -> Option
             parent: run.parent,
             state: run.state,
             opened: run.opened,
-            began: times.pace.began.map(instant),
-            first_token: times.pace.first_token.map(instant),
+            started_at: times.attempt_times.began.map(instant),
+            first_token: times.attempt_times.first_token.map(instant),
             ended: run.ended,
             spans: times.spans.iter().take(SPANS).map(of_run).collect(),
-            spans_left_out: left_out as u64,
+            omitted_spans: skipped as u64,
         })
     });
     Some(Timeline {
@@ -46,7 +46,7 @@ pub(crate) fn of_turn(trace: &Trace, session: SessionId, turn: TurnId) -> Option
         now: instant(clock::now()),
         spans: spans_before_runs(found),
         runs: runs.collect(),
-        runs_left_out: found.runs.len().saturating_sub(RUNS) as u64,
+        omitted_runs: found.runs.len().saturating_sub(RUNS) as u64,
     })
 }
 

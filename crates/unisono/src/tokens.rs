@@ -12,7 +12,7 @@ use unisono_api::token::Scope;
 use unisono_context::{Digest, Timestamp};
 use unisono_runtime::clock;
 use unisono_store::Error as StoreError;
-use unisono_store::tokens::{self, Known, Token, TokenFact, Tokens};
+use unisono_store::tokens::{self, Token, TokenFact, Tokens, TokensByName};
 
 use crate::Local;
 use crate::caller::Caller;
@@ -49,7 +49,7 @@ pub struct Table {
 }
 
 impl Table {
-    fn of(known: &Known) -> Table {
+    fn of(known: &TokensByName) -> Table {
         let each = known.values();
         Table {
             by_digest: each
@@ -113,7 +113,7 @@ pub(crate) fn secret() -> io::Result<String> {
 impl Local {
     /// The known tokens, with a notice of each change.
     pub fn known_tokens(&self) -> watch::Receiver<Arc<Table>> {
-        self.tokens.table.subscribe()
+        self.shared.tokens.table.subscribe()
     }
 
     /// Reads the token changes of other programs.
@@ -121,14 +121,14 @@ impl Local {
     /// # Errors
     /// The store fails.
     pub async fn take_tokens(&self) -> Result<(), Error> {
-        let mut journal = self.tokens.journal.lock().await;
+        let mut journal = self.shared.tokens.journal.lock().await;
         let (tokens, is_new) = match &mut *journal {
             Some(tokens) => {
                 let is_new = tokens.refresh().await?;
                 (tokens, is_new)
             }
             none => (
-                none.insert(Tokens::open(&self.parts_journal()).await?),
+                none.insert(Tokens::open(&self.whole_journal()).await?),
                 true,
             ),
         };
@@ -151,9 +151,9 @@ impl Local {
     }
 
     /// The tokens that are not revoked, by name.
-    pub(crate) async fn all_tokens(&self) -> Result<Known, Error> {
+    pub(crate) async fn all_tokens(&self) -> Result<TokensByName, Error> {
         self.take_tokens().await?;
-        let journal = self.tokens.journal.lock().await;
+        let journal = self.shared.tokens.journal.lock().await;
         Ok(journal
             .as_ref()
             .map(|tokens| tokens.known().clone())
@@ -164,12 +164,12 @@ impl Local {
     /// process it decides again.
     pub(crate) async fn record_token(
         &self,
-        decide: impl Fn(&Known) -> Result<TokenFact, Error>,
+        decide: impl Fn(&TokensByName) -> Result<TokenFact, Error>,
     ) -> Result<(), Error> {
-        let mut journal = self.tokens.journal.lock().await;
+        let mut journal = self.shared.tokens.journal.lock().await;
         let tokens = match &mut *journal {
             Some(tokens) => tokens,
-            none => none.insert(Tokens::open(&self.parts_journal()).await?),
+            none => none.insert(Tokens::open(&self.whole_journal()).await?),
         };
         let mut tried = 0;
         loop {
@@ -186,8 +186,11 @@ impl Local {
         Ok(())
     }
 
-    fn publish(&self, known: &Known) {
-        self.tokens.table.send_replace(Arc::new(Table::of(known)));
+    fn publish(&self, known: &TokensByName) {
+        self.shared
+            .tokens
+            .table
+            .send_replace(Arc::new(Table::of(known)));
     }
 }
 
@@ -225,7 +228,7 @@ mod tests {
             expires,
         };
         let all = [token("a", None), token("b", Some(Timestamp(10)))];
-        let known: Known = all.map(|token| (token.name.clone(), token)).into();
+        let known: TokensByName = all.map(|token| (token.name.clone(), token)).into();
         let table = Table::of(&known);
         let found = table.of_secret("secret of a").unwrap();
         assert_eq!(caller_of(found).name(), Some(&"a".into()));

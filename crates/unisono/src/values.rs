@@ -59,7 +59,7 @@ pub fn budget_of(owner: Option<&str>, of: &BudgetStatus) -> Budget {
         cap: amount(of.cap),
         spent: amount(of.spent),
         reserved: amount(of.reserved),
-        left: amount(of.remaining()),
+        remaining: amount(of.remaining()),
     }
 }
 

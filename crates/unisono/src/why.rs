@@ -30,11 +30,11 @@ pub struct Difference {
     /// Number of bytes of this run's request.
     pub whole: usize,
     /// The beginning of the rest of this run's request.
-    pub own: String,
+    pub suffix: String,
     /// The beginning of the rest of the other request.
-    pub theirs: String,
+    pub sibling_suffix: String,
     /// The keys in which their definitions differ.
-    pub differs: Vec<&'static str>,
+    pub differing_keys: Vec<&'static str>,
 }
 
 impl Difference {
@@ -58,9 +58,9 @@ impl Difference {
             number,
             shared,
             whole: a.len(),
-            own: from(&a, shared),
-            theirs: from(&b, shared),
-            differs: match (&run.definition, &of.definition) {
+            suffix: from(&a, shared),
+            sibling_suffix: from(&b, shared),
+            differing_keys: match (&run.definition, &of.definition) {
                 (Some(ours), Some(theirs)) => differing(ours, theirs),
                 _ => Vec::new(),
             },

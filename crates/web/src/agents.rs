@@ -14,7 +14,7 @@ use unisono_api::service::{self, Service};
 use unisono_api::session::NewSession;
 use unisono_api::turn::{NewTurn, TurnRequest};
 use unisono_api::usage::{Amounts, UsageQuery};
-use unisono_api::{Code, Problem, short};
+use unisono_api::{Code, Problem, fmt};
 
 use crate::diff;
 use crate::error::PageError;
@@ -23,7 +23,7 @@ use crate::layout::layout;
 use crate::parts::{
     cost, counted, digest, dollars, encoded, length, number, spent_time, truncate, when,
 };
-use crate::waits::listed_state;
+use crate::waiting_calls::listed_state;
 
 /// Maximum number of newest runs on the page of an agent.
 const RUNS: Option<NonZeroUsize> = NonZeroUsize::new(10);
@@ -55,7 +55,7 @@ pub(crate) async fn list(State(service): State<Arc<dyn Service>>) -> Result<Resp
                 tr {
                     th scope="row" { a href={ "/agents/" (encoded(&agent.agent)) } { (agent.agent) } " "
                         @if let Some(role) = &agent.role { span class="tag" { (role) } } }
-                    td { (short::line(&agent.description, 160)) }
+                    td { (fmt::line(&agent.description, 160)) }
                     td { @if is_model(&agent.kind) { (agent.model) " " } @else { (agent.kind) " " }
                         @if is_model(&agent.kind) && !usable(agent) { span class="state failed" { "model not usable" } } }
                     td class="number" { (number(jobs)) }
@@ -128,7 +128,7 @@ fn facts(detail: &AgentDetail, jobs: u64, used: &Amounts) -> Markup {
                         @if detail.usable { span class="state done" { "usable" } }
                         @else { span class="state failed" { "not usable" } } }
                  }
-                @if let Some(lacks) = &detail.lacks { dt { "Missing" } dd { (lacks) } }
+                @if let Some(reason) = &detail.unavailable_reason { dt { "Missing" } dd { (reason) } }
                 @if !agent.tags.is_empty() { dt { "Tags" } dd { (agent.tags.join(", ")) } }
                 @if !detail.skills.is_empty() { dt { "Skills" } dd { (detail.skills.join(", ")) } }
                 @if !detail.delegates.is_empty() { dt { "Works after" } dd { (detail.delegates.join(", ")) } }
@@ -206,7 +206,7 @@ fn run_table(runs: &[ListedRun]) -> Markup {
                 tr {
                     td { a href={ "/sessions/" (listed.session) "/runs/" (run.run) } { (when(&run.opened)) } }
                     td { (listed_state(listed)) }
-                    td { (short::line(run.task.as_deref().unwrap_or("the task of the turn"), 60)) }
+                    td { (fmt::line(run.task.as_deref().unwrap_or("the task of the turn"), 60)) }
                     td class="number" { (number(run.usage.input_tokens)) }
                     td class="number" { (number(run.usage.output_tokens)) }
                     td class="number" { (cost(run)) }

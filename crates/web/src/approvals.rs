@@ -49,7 +49,7 @@ pub(crate) async fn show(
 
 /// A call with the forms for its decision. `back` is the page after the decision.
 pub(crate) fn card(call: &Approval, back: &str) -> Markup {
-    let in_doubt = call.waits_for == "in_doubt";
+    let in_doubt = call.kind == "in_doubt";
     let turn = format!("/sessions/{}/turns/{}", call.session, call.turn);
     let run = format!("/sessions/{}/runs/{}", call.session, call.run);
     html! {
@@ -60,9 +60,9 @@ pub(crate) fn card(call: &Approval, back: &str) -> Markup {
             }
             (arguments(call))
             p class="quiet" {
-                (when(&call.asked)) " · " (call.contract)
+                (when(&call.requested_at)) " · " (call.contract)
                 @if let Some(rule) = &call.rule { " · by the rule " code { (rule) } }
-                @if let Some(until) = &call.until { " · denied by itself at " (when(until)) }
+                @if let Some(until) = &call.expires_at { " · denied by itself at " (when(until)) }
                 " · " a href=(turn) { "turn" } " · " a href=(run) { "run" }
             }
             @if in_doubt { (doubtful(call, back)) } @else { (approval_forms(call, back)) }
@@ -176,9 +176,9 @@ mod tests {
 
     fn call(text: &str) -> Approval {
         serde_json::from_value(json!({
-            "call": "c", "waits_for": "approval", "session": "s", "turn": "t", "run": "r",
+            "call": "c", "kind": "approval", "session": "s", "turn": "t", "run": "r",
             "agent": "<b>", "tool": "mail", "arguments": {"text": text}, "contract": "at_most_once",
-            "rule": null, "asked": "2026-03-06T10:00:00Z", "until": null,
+            "rule": null, "requested_at": "2026-03-06T10:00:00Z", "expires_at": null,
         }))
         .unwrap()
     }

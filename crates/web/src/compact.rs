@@ -12,7 +12,7 @@ use unisono_api::compaction::{Estimate, NewCompaction, NextTurn};
 use unisono_api::service::Service;
 use unisono_api::session::main_branch;
 use unisono_api::turn::{Settings, TurnRequest};
-use unisono_api::{Code, Problem, short};
+use unisono_api::{Code, Problem, fmt};
 
 use crate::branch_view::BranchView;
 use crate::error::PageError;
@@ -100,7 +100,7 @@ fn numbers(place: &BranchView, estimate: &Estimate, keep: &str, part: &str) -> M
         section class="card dialog" aria-labelledby="compact" {
             h2 id="compact" { "Compact branch " (place.branch) }
             @if estimate.step.is_none() {
-                p { "There is nothing to do: " (estimate.nothing.as_deref().unwrap_or_default()) "." }
+                p { "There is nothing to do: " (estimate.no_change_reason.as_deref().unwrap_or_default()) "." }
             } @else {
                 dl class="facts" {
                     dt { "Messages" } dd { (number(estimate.total_messages.into())) }
@@ -108,7 +108,7 @@ fn numbers(place: &BranchView, estimate: &Estimate, keep: &str, part: &str) -> M
                     @else { dt { "To summarise" } dd { (number(estimate.messages_to_summarise)) } }
                     dt { "Tokens now" } dd { (number(estimate.tokens_before)) }
                     dt { "Tokens after" } dd { "at most " (number(estimate.estimated_tokens_after))
-                        @if let Some(ratio) = short::compression(estimate.tokens_before, estimate.estimated_tokens_after) { " (" (ratio) ")" } }
+                        @if let Some(ratio) = fmt::compression(estimate.tokens_before, estimate.estimated_tokens_after) { " (" (ratio) ")" } }
                     dt { "Cost" } dd { (dollars(estimate.estimated_cost_usd)) }
                 }
                 @if estimate.tokens_before < SHORT {
@@ -155,7 +155,7 @@ fn by_itself(next: &NextTurn) -> Markup {
         @else {
             "The next turn would make " (number(next.tokens_before)) " tokens at most "
             (number(next.estimated_tokens_after))
-            @if let Some(ratio) = short::compression(next.tokens_before, next.estimated_tokens_after) {
+            @if let Some(ratio) = fmt::compression(next.tokens_before, next.estimated_tokens_after) {
                 " (" (ratio) ")"
             } "."
         }

@@ -21,7 +21,7 @@ use crate::lists;
 use crate::message::{self, continuation};
 use crate::parts::{counted, number};
 use crate::pictures::{attribute, scaled};
-use crate::room::Room;
+use crate::text_limit::TextLimit;
 
 /// Original messages per page.
 const MESSAGES: u32 = 20;
@@ -31,7 +31,7 @@ const PART: usize = 60;
 const SHORT: usize = 4;
 
 /// A message, the number of its omitted bytes, and its shown sentences.
-type Marked<'m> = (&'m Message, usize, Vec<(Fate, &'m str)>);
+type Marked<'m> = (&'m Message, usize, Vec<(SentenceStatus, &'m str)>);
 
 /// The query: a part of the original messages.
 #[derive(Debug, Deserialize)]
@@ -54,7 +54,7 @@ pub(crate) async fn show(
     let many = MESSAGES.min(last - from + 1);
     let messages = lists::messages(&*service, &place, from, many).await?;
     let summary = Summary::new(&detail.block);
-    let room = Room::new(message::ROOM);
+    let room = TextLimit::new(message::ROOM);
     let marked: Vec<Marked<'_>> = messages
         .iter()
         .map(|message| {
@@ -102,8 +102,12 @@ fn part_text(part: &unisono_api::message::Part) -> Option<&str> {
 fn counts(detail: &CheckpointDetail, marked: &[Marked<'_>]) -> Markup {
     let checkpoint = &detail.checkpoint;
     let all = marked.iter().flat_map(|(_, _, sentences)| sentences);
-    let of = |fate: Fate| all.clone().filter(|(own, _)| *own == fate).count() as u64;
-    let (kept, part, dropped) = (of(Fate::Kept), of(Fate::Part), of(Fate::Dropped));
+    let of = |fate: SentenceStatus| all.clone().filter(|(own, _)| *own == fate).count() as u64;
+    let (kept, part, dropped) = (
+        of(SentenceStatus::Kept),
+        of(SentenceStatus::Part),
+        of(SentenceStatus::Dropped),
+    );
     let bar = |tokens: u64| attribute(scaled(tokens as f64, checkpoint.tokens_before as f64));
     html! {
         ol class="lanes" {
@@ -129,10 +133,10 @@ fn original((message, left, sentences): &Marked<'_>, place: &BranchView) -> Mark
         article class={ "message " (message.role) } id={ "m" (message.ordinal) } {
             header class="quiet" { "#" (message.ordinal) " " strong { (message.author.as_deref().unwrap_or(&message.role)) } }
             p class="marked" { @for (fate, text) in sentences { @match fate {
-                Fate::Kept => ins class="kept" { (text) },
-                Fate::Part => span class="part" { (text) },
-                Fate::Dropped => del class="dropped" { (text) },
-                Fate::Blank => (text),
+                SentenceStatus::Kept => ins class="kept" { (text) },
+                SentenceStatus::Part => span class="part" { (text) },
+                SentenceStatus::Dropped => del class="dropped" { (text) },
+                SentenceStatus::Blank => (text),
             } } }
             (continuation(*left, Some(&whole)))
         }
@@ -151,7 +155,7 @@ fn navigation(place: &BranchView, number: &str, (first, from, last): (u32, u32, 
 
 /// Whether the summary keeps a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum SentenceStatus {
     Kept,
     Part,
     Dropped,
@@ -182,20 +186,20 @@ impl Summary {
     }
 
     /// Divides a text into sentences, each with its fate.
-    fn marks<'t>(&self, text: &'t str) -> Vec<(Fate, &'t str)> {
+    fn marks<'t>(&self, text: &'t str) -> Vec<(SentenceStatus, &'t str)> {
         let sentences = sentences(text).into_iter();
         sentences
             .map(|sentence| (self.fate(sentence), sentence))
             .collect()
     }
 
-    fn fate(&self, sentence: &str) -> Fate {
+    fn fate(&self, sentence: &str) -> SentenceStatus {
         let own: Vec<String> = words(sentence).collect();
         if own.is_empty() {
-            return Fate::Blank;
+            return SentenceStatus::Blank;
         }
         if self.text.contains(&format!(" {} ", own.join(" "))) {
-            return Fate::Kept;
+            return SentenceStatus::Kept;
         }
         let long =
             |word: &&String| word.chars().count() >= SHORT || word.chars().any(char::is_numeric);
@@ -205,8 +209,8 @@ impl Summary {
             .filter(|word| self.words.contains(**word))
             .count();
         match !long.is_empty() && found * 100 >= long.len() * PART {
-            true => Fate::Part,
-            false => Fate::Dropped,
+            true => SentenceStatus::Part,
+            false => SentenceStatus::Dropped,
         }
     }
 }
@@ -240,12 +244,20 @@ mod tests {
         );
         let text = "The move is on  Friday! The late orders 4711 wait. What about lunch? ...\n";
         let found = summary.marks(text);
-        let fates: Vec<Fate> = found.iter().map(|(fate, _)| *fate).collect();
-        assert_eq!(fates, [Fate::Kept, Fate::Part, Fate::Dropped, Fate::Blank]);
+        let fates: Vec<SentenceStatus> = found.iter().map(|(fate, _)| *fate).collect();
+        assert_eq!(
+            fates,
+            [
+                SentenceStatus::Kept,
+                SentenceStatus::Part,
+                SentenceStatus::Dropped,
+                SentenceStatus::Blank
+            ]
+        );
         let all: String = found.iter().map(|(_, sentence)| *sentence).collect();
         assert_eq!(all, text);
         // A part of a word does not match.
-        assert_eq!(summary.fate("Frid"), Fate::Dropped);
+        assert_eq!(summary.fate("Frid"), SentenceStatus::Dropped);
     }
 
     proptest! {

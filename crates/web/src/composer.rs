@@ -2,15 +2,15 @@
 
 use maud::{Markup, html};
 use unisono_api::agent::Agent;
+use unisono_api::fmt;
 use unisono_api::service::{self, Service};
 use unisono_api::session::main_branch;
-use unisono_api::short;
 use unisono_api::turn::{NewAttachment, NewTurn};
 
 use crate::blob;
 use crate::branch_view::BranchView;
-use crate::configured::Configured;
 use crate::extract::FormFile;
+use crate::session_settings::SessionSettings;
 
 /// The files that can be chosen.
 const DOCUMENTS: &str = "application/pdf";
@@ -53,9 +53,9 @@ pub(crate) struct Draft {
 
 impl Draft {
     /// An empty form with the configured agents, each `agent` or `agent=task`.
-    pub(crate) fn new(configured: &Configured) -> Draft {
+    pub(crate) fn new(settings: &SessionSettings) -> Draft {
         let mut draft = Draft::default();
-        for named in &configured.agents {
+        for named in &settings.agents {
             let (agent, task) = named.split_once('=').unwrap_or((named, ""));
             draft.agents.push(agent.to_owned());
             draft.tasks.push((agent.to_owned(), task.to_owned()));
@@ -157,11 +157,11 @@ fn attachment((digest, filename): &(String, String)) -> NewAttachment {
 /// The form, filled with the draft.
 pub(crate) fn form(
     place: &BranchView,
-    configured: &Configured,
+    settings: &SessionSettings,
     agents: &[Agent],
     draft: &Draft,
 ) -> Markup {
-    let lead = configured.lead.as_str();
+    let lead = settings.lead.as_str();
     let refused = draft.error.is_some();
     let others = agents.iter().filter(|agent| agent.agent != lead);
     let others: Vec<(&str, &str)> = others
@@ -190,7 +190,7 @@ pub(crate) fn form(
                         @for (agent, about) in others.iter().chain(&gone) { (chip(agent, about, draft)) }
                     }
                 }
-                (more(configured, &others, draft))
+                (more(settings, &others, draft))
                 div class="send" {
                     // First in order: the Enter key takes the first button.
                     button class="ask" { "Ask " (lead) }
@@ -222,7 +222,7 @@ fn files(draft: &Draft) -> Markup {
 
 fn chip(agent: &str, about: &str, draft: &Draft) -> Markup {
     html! {
-        span class="chip" title=(short::line(about, 300)) {
+        span class="chip" title=(fmt::line(about, 300)) {
             input type="checkbox" name="agent" id={ "agent-" (agent) } value=(agent) checked[draft.chosen(agent)];
             label for={ "agent-" (agent) } { (agent) }
         }
@@ -230,14 +230,14 @@ fn chip(agent: &str, about: &str, draft: &Draft) -> Markup {
 }
 
 /// Fields for individual tasks, the lead, the model and the preset.
-fn more(configured: &Configured, agents: &[(&str, &str)], draft: &Draft) -> Markup {
-    let lead = &configured.lead;
+fn more(settings: &SessionSettings, agents: &[(&str, &str)], draft: &Draft) -> Markup {
+    let lead = &settings.lead;
     let own = draft.tasks.iter().any(|(_, task)| !task.trim().is_empty());
     let other = draft.lead.is_some() || draft.model.is_some() || draft.preset.is_some();
     let named = draft
         .model
         .iter()
-        .filter(|one| !configured.models.contains(one));
+        .filter(|one| !settings.models.contains(one));
     html! {
         details class="tasks" id="tasks" open[own || other] {
             summary { "Tasks of their own, another lead, model or preset" }
@@ -256,7 +256,7 @@ fn more(configured: &Configured, agents: &[(&str, &str)], draft: &Draft) -> Mark
             label for="model" { "Model of all agents, for this turn" }
             select id="model" name="model" {
                 option value="" { "as configured" }
-                @for model in configured.models.iter().chain(named) {
+                @for model in settings.models.iter().chain(named) {
                     option value=(model) selected[draft.model.as_ref() == Some(model)] { (model) }
                 }
             }
@@ -315,13 +315,13 @@ mod tests {
 
     #[test]
     fn what_is_configured_is_chosen_first() {
-        let configured = Configured {
+        let settings = SessionSettings {
             lead: "lead".to_owned(),
             agents: vec!["risks".to_owned(), "facts=Find.".to_owned()],
             notifies: true,
             models: Vec::new(),
         };
-        let draft = Draft::new(&configured);
+        let draft = Draft::new(&settings);
         assert!(draft.chosen("risks") && draft.chosen("facts") && !draft.chosen("lead"));
         assert_eq!(
             (draft.task_of("facts"), draft.task_of("risks")),

@@ -15,7 +15,7 @@ use crate::parts::counted;
 /// Shows all checks.
 pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, PageError> {
     let all = service.health().await?;
-    let bad = all.iter().filter(|check| check.condition == "bad").count();
+    let bad = all.iter().filter(|check| check.status == "bad").count();
     let body = html! {
         h1 { "Doctor" }
         p role="status" {
@@ -31,7 +31,7 @@ pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Resp
 }
 
 fn table(all: &[HealthCheck]) -> Markup {
-    let order = |check: &&HealthCheck| match check.condition.as_str() {
+    let order = |check: &&HealthCheck| match check.status.as_str() {
         "bad" => 0,
         "notice" => 1,
         "off" => 3,
@@ -43,14 +43,14 @@ fn table(all: &[HealthCheck]) -> Markup {
         div class="scroll" tabindex="0" role="group" aria-label="Checks" { table {
             thead { tr { th scope="col" { "Check" } th scope="col" { "Condition" } th scope="col" { "Details" } } }
             tbody { @for check in sorted { tr {
-                th scope="row" { (check.what) }
-                td { @match check.condition.as_str() {
+                th scope="row" { (check.name) }
+                td { @match check.status.as_str() {
                     "bad" => span class="state failed" { "failed" },
                     "notice" => span class="state waiting" { "notice" },
                     "off" => span class="quiet" { "off" },
                     _ => span class="state done" { "good" },
                 } }
-                td { (check.says) }
+                td { (check.message) }
             } } }
         } }
     }
@@ -62,10 +62,10 @@ mod tests {
 
     #[test]
     fn failed_checks_come_first() {
-        let check = |what: &str, condition: &str| HealthCheck {
-            what: what.to_owned(),
-            condition: condition.to_owned(),
-            says: "<b>".to_owned(),
+        let check = |name: &str, status: &str| HealthCheck {
+            name: name.to_owned(),
+            status: status.to_owned(),
+            message: "<b>".to_owned(),
         };
         let shown = table(&[
             check("one", "good"),

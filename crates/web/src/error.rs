@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::html;
-use unisono_api::{Code, Problem, service, short};
+use unisono_api::{Code, Problem, fmt, service};
 
 use crate::layout::layout;
 
@@ -72,7 +72,7 @@ pub fn unknown(path: &str) -> Response {
     let body = html! {
         section class="card" {
             h1 { "Nothing is here" }
-            p { "There is no page at " code { (short::line(path, 200)) } "." }
+            p { "There is no page at " code { (fmt::line(path, 200)) } "." }
             @if let Some((page, says)) = near { p { "Did you mean " a href=(page) { (says) } "?" } }
             p { "All pages:" }
             ul { @for (page, says) in PAGES { li { a href=(page) { (says) } } } }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use unisono_api::message::Message;
 use unisono_api::search::{Hit, SearchQuery, SearchResults};
 use unisono_api::service::Service;
-use unisono_api::session::{BranchSegment, TreeQuery, main_branch};
+use unisono_api::session::{BranchSegment, MAIN_BRANCH, TreeQuery, main_branch};
 
 use crate::branch_view::BranchView;
 use crate::error::PageError;
@@ -20,7 +20,7 @@ use crate::lists;
 use crate::message;
 use crate::parts::{encoded, number, when_known};
 use crate::pictures::tree;
-use crate::room::Room;
+use crate::text_limit::TextLimit;
 
 /// Messages per page.
 const MESSAGES: u32 = 50;
@@ -94,7 +94,7 @@ fn part(place: &BranchView, part: &Section) -> Markup {
             @if part.first > 1 {
                 p { a href=(place.path(&format!("/history?from={}", part.first.saturating_sub(MESSAGES).max(1)))) { "Older messages" } }
             }
-            (message::list(&part.messages, place, u32::MAX, &Room::new(message::ROOM)))
+            (message::list(&part.messages, place, u32::MAX, &TextLimit::new(message::ROOM)))
             @if last > 0 && last < place.length {
                 p { a href=(place.path(&format!("/history?from={}", part.first + MESSAGES))) { "Newer messages" } }
             }
@@ -118,7 +118,7 @@ fn results(place: &BranchView, found: &SearchResults, q: &str) -> Markup {
 
 /// A search result.
 pub(crate) fn hit(hit: &Hit, with_session: bool) -> Markup {
-    let branch = hit.branches.first().map_or("main", String::as_str);
+    let branch = hit.branches.first().map_or(MAIN_BRANCH, String::as_str);
     let who = hit.author.as_deref().unwrap_or(&hit.role);
     let there = format!(
         "/sessions/{}/history?branch={}&from={}#m{}",

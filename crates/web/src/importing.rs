@@ -129,17 +129,17 @@ pub(crate) async fn import(
 fn imported_page(imported: &ImportResult) -> Response {
     let session = &imported.session;
     let to = format!("/sessions/{}", session.session);
-    let nothing = imported.left_out == 0 && imported.left_out_parts == 0;
-    if nothing && imported.left_behind.is_empty() {
+    let nothing = imported.skipped_messages == 0 && imported.skipped_parts == 0;
+    if nothing && imported.dropped_content.is_empty() {
         return Redirect::to(&to).into_response();
     }
     let body = html! {
         section class="card" {
             h1 { "ImportResult: " (session.title) }
             ul {
-                @if imported.left_out > 0 { li { (counted(imported.left_out, "invalid message or line")) " skipped" } }
-                @if imported.left_out_parts > 0 { li { (counted(imported.left_out_parts, "invalid message part")) " skipped" } }
-                @for (what, count) in &imported.left_behind { li { (counted(*count, what)) " not supported by sessions" } }
+                @if imported.skipped_messages > 0 { li { (counted(imported.skipped_messages, "invalid message or line")) " skipped" } }
+                @if imported.skipped_parts > 0 { li { (counted(imported.skipped_parts, "invalid message part")) " skipped" } }
+                @for (what, count) in &imported.dropped_content { li { (counted(*count, what)) " not supported by sessions" } }
             }
             p { a class="button" href=(to) { "Open the conversation" } }
         }

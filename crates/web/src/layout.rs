@@ -6,7 +6,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use unisono_api::harmless::for_html;
 
 use crate::assets::href;
-use crate::who;
+use crate::caller_header;
 
 /// The content policy: only our own style, script and events.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
@@ -50,7 +50,7 @@ fn page(title: &str, body: &Markup, class: &str) -> Response {
                         a href="/doctor" { "Doctor" }
                     }
                     p id="link" class="link" role="status" {}
-                    (PreEscaped(who::PLACEHOLDER))
+                    (PreEscaped(caller_header::PLACEHOLDER))
                 }
                 main id="main" class=(class) { (body) }
                 p id="said" class="hidden" role="status" {}

@@ -15,13 +15,14 @@ mod approvals;
 mod assets;
 mod blob;
 mod branch_view;
+mod caller_header;
 mod changes;
 mod cluster;
 mod compact;
 mod compare;
 mod composer;
 mod compress;
-mod configured;
+mod context;
 mod diff;
 mod doctor;
 mod error;
@@ -36,18 +37,17 @@ mod markdown;
 mod message;
 mod parts;
 mod pictures;
-mod room;
 mod run;
 mod schedules;
-mod seen;
 mod session;
+mod session_settings;
 mod settings;
 mod snapshot;
 mod summaries;
+mod text_limit;
 mod turn;
 mod usage;
-mod waits;
-mod who;
+mod waiting_calls;
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ pub fn router<S: Clone + Send + Sync + 'static>(
 ) -> Router<S> {
     let with_name = move |request: Request, next: Next| {
         let name = name.clone();
-        async move { who::with_caller(name, next.run(request).await).await }
+        async move { caller_header::with_caller(name, next.run(request).await).await }
     };
     routes()
         .layer(from_fn(with_name))
@@ -116,7 +116,7 @@ fn routes() -> Router<Arc<dyn Service>> {
             "/sessions/{session}/settings",
             get(settings::show_own).post(settings::save_own),
         )
-        .route("/sessions/{session}/context", get(seen::show))
+        .route("/sessions/{session}/context", get(context::show))
         .route("/sessions/{session}/messages/{ordinal}", get(message::page))
         .route("/sessions/{session}/history", get(history::show))
         .route("/sessions/{session}/tree", get(history::tree))
@@ -173,7 +173,7 @@ fn parts_of_sessions() -> Router<Arc<dyn Service>> {
         .route("/sessions/{session}/turns", get(session::turns))
         .route("/sessions/{session}/turns/{turn}", get(turn::show))
         .route(
-            "/sessions/{session}/turns/{turn}/again",
+            "/sessions/{session}/turns/{turn}/retry",
             post(summaries::retry),
         )
         .route(

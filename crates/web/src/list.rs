@@ -8,16 +8,16 @@ use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
+use unisono_api::fmt;
 use unisono_api::search::{SearchQuery, SearchResults};
 use unisono_api::service::{self, Service};
 use unisono_api::session::{NewSession, SessionListItem, SessionQuery, main_branch};
-use unisono_api::short;
 
 use crate::error::PageError;
 use crate::extract::{Form, Query};
 use crate::layout::layout;
 use crate::parts::encoded;
-use crate::{history, lists, parts, waits};
+use crate::{history, lists, parts, waiting_calls};
 
 /// The refresh interval of the list in seconds.
 const EVERY: u32 = 5;
@@ -88,7 +88,7 @@ impl SessionList {
     fn state(&self, session: &str) -> Markup {
         let calls = self.waits.get(session).copied().unwrap_or(0);
         html! {
-            @if calls > 0 { (waits::badge(calls, session)) }
+            @if calls > 0 { (waiting_calls::badge(calls, session)) }
             @else if self.open.contains(session) { span class="state working" { "working" } }
         }
     }
@@ -226,7 +226,7 @@ fn table(shown: &SessionList) -> Markup {
                                 a class="title" href={ "/sessions/" (session.session) } { (session.title) }
                                 " " (shown.state(&session.session)) " "
                                 @for (key, value) in session.labels.iter().filter(|(key, _)| !key.starts_with("source.")) {
-                                    a class="tag" href={ "/?label=" (encoded(&format!("{key}={value}"))) } { (key) "=" (short::line(value, 24)) }
+                                    a class="tag" href={ "/?label=" (encoded(&format!("{key}={value}"))) } { (key) "=" (fmt::line(value, 24)) }
                                 }
                             }
                             td class="number" { (session.events) }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use maud::{Escaper, Markup, PreEscaped, html};
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd};
-use unisono_api::short;
+use unisono_api::fmt;
 
 use crate::parts::truncate;
 
@@ -57,7 +57,7 @@ pub(crate) fn line(text: &str, most: usize) -> String {
             _ => {}
         }
     }
-    short::line(&words, most)
+    fmt::line(&words, most)
 }
 
 struct Writer<'p> {

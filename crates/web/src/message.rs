@@ -17,7 +17,7 @@ use crate::layout::layout;
 use crate::lists;
 use crate::markdown;
 use crate::parts::{counted, number, when_known};
-use crate::room::Room;
+use crate::text_limit::TextLimit;
 
 /// Bytes of the messages of a page that are shown as a whole, the newest first.
 pub(crate) const ROOM: usize = 28 * 1024;
@@ -29,7 +29,12 @@ const LINES: usize = 24;
 
 /// Messages, the oldest first. Long ones after message `folded` are unfolded. The newest ones have the
 /// room first.
-pub(crate) fn list(messages: &[Message], place: &BranchView, folded: u32, room: &Room) -> Markup {
+pub(crate) fn list(
+    messages: &[Message],
+    place: &BranchView,
+    folded: u32,
+    room: &TextLimit,
+) -> Markup {
     let newest = messages.iter().rev();
     let shown = newest.map(|one| show(one, place, one.ordinal > folded, room));
     let shown: Vec<Markup> = shown.collect();
@@ -37,7 +42,7 @@ pub(crate) fn list(messages: &[Message], place: &BranchView, folded: u32, room: 
 }
 
 /// A message. `open` shows a long one unfolded.
-fn show(message: &Message, place: &BranchView, open: bool, room: &Room) -> Markup {
+fn show(message: &Message, place: &BranchView, open: bool, room: &TextLimit) -> Markup {
     let gone = matches!(message.form.as_str(), "summarised" | "dropped");
     let who = message.author.as_deref().unwrap_or(&message.role);
     let ordinal = message.ordinal;
@@ -95,7 +100,13 @@ fn whole(message: &Message, place: &BranchView) -> String {
     place.path(&format!("/messages/{}", message.ordinal))
 }
 
-fn content(part: &Part, message: &Message, place: &BranchView, open: bool, room: &Room) -> Markup {
+fn content(
+    part: &Part,
+    message: &Message,
+    place: &BranchView,
+    open: bool,
+    room: &TextLimit,
+) -> Markup {
     let whole = whole(message, place);
     html! {
         @match part {
@@ -151,7 +162,7 @@ pub(crate) fn text(
     place: &BranchView,
     open: bool,
     whole: Option<&str>,
-    room: &Room,
+    room: &TextLimit,
 ) -> Markup {
     let (shown, left) = room.cut(text);
     let length = text.chars().count();

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use unisono_api::turn::{Run, Turn};
 use unisono_api::usage::Amounts;
 
-pub(crate) use unisono_api::short::{cache, number};
+pub(crate) use unisono_api::fmt::{cache, number};
 
 /// A count with its noun: `1 message`, `2 messages`.
 pub(crate) fn counted(n: u64, what: &str) -> String {

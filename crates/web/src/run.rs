@@ -6,9 +6,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
+use unisono_api::fmt;
 use unisono_api::run::{RequestBody, RunDetail, SiblingRequest, StepContent, Why, WhyQuery};
 use unisono_api::service::{self, Service};
-use unisono_api::short;
 use unisono_api::turn::Turn;
 
 use crate::branch_view::BranchView;
@@ -16,8 +16,8 @@ use crate::error::PageError;
 use crate::extract::{Path, Query};
 use crate::layout::layout;
 use crate::parts::{cache, cost, counted, digest, number, spent_time, truncate, when};
-use crate::room::Room;
-use crate::waits::Waits;
+use crate::text_limit::TextLimit;
+use crate::waiting_calls::WaitingCalls;
 use crate::{diff, markdown, message};
 
 /// One run.
@@ -31,9 +31,11 @@ pub(crate) async fn show(
     let why = service.why(&id, &run, &query).await?;
     let turn = service.turn(&id, &detail.turn).await?;
     let beside = Sibling::read(&*service, &why).await?;
-    let waits = Waits::read(&*service, &id).await?.in_turn(&turn.turn);
+    let waits = WaitingCalls::read(&*service, &id)
+        .await?
+        .in_turn(&turn.turn);
     let place = BranchView::of_session(&*service, session, &turn.branch).await?;
-    let room = Room::new(ROOM);
+    let room = TextLimit::new(ROOM);
     let body = place.page(&html! {
         h2 { "Run of " (detail.run.agent) }
         (about(&detail, &place, &waits, &room))
@@ -75,7 +77,7 @@ fn as_json(detail: &RunDetail) -> String {
     format!("/v1/sessions/{}/runs/{}", detail.session, detail.run.run)
 }
 
-fn about(detail: &RunDetail, place: &BranchView, waits: &Waits, room: &Room) -> Markup {
+fn about(detail: &RunDetail, place: &BranchView, waits: &WaitingCalls, room: &TextLimit) -> Markup {
     let (run, used) = (&detail.run, &detail.run.usage);
     let json = as_json(detail);
     let running = matches!(run.state.as_str(), "running" | "waiting");
@@ -100,7 +102,7 @@ fn about(detail: &RunDetail, place: &BranchView, waits: &Waits, room: &Room) -> 
             }
             @if let Some(error) = &run.error { p class="trouble" { (error.code) ": " (beginning(&error.reason, &json, room)) } }
             @for attempt in &detail.attempts {
-                p class="quiet" { "Attempt " (attempt.attempt) " " (when(&attempt.at)) ", because: " (short::line(&attempt.reason, 200)) }
+                p class="quiet" { "Attempt " (attempt.attempt) " " (when(&attempt.at)) ", because: " (fmt::line(&attempt.reason, 200)) }
             }
             @if running {
                 form method="post" action={ "/sessions/" (detail.session) "/runs/" (run.run) "/cancel" } {
@@ -113,14 +115,14 @@ fn about(detail: &RunDetail, place: &BranchView, waits: &Waits, room: &Room) -> 
 }
 
 /// A text as far as there is room.
-fn beginning(text: &str, json: &str, room: &Room) -> Markup {
+fn beginning(text: &str, json: &str, room: &TextLimit) -> Markup {
     let (shown, left) = room.cut(text);
     html! { (shown) @if left > 0 { " … " a href=(json) { (counted(left as u64, "more byte")) } } }
 }
 
 /// The sizes of the request of a run, and of its sibling's.
 fn request_sizes(why: &Why, beside: Option<&Sibling>, turn: &Turn) -> Markup {
-    let wrong = why.checks.iter().filter(|check| !check.holds);
+    let wrong = why.checks.iter().filter(|check| !check.matches);
     let wrong: Vec<_> = wrong.collect();
     html! {
         section {
@@ -244,8 +246,8 @@ fn difference(why: &Why, beside: &Sibling) -> Markup {
             (Some(own), Some(theirs)) => (diff::show((&why.run.agent, &whole_of(own)), (&against.agent, &whole_of(theirs)))),
             _ => p class="quiet" { "The other parts of the two requests are not known." },
         }
-        @if !against.differs.is_empty() {
-            p class="quiet" { "Their definitions differ in " (against.differs.join(", ")) "." }
+        @if !against.differing_keys.is_empty() {
+            p class="quiet" { "Their definitions differ in " (against.differing_keys.join(", ")) "." }
         }
     }
 }
@@ -275,7 +277,7 @@ const STEPS: usize = 60;
 /// Maximum shown calls or results of a step.
 const CALLS: usize = 24;
 
-fn steps(detail: &RunDetail, room: &Room) -> Markup {
+fn steps(detail: &RunDetail, room: &TextLimit) -> Markup {
     let json = as_json(detail);
     let cut = |text: &str, class: &str| {
         let (shown, left) = room.cut(text);
@@ -361,7 +363,7 @@ fn causes(why: &Why) -> Markup {
         section {
             h2 { "Why" }
             ol class="steps" { @for cause in causes {
-                li { span class="quiet" { (when(&cause.at)) " event " (cause.event) " " } (short::line(&cause.text, 200)) }
+                li { span class="quiet" { (when(&cause.at)) " event " (cause.event) " " } (fmt::line(&cause.text, 200)) }
             } }
         }
     }

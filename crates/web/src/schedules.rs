@@ -56,8 +56,8 @@ fn turn(last: &ScheduledTurn) -> Markup {
     let session = format!("/sessions/{}", last.session);
     html! {
         @match &last.turn {
-            Some(turn) if last.state != "gone" => a href={ (session) "/turns/" (turn) } { (when(&last.begun)) },
-            _ => (when(&last.begun)),
+            Some(turn) if last.state != "gone" => a href={ (session) "/turns/" (turn) } { (when(&last.started_at)) },
+            _ => (when(&last.started_at)),
         }
         " " (last.state)
         @if let Some(error) = &last.error { ": " (error) }

@@ -21,16 +21,16 @@ use unisono_api::{Code, Page};
 
 use crate::branch_view::{BranchQuery, BranchView, back};
 use crate::composer::{self, Draft};
-use crate::configured::Configured;
 use crate::error::PageError;
 use crate::extract::{FormWithFiles, Path, Query};
 use crate::layout::{layout, wide};
 use crate::parts::{digest, when, when_known};
 use crate::pictures::bars::budgets;
 use crate::pictures::context::{Places, bar};
-use crate::room::Room;
+use crate::session_settings::SessionSettings;
+use crate::text_limit::TextLimit;
 use crate::turn::TurnView;
-use crate::waits::Waits;
+use crate::waiting_calls::WaitingCalls;
 use crate::{approvals, lists, message, summaries, turn};
 
 /// Maximum shown messages, newest first.
@@ -57,7 +57,7 @@ pub(crate) async fn show(
 ) -> Result<Response, PageError> {
     let place = BranchView::load(&*service, &id, &on.branch).await?;
     let shown = SessionPage::read(&*service, &place).await?;
-    let draft = Draft::new(&shown.configured);
+    let draft = Draft::new(&shown.settings);
     Ok(wide(&place.about.title, &shown.page(&place, &draft)))
 }
 
@@ -100,9 +100,9 @@ struct SessionPage {
     checkpoints: Page<Checkpoint>,
     topics: Page<Topic>,
     turns: Page<Turn>,
-    configured: Configured,
+    settings: SessionSettings,
     agents: Vec<Agent>,
-    waits: Waits,
+    waits: WaitingCalls,
 }
 
 impl SessionPage {
@@ -127,10 +127,10 @@ impl SessionPage {
             checkpoints: service.checkpoints(id, &few).await?,
             topics,
             turns: lists::turns(service, place, None, NEWEST).await?,
-            configured: Configured::read(service, id).await?,
+            settings: SessionSettings::read(service, id).await?,
             // The context reports a wrong setting.
             agents: service.agents(&asked).await.unwrap_or_default(),
-            waits: Waits::read(service, id).await?,
+            waits: WaitingCalls::read(service, id).await?,
         })
     }
 
@@ -138,8 +138,8 @@ impl SessionPage {
         let view = TurnView {
             place,
             waits: &self.waits,
-            notifies: self.configured.notifies,
-            room: &Room::new(BESIDE),
+            notifies: self.settings.notifies,
+            room: &TextLimit::new(BESIDE),
             max_runs: MAX_RUNS,
         };
         place.page(&html! {
@@ -161,7 +161,7 @@ impl SessionPage {
             div class="bench" {
                 div class="talk" {
                     (self.conversation(place))
-                    (composer::form(place, &self.configured, &self.agents, draft))
+                    (composer::form(place, &self.settings, &self.agents, draft))
                 }
                 div class="beside-talk" {
                     div class="pane" role="region" aria-label="Turns" tabindex="0" { (self.turns(&view)) }
@@ -192,7 +192,7 @@ impl SessionPage {
                             a class="narrow" href="#newest" { "To the newest" } }
                     }
                     @if self.messages.is_empty() { p class="quiet" { "There are no messages yet." } }
-                    (message::list(&self.messages, place, place.length.saturating_sub(OPEN), &Room::new(message::ROOM)))
+                    (message::list(&self.messages, place, place.length.saturating_sub(OPEN), &TextLimit::new(message::ROOM)))
                     @for turn in open { (turn::under_way(turn, &self.waits, place)) }
                     div id="newest" {}
                 }
@@ -245,7 +245,7 @@ impl SessionPage {
                     p { a class="button" data-dialog href=(place.path("/compact")) { "Compact …" } }
                 }
                 @if self.checkpoints.items.is_empty() { p class="quiet" { "Nothing is summarised yet." } }
-                (summaries::cards(place, &self.checkpoints.items, &Room::new(BESIDE)))
+                (summaries::cards(place, &self.checkpoints.items, &TextLimit::new(BESIDE)))
                 @if self.checkpoints.next.is_some() { p { a href=(place.path("/checkpoints")) { "All checkpoints" } } }
             }
         }
@@ -290,13 +290,13 @@ pub(crate) async fn turns(
 ) -> Result<Response, PageError> {
     let place = BranchView::load(&*service, &id, &which.branch).await?;
     let turns = lists::turns(&*service, &place, which.before, TURNS).await?;
-    let notifies = Configured::read(&*service, &id).await?.notifies;
-    let waits = Waits::read(&*service, &id).await?;
+    let notifies = SessionSettings::read(&*service, &id).await?.notifies;
+    let waits = WaitingCalls::read(&*service, &id).await?;
     let view = TurnView {
         place: &place,
         waits: &waits,
         notifies,
-        room: &Room::new(2 * BESIDE),
+        room: &TextLimit::new(2 * BESIDE),
         max_runs: MAX_RUNS,
     };
     let body = place.page(&html! {

@@ -13,10 +13,10 @@ use unisono_api::settings::{Changes, Setting};
 use unisono_api::{Code, Problem};
 
 use crate::branch_view::{BranchQuery, BranchView};
-use crate::configured::as_written;
 use crate::error::PageError;
 use crate::extract::{Form, Path, Query};
 use crate::layout::layout;
+use crate::session_settings::as_written;
 
 /// The file name in the origin of settings that were changed while the daemon ran.
 const STORED: &str = "settings.toml";

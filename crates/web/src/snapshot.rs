@@ -10,11 +10,11 @@ use unisono_api::service::Service;
 use unisono_api::session::main_branch;
 
 use crate::branch_view::BranchView;
+use crate::context::ContextView;
 use crate::error::PageError;
 use crate::extract::{Path, Query};
 use crate::layout::layout;
 use crate::parts::{counted, digest};
-use crate::seen::ContextView;
 
 /// The query of a snapshot page.
 #[derive(Debug, Deserialize)]

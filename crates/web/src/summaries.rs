@@ -12,9 +12,9 @@ use unisono_api::compaction::{
     Checkpoint, CheckpointDetail, EditSummary, OnFailure, RegenerateSummary, RetryCompaction,
     RevertCheckpoint, RevertEffect,
 };
+use unisono_api::fmt;
 use unisono_api::service::Service;
 use unisono_api::session::{BranchPageQuery, main_branch};
-use unisono_api::short;
 use unisono_api::turn::{Settings, Turn, TurnRequest};
 
 use crate::branch_view::{BranchQuery, BranchView};
@@ -23,10 +23,10 @@ use crate::extract::{Form, Path, Query};
 use crate::layout::layout;
 use crate::message;
 use crate::parts::{counted, dollars, encoded, number, when};
-use crate::room::Room;
+use crate::text_limit::TextLimit;
 
 /// The cards of checkpoints, in their order.
-pub(crate) fn cards(place: &BranchView, all: &[Checkpoint], room: &Room) -> Markup {
+pub(crate) fn cards(place: &BranchView, all: &[Checkpoint], room: &TextLimit) -> Markup {
     let at = |checkpoint: &Checkpoint, rest: &str| {
         place.path(&format!("/checkpoints/{}{rest}", checkpoint.number))
     };
@@ -75,7 +75,7 @@ pub(crate) async fn list(
         section {
             h2 { "Checkpoints" }
             @if found.items.is_empty() { p class="quiet" { "Nothing is summarised yet." } }
-            (cards(&place, &found.items, &Room::new(message::ROOM)))
+            (cards(&place, &found.items, &TextLimit::new(message::ROOM)))
             @if let Some(next) = &found.next {
                 p { a href={ (place.path("/checkpoints")) "&cursor=" (encoded(next)) } { "Older checkpoints" } }
             }
@@ -147,13 +147,13 @@ fn heading(checkpoint: &Checkpoint) -> Markup {
         span class="quiet" {
             (number(checkpoint.tokens_before)) " → " (number(checkpoint.tokens_after))
             " tokens"
-            @if let Some(ratio) = short::compression(checkpoint.tokens_before, checkpoint.tokens_after) { " (" (ratio) ")" }
+            @if let Some(ratio) = fmt::compression(checkpoint.tokens_before, checkpoint.tokens_after) { " (" (ratio) ")" }
             ", " (checkpoint.model) ", " (when(&checkpoint.at))
         }
     }
 }
 
-fn text(checkpoint: &Checkpoint, place: &BranchView, room: &Room) -> Markup {
+fn text(checkpoint: &Checkpoint, place: &BranchView, room: &TextLimit) -> Markup {
     let whole = place.path(&format!("/checkpoints/{}", checkpoint.number));
     html! {
         @match &checkpoint.text {
@@ -262,7 +262,7 @@ pub(crate) fn choices(turn: &Turn, chosen: &str) -> Markup {
     } = turn;
     let back = format!("/sessions/{session}?branch={}", encoded(branch));
     html! {
-        form method="post" action={ "/sessions/" (session) "/turns/" (turn) "/again" } {
+        form method="post" action={ "/sessions/" (session) "/turns/" (turn) "/retry" } {
             p { "The conversation is unchanged. You can retry:" }
             (who(chosen))
             p { button name="on_failure" value="retry" { "Try again" } " "

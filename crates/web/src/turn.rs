@@ -7,20 +7,20 @@ use axum::response::{Redirect, Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use unisono_api::compaction::Compaction;
+use unisono_api::fmt;
 use unisono_api::service::Service;
-use unisono_api::short;
 use unisono_api::turn::{ErrorInfo, Run, Turn};
 
 use crate::branch_view::{BranchView, back};
-use crate::configured::Configured;
 use crate::error::PageError;
 use crate::extract::Path;
 use crate::layout::layout;
 use crate::parts::{cost, counted, digest, encoded, number, spent_time, turn_cost, when};
 use crate::pictures::fan;
 use crate::pictures::timeline::timeline;
-use crate::room::Room;
-use crate::waits::Waits;
+use crate::session_settings::SessionSettings;
+use crate::text_limit::TextLimit;
+use crate::waiting_calls::WaitingCalls;
 use crate::{approvals, markdown, message, summaries};
 
 /// Maximum indentation of the tree of runs.
@@ -39,13 +39,13 @@ pub(crate) async fn show(
     let about = service.session(&id).await?;
     let found = service.compaction(&id, &turn).await?;
     let place = BranchView::of_session(&*service, about, &found.turn.branch).await?;
-    let notifies = Configured::read(&*service, &id).await?.notifies;
-    let waits = Waits::read(&*service, &id).await?.in_turn(&turn);
+    let notifies = SessionSettings::read(&*service, &id).await?.notifies;
+    let waits = WaitingCalls::read(&*service, &id).await?.in_turn(&turn);
     let times = service.timeline(&id, &turn).await?;
     let title = title(&found.turn);
     let turn = &found.turn;
     let here = page(turn);
-    let room = Room::new(message::ROOM);
+    let room = TextLimit::new(message::ROOM);
     let lead = turn.runs.iter().find(|run| run.role == "lead");
     let whole = lead.map(|lead| format!("/sessions/{id}/runs/{}", lead.run));
     let view = TurnView {
@@ -63,7 +63,7 @@ pub(crate) async fn show(
             (view.card(turn, true))
         }
         @if let Some(task) = &turn.task {
-            section { h2 { "Task" } div class="card" { (message::text(task, &place, true, Some(&format!("/v1{here}")), &Room::new(message::ROOM))) } }
+            section { h2 { "Task" } div class="card" { (message::text(task, &place, true, Some(&format!("/v1{here}")), &TextLimit::new(message::ROOM))) } }
         }
         @if let Some(error) = turn.error.as_ref().filter(|error| error.reason.chars().nth(REASON).is_some()) {
             section { h2 { "Error" } pre class="card text" { (error.reason) } }
@@ -116,10 +116,10 @@ fn changed(found: &Compaction) -> Markup {
             @if let Some((before, after)) = amounts {
                 p { strong { (number(before)) " → " (number(after)) " tokens" }
                     @if before > after { ", " (number(before - after)) " saved" }
-                    @if let Some(ratio) = short::compression(before, after) { ", " (ratio) } }
+                    @if let Some(ratio) = fmt::compression(before, after) { ", " (ratio) } }
             }
             @if turn.compacted.is_some_and(|all| all.tightened) { (tightened()) }
-            @if let Some(nothing) = &found.nothing { p { "Nothing changed: " (nothing) "." } }
+            @if let Some(reason) = &found.no_change_reason { p { "Nothing changed: " (reason) "." } }
             @if let Some(preview) = &found.preview {
                 p class="quiet" { "The summary begins:" }
                 blockquote { (markdown::line(preview, 200)) }
@@ -140,10 +140,10 @@ fn changed(found: &Compaction) -> Markup {
 /// How turns of a branch are shown.
 pub(crate) struct TurnView<'v> {
     pub(crate) place: &'v BranchView,
-    pub(crate) waits: &'v Waits,
+    pub(crate) waits: &'v WaitingCalls,
     /// Whether automatic compactions are shown.
     pub(crate) notifies: bool,
-    pub(crate) room: &'v Room,
+    pub(crate) room: &'v TextLimit,
     /// Maximum shown runs of a turn.
     pub(crate) max_runs: usize,
 }
@@ -187,7 +187,7 @@ impl TurnView<'_> {
                 }
                 @for call in &turn.calls {
                     p { "For the client to call: " code { (call.tool) } " "
-                        span class="quiet" { (short::line(&call.arguments, 200)) } }
+                        span class="quiet" { (fmt::line(&call.arguments, 200)) } }
                 }
             }
         }
@@ -241,7 +241,7 @@ impl TurnView<'_> {
                 details class="run" id={ "said-" (run.run) } open[running] {
                     summary class="quiet" { (markdown::line(if text.is_empty() { "output" } else { text }, 90)) }
                     div class="output" tabindex="0" role="group" aria-label={ "Output of " (run.agent) } {
-                        @if let Some(task) = &run.task { p { "Task: " (short::line(task, TASK)) } }
+                        @if let Some(task) = &run.task { p { "Task: " (fmt::line(task, TASK)) } }
                         @if running { pre class="text" data-run=(run.run) { (text) } }
                         @else { (message::text(text, self.place, true, Some(&whole), self.room)) }
                     }
@@ -253,7 +253,7 @@ impl TurnView<'_> {
 
 /// Why a turn or a run failed.
 fn trouble(error: &ErrorInfo) -> Markup {
-    html! { p class="trouble" { (error.code) ": " (short::line(&error.reason, REASON)) } }
+    html! { p class="trouble" { (error.code) ": " (fmt::line(&error.reason, REASON)) } }
 }
 
 /// The snapshot of the turn.
@@ -276,7 +276,7 @@ fn compacted(turn: &Turn) -> Markup {
         @if let Some((before, after)) = sizes {
             p { "The context was compacted first: "
                 strong { (number(before)) " → " (number(after)) " tokens" }
-                @if let Some(ratio) = short::compression(before, after) { ", " (ratio) }
+                @if let Some(ratio) = fmt::compression(before, after) { ", " (ratio) }
                 @for number in &turn.checkpoints {
                     ", " a href={ "/sessions/" (turn.session) "/checkpoints/" (number) "?branch=" (branch) } { "checkpoint " (number) }
                 } }
@@ -293,14 +293,14 @@ pub(crate) fn tightened() -> Markup {
 }
 
 /// An open turn at the end of the conversation, with the streamed text of the lead.
-pub(crate) fn under_way(turn: &Turn, waits: &Waits, place: &BranchView) -> Markup {
+pub(crate) fn under_way(turn: &Turn, waits: &WaitingCalls, place: &BranchView) -> Markup {
     let lead = turn.runs.iter().find(|run| run.role == "lead");
     let busy = turn.runs.iter();
     let busy = busy.filter(|run| run.state == "running");
     let busy: Vec<&str> = busy.map(|run| run.agent.as_str()).collect();
     html! {
         @if turn.state == "queued" { @if let Some(task) = &turn.task {
-            article class="message user gone" { header class="quiet" { strong { "queued" } } (message::text(task, place, true, Some(&page(turn)), &Room::new(4 * TASK))) }
+            article class="message user gone" { header class="quiet" { strong { "queued" } } (message::text(task, place, true, Some(&page(turn)), &TextLimit::new(4 * TASK))) }
         } }
         article class="message assistant under-way" id={ "under-way-" (turn.turn) } {
             header class="quiet" {
@@ -319,7 +319,7 @@ fn numbers(run: &Run, turn: &Turn) -> Markup {
     html! {
         dl class="nums" {
             div { dt { "In" } dd { (number(used.input_tokens)) } }
-            div { dt { "Cached" } dd title=[short::cache(used)] { (number(used.cache_read_tokens))
+            div { dt { "Cached" } dd title=[fmt::cache(used)] { (number(used.cache_read_tokens))
                 @if used.cache_missed { " " span class="tag" { "missed" } } } }
             div { dt { "Out" } dd { (number(used.output_tokens)) } }
             div { dt { "Cost" } dd { (cost(run)) } }

@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
+use unisono_api::fmt;
 use unisono_api::service::Service;
-use unisono_api::short;
 use unisono_api::turn::Turn;
 use unisono_api::usage::{
     Amounts, DeletedSessionsUsage, SessionUsage, Usage, UsageBy, UsageGroup, UsageQuery,
@@ -171,7 +171,7 @@ fn grouped(of: &UsageFilter, used: &Usage) -> Markup {
         .groups
         .iter()
         .map(|group| UsageBar {
-            name: short::line(&named(group), 40),
+            name: fmt::line(&named(group), 40),
             to: Some(to(group)),
             amounts: &group.amounts,
         })
@@ -197,7 +197,7 @@ fn grouped(of: &UsageFilter, used: &Usage) -> Markup {
                     } } }
                 } }
             }
-            @if used.groups_left_out > 0 { p class="quiet" { (counted(used.groups_left_out, "more group")) " not shown." } }
+            @if used.omitted_groups > 0 { p class="quiet" { (counted(used.omitted_groups, "more group")) " not shown." } }
         }
     }
 }
@@ -219,7 +219,7 @@ fn over_time(turns: &[Turn]) -> Markup {
     let bars: Vec<UsageBar<'_>> = spent
         .iter()
         .map(|(turn, used)| UsageBar {
-            name: short::line(&turn.accepted.replace('T', " "), 17).replace('…', ""),
+            name: fmt::line(&turn.accepted.replace('T', " "), 17).replace('…', ""),
             to: Some(format!("/sessions/{}/turns/{}", turn.session, turn.turn)),
             amounts: used,
         })
@@ -234,7 +234,7 @@ fn over_time(turns: &[Turn]) -> Markup {
                         (head("Turn"))
                         tbody { @for (turn, used) in &spent { tr {
                             th scope="row" { a href={ "/sessions/" (turn.session) "/turns/" (turn.turn) } { (when(&turn.accepted)) }
-                                " " span class="quiet" { (short::line(turn.task.as_deref().unwrap_or("compaction"), 60)) } }
+                                " " span class="quiet" { (fmt::line(turn.task.as_deref().unwrap_or("compaction"), 60)) } }
                             (cells(turn.runs.len() as u64, used))
                         } } }
                     } }

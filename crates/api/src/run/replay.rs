@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Check;
+use super::DigestCheck;
 use crate::turn::ErrorInfo;
 
 /// A turn, rebuilt from the journal without any model call.
@@ -29,7 +29,7 @@ pub struct Replay {
     #[serde(default)]
     pub prepared: Vec<u32>,
     /// All comparisons.
-    pub checks: Vec<Check>,
+    pub checks: Vec<DigestCheck>,
     /// Number of comparisons that differ.
     pub mismatches: u64,
 }

@@ -10,7 +10,7 @@ use crate::audit::{AuditEntry, AuditQuery};
 #[async_trait]
 pub trait Audit {
     /// The entries of the audit log, the newest first. A page looks at a bounded number of
-    /// entries: with `who` it may have fewer than `limit` although there is a next one.
+    /// entries: with `caller` it may have fewer than `limit` although there is a next one.
     ///
     /// # Errors
     /// `invalid_request`: `since` is no time, or the cursor belongs to another list; the store fails.

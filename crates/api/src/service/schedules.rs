@@ -21,8 +21,7 @@ pub trait Schedules {
     /// `not_found`; `conflict`: its turn before has not ended; `refused`.
     async fn run_schedule(&self, name: &str) -> Result<ScheduledTurn>;
 
-    /// Has a schedule begin no turns by itself, or go on with that: what passed meanwhile counts for
-    /// nothing.
+    /// Pauses or resumes a schedule; skipped times count as past.
     ///
     /// # Errors
     /// `not_found`.

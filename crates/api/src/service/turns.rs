@@ -23,7 +23,7 @@ pub trait Turns {
     ///
     /// # Errors
     /// `not_found`; `refused`: an agent or a setting is wrong; `busy`: too many turns wait.
-    async fn begin(&self, session: &str, asked: &TurnRequest, key: Option<&str>) -> Result<Turn>;
+    async fn begin(&self, session: &str, request: &TurnRequest, key: Option<&str>) -> Result<Turn>;
 
     /// The tokens and the cost that a task is expected to use. Nothing is started.
     ///

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use unisono::attachments;
 use unisono_api::message::{NewMessage, Part, Role};
-use unisono_session::state::MAIN;
+use unisono_api::session::MAIN_BRANCH;
 
 use crate::app::App;
 use crate::attach;
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
     /// The branch
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
     /// An idempotency key: repeated calls with it add the message once
     #[arg(long, value_name = "KEY")]

@@ -2,7 +2,7 @@
 
 use clap::{ArgGroup, Subcommand};
 use unisono::Service;
-use unisono::short::end;
+use unisono::fmt::end;
 use unisono_api::approval::{Approval, ApprovalQuery, Decide, Verdict};
 
 use crate::app::App;
@@ -19,8 +19,8 @@ A call waits for approval if a rule requires it (`approve` of an agent or a serv
 was killed during the call and its contract does not allow a repetition: check whether it took
 effect, then settle it. CALL is the end of the call's id.
 
-JSON: a list of {call, waits_for (approval, in_doubt), session, turn, run, agent, tool,
-arguments, contract (pure, idempotent, at_most_once), rule, asked, until (null: no limit)}.";
+JSON: a list of {call, kind (approval, in_doubt), session, turn, run, agent, tool,
+arguments, contract (pure, idempotent, at_most_once), rule, requested_at, expires_at (null: no limit)}.";
 
 const DECIDE_HELP: &str = "\
 The turn continues with `unisono resume`; under `unisono serve` and `unisono mcp` it continues at
@@ -148,11 +148,14 @@ async fn waiting(service: &dyn Service, session: Option<String>) -> Result<Vec<A
 fn row(open: &Approval) -> Vec<String> {
     vec![
         end(&open.call),
-        open.waits_for.clone(),
+        open.kind.clone(),
         open.agent.clone(),
         line(open),
-        show::minute(&open.asked),
-        open.until.as_deref().map(show::minute).unwrap_or_default(),
+        show::minute(&open.requested_at),
+        open.expires_at
+            .as_deref()
+            .map(show::minute)
+            .unwrap_or_default(),
     ]
 }
 

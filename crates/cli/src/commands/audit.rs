@@ -11,14 +11,14 @@ use crate::show;
 
 const HELP: &str = "\
 The newest first. Requests to a daemon that change something are recorded with their status, and
-refused ones (401, 403, 429) of each name up to 60 a minute; `left out` counts the others. `daemon` is
-the daemon's own token. Content and reads are not recorded. A browser that comes by a link is a `login`.
+refused ones (401, 403, 429) up to 60 per minute and name; `omitted` counts the rest. `daemon` is the
+daemon's own token. Content and reads are not recorded. A browser that logs in by a link is a `login`.
 A command that changes the store without a daemon has the method CLI and the user of the operating
-system. An entry without a status: a command, or a client that left before the answer.
+system. An entry without a status: a command, or a client that disconnected before the answer.
 
-JSON: a list of {at, who (null: nobody known), owner, method, route (null: none has that address; of CLI:
-the command), operation (tool of MCP, operation of A2A, login), object {session, turn, call, token, ...}, status, left_out
-(a number of requests), cause (refusals, queue)}.";
+JSON: a list of {at, caller (null: unknown), owner, method, route (null: no route matches; of CLI: the
+command), operation (tool of MCP, operation of A2A, login), object {session, turn, call, token, ...},
+status, omitted (a number of requests), cause (refusals, queue)}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     since: Option<String>,
     /// Only entries of this token, person or user
     #[arg(long, value_name = "NAME")]
-    who: Option<String>,
+    caller: Option<String>,
     /// Number of entries, at most
     #[arg(long, value_name = "N", default_value = "50")]
     limit: NonZeroUsize,
@@ -56,7 +56,7 @@ async fn matching(service: &dyn Service, args: &Args) -> Result<Vec<AuditEntry>>
     let (mut all, limit) = (Vec::new(), args.limit.get());
     let mut query = AuditQuery {
         since: args.since.clone(),
-        who: args.who.clone(),
+        caller: args.caller.clone(),
         ..AuditQuery::default()
     };
     while let Some(left) = NonZeroUsize::new(limit - all.len()) {
@@ -73,10 +73,10 @@ async fn matching(service: &dyn Service, args: &Args) -> Result<Vec<AuditEntry>>
 
 fn row(entry: &AuditEntry) -> Vec<String> {
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-    let request = match entry.left_out {
+    let request = match entry.omitted {
         Some(count) => {
             let requests = show::many(count, "request");
-            format!("{requests} left out ({})", or_none(&entry.cause))
+            format!("{requests} omitted ({})", or_none(&entry.cause))
         }
         None => {
             let parts = [&entry.method, &entry.route, &entry.operation];
@@ -91,7 +91,7 @@ fn row(entry: &AuditEntry) -> Vec<String> {
     let about: Vec<String> = about.collect();
     vec![
         show::second(&entry.at),
-        or_none(&entry.who),
+        or_none(&entry.caller),
         or_none(&entry.owner),
         entry
             .status

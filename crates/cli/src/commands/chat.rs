@@ -5,8 +5,8 @@ mod order;
 mod talk;
 
 use unisono::ask::Ask;
+use unisono_api::session::MAIN_BRANCH;
 use unisono_config::settings::SessionOverrides;
-use unisono_session::state::MAIN;
 
 use self::input::{Input, InputEvent};
 use self::order::{InputLine, ORDERS, Order};
@@ -43,7 +43,7 @@ Examples:
   unisono chat latest --agents risks,facts
   printf 'What is decided?\\nWhat is open?\\n' | unisono chat latest
 
-JSON: one line per turn, as of `run`; for commands, the output of the equivalent CLI command.";
+JSON: one line per turn, as for `run`; for commands, the output of the equivalent CLI command.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// The session to continue; without it, the first message starts a new one
     session: Option<String>,
     /// The branch to continue
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
     #[command(flatten)]
     workers: Workers,
@@ -65,23 +65,26 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         team(&setup, &asked)?;
     }
     let mut interrupts = Interrupts::listen()?;
-    let desk = match args.session {
-        Some(_) => app.desk(&setup).await?,
-        None => app.new_desk(&setup).await?,
+    let idle_store = match args.session {
+        Some(_) => app.idle_store(&setup).await?,
+        None => app.new_idle_store(&setup).await?,
     };
     let known = match &args.session {
-        Some(name) => Some(find_session(desk.service(), name).await?.session),
+        Some(name) => Some(find_session(idle_store.service(), name).await?.session),
         None => None,
     };
-    if let Some(url) = desk.daemon() {
+    if let Some(url) = idle_store.daemon() {
         app.out.message(format_args!("daemon     {url}"));
     }
     let own = match &known {
-        Some(session) => own_settings(desk.service(), session).await?,
+        Some(session) => own_settings(idle_store.service(), session).await?,
         None => SessionOverrides::default(),
     };
-    let worker = desk.staying().work(app, Some((&own, &asked))).await?;
-    let mut talk = Talk::new(app, &setup, &worker, &args);
+    let turns = idle_store
+        .for_many_turns()
+        .work(app, Some((&own, &asked)))
+        .await?;
+    let mut talk = Talk::new(app, &setup, &turns, &args);
     let done = match known {
         Some(session) => talk.open(session).await,
         None => Ok(()),
@@ -92,7 +95,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let (session, end) = (talk.session().map(str::to_owned), talk.end());
     let branch = talk.other_branch().map(str::to_owned);
-    worker.stop(end).await;
+    turns.stop(end).await;
     if let Some(session) = session.filter(|_| app.out.watched) {
         let short = show::short_id(&session);
         let branch = branch.map(|name| format!(" --branch {}", show::argument(&name)));

@@ -25,7 +25,7 @@ The daemon takes no new sessions and forwards requests for them. Its open turns 
 server.drain_seconds to end; then other daemons take them over, and it can be stopped. MEMBER is
 the id, or the start or end of the id.
 
-JSON: as of `unisono cluster list`, of that program.";
+JSON: as for `unisono cluster list`, of that program.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

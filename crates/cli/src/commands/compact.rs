@@ -3,14 +3,14 @@
 use serde_json::json;
 use unisono::ask::Ask;
 use unisono_api::compaction::{Estimate, NextTurn};
+use unisono_api::session::MAIN_BRANCH;
 use unisono_api::turn::TurnRequest;
-use unisono_api::turn_event::MadeCheckpoint;
+use unisono_api::turn_event::NewCheckpoint;
 use unisono_context::compaction::ContextPart;
 use unisono_context::policy::Keep;
 use unisono_context::{Cost, Ordinal, Tokens};
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_session::event::{SummaryFallback, SummaryOptions};
-use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::args::{Compaction, Writer, tokens};
@@ -19,7 +19,7 @@ use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::problem::Result;
 use crate::service::{find_session, spoken_length};
 use crate::show;
-use crate::worker::{Desk, Worker};
+use crate::turn_service::{IdleStore, TurnService};
 
 /// The code of a turn whose summary could not be written.
 const UNWRITTEN: &str = "compaction_failed";
@@ -42,10 +42,10 @@ Examples:
 
 JSON of --dry-run: session, branch, total_messages, messages_to_summarise, messages_to_shorten,
 tokens_before, estimated_tokens_after, estimated_compression_ratio, estimated_cost_usd (null: the
-price is unknown), step, nothing (the reason if there is no step), next_turn {preset, starts_above_tokens,
+price is unknown), step, no_change_reason (the reason if there is no step), next_turn {preset, starts_above_tokens,
 keeps, tokens_before, estimated_tokens_after, estimated_compression_ratio, steps, tightened, problem}.
 JSON otherwise: session, state (compacted, shortened, nothing_to_do), checkpoint, messages, tokens_before,
-tokens_after, tokens_saved, compression_ratio (before by after), preview, nothing (the reason if
+tokens_after, tokens_saved, compression_ratio (before by after), preview, no_change_reason (the reason if
 nothing was done).";
 
 #[derive(Debug, clap::Args)]
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     #[arg(default_value = "latest")]
     session: String,
     /// The branch
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
     /// Shows the result, and changes nothing
     #[arg(long)]
@@ -139,8 +139,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let ask = compaction(args.writer.writing());
     let mut interrupts = Interrupts::listen()?;
-    let desk = app.desk(&setup).await?;
-    let service = desk.service();
+    let idle_store = app.idle_store(&setup).await?;
+    let service = idle_store.service();
     let session = find_session(service, &args.session).await?.session;
     spoken_length(service, &session, &args.branch).await?;
     let estimate = service
@@ -148,12 +148,12 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         .await?;
     if args.dry_run {
         report_estimate(app, &estimate);
-        desk.close().await;
+        idle_store.close().await;
         return Ok(());
     }
     if estimate.step.is_none() {
         nothing(app, &session, &estimate);
-        desk.close().await;
+        idle_store.close().await;
         return Ok(());
     }
     if estimate.tokens_before < SHORT {
@@ -164,7 +164,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     if !args.yes && !confirmed(&app.out, &question(&estimate))? {
         app.out.message("nothing was changed");
-        desk.close().await;
+        idle_store.close().await;
         return Ok(());
     }
     let otherwise = FailureChoice {
@@ -175,7 +175,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let next = |watch: &Watch| otherwise.next(app, watch);
     let at = (session.as_str(), args.branch.as_str());
     let asked = ask.request();
-    let (watch, end) = follow_each(app, desk, at, asked, &mut interrupts, next).await?;
+    let (watch, end) = follow_each(app, idle_store, at, asked, &mut interrupts, next).await?;
     report(app, &watch, end)
 }
 
@@ -256,7 +256,12 @@ fn report_estimate(app: &App, estimate: &Estimate) {
                 .step
                 .as_ref()
                 .map(|steps| steps.replace("; ", BELOW))
-                .or_else(|| Some(format!("nothing to do: {}", estimate.nothing.as_ref()?)))
+                .or_else(|| {
+                    Some(format!(
+                        "nothing to do: {}",
+                        estimate.no_change_reason.as_ref()?
+                    ))
+                })
                 .unwrap_or_default(),
         ),
         ("next turn", by_itself(&estimate.next_turn)),
@@ -314,10 +319,10 @@ fn nothing(app: &App, session: &str, estimate: &Estimate) {
             "messages": 0, "tokens_before": estimate.tokens_before,
             "tokens_after": estimate.tokens_before,
             "tokens_saved": 0, "compression_ratio": null, "preview": null,
-            "nothing": estimate.nothing,
+            "no_change_reason": estimate.no_change_reason,
         }));
     } else {
-        let why = estimate.nothing.as_deref().unwrap_or_default();
+        let why = estimate.no_change_reason.as_deref().unwrap_or_default();
         app.out.message(format_args!("nothing to do: {why}"));
     }
 }
@@ -325,43 +330,43 @@ fn nothing(app: &App, session: &str, estimate: &Estimate) {
 /// Asks a session, on a branch, for a turn without agents and follows it to its end.
 pub(crate) async fn follow_one(
     app: &App,
-    desk: Desk,
+    idle_store: IdleStore,
     at: (&str, &str),
     asked: TurnRequest,
     interrupts: &mut Interrupts,
 ) -> Result<(Watch, End)> {
-    follow_each(app, desk, at, asked, interrupts, |_| Ok(None)).await
+    follow_each(app, idle_store, at, asked, interrupts, |_| Ok(None)).await
 }
 
 /// As [`follow`], with the request after each failure.
 pub(crate) async fn follow_each(
     app: &App,
-    desk: Desk,
+    idle_store: IdleStore,
     at: (&str, &str),
     asked: TurnRequest,
     interrupts: &mut Interrupts,
     next: impl Fn(&Watch) -> Result<Option<TurnRequest>>,
 ) -> Result<(Watch, End)> {
-    let worker = desk.work(app, None).await?;
-    let done = one_by_one(app, &worker, at, asked, interrupts, next).await;
+    let turns = idle_store.work(app, None).await?;
+    let done = one_by_one(app, &turns, at, asked, interrupts, next).await;
     let end = done.as_ref().map_or(End::Ended, |(_, end)| *end);
-    worker.stop(end).await;
+    turns.stop(end).await;
     done
 }
 
 async fn one_by_one(
     app: &App,
-    worker: &Worker,
+    turns: &TurnService,
     (session, branch): (&str, &str),
     mut asked: TurnRequest,
     interrupts: &mut Interrupts,
     next: impl Fn(&Watch) -> Result<Option<TurnRequest>>,
 ) -> Result<(Watch, End)> {
     loop {
-        let mut followed = worker.begin(session, &asked, branch).await?;
+        let mut followed = turns.begin(session, &asked, branch).await?;
         let mut screen = Screen::new(&app.out);
         let limits = Limits::leaving(None, interrupts);
-        let end = follow(worker.service(), &mut followed, &mut screen, limits).await?;
+        let end = follow(turns.service(), &mut followed, &mut screen, limits).await?;
         drop(screen);
         let watch = followed.leave();
         match next(&watch)? {
@@ -395,7 +400,7 @@ fn shortened(app: &App, watch: &Watch, (before, after): (u64, u64)) {
         app.out.json(&json!({
             "session": watch.session, "state": "shortened", "checkpoint": null, "messages": 0,
             "tokens_before": before, "tokens_after": after, "tokens_saved": saved,
-            "compression_ratio": show::ratio(before, after), "preview": null, "nothing": null,
+            "compression_ratio": show::ratio(before, after), "preview": null, "no_change_reason": null,
         }));
         return;
     }
@@ -409,7 +414,7 @@ fn shortened(app: &App, watch: &Watch, (before, after): (u64, u64)) {
 }
 
 /// Reports the result of a compaction, with the beginning of the summary.
-fn report_checkpoint(app: &App, watch: &Watch, (before, after): (u64, u64), made: &MadeCheckpoint) {
+fn report_checkpoint(app: &App, watch: &Watch, (before, after): (u64, u64), made: &NewCheckpoint) {
     let saved = before.saturating_sub(after);
     let preview = &made.preview;
     if app.out.json {
@@ -417,7 +422,7 @@ fn report_checkpoint(app: &App, watch: &Watch, (before, after): (u64, u64), made
             "session": watch.session, "state": "compacted", "checkpoint": made.number,
             "messages": made.messages, "tokens_before": before,
             "tokens_after": after, "tokens_saved": saved,
-            "compression_ratio": show::ratio(before, after), "preview": preview, "nothing": null,
+            "compression_ratio": show::ratio(before, after), "preview": preview, "no_change_reason": null,
         }));
         return;
     }

@@ -3,7 +3,7 @@
 mod text;
 
 use unisono_api::context::{Context, ContextQuery};
-use unisono_session::state::MAIN;
+use unisono_api::session::MAIN_BRANCH;
 
 use crate::app::App;
 use crate::problem::Result;
@@ -20,14 +20,14 @@ JSON: session, branch, snapshot, encoding, window_tokens, usable_tokens, usable 
 model, encoding, window_tokens, reply_tokens, safety_tokens, preamble_tokens (system and tools),
 assignment_tokens (persona and task), results_tokens (of delegates), calibration_tokens,
 usable_tokens}] (by encoding, of the agent that leaves the fewest tokens), used_tokens, occupancy_percent,
-approximate, exact_tokens (with --exact: by the provider, persona included), not_exact (the reason
+approximate, exact_tokens (with --exact: by the provider, persona included), exact_error (the reason
 without exact_tokens), system, system_tokens, skills_tokens (of
-these), tools [{name, description}], tools_tokens, unasked_servers, pending_messages, pending_tokens,
+these), tools [{name, description}], tools_tokens, uncounted_servers, pending_messages, pending_tokens,
 summaries [{checkpoint, first, last, messages, tier (conversation, topic, bulk), tokens,
 tokens_before, compression_ratio, tightened, note, at, model, text}], topics {count, items, has_more,
 url}, the newest 20 first [{first, last, messages, title, started_at, last_at, sealed_at, summary (the
 number of its checkpoint), ended_by (phrase, silence, share, person or null), status (verbatim,
-summarised or in part)}], tiers [{name, tokens, share_tokens}] of the preset tiered, messages
+summarised, partly_summarised)}], tiers [{name, tokens, share_tokens}] of the preset tiered, messages
 [{ordinal, role, author, tokens, pinned, form (masked, cut or null), text}], prepared {state (writing,
 ready, dropped), first, last, after (a turn), tokens, model, reason}: the summary that is written ahead.
 
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(default_value = "latest")]
     session: String,
     /// The branch
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
     /// Shows complete texts instead of first lines
     #[arg(long)]
@@ -64,10 +64,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let context = service.context(&found.session, &query).await?;
     service.close().await;
-    if let Some(why) = &context.not_exact {
+    if let Some(why) = &context.exact_error {
         app.out.warn(why);
     }
-    for server in &context.unasked_servers {
+    for server in &context.uncounted_servers {
         app.out.warn(format_args!(
             "the tools of `{server}` are not counted: no turn of this session has queried it yet"
         ));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use unisono::ask::Ask;
-use unisono_session::state::MAIN;
+use unisono_api::session::MAIN_BRANCH;
 
 use crate::app::App;
 use crate::args::time;
@@ -24,7 +24,7 @@ Examples:
   unisono delegate latest risks=\"only the money\" dates --task \"Sum up.\" --lead lead
   echo \"What is left?\" | unisono delegate latest actions --task - --json
 
-JSON: as of `run`, with missing [{agent, state, reason}]: results that are missing or incomplete.";
+JSON: as for `run`, with missing [{agent, state, reason}]: results that are missing or incomplete.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "AGENT")]
     lead: Option<String>,
     /// The branch to continue
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
     /// Cancels it after this: 30s, 2m, 1h
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -83,14 +83,15 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(args.timeout.map(run::limit).into_iter().collect())?;
     let ask = args.ask()?;
     let mut interrupts = Interrupts::listen()?;
-    let desk = app.desk(&setup).await?;
+    let idle_store = app.idle_store(&setup).await?;
     let screen = Screen::new(&app.out);
-    if let Some(url) = desk.daemon() {
+    if let Some(url) = idle_store.daemon() {
         screen.headline("daemon", url);
     }
-    let found = find_session(desk.service(), &args.session).await?;
+    let found = find_session(idle_store.service(), &args.session).await?;
     let from = From::Session(found.session);
     let limits = Limits::leaving(args.timeout, &mut interrupts);
-    let (watch, end) = run::run_turn(app, (setup, desk), from, &ask, (screen, limits)).await?;
+    let (watch, end) =
+        run::run_turn(app, (setup, idle_store), from, &ask, (screen, limits)).await?;
     conclude_delegation(&app.out, &watch, end)
 }

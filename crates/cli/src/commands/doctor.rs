@@ -16,7 +16,7 @@ use unisono_config::settings::SearchIndex;
 use unisono_config::setup::Setup;
 use unisono_search::Condition;
 use unisono_server::deployment::Check;
-use unisono_server::http::Running;
+use unisono_server::http::DaemonInfo;
 use unisono_store::{Checkup, Disk, Error as StoreError, ReadOnlyDisk, Salvage};
 
 use crate::app::{self, App, learnt_here};
@@ -32,14 +32,14 @@ repair are reported until --acknowledge. Exits with 1 if damage was found and no
 events were lost.
 JSON: store, sessions, events, checkpoints, narrowed (files whose permissions were too wide), findings [{record, fault}],
 salvage {reason, quarantine, sessions, events, lost} or null, losses [{session, first, last, found,
-quarantine}] that are not acknowledged, search {sessions, messages, remade (the reason, or null)} or null
+quarantine}] that are not acknowledged, search {sessions, messages, rebuilt_because (the reason, or null)} or null
 without an index,
-providers [{provider, usable, lacks, address, key (its origin)}],
+providers [{provider, usable, unavailable_reason, address, key (its origin)}],
 catalogue {generated, stale_days (null: it is fresh), models [{model, problem, help}]}: the date
-of the catalogue and notes on available models, deployment [{what, good, says}]: the daemon's
+of the catalogue and notes on available models, deployment [{name, good, message}]: the daemon's
 token and address, free disk space, and whether tool servers and the receiver of traces, and the daemons on the same database, can be
 reached. While a daemon has the store open, its records are not checked, only its readiness:
-store, daemon {url, pid, lacks}, losses, providers, catalogue, deployment.";
+store, daemon {url, pid, unavailable_reason}, losses, providers, catalogue, deployment.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -86,7 +86,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     };
     let search = app.wait_for(index(app, &setup, checkup.salvage.is_some()))?;
     let around = app.wait_for(around(&setup, false))?;
-    let works = around.iter().all(|check| check.found.is_ok());
+    let works = around.iter().all(|check| check.result.is_ok());
     let losses = losses(store)?;
     if app.out.json {
         let store = store.display().to_string();
@@ -100,17 +100,17 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         if let Some(Condition {
             sessions,
             messages,
-            remade,
+            rebuilt_because,
         }) = search
         {
             let (messages, sessions) = (
                 show::many(messages, "message"),
                 show::many(sessions, "session"),
             );
-            let remade = remade.map(|why| format!("; rebuilt, because {why}"));
-            let remade = remade.unwrap_or_default();
+            let rebuilt_because = rebuilt_because.map(|why| format!("; rebuilt, because {why}"));
+            let rebuilt_because = rebuilt_because.unwrap_or_default();
             app.out.data(format_args!(
-                "search index: {messages} of {sessions}{remade}"
+                "search index: {messages} of {sessions}{rebuilt_because}"
             ));
         }
     }
@@ -160,7 +160,7 @@ fn database(app: &App, setup: &Setup, args: &Args) -> Result<()> {
         deployment(app, &around);
         text(app, &store, &checkup, &[]);
     }
-    let works = around.iter().all(|check| check.found.is_ok());
+    let works = around.iter().all(|check| check.result.is_ok());
     match works && checkup.findings.is_empty() {
         true => Ok(()),
         false => Err(Problem::silent(Exit::Failed)),
@@ -180,7 +180,7 @@ fn fresh(app: &App, setup: &Setup) -> Result<()> {
             "{store}: no store yet; `unisono run FILE` or `unisono import FILE` makes one"
         ));
     }
-    match around.iter().all(|check| check.found.is_ok()) {
+    match around.iter().all(|check| check.result.is_ok()) {
         true => Ok(()),
         false => Err(Problem::silent(Exit::Failed)),
     }
@@ -225,7 +225,7 @@ fn look(app: &App, setup: &Setup, error: StoreError) -> Result<()> {
     if app.out.json {
         let store = store.display().to_string();
         let mut report = report(setup, &store, &checkup, &losses, &around);
-        report["only_looked_at"] = reason.into();
+        report["read_only_reason"] = reason.into();
         app.out.json(&report);
     } else {
         deployment(app, &around);
@@ -244,15 +244,15 @@ fn held(app: &App, setup: &Setup, client: &Client) -> Result<()> {
         let daemons = group::of_daemon(client).await.unwrap_or_default();
         Ok((ready, losses, daemons))
     })?;
-    let pid = Running::find(&setup.loaded.config.store.path).map(|running| running.pid);
+    let pid = DaemonInfo::find(&setup.loaded.config.store.path).map(|running| running.pid);
     let mut around = app.wait_for(around(setup, true))?;
     around.extend(app.wait_for(group::reach(daemons))?);
-    let works = around.iter().all(|check| check.found.is_ok());
+    let works = around.iter().all(|check| check.result.is_ok());
     let store = app::store_name(&setup.loaded.config.store);
     if app.out.json {
         app.out.json(&json!({
             "store": store,
-            "daemon": {"url": client.url(), "pid": pid, "lacks": ready.as_ref().err()},
+            "daemon": {"url": client.url(), "pid": pid, "unavailable_reason": ready.as_ref().err()},
             "losses": losses,
             "providers": setup.loaded.providers.iter().map(provider).collect::<Vec<_>>(),
             "catalogue": known_of_models(setup),
@@ -262,7 +262,7 @@ fn held(app: &App, setup: &Setup, client: &Client) -> Result<()> {
         deployment(app, &around);
         let health = match &ready {
             Ok(()) => app.out.paint.green("ready"),
-            Err(lacks) => app.out.paint.red(lacks),
+            Err(reason) => app.out.paint.red(reason),
         };
         app.out
             .data(format_args!("daemon at {}: {health}", client.url()));
@@ -284,19 +284,19 @@ async fn around(setup: &Setup, runs: bool) -> Result<Vec<Check>> {
 
 /// The checks of the daemon's environment.
 fn deployment(app: &App, checks: &[Check]) {
-    for Check { what, found } in checks {
-        match found {
-            Ok(says) => app.out.data(format_args!("{what}: {says}")),
-            Err(says) => app
+    for Check { name, result } in checks {
+        match result {
+            Ok(message) => app.out.data(format_args!("{name}: {message}")),
+            Err(message) => app
                 .out
-                .data(format_args!("{what}: {}", app.out.paint.red(says))),
+                .data(format_args!("{name}: {}", app.out.paint.red(message))),
         }
     }
 }
 
 fn looked_at(check: &Check) -> Value {
-    let (Ok(says) | Err(says)) = &check.found;
-    json!({"what": check.what, "good": check.found.is_ok(), "says": says})
+    let (Ok(message) | Err(message)) = &check.result;
+    json!({"name": check.name, "good": check.result.is_ok(), "message": message})
 }
 
 /// Brings the search index up to date and checks it; none without an index. After a repair of the
@@ -353,7 +353,7 @@ fn report_loss(app: &App, loss: &Loss) {
 }
 
 fn condition(of: &Condition) -> Value {
-    json!({"sessions": of.sessions, "messages": of.messages, "remade": of.remade})
+    json!({"sessions": of.sessions, "messages": of.messages, "rebuilt_because": of.rebuilt_because})
 }
 
 /// The usable providers, and the reasons why the others are not. It never shows a key.
@@ -367,9 +367,9 @@ fn providers(app: &App, setup: &Setup) {
                 app.out
                     .data(format_args!("provider {name}: {usable} at {address}{key}"));
             }
-            Err(lacks) => app
+            Err(reason) => app
                 .out
-                .data(format_args!("provider {name}: not usable: {lacks}")),
+                .data(format_args!("provider {name}: not usable: {reason}")),
         }
     }
 }
@@ -406,7 +406,7 @@ fn provider((name, access): (&str, &Access)) -> Value {
     json!({
         "provider": name,
         "usable": settings.is_ok(),
-        "lacks": settings.err().map(ToString::to_string),
+        "unavailable_reason": settings.err().map(ToString::to_string),
         "address": settings.ok().map(|settings| settings.address.to_string()),
         "key": settings.ok().and_then(|s| s.auth.key()).map(|key| key.source().to_string()),
     })

@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 use serde_json::json;
 use unisono::Service;
 use unisono_api::message::{Message, MessageQuery, Part};
+use unisono_api::session::MAIN_BRANCH;
 use unisono_context::Role;
 use unisono_search::role;
-use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::output::Paint;
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = role)]
     role: Vec<Role>,
     /// The branch
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
 }
 

@@ -36,8 +36,8 @@ content, such as a model's reasoning, is dropped; a warning counts it by kind.
 With --skip-bad, messages or parts that cannot be read are skipped and counted, and the exit code
 is 4.
 
-JSON: session, messages, branches, title, known (true: it was imported before), left_out (skipped
-messages), left_out_parts (skipped parts of other messages), left_behind (dropped content, by
+JSON: session, messages, branches, title, known (true: it was imported before), skipped_messages (skipped
+messages), skipped_parts (skipped parts of other messages), dropped_content (dropped content, by
 kind); with --pick or --all a list of these; with --list a list of number, id, at, messages, title;
 for an archive: sessions, events, checkpoints.
 
@@ -140,26 +140,26 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 
 /// Imports the conversation that a file is.
 async fn one(app: &App, args: &Args, setup: &Setup, mut source: Source) -> Result<()> {
-    let (import, left_out) = source.conversation(args.format(), args.skip_bad, &app.out)?;
-    let desk = app.new_desk(setup).await?;
-    if let Some(known) = existing_session(args, desk.service(), &source, &import).await? {
+    let (import, skipped) = source.conversation(args.format(), args.skip_bad, &app.out)?;
+    let idle_store = app.new_idle_store(setup).await?;
+    if let Some(known) = existing_session(args, idle_store.service(), &source, &import).await? {
         app.out.message(format_args!(
             "{} was imported before; --copy imports it again",
             source.name
         ));
-        let branches = all_branches(desk.service(), &known.session).await?;
-        report(app, &known, &branches, (true, &left_out));
-        desk.close().await;
-        return left_out.ending();
+        let branches = all_branches(idle_store.service(), &known.session).await?;
+        report(app, &known, &branches, (true, &skipped));
+        idle_store.close().await;
+        return skipped.ending();
     }
-    let worker = desk.work(app, None).await?;
-    let service = worker.service();
+    let turns = idle_store.work(app, None).await?;
+    let service = turns.service();
     let made = service.import_file(args.file_import(import, source).file()?);
     let made = made.await?.session;
     let branches = all_branches(service, &made.session).await?;
-    report(app, &made, &branches, (false, &left_out));
-    worker.stop(End::Ended).await;
-    left_out.ending()
+    report(app, &made, &branches, (false, &skipped));
+    turns.stop(End::Ended).await;
+    skipped.ending()
 }
 
 /// Imports some of the conversations of a file, one after the other.
@@ -169,7 +169,7 @@ async fn several(
     setup: &Setup,
     (mut source, chosen): (Source, Vec<Conversation>),
 ) -> Result<()> {
-    let worker = app.new_desk(setup).await?.work(app, None).await?;
+    let turns = app.new_idle_store(setup).await?.work(app, None).await?;
     let (mut all, mut imported) = (SkippedParts::default(), Vec::new());
     let mut result = Ok(());
     for conversation in chosen {
@@ -181,10 +181,10 @@ async fn several(
             continue;
         }
         let read = source.part(&conversation).and_then(|mut part| {
-            let (import, left_out) = part.read(args.format(), args.skip_bad, &app.out)?;
-            Ok((part, import, left_out))
+            let (import, skipped) = part.read(args.format(), args.skip_bad, &app.out)?;
+            Ok((part, import, skipped))
         });
-        let (part, import, left_out) = match read {
+        let (part, import, skipped) = match read {
             Ok(read) => read,
             Err(problem) if args.all => {
                 let number = conversation.number;
@@ -200,10 +200,10 @@ async fn several(
                 break;
             }
         };
-        match keep(app, args, worker.service(), part, import, &left_out).await {
+        match keep(app, args, turns.service(), part, import, &skipped).await {
             Ok(kept) => {
                 imported.push(kept);
-                all.add(&left_out);
+                all.add(&skipped);
             }
             Err(problem) => {
                 result = Err(problem);
@@ -215,7 +215,7 @@ async fn several(
     if app.out.json {
         app.out.json(&imported);
     }
-    worker.stop(End::Ended).await;
+    turns.stop(End::Ended).await;
     result.and_then(|()| all.ending())
 }
 
@@ -226,7 +226,7 @@ async fn keep(
     service: &dyn Service,
     part: Source,
     import: Import,
-    left_out: &SkippedParts,
+    skipped: &SkippedParts,
 ) -> Result<Value> {
     let known = existing_session(args, service, &part, &import).await?;
     let is_known = known.is_some();
@@ -243,7 +243,7 @@ async fn keep(
     if !app.out.json {
         app.out.data(&session.session);
     }
-    Ok(as_json(&session, &branches, (is_known, left_out)))
+    Ok(as_json(&session, &branches, (is_known, skipped)))
 }
 
 /// The session that a conversation became before.
@@ -326,14 +326,9 @@ impl From<Conversation> for Row {
     }
 }
 
-fn report(
-    app: &App,
-    made: &Session,
-    branches: &[Branch],
-    (known, left_out): (bool, &SkippedParts),
-) {
+fn report(app: &App, made: &Session, branches: &[Branch], (known, skipped): (bool, &SkippedParts)) {
     if app.out.json {
-        app.out.json(&as_json(made, branches, (known, left_out)));
+        app.out.json(&as_json(made, branches, (known, skipped)));
         return;
     }
     if !known {
@@ -346,12 +341,12 @@ fn report(
     app.out.data(&made.session);
 }
 
-fn as_json(made: &Session, branches: &[Branch], (known, left_out): (bool, &SkippedParts)) -> Value {
+fn as_json(made: &Session, branches: &[Branch], (known, skipped): (bool, &SkippedParts)) -> Value {
     let branches: Vec<&str> = branches.iter().map(|branch| branch.name.as_str()).collect();
     json!({
         "session": made.session, "title": made.title, "messages": made.messages,
-        "branches": branches, "known": known, "left_out": left_out.messages,
-        "left_out_parts": left_out.parts, "left_behind": left_out.behind,
+        "branches": branches, "known": known, "skipped_messages": skipped.messages,
+        "skipped_parts": skipped.parts, "dropped_content": skipped.behind,
     })
 }
 

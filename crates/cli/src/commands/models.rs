@@ -13,7 +13,7 @@ exactly in an encoding, or estimated, with the measured ratio to the estimate an
 marks an assumed window and output of a model without a catalogue entry; set them in models.toml.
 `*` marks a window reported by the provider, on request or with a refusal; turns use it until the
 catalogue changes.
-JSON: a list of {model, usable, lacks, default, assumed, window_tokens, learnt_window_tokens
+JSON: a list of {model, usable, unavailable_reason, default, assumed, window_tokens, reported_window_tokens
 or null, max_output_tokens, encoding, estimated, calibration {ratio, error, replies} or null,
 retires (a date) or null, successor or null,
 input_usd_per_million, output_usd_per_million, cache_read_usd_per_million,
@@ -79,7 +79,7 @@ fn row(model: Model) -> Vec<String> {
     vec![
         model.model,
         ask.to_owned(),
-        match model.learnt_window_tokens {
+        match model.reported_window_tokens {
             Some(window) => format!("{}*", number(window)),
             None => number(model.window_tokens),
         },

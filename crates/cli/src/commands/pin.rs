@@ -2,7 +2,7 @@
 
 use unisono::Service;
 use unisono_api::pin::Pins;
-use unisono_session::state::MAIN;
+use unisono_api::session::MAIN_BRANCH;
 
 use super::sessions::branch::ordinal;
 use crate::app::App;
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(value_name = "N", value_parser = ordinal)]
     messages: Vec<u32>,
     /// The branch of the messages
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct UnpinArgs {
     #[arg(long, conflicts_with = "messages")]
     all: bool,
     /// The branch of the messages
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
 }
 

@@ -1,7 +1,7 @@
 //! `unisono replay`: rebuilds and verifies the requests of a turn from its journal.
 
-use unisono::short::end;
-use unisono_api::run::{Check, Replay, ReplayedRun};
+use unisono::fmt::end;
+use unisono_api::run::{DigestCheck, Replay, ReplayedRun};
 
 use crate::app::App;
 use crate::problem::{Problem, Result};
@@ -15,7 +15,7 @@ changed catalogue entry of a model, an altered record, or another version of thi
 JSON: session, turn, state (`open` or how it ended), text (the same for people), error {code,
 reason}, requests (how many), runs [{run, agent, requests [{to, bytes, digest, attempt}], unknown}],
 prepared (the checkpoints that were written ahead), checks [{check (snapshot, definition, prefix, steps, results; the prefix of a fallback follows its
-name), run, recorded, rebuilt, holds}], mismatches.";
+name), run, recorded, rebuilt, matches}], mismatches.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -62,10 +62,10 @@ fn text(app: &App, replay: &Replay) -> String {
         out += &show::table(&header, &[2, 3], rows);
         out.push('\n');
     }
-    for check in replay.checks.iter().filter(|check| !check.holds) {
+    for check in replay.checks.iter().filter(|check| !check.matches) {
         out += &mismatch(app, check);
     }
-    let held = replay.checks.iter().filter(|check| check.holds).count();
+    let held = replay.checks.iter().filter(|check| check.matches).count();
     out += &format!(
         "{} rebuilt without a call to a model, {held} of {} hold\n",
         show::many(replay.requests, "request"),
@@ -85,7 +85,7 @@ fn row(run: &ReplayedRun) -> Vec<String> {
     ]
 }
 
-fn mismatch(app: &App, check: &Check) -> String {
+fn mismatch(app: &App, check: &DigestCheck) -> String {
     let whose = match &check.run {
         Some(run) => format!(" of run {}", end(run)),
         None => String::new(),

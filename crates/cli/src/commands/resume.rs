@@ -9,12 +9,12 @@ use crate::live::{End, Interrupts, Limits, Screen, conclude, follow};
 use crate::problem::{Problem, Result};
 use crate::service::{find_session, open_turns, own_settings, unfinished};
 use crate::show;
-use crate::worker::Worker;
+use crate::turn_service::TurnService;
 
 const HELP: &str = "\
 A turn stays open if the program is interrupted or killed. Finished runs are not repeated; the
 others continue on the same snapshot. A daemon continues its turns automatically; they are
-followed. The exit code is that of the last failed turn. JSON: as of `run`, one object for each turn.
+followed. The exit code is that of the last failed turn. JSON: as for `run`, one object for each turn.
 
 Examples:
   unisono resume           every session with an open turn
@@ -30,25 +30,25 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
-    let desk = app.desk(&setup).await?;
-    let open = left_open(desk.service(), args.session.as_deref()).await?;
+    let idle_store = app.idle_store(&setup).await?;
+    let open = left_open(idle_store.service(), args.session.as_deref()).await?;
     if open.is_empty() {
         app.out.message("nothing to resume: every turn has ended");
-        desk.close().await;
+        idle_store.close().await;
         return Ok(());
     }
-    let worker = desk.work(app, None).await?;
+    let turns = idle_store.work(app, None).await?;
     let mut done = Ok(());
     let mut last = End::Ended;
     for left in open {
-        let (end, concluded) = one(app, &setup, &worker, &left, &mut interrupts).await?;
+        let (end, concluded) = one(app, &setup, &turns, &left, &mut interrupts).await?;
         done = concluded.or_else(|problem| worst(app, done, problem));
         last = end;
         if end == End::Interrupted {
             break;
         }
     }
-    worker.stop(last).await;
+    turns.stop(last).await;
     done
 }
 
@@ -97,7 +97,7 @@ async fn left_open(service: &dyn Service, name: Option<&str>) -> Result<Vec<Inte
 async fn one(
     app: &App,
     setup: &Setup,
-    worker: &Worker,
+    turns: &TurnService,
     InterruptedTurn {
         session,
         turn,
@@ -105,8 +105,8 @@ async fn one(
     }: &InterruptedTurn,
     interrupts: &mut Interrupts,
 ) -> Result<(End, Result<()>)> {
-    let mut followed = worker.join(session, turn).await?;
-    let own = own_settings(worker.service(), session).await?;
+    let mut followed = turns.join(session, turn).await?;
+    let own = own_settings(turns.service(), session).await?;
     let setup = app.setup_beside(setup, &own);
     followed = followed.notifying(&setup.loaded.config.compaction);
     let watch = &followed.watch;
@@ -129,7 +129,7 @@ async fn one(
         screen.agents(watch);
     }
     let limits = Limits::leaving(None, interrupts);
-    let end = follow(worker.service(), &mut followed, &mut screen, limits).await?;
+    let end = follow(turns.service(), &mut followed, &mut screen, limits).await?;
     drop(screen);
     Ok((end, conclude(&app.out, &followed.leave(), end)))
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use clap::ArgGroup;
 use unisono::Service;
 use unisono::ask::Ask;
+use unisono_api::session::MAIN_BRANCH;
 use unisono_config::settings::Override;
 use unisono_config::setup::Setup;
 use unisono_context::Ordinal;
 use unisono_interchange::transcript::Format;
-use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::args::{Workers, time};
@@ -21,7 +21,7 @@ use crate::problem::{Problem, Result};
 use crate::service::{all_branches, all_checkpoints, find_session, own_settings};
 use crate::show;
 use crate::team::team;
-use crate::worker::Desk;
+use crate::turn_service::IdleStore;
 
 /// The default task.
 const TASK: &str = "Where does this stand? Sum up what was decided and why, what was found out, \
@@ -47,10 +47,10 @@ JSON: session, turn, state (answered, failed, cancelled, timeout, open), error {
 answer, answer_message, snapshot, snapshot_agents, tokens_before, tokens_after, usable_tokens,
 compression_ratio (before by after), tightened (fewer messages were kept than requested),
 checkpoints [{number, messages, tokens_before, tokens_after, compression_ratio, model, degraded,
-rewrites, duration_ms, coverage}],
+regenerates, duration_ms, coverage}],
 runs [{run, agent, role, stage, state, text, input_tokens, output_tokens, cache_expected_tokens,
 cache_read_tokens, cache_write_tokens, cache_missed, cost_usd, duration_ms, cause, reason}],
-cost_usd, usage {as of `usage`, of all runs together}.";
+cost_usd, usage {as for `usage`, of all runs together}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -70,7 +70,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     workers: Workers,
     /// The branch to continue
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
     /// Cancels the turn after this: 30s, 2m, 1h
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -116,58 +116,58 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let taken = source
         .map(|source| read_file(app, &args, source))
         .transpose()?;
-    let left_out = taken
+    let skipped = taken
         .as_ref()
-        .map_or_else(SkippedParts::default, |(_, left_out)| left_out.clone());
+        .map_or_else(SkippedParts::default, |(_, skipped)| skipped.clone());
     let taken = taken.map(|(taken, _)| taken);
     if let Some(taken) = taken.as_ref().filter(|_| !app.has_daemon(&setup)) {
         // Checked before the session is created. A daemon uses its own agents and models.
         team(&app.setup_with(&setup, &taken.import.settings)?, &ask)?;
     }
     let mut interrupts = Interrupts::listen()?;
-    let desk = match taken {
-        Some(_) => app.new_desk(&setup).await?,
-        None => app.desk(&setup).await?,
+    let idle_store = match taken {
+        Some(_) => app.new_idle_store(&setup).await?,
+        None => app.idle_store(&setup).await?,
     };
     let screen = Screen::new(&app.out);
-    if let Some(url) = desk.daemon() {
+    if let Some(url) = idle_store.daemon() {
         screen.headline("daemon", url);
     }
     let from = match taken {
-        Some(taken) => from_file(desk.service(), taken).await?,
+        Some(taken) => from_file(idle_store.service(), taken).await?,
         None => {
             let name = args.session.as_deref().unwrap_or("latest");
-            From::Session(find_session(desk.service(), name).await?.session)
+            From::Session(find_session(idle_store.service(), name).await?.session)
         }
     };
     let limits = Limits::leaving(args.timeout, &mut interrupts);
-    let (watch, end) = run_turn(app, (setup, desk), from, &ask, (screen, limits)).await?;
+    let (watch, end) = run_turn(app, (setup, idle_store), from, &ask, (screen, limits)).await?;
     conclude(&app.out, &watch, end)?;
-    left_out.ending()
+    skipped.ending()
 }
 
 /// Begins a turn and shows its progress. Without another limit, the session's time limit applies.
 pub(super) async fn run_turn(
     app: &App,
-    (setup, desk): (Setup, Desk),
+    (setup, idle_store): (Setup, IdleStore),
     from: From<'_>,
     ask: &Ask,
     (mut screen, limits): (Screen<'_>, Limits<'_>),
 ) -> Result<(Watch, End)> {
     let own = match &from {
-        From::Session(session) => own_settings(desk.service(), session).await?,
+        From::Session(session) => own_settings(idle_store.service(), session).await?,
         From::File(taken) => taken.import.settings.clone(),
     };
-    let worker = desk.work(app, Some((&own, ask))).await?;
+    let turns = idle_store.work(app, Some((&own, ask))).await?;
     let config = app.setup_beside(&setup, &own).loaded.config;
-    let session = open(worker.service(), from, &screen, ask.on_branch()).await?;
-    let followed = worker.ask(&session, ask).await?;
+    let session = open(turns.service(), from, &screen, ask.on_branch()).await?;
+    let followed = turns.ask(&session, ask).await?;
     let mut followed = followed.notifying(&config.compaction);
     let limits = limits.with_timeout(config.turn.timeout());
-    let end = follow(worker.service(), &mut followed, &mut screen, limits).await?;
+    let end = follow(turns.service(), &mut followed, &mut screen, limits).await?;
     drop(screen);
     let watch = followed.leave();
-    worker.stop(end).await;
+    turns.stop(end).await;
     Ok((watch, end))
 }
 
@@ -185,7 +185,7 @@ fn read_file<'a>(
 ) -> Result<(FileImport<'a>, SkippedParts)> {
     let format = args.format.as_deref();
     let known = format.and_then(Format::from_name);
-    let (import, left_out) = source.conversation(known, args.skip_bad, &app.out)?;
+    let (import, skipped) = source.conversation(known, args.skip_bad, &app.out)?;
     let taken = FileImport {
         import,
         source,
@@ -193,7 +193,7 @@ fn read_file<'a>(
         skip_bad: args.skip_bad,
         copy: false,
     };
-    Ok((taken, left_out))
+    Ok((taken, skipped))
 }
 
 /// The same bytes again continue the session they became.

@@ -15,7 +15,7 @@ pub(crate) enum Command {
     List(list::Args),
     /// Shows one run: its task, steps, usage and result
     Show(show::Args),
-    /// Cancels an open run or turn that no process works on
+    /// Cancels an open run or turn
     Cancel(cancel::Args),
 }
 

@@ -1,7 +1,7 @@
 //! `unisono schedules`: turns that begin at times.
 
 use clap::Subcommand;
-use unisono::short::end;
+use unisono::fmt::end;
 use unisono_api::schedule::{Schedule, ScheduledTurn};
 use unisono_api::{PageQuery, service};
 
@@ -14,13 +14,13 @@ const LIST_HELP: &str = "\
 The setting [schedules.NAME] has the times and the task; `unisono serve` starts the turns.
 
 JSON: a list of {name, rule, state (on, paused, off), missed (run, skip), next, last
-{scheduled, begun, session, turn, state, error}, skipped {scheduled, reason}}.";
+{scheduled, started_at, session, turn, state, error}, skipped {scheduled, reason}}.";
 
 const RUN_HELP: &str = "\
 The times of the schedule do not change. Refused while the last turn of the schedule is open. If a
 daemon has the store open, it works on the turn; otherwise this process does.
 
-JSON: as of `run`.";
+JSON: as for `run`.";
 
 const PAUSE_HELP: &str = "\
 A schedule stays paused after a restart of the daemon. Times that pass meanwhile are skipped.
@@ -107,7 +107,7 @@ fn row(one: &Schedule) -> Vec<String> {
 
 fn turn(last: &ScheduledTurn) -> String {
     let turn = last.turn.as_ref().map(end).unwrap_or_default();
-    format!("{} {turn}", show::minute(&last.begun))
+    format!("{} {turn}", show::minute(&last.started_at))
         .trim_end()
         .to_owned()
 }
@@ -115,21 +115,21 @@ fn turn(last: &ScheduledTurn) -> String {
 async fn begin(app: &App, name: &str) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
-    let worker = app.new_desk(&setup).await?.work(app, None).await?;
-    let begun = worker.service().run_schedule(name).await?;
+    let turns = app.new_idle_store(&setup).await?.work(app, None).await?;
+    let begun = turns.service().run_schedule(name).await?;
     let Some(turn) = &begun.turn else {
         let why = begun.error.unwrap_or(begun.state);
         return Err(Problem::failed(format!("no turn began: {why}")));
     };
-    let mut followed = worker.join(&begun.session, turn).await?;
+    let mut followed = turns.join(&begun.session, turn).await?;
     let mut screen = Screen::new(&app.out);
     let text = format!("{name} in session {}", show::short_id(&begun.session));
     screen.headline("schedule", &text);
     let limits = Limits::leaving(None, &mut interrupts);
-    let end = follow(worker.service(), &mut followed, &mut screen, limits).await?;
+    let end = follow(turns.service(), &mut followed, &mut screen, limits).await?;
     drop(screen);
     let concluded = conclude(&app.out, &followed.leave(), end);
-    worker.stop(end).await;
+    turns.stop(end).await;
     concluded
 }
 

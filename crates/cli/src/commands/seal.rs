@@ -1,7 +1,7 @@
 //! `unisono seal`.
 
+use unisono_api::session::MAIN_BRANCH;
 use unisono_api::topic::Topic;
-use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::problem::Result;
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// The session
     session: String,
     /// The branch
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
 }
 

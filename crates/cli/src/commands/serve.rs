@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 use unisono_api::Code;
 use unisono_config::settings::Override;
-use unisono_server::http::{self, Running, RunningFile, Server};
+use unisono_server::http::{self, DaemonFile, DaemonInfo, Server};
 
 use crate::app::App;
 use crate::live::Interrupts;
@@ -117,14 +117,14 @@ async fn report_ready(app: &App, server: &Server, url: &str) {
 }
 
 /// Announces the daemon beside the store, so that other processes find it.
-fn announce(server: &Server, store: &Path) -> Result<RunningFile> {
+fn announce(server: &Server, store: &Path) -> Result<DaemonFile> {
     let announced = running(server).announce(store);
     announced.map_err(|error| Problem::failed(format!("cannot write {}: {error}", store.display())))
 }
 
 /// The address of a server for processes that find it beside the store.
-pub(super) fn running(server: &Server) -> Running {
-    Running {
+pub(super) fn running(server: &Server) -> DaemonInfo {
+    DaemonInfo {
         url: format!("http://{}", server.authority()),
         token_file: server.token_file().to_owned(),
         pid: std::process::id(),

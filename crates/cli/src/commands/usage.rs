@@ -1,6 +1,6 @@
 //! `unisono usage`: the usage of model calls, by agent and model.
 
-use unisono_api::usage::{Amounts, Row, Usage, UsageBy, UsageGroup, UsageQuery};
+use unisono_api::usage::{Amounts, Usage, UsageBy, UsageGroup, UsageQuery, UsageRow};
 
 use crate::app::App;
 use crate::problem::Result;
@@ -12,14 +12,14 @@ Input tokens include those read from the provider's prompt cache (CACHED) and wr
 (WRITTEN). EXPECTED: tokens expected in the cache; if fewer than half of them were read, the cache
 missed. Rows and total use sums; `unisono runs show` has single runs. `?` is an unknown cost, not
 zero. (summaries): calls of summarisers, used or not; JOBS counts the summaries that were used.
-With --by, the sums of days, agents, models or sessions; what deleted sessions used is in the total
-alone where that is by day or by session. `--by day --agent NAME` is the usage of an agent over time.
+With --by, the sums of days, agents, models or sessions; usage of deleted sessions appears only in
+the total if grouped by day or session. `--by day --agent NAME` is the usage of an agent over time.
 JSON: {rows: [{agent (null: summaries), model, jobs, input_tokens, output_tokens,
 cache_expected_tokens, cache_read_tokens, cache_write_tokens, cache_missed, cost_usd}], groups
 (absent without --by) [{key, title (of a session), jobs, uncached_tokens, input_tokens, ...}], total,
 deleted (absent: none, or with SESSION) {sessions, jobs, input_tokens, ...}: the part used by
 deleted sessions, budgets (absent: none is set) [{level, owner (absent: no owner's), resource, cap, spent, reserved,
-left}]: of [budget.daemon], [budget.owner] and [budget.owners.NAME], in dollars, tokens or seconds}.";
+remaining}]: of [budget.daemon], [budget.owner] and [budget.owners.NAME], in dollars, tokens or seconds}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -122,7 +122,7 @@ fn grouped(by: UsageBy, used: &Usage) -> String {
     show::table(&header, &[1, 2, 3, 4, 5, 6, 7], rows)
 }
 
-fn row(of: &Row) -> Vec<String> {
+fn row(of: &UsageRow) -> Vec<String> {
     let agent = of.agent.as_deref().unwrap_or("(summaries)");
     let mut row = vec![agent.to_owned(), of.model.clone(), show::number(of.jobs)];
     row.extend(cells(&of.amounts));

@@ -3,7 +3,7 @@
 
 mod sibling;
 
-use unisono::short::{digest, place};
+use unisono::fmt::{api_role, digest};
 use unisono_api::run::{RequestBody, SentRequest, Why, WhyQuery};
 use unisono_context::Digest;
 
@@ -25,11 +25,11 @@ Examples:
   unisono why 5f0c2b8e41aa --against 91d3c07a2b16
   unisono why 5f0c2b8e41aa --request 2 --raw | jq .
 
-JSON: as of `runs list`, with causes [{event, at, cause, text}], requests [{number, to,
+JSON: as for `runs list`, with causes [{event, at, cause, text}], requests [{number, to,
 fallback_prefix (absent: no fallback), head_bytes, bytes, digest, after_steps, masked,
 wrap_up, attempt, head, tail}], unknown (why they cannot be rebuilt), body {number, head, tail} of
-the selected request, checks as of `replay`, against {run, agent, request, shared_bytes, own,
-theirs, differs} (null: no sibling).";
+the selected request, checks as for `replay`, against {run, agent, request, shared_bytes, suffix,
+sibling_suffix, differing_keys} (null: no sibling).";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -99,7 +99,7 @@ fn no_request(why: &Why) -> Problem {
 
 /// Whether the rebuilt request matches the recorded digests.
 fn exact(why: &Why) -> Result<()> {
-    let Some(check) = why.checks.iter().find(|check| !check.holds) else {
+    let Some(check) = why.checks.iter().find(|check| !check.matches) else {
         return Ok(());
     };
     let problem = format!(
@@ -116,7 +116,7 @@ fn text(paint: Paint, why: &Why, body: &RequestBody) -> String {
         paint.bold("run"),
         run.run,
         run.agent,
-        place(run)
+        api_role(run)
     );
     out += &format!("{}\n", paint.bold("causes"));
     for cause in &why.causes {

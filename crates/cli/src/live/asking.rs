@@ -9,7 +9,7 @@ use unisono_api::approval::{Approval, Decide, Verdict};
 
 use super::follow::{Interrupt, Show};
 use super::watch::Watch;
-use unisono::short::end;
+use unisono::fmt::end;
 
 /// The result of a question.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Lines for Terminal {
 
 /// Whether the outcome of a call is unknown.
 pub(super) fn is_in_doubt(call: &Approval) -> bool {
-    call.waits_for == "in_doubt"
+    call.kind == "in_doubt"
 }
 
 /// The commands that decide about a call.

@@ -1,6 +1,6 @@
 //! Messages about a compaction and its context.
 
-use unisono_api::turn_event::{FrozenContext, MadeCheckpoint, SummaryQuota};
+use unisono_api::turn_event::{FrozenContext, NewCheckpoint, SummaryQuota};
 use unisono_context::Tokens;
 
 use crate::show;
@@ -34,7 +34,7 @@ pub(super) fn tightened(most: u64) -> String {
 }
 
 /// The notice of a regenerated summary.
-pub(super) fn rewritten(made: &MadeCheckpoint, old: u32) -> String {
+pub(super) fn rewritten(made: &NewCheckpoint, old: u32) -> String {
     let (number, model) = (made.number, &made.model);
     let whose = match made.writer.as_str() {
         "model" => "a model's",
@@ -52,13 +52,13 @@ pub(super) fn rewritten(made: &MadeCheckpoint, old: u32) -> String {
 }
 
 /// The note that quotes would keep more facts than the model's summary.
-fn gives_less(made: &MadeCheckpoint) -> String {
+fn gives_less(made: &NewCheckpoint) -> String {
     let coverage = made.coverage.filter(|coverage| coverage.is_below_quotes());
     coverage.map_or_else(String::new, |coverage| format!("; it gives {coverage}"))
 }
 
 /// The notice of a compaction: the number of messages and their replacement.
-pub(super) fn compacted(made: &MadeCheckpoint) -> String {
+pub(super) fn compacted(made: &NewCheckpoint) -> String {
     let (number, model) = (made.number, &made.model);
     let messages = show::many(u64::from(made.messages), "message");
     let (before, after) = (

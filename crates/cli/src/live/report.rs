@@ -4,7 +4,7 @@ use serde::Serialize;
 use unisono_api::compaction::FactCoverage;
 use unisono_api::harmless::for_terminal;
 use unisono_api::turn::ErrorInfo;
-use unisono_api::turn_event::{MadeCheckpoint, Member};
+use unisono_api::turn_event::{Member, NewCheckpoint};
 use unisono_api::usage::{Amounts, Budget};
 use unisono_context::Cost;
 use unisono_session::budget::EXCEEDED;
@@ -64,7 +64,7 @@ struct Made {
     /// Whether a model will write it again.
     degraded: bool,
     /// The number of the checkpoint that it replaces.
-    rewrites: Option<u32>,
+    regenerates: Option<u32>,
     duration_ms: u64,
     /// The days, names and ids of the messages that a model's summary retains.
     coverage: Option<FactCoverage>,
@@ -141,7 +141,7 @@ fn word(watch: &Watch, end: End) -> &str {
     }
 }
 
-fn made(checkpoint: &MadeCheckpoint) -> Made {
+fn made(checkpoint: &NewCheckpoint) -> Made {
     Made {
         number: checkpoint.number,
         messages: checkpoint.messages,
@@ -150,7 +150,7 @@ fn made(checkpoint: &MadeCheckpoint) -> Made {
         compression_ratio: show::ratio(checkpoint.tokens_before, checkpoint.tokens_after),
         model: checkpoint.model.clone(),
         degraded: checkpoint.degraded,
-        rewrites: checkpoint.rewrites,
+        regenerates: checkpoint.regenerates,
         duration_ms: checkpoint.duration_ms,
         coverage: checkpoint.coverage,
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use unisono_api::approval::Approval;
 use unisono_api::turn::ErrorInfo;
-use unisono_api::turn_event::{FrozenContext, MadeCheckpoint, Member, TurnEvent};
+use unisono_api::turn_event::{FrozenContext, Member, NewCheckpoint, TurnEvent};
 use unisono_api::usage::Amounts;
 use unisono_context::Cost;
 
@@ -98,13 +98,13 @@ impl<'o> Screen<'o> {
             TurnEvent::Compacting {
                 step,
                 tightened,
-                used_up,
+                quota_reached,
                 ..
             } => {
                 if let Some(most) = tightened {
                     self.headline("warning", &self.paint.yellow(notice::tightened(*most)));
                 }
-                if let Some(quota) = used_up {
+                if let Some(quota) = quota_reached {
                     self.headline("summary", &self.paint.yellow(notice::quotes_for(*quota)));
                 }
                 self.step(format!("compacting: {step}"));
@@ -123,7 +123,9 @@ impl<'o> Screen<'o> {
                 .iter()
                 .for_each(|call| self.on_waiting_call(call, watch)),
             TurnEvent::Progress { run, text } => self.progress(run, text, watch),
-            TurnEvent::CompactionProgress { text, trouble } => self.compacting(text, *trouble),
+            TurnEvent::CompactionProgress { text, is_failure } => {
+                self.compacting(text, *is_failure)
+            }
             TurnEvent::Ended(_) => self.step_done(),
             _ => {}
         }
@@ -138,10 +140,10 @@ impl<'o> Screen<'o> {
         }
     }
 
-    fn compacted(&mut self, made: &MadeCheckpoint, watch: &Watch) {
+    fn compacted(&mut self, made: &NewCheckpoint, watch: &Watch) {
         self.step_done();
         if watch.notifies {
-            match made.rewrites {
+            match made.regenerates {
                 Some(old) => self.headline("rewritten", &notice::rewritten(made, old)),
                 None => self.headline("compacted", &notice::compacted(made)),
             }
@@ -212,8 +214,8 @@ impl<'o> Screen<'o> {
     }
 
     /// Shows the progress of a compaction step.
-    fn compacting(&self, text: &str, trouble: bool) {
-        if trouble {
+    fn compacting(&self, text: &str, is_failure: bool) {
+        if is_failure {
             return self.headline("summary", &self.paint.yellow(text));
         }
         if let Some(step) = self.bars.as_ref().and_then(|bars| bars.step.as_ref()) {
@@ -252,8 +254,8 @@ impl<'o> Screen<'o> {
         };
         let id = self.paint.cyan(id);
         self.headline("snapshot", &format!("{id} {same} {agents}"));
-        if let Some(alone) = &watch.alone {
-            self.headline("delegates", &self.paint.yellow(alone));
+        if let Some(no_delegation_reason) = &watch.no_delegation_reason {
+            self.headline("delegates", &self.paint.yellow(no_delegation_reason));
         }
         self.agents(watch);
     }

@@ -2,7 +2,7 @@
 
 use unisono_api::approval::Approval;
 use unisono_api::turn_event::{
-    ChangedAgent, FrozenContext, MadeCheckpoint, Member, TurnEnd, TurnEvent, TurnState,
+    ChangedAgent, FrozenContext, Member, NewCheckpoint, TurnEnd, TurnEvent, TurnState,
 };
 use unisono_api::usage::Amounts;
 use unisono_config::settings::Compaction;
@@ -16,13 +16,13 @@ pub(crate) struct Watch {
     /// Its agents: the configured delegates in order, the lead, then the agents with delegated tasks.
     pub(crate) agents: Vec<Member>,
     /// Why the lead gives nobody a task though it could choose from some.
-    pub(crate) alone: Option<String>,
+    pub(crate) no_delegation_reason: Option<String>,
     pub(crate) context: Option<FrozenContext>,
     /// Tokens of the context before anything was compacted.
     pub(crate) tokens_before: Option<u64>,
     /// Whether a step kept fewer messages than requested.
     pub(crate) tightened: bool,
-    pub(crate) checkpoints: Vec<MadeCheckpoint>,
+    pub(crate) checkpoints: Vec<NewCheckpoint>,
     /// Its agents whose definitions have changed.
     pub(crate) changed: Vec<ChangedAgent>,
     /// Calls of tools that wait for a person.
@@ -41,7 +41,7 @@ impl Watch {
             session,
             turn,
             agents: Vec::new(),
-            alone: None,
+            no_delegation_reason: None,
             context: None,
             tokens_before: None,
             tightened: false,
@@ -64,9 +64,13 @@ impl Watch {
     pub(crate) fn apply(&mut self, event: &TurnEvent) {
         match event {
             TurnEvent::State(state) => self.take(state.clone()),
-            TurnEvent::Accepted { agents, alone, .. } => {
+            TurnEvent::Accepted {
+                agents,
+                no_delegation_reason,
+                ..
+            } => {
                 self.agents.clone_from(agents);
-                self.alone.clone_from(alone);
+                self.no_delegation_reason.clone_from(no_delegation_reason);
             }
             TurnEvent::Compacting {
                 tokens_before,
@@ -93,7 +97,7 @@ impl Watch {
 
     fn take(&mut self, state: TurnState) {
         self.agents = state.agents;
-        self.alone = state.alone;
+        self.no_delegation_reason = state.no_delegation_reason;
         self.context = state.context;
         self.tokens_before = state.tokens_before;
         self.changed = state.changed_agents;

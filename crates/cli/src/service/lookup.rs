@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use unisono::Service;
-use unisono_api::run::{ListedRun, Lookup, LookupQuery, RunQuery};
+use unisono_api::run::{ListedRun, LookupMatch, LookupQuery, RunQuery};
 
 use super::find_session;
 use crate::problem::{Problem, Result};
@@ -43,7 +43,7 @@ impl LookupScope {
     }
 
     /// The run or turn with this name: an id or a part of it, `latest`, or an agent.
-    pub(crate) async fn work(&self, service: &dyn Service, name: &str) -> Result<Lookup> {
+    pub(crate) async fn work(&self, service: &dyn Service, name: &str) -> Result<LookupMatch> {
         let all = self.all(service, name).await?;
         if name == "latest" {
             return all.into_iter().next().ok_or_else(none);
@@ -53,7 +53,7 @@ impl LookupScope {
     }
 
     /// All matches of a name.
-    async fn all(&self, service: &dyn Service, name: &str) -> Result<Vec<Lookup>> {
+    async fn all(&self, service: &dyn Service, name: &str) -> Result<Vec<LookupMatch>> {
         let query = LookupQuery {
             name: name.to_owned(),
             session: self.session_id(service).await?,

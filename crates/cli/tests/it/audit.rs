@@ -123,7 +123,7 @@ fn each_change_is_in_the_log_with_its_name_and_a_restart_keeps_it() {
     let other = other["session"].as_str().unwrap();
     let estimate = format!("/v1/sessions/{other}/turns/estimate");
     ada.post(&estimate, &json!({"task": "Hello."})).expect(200);
-    let entries = log(&daemon, "&who=ada-approve");
+    let entries = log(&daemon, "&caller=ada-approve");
     let found: Vec<_> = entries.iter().map(what).collect();
     let mut all = vec![("POST /v1/sessions".to_owned(), Some(201))];
     all.extend(
@@ -134,7 +134,7 @@ fn each_change_is_in_the_log_with_its_name_and_a_restart_keeps_it() {
     assert_eq!(found, all);
     for entry in &entries {
         assert_eq!(
-            (&entry["who"], &entry["owner"]),
+            (&entry["caller"], &entry["owner"]),
             (&json!("ada-approve"), &json!("ada"))
         );
     }
@@ -151,7 +151,7 @@ fn each_change_is_in_the_log_with_its_name_and_a_restart_keeps_it() {
         of("CancelTask"),
         json!({"task": format!("{session}.{UNKNOWN}")})
     );
-    let by_daemon: Vec<_> = log(&daemon, "&who=daemon").iter().map(what).collect();
+    let by_daemon: Vec<_> = log(&daemon, "&caller=daemon").iter().map(what).collect();
     assert_eq!(by_daemon, [("POST /v1/tokens".to_owned(), Some(201))]);
     let before = log(&daemon, "");
     let text = Value::from(before.clone()).to_string();
@@ -166,7 +166,7 @@ fn each_change_is_in_the_log_with_its_name_and_a_restart_keeps_it() {
         "audit",
         "--limit",
         "2",
-        "--who",
+        "--caller",
         "ada-approve",
         "--since",
         "1h",
@@ -183,7 +183,7 @@ fn each_change_is_in_the_log_with_its_name_and_a_restart_keeps_it() {
         Value::from(before)
     );
     assert_eq!(log(&daemon, "&since=2999-01-01"), Vec::<Value>::new());
-    for refused in ["since=yesterday", "who=a%20b"] {
+    for refused in ["since=yesterday", "caller=a%20b"] {
         daemon.get(&format!("/v1/audit?{refused}")).expect(422);
     }
     for wrong in ["cursor=x", "cursor=1:", "limit=0", "x=1"] {
@@ -242,16 +242,16 @@ fn a_command_without_a_daemon_is_recorded_with_its_user_before_each_change() {
         ("run", &of),
     ];
     assert_eq!(found, expected);
-    let who = entries[0]["who"].as_str().unwrap();
+    let who = entries[0]["caller"].as_str().unwrap();
     for entry in entries {
-        let parts = (&entry["who"], &entry["method"], &entry["status"]);
+        let parts = (&entry["caller"], &entry["method"], &entry["status"]);
         assert_eq!(parts, (&json!(who), &json!("CLI"), &Value::Null));
     }
     let text = json!(entries).to_string();
     for hidden in [CONTENT, made["secret"].as_str().unwrap()] {
         assert!(!text.contains(hidden), "{hidden}: {text}");
     }
-    let of_user = place.call(&["audit", "--who", who, "--limit", "1"]);
+    let of_user = place.call(&["audit", "--caller", who, "--limit", "1"]);
     let shown = of_user.expect(0).stdout;
     assert!(shown.contains("CLI vacuum"), "{shown}");
     // A daemon goes on with the same log, and records what the same command asks of it.
@@ -259,7 +259,7 @@ fn a_command_without_a_daemon_is_recorded_with_its_user_before_each_change() {
     place.call(&["tokens", "create", "bob"]).expect(0);
     let all = log(&daemon, "");
     assert_eq!(
-        (&all[0]["who"], &all[0]["method"]),
+        (&all[0]["caller"], &all[0]["method"]),
         (&json!("daemon"), &json!("POST"))
     );
     assert_eq!(all[1..], *entries);
@@ -300,7 +300,7 @@ fn a_login_by_a_link_is_recorded_and_so_is_a_link_that_does_not_work() {
         .collect();
     let found: Vec<_> = logins
         .iter()
-        .map(|entry| (entry["who"].as_str(), what(entry)))
+        .map(|entry| (entry["caller"].as_str(), what(entry)))
         .collect();
     let refused = (None, ("GET /login".to_owned(), Some(401)));
     let entered = (Some("ada-read"), ("GET /login login".to_owned(), Some(303)));
@@ -333,7 +333,7 @@ fn refused_requests_are_in_the_log_bounded_and_only_admins_see_it() {
         .send("DELETE", "/v1/tokens/boss", &[], None)
         .expect(403);
     admin.get("/v1/audit").expect(200);
-    let entries = log(&daemon, "&who=reader");
+    let entries = log(&daemon, "&caller=reader");
     let found: Vec<_> = entries.iter().map(what).collect();
     let refused = |what: &str| (what.to_owned(), Some(403));
     assert_eq!(
@@ -358,11 +358,11 @@ fn refused_requests_are_in_the_log_bounded_and_only_admins_see_it() {
     nobody.get("/v1/guessed-secret").expect(401);
     let [none, turn]: [Value; 2] = log(&daemon, "")[..2].to_vec().try_into().unwrap();
     assert_eq!(
-        (&turn["who"], &turn["route"]),
+        (&turn["caller"], &turn["route"]),
         (&Value::Null, &json!("/v1/sessions/{session}/turns"))
     );
     assert_eq!(
-        (&none["who"], &none["route"], &none["status"]),
+        (&none["caller"], &none["route"], &none["status"]),
         (&Value::Null, &Value::Null, &json!(401))
     );
     for _ in 0..100 {
@@ -372,15 +372,15 @@ fn refused_requests_are_in_the_log_bounded_and_only_admins_see_it() {
     while reader.get("/v1/sessions").status == 200 {}
     let all = log(&daemon, "");
     let count = |name: &Value, status: u64| {
-        let fits = |entry: &&Value| entry["who"] == *name && entry["status"] == status;
+        let fits = |entry: &&Value| entry["caller"] == *name && entry["status"] == status;
         all.iter().filter(fits).count()
     };
-    let left_out: u64 = all
+    let omitted: u64 = all
         .iter()
-        .filter_map(|entry| entry["left_out"].as_u64())
+        .filter_map(|entry| entry["omitted"].as_u64())
         .sum();
     let recorded = count(&Value::Null, 401) as u64;
-    assert_eq!(recorded + left_out, 102);
+    assert_eq!(recorded + omitted, 102);
     assert!((60..=120).contains(&recorded), "{recorded}");
     assert_eq!(count(&json!("reader"), 429), 1);
     assert!(all.iter().any(|entry| entry["cause"] == "refusals"));
@@ -402,7 +402,7 @@ fn an_expired_token_is_named_and_a_client_that_leaves_is_recorded() {
     while brief.get("/v1/sessions").status == 200 {
         thread::yield_now();
     }
-    let last = log(&daemon, "&who=brief").remove(0);
+    let last = log(&daemon, "&caller=brief").remove(0);
     assert_eq!(
         (&last["status"], &last["route"]),
         (&json!(401), &json!("/v1/sessions"))
@@ -419,7 +419,7 @@ fn an_expired_token_is_named_and_a_client_that_leaves_is_recorded() {
     drop(stream);
     let asked = Instant::now();
     let left = loop {
-        let mut entries = log(&daemon, "&who=daemon").into_iter();
+        let mut entries = log(&daemon, "&caller=daemon").into_iter();
         if let Some(found) = entries.find(|entry| entry["route"] == "/v1/imports") {
             break found;
         }
@@ -486,7 +486,7 @@ fn daemons_on_one_database_have_one_log_and_record_what_is_passed_on_once() {
     let asked = Instant::now();
     let all = loop {
         log(&one, "");
-        let all = log(&other, "&who=ada-ask");
+        let all = log(&other, "&caller=ada-ask");
         if all.len() >= 10 || asked.elapsed() > PATIENCE {
             break all;
         }
@@ -495,7 +495,7 @@ fn daemons_on_one_database_have_one_log_and_record_what_is_passed_on_once() {
         .iter()
         .filter(|entry| entry["object"]["session"] == session);
     assert_eq!((messages.count(), all.len()), (6, 10), "{all:?}");
-    assert_eq!(log(&one, "&who=ada-ask").len(), 10);
+    assert_eq!(log(&one, "&caller=ada-ask").len(), 10);
     one.stop();
     other.stop();
 }

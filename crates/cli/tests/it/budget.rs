@@ -81,7 +81,7 @@ fn a_budget_of_one_call_at_a_time_is_enough_for_all_of_them() {
     );
     let amount = |name: &str| left[name].as_f64().unwrap();
     assert!((amount("spent") - 0.03028).abs() < 1e-9, "{left}");
-    assert!((amount("left") - 0.48972).abs() < 1e-9, "{left}");
+    assert!((amount("remaining") - 0.48972).abs() < 1e-9, "{left}");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn what_is_left_of_the_budgets_is_shown() {
     );
     let amount = |name: &str| left[name].as_f64().unwrap();
     // Four calls of 3,007 tokens; what the session was lent beyond that is none of its use.
-    let stands = ["spent", "reserved", "left"].map(amount);
+    let stands = ["spent", "reserved", "remaining"].map(amount);
     assert_eq!(stands, [12_028.0, 0.0, 987_972.0], "{left}");
     let shown = place.call(&["sessions", "show"]).expect(0).stdout;
     assert!(

@@ -651,10 +651,10 @@ fn what_keeps_daemons_apart_is_said() {
     for place in [&places[0], &places[1]] {
         let checked = place.call(&["doctor", "--json"]).expect(1).json();
         let daemons = checked["deployment"].as_array().unwrap().iter();
-        let daemons = daemons.filter(|one| one["what"].as_str().unwrap().starts_with("daemon "));
+        let daemons = daemons.filter(|one| one["name"].as_str().unwrap().starts_with("daemon "));
         let (good, bad): (Vec<_>, Vec<_>) = daemons.partition(|one| one["good"] == true);
         assert_eq!((good.len(), bad.len()), (1, 1), "{checked}");
-        let says = bad[0]["says"].as_str().unwrap();
+        let says = bad[0]["message"].as_str().unwrap();
         assert!(
             says.contains("http://127.0.0.1:1 cannot be reached")
                 && says.contains("cluster.address"),

@@ -174,7 +174,7 @@ fn one_topic_the_current_one_and_large_messages_are_made_smaller_on_request() {
     let left = place.json(&["compact", "--topic", "24", "--yes"]);
     assert_eq!(left["state"], "nothing_to_do", "{left}");
     assert_eq!(
-        left["nothing"],
+        left["no_change_reason"],
         "the topic of #24 is still open: seal it first"
     );
     what_does_nothing_says_why(&place, &left["session"]);
@@ -185,7 +185,7 @@ fn one_topic_the_current_one_and_large_messages_are_made_smaller_on_request() {
     let done = place.json(&["compact", "--attention", "--yes"]);
     assert_eq!(done["state"], "compacted", "{done}");
     let context = place.json(&["context"]);
-    assert_eq!(context["topics"]["items"][0]["status"], "in part");
+    assert_eq!(context["topics"]["items"][0]["status"], "partly_summarised");
     assert_eq!(context["summaries"].as_array().unwrap().len(), 2);
 }
 
@@ -202,7 +202,7 @@ fn what_does_nothing_says_why(place: &Place, session: &Value) {
         let done = daemon.post(&path, &asked).expect(200).json();
         assert_eq!(done["state"], "compacted", "{done}");
         assert_eq!(done["tokens_saved"], 0, "{done}");
-        assert_eq!(done["nothing"], why, "{done}");
+        assert_eq!(done["no_change_reason"], why, "{done}");
     }
     for topic in [0, 9_999] {
         for path in [&path, &format!("{path}/dry-run")] {

@@ -91,7 +91,7 @@ fn bad_lines_are_left_out_on_request() {
     let says = ["talk.jsonl:2:", "left out   1 bad message"];
     let reply = done.says(&says).json();
     assert_eq!(
-        (&reply["messages"], &reply["left_out"]),
+        (&reply["messages"], &reply["skipped_messages"]),
         (&json!(2), &json!(1))
     );
 }
@@ -119,7 +119,7 @@ fn bad_parts_are_left_out_of_their_messages_on_request() {
     let output = output.expect(4).says(&says).json();
     assert_eq!(output["messages"], 3, "{output}");
     assert_eq!(
-        (&output["left_out"], &output["left_out_parts"]),
+        (&output["skipped_messages"], &output["skipped_parts"]),
         (&json!(1), &json!(2))
     );
     let exported = place.call(&["export", "latest"]).expect(0);

@@ -91,7 +91,7 @@ fn rows() -> Vec<Row> {
             "unisono_",
         ),
         row("tokens revoke", vec!["ada"], 0, "is revoked"),
-        row("audit", vec!["--who", "bob"], 0, "nothing is recorded"),
+        row("audit", vec!["--caller", "bob"], 0, "nothing is recorded"),
         row("schedules list", vec![], 0, "no schedules"),
         row("schedules run", vec!["daily"], 2, "does not exist"),
         row("schedules pause", vec!["daily"], 2, "does not exist"),

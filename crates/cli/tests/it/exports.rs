@@ -74,7 +74,7 @@ fn a_file_of_several_conversations_is_listed_and_picked_from() {
         (&again[0]["known"], &again[1]["messages"]),
         (&json!(true), &json!(3))
     );
-    assert_eq!(again[1]["left_behind"], json!({"reasoning block": 3}));
+    assert_eq!(again[1]["dropped_content"], json!({"reasoning block": 3}));
     let refused = place
         .call(&["import", "conversations.json", "--pick", "9"])
         .expect(2);
@@ -250,7 +250,10 @@ fn over_http_one_of_several_conversations_is_named() {
         (&json!("Winter"), &json!(3))
     );
     assert_eq!(
-        (&made["left_out"], &made["left_behind"]["reasoning block"]),
+        (
+            &made["skipped_messages"],
+            &made["dropped_content"]["reasoning block"]
+        ),
         (&json!(0), &json!(3)),
         "{made}"
     );

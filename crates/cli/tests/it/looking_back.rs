@@ -157,7 +157,7 @@ fn a_contexts_size_is_that_of_its_snapshot_and_a_timeline_is_in_order() {
         &times["started"],
         &times["frozen"],
         &run["opened"],
-        &run["began"],
+        &run["started_at"],
         &run["first_token"],
         &run["ended"],
         &times["ended"],

@@ -30,7 +30,7 @@ fn a_client_that_can_ask_nobody_is_told_of_the_call_and_the_turn_stays() {
     let reply = &answer["result"]["structuredContent"];
     assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
     let call = reply["waiting"][0]["call"].as_str().unwrap();
-    assert_eq!(reply["waiting"][0]["waits_for"], "approval");
+    assert_eq!(reply["waiting"][0]["kind"], "approval");
     assert!(text(&answer).contains(&format!("unisono approvals approve {call}")));
     let turn = &reply["turn"];
     let wait = json!({"session": turn["session"], "turn": turn["turn"]});

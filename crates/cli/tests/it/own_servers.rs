@@ -44,7 +44,7 @@ fn a_window_that_the_server_tells_counts_and_needs_no_entry() {
     assert!((10_000..24_000).contains(&usable), "{usable}");
     assert_eq!(server.request_count(), 4, "who looks is no request");
     let models = place.call(&["models", "qwen", "--json"]).expect(0).json();
-    assert_eq!(models[0]["learnt_window_tokens"], 24_000, "{models}");
+    assert_eq!(models[0]["reported_window_tokens"], 24_000, "{models}");
 }
 
 #[test]

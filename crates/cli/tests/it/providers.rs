@@ -231,7 +231,7 @@ fn doctor_and_models_say_what_can_be_asked() {
     assert_eq!(of("openai")["key"], "the variable TEST_KEY");
     assert_eq!(of("gemini")["usable"], false);
     assert!(
-        of("gemini")["lacks"]
+        of("gemini")["unavailable_reason"]
             .as_str()
             .unwrap()
             .contains("GEMINI_API_KEY")
@@ -274,11 +274,11 @@ fn doctor_says_what_a_deployment_lacks() {
     let report = place.call(&["doctor", "--json"]).expect(1).json();
     let found = |what: &str| {
         let all = report["deployment"].as_array().unwrap().iter();
-        let found = all.clone().find(|check| check["what"] == what);
+        let found = all.clone().find(|check| check["name"] == what);
         let found = found.unwrap_or_else(|| panic!("{what}: {report}"));
         (
             found["good"] == true,
-            found["says"].as_str().unwrap().to_owned(),
+            found["message"].as_str().unwrap().to_owned(),
         )
     };
     for (what, good, says) in [
@@ -577,7 +577,7 @@ fn a_server_with_a_smaller_window_than_was_assumed_is_asked_for_less_and_remembe
         .expect(0)
         .json();
     assert_eq!(models[0]["window_tokens"], 128_000, "{models}");
-    assert_eq!(models[0]["learnt_window_tokens"], 8_192, "{models}");
+    assert_eq!(models[0]["reported_window_tokens"], 8_192, "{models}");
     let shown = call(&place, &["models", "qwen3"]).expect(0).stdout;
     assert!(shown.contains('*'), "{shown}");
 
@@ -634,7 +634,7 @@ fn the_daemon_has_the_context_counted_with_its_own_key() {
     let daemon = crate::http::Daemon::start(&place);
     let context = daemon.get(&format!("/v1/sessions/{id}/context?exact=true"));
     let context = context.expect(200).json();
-    let why = context["not_exact"].as_str().unwrap();
+    let why = context["exact_error"].as_str().unwrap();
     assert!(why.contains("cannot count the tokens"), "{why}");
     place
         .call(&["context", "latest", "--exact"])

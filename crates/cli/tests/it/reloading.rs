@@ -54,7 +54,7 @@ fn files_that_are_written_and_removed_count_for_the_turns_after_them() {
     place.write("agents/new.toml", "description = \"New\"\n");
     let reply = read_again(&mut events, |reply| reply["added"] == json!(["new"]));
     assert_eq!(
-        (&reply["taken"], &reply["problems"]),
+        (&reply["applied"], &reply["problems"]),
         (&json!(true), &json!([]))
     );
     assert_eq!(said(&daemon, &session), "two and more");
@@ -62,7 +62,7 @@ fn files_that_are_written_and_removed_count_for_the_turns_after_them() {
     // One that is wrong changes nothing, and that is said.
     place.write("agents/new.toml", "description = \n");
     place.write("agents/says.md", saying("three"));
-    let reply = read_again(&mut events, |reply| reply["taken"] == false);
+    let reply = read_again(&mut events, |reply| reply["applied"] == false);
     let problem = reply["problems"][0].as_str().unwrap();
     assert!(problem.starts_with("agents/new.toml:1:"), "{problem}");
     assert_eq!(said(&daemon, &session), "two and more");
@@ -71,12 +71,12 @@ fn files_that_are_written_and_removed_count_for_the_turns_after_them() {
     assert!(listed.iter().any(|agent| agent["agent"] == "new"));
 
     std::fs::remove_file(place.path("agents/new.toml")).unwrap();
-    let reply = read_again(&mut events, |reply| reply["taken"] == true);
+    let reply = read_again(&mut events, |reply| reply["applied"] == true);
     assert_eq!(reply["removed"], json!(["new"]));
     assert_eq!(said(&daemon, &session), "three");
     daemon.going.signal("TERM");
     let done = daemon.going.finish().expect(0);
-    let words = ["agents/new.toml:1:", "not taken: those of before stay"];
+    let words = ["agents/new.toml:1:", "the old ones stay in use"];
     done.says(&words);
 }
 
@@ -88,7 +88,8 @@ fn they_are_read_when_asked_and_tables_of_the_settings_too() {
     let daemon = Daemon::start(&place);
     let session = session(&daemon);
     let reload = || daemon.post("/v1/agents/reload", &json!({}));
-    let nothing = json!({"taken": true, "added": [], "changed": [], "removed": [], "problems": []});
+    let nothing =
+        json!({"applied": true, "added": [], "changed": [], "removed": [], "problems": []});
     assert_eq!(reload().expect(200).json(), nothing);
 
     let changed = config.replace("[\"one\"]", "[\"two\"]") + "[turn]\ntimeout_seconds = 77\n";

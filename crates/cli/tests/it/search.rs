@@ -45,7 +45,7 @@ fn what_was_said_is_found_and_told_whether_the_model_sees_it() {
     let after = hits(&place, &["ferryman", "reverse", "--limit", "5"]);
     let covered: Vec<&Value> = after
         .iter()
-        .filter(|hit| hit["status"] == "covered")
+        .filter(|hit| hit["status"] == "summarised")
         .collect();
     assert!(!covered.is_empty());
     assert!(
@@ -119,13 +119,16 @@ fn the_index_is_made_anew_where_it_is_damaged_and_forgets_what_was_deleted() {
         (&159.into(), &1.into())
     );
     assert!(
-        report["search"]["remade"]
+        report["search"]["rebuilt_because"]
             .as_str()
             .unwrap()
             .contains("damaged"),
         "{report}"
     );
-    assert_eq!(place.json(&["doctor"])["search"]["remade"], Value::Null);
+    assert_eq!(
+        place.json(&["doctor"])["search"]["rebuilt_because"],
+        Value::Null
+    );
     assert_eq!(hits(&place, &["ferryman"]), before);
     fs::remove_dir_all(&store).unwrap();
     assert_eq!(hits(&place, &["ferryman"]), before);

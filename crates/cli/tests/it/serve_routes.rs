@@ -111,7 +111,7 @@ fn who_writes_a_summary_and_what_is_done_without_one_is_asked_for() {
     let found = daemon.get(&at(&format!("/compactions/{turn}")));
     assert_eq!(found.expect(200).json(), failed);
     let again = |turn: &str, wanted: Value| {
-        let path = at(&format!("/turns/{turn}/again"));
+        let path = at(&format!("/turns/{turn}/retry"));
         daemon.post(&path, &wanted)
     };
     let wanted = json!({"summariser": "openai/gpt-4o-mini"});
@@ -198,7 +198,7 @@ fn messages_are_pinned_topics_are_sealed_and_all_is_found() {
     assert_eq!(found["complete"], true, "{found}");
     let hits = found["hits"].as_array().unwrap();
     assert!(!hits.is_empty() && hits.len() <= 3, "{found}");
-    assert!(hits.iter().any(|hit| hit["status"] == "covered"));
+    assert!(hits.iter().any(|hit| hit["status"] == "summarised"));
     let (text, marks) = (hits[0]["excerpt"].as_str().unwrap(), &hits[0]["marks"][0]);
     let mark = marks[0].as_u64().unwrap() as usize..marks[1].as_u64().unwrap() as usize;
     assert!(text[mark].to_lowercase().starts_with("replica"), "{text}");
@@ -324,11 +324,11 @@ fn a_delegation_tells_who_did_what_and_what_each_was_sent() {
     let whole = body["head"].as_str().unwrap().len() + body["tail"].as_str().unwrap().len();
     assert_eq!(request["bytes"], whole as u64, "the exact bytes");
     let checks = why["checks"].as_array().unwrap();
-    assert!(!checks.is_empty() && checks.iter().all(|check| check["holds"] == true));
+    assert!(!checks.is_empty() && checks.iter().all(|check| check["matches"] == true));
     let against = &why["against"];
     assert_eq!(against["run"], runs[1]["run"], "{why}");
     assert!(against["shared_bytes"].as_u64() >= request["head_bytes"].as_u64());
-    assert_ne!(against["own"], against["theirs"]);
+    assert_ne!(against["suffix"], against["sibling_suffix"]);
     assert_eq!(why["causes"][0]["cause"], "input");
     let none = daemon.get(&at(&format!("/runs/{run}/request?number=9")));
     none.expect(404).problem("not_found");

@@ -213,7 +213,7 @@ fn what_was_quoted_in_place_of_a_model_is_written_anew_by_it_on_the_next_turn() 
     let report = report.expect(0).json();
     let made = &report["checkpoints"][0];
     assert_eq!(
-        (&made["number"], &made["rewrites"], &made["degraded"]),
+        (&made["number"], &made["regenerates"], &made["degraded"]),
         (&2.into(), &1.into(), &false.into()),
         "{report}"
     );

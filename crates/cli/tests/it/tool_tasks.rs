@@ -104,7 +104,7 @@ fn a_forgotten_task_is_in_doubt_or_its_call_is_made_again_by_its_contract() {
         .find(|event| event.name == "tool_in_doubt");
     assert!(doubt.is_some());
     let waiting = daemon.get("/v1/approvals").json();
-    assert_eq!(waiting["items"][0]["waits_for"], "in_doubt");
+    assert_eq!(waiting["items"][0]["kind"], "in_doubt");
     let call = waiting["items"][0]["call"].as_str().unwrap();
     assert_eq!(scene.count("call slow "), 1, "not made again by itself");
     // A person lets it be made again: as another task.

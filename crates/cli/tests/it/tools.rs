@@ -258,7 +258,7 @@ fn a_call_that_may_be_made_once_is_in_doubt_after_a_kill_and_never_repeated() {
     let scene = Scene::new(&[&[("files__send", until)]], &program(""), "");
     scene.killed_at("call send ");
     let waiting = scene.waiting();
-    assert_eq!(waiting[0]["waits_for"], "in_doubt");
+    assert_eq!(waiting[0]["kind"], "in_doubt");
     assert_eq!(waiting[0]["contract"], "at_most_once");
     assert_eq!(waiting[0]["arguments"]["text"], "the invoice");
     let id = waiting[0]["call"].as_str().unwrap();
@@ -323,7 +323,7 @@ fn a_call_waits_for_a_person_over_a_kill_and_is_denied_or_made_as_they_say() {
         let scene = Scene::new(&[std::slice::from_ref(&send)], &program(rule), "");
         scene.killed_while_it_waits();
         let waiting = scene.waiting();
-        assert_eq!(waiting[0]["waits_for"], "approval");
+        assert_eq!(waiting[0]["kind"], "approval");
         assert_eq!(waiting[0]["rule"], "files__send(text=*invoice*)");
         assert_eq!(scene.count("call send "), 0);
         let id = waiting[0]["call"].as_str().unwrap();
@@ -347,7 +347,7 @@ fn a_call_that_waits_in_a_daemon_is_decided_from_the_command_line() {
     let how = going.wait_for(&["unisono approvals approve"]);
     assert!(!how.contains("ctrl-c"), "{how}");
     let waiting = scene.waiting();
-    assert_eq!(waiting[0]["waits_for"], "approval", "{waiting}");
+    assert_eq!(waiting[0]["kind"], "approval", "{waiting}");
     let id = waiting[0]["call"].as_str().unwrap();
     let wrong = scene.call(&["approvals", "settle", id, "--repeat"]);
     wrong.expect(2).says(&["approvals"]);

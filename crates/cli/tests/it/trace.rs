@@ -163,7 +163,7 @@ fn every_request_is_rebuilt_as_the_provider_received_it() {
                 wrapped += u32::from(!request["wrap_up"].is_null());
             }
             for check in why["checks"].as_array().unwrap() {
-                assert_eq!(check["holds"], true, "{model}: {check}");
+                assert_eq!(check["matches"], true, "{model}: {check}");
             }
         }
         assert!(masked > 0 && wrapped == 1, "{model}: {masked} {wrapped}");
@@ -279,7 +279,7 @@ fn the_bytes_of_one_request_are_written_as_they_were() {
         let common = requests[0].body.iter().zip(&theirs.body);
         assert_eq!(shared, common.take_while(|(a, b)| a == b).count());
         assert_eq!(against["agent"], "risks");
-        let differs = against["differs"].as_array().unwrap();
+        let differs = against["differing_keys"].as_array().unwrap();
         assert!(differs.contains(&"tools".into()), "{against}");
     }
     call(&place, &["why", short, "--against", "ffffffff"])

@@ -37,7 +37,7 @@ impl Question {
         let field = |of: &Value| of.as_str().unwrap_or_default().to_owned();
         let call = field(&waiting["call"]);
         let text = field(&waiting["arguments"]["text"]);
-        let (verdict, text) = match (field(&waiting["waits_for"]).as_str(), text.as_str()) {
+        let (verdict, text) = match (field(&waiting["kind"]).as_str(), text.as_str()) {
             ("approval", INVOICE) => ("approve", None),
             ("approval", THREAT) => ("deny", Some(REASON.to_owned())),
             // What the server would have said, so that the model is told the same as ever.

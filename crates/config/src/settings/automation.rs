@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use unisono_model::provider::Key;
 use unisono_runtime::agent::template::Template;
+use unisono_session::state::MAIN;
 
 use super::transport::Reader;
 use super::{Config, Sources, TimeText, Variables};
@@ -264,7 +265,7 @@ impl Reader<'_> {
         }
         Some(NewTask {
             session: target(own.session.as_deref()),
-            branch: own.branch.clone().unwrap_or_else(|| "main".to_owned()),
+            branch: own.branch.clone().unwrap_or_else(|| MAIN.to_owned()),
             lead: own.lead.clone(),
             agents: own.agents.clone(),
             settings: own.settings.clone(),

@@ -37,7 +37,7 @@ pub struct Hook {
 #[derive(Clone, Debug, Default)]
 pub struct Hooks {
     /// The transport of each hook.
-    pub asked: Vec<Asked>,
+    pub endpoints: Vec<Asked>,
     /// The moments of each hook, and the effect of its failure.
     pub rules: Vec<HookRule>,
 }
@@ -56,7 +56,7 @@ pub(super) fn read(
         let asked = reader.hook(name, own, &sources.variables);
         if let (Some(rule), Some(asked)) = (rule, asked) {
             hooks.rules.push(rule);
-            hooks.asked.push(asked);
+            hooks.endpoints.push(asked);
         }
     }
     hooks

@@ -138,11 +138,11 @@ fn room(s: &Situation<'_>, start: usize, reach: Reach, notes_too: bool) -> Token
 
 /// Models write until the quota is used up; a person's own request is not counted.
 pub(super) fn writer(s: &Situation<'_>) -> Writer {
-    let used_up = s.policy.quota.is_some_and(|quota| {
+    let quota_reached = s.policy.quota.is_some_and(|quota| {
         let since = s.now.plus_ms(-quota.per_ms);
         s.view.checkpoints().model_made_since(since) >= quota.checkpoints
     });
-    if used_up && s.mode.kind() == Kind::Auto {
+    if quota_reached && s.mode.kind() == Kind::Auto {
         Writer::Deterministic
     } else {
         Writer::Model

@@ -1,4 +1,4 @@
-//! The newest units that stay verbatim under each [`Keep`], settled for the window.
+//! The newest units that stay verbatim under each [`Keep`], scaled to the window.
 
 use crate::ids::Ordinal;
 use crate::policy::Keep;

@@ -102,16 +102,16 @@ impl Step {
                 let form = Form::Truncated { target_chars };
                 messages.iter().map(|(id, at)| (*id, *at, form)).collect()
             }
-            Step::Summarise { .. } | Step::Drop { .. } | Step::Rewrite { .. } => Vec::new(),
+            Step::Summarise { .. } | Step::Drop { .. } | Step::Regenerate { .. } => Vec::new(),
         }
     }
 
     /// The cover of the checkpoint, if the step makes one.
     pub fn cover(&self) -> Option<&Cover> {
         match self {
-            Step::Summarise { cover, .. } | Step::Drop { cover } | Step::Rewrite { cover, .. } => {
-                Some(cover)
-            }
+            Step::Summarise { cover, .. }
+            | Step::Drop { cover }
+            | Step::Regenerate { cover, .. } => Some(cover),
             Step::Mask(_) | Step::Cut { .. } | Step::Truncate { .. } => None,
         }
     }

@@ -67,7 +67,7 @@ pub fn rewrite(
     };
     let cap = largest.min(room);
     Some(Plan {
-        step: Step::Rewrite { cover, prior, cap },
+        step: Step::Regenerate { cover, prior, cap },
         budget: *budget,
         before: view.effective(budget)?.tokens,
         target,

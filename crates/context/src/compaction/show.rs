@@ -71,7 +71,7 @@ impl fmt::Display for Step {
                 write!(f, "summarise {cover}{tier}, into at most {cap}, {writer}")
             }
             Step::Drop { cover } => write!(f, "drop {cover}"),
-            Step::Rewrite { cover, cap, .. } => {
+            Step::Regenerate { cover, cap, .. } => {
                 f.write_str("write the summary of ")?;
                 spans(f, &cover.spans)?;
                 write!(f, " anew, in at most {cap}, by a model")

@@ -300,7 +300,7 @@ impl Chat {
                 let degraded = by == Writer::Deterministic && *writer == Writer::Model;
                 (by, Body::Summary(text.into()), "test", degraded)
             }
-            Step::Rewrite { cap, .. } => {
+            Step::Regenerate { cap, .. } => {
                 let encoding = plan.budget.encoding;
                 let (by, text) = self.write(&plan.step, *cap, Writer::Model, chain, encoding);
                 if by != Writer::Model {

@@ -58,7 +58,7 @@ pub(super) fn checked(filename: &str, mime: &str, data: &str) -> Result<Part, St
             filename: filename.into(),
             mime: kind.mime().into(),
             size_bytes: content
-                .held
+                .loaded
                 .0
                 .as_ref()
                 .map_or(0, |bytes| bytes.len() as u64),

@@ -39,7 +39,7 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
         }
         return Ok(());
     }
-    if let Some(left) = left_behind(&object, &kind, draft) {
+    if let Some(left) = dropped_content(&object, &kind, draft) {
         draft.omit(left);
         return inherit_turn(&object, draft);
     }
@@ -86,7 +86,11 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
 }
 
 /// The kind of a line that is not part of the conversation; `None` for one that is.
-fn left_behind(object: &Object<'_>, kind: &str, draft: &mut Draft<'_, '_, '_>) -> Option<String> {
+fn dropped_content(
+    object: &Object<'_>,
+    kind: &str,
+    draft: &mut Draft<'_, '_, '_>,
+) -> Option<String> {
     if !matches!(kind, "user" | "assistant") {
         return Some(format!("{kind:?} line"));
     }

@@ -64,7 +64,7 @@ pub(super) struct Pending {
     pub(super) id: String,
     pub(super) messages: Vec<DraftMessage>,
     /// The items omitted before it.
-    pub(super) left_behind: BTreeMap<String, u64>,
+    pub(super) dropped_content: BTreeMap<String, u64>,
 }
 
 /// Context from earlier lines, in formats whose lines refer to each other.
@@ -94,7 +94,7 @@ pub(super) struct ConversationBuilder<'i> {
     pub(super) tree: Tree,
     pub(super) import: Import,
     /// The omitted items by kind, with their number.
-    pub(super) left_behind: BTreeMap<String, u64>,
+    pub(super) dropped_content: BTreeMap<String, u64>,
     /// The number of calls without ids.
     pub(super) calls: u32,
     system: Vec<String>,
@@ -180,7 +180,7 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
 
     /// Counts an omitted item; `what` is its kind in the singular.
     pub(super) fn omit(&mut self, what: impl Into<String>) {
-        *self.left_behind.entry(what.into()).or_default() += 1;
+        *self.dropped_content.entry(what.into()).or_default() += 1;
     }
 
     /// The problems of the piece, the number of these that are parts of messages, and the warnings.
@@ -315,7 +315,7 @@ impl<'i> ConversationBuilder<'i> {
             stamps,
             tree: Tree::default(),
             import: Import::default(),
-            left_behind: BTreeMap::new(),
+            dropped_content: BTreeMap::new(),
             calls: 0,
             system: Vec::new(),
             untimed: Vec::new(),
@@ -331,7 +331,7 @@ impl<'i> ConversationBuilder<'i> {
     pub(super) fn forget(&mut self) {
         self.tree = Tree::default();
         self.import = Import::default();
-        self.left_behind.clear();
+        self.dropped_content.clear();
         self.calls = 0;
         self.last = None;
         self.main = None;

@@ -36,7 +36,7 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
         .pending
         .take_if(|pending| !id.is_empty() && pending.id == id);
     match again {
-        Some(before) => draft.left_behind = before.left_behind,
+        Some(before) => draft.dropped_content = before.dropped_content,
         None => place_pending(item.raw(), draft),
     }
     if let Some(rewound) = object.opt_text("$rewindTo")? {
@@ -45,12 +45,12 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
         draft.line_context.next = end.map_or(Parent::Root, Parent::Message);
         return Ok(());
     }
-    let left_behind = draft.left_behind.clone();
+    let dropped_content = draft.dropped_content.clone();
     let messages = draft_messages(&object, draft)?;
     draft.line_context.pending = Some(Pending {
         id: id.into(),
         messages,
-        left_behind,
+        dropped_content,
     });
     Ok(())
 }

@@ -61,7 +61,7 @@ fn outline(parsed: &Parsed) -> String {
     for line in &parsed.skipped {
         out += &format!("skipped {line}\n");
     }
-    for (what, count) in &parsed.left_behind {
+    for (what, count) in &parsed.dropped_content {
         out += &format!("left behind {count} {what}\n");
     }
     out

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::gate::{AdmissionRequest, Gate, SentRequest, Step};
 use super::headers::ResponseHeaders;
 use super::limits::Ticket;
-use super::share::{HoldTarget, LimitShare};
+use super::share::{LimitShare, PauseTarget};
 use crate::dialect::Failure;
 use crate::language::Class;
 use crate::provider::Settings;
@@ -204,7 +204,7 @@ impl Admitted<'_> {
             let provider = self.admission.provider.clone();
             self.admission
                 .share
-                .hold(HoldTarget { provider, model }, wait);
+                .hold(PauseTarget { provider, model }, wait);
         }
     }
 

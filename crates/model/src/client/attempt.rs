@@ -18,7 +18,7 @@ use super::incoming::Incoming;
 use super::progress::ReplyProgress;
 use super::surrogates::SurrogateJoiner;
 use super::{Call, Client, transport};
-use crate::dialect::{Failure, Mode, Seen};
+use crate::dialect::{DecodedEvent, Failure, Mode};
 use crate::language::{Class, Reply, Stage};
 use crate::sse;
 
@@ -147,8 +147,8 @@ impl Client {
         match (call.mode, response_headers.body_type) {
             (Mode::Count, _) => {
                 let body = incoming.read_all().await?;
-                let counted = dialect.counted(&body).map_err(|failure| {
-                    let reparse = |clean: &[u8]| dialect.counted(clean).err();
+                let counted = dialect.parse_token_count(&body).map_err(|failure| {
+                    let reparse = |clean: &[u8]| dialect.parse_token_count(clean).err();
                     self.secrets.without_secrets_in(failure, &body, reparse)
                 });
                 Ok(CallOutput::Count(counted?))
@@ -162,8 +162,8 @@ impl Client {
             (Mode::Stream | Mode::Whole, _) => {
                 let body = incoming.read_all().await?;
                 let whole = |body: &[u8]| match call.think_opened {
-                    true => dialect.opened_whole(body),
-                    false => dialect.whole(body),
+                    true => dialect.parse_opened_document(body),
+                    false => dialect.parse_document(body),
                 };
                 let reply = whole(&body).map_err(|failure| {
                     let reparse = |clean: &[u8]| whole(clean).err();
@@ -217,13 +217,13 @@ impl Client {
                 notify_first_event(call, reply_progress, admitted);
                 reply_progress.event(&seen);
                 match seen {
-                    Seen::Text(text) => call.listener.report_text(text),
-                    Seen::Other => {}
-                    Seen::End => return Ok(ControlFlow::Break(())),
+                    DecodedEvent::Text(text) => call.listener.report_text(text),
+                    DecodedEvent::Other => {}
+                    DecodedEvent::End => return Ok(ControlFlow::Break(())),
                 }
                 Ok::<_, Failure>(ControlFlow::Continue(()))
             });
-            reply_progress.used(decoder.used());
+            reply_progress.used(decoder.usage_so_far());
             if flow?.is_break() {
                 break;
             }

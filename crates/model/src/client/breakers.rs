@@ -41,23 +41,23 @@ struct TrackedBreaker {
 
 /// How a request was admitted by the breakers of its provider and its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Passes {
+pub struct BreakerPasses {
     /// The provider's breaker.
     pub provider: Pass,
     /// The model's breaker.
     pub model: Pass,
 }
 
-impl Passes {
+impl BreakerPasses {
     /// A normal request.
-    pub const ORDINARY: Passes = Passes {
+    pub const ORDINARY: BreakerPasses = BreakerPasses {
         provider: Pass::Ordinary,
         model: Pass::Ordinary,
     };
 
     /// Whether it is a probe of the provider or the model.
     pub fn is_probe(&self) -> bool {
-        *self != Passes::ORDINARY
+        *self != BreakerPasses::ORDINARY
     }
 }
 
@@ -99,26 +99,32 @@ impl Breakers {
     ///
     /// # Errors
     /// As [`Breakers::check`].
-    pub fn admit(&mut self, now: Duration, model: &Arc<str>) -> Result<Passes, Failure> {
+    pub fn admit(&mut self, now: Duration, model: &Arc<str>) -> Result<BreakerPasses, Failure> {
         self.check(now, model)?;
         // Both were checked, so neither rejects now.
         let admit =
             |tracked: &mut TrackedBreaker| tracked.breaker.admit(now).unwrap_or(Pass::Ordinary);
-        Ok(Passes {
+        Ok(BreakerPasses {
             provider: admit(&mut self.provider),
             model: self.models.get_mut(model).map_or(Pass::Ordinary, admit),
         })
     }
 
     /// The response to an attempt has begun ([`Verdict::Responds`]) or is complete.
-    pub fn answered(&mut self, now: Duration, model: &Arc<str>, passes: Passes, verdict: Verdict) {
+    pub fn answered(
+        &mut self,
+        now: Duration,
+        model: &Arc<str>,
+        passes: BreakerPasses,
+        verdict: Verdict,
+    ) {
         self.provider.report(now, passes.provider, verdict);
         self.report(now, model, passes, verdict);
         self.key_refused.clear();
     }
 
     /// An attempt was abandoned.
-    pub fn abandoned(&mut self, now: Duration, model: &Arc<str>, passes: Passes) {
+    pub fn abandoned(&mut self, now: Duration, model: &Arc<str>, passes: BreakerPasses) {
         self.provider.report(now, passes.provider, Verdict::Unknown);
         self.report(now, model, passes, Verdict::Unknown);
     }
@@ -128,7 +134,7 @@ impl Breakers {
         &mut self,
         now: Duration,
         model: &Arc<str>,
-        passes: Passes,
+        passes: BreakerPasses,
         failure: &Failure,
         reached: bool,
     ) {
@@ -161,7 +167,7 @@ impl Breakers {
         Some(refused.left).filter(|left| !left.is_zero())
     }
 
-    fn report(&mut self, now: Duration, model: &Arc<str>, passes: Passes, verdict: Verdict) {
+    fn report(&mut self, now: Duration, model: &Arc<str>, passes: BreakerPasses, verdict: Verdict) {
         if let Some(tracked) = self.models.get_mut(model) {
             tracked.report(now, passes.model, verdict);
         }

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::breaker::{self, Verdict};
-use super::breakers::{Breakers, Passes};
+use super::breakers::{BreakerPasses, Breakers};
 use super::cooldown::CoolDown;
 use super::headers::ResponseHeaders;
 use super::limits::{Limits, RateLimiter, Ticket, Wait};
 use super::retry;
-use super::share::Hold;
+use super::share::ProviderPause;
 use crate::dialect::Failure;
 use crate::language::Class;
 
@@ -55,7 +55,7 @@ pub struct SentRequest {
     /// Its model.
     pub model: Arc<str>,
     /// How the breakers admitted it.
-    pub passes: Passes,
+    pub passes: BreakerPasses,
     /// The tokens it took from the limit.
     pub taken: u64,
 }
@@ -64,7 +64,7 @@ pub struct SentRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It is sent.
-    Go(Passes),
+    Go(BreakerPasses),
     /// It waits for this time and checks again.
     Wait(Duration),
     /// It is queued: it waits for this time or until a release, and checks again.
@@ -181,7 +181,7 @@ impl Gate {
         sent: &SentRequest,
         failure: &Failure,
         reached: bool,
-    ) -> Vec<Hold> {
+    ) -> Vec<ProviderPause> {
         let class = failure.class;
         self.rate_limiter.settle(sent.taken, None);
         self.breakers

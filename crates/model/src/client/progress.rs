@@ -4,7 +4,7 @@
 use unisono_context::Tokens;
 use unisono_context::tokens::Count;
 
-use crate::dialect::Seen;
+use crate::dialect::DecodedEvent;
 use crate::language::{Class, Usage};
 
 /// The received parts of the attempts of one call.
@@ -35,9 +35,9 @@ impl ReplyProgress {
     }
 
     /// An event of the reply arrived.
-    pub(super) fn event(&mut self, seen: &Seen<'_>) {
+    pub(super) fn event(&mut self, seen: &DecodedEvent<'_>) {
         self.events += 1;
-        if let Seen::Text(text) = seen {
+        if let DecodedEvent::Text(text) = seen {
             self.text += text.len() as u64;
         }
     }
@@ -89,7 +89,7 @@ mod tests {
         ] {
             let mut reply_progress = ReplyProgress::default();
             reply_progress.begin();
-            (0..events).for_each(|_| reply_progress.event(&Seen::Other));
+            (0..events).for_each(|_| reply_progress.event(&DecodedEvent::Other));
             let used = reply_progress.failed(class);
             assert_eq!(used.map(|used| used.output.0), lost, "{class:?} {events}");
             assert_eq!(reply_progress.any_interrupted, lost.is_some());
@@ -108,7 +108,7 @@ mod tests {
         ] {
             let mut reply_progress = ReplyProgress::default();
             reply_progress.begin();
-            reply_progress.event(&Seen::Text(text));
+            reply_progress.event(&DecodedEvent::Text(text));
             reply_progress.used(used);
             let lost = reply_progress.failed(BROKEN).unwrap();
             assert_eq!((lost.input, lost.output.0), (used.input, output), "{text}");

@@ -23,7 +23,7 @@ struct Shared {
     programs: AtomicU32,
     /// The version of the other programs' holds; it grows with each new one.
     version: AtomicU64,
-    holds: Mutex<Holds>,
+    holds: Mutex<ProviderPauses>,
     news: Notify,
 }
 
@@ -40,16 +40,16 @@ impl Default for Shared {
 
 /// The ends of holds, by provider and model.
 #[derive(Debug, Default)]
-struct Holds {
+struct ProviderPauses {
     /// Holds of other programs.
-    others: BTreeMap<HoldTarget, Instant>,
+    others: BTreeMap<PauseTarget, Instant>,
     /// New holds of this program, which the others do not know yet.
-    own: BTreeMap<HoldTarget, Instant>,
+    own: BTreeMap<PauseTarget, Instant>,
 }
 
 /// A paused provider, or one paused model of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct HoldTarget {
+pub struct PauseTarget {
     /// The provider's name.
     pub provider: Arc<str>,
     /// The provider's name of the model; `None` for all models.
@@ -57,7 +57,7 @@ pub struct HoldTarget {
 }
 
 /// A paused model (`None`: all models of the provider), and the remaining time of the pause.
-pub type Hold = (Option<Arc<str>>, Duration);
+pub type ProviderPause = (Option<Arc<str>>, Duration);
 
 impl LimitShare {
     /// Sets the number of programs, this one included. Each program gets an equal part of the limits.
@@ -72,7 +72,7 @@ impl LimitShare {
     }
 
     /// Adds holds of other programs, with their remaining times. Earlier holds stay until they end.
-    pub fn take(&self, holds: impl IntoIterator<Item = (HoldTarget, Duration)>) {
+    pub fn take(&self, holds: impl IntoIterator<Item = (PauseTarget, Duration)>) {
         let now = Instant::now();
         let mut known = self.holds();
         known.others.retain(|_, until| *until > now);
@@ -92,7 +92,7 @@ impl LimitShare {
     }
 
     /// Waits for new holds of this program, and takes them with their remaining times.
-    pub async fn next(&self) -> Vec<(HoldTarget, Duration)> {
+    pub async fn next(&self) -> Vec<(PauseTarget, Duration)> {
         loop {
             let news = self.0.news.notified();
             let own = std::mem::take(&mut self.holds().own);
@@ -107,7 +107,7 @@ impl LimitShare {
     }
 
     /// Adds a hold of this program. The longest hold of a provider or model applies.
-    pub(super) fn hold(&self, target: HoldTarget, wait: Duration) {
+    pub(super) fn hold(&self, target: PauseTarget, wait: Duration) {
         let until = Instant::now() + wait;
         let mut known = self.holds();
         if known.own.len() < HOLDS_MAX || known.own.contains_key(&target) {
@@ -118,7 +118,11 @@ impl LimitShare {
     }
 
     /// The other programs' holds of a provider and their version; `None` if the version is `seen`.
-    pub(super) fn holds_since(&self, provider: &str, seen: u64) -> Option<(u64, Vec<Hold>)> {
+    pub(super) fn holds_since(
+        &self,
+        provider: &str,
+        seen: u64,
+    ) -> Option<(u64, Vec<ProviderPause>)> {
         let version = self.0.version.load(Ordering::Acquire);
         if version == seen {
             return None;
@@ -130,7 +134,7 @@ impl LimitShare {
         Some((version, of.collect()))
     }
 
-    fn holds(&self) -> MutexGuard<'_, Holds> {
+    fn holds(&self) -> MutexGuard<'_, ProviderPauses> {
         // No panic leaves the maps inconsistent.
         self.0.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -140,8 +144,8 @@ impl LimitShare {
 mod tests {
     use super::*;
 
-    fn target(provider: &str, model: Option<&str>) -> HoldTarget {
-        HoldTarget {
+    fn target(provider: &str, model: Option<&str>) -> PauseTarget {
+        PauseTarget {
             provider: provider.into(),
             model: model.map(Arc::from),
         }

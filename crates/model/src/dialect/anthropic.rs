@@ -39,7 +39,7 @@ use crate::media::Accepts;
 use crate::prompt::json::{self, Json};
 
 pub(super) use decode::Decoder;
-pub(super) use decode::{counted, whole};
+pub(super) use decode::{parse_document, parse_token_count};
 pub(super) use refusal::refusal;
 
 const BREAKPOINT: &str = r#","cache_control":{"type":"ephemeral"}"#;

@@ -1,5 +1,4 @@
-//! Contents of dialects that know two sides only, the user's and the model's, and want them to
-//! take turns, the user's first.
+//! Messages for dialects with only user and model roles, which must alternate.
 
 use std::borrow::Cow;
 
@@ -13,10 +12,10 @@ use crate::media::Accepts;
 use crate::prompt::Shared;
 use crate::prompt::json::Json;
 
-/// What a conversation begins with whose first message is the model's.
+/// The first user message if the model speaks first.
 const CONTINUES: &str = "[The conversation goes on from here.]";
 
-/// Whose message a piece stands in.
+/// The role of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     /// The person, what stands for one, and the results of tools.

@@ -52,7 +52,7 @@ impl<'a> Answer<'a> {
             Some(File {
                 name: file.filename.clone(),
                 mime: file.mime.clone(),
-                bytes: file.content.held.0.as_deref()?,
+                bytes: file.content.loaded.0.as_deref()?,
                 is_image: matches!(file.content.extent, Extent::Pixels { .. }),
             })
         });

@@ -7,7 +7,7 @@ use unisono_context::call::{Reply, ToolCall, ToolResult};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{AgentId, Part, Role, Snapshot, Tokens};
 
-use super::{Decoder, Dialect, Failure, Head, Mode, Seen, Sending};
+use super::{DecodedEvent, Decoder, Dialect, Failure, Head, Mode, Sending};
 use crate::fixture::{Chat, call, request, result};
 use crate::language::{Class, Exchange, Request};
 use crate::prompt::{Group, Persona};
@@ -37,9 +37,9 @@ pub(super) fn decode(
     let mut heard = String::new();
     for (name, data) in events {
         match decoder.event(&sse::Event { name, data }) {
-            Ok(Seen::Text(text)) => heard.push_str(text),
-            Ok(Seen::Other) => {}
-            Ok(Seen::End) => break,
+            Ok(DecodedEvent::Text(text)) => heard.push_str(text),
+            Ok(DecodedEvent::Other) => {}
+            Ok(DecodedEvent::End) => break,
             Err(failure) => return (heard, Err(failure)),
         }
     }

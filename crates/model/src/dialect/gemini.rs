@@ -35,7 +35,7 @@ use crate::language::Request;
 use crate::media::Accepts;
 use crate::prompt::json::{self, Json};
 
-pub(super) use decode::{Decoder, counted, whole};
+pub(super) use decode::{Decoder, parse_document, parse_token_count};
 pub(super) use refusal::refusal;
 
 /// The version of the API, the first part of every path. The provider's base address is what

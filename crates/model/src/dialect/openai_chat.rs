@@ -34,7 +34,7 @@ use crate::media::Accepts;
 use crate::prompt::json::Json;
 use messages::Messages;
 
-pub(super) use decode::{Decoder, whole};
+pub(super) use decode::{Decoder, parse_document};
 pub(super) use refusal::refusal;
 
 /// Texts that end a reply, at most.

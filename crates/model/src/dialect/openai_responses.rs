@@ -28,7 +28,7 @@ use crate::language::Request;
 use crate::media::Accepts;
 use crate::prompt::json::Json;
 
-pub(super) use decode::{Decoder, counted, whole};
+pub(super) use decode::{Decoder, parse_document, parse_token_count};
 
 /// The least that the provider takes as the longest reply, in tokens.
 const MIN_OUTPUT: u64 = 16;

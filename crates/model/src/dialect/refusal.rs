@@ -1,4 +1,4 @@
-//! What dialects have in common in reading answers that are no replies.
+//! Shared parsing of error responses.
 
 use crate::language::Class;
 use crate::redact::redact;
@@ -86,7 +86,7 @@ fn readable(body: &[u8]) -> String {
     String::from_utf8_lossy(&body[..body.len().min(MAX_READ)]).into_owned()
 }
 
-/// What a web page calls itself; none: the text is not one.
+/// The title of a web page; none: the text is not one.
 fn page(text: &str) -> Option<String> {
     let lower = text.trim_start().to_ascii_lowercase();
     if !lower.starts_with("<!doctype") && !lower.starts_with("<html") {

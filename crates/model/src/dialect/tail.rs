@@ -1,4 +1,4 @@
-//! What every dialect's tail says in words: who the agent is, what it may use, what it is to do.
+//! The text of a tail in every dialect: the agent, its tools, its task.
 
 use std::fmt::Write as _;
 
@@ -43,7 +43,7 @@ pub(super) fn assignment(request: &Request) -> String {
     out
 }
 
-/// What the system text begins with for an agent whose prefix is its own.
+/// The start of the system text for agents with their own prefix.
 pub(super) fn own_system(persona: &crate::prompt::Persona) -> String {
     let mut out = String::new();
     let _ = write!(

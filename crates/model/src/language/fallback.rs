@@ -205,11 +205,11 @@ fn combined_error(mut failed: Vec<Error>, chain: &Arc<str>) -> Error {
         return failed.remove(0);
     }
     let reasons: Vec<String> = failed.iter().map(Error::to_string).collect();
-    let ephemeral = failed.iter().find(|error| error.class.is_transient());
+    let transient = failed.iter().find(|error| error.class.is_transient());
     let unasked = || failed.iter().find(|error| is_unasked(error.class));
     let too_long = |error: &&Error| matches!(error.class, Class::Overflow { .. });
     let last = || failed.iter().rfind(|error| !too_long(error));
-    let leading = ephemeral.or_else(unasked).or_else(last);
+    let leading = transient.or_else(unasked).or_else(last);
     let class = leading.map_or(Class::Internal, |error| error.class);
     let pause_ms = shortest_pause(&failed);
     Error {

@@ -18,9 +18,9 @@ use unisono_model::prompt::Prefix;
 use unisono_session::Definition;
 use unisono_session::assignment::RunAssignment;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
-use unisono_session::run::{AdditionalUsage, RunCause, Step, ToolCall, ToolResult};
+use unisono_session::run::{AuxiliaryUsage, RunCause, Step, ToolCall, ToolResult};
 
-use super::spending::AuxiliaryUsage;
+use super::spending::AuxiliaryUsageTotal;
 use super::waiting::Waiting;
 use super::{Failure, failure};
 use crate::limit::Pause;
@@ -68,7 +68,7 @@ struct Inner {
     calls: AtomicU32,
     /// The number of rounds that the author's code delegated in this attempt.
     rounds: AtomicU32,
-    besides: AuxiliaryUsage,
+    auxiliary: AuxiliaryUsageTotal,
     /// When the first piece of a reply came.
     first_token: OnceLock<Timestamp>,
     /// When the first wait for the provider's cache was over.
@@ -98,7 +98,7 @@ impl Ctx {
         let calls = AtomicU32::new(super::llm::reply_count(&assignment.steps));
         let inner = Inner {
             calls,
-            besides: AuxiliaryUsage::from_steps(&assignment.steps),
+            auxiliary: AuxiliaryUsageTotal::from_steps(&assignment.steps),
             unanswered: Mutex::default(),
             assignment,
             prefix,
@@ -219,7 +219,7 @@ impl Ctx {
         }
         let (ctx, number) = (self.clone(), call.number());
         request.listener = request.listener.with_usage(move |usage, fallback| {
-            ctx.report_spent(number, AdditionalUsage { usage, fallback });
+            ctx.report_spent(number, AuxiliaryUsage { usage, fallback });
         });
         self.progress(format!("asking {}", self.definition().model));
         // Until the reply begins, the model's own timeouts limit the wait.
@@ -249,8 +249,8 @@ impl Ctx {
         &self.inner.port
     }
 
-    pub(super) fn paid_besides(&self) -> &AuxiliaryUsage {
-        &self.inner.besides
+    pub(super) fn auxiliary_total(&self) -> &AuxiliaryUsageTotal {
+        &self.inner.auxiliary
     }
 
     /// Waits for other agents, without using its time limit or its permit.
@@ -365,7 +365,7 @@ impl Ctx {
             .call_tools(self.run(), self.attempt(), round, calls, sender);
         // Tools have their own time limits, so an agent that waits for one is not stuck.
         let _pause = self.inner.waiting.watchdog.pause();
-        let results = self.inner.waiting.while_held(held, called).await?;
+        let results = self.inner.waiting.while_yielded(held, called).await?;
         if results.len() == count {
             return Ok(results);
         }

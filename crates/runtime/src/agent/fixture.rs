@@ -24,7 +24,7 @@ use unisono_session::assignment::{DelegateResult, RunAssignment};
 use unisono_session::budget::ReservationRequest;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
-use unisono_session::run::{AdditionalUsage, RunCause, Step, ToolResult};
+use unisono_session::run::{AuxiliaryUsage, RunCause, Step, ToolResult};
 use unisono_session::state::CallCap;
 use unisono_session::{Definition, Event, Fact};
 use unisono_store::{Journal, Memory};
@@ -180,7 +180,7 @@ impl SessionPort for Session {
         self.0.settled.lock().unwrap().push((call, end));
     }
 
-    fn spent(&self, _: RunId, _: u32, call: Option<u32>, spent: AdditionalUsage) {
+    fn spent(&self, _: RunId, _: u32, call: Option<u32>, spent: AuxiliaryUsage) {
         self.0.spent.lock().unwrap().push(call);
         let step = Arc::new(Step::Spent(spent));
         self.0.steps.lock().unwrap().push(step);

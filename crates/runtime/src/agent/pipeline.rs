@@ -74,7 +74,7 @@ mod tests {
             partial: partial.map(Into::into),
             usage: Usage::default(),
             duration_ms: 1,
-            pace: unisono_session::run::Pace::default(),
+            attempt_times: unisono_session::run::AttemptTimes::default(),
         }
     }
 

@@ -9,7 +9,7 @@ use unisono_model::language::{CacheWarm, Exchange, LanguageModel, Request};
 use unisono_model::media::Accepts;
 use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::CallEnd;
-use unisono_session::run::{AdditionalUsage, Reply, Step, Usage, tail};
+use unisono_session::run::{AuxiliaryUsage, Reply, Step, Usage, tail};
 
 use super::llm::meter;
 use super::{Ctx, Failure};
@@ -22,16 +22,16 @@ const YIELD_AFTER: Duration = Duration::from_millis(50);
 
 /// The costs of a run in addition to its replies, in this attempt and earlier ones.
 #[derive(Debug)]
-pub(super) struct AuxiliaryUsage(Mutex<Usage>);
+pub(super) struct AuxiliaryUsageTotal(Mutex<Usage>);
 
-impl AuxiliaryUsage {
+impl AuxiliaryUsageTotal {
     /// From the recorded steps.
-    pub(super) fn from_steps(steps: &[Arc<Step>]) -> AuxiliaryUsage {
+    pub(super) fn from_steps(steps: &[Arc<Step>]) -> AuxiliaryUsageTotal {
         let spent = steps.iter().map(|step| match &**step {
             Step::Spent(spent) => spent.usage,
             _ => Usage::NONE,
         });
-        AuxiliaryUsage(Mutex::new(
+        AuxiliaryUsageTotal(Mutex::new(
             spent.fold(Usage::NONE, |sum, usage| sum + usage),
         ))
     }
@@ -44,9 +44,9 @@ impl AuxiliaryUsage {
 impl Ctx {
     /// Reports a cost in addition to replies. It is recorded without waiting, so that it is known
     /// whatever the result of the request.
-    pub(super) fn report_spent(&self, call: Option<u32>, spent: AdditionalUsage) {
+    pub(super) fn report_spent(&self, call: Option<u32>, spent: AuxiliaryUsage) {
         {
-            let mut sum = self.paid_besides().sum();
+            let mut sum = self.auxiliary_total().sum();
             *sum = *sum + spent.usage;
         }
         let (run, attempt) = (self.run(), self.attempt());
@@ -56,7 +56,7 @@ impl Ctx {
     /// Reports a rejected reply: it is paid for, with its model, and another attempt asks again.
     pub(super) fn report_rejected_reply(&self, reply: &Reply, call: ReservedCall) {
         if reply.usage != Usage::NONE {
-            let spent = AdditionalUsage {
+            let spent = AuxiliaryUsage {
                 usage: reply.usage,
                 fallback: reply.fallback.as_ref().map(|by| by.model.clone()),
             };
@@ -68,7 +68,7 @@ impl Ctx {
 
     /// The auxiliary usage of the run: its agent reports only the usage of its replies.
     pub(crate) fn auxiliary_usage(&self) -> Usage {
-        *self.paid_besides().sum()
+        *self.auxiliary_total().sum()
     }
 
     /// Reserves the maximum use of a request if the run has budgets; waits for other calls if it

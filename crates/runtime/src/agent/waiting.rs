@@ -39,7 +39,7 @@ impl Waiting {
     }
 
     /// Waits for other work; yields its resources only while the watch channel says so.
-    pub(super) async fn while_held<T>(
+    pub(super) async fn while_yielded<T>(
         &self,
         mut held: watch::Receiver<bool>,
         work: impl Future<Output = T>,

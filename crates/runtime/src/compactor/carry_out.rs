@@ -31,7 +31,7 @@ pub(super) async fn carry_out(work: &Work) -> StepEnd {
             let written = summarise::summarise(work, cover, *cap, *writer).await?;
             Ok(StepResult::Written(written))
         }
-        Step::Rewrite { cover, cap, .. } => {
+        Step::Regenerate { cover, cap, .. } => {
             let written = summarise::rewrite(work, cover, *cap).await?;
             Ok(StepResult::Written(written))
         }

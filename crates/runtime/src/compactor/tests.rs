@@ -441,10 +441,11 @@ async fn quotes_are_used_if_no_model_writes_a_summary() {
         text_of(made)
     );
     let mut requests = String::new();
-    while let Ok(Progress::Compaction { text, trouble, .. }) =
-        progress.try_recv().map(|said| said.progress)
+    while let Ok(Progress::Compaction {
+        text, is_failure, ..
+    }) = progress.try_recv().map(|said| said.progress)
     {
-        assert_eq!(trouble, text.starts_with("no acceptable summary"));
+        assert_eq!(is_failure, text.starts_with("no acceptable summary"));
         requests.push_str(&text);
         requests.push('\n');
     }

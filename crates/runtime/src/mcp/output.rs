@@ -275,7 +275,7 @@ mod tests {
         ]}));
         let files: Vec<_> = output.files.iter().map(|file| &*file.filename).collect();
         assert_eq!(files, ["file-1", "plan.pdf", "file-3"]);
-        let held = |at: usize| output.files[at].content.held.0.as_deref();
+        let held = |at: usize| output.files[at].content.loaded.0.as_deref();
         assert_eq!((held(0), held(1)), (Some(&shot[..]), Some(&plan[..])));
         let bytes = shot.len();
         assert_eq!(

@@ -344,7 +344,7 @@ async fn the_late_answer_of_a_cancelled_run_is_recorded_and_not_delivered() {
     let mut events = handle.events(0).await.unwrap();
     let late = async {
         while let Some((_, event)) = events.next().await.unwrap() {
-            if let Fact::CameLate { late, .. } = &event.fact {
+            if let Fact::LateOutputReceived { late, .. } = &event.fact {
                 return late.clone();
             }
         }

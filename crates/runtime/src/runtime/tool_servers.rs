@@ -7,7 +7,7 @@ use unisono_context::SessionId;
 
 use super::{Error, Runtime};
 use crate::mcp;
-use crate::mcp::held::HoldError;
+use crate::mcp::client_servers::ClientServersError;
 
 impl Runtime {
     /// The current tools of a server, by name. Starts the server if necessary.
@@ -22,24 +22,24 @@ impl Runtime {
     /// differ from those of configured servers.
     ///
     /// # Errors
-    /// Clients hold [`mcp::HELD_SERVERS`] servers already, or the runtime is stopping.
+    /// Clients hold [`mcp::MAX_CLIENT_SERVERS`] servers already, or the runtime is stopping.
     pub async fn hold_servers(
         &self,
         session: SessionId,
         servers: Vec<mcp::Server>,
-    ) -> Result<mcp::ServersHold, Error> {
+    ) -> Result<mcp::ClientServersGuard, Error> {
         let parent = (self.supervisor.get_cell(), self.env.options.intensity);
-        let held = self.env.held_servers.hold(session, servers, parent).await;
+        let held = self.env.client_servers.hold(session, servers, parent).await;
         held.map_err(|error| match error {
-            HoldError::Full => Error::ServersFull(mcp::HELD_SERVERS),
-            HoldError::Stopping => Error::Unavailable("tool server"),
+            ClientServersError::Full => Error::ServersFull(mcp::MAX_CLIENT_SERVERS),
+            ClientServersError::Stopping => Error::Unavailable("tool server"),
         })
     }
 
     /// The current tools of the servers that clients hold for a session, by server. A server that is
     /// unavailable is omitted, with a warning.
     pub async fn held_offers(&self, session: SessionId) -> Vec<(Arc<str>, Vec<mcp::ToolOffer>)> {
-        let held = self.env.held_servers.of_session(session).into_iter();
+        let held = self.env.client_servers.of_session(session).into_iter();
         let mut listing = JoinSet::new();
         for (name, servers) in held {
             listing.spawn(async move {

@@ -427,7 +427,7 @@ pub(super) fn frees(events: &[Event]) -> bool {
                 | Fact::CallSettled { .. }
                 | Fact::RunRetried { .. }
                 | Fact::RunEnded { .. }
-                | Fact::CameLate { .. }
+                | Fact::LateOutputReceived { .. }
                 | Fact::TurnEnded { .. }
         )
     })

@@ -72,7 +72,7 @@ fn listener(job: &CompactionJob, args: &Args, myself: &ActorRef<Msg>) -> compact
     let (turn, step) = (job.turn, job.step);
     let (followers, myself) = (args.feed.clone(), myself.clone());
     compactor::Listener(Arc::new(move |event| {
-        let (text, trouble) = match event {
+        let (text, is_failure) = match event {
             StepEvent::Progress(text) => (text, false),
             StepEvent::Problem(text) => (text, true),
             StepEvent::Used { model, usage } => {
@@ -102,7 +102,7 @@ fn listener(job: &CompactionJob, args: &Args, myself: &ActorRef<Msg>) -> compact
         followers.publish_progress(|| Progress::Compaction {
             turn,
             text,
-            trouble,
+            is_failure,
         });
     }))
 }

@@ -47,7 +47,7 @@ pub enum Progress {
         /// The current action, or the problem.
         text: Arc<str>,
         /// Whether it is a problem.
-        trouble: bool,
+        is_failure: bool,
     },
 }
 

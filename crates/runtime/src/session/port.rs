@@ -9,7 +9,7 @@ use unisono_context::{Digest, Encoding, Message, MessageId, Ordinal, RunId, Sess
 use unisono_search::{Branch, Search};
 use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
-use unisono_session::run::{AdditionalUsage, RunCause, Step, ToolResult};
+use unisono_session::run::{AuxiliaryUsage, RunCause, Step, ToolResult};
 use unisono_session::state::StepLocation;
 use unisono_session::trace::AnsweredCalls;
 use unisono_session::{Fact, Input, State as SessionState};
@@ -213,7 +213,7 @@ impl SessionPort for ActorPort {
         feed(&self.session, ended);
     }
 
-    fn spent(&self, run: RunId, attempt: u32, call: Option<u32>, spent: AdditionalUsage) {
+    fn spent(&self, run: RunId, attempt: u32, call: Option<u32>, spent: AuxiliaryUsage) {
         let paid = Input::Spent {
             run,
             attempt,

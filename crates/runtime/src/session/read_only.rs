@@ -14,8 +14,8 @@ use super::{Msg, Phase, State};
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Whether the store may work later.
-fn is_ephemeral(why: &Error) -> bool {
-    matches!(why, Error::Store(error) if error.is_ephemeral())
+fn is_transient(why: &Error) -> bool {
+    matches!(why, Error::Store(error) if error.is_transient())
 }
 
 /// A session as it is on disk.
@@ -36,7 +36,7 @@ impl ReadOnlySession {
 
     /// Whether it may become live in this process.
     fn can_become_live(&self) -> bool {
-        is_ephemeral(&self.why)
+        is_transient(&self.why)
     }
 
     /// Whether it stays in memory for turns that will continue.
@@ -47,7 +47,7 @@ impl ReadOnlySession {
 
 /// Whether a store with this failure can still be read.
 pub(super) fn can_be_read(error: &unisono_store::Error) -> bool {
-    error.is_ephemeral() || matches!(error, unisono_store::Error::ReadOnly { .. })
+    error.is_transient() || matches!(error, unisono_store::Error::ReadOnly { .. })
 }
 
 impl State {
@@ -55,7 +55,7 @@ impl State {
     pub(super) async fn retry_load(&mut self, myself: &ActorRef<Msg>) {
         let may_go_on = match &self.phase {
             Phase::ReadOnly(shown) => shown.can_become_live(),
-            Phase::Broken(why) => is_ephemeral(why),
+            Phase::Broken(why) => is_transient(why),
             _ => false,
         };
         if may_go_on {
@@ -67,7 +67,7 @@ impl State {
     pub(super) fn schedule_retry(&self, myself: &ActorRef<Msg>) {
         let is_tried = match &self.phase {
             Phase::ReadOnly(shown) => shown.is_kept(),
-            Phase::Broken(why) => is_ephemeral(why),
+            Phase::Broken(why) => is_transient(why),
             _ => false,
         };
         if !is_tried {

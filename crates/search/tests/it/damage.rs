@@ -44,7 +44,7 @@ async fn it_follows_from_where_it_was() {
     assert_eq!(found(&search, "number2").await, []);
     let condition = search.condition().await.unwrap();
     assert_eq!((condition.sessions, condition.messages), (1, 10));
-    assert_eq!(condition.remade, None);
+    assert_eq!(condition.rebuilt_because, None);
     search.close().await;
     journal.close().await.unwrap();
 }
@@ -145,7 +145,7 @@ async fn a_damaged_index_is_noticed_and_made_anew() {
     fs::write(at.join("meta.json"), "{}").unwrap();
     let search = Search::on_disk(journal.clone(), at.clone());
     let condition = search.condition().await.unwrap();
-    assert!(condition.remade.is_some());
+    assert!(condition.rebuilt_because.is_some());
     assert_eq!(condition.messages, 20);
 }
 

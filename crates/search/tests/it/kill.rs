@@ -90,9 +90,9 @@ async fn life(journal: &Journal, index: &Path, head: usize) -> (RecallResult, Op
     let search = Search::on_disk(journal.clone(), index.to_owned());
     let branch = Branch::new(session(1), &tree(journal, session(1)).await, id(head));
     let recalled = search.recall(&branch, "kestrel", 8).await.unwrap();
-    let remade = search.condition().await.unwrap().remade;
+    let rebuilt_because = search.condition().await.unwrap().rebuilt_because;
     search.close().await;
-    (recalled, remade)
+    (recalled, rebuilt_because)
 }
 
 #[tokio::test]
@@ -115,9 +115,9 @@ async fn a_kill_just_before_a_commit_counts_changes_nothing_that_agents_are_told
     // What the engine does not know of, it cannot clear away: then all is made anew.
     fs::write(&counts, &before).unwrap();
     fs::remove_file(index.join(".managed.json")).unwrap();
-    let (recalled, remade) = life(&journal, &index, 11).await;
+    let (recalled, rebuilt_because) = life(&journal, &index, 11).await;
     assert_eq!(recalled, undisturbed.0);
-    assert!(remade.is_some());
+    assert!(rebuilt_because.is_some());
 }
 
 /// How many files have names that end so.

@@ -219,9 +219,9 @@ mod tests {
 
     fn waits(call: &str) -> Approval {
         serde_json::from_value(
-            json!({"call": call, "waits_for": "approval", "session": "s",
+            json!({"call": call, "kind": "approval", "session": "s",
             "turn": "t", "run": "r", "agent": "a", "tool": "x", "arguments": {},
-            "contract": "pure", "rule": null, "asked": "2026-05-07T00:00:00Z", "until": null}),
+            "contract": "pure", "rule": null, "requested_at": "2026-05-07T00:00:00Z", "expires_at": null}),
         )
         .unwrap()
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use a2a::{Message, SendMessageConfiguration, SendMessageRequest, TaskPushNotificationConfig};
 use serde::Deserialize;
 use unisono::Local;
+use unisono::fmt;
 use unisono::follow::Follower;
-use unisono::short;
 use unisono::tasks::{TaskId, Tasks};
 use unisono_api::service::{Sessions as _, Turns};
 use unisono_api::turn::{NewTurn, TurnRequest};
@@ -184,7 +184,7 @@ impl A2a {
         text: &str,
     ) -> Result<(SessionId, bool), Error> {
         let Some(context) = non_empty(&message.context_id) else {
-            let title = short::line(text, TITLE_CHARS);
+            let title = fmt::line(text, TITLE_CHARS);
             let (session, is_new) = self.tasks.session(&self.local, key, &title).await?;
             return Ok((session.id(), is_new));
         };

@@ -125,7 +125,7 @@ pub(super) fn status(ids: &Ids<'_>, turn: &Turn, waiting: &[Approval]) -> TaskSt
         }),
         _ => None,
     };
-    let asked = waiting.iter().map(|call| &call.asked).max();
+    let asked = waiting.iter().map(|call| &call.requested_at).max();
     let since = turn.ended.as_ref().or(asked).unwrap_or(&turn.accepted);
     TaskStatus {
         state: state(status),
@@ -147,7 +147,7 @@ pub(super) fn question(ids: &Ids<'_>, waiting: &[Approval]) -> Message {
             .chars()
             .take(ARGUMENTS_CHARS)
             .collect();
-        text += &match one.waits_for.as_str() {
+        text += &match one.kind.as_str() {
             "in_doubt" => format!(
                 "Nobody knows whether {agent}'s call of {tool} with {arguments} was made before a \
                  crash (call {call}). May it be made again?\n"
@@ -169,8 +169,8 @@ pub(super) fn question(ids: &Ids<'_>, waiting: &[Approval]) -> Message {
 
 fn call(one: &Approval) -> Value {
     json!({"call": one.call, "agent": one.agent, "tool": one.tool, "arguments": one.arguments,
-        "waitsFor": one.waits_for, "contract": one.contract, "rule": one.rule,
-        "asked": one.asked, "until": one.until})
+        "kind": one.kind, "contract": one.contract, "rule": one.rule,
+        "requestedAt": one.requested_at, "expiresAt": one.expires_at})
 }
 
 /// The answer, then the results of delegates in the order of their runs.

@@ -244,7 +244,7 @@ impl Updates {
     fn input_required(&mut self) -> StreamResponse {
         let waiting: Vec<Approval> = self.waiting.values().cloned().collect();
         let message = task::question(&self.ids(), &waiting);
-        let asked = waiting.iter().map(|one| one.asked.clone()).max();
+        let asked = waiting.iter().map(|one| one.requested_at.clone()).max();
         let state = TaskState::InputRequired;
         self.status(state, Some(message), &asked.unwrap_or_default())
     }

@@ -22,7 +22,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 }
 
 /// Lists changes and refused requests, newest first. The log has neither reads nor content. A page
-/// examines a bounded number of entries: with `who` it may have fewer than `limit` entries although
+/// examines a bounded number of entries: with `caller` it may have fewer than `limit` entries although
 /// it has a `next`.
 #[utoipa::path(
     get, path = "/v1/audit", tag = "audit", params(AuditQuery),

@@ -22,7 +22,7 @@ use super::extract::{self, Path, Query};
 use super::problem::ApiError;
 use super::turns::{self, ResponseMode};
 use super::{Shared, sessions};
-use unisono::service::asked;
+use unisono::service::requests;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -92,7 +92,7 @@ async fn edit(
     let session = sessions::open(&shared, &id).await?;
     let how = ResponseMode::from_headers(&headers, new.wait);
     let checkpoint = number;
-    let ask = asked::read(
+    let ask = requests::read(
         shared.local.journal(),
         &session,
         &TurnRequest::Edit { checkpoint, new },
@@ -120,7 +120,7 @@ async fn regenerate(
     let session = sessions::open(&shared, &id).await?;
     let how = ResponseMode::from_headers(&headers, new.wait);
     let checkpoint = number;
-    let ask = asked::read(
+    let ask = requests::read(
         shared.local.journal(),
         &session,
         &TurnRequest::Regenerate { checkpoint, new },
@@ -148,7 +148,7 @@ async fn revert(
     let session = sessions::open(&shared, &id).await?;
     let how = ResponseMode::from_headers(&headers, new.wait);
     let checkpoint = number;
-    let ask = asked::read(
+    let ask = requests::read(
         shared.local.journal(),
         &session,
         &TurnRequest::Revert { checkpoint, new },

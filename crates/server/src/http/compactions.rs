@@ -18,7 +18,7 @@ use super::extract::{self, Path};
 use super::problem::ApiError;
 use super::turns::{self, ResponseMode};
 use super::{Shared, sessions};
-use unisono::service::asked;
+use unisono::service::requests;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -47,7 +47,7 @@ async fn create(
 ) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
     let how = ResponseMode::from_headers(&headers, new.wait);
-    let ask = asked::compaction(new)?;
+    let ask = requests::compaction(new)?;
     turns::answer(&shared, &session, &ask, how, read_compaction).await
 }
 
@@ -78,7 +78,7 @@ async fn show(
 /// Repeats the compaction, or the regeneration of a summary, of a failed turn, with the same
 /// instructions.
 #[utoipa::path(
-    post, path = "/v1/sessions/{session}/turns/{turn}/again", tag = "compaction",
+    post, path = "/v1/sessions/{session}/turns/{turn}/retry", tag = "compaction",
     params(("session" = String, Path, description = "The session's id"),
            ("turn" = String, Path, description = "The turn's id")),
     request_body = RetryCompaction,
@@ -95,7 +95,7 @@ async fn retry(
     let session = sessions::open(&shared, &id).await?;
     let how = ResponseMode::from_headers(&headers, new.wait);
     let again = TurnRequest::RetryCompaction { turn, new };
-    let ask = asked::read(shared.local.journal(), &session, &again).await?;
+    let ask = requests::read(shared.local.journal(), &session, &again).await?;
     turns::answer(&shared, &session, &ask, how, read_compaction).await
 }
 

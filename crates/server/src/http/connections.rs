@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_io_timeout::TimeoutStream;
 
-use super::lingering::Lingering;
+use super::graceful_close::Lingering;
 use super::open_files;
 
 /// Maximum number of accepted connections beyond the limit; they get refusals and health checks. A
@@ -99,7 +99,7 @@ pub(super) async fn serve<T>(
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a connection cannot be taken");
+                    tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(PAUSE).await;
                 }
             }

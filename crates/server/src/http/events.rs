@@ -24,7 +24,6 @@ use unisono_api::Code;
 use unisono_api::event::{Event, Progress};
 use unisono_context::{RunId, TurnId};
 use unisono_runtime::{Events, Handle, Progress as Doing, ProgressUpdate, SharedEvent};
-use unisono_session::event::{HookPoint, OpenedRun};
 use unisono_session::{Event as Recorded, Fact};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -32,7 +31,7 @@ use utoipa_axum::routes;
 use super::extract::{Path, Query};
 use super::joining::JoinedText;
 use super::problem::ApiError;
-use super::{Shared, part, sessions, turns};
+use super::{Shared, query_numbers, sessions, turns};
 use unisono::local::Reload;
 use unisono::service::agents::reload_to_api;
 
@@ -57,7 +56,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 pub(super) struct StartPosition {
     /// Events after this sequence number; `Last-Event-ID` comes before it. Without both,
     /// as the address says.
-    #[serde(default, deserialize_with = "part::some_number")]
+    #[serde(default, deserialize_with = "query_numbers::some_number")]
     after: Option<u64>,
 }
 
@@ -87,7 +86,7 @@ impl StartPosition {
                description = "Server-sent events; the data of each is JSON. An event of the journal is \
                    named by its kind, has its sequence number as the id, and `seq`, `at`, `kind`, \
                    `turn`, `run`, `agent`, `text`. `progress` and `text_delta`, without an id: `run` or \
-                   `turn`, `text`, `trouble` if it is true. `missed`: an empty object. `agents`: what was read again"))
+                   `turn`, `text`, `is_failure` if it is true. `missed`: an empty object. `agents`: what was read again"))
 )]
 async fn follow(
     State(shared): State<Arc<Shared>>,
@@ -351,24 +350,24 @@ fn progress(said: &Doing) -> Progress {
             run: Some(run.to_string()),
             turn: None,
             text: text.to_string(),
-            trouble: false,
+            is_failure: false,
         },
         Doing::Compaction {
             turn,
             text,
-            trouble,
+            is_failure,
         } => Progress {
             run: None,
             turn: Some(turn.to_string()),
             text: text.to_string(),
-            trouble: *trouble,
+            is_failure: *is_failure,
         },
     }
 }
 
 /// Converts an event to its API type.
 fn to_api(seq: u64, event: &Recorded) -> Event {
-    let (turn, run) = turn_and_run(&event.fact);
+    let (turn, run) = (event.fact.turn(), event.fact.run());
     let agent = match &event.fact {
         Fact::RunOpened { run } => Some(run.agent.to_string()),
         _ => None,
@@ -381,47 +380,5 @@ fn to_api(seq: u64, event: &Recorded) -> Event {
         run: run.map(|run| run.to_string()),
         agent,
         text: event.fact.to_string(),
-    }
-}
-
-/// The turn and the run that a fact is about.
-fn turn_and_run(fact: &Fact) -> (Option<TurnId>, Option<RunId>) {
-    match fact {
-        Fact::TurnAccepted { turn } => (Some(turn.id), None),
-        Fact::TurnStarted { turn }
-        | Fact::CompactionPlanned { turn, .. }
-        | Fact::CompactionFailed { turn, .. }
-        | Fact::SummariserUsed { turn, .. }
-        | Fact::SummaryPrepared { turn, .. }
-        | Fact::PreparationDropped { turn, .. }
-        | Fact::Frozen { turn, .. }
-        | Fact::TopicsDecided { turn, .. }
-        | Fact::Measured { turn, .. }
-        | Fact::TurnEnded { turn, .. } => (Some(*turn), None),
-        Fact::Altered { turn, .. } | Fact::Compacted { turn, .. } | Fact::Reverted { turn, .. } => {
-            (*turn, None)
-        }
-        Fact::PreparationPlanned { preparation } => (Some(preparation.turn), None),
-        Fact::RunOpened {
-            run: OpenedRun { id, turn, .. },
-        } => (Some(*turn), Some(*id)),
-        Fact::RunStepped { run, .. }
-        | Fact::Delegated { run, .. }
-        | Fact::ToolsCalled { run, .. }
-        | Fact::ToolsAnswered { run, .. }
-        | Fact::RunRetried { run, .. }
-        | Fact::Reserved { run, .. }
-        | Fact::CallSettled { run, .. }
-        | Fact::RunEnded { run, .. } => (None, Some(*run)),
-        Fact::HookAnswered { place, .. } => match place.point {
-            HookPoint::Turn { turn, .. } => (Some(turn), None),
-            HookPoint::Call(call) => (None, Some(call.run)),
-        },
-        Fact::ToolStarted { call }
-        | Fact::ToolTaskStarted { call, .. }
-        | Fact::ToolEnded { call, .. }
-        | Fact::ToolInDoubt { call }
-        | Fact::ToolDecided { call, .. } => (None, Some(call.run)),
-        _ => (None, None),
     }
 }

@@ -21,7 +21,7 @@ use super::problem::ApiError;
 use super::token::{Token, digest, random};
 use super::{Shared, off_thread};
 use crate::audit::Note;
-use unisono::replace::replace;
+use unisono_store::private::write_atomically;
 
 /// The path of links.
 pub(super) const PATH: &str = "/login";
@@ -208,7 +208,7 @@ impl Logins {
     fn write(&self, browsers: &[Browser]) {
         let Some(file) = &self.file else { return };
         let lines = browsers.iter().map(Browser::line);
-        if let Err(error) = replace(file, &lines.collect::<String>()) {
+        if let Err(error) = write_atomically(file, &lines.collect::<String>()) {
             tracing::warn!(%error, "a browser has to log in again when the daemon is started again");
         }
     }

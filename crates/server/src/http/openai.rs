@@ -372,7 +372,7 @@ fn for_model(ask: Ask, model: &str, tools: ClientToolRequest) -> Result<Ask, Fie
             .read()
             .map_err(|wrong| FieldError::field(wrong.field, Code::InvalidRequest, wrong.detail))?;
         let ask = ask.lead(model).agents(Vec::<String>::new());
-        return Ok(ask.lending(specs, client_options));
+        return Ok(ask.with_client_tools(specs, client_options));
     }
     if tools.is_given() {
         let detail = "client tools work for a single agent: name an agent as the model";

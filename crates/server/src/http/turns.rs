@@ -25,7 +25,7 @@ use super::{Shared, events, sessions};
 use unisono::append::{self, KEY_CHARS};
 use unisono::ask::Ask;
 use unisono::history::{self, Lookup};
-use unisono::service::asked;
+use unisono::service::requests;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -93,7 +93,7 @@ async fn create(
             ..new.clone()
         },
     )?;
-    let ask = asked::task(&new)?.with_key(key);
+    let ask = requests::task(&new)?.with_key(key);
     let ask = shared.local.with_attachments(ask, &new.attachments).await?;
     answer(&shared, &session, &ask, how, read).await
 }

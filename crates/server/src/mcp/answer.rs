@@ -2,13 +2,13 @@
 
 use rmcp::model::InputRequiredResult;
 use serde_json::{Value, json};
-use unisono::short;
+use unisono::fmt;
 use unisono_api::turn::{Run, Turn};
 use unisono_runtime::Handle;
 use unisono_session::run::calls::WaitingCall;
 
-use super::asking::value;
 use super::tools::{ASK, COMPACT, DELEGATE};
+use super::turns::value;
 use super::{Answer, AnswerResult, Outcome, tasks, waiting};
 
 /// The note about an answer whose context was truncated.
@@ -127,12 +127,12 @@ fn compaction(turn: &Turn) -> String {
             let sizes = turn.compacted;
             let sizes = sizes.and_then(|all| Some((all.tokens_before, all.tokens_after?)));
             let sizes = sizes.map(|(before, after)| {
-                let ratio = short::compression(before, after);
+                let ratio = fmt::compression(before, after);
                 let ratio = ratio.map_or_else(String::new, |ratio| format!(" ({ratio})"));
                 format!(
                     ", {} → {} tokens{ratio}",
-                    short::number(before),
-                    short::number(after)
+                    fmt::number(before),
+                    fmt::number(after)
                 )
             });
             format!(

@@ -10,9 +10,9 @@ use rmcp::model::{
     ListResourcesResult, PaginatedRequestParams, ReadResourceResult, Resource, ResourceContents,
     ResourceTemplate,
 };
+use unisono_api::session::MAIN_BRANCH;
 use unisono_context::snapshot::Snapshot;
 use unisono_context::{SessionId, TurnId};
-use unisono_session::state::MAIN;
 
 use unisono::Local;
 use unisono::ask::Ask;
@@ -125,11 +125,11 @@ pub(super) async fn read(local: &Local, uri: &str) -> Result<ReadResourceResult,
 async fn context(local: &Local, id: SessionId) -> Result<String, ErrorData> {
     let session = local.open(id).await.map_err(failed)?;
     let mut state = session.inspect(Clone::clone).await.map_err(failed)?;
-    let Some(head) = state.tree().head(MAIN) else {
+    let Some(head) = state.tree().head(MAIN_BRANCH) else {
         return Ok("there are no messages yet".to_owned());
     };
     let setup = local.setup_of(&session).await.map_err(failed)?;
-    let by = Ask::new("").measured_by(&setup, local.calibrations());
+    let by = Ask::new("").context_inputs(&setup, local.calibrations());
     let by = by.map_err(failed)?;
     // Counting takes a tokenizer, and time.
     let looking =

@@ -19,8 +19,8 @@ use unisono_session::Refusal;
 use unisono_session::run::calls::WaitingCall;
 
 use super::answer::TurnProgress;
-use super::asking::{open_session, read, turn_id};
 use super::tools::WAIT;
+use super::turns::{open_session, read, turn_id};
 use super::{Answer, waiting};
 
 /// The recommended polling interval.

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use unisono_api::compaction::{NewCompaction, OnFailure};
+use unisono_api::session::MAIN_BRANCH;
 use unisono_api::token::Scope;
 use unisono_api::turn::Settings;
-use unisono_session::state::MAIN;
 
 pub(super) const ASK: &str = "ask";
 pub(super) const DELEGATE: &str = "delegate";
@@ -146,7 +146,7 @@ pub(super) struct ListArgs {
 }
 
 fn main() -> String {
-    MAIN.to_owned()
+    MAIN_BRANCH.to_owned()
 }
 
 /// Reads arguments.
@@ -158,7 +158,7 @@ pub(super) fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, String> {
 pub(super) fn specs() -> Vec<Tool> {
     let session = json!({"type": "string", "description": "The session's id; without it, a new one is begun"});
     let known = json!({"type": "string", "description": "The session's id"});
-    let branch = json!({"type": "string", "default": MAIN, "description": "The branch"});
+    let branch = json!({"type": "string", "default": MAIN_BRANCH, "description": "The branch"});
     let asks = ToolAnnotations::new()
         .read_only(false)
         .destructive(false)

@@ -283,14 +283,14 @@ pub(super) fn describe(session: SessionId, turn: TurnId, waiting: &[WaitingCall]
 /// The same for programs.
 pub(super) fn structured(waiting: &[WaitingCall]) -> Value {
     let each = waiting.iter().map(|one| {
-        let waits_for = match one.call.status {
+        let kind = match one.call.status {
             CallStatus::InDoubt => "in_doubt",
             _ => "approval",
         };
         json!({
             "call": one.id.to_string(), "agent": one.agent.to_string(),
             "tool": &*one.call.planned.tool, "arguments": &*one.call.planned.arguments,
-            "waits_for": waits_for,
+            "kind": kind,
         })
     });
     each.collect()

@@ -96,9 +96,9 @@ impl State {
         match step {
             PlanStep::Summarise { cover, .. }
             | PlanStep::Drop { cover }
-            | PlanStep::Rewrite { cover, .. } => {
+            | PlanStep::Regenerate { cover, .. } => {
                 match step {
-                    PlanStep::Rewrite { prior: read, .. } => {
+                    PlanStep::Regenerate { prior: read, .. } => {
                         prior.extend(read.iter().filter_map(|id| self.checkpoints.get(*id)));
                     }
                     _ => prior.extend(superseded(cover)),

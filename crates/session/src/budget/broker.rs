@@ -114,7 +114,8 @@ impl DaemonBudget {
 
 impl Broker {
     /// Folds a journal.
-    pub fn from_grants<'l>(grants: impl IntoIterator<Item = &'l Grant>) -> Broker {
+    #[cfg(test)]
+    pub(crate) fn from_grants<'l>(grants: impl IntoIterator<Item = &'l Grant>) -> Broker {
         let mut broker = Broker::default();
         for grant in grants {
             broker.apply(grant);

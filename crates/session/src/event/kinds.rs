@@ -1,9 +1,10 @@
-//! The name and the description of each fact. The book's page of events is generated from this
-//! list.
+//! The name and the description of each fact, from which the book's page of events is generated;
+//! and the turn or run that it is about.
 
 use unisono_context::message::NewMessage;
+use unisono_context::{RunId, TurnId};
 
-use super::{Fact, Work};
+use super::{Fact, HookPoint, Work};
 
 impl Fact {
     /// The message that it has, whether it stands in the tree already or not.
@@ -14,6 +15,59 @@ impl Fact {
                 Work::Answer { input, .. } => Some(input),
                 _ => None,
             },
+            _ => None,
+        }
+    }
+
+    /// The turn that it is about; none: it is about a run, or about no turn.
+    pub const fn turn(&self) -> Option<TurnId> {
+        match self {
+            Fact::TurnAccepted { turn } => Some(turn.id),
+            Fact::TurnStarted { turn }
+            | Fact::CompactionPlanned { turn, .. }
+            | Fact::CompactionFailed { turn, .. }
+            | Fact::SummariserUsed { turn, .. }
+            | Fact::SummaryPrepared { turn, .. }
+            | Fact::PreparationDropped { turn, .. }
+            | Fact::Frozen { turn, .. }
+            | Fact::TopicsDecided { turn, .. }
+            | Fact::Measured { turn, .. }
+            | Fact::TurnEnded { turn, .. } => Some(*turn),
+            Fact::Altered { turn, .. }
+            | Fact::Compacted { turn, .. }
+            | Fact::Reverted { turn, .. } => *turn,
+            Fact::PreparationPlanned { preparation } => Some(preparation.turn),
+            Fact::RunOpened { run } => Some(run.turn),
+            Fact::HookAnswered { place, .. } => match place.point {
+                HookPoint::Turn { turn, .. } => Some(turn),
+                HookPoint::Call(_) => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The run that it is about.
+    pub const fn run(&self) -> Option<RunId> {
+        match self {
+            Fact::RunOpened { run } => Some(run.id),
+            Fact::RunStepped { run, .. }
+            | Fact::Delegated { run, .. }
+            | Fact::ToolsCalled { run, .. }
+            | Fact::ToolsAnswered { run, .. }
+            | Fact::RunRetried { run, .. }
+            | Fact::Reserved { run, .. }
+            | Fact::CallSettled { run, .. }
+            | Fact::LateOutputReceived { run, .. }
+            | Fact::RunEnded { run, .. } => Some(*run),
+            Fact::HookAnswered { place, .. } => match place.point {
+                HookPoint::Turn { .. } => None,
+                HookPoint::Call(call) => Some(call.run),
+            },
+            Fact::ToolStarted { call }
+            | Fact::ToolTaskStarted { call, .. }
+            | Fact::ToolEnded { call, .. }
+            | Fact::ToolInDoubt { call }
+            | Fact::ToolDecided { call, .. } => Some(call.run),
             _ => None,
         }
     }
@@ -67,7 +121,10 @@ impl Fact {
                 "a run ended: with an answer, a partial answer, or a failure",
             ),
             Fact::TurnEnded { .. } => ("turn_ended", "the turn ended"),
-            Fact::CameLate { .. } => ("came_late", "a late result of a cancelled run arrived"),
+            Fact::LateOutputReceived { .. } => (
+                "late_output_received",
+                "a late result of a cancelled run arrived",
+            ),
             Fact::Pinned { .. } => ("pinned", "messages were pinned"),
             Fact::Unpinned { .. } => ("unpinned", "messages were unpinned"),
             Fact::Reverted { .. } => ("reverted", "a checkpoint was reverted"),
@@ -104,7 +161,10 @@ impl Fact {
                 "tool_in_doubt",
                 "a tool call may have been made before a crash; a person must decide it",
             ),
-            Fact::ToolDecided { .. } => ("tool_decided", "a person decided a tool call"),
+            Fact::ToolDecided { .. } => (
+                "tool_decided",
+                "a tool call was decided, or its approval expired",
+            ),
             Fact::Reserved { .. } => ("reserved", "budget was reserved for a model call"),
             Fact::CallSettled { .. } => (
                 "call_settled",
@@ -115,7 +175,7 @@ impl Fact {
                 "call_cap_set",
                 "the maximum number of tool calls in one reply was recorded",
             ),
-            Fact::HookAnswered { .. } => ("hook_answered", "a hook was asked"),
+            Fact::HookAnswered { .. } => ("hook_answered", "a hook answered or failed"),
             Fact::PreparationPlanned { .. } => (
                 "preparation_planned",
                 "a summary is written ahead, because the next turn will probably need it",

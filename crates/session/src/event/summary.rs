@@ -11,7 +11,7 @@ use unisono_context::{RunId, TurnId};
 use super::{AcceptedTurn, Fact, HookAnswer, LateOutput, OpenedRun, Outcome, RunRole, Work};
 use crate::budget::{Amount, TurnCaps};
 use crate::run::calls::{CallDecision, CallOutput, CallPlace, PlannedCall};
-use crate::run::{AdditionalUsage, Ending, Step};
+use crate::run::{AuxiliaryUsage, Ending, Step};
 
 /// The last eight hex digits of an id. The first digits are the time, which related ids share.
 struct ShortId(u128);
@@ -135,7 +135,7 @@ impl Display for Fact {
                 format_ended(ending, f)
             }
             Fact::TurnEnded { turn: id, outcome } => write!(f, "{}: {outcome}", turn(*id)),
-            Fact::CameLate {
+            Fact::LateOutputReceived {
                 run: id,
                 attempt,
                 late,
@@ -405,7 +405,7 @@ fn format_planned(step: &PlanStep, f: &mut Formatter<'_>) -> fmt::Result {
             f.write_str("drop ")?;
             covered(cover, f)
         }
-        PlanStep::Rewrite { cover, cap, .. } => {
+        PlanStep::Regenerate { cover, cap, .. } => {
             f.write_str("regenerate the summary of ")?;
             format_spans(&cover.spans, f)?;
             write!(f, " in at most {cap}")
@@ -465,7 +465,7 @@ fn format_stepped(step: &Step, f: &mut Formatter<'_>) -> fmt::Result {
         Step::Summarised { replaced, .. } => {
             write!(f, "a summary of its first {replaced} steps")
         }
-        Step::Spent(AdditionalUsage { usage, .. }) => {
+        Step::Spent(AuxiliaryUsage { usage, .. }) => {
             let tokens = usage.input + usage.output;
             write!(f, "{tokens} tokens in addition to its replies")
         }

@@ -29,7 +29,7 @@ impl State {
             }
             Fact::RunRetried { run, .. } => self.budget.lose_attempt(*run),
             Fact::RunEnded { run, ending } => self.run_account_ended(*run, ending),
-            Fact::CameLate { run, late, .. } => match late {
+            Fact::LateOutputReceived { run, late, .. } => match late {
                 LateOutput::Reply(reply) => self.budget.charge_late(*run, &reply.usage, false),
                 LateOutput::Answer { usage, .. } => self.budget.charge_late(*run, usage, true),
                 LateOutput::Spent(spent) => self.budget.charge_late_part(*run, &spent.usage),

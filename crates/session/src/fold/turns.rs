@@ -122,7 +122,7 @@ impl State {
         let turn = self.turn_in(id, "compaction plan", |phase| *phase == Phase::Preparing)?;
         turn.steps_planned += 1;
         turn.step_failures = 0;
-        turn.repaired |= matches!(plan.step, Step::Rewrite { .. });
+        turn.repaired |= matches!(plan.step, Step::Regenerate { .. });
         turn.tokens_before.get_or_insert(plan.before);
         turn.measured_by.get_or_insert(plan.budget);
         turn.phase = Phase::Compacting(Box::new(plan.clone()));
@@ -166,7 +166,7 @@ impl State {
         let Phase::Compacting(plan) = &turn.phase else {
             return Ok(());
         };
-        if let Step::Rewrite { cover, .. } = &plan.step {
+        if let Step::Regenerate { cover, .. } = &plan.step {
             let replaced = cover.supersedes.clone();
             turn.phase = Phase::Preparing;
             for old in replaced {

@@ -20,8 +20,8 @@ use crate::state::State;
 use crate::turn::{Phase, Turn};
 
 use super::prepared::{self, Decision};
+use super::replace_checkpoint::{self, ReplacementDecision};
 use super::revert;
-use super::rewrite::{self, RewriteDecision};
 use super::{Recorder, overdue, work};
 
 /// The maximum number of steps of a compaction. Each step shrinks the context, so only a defect
@@ -55,19 +55,19 @@ fn step(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error> {
     match &turn.phase {
         Phase::Queued => recorder.record(Fact::TurnStarted { turn: id }),
         Phase::Preparing => match prepare(recorder, turn) {
-            Prepared::Waits => Ok(()),
-            Prepared::Topics(through, ends) => recorder.record(Fact::TopicsDecided {
+            PreFreezeStep::Waits => Ok(()),
+            PreFreezeStep::Topics(through, ends) => recorder.record(Fact::TopicsDecided {
                 turn: id,
                 through,
                 ends,
             }),
-            Prepared::Plan(plan) => recorder.record(Fact::CompactionPlanned {
+            PreFreezeStep::Plan(plan) => recorder.record(Fact::CompactionPlanned {
                 turn: id,
                 plan: *plan,
             }),
-            Prepared::Frozen(snapshot) => freeze(recorder, id, *snapshot),
-            Prepared::Recorded(fact) => recorder.record(*fact),
-            Prepared::Done(outcome) => recorder.end_turn(id, outcome),
+            PreFreezeStep::Frozen(snapshot) => freeze(recorder, id, *snapshot),
+            PreFreezeStep::Recorded(fact) => recorder.record(*fact),
+            PreFreezeStep::Done(outcome) => recorder.end_turn(id, outcome),
         },
         Phase::Compacting(_) => prepared::commit(recorder, id),
         Phase::Frozen { .. } => work::advance(recorder, id),
@@ -75,7 +75,7 @@ fn step(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::Error> {
 }
 
 /// The next step of a turn whose context is not frozen.
-enum Prepared {
+enum PreFreezeStep {
     /// None yet: its branch is not counted, or a hook must answer.
     Waits,
     /// Topic ends in the newest messages.
@@ -92,37 +92,43 @@ enum Prepared {
 
 /// T1–T3: once everything is counted, decides topic ends, plans the next compaction step, or
 /// freezes.
-fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
+fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> PreFreezeStep {
     let state = &*recorder.state;
     if !turn.hooks_due.is_empty() {
-        return Prepared::Waits;
+        return PreFreezeStep::Waits;
     }
     let encodings = turn.encodings();
     let uncounted = |encoding| !pending_effects::counted(state, turn, encoding);
     if encodings.into_iter().any(uncounted) || measure::agent_to_measure(state, turn).is_some() {
-        return Prepared::Waits;
+        return PreFreezeStep::Waits;
     }
     let answers = matches!(turn.accepted.work, Work::Answer { .. });
     let Some(view) = view(state, turn, answers) else {
         return failed("uncounted", "the branch has no messages");
     };
     let Some(budgets) = state.required_budgets(turn, &view) else {
-        return Prepared::Waits;
+        return PreFreezeStep::Waits;
     };
     if let Work::Revert { checkpoint } = turn.accepted.work {
         return match revert::decide(state, turn, &view, &budgets, checkpoint) {
-            revert::Decision::Reverted(fact) => Prepared::Recorded(fact),
-            revert::Decision::Ends(outcome) => Prepared::Done(outcome),
+            revert::Decision::Reverted(fact) => PreFreezeStep::Recorded(fact),
+            revert::Decision::Ends(outcome) => PreFreezeStep::Done(outcome),
         };
     }
     let tells_topics = answers || matches!(turn.accepted.work, Work::CompactPart { .. });
     if let Some(ends) = topics(state, turn, &view, &budgets).filter(|_| tells_topics) {
-        return Prepared::Topics(view.head(), ends);
+        return PreFreezeStep::Topics(view.head(), ends);
     }
     if let Some(checkpoint) = turn.accepted.work.checkpoint().filter(|_| !turn.covered) {
-        return match rewrite::decide(state, turn, checkpoint, (&view, &budgets), recorder.now) {
-            Ok(RewriteDecision::Plan(plan)) => Prepared::Plan(Box::new(plan)),
-            Ok(RewriteDecision::Record(fact)) => Prepared::Recorded(Box::new(fact)),
+        return match replace_checkpoint::decide(
+            state,
+            turn,
+            checkpoint,
+            (&view, &budgets),
+            recorder.now,
+        ) {
+            Ok(ReplacementDecision::Plan(plan)) => PreFreezeStep::Plan(Box::new(plan)),
+            Ok(ReplacementDecision::Record(fact)) => PreFreezeStep::Recorded(Box::new(fact)),
             Err((code, reason)) => failed(code, reason),
         };
     }
@@ -144,10 +150,10 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
         {
             Some(overflow) => overflowed(turn, &overflow),
             None => match tidied(turn, mode, (&view, &budgets), recorder.now) {
-                Some(plan) => Prepared::Plan(Box::new(plan)),
+                Some(plan) => PreFreezeStep::Plan(Box::new(plan)),
                 None => {
                     let snapshot = Snapshot::freeze(&view, turn.preamble.clone());
-                    Prepared::Frozen(Box::new(snapshot))
+                    PreFreezeStep::Frozen(Box::new(snapshot))
                 }
             },
         },
@@ -158,12 +164,12 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> Prepared {
 }
 
 /// The planned step, or the use of a prepared summary instead.
-fn next_step(state: &State, turn: &Turn, mode: Mode, plan: Plan) -> Prepared {
+fn next_step(state: &State, turn: &Turn, mode: Mode, plan: Plan) -> PreFreezeStep {
     match prepared::decide(state, turn, mode, &plan) {
-        Decision::None => Prepared::Plan(Box::new(plan)),
-        Decision::Waits => Prepared::Waits,
-        Decision::Uses(plan) => Prepared::Plan(plan),
-        Decision::Drops(fact) => Prepared::Recorded(fact),
+        Decision::None => PreFreezeStep::Plan(Box::new(plan)),
+        Decision::Waits => PreFreezeStep::Waits,
+        Decision::Uses(plan) => PreFreezeStep::Plan(plan),
+        Decision::Drops(fact) => PreFreezeStep::Recorded(fact),
     }
 }
 
@@ -239,15 +245,15 @@ fn view<'s>(state: &'s State, turn: &Turn, pending: bool) -> Option<View<'s>> {
     state.view(head, pending)
 }
 
-fn failed(code: &str, reason: impl ToString) -> Prepared {
-    Prepared::Done(Outcome::Failed {
+fn failed(code: &str, reason: impl ToString) -> PreFreezeStep {
+    PreFreezeStep::Done(Outcome::Failed {
         code: code.into(),
         reason: reason.to_string().into(),
     })
 }
 
 /// The lead's own input does not fit its window.
-fn overflowed(turn: &Turn, overflow: &Error) -> Prepared {
+fn overflowed(turn: &Turn, overflow: &Error) -> PreFreezeStep {
     let lead = &turn.team.lead;
     let (id, model) = (&lead.id, &lead.model);
     failed(
@@ -294,13 +300,13 @@ fn freeze(recorder: &mut Recorder<'_>, id: TurnId, snapshot: Snapshot) -> Result
 }
 
 /// A requested compaction ends as soon as its step is committed, or if there is no step.
-fn compacted(state: &State, turn: &Turn, view: &View<'_>, budgets: &Budgets) -> Prepared {
+fn compacted(state: &State, turn: &Turn, view: &View<'_>, budgets: &Budgets) -> PreFreezeStep {
     let budget = turn.measured_by.or_else(|| budgets.iter().next().copied());
     let after = budget.and_then(|budget| view.effective(&budget));
     let after = after.map_or(Tokens::ZERO, |count| count.tokens);
     let before = turn.tokens_before.unwrap_or(after);
     let before = edited_from(state, turn, budget, after).unwrap_or(before);
-    Prepared::Done(Outcome::Compacted { before, after })
+    PreFreezeStep::Done(Outcome::Compacted { before, after })
 }
 
 /// The size of the context before a person's text replaced a summary.

@@ -7,7 +7,7 @@ use unisono_context::{RunId, TurnId};
 use crate::budget::{EXCEEDED, Shortage, describe_shortage};
 use crate::event::Fact;
 use crate::fold;
-use crate::run::{Ending, Pace, RunCause, last_text, total_usage};
+use crate::run::{AttemptTimes, Ending, RunCause, last_text, total_usage};
 use crate::turn::TIMED_OUT;
 
 use super::{Recorder, children, reserve};
@@ -61,7 +61,7 @@ fn end_run(recorder: &mut Recorder<'_>, id: RunId, short: &Shortage) -> Result<(
             partial: Some(describe_shortage(short)),
             usage,
             duration_ms,
-            pace: Pace::default(),
+            attempt_times: AttemptTimes::default(),
         },
         None => Ending::Failed {
             cause: RunCause::Budget,

@@ -17,7 +17,7 @@ pub(super) fn check(
     written: &WrittenSummary,
 ) -> Result<(), String> {
     let unfit = || "the result does not fit the step".to_owned();
-    let Step::Rewrite { cover, cap, .. } = &plan.step else {
+    let Step::Regenerate { cover, cap, .. } = &plan.step else {
         return Err(unfit());
     };
     let Body::Summary(text) = &written.body else {

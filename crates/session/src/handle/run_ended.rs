@@ -39,7 +39,7 @@ pub(super) fn handle(
             mut calls,
             partial,
             usage,
-            pace,
+            attempt_times,
         } => {
             calls.retain(|call| is_client_tool(recorder, run, &call.name));
             let ending = Ending::Finished {
@@ -48,7 +48,7 @@ pub(super) fn handle(
                 partial,
                 usage,
                 duration_ms,
-                pace,
+                attempt_times,
             };
             let ending = Arc::new(ending);
             recorder.record(Fact::RunEnded { run: id, ending })?;

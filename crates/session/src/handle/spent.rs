@@ -7,7 +7,7 @@ use unisono_context::RunId;
 use crate::budget::{Amount, Reservation};
 use crate::event::Fact;
 use crate::fold;
-use crate::run::{AdditionalUsage, Step};
+use crate::run::{AuxiliaryUsage, Step};
 
 use super::Recorder;
 
@@ -18,7 +18,7 @@ pub(super) fn handle(
     run: RunId,
     attempt: u32,
     call: Option<u32>,
-    spent: AdditionalUsage,
+    spent: AuxiliaryUsage,
 ) -> Result<(), fold::Error> {
     if recorder.attempt(run, attempt).is_none() {
         return Ok(());

@@ -60,7 +60,7 @@ pub(super) fn failed(
     let Some(open) = recorder.state.turns.get(&turn) else {
         return Ok(());
     };
-    let is_regeneration = matches!(plan.step, Step::Rewrite { .. });
+    let is_regeneration = matches!(plan.step, Step::Regenerate { .. });
     if !is_regeneration && again && open.step_failures < STEP_FAILURES_MAX {
         return Ok(());
     }
@@ -136,7 +136,7 @@ fn carried_out(
             }
             Ok(StepResult::Written(written))
         }
-        (Step::Rewrite { cover, .. }, StepResult::Written(written)) => {
+        (Step::Regenerate { cover, .. }, StepResult::Written(written)) => {
             let written = complete(cover, written);
             replaced::check(state, turn, plan, &written)?;
             Ok(StepResult::Written(written))

@@ -206,7 +206,7 @@ mod tests {
     //! The next action for given steps.
 
     use super::*;
-    use crate::run::{AdditionalUsage, ToolCall};
+    use crate::run::{AuxiliaryUsage, ToolCall};
 
     fn model(calls: usize, text: &str) -> Arc<Step> {
         let call = |n: usize| ToolCall {
@@ -307,7 +307,7 @@ mod tests {
             let (room, output) = (Tokens(room), None);
             Arc::new(Step::Narrowed { room, output })
         };
-        let spent = Arc::new(Step::Spent(AdditionalUsage {
+        let spent = Arc::new(Step::Spent(AuxiliaryUsage {
             usage: Usage::NONE,
             fallback: None,
         }));

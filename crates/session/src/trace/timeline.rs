@@ -7,7 +7,7 @@ use unisono_context::Timestamp;
 
 use super::{RecordedDecision, RunEvent, RunTrace};
 use crate::run::calls::CallPlace;
-use crate::run::{Ending, Pace, Step};
+use crate::run::{AttemptTimes, Ending, Step};
 
 /// The activity of a run in a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,16 +64,16 @@ pub struct Span {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTimes {
     /// The beginning and the first text of the attempt with its result.
-    pub pace: Pace,
+    pub attempt_times: AttemptTimes,
     /// Its periods by beginning. Tool calls of one reply may overlap.
     pub spans: Vec<Span>,
 }
 
 /// The times of a run, from its opening to its end.
 pub fn run_times(run: &RunTrace) -> RunTimes {
-    let pace = match run.ended.as_ref().map(|(_, ending)| &**ending) {
-        Some(Ending::Finished { pace, .. }) => *pace,
-        _ => Pace::default(),
+    let attempt_times = match run.ended.as_ref().map(|(_, ending)| &**ending) {
+        Some(Ending::Finished { attempt_times, .. }) => *attempt_times,
+        _ => AttemptTimes::default(),
     };
     let mut fold = Fold {
         end: run.ended.as_ref().map(|(end, _)| end.at),
@@ -98,7 +98,7 @@ pub fn run_times(run: &RunTrace) -> RunTimes {
             Mark::Event(event) => fold.event(moment.at, event),
         }
     }
-    fold.finish(pace)
+    fold.finish(attempt_times)
 }
 
 /// Whether a call of a run waits for the decision of a person.
@@ -266,7 +266,7 @@ impl Fold {
         }
     }
 
-    fn finish(mut self, pace: Pace) -> RunTimes {
+    fn finish(mut self, attempt_times: AttemptTimes) -> RunTimes {
         for (_, (tool, since)) in std::mem::take(&mut self.calls) {
             if let Some((kind, from)) = since {
                 self.put_call(kind, from, self.end, tool, None);
@@ -280,17 +280,20 @@ impl Fold {
         }
         let mut spans = self.spans;
         let attempt = self.attempt;
-        if let Some(began) = pace.began {
+        if let Some(began) = attempt_times.began {
             let is_first = |_: &Span| true;
             split(&mut spans, attempt, Activity::Queue, began, is_first);
         }
-        if let Some(ready) = pace.cache_ready {
+        if let Some(ready) = attempt_times.cache_ready {
             let has_wait = |span: &Span| span.to.is_none_or(|to| ready <= to);
             split(&mut spans, attempt, Activity::Cache, ready, has_wait);
         }
         spans.retain(|span| span.to != Some(span.from));
         spans.sort_by_key(|span| (span.from, span.to.is_none(), span.to));
-        RunTimes { pace, spans }
+        RunTimes {
+            attempt_times,
+            spans,
+        }
     }
 }
 
@@ -337,7 +340,7 @@ mod tests {
         Moment { seq, at }
     }
 
-    fn trace(pace: Option<Pace>) -> RunTrace {
+    fn trace(attempt_times: Option<AttemptTimes>) -> RunTrace {
         let opened = OpenedRun {
             id: RunId::from_u128(1),
             turn: TurnId::from_u128(2),
@@ -347,13 +350,13 @@ mod tests {
             snapshot: None,
             prefix: Digest::of_bytes(b"p"),
         };
-        let ending = |pace| Ending::Finished {
+        let ending = |attempt_times| Ending::Finished {
             text: "done".into(),
             calls: Vec::new(),
             partial: None,
             usage: Usage::NONE,
             duration_ms: 1,
-            pace,
+            attempt_times,
         };
         RunTrace {
             opened: (moment(1, 100), opened),
@@ -362,7 +365,8 @@ mod tests {
             steps: Vec::new(),
             retries: Vec::new(),
             events: Vec::new(),
-            ended: pace.map(|pace| (moment(99, 1_000), Arc::new(ending(pace)))),
+            ended: attempt_times
+                .map(|attempt_times| (moment(99, 1_000), Arc::new(ending(attempt_times)))),
             late: Vec::new(),
             open_children: 0,
         }
@@ -421,7 +425,7 @@ mod tests {
 
     #[test]
     fn a_run_waits_for_its_place_its_tools_and_a_person() {
-        let mut run = trace(Some(Pace {
+        let mut run = trace(Some(AttemptTimes {
             began: Some(Timestamp(150)),
             first_token: Some(Timestamp(180)),
             cache_ready: Some(Timestamp(170)),
@@ -451,7 +455,7 @@ mod tests {
         ];
         assert_eq!(listed(&times), expected);
         assert_eq!((waited_ms(&run), has_undecided(&run)), (400, false));
-        assert_eq!(times.pace.first_token, Some(Timestamp(180)));
+        assert_eq!(times.attempt_times.first_token, Some(Timestamp(180)));
         assert_eq!(times.spans[3].tool.as_deref(), Some("mail"));
         let by =
             |decision: &RecordedDecision| (decision.name, decision.by.as_deref() == Some("ada"));
@@ -487,7 +491,7 @@ mod tests {
 
     #[test]
     fn a_request_after_a_tool_may_wait_for_the_cache() {
-        let mut run = trace(Some(Pace {
+        let mut run = trace(Some(AttemptTimes {
             began: None,
             first_token: None,
             cache_ready: Some(Timestamp(750)),
@@ -506,7 +510,7 @@ mod tests {
 
     #[test]
     fn a_failed_attempt_is_followed_by_a_pause_and_the_next_one() {
-        let mut run = trace(Some(Pace {
+        let mut run = trace(Some(AttemptTimes {
             began: Some(Timestamp(620)),
             first_token: None,
             cache_ready: None,
@@ -523,7 +527,7 @@ mod tests {
 
     #[test]
     fn a_call_in_doubt_waits_for_a_person_and_a_clock_that_went_back_makes_nothing_negative() {
-        let mut run = trace(Some(Pace {
+        let mut run = trace(Some(AttemptTimes {
             began: Some(Timestamp(50)),
             first_token: None,
             cache_ready: None,

@@ -7,7 +7,7 @@ use unisono_session::assignment::RunAssignment;
 use unisono_session::budget::ReservationRequest;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{AttemptEnd, DelegateCall, NewCall};
-use unisono_session::run::{AdditionalUsage, Reply, RunCause, Step, ToolCall, ToolResult, Usage};
+use unisono_session::run::{AuxiliaryUsage, Reply, RunCause, Step, ToolCall, ToolResult, Usage};
 
 use crate::rng::Rng;
 use crate::scenario::{TOOLS, agents};
@@ -248,7 +248,7 @@ impl Agent {
             run: self.assignment.run,
             attempt: self.assignment.attempt,
             call: self.bounded.then_some(self.number() as u32),
-            spent: AdditionalUsage {
+            spent: AuxiliaryUsage {
                 usage: used_tokens(WARMING),
                 fallback: None,
             },
@@ -273,7 +273,7 @@ impl Agent {
                 calls: Vec::new(),
                 partial: matches!(temper, Behaviour::FinishInPart).then(|| "stopped".into()),
                 usage: used_tokens(self.used + self.usage_of_call().input.0),
-                pace: unisono_session::run::Pace::default(),
+                attempt_times: unisono_session::run::AttemptTimes::default(),
             },
         };
         let (run, attempt) = (self.assignment.run, self.assignment.attempt);

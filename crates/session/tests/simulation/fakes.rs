@@ -85,7 +85,7 @@ pub fn compact(job: &CompactionJob, rng: &mut Rng, trouble: usize) -> Vec<Input>
                 });
             StepResult::Altered(altered.collect())
         }
-        PlanStep::Summarise { cap, cover, .. } | PlanStep::Rewrite { cap, cover, .. } => {
+        PlanStep::Summarise { cap, cover, .. } | PlanStep::Regenerate { cap, cover, .. } => {
             let most = cap.0.min(cover.original.0.saturating_sub(1));
             let size = if rng.percent(trouble / 3) {
                 cap.0 + 1 + rng.below(50) as u64
@@ -98,7 +98,7 @@ pub fn compact(job: &CompactionJob, rng: &mut Rng, trouble: usize) -> Vec<Input>
                 "## Context\nso far"
             };
             let body = Body::Summary(text.into());
-            let anew = matches!(job.plan.step, PlanStep::Rewrite { .. });
+            let anew = matches!(job.plan.step, PlanStep::Regenerate { .. });
             let mut written = written(body, counts(rng, trouble, Count::exact(size)));
             if !anew && rng.percent(40) {
                 written.writer = Writer::Deterministic;

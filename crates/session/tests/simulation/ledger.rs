@@ -86,7 +86,7 @@ impl Ledger {
             Fact::SummariserUsed { turn, .. } => drop(self.summarised.insert(*turn)),
             Fact::CompactionPlanned { turn, plan } => {
                 no_run_is_open(after, *turn);
-                if let PlanStep::Rewrite { cover, prior, .. } = &plan.step {
+                if let PlanStep::Regenerate { cover, prior, .. } = &plan.step {
                     self.repairs(after, event, *turn, cover, prior);
                 }
             }

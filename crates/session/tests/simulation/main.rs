@@ -52,7 +52,7 @@ impl Drop for Report {
 static REPAIRED: AtomicU64 = AtomicU64::new(0);
 
 fn wrote_anew(event: &Event) -> bool {
-    let planned = |plan: &Plan| matches!(plan.step, Step::Rewrite { .. });
+    let planned = |plan: &Plan| matches!(plan.step, Step::Regenerate { .. });
     matches!(&event.fact, Fact::CompactionPlanned { plan, .. } if planned(plan))
 }
 

@@ -239,7 +239,7 @@ fn an_answer_has_the_usage_that_its_provider_reported() {
             output: Tokens(output),
             ..Usage::default()
         },
-        pace: unisono_session::run::Pace::default(),
+        attempt_times: unisono_session::run::AttemptTimes::default(),
     };
     let briefs = shell.dispatched();
     shell.end(&briefs[0], end(100, 10));

@@ -475,7 +475,11 @@ fn the_end_of_a_run_cancels_its_descendants() {
     assert_eq!(shell.cancelled(), [grandchild.run]);
     let results_of_round = shown(&shell, 2);
     shell.finish(&grandchild, "late");
-    assert_eq!(shell.facts("came_late").len(), 1, "a late answer is kept");
+    assert_eq!(
+        shell.facts("late_output_received").len(),
+        1,
+        "a late answer is kept"
+    );
     assert_eq!(shown(&shell, 2), results_of_round, "and changes nothing");
 }
 

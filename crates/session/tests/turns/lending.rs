@@ -70,7 +70,7 @@ fn shell_with_client_calls(text: &str) -> Shell {
         ],
         partial: None,
         usage: Usage::default(),
-        pace: unisono_session::run::Pace::default(),
+        attempt_times: unisono_session::run::AttemptTimes::default(),
     };
     shell.end(&lead, end);
     shell
@@ -121,7 +121,7 @@ fn a_run_ends_only_with_calls_of_client_tools() {
         calls: vec![call("a", "weather")],
         partial: None,
         usage: Usage::default(),
-        pace: unisono_session::run::Pace::default(),
+        attempt_times: unisono_session::run::AttemptTimes::default(),
     };
     shell.end(&lead, end);
     let ended = shell.facts("run_ended");

@@ -4,7 +4,7 @@ use unisono_context::{Cost, RunId, Tokens};
 use unisono_session::budget::{Amount, Caps, ReservationRequest, TurnCaps};
 use unisono_session::event::{Fact, LateOutput};
 use unisono_session::machine::{AttemptEnd, CallEnd, NewTurn};
-use unisono_session::run::{AdditionalUsage, Reply, RunCause, Step, ToolCall, Usage};
+use unisono_session::run::{AuxiliaryUsage, Reply, RunCause, Step, ToolCall, Usage};
 use unisono_session::usage::Ledger;
 use unisono_session::{Definition, Input};
 
@@ -66,7 +66,7 @@ fn total(shell: &Shell) -> Usage {
 }
 
 fn prepay(shell: &mut Shell, run: RunId, attempt: u32, tokens: u64) {
-    let spent = AdditionalUsage {
+    let spent = AuxiliaryUsage {
         usage: used(tokens),
         fallback: None,
     };
@@ -117,7 +117,7 @@ fn a_reply_releases_the_rest_and_the_ending_charges_nothing_twice() {
         calls: Vec::new(),
         partial: None,
         usage: used(300 + 500 + 40),
-        pace: unisono_session::run::Pace::default(),
+        attempt_times: unisono_session::run::AttemptTimes::default(),
     };
     shell.feed(Input::RunEnded { run, attempt, end }).unwrap();
     assert_eq!(account(&shell), (amount(840), Amount::ZERO));
@@ -162,13 +162,13 @@ fn the_late_usage_of_a_cancelled_run_replaces_its_worst_case() {
     prepay(&mut shell, run, 1, 300);
     assert_eq!(shell.facts("run_stepped").len(), 0);
     let [
-        Fact::CameLate {
+        Fact::LateOutputReceived {
             late: LateOutput::Spent(_),
             ..
         },
-    ] = shell.facts("came_late")[..]
+    ] = shell.facts("late_output_received")[..]
     else {
-        panic!("{:?}", shell.facts("came_late"));
+        panic!("{:?}", shell.facts("late_output_received"));
     };
     assert_eq!(account(&shell), (amount(1_000), Amount::ZERO));
     assert_eq!(total(&shell), used(300));

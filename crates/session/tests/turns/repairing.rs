@@ -76,7 +76,7 @@ fn a_later_turn_regenerates_a_degraded_summary() {
     let mut shell = shell();
     shell.accept(fitting_turn(1));
     let job = shell.job();
-    let Step::Rewrite { cover, prior, cap } = &job.plan.step else {
+    let Step::Regenerate { cover, prior, cap } = &job.plan.step else {
         panic!("{}", job.plan);
     };
     let old = shell.state().checkpoints().iter().next().unwrap().clone();
@@ -126,7 +126,7 @@ fn a_failed_repair_changes_nothing_and_doubles_the_pause() {
     for pause in [1, 2, 4] {
         shell.accept(fitting_turn(turn));
         let job = shell.job();
-        assert!(matches!(job.plan.step, Step::Rewrite { .. }));
+        assert!(matches!(job.plan.step, Step::Regenerate { .. }));
         fails(&mut shell, &job);
         answered(&mut shell);
         assert_eq!(*shell.outcome(turn), Outcome::Answered, "the turn goes on");
@@ -212,7 +212,7 @@ fn no_repair_is_requested_without_a_summariser_or_headroom() {
             ..fitting_turn(1)
         });
         answered(&mut shell);
-        let rewrites = matches!(planned(&shell, 1), Some(Step::Rewrite { .. }));
+        let rewrites = matches!(planned(&shell, 1), Some(Step::Regenerate { .. }));
         assert!(!rewrites, "{policy:?}");
     }
 }

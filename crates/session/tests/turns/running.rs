@@ -360,8 +360,8 @@ fn late_output_of_a_cancelled_run_is_kept_once_and_not_delivered() {
         shell.fail(&briefs[1], RunCause::Timeout);
         shell.finish(&briefs[1], "later than its end");
     }
-    let late = shell.facts("came_late");
-    let of = |late| Fact::CameLate { run, attempt, late };
+    let late = shell.facts("late_output_received");
+    let of = |late| Fact::LateOutputReceived { run, attempt, late };
     let answer = LateOutput::Answer {
         text: "late".into(),
         partial: None,

@@ -111,7 +111,7 @@ impl Shell {
             calls: Vec::new(),
             partial: None,
             usage: Usage::default(),
-            pace: unisono_session::run::Pace::default(),
+            attempt_times: unisono_session::run::AttemptTimes::default(),
         };
         self.end(assignment, end);
     }
@@ -204,7 +204,7 @@ pub fn compact(job: &CompactionJob) -> Input {
             });
             StepResult::Altered(altered.collect())
         }
-        PlanStep::Summarise { .. } | PlanStep::Rewrite { .. } => {
+        PlanStep::Summarise { .. } | PlanStep::Regenerate { .. } => {
             StepResult::Written(summary(20, &job.encodings))
         }
         PlanStep::Drop { .. } => StepResult::Written(WrittenSummary {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::engine::{Answer, Checkpoint, Claim, Deletion, Event, Health};
+use crate::engine::{Checkpoint, Claim, Deletion, EngineFuture, Event, Health};
 use crate::journal::Journal;
 use crate::memory::Memory;
 
@@ -24,40 +24,49 @@ impl Dying {
     }
 }
 
-fn dead<'a, T: Send + 'a>() -> Answer<'a, T> {
+fn dead<'a, T: Send + 'a>() -> EngineFuture<'a, T> {
     Box::pin(async { Err(Error::Closed) })
 }
 
 impl Engine for Dying {
-    fn claim(&self, session: SessionId) -> Answer<'_, Claim> {
+    fn claim(&self, session: SessionId) -> EngineFuture<'_, Claim> {
         self.write(|| self.engine.claim(session), dead)
     }
 
-    fn append(&self, append: Append) -> Answer<'_, u64> {
+    fn append(&self, append: Append) -> EngineFuture<'_, u64> {
         self.write(|| self.engine.append(append), dead)
     }
 
-    fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>> {
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> EngineFuture<'_, Vec<Event>> {
         self.engine.read(session, from, limit)
     }
 
-    fn put_checkpoint(&self, session: SessionId, epoch: u64, it: Checkpoint) -> Answer<'_, ()> {
+    fn put_checkpoint(
+        &self,
+        session: SessionId,
+        epoch: u64,
+        it: Checkpoint,
+    ) -> EngineFuture<'_, ()> {
         self.write(|| self.engine.put_checkpoint(session, epoch, it), dead)
     }
 
-    fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>> {
+    fn latest_checkpoint(&self, session: SessionId) -> EngineFuture<'_, Option<Checkpoint>> {
         self.engine.latest_checkpoint(session)
     }
 
-    fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>> {
+    fn session(&self, session: SessionId) -> EngineFuture<'_, Option<SessionInfo>> {
         self.engine.session(session)
     }
 
-    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
+    fn sessions(
+        &self,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> EngineFuture<'_, Vec<SessionInfo>> {
         self.engine.sessions(after, limit)
     }
 
-    fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {
+    fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool> {
         self.write(|| self.engine.delete_session(deletion), dead)
     }
 
@@ -65,7 +74,7 @@ impl Engine for Dying {
         Health::Ok
     }
 
-    fn close(&self) -> Answer<'_, ()> {
+    fn close(&self) -> EngineFuture<'_, ()> {
         self.engine.close()
     }
 }

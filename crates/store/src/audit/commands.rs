@@ -12,8 +12,8 @@ use unisono_context::Timestamp;
 
 use super::{Action, Audit, Entry, Retention};
 use crate::engine::{
-    Answer, Append, Checkpoint, Claim, Cluster, Deletion, Engine, Event, Health, STARTS, SessionId,
-    SessionInfo, Space, TOKENS, Vacuumed, now_unix_ms,
+    Append, Checkpoint, Claim, Cluster, Deletion, Engine, EngineFuture, Event, Health, STARTS,
+    SessionId, SessionInfo, Space, TOKENS, Vacuumed, now_unix_ms,
 };
 use crate::journal::{Journal, is_of_a_session};
 
@@ -26,7 +26,7 @@ const REMEMBERED: usize = 65_536;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// The name of the user of the operating system.
-    pub who: Arc<str>,
+    pub caller: Arc<str>,
     /// The words of the command without its arguments, such as `sessions delete`.
     pub name: Arc<str>,
     /// The ids among its arguments, by kind, such as `token`.
@@ -74,7 +74,7 @@ impl Log {
         }
         let action = Action {
             at: now,
-            who: Some(self.command.who.clone()),
+            caller: Some(self.command.caller.clone()),
             owner: None,
             method: METHOD.into(),
             route: self.command.name.clone(),
@@ -113,14 +113,14 @@ impl Recorded {
 }
 
 impl Engine for Recorded {
-    fn claim(&self, session: SessionId) -> Answer<'_, Claim> {
+    fn claim(&self, session: SessionId) -> EngineFuture<'_, Claim> {
         Box::pin(async move {
             self.record(session).await;
             self.engine.claim(session).await
         })
     }
 
-    fn append(&self, append: Append) -> Answer<'_, u64> {
+    fn append(&self, append: Append) -> EngineFuture<'_, u64> {
         // A session was claimed before; several processes write to the store's own without a claim.
         if is_of_a_session(append.session) {
             return self.engine.append(append);
@@ -131,22 +131,22 @@ impl Engine for Recorded {
         })
     }
 
-    fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {
+    fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool> {
         Box::pin(async move {
             self.record(deletion.session).await;
             self.engine.delete_session(deletion).await
         })
     }
 
-    fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>> {
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> EngineFuture<'_, Vec<Event>> {
         self.engine.read(session, from, limit)
     }
 
-    fn first_events(&self, sessions: Vec<SessionId>) -> Answer<'_, Vec<Option<Event>>> {
+    fn first_events(&self, sessions: Vec<SessionId>) -> EngineFuture<'_, Vec<Option<Event>>> {
         self.engine.first_events(sessions)
     }
 
-    fn last_events(&self, sessions: Vec<SessionInfo>) -> Answer<'_, Vec<Option<Event>>> {
+    fn last_events(&self, sessions: Vec<SessionInfo>) -> EngineFuture<'_, Vec<Option<Event>>> {
         self.engine.last_events(sessions)
     }
 
@@ -155,19 +155,23 @@ impl Engine for Recorded {
         session: SessionId,
         epoch: u64,
         checkpoint: Checkpoint,
-    ) -> Answer<'_, ()> {
+    ) -> EngineFuture<'_, ()> {
         self.engine.put_checkpoint(session, epoch, checkpoint)
     }
 
-    fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>> {
+    fn latest_checkpoint(&self, session: SessionId) -> EngineFuture<'_, Option<Checkpoint>> {
         self.engine.latest_checkpoint(session)
     }
 
-    fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>> {
+    fn session(&self, session: SessionId) -> EngineFuture<'_, Option<SessionInfo>> {
         self.engine.session(session)
     }
 
-    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
+    fn sessions(
+        &self,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> EngineFuture<'_, Vec<SessionInfo>> {
         self.engine.sessions(after, limit)
     }
 
@@ -175,15 +179,15 @@ impl Engine for Recorded {
         &self,
         before: Option<SessionId>,
         limit: usize,
-    ) -> Answer<'_, Vec<SessionInfo>> {
+    ) -> EngineFuture<'_, Vec<SessionInfo>> {
         self.engine.newest_sessions(before, limit)
     }
 
-    fn space(&self) -> Answer<'_, Space> {
+    fn space(&self) -> EngineFuture<'_, Space> {
         self.engine.space()
     }
 
-    fn vacuum(&self, bytes_per_second: Option<u64>) -> Answer<'_, Vacuumed> {
+    fn vacuum(&self, bytes_per_second: Option<u64>) -> EngineFuture<'_, Vacuumed> {
         Box::pin(async move {
             self.log.lock().await.write(None).await;
             self.engine.vacuum(bytes_per_second).await
@@ -198,11 +202,11 @@ impl Engine for Recorded {
         self.engine.health()
     }
 
-    fn writable(&self) -> Answer<'_, ()> {
+    fn writable(&self) -> EngineFuture<'_, ()> {
         self.engine.writable()
     }
 
-    fn close(&self) -> Answer<'_, ()> {
+    fn close(&self) -> EngineFuture<'_, ()> {
         self.engine.close()
     }
 }

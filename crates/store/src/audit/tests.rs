@@ -11,10 +11,10 @@ const RETENTION: Retention = Retention {
     entries: 1_000_000,
 };
 
-fn entry(at: i64, who: &str) -> Entry {
+fn entry(at: i64, caller: &str) -> Entry {
     let action = Action {
         at: Timestamp(at),
-        who: Some(who.into()),
+        caller: Some(caller.into()),
         owner: None,
         method: "POST".into(),
         route: "/v1/sessions/{session}/turns".into(),
@@ -166,7 +166,7 @@ async fn a_part_looks_at_so_many_entries_and_tells_where_it_stopped() {
     for _ in 0..20 {
         log.append(&many, Timestamp(1)).await.unwrap();
     }
-    let rare = |entry: &Entry| matches!(entry, Entry::Action { action } if action.who.as_deref() == Some("rare"));
+    let rare = |entry: &Entry| matches!(entry, Entry::Action { action } if action.caller.as_deref() == Some("rare"));
     let first = read(&journal, None, Timestamp(0), 10, rare).await.unwrap();
     assert!(first.entries.is_empty() && first.next.is_some());
     let second = read(&journal, first.next, Timestamp(0), 10, rare);

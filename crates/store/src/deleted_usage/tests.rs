@@ -38,7 +38,7 @@ fn run(n: u128, agent: &str, tokens: u64) -> [Event; 2] {
             ..unisono_context::call::Usage::free(Tokens(tokens), Tokens(1))
         },
         duration_ms: 1,
-        pace: unisono_session::run::Pace::default(),
+        attempt_times: unisono_session::run::AttemptTimes::default(),
     };
     let (run, id) = (run.clone(), run.id);
     [

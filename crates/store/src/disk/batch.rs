@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::codec::Block;
 use crate::disk::keys;
-use crate::disk::log::{Known, Log};
+use crate::disk::log::{Log, SessionState};
 use crate::engine::{Checkpoint, SessionId};
 use crate::envelope::{self, Key, Kind};
 use crate::error::{Error, Record, Result};
@@ -91,7 +91,12 @@ impl Batch {
     }
 
     /// Adds a session's head, and the pages of the events after the head that is in the log.
-    pub(super) fn put_known(&mut self, log: &Log, session: SessionId, known: &Known) -> Result<()> {
+    pub(super) fn put_known(
+        &mut self,
+        log: &Log,
+        session: SessionId,
+        known: &SessionState,
+    ) -> Result<()> {
         let (written, last) = (known.written.last_seq, known.head.last_seq);
         let mut next = written + 1;
         while next <= last {
@@ -128,7 +133,7 @@ impl Batch {
         &mut self,
         log: &Log,
         session: SessionId,
-        known: &mut Known,
+        known: &mut SessionState,
         stamp: Stamp,
         payload: &[u8],
     ) -> Result<()> {

@@ -24,7 +24,7 @@ const WINDOW_BYTES: usize = 4 << 20;
 
 /// The location of a record.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spot {
+pub(super) struct RecordLocation {
     file: usize,
     offset: u64,
     len: usize,
@@ -39,9 +39,9 @@ pub(super) struct Spot {
 pub(super) struct Index {
     files: Vec<File>,
     pub(super) heads: BTreeMap<SessionId, Head>,
-    pub(super) events: BTreeMap<(SessionId, u64), Vec<Spot>>,
-    checkpoints: BTreeMap<SessionId, Vec<Spot>>,
-    chunks: HashMap<Hash, Spot>,
+    pub(super) events: BTreeMap<(SessionId, u64), Vec<RecordLocation>>,
+    checkpoints: BTreeMap<SessionId, Vec<RecordLocation>>,
+    chunks: HashMap<Hash, RecordLocation>,
 }
 
 impl Index {
@@ -63,7 +63,7 @@ impl Index {
                     let offset = base + at as u64;
                     self.keep(
                         envelope,
-                        Spot {
+                        RecordLocation {
                             file: number,
                             offset,
                             len,
@@ -82,7 +82,7 @@ impl Index {
         Ok(())
     }
 
-    fn keep(&mut self, envelope: Envelope<'_>, spot: Spot) {
+    fn keep(&mut self, envelope: Envelope<'_>, spot: RecordLocation) {
         let session = SessionId(Uuid::from_bytes(envelope.key.session));
         match envelope.kind {
             Kind::Head => {
@@ -96,7 +96,7 @@ impl Index {
             Kind::Event => {
                 if let Ok(row) = codec::decode::<EventRow>(envelope.body) {
                     let spots = self.events.entry((session, spot.seq)).or_default();
-                    spots.push(Spot {
+                    spots.push(RecordLocation {
                         epoch: row.stamp.epoch,
                         ..spot
                     });
@@ -104,10 +104,13 @@ impl Index {
             }
             Kind::Checkpoint => {
                 if let Ok(row) = codec::decode::<CheckpointRow>(envelope.body) {
-                    self.checkpoints.entry(session).or_default().push(Spot {
-                        epoch: row.epoch,
-                        ..spot
-                    });
+                    self.checkpoints
+                        .entry(session)
+                        .or_default()
+                        .push(RecordLocation {
+                            epoch: row.epoch,
+                            ..spot
+                        });
                 }
             }
             Kind::Chunk => {
@@ -120,7 +123,7 @@ impl Index {
     }
 
     /// The body of the record at a location, if it can still be read.
-    fn body(&self, spot: &Spot) -> Option<Vec<u8>> {
+    fn body(&self, spot: &RecordLocation) -> Option<Vec<u8>> {
         let mut bytes = vec![0; spot.len];
         self.files
             .get(spot.file)?
@@ -141,7 +144,7 @@ impl Index {
         head: &Head,
     ) -> Option<(Stamp, Vec<u8>)> {
         let spots = self.events.get(&(session, head.last_seq + 1))?;
-        let mut spots: Vec<&Spot> = spots
+        let mut spots: Vec<&RecordLocation> = spots
             .iter()
             .filter(|spot| spot.epoch >= born_epoch)
             .collect();
@@ -181,9 +184,10 @@ impl Index {
         })
     }
 
-    fn checkpoints_by_age(&self, session: SessionId, born_epoch: u64) -> Vec<&Spot> {
+    fn checkpoints_by_age(&self, session: SessionId, born_epoch: u64) -> Vec<&RecordLocation> {
         let spots = self.checkpoints.get(&session).into_iter().flatten();
-        let mut spots: Vec<&Spot> = spots.filter(|spot| spot.epoch >= born_epoch).collect();
+        let mut spots: Vec<&RecordLocation> =
+            spots.filter(|spot| spot.epoch >= born_epoch).collect();
         spots.sort_by_key(|spot| std::cmp::Reverse((spot.epoch, spot.seq)));
         spots
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::disk::room;
+use crate::disk::preallocation;
 use crate::engine::Health;
 use crate::error::Error;
 
@@ -62,7 +62,7 @@ impl Condition {
             };
         }
         let missing = self.missing_bytes.load(Ordering::Relaxed);
-        match room::check(&self.root, missing) {
+        match preallocation::check(&self.root, missing) {
             Err(error) if missing > 0 => Health::DiskFull {
                 reason: error.to_string(),
             },

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use crate::disk::cursor::Cursor;
 use crate::disk::fresh::NewLog;
 use crate::disk::ledger::{Extent, Extents};
-use crate::disk::log::Known;
-use crate::disk::room;
+use crate::disk::log::SessionState;
+use crate::disk::preallocation;
 use crate::disk::trees::Trees;
 use crate::engine::SessionId;
 use crate::error::{Error, Fault, Record, Result};
@@ -26,14 +26,14 @@ const NAP: Duration = Duration::from_millis(20);
 
 /// The speed limit of a copy, and whether it was cancelled.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct CopyRate {
     bytes_per_second: Option<u64>,
     stop: Arc<AtomicBool>,
     began: Instant,
     bytes: u64,
 }
 
-impl Pace {
+impl CopyRate {
     pub(super) fn new(bytes_per_second: Option<u64>, stop: Arc<AtomicBool>) -> Self {
         Self {
             bytes_per_second,
@@ -79,18 +79,18 @@ pub(super) struct Copy {
     copied: BTreeMap<SessionId, Head>,
     /// The sessions that were deleted after they had been copied.
     forgotten: BTreeMap<SessionId, Head>,
-    pace: Pace,
+    rate: CopyRate,
 }
 
 impl Copy {
     /// Creates an empty copy, if there is room for a store with this many live bytes.
-    pub(super) fn begin(root: &Path, live_bytes: u64, pace: Pace) -> Result<Self> {
-        room::check(root, live_bytes)?;
+    pub(super) fn begin(root: &Path, live_bytes: u64, rate: CopyRate) -> Result<Self> {
+        preallocation::check(root, live_bytes)?;
         Ok(Self {
             fresh: NewLog::create(root)?,
             copied: BTreeMap::new(),
             forgotten: BTreeMap::new(),
-            pace,
+            rate,
         })
     }
 
@@ -112,7 +112,7 @@ impl Copy {
     /// Closes a large copy and opens it again, which makes sled write a snapshot, so that the store
     /// opens quickly once the copy is in place. sled begins a new segment for that.
     pub(super) fn reopen_large(&mut self) -> Result<()> {
-        match self.pace.bytes > LARGE_BYTES {
+        match self.rate.bytes > LARGE_BYTES {
             true => self.fresh.reopen(),
             false => Ok(()),
         }
@@ -139,7 +139,7 @@ impl Copy {
         trees: &Trees,
         sessions: BTreeSet<SessionId>,
     ) -> Result<(Extents, u64, u64)> {
-        self.pace.hurry();
+        self.rate.hurry();
         self.copy_changes(trees, sessions)?;
         self.fresh.finish()?;
         let events = self.copied.values().map(|head| head.last_seq).sum();
@@ -160,7 +160,7 @@ impl Copy {
         let same = |head: &&Head| head.born_epoch == known.head.born_epoch;
         let so_far = self.copied.get(&session).filter(same).cloned();
         let so_far = so_far.unwrap_or_else(|| known.head.start(session));
-        let mut copied = Known::new(so_far);
+        let mut copied = SessionState::new(so_far);
         let mut cursor = Cursor::new(trees.log()?, session, &known);
         for seq in copied.head.last_seq + 1..=known.head.last_seq {
             let (stamp, payload) = match cursor.event(seq) {
@@ -169,7 +169,7 @@ impl Copy {
             };
             copied.head.push(&payload, stamp.at_unix_ms);
             self.fresh.event(session, &mut copied, stamp, &payload)?;
-            self.pace.spend(payload.len())?;
+            self.rate.spend(payload.len())?;
         }
         let checkpoint = trees.log()?.checkpoint(session);
         let checkpoint =
@@ -178,7 +178,7 @@ impl Copy {
         self.fresh.end(session, &copied, checkpoint)?;
         self.forgotten.remove(&session);
         self.copied.insert(session, known.head);
-        self.pace.spend(0)
+        self.rate.spend(0)
     }
 
     /// Handles an event that cannot be read: its session is being deleted, or it is damaged.

@@ -2,7 +2,7 @@
 //! often share them.
 
 use crate::disk::keys;
-use crate::disk::log::{self, Known, Log};
+use crate::disk::log::{self, Log, SessionState};
 use crate::engine::{Event, MAX_PAYLOAD_BYTES, SessionId};
 use crate::envelope::{self, Kind};
 use crate::error::{Error, Fault, Record, Result};
@@ -12,13 +12,13 @@ use crate::row::{self, EventRow, PageRow, Stamp};
 pub(super) struct Cursor<'a> {
     log: &'a Log,
     session: SessionId,
-    known: &'a Known,
+    known: &'a SessionState,
     page: Option<(u64, PageRow)>,
     block: Option<(u64, sled::IVec)>,
 }
 
 impl<'a> Cursor<'a> {
-    pub(super) fn new(log: &'a Log, session: SessionId, known: &'a Known) -> Self {
+    pub(super) fn new(log: &'a Log, session: SessionId, known: &'a SessionState) -> Self {
         Self {
             log,
             session,

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::RwLock;
 
-use crate::disk::{Disk, ReadOnlyDisk, files, room, tail};
+use crate::disk::{Disk, ReadOnlyDisk, files, preallocation, tail};
 use crate::engine::{
-    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, SessionId, SessionInfo,
-    Space, Vacuumed,
+    Append, Checkpoint, Claim, Deletion, Engine, EngineFuture, Event, Health, SessionId,
+    SessionInfo, Space, Vacuumed,
 };
 use crate::error::{Error, Result};
 
@@ -132,7 +132,7 @@ impl State {
             Store::Closed => return Err(Error::Closed),
             Store::ReadOnly(disk) => disk.lock(),
         };
-        probe(&self.root).map_err(ephemeral)?;
+        probe(&self.root).map_err(transient)?;
         if let Some(until) = self.rest_until.filter(|until| Instant::now() < *until) {
             let seconds = until.duration_since(Instant::now()).as_secs() + 1;
             let reason = format!("it did not open; the next try is in {seconds} s");
@@ -150,7 +150,7 @@ impl State {
                 // The engine may have changed the files before it failed.
                 let again = ReadOnlyDisk::open_held(&self.root, error.to_string(), lock)?;
                 self.store = Store::ReadOnly(again);
-                Err(ephemeral(error))
+                Err(transient(error))
             }
         }
     }
@@ -167,13 +167,13 @@ fn probe(root: &Path) -> Result<()> {
             _ => {}
         }
     }
-    room::check_for_opening(root, tail::size_bytes(root))
+    preallocation::check_for_opening(root, tail::size_bytes(root))
 }
 
 /// The error for a refused write that can be retried later.
-fn ephemeral(error: Error) -> Error {
+fn transient(error: Error) -> Error {
     match error {
-        error if error.is_ephemeral() => error,
+        error if error.is_transient() => error,
         error => Error::Unwritable {
             reason: error.to_string(),
         },
@@ -181,19 +181,19 @@ fn ephemeral(error: Error) -> Error {
 }
 
 impl Engine for DegradedDisk {
-    fn claim(&self, session: SessionId) -> Answer<'_, Claim> {
+    fn claim(&self, session: SessionId) -> EngineFuture<'_, Claim> {
         Box::pin(async move { self.writing().await?.claim(session).await })
     }
 
-    fn append(&self, append: Append) -> Answer<'_, u64> {
+    fn append(&self, append: Append) -> EngineFuture<'_, u64> {
         Box::pin(async move { self.writing().await?.append(append).await })
     }
 
-    fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>> {
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> EngineFuture<'_, Vec<Event>> {
         Box::pin(async move { self.reading().await?.read(session, from, limit).await })
     }
 
-    fn first_events(&self, sessions: Vec<SessionId>) -> Answer<'_, Vec<Option<Event>>> {
+    fn first_events(&self, sessions: Vec<SessionId>) -> EngineFuture<'_, Vec<Option<Event>>> {
         Box::pin(async move { self.reading().await?.first_events(sessions).await })
     }
 
@@ -202,22 +202,26 @@ impl Engine for DegradedDisk {
         session: SessionId,
         epoch: u64,
         checkpoint: Checkpoint,
-    ) -> Answer<'_, ()> {
+    ) -> EngineFuture<'_, ()> {
         Box::pin(async move {
             let disk = self.writing().await?;
             disk.put_checkpoint(session, epoch, checkpoint).await
         })
     }
 
-    fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>> {
+    fn latest_checkpoint(&self, session: SessionId) -> EngineFuture<'_, Option<Checkpoint>> {
         Box::pin(async move { self.reading().await?.latest_checkpoint(session).await })
     }
 
-    fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>> {
+    fn session(&self, session: SessionId) -> EngineFuture<'_, Option<SessionInfo>> {
         Box::pin(async move { self.reading().await?.session(session).await })
     }
 
-    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
+    fn sessions(
+        &self,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> EngineFuture<'_, Vec<SessionInfo>> {
         Box::pin(async move { self.reading().await?.sessions(after, limit).await })
     }
 
@@ -225,22 +229,22 @@ impl Engine for DegradedDisk {
         &self,
         before: Option<SessionId>,
         limit: usize,
-    ) -> Answer<'_, Vec<SessionInfo>> {
+    ) -> EngineFuture<'_, Vec<SessionInfo>> {
         Box::pin(async move {
             let reading = self.reading().await?;
             reading.newest_sessions(before, limit).await
         })
     }
 
-    fn delete_session(&self, deletion: Deletion) -> Answer<'_, bool> {
+    fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool> {
         Box::pin(async move { self.writing().await?.delete_session(deletion).await })
     }
 
-    fn space(&self) -> Answer<'_, Space> {
+    fn space(&self) -> EngineFuture<'_, Space> {
         Box::pin(async move { self.reading().await?.space().await })
     }
 
-    fn vacuum(&self, bytes_per_second: Option<u64>) -> Answer<'_, Vacuumed> {
+    fn vacuum(&self, bytes_per_second: Option<u64>) -> EngineFuture<'_, Vacuumed> {
         Box::pin(async move { self.writing().await?.vacuum(bytes_per_second).await })
     }
 
@@ -258,7 +262,7 @@ impl Engine for DegradedDisk {
         }
     }
 
-    fn writable(&self) -> Answer<'_, ()> {
+    fn writable(&self) -> EngineFuture<'_, ()> {
         Box::pin(async move {
             loop {
                 match self.writing().await {
@@ -270,7 +274,7 @@ impl Engine for DegradedDisk {
         })
     }
 
-    fn close(&self) -> Answer<'_, ()> {
+    fn close(&self) -> EngineFuture<'_, ()> {
         Box::pin(async move {
             let store = std::mem::replace(&mut self.state.write().await.store, Store::Closed);
             match store {

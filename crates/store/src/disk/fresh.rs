@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::disk::batch::{Batch, Numbers};
-use crate::disk::log::{Known, Log};
+use crate::disk::log::{Log, SessionState};
+use crate::disk::preallocation::Preallocation;
 use crate::disk::replay::replay;
-use crate::disk::room::Room;
 use crate::disk::{files, open};
 use crate::engine::{Checkpoint, SessionId};
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ const BATCH_BYTES: usize = 8 << 20;
 pub(super) struct NewLog {
     log: Option<Log>,
     batch: Batch,
-    room: Room,
+    preallocation: Preallocation,
     path: PathBuf,
 }
 
@@ -30,7 +30,7 @@ impl NewLog {
         Ok(Self {
             log: Some(log),
             batch: Batch::new(Numbers::starting_at(0)),
-            room: Room::open(&path)?,
+            preallocation: Preallocation::open(&path)?,
             path,
         })
     }
@@ -39,7 +39,7 @@ impl NewLog {
     pub(super) fn event(
         &mut self,
         session: SessionId,
-        known: &mut Known,
+        known: &mut SessionState,
         stamp: Stamp,
         payload: &[u8],
     ) -> Result<()> {
@@ -52,7 +52,7 @@ impl NewLog {
     pub(super) fn end(
         &mut self,
         session: SessionId,
-        known: &Known,
+        known: &SessionState,
         checkpoint: Option<(u64, Checkpoint)>,
     ) -> Result<()> {
         let log = self.log.as_ref().ok_or(Error::Closed)?;
@@ -92,7 +92,7 @@ impl NewLog {
 
     /// Writes the batch to the log.
     pub(super) fn write(&mut self) -> Result<()> {
-        self.room.reserve(self.batch.bytes())?;
+        self.preallocation.reserve(self.batch.bytes())?;
         let log = self.log.as_ref().ok_or(Error::Closed)?;
         let applied = self.batch.apply(log);
         let written = applied.and_then(|()| log.db.flush());
@@ -109,7 +109,7 @@ impl NewLog {
         if let Some(log) = self.log.take() {
             open::close(log);
         }
-        Room::release(&self.path);
+        Preallocation::release(&self.path);
         files::narrow(&self.path);
         files::sync_data(&self.path)
     }

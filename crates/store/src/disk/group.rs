@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::admit;
 use crate::disk::batch::Batch;
-use crate::disk::log::{Known, Log};
+use crate::disk::log::{Log, SessionState};
 use crate::disk::trees::Trees;
 use crate::engine::{Append, Checkpoint, Claim, DELETED_USAGE, Deletion, SessionId, now_unix_ms};
 use crate::error::{Error, Result};
@@ -59,7 +59,7 @@ pub(super) struct Group<'a> {
     batch: &'a mut Batch,
     /// The state of the changed sessions after the group, with the locations of the group's own
     /// events only.
-    pub(super) changes: HashMap<SessionId, Known>,
+    pub(super) changes: HashMap<SessionId, SessionState>,
     /// The sessions of which only the checkpoint is changed.
     pub(super) checkpointed: Vec<SessionId>,
     pub(super) waiters: Vec<Waiter>,
@@ -126,7 +126,7 @@ impl<'a> Group<'a> {
     }
 
     /// The state of a session after the commands of this group so far.
-    fn known(&self, session: SessionId) -> Result<Option<Known>> {
+    fn known(&self, session: SessionId) -> Result<Option<SessionState>> {
         match self.changes.get(&session) {
             Some(known) => Ok(Some(known.clone())),
             None => self.trees.pinned(session),
@@ -134,7 +134,7 @@ impl<'a> Group<'a> {
     }
 
     /// Writes the head of a session, and sets its state.
-    fn change(&mut self, session: SessionId, known: Known) -> Result<()> {
+    fn change(&mut self, session: SessionId, known: SessionState) -> Result<()> {
         self.batch.put_head(session, &known.written)?;
         self.changes.insert(session, known);
         Ok(())
@@ -151,7 +151,7 @@ impl<'a> Group<'a> {
                 known.head = head;
                 known
             }
-            _ => Known::new(head),
+            _ => SessionState::new(head),
         };
         self.change(session, known).map(|()| claim)
     }
@@ -190,11 +190,12 @@ impl<'a> Group<'a> {
 
     fn delete(&mut self, deletion: Deletion) -> Result<bool> {
         let session = deletion.session;
-        let Some(Known { head, .. }) = admit::deletion(&deletion, self.known(session)?)? else {
+        let Some(SessionState { head, .. }) = admit::deletion(&deletion, self.known(session)?)?
+        else {
             return Ok(false);
         };
         self.batch.remove(session, head.last_seq);
-        let known = Known::new(head.deleted(session, now_unix_ms()));
+        let known = SessionState::new(head.deleted(session, now_unix_ms()));
         self.change(session, known)?;
         deletion
             .deleted_usage

@@ -24,7 +24,7 @@ pub(super) struct Log {
 
 /// The state of a session: its head, and the locations of its last events.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct SessionState {
     pub(super) head: Head,
     /// The head as it is in the log. It is not written with every event, which would double the
     /// work. The locations of the events up to it are in pages, and those of the later events in
@@ -40,13 +40,13 @@ struct Run {
     block: u64,
 }
 
-impl AsRef<Head> for Known {
+impl AsRef<Head> for SessionState {
     fn as_ref(&self) -> &Head {
         &self.head
     }
 }
 
-impl Known {
+impl SessionState {
     /// Creates the state of a session whose head is written.
     pub(super) fn new(head: Head) -> Self {
         Self {
@@ -100,13 +100,13 @@ impl Known {
 
 impl Log {
     /// Reads the state of a session from the log. Later events are in the blocks after the mark.
-    pub(super) fn known(&self, session: SessionId) -> Result<Option<Known>> {
+    pub(super) fn known(&self, session: SessionId) -> Result<Option<SessionState>> {
         let corrupt = |fault| Error::unreadable(Record::Head { session }, fault);
         let Some(value) = get(&self.journal, &keys::head(session)).map_err(corrupt)? else {
             return Ok(None);
         };
         let head = row_of(&value, Kind::Head, row::key(session, 0)).map_err(corrupt)?;
-        Ok(Some(Known::new(head)))
+        Ok(Some(SessionState::new(head)))
     }
 
     pub(super) fn page(&self, session: SessionId, page: u64) -> Result<PageRow, Fault> {

@@ -13,7 +13,7 @@ use crate::disk::log::{Log, panic_text};
 use crate::disk::replay::{Replay, replay};
 use crate::disk::salvage::{self, Salvage};
 use crate::disk::trees::Trees;
-use crate::disk::{files, room, tail};
+use crate::disk::{files, preallocation, tail};
 use crate::error::{Error, Result};
 
 /// sled's unit of allocation. Measurements showed that smaller ones lose data in a power cut.
@@ -22,14 +22,14 @@ pub(super) const SEGMENT_BYTES: usize = 8 << 20;
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The reason why a log cannot be used as it is.
-enum Trouble {
+enum OpenFailure {
     /// It is damaged and can be salvaged.
     Damaged(String),
     /// Another error, to be returned to the user.
     Error(Error),
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for OpenFailure {
     fn from(error: Error) -> Self {
         match error {
             Error::Corrupt { .. } => Self::Damaged(error.to_string()),
@@ -75,12 +75,12 @@ fn whole(root: &Path, lock: Lock, narrowed: u64) -> Result<OpenedLog> {
 pub(super) fn open_locked(root: &Path, lock: Lock) -> Result<(Trees, Option<Salvage>)> {
     let extents = ledger::read(root)?;
     // sled is not opened if there is no room to write: it would fail half-way.
-    room::check_for_opening(root, tail::size_bytes(root))?;
+    preallocation::check_for_opening(root, tail::size_bytes(root))?;
     tail::keep(root)?;
     let (log, replay, salvage) = match open_whole(root, &extents) {
         Ok((log, replay)) => (log, replay, None),
-        Err(Trouble::Error(error)) => return Err(error),
-        Err(Trouble::Damaged(reason)) => {
+        Err(OpenFailure::Error(error)) => return Err(error),
+        Err(OpenFailure::Damaged(reason)) => {
             tracing::error!(store = %root.display(), reason, "the store is damaged, saving what is whole");
             let salvage = salvage::salvage(root, &extents, reason)?;
             let log = open_log(&files::data(root))?;
@@ -109,7 +109,7 @@ pub(super) fn enter(root: &Path) -> Result<(Lock, u64)> {
     Ok((lock, narrowed))
 }
 
-fn open_whole(root: &Path, extents: &Extents) -> Result<(Log, Replay), Trouble> {
+fn open_whole(root: &Path, extents: &Extents) -> Result<(Log, Replay), OpenFailure> {
     let log = open_guarded(&files::data(root))?;
     match inspect(root, &log, extents) {
         Ok(replay) => Ok((log, replay)),
@@ -121,9 +121,9 @@ fn open_whole(root: &Path, extents: &Extents) -> Result<(Log, Replay), Trouble> 
 }
 
 /// Reads the blocks after the mark, and checks that the log has everything that was acknowledged.
-fn inspect(root: &Path, log: &Log, extents: &Extents) -> Result<Replay, Trouble> {
+fn inspect(root: &Path, log: &Log, extents: &Extents) -> Result<Replay, OpenFailure> {
     if files::has_blobs(&files::data(root)) {
-        return Err(Trouble::Damaged(
+        return Err(OpenFailure::Damaged(
             "a value lies outside the log, where it is not synced".into(),
         ));
     }
@@ -139,7 +139,7 @@ fn inspect(root: &Path, log: &Log, extents: &Extents) -> Result<Replay, Trouble>
             None if extent.deleted => {}
             known => {
                 let last_seq = known.map_or(0, |known| known.head.last_seq);
-                return Err(Trouble::Damaged(format!(
+                return Err(OpenFailure::Damaged(format!(
                     "session {session} was acknowledged up to event {}, the log has it up to {last_seq}",
                     extent.last_seq
                 )));
@@ -152,8 +152,8 @@ fn inspect(root: &Path, log: &Log, extents: &Extents) -> Result<Replay, Trouble>
 /// Opens a log that was just written and so must be undamaged.
 pub(super) fn open_log(data: &Path) -> Result<Log> {
     open_guarded(data).map_err(|trouble| match trouble {
-        Trouble::Error(error) => error,
-        Trouble::Damaged(reason) => Error::Engine {
+        OpenFailure::Error(error) => error,
+        OpenFailure::Damaged(reason) => Error::Engine {
             doing: "open its log",
             reason,
         },
@@ -161,7 +161,7 @@ pub(super) fn open_log(data: &Path) -> Result<Log> {
 }
 
 /// Opens sled in a separate thread: on a damaged log it may panic or never return.
-fn open_guarded(data: &Path) -> Result<Log, Trouble> {
+fn open_guarded(data: &Path) -> Result<Log, OpenFailure> {
     files::make_data(data)?;
     let log_bytes = std::fs::metadata(data.join("db")).map_or(0, |meta| meta.len());
     let timeout = OPEN_TIMEOUT + Duration::from_secs(log_bytes >> 24);
@@ -177,12 +177,12 @@ fn open_guarded(data: &Path) -> Result<Log, Trouble> {
             // log.
             drop(sender.send(result));
         });
-    thread.map_err(|error| Trouble::Error(Error::io("start a thread to open", data, error)))?;
+    thread.map_err(|error| OpenFailure::Error(Error::io("start a thread to open", data, error)))?;
     match opened.recv_timeout(timeout) {
         Ok(Ok(Ok(log))) => Ok(log),
         Ok(Ok(Err(error))) => Err(trouble(data, error)),
         Ok(Err(panic)) => Err(panicked(data, &panic_text(panic.as_ref()))),
-        Err(_) => Err(Trouble::Damaged(format!(
+        Err(_) => Err(OpenFailure::Damaged(format!(
             "the storage engine did not open within {} s",
             timeout.as_secs()
         ))),
@@ -191,27 +191,27 @@ fn open_guarded(data: &Path) -> Result<Log, Trouble> {
 
 /// Interprets a panic of sled. It panics on some damage, and also on errors of the operating system
 /// while it closes, which are not damage.
-fn panicked(data: &Path, said: &str) -> Trouble {
+fn panicked(data: &Path, said: &str) -> OpenFailure {
     let code = said.split_once("Os { code: ");
     let code = code.and_then(|(_, rest)| rest.split(',').next()?.parse().ok());
     match code.map(std::io::Error::from_raw_os_error) {
-        Some(source) => Trouble::Error(Error::io("open", data, source)),
-        None => Trouble::Damaged(format!("the storage engine panicked: {said}")),
+        Some(source) => OpenFailure::Error(Error::io("open", data, source)),
+        None => OpenFailure::Damaged(format!("the storage engine panicked: {said}")),
     }
 }
 
 /// Interprets an error of sled. An error of the operating system is not damage; other errors are.
-fn trouble(data: &Path, error: sled::Error) -> Trouble {
+fn trouble(data: &Path, error: sled::Error) -> OpenFailure {
     match error {
         sled::Error::Io(source) if source.raw_os_error().is_some() => {
-            Trouble::Error(Error::io("open", data, source))
+            OpenFailure::Error(Error::io("open", data, source))
         }
         // sled's own message ends with a backtrace that is always empty.
-        sled::Error::Corruption { at, .. } => Trouble::Damaged(match at {
+        sled::Error::Corruption { at, .. } => OpenFailure::Damaged(match at {
             Some(at) => format!("its log is damaged at byte {}", at.lid()),
             None => "its log is damaged".to_owned(),
         }),
-        error => Trouble::Damaged(error.to_string()),
+        error => OpenFailure::Damaged(error.to_string()),
     }
 }
 

@@ -14,7 +14,8 @@ use crate::disk::rescue::Rescue;
 use crate::disk::trees::window;
 use crate::disk::{files, ledger};
 use crate::engine::{
-    Answer, Append, Checkpoint, Claim, Deletion, Engine, Event, Health, SessionId, SessionInfo,
+    Append, Checkpoint, Claim, Deletion, Engine, EngineFuture, Event, Health, SessionId,
+    SessionInfo,
 };
 use crate::error::{Error, Result};
 use crate::journal::is_of_a_session;
@@ -83,7 +84,7 @@ impl ReadOnlyDisk {
         Ok(checkup)
     }
 
-    fn refuse<T>(&self) -> Answer<'_, T>
+    fn refuse<T>(&self) -> EngineFuture<'_, T>
     where
         T: Send + 'static,
     {
@@ -98,7 +99,7 @@ impl ReadOnlyDisk {
         &self,
         doing: &'static str,
         read: impl FnOnce(&Rescue) -> Result<T> + Send + 'static,
-    ) -> Answer<'_, T> {
+    ) -> EngineFuture<'_, T> {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
             let reading = tokio::task::spawn_blocking(move || read(&shared.rescue));
@@ -140,39 +141,43 @@ impl Rescue {
 }
 
 impl Engine for ReadOnlyDisk {
-    fn claim(&self, _: SessionId) -> Answer<'_, Claim> {
+    fn claim(&self, _: SessionId) -> EngineFuture<'_, Claim> {
         self.refuse()
     }
 
-    fn append(&self, _: Append) -> Answer<'_, u64> {
+    fn append(&self, _: Append) -> EngineFuture<'_, u64> {
         self.refuse()
     }
 
-    fn read(&self, session: SessionId, from: u64, limit: usize) -> Answer<'_, Vec<Event>> {
+    fn read(&self, session: SessionId, from: u64, limit: usize) -> EngineFuture<'_, Vec<Event>> {
         self.ask("read events", move |rescue| {
             rescue.read(session, from, limit)
         })
     }
 
-    fn put_checkpoint(&self, _: SessionId, _: u64, _: Checkpoint) -> Answer<'_, ()> {
+    fn put_checkpoint(&self, _: SessionId, _: u64, _: Checkpoint) -> EngineFuture<'_, ()> {
         self.refuse()
     }
 
-    fn latest_checkpoint(&self, session: SessionId) -> Answer<'_, Option<Checkpoint>> {
+    fn latest_checkpoint(&self, session: SessionId) -> EngineFuture<'_, Option<Checkpoint>> {
         self.ask("read a checkpoint", move |rescue| {
             Ok(rescue.checkpoint(session, rescue.head(session)?))
         })
     }
 
-    fn session(&self, session: SessionId) -> Answer<'_, Option<SessionInfo>> {
+    fn session(&self, session: SessionId) -> EngineFuture<'_, Option<SessionInfo>> {
         self.ask("look a session up", move |rescue| rescue.info(session))
     }
 
-    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
+    fn sessions(
+        &self,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> EngineFuture<'_, Vec<SessionInfo>> {
         self.ask("list sessions", move |rescue| rescue.infos(after, limit))
     }
 
-    fn delete_session(&self, _: Deletion) -> Answer<'_, bool> {
+    fn delete_session(&self, _: Deletion) -> EngineFuture<'_, bool> {
         self.refuse()
     }
 
@@ -182,7 +187,7 @@ impl Engine for ReadOnlyDisk {
         }
     }
 
-    fn close(&self) -> Answer<'_, ()> {
+    fn close(&self) -> EngineFuture<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::disk::carve::Index;
 use crate::disk::fresh::NewLog;
 use crate::disk::ledger::{self, Extent, Extents};
-use crate::disk::log::Known;
+use crate::disk::log::SessionState;
 use crate::disk::{files, losses, tail};
 use crate::engine::{Checkpoint, SessionId, now_unix_ms};
 use crate::error::Result;
@@ -175,7 +175,7 @@ impl Saving<'_> {
             return Ok(());
         }
         let born_epoch = known.map_or(0, |head| head.born_epoch);
-        let mut saved = Known::new(fresh_head(session, known, extent));
+        let mut saved = SessionState::new(fresh_head(session, known, extent));
         self.events(session, born_epoch, &mut saved)?;
         let last_seq = saved.head.last_seq;
         let last = known
@@ -196,7 +196,12 @@ impl Saving<'_> {
     }
 
     /// Follows the chain from its start until it breaks.
-    fn events(&mut self, session: SessionId, born_epoch: u64, saved: &mut Known) -> Result<()> {
+    fn events(
+        &mut self,
+        session: SessionId,
+        born_epoch: u64,
+        saved: &mut SessionState,
+    ) -> Result<()> {
         while let Some((stamp, payload)) = self.index.follow(session, born_epoch, &saved.head) {
             saved.head.push(&payload, stamp.at_unix_ms);
             saved.head.epoch = saved.head.epoch.max(stamp.epoch);

@@ -10,16 +10,16 @@ use crate::disk::condition::Condition;
 use crate::disk::cursor::Cursor;
 use crate::disk::files;
 use crate::disk::lock::Lock;
-use crate::disk::log::{Known, Log};
+use crate::disk::log::{Log, SessionState};
+use crate::disk::preallocation::Preallocation;
 use crate::disk::replay::Replay;
 use crate::disk::rescue::Rescue;
-use crate::disk::room::Room;
 use crate::engine::{Checkpoint, Event, SessionId, SessionInfo};
 use crate::error::{Error, Record, Result};
 use crate::row::Head;
 
 /// The acknowledged state of sessions; `None` for one whose first write is in progress.
-pub(super) type Live = HashMap<SessionId, Option<Known>>;
+pub(super) type Live = HashMap<SessionId, Option<SessionState>>;
 
 /// An open store.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Drop for Trees {
             tracing::warn!(store = %self.root.display(), "the storage engine panicked while it closed");
         }
         if self.condition.read_only().is_none() {
-            Room::release(&files::data(&self.root));
+            Preallocation::release(&files::data(&self.root));
         }
     }
 }
@@ -91,7 +91,7 @@ impl Trees {
     }
 
     /// The acknowledged state of a session.
-    pub(super) fn known(&self, session: SessionId) -> Result<Option<Known>> {
+    pub(super) fn known(&self, session: SessionId) -> Result<Option<SessionState>> {
         if let Some(known) = self.live().get(&session) {
             return Ok(known.clone());
         }
@@ -104,9 +104,9 @@ impl Trees {
     /// As [`Self::known`] without the locations of events. From now on readers see exactly this
     /// state of the session, whatever is being applied to the log. The writer calls it before it
     /// changes a session.
-    pub(super) fn pinned(&self, session: SessionId) -> Result<Option<Known>> {
+    pub(super) fn pinned(&self, session: SessionId) -> Result<Option<SessionState>> {
         if let Some(known) = self.live().get(&session) {
-            return Ok(known.as_ref().map(Known::without_places));
+            return Ok(known.as_ref().map(SessionState::without_places));
         }
         let known = self.log()?.known(session)?;
         self.live_mut().insert(session, known.clone());
@@ -114,7 +114,7 @@ impl Trees {
     }
 
     /// Makes the changes of a group visible to readers; its sessions were pinned before.
-    pub(super) fn follow(&self, changes: HashMap<SessionId, Known>) {
+    pub(super) fn follow(&self, changes: HashMap<SessionId, SessionState>) {
         let mut live = self.live_mut();
         for (session, after) in changes {
             match live.entry(session).or_default() {
@@ -160,7 +160,7 @@ impl Trees {
     fn events(
         &self,
         session: SessionId,
-        known: &Known,
+        known: &SessionState,
         from: u64,
         limit: usize,
     ) -> Result<Vec<Event>> {

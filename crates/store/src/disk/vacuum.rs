@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use tokio::sync::{OwnedMutexGuard, OwnedRwLockWriteGuard, RwLock};
 
-use crate::disk::copy::{Copy, Pace};
+use crate::disk::copy::{Copy, CopyRate};
 use crate::disk::ledger::{self, Extents};
 use crate::disk::trees::Trees;
 use crate::disk::{Running, files, open};
@@ -33,7 +33,7 @@ pub fn vacuum(path: impl AsRef<Path>) -> Result<Vacuumed> {
     }
     let before_bytes = size_bytes(&files::data(root));
     let live_bytes = space(&trees)?.live_bytes;
-    let mut copy = Copy::begin(root, live_bytes, Pace::unbounded())?;
+    let mut copy = Copy::begin(root, live_bytes, CopyRate::unbounded())?;
     copy.copy_all(&trees)?;
     let finished = copy.finish(&trees, trees.take_touched())?;
     // The store's lock must outlive the swap, and the log must be closed before it.
@@ -78,8 +78,8 @@ impl Online {
             let reason = reason.clone();
             return Err(Error::ReadOnly { reason });
         }
-        let pace = Pace::new(self.bytes_per_second, Arc::clone(&self.stop));
-        let copying = tokio::task::spawn_blocking(move || copy_live(&trees, pace));
+        let rate = CopyRate::new(self.bytes_per_second, Arc::clone(&self.stop));
+        let copying = tokio::task::spawn_blocking(move || copy_live(&trees, rate));
         let copy = copying.await.unwrap_or_else(|error| Err(stopped(&error)))?;
         let running = Arc::clone(&self.running).write_owned().await;
         // From here on it cannot be cancelled.
@@ -98,9 +98,9 @@ fn stopped(error: &tokio::task::JoinError) -> Error {
 }
 
 /// Copies the live data, and then the changes made meanwhile; writers continue.
-fn copy_live(trees: &Trees, pace: Pace) -> Result<Copy> {
+fn copy_live(trees: &Trees, rate: CopyRate) -> Result<Copy> {
     trees.note_touched();
-    let copied = Copy::begin(&trees.root, space(trees)?.live_bytes, pace).and_then(|mut copy| {
+    let copied = Copy::begin(&trees.root, space(trees)?.live_bytes, rate).and_then(|mut copy| {
         copy.copy_all(trees)?;
         copy.reopen_large()?;
         for _ in 0..PASSES {

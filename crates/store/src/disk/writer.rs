@@ -19,8 +19,8 @@ use crate::disk::batch::Batch;
 use crate::disk::group::{self, Command, Group, Waiter};
 use crate::disk::intake::Intake;
 use crate::disk::ledger::{Extent, Ledger};
-use crate::disk::log::{Known, Log, panic_text};
-use crate::disk::room::Room;
+use crate::disk::log::{Log, SessionState, panic_text};
+use crate::disk::preallocation::Preallocation;
 use crate::disk::trees::Trees;
 use crate::disk::{cache, files};
 use crate::engine::SessionId;
@@ -39,7 +39,7 @@ pub(super) struct Writer {
     trees: Arc<Trees>,
     log_file: File,
     ledger: Ledger,
-    room: Room,
+    preallocation: Preallocation,
     /// Empty between two groups.
     batch: Batch,
     /// The mark in the log.
@@ -58,14 +58,14 @@ impl Writer {
         let path = files::data(&trees.root).join("db");
         let log_file = File::open(&path).map_err(|error| Error::io("open", &path, error))?;
         let ledger = Ledger::open(&trees.root)?;
-        let room = Room::open(&files::data(&trees.root))?;
+        let preallocation = Preallocation::open(&files::data(&trees.root))?;
         let root = trees.root.clone();
         let (batch, mark) = (Batch::new(trees.numbers), trees.mark);
         let writer = Self {
             trees,
             log_file,
             ledger,
-            room,
+            preallocation,
             batch,
             mark,
             settle_at: mark + SETTLE_EVERY_BLOCKS,
@@ -115,7 +115,7 @@ impl Writer {
     fn commit(
         &mut self,
         log: &Log,
-        changes: HashMap<SessionId, Known>,
+        changes: HashMap<SessionId, SessionState>,
         checkpointed: &[SessionId],
         waiters: Vec<Waiter>,
     ) {
@@ -151,7 +151,7 @@ impl Writer {
 
     /// Ensures that there is room for the batch; otherwise discards it.
     fn reserve(&mut self) -> Result<(), NoRoom> {
-        match self.room.reserve(self.batch.bytes()) {
+        match self.preallocation.reserve(self.batch.bytes()) {
             Ok(()) => {
                 self.trees.condition.has_room();
                 Ok(())
@@ -184,7 +184,7 @@ impl Writer {
         if !log.cache.needs_pages() || trees.condition.read_only().is_some() {
             return;
         }
-        if self.room.reserve(cache::PAGES_BYTES).is_err() {
+        if self.preallocation.reserve(cache::PAGES_BYTES).is_err() {
             return;
         }
         let written = unpanicked(|| {
@@ -213,7 +213,7 @@ impl Writer {
                 self.batch.clear();
                 return;
             }
-            *known = Known::new(known.head.clone());
+            *known = SessionState::new(known.head.clone());
         }
         if lagging.is_empty() && self.mark == mark {
             return;
@@ -238,7 +238,7 @@ impl Writer {
     }
 
     /// The sessions whose heads in the log are outdated.
-    fn lagging(&self) -> Vec<(SessionId, Known)> {
+    fn lagging(&self) -> Vec<(SessionId, SessionState)> {
         let live = self.trees.live();
         let known = live
             .iter()

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::engine::{Answer, SessionId, SessionInfo};
+use crate::engine::{EngineFuture, SessionId, SessionInfo};
 
 /// What a member announces about itself to the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,12 +74,12 @@ pub struct Beat {
     /// back.
     pub is_budget_wanted: bool,
     /// The holds of providers and models by other members, with their remaining times at this beat.
-    pub holds: Vec<Hold>,
+    pub holds: Vec<ProviderPause>,
 }
 
 /// A provider or a model of it that is left alone for a while.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hold {
+pub struct ProviderPause {
     /// The provider's name in the settings.
     pub provider: String,
     /// The model, as its provider knows it; none: all of them.
@@ -108,16 +108,16 @@ pub trait Cluster: Send + Sync {
     /// Announces this program to the others, with each beat from now on.
     ///
     /// Fails if a live member accepts another token.
-    fn announce(&self, announcement: Announcement) -> Answer<'_, ()>;
+    fn announce(&self, announcement: Announcement) -> EngineFuture<'_, ()>;
 
     /// The state of the group as of the last beat.
     fn beats(&self) -> watch::Receiver<Beat>;
 
     /// Returns all members, and the number of sessions that each owns.
-    fn members(&self) -> Answer<'_, Vec<(Member, u64)>>;
+    fn members(&self) -> EngineFuture<'_, Vec<(Member, u64)>>;
 
     /// Returns the other live member that owns a session, if there is one.
-    fn owner(&self, session: SessionId) -> Answer<'_, Option<Member>>;
+    fn owner(&self, session: SessionId) -> EngineFuture<'_, Option<Member>>;
 
     /// Whether this program has claimed a session and does not know of a later claim by another
     /// one.
@@ -129,21 +129,23 @@ pub trait Cluster: Send + Sync {
     fn holds_lease(&self) -> bool;
 
     /// Returns the sessions that this program owns.
-    fn owned(&self) -> Answer<'_, Vec<SessionInfo>>;
+    fn owned(&self) -> EngineFuture<'_, Vec<SessionInfo>>;
 
     /// Returns a text that all members share, such as the settings that were changed at run time.
-    fn document(&self, name: &'static str) -> Answer<'_, Option<Document>>;
+    fn document(&self, name: &'static str) -> EngineFuture<'_, Option<Document>>;
 
     /// Replaces such a text if it still has the version `before`, or is still not there where that is 0.
     /// Answers whether it did. Where an answer was lost it may say no though it did: then the text is there.
-    fn put_document(&self, name: &'static str, text: String, before: u64) -> Answer<'_, bool>;
+    fn put_document(&self, name: &'static str, text: String, before: u64)
+    -> EngineFuture<'_, bool>;
 
     /// The session that a cause has begun within a day, such as the message of a client. With a session:
     /// the one that was named first for it, by whichever program.
-    fn begun(&self, cause: u128, session: Option<SessionId>) -> Answer<'_, Option<SessionId>>;
+    fn begun(&self, cause: u128, session: Option<SessionId>)
+    -> EngineFuture<'_, Option<SessionId>>;
 
     /// Tells the others to leave providers and models alone. The longer hold stays.
-    fn hold(&self, holds: Vec<Hold>) -> Answer<'_, ()>;
+    fn hold(&self, holds: Vec<ProviderPause>) -> EngineFuture<'_, ()>;
 
     /// Tells the others whether budget is wanted that they hold and do not use. They learn it at their
     /// next beats; this program's own follow each other faster meanwhile.
@@ -151,18 +153,26 @@ pub trait Cluster: Send + Sync {
 
     /// Keeps a callback of a session's task, in place of one of the same name, for whoever works on the
     /// session. A session that is not there has none.
-    fn put_callback(&self, session: SessionId, name: String, text: String) -> Answer<'_, ()>;
+    fn put_callback(&self, session: SessionId, name: String, text: String) -> EngineFuture<'_, ()>;
 
     /// Forgets such a callback if it still has that text.
-    fn forget_callback(&self, session: SessionId, name: String, text: String) -> Answer<'_, ()>;
+    fn forget_callback(
+        &self,
+        session: SessionId,
+        name: String,
+        text: String,
+    ) -> EngineFuture<'_, ()>;
 
     /// The callbacks of these sessions; without any named, those of sessions that this program owns or
     /// that nobody does, 4,096 at most.
-    fn callbacks(&self, sessions: Option<Vec<SessionId>>) -> Answer<'_, Vec<(SessionId, String)>>;
+    fn callbacks(
+        &self,
+        sessions: Option<Vec<SessionId>>,
+    ) -> EngineFuture<'_, Vec<(SessionId, String)>>;
 
     /// Claims at most `limit` sessions of members that are gone. Each session is claimed by one
     /// program only.
-    fn take_over(&self, limit: usize) -> Answer<'_, Vec<SessionInfo>>;
+    fn take_over(&self, limit: usize) -> EngineFuture<'_, Vec<SessionInfo>>;
 
     /// Begins to work on a session under the claim with which this program took it over, so that the
     /// session need not be claimed again. False if that claim may have ended: claim the session then.
@@ -171,17 +181,17 @@ pub trait Cluster: Send + Sync {
     /// Gives up a session that this program took over and that nobody has claimed since, because
     /// this program lacks what the session's open turns need. It does not take the session over
     /// again until its agent definitions change.
-    fn decline(&self, session: SessionInfo) -> Answer<'_, ()>;
+    fn decline(&self, session: SessionInfo) -> EngineFuture<'_, ()>;
 
     /// Gives up the ownership of these sessions, unless they were claimed since. The next program
     /// that is asked for one of them claims it.
-    fn release(&self, sessions: Vec<SessionInfo>) -> Answer<'_, ()>;
+    fn release(&self, sessions: Vec<SessionInfo>) -> EngineFuture<'_, ()>;
 
     /// Asks a member to accept no new sessions and to hand over its own, or to work normally again;
     /// returns whether that member is alive.
-    fn drain(&self, member: Uuid, drains: bool) -> Answer<'_, bool>;
+    fn drain(&self, member: Uuid, drains: bool) -> EngineFuture<'_, bool>;
 
     /// Gives up all of its sessions to the others, and continues under a new id. All work on the
     /// sessions must have stopped.
-    fn hand_over(&self) -> Answer<'_, ()>;
+    fn hand_over(&self) -> EngineFuture<'_, ()>;
 }

@@ -18,23 +18,23 @@ const CACHED: usize = 65_536;
 
 /// The cached owners of sessions.
 #[derive(Debug, Default)]
-pub(super) struct Owners(Mutex<HashMap<SessionId, Known>>);
+pub(super) struct Owners(Mutex<HashMap<SessionId, OwnerEntry>>);
 
 /// The owner of a session.
 #[derive(Clone, Debug)]
-struct Known {
+struct OwnerEntry {
     /// The time of its creation; a later session may reuse the id of a deleted one.
     created_unix_ms: u64,
     owner: Option<Arc<str>>,
 }
 
 impl Owners {
-    fn known(&self, session: SessionId) -> Option<Known> {
+    fn known(&self, session: SessionId) -> Option<OwnerEntry> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&session).cloned()
     }
 
-    fn cache(&self, session: SessionId, found: Known) {
+    fn cache(&self, session: SessionId, found: OwnerEntry) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= CACHED {
             known.clear();
@@ -126,7 +126,7 @@ impl Journal {
         for (info, first) in unknown.iter().zip(firsts) {
             let Some(first) = first else { continue };
             let (_, first) = super::decoded(of(info), first)?;
-            let found = Known {
+            let found = OwnerEntry {
                 created_unix_ms: info.created_unix_ms,
                 owner: owner_of(&first),
             };

@@ -34,7 +34,7 @@ pub(super) fn next<J>(queue: &mut VecDeque<J>, append: impl Fn(&J) -> &Append) -
 
 /// The state of a session in the database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct SessionRow {
     /// The epoch of its latest claim; 0 if it was never claimed or is deleted.
     pub(super) epoch: u64,
     /// Its last event.
@@ -46,7 +46,7 @@ pub(super) struct Found {
 
 /// The result of an append for which no row was returned.
 #[derive(Debug)]
-pub(super) enum Settled {
+pub(super) enum UnansweredAppend {
     /// It is on disk: an earlier statement wrote it, and the answer to that was lost.
     Written(u64),
     /// It is not on disk, and is sent again.
@@ -57,27 +57,32 @@ pub(super) enum Settled {
 
 /// Determines the result of an append with these checksums. `was_sent` says whether an earlier
 /// statement contained it.
-pub(super) fn settle(append: &Append, was_sent: bool, ours: &[i64], found: &Found) -> Settled {
+pub(super) fn settle(
+    append: &Append,
+    was_sent: bool,
+    ours: &[i64],
+    found: &SessionRow,
+) -> UnansweredAppend {
     let last = append.expected_seq.saturating_add(ours.len() as u64);
     if was_sent && found.last_seq >= last && found.checksums == ours {
-        return Settled::Written(last);
+        return UnansweredAppend::Written(last);
     }
     let (session, epoch) = (append.session, append.epoch);
     if found.epoch != epoch || epoch == 0 {
-        return Settled::Refused(Error::Fenced {
+        return UnansweredAppend::Refused(Error::Fenced {
             session,
             epoch,
             current: found.epoch,
         });
     }
     if found.last_seq != append.expected_seq {
-        return Settled::Refused(Error::Conflict {
+        return UnansweredAppend::Refused(Error::Conflict {
             session,
             expected_seq: append.expected_seq,
             last_seq: found.last_seq,
         });
     }
-    Settled::Again
+    UnansweredAppend::Again
 }
 
 /// The checksum of an event or a state checkpoint, over its session, its number and its bytes.
@@ -135,7 +140,7 @@ mod tests {
     fn a_lost_answer_is_settled_by_what_is_there() {
         let ours = [7, 8];
         let one = append(1, 3, 4, &[1, 1]);
-        let found = |epoch, last_seq, checksums: &[i64]| Found {
+        let found = |epoch, last_seq, checksums: &[i64]| SessionRow {
             epoch,
             last_seq,
             checksums: checksums.to_vec(),
@@ -156,13 +161,15 @@ mod tests {
         ];
         for (was_sent, found, expected) in rows {
             let settled = match settle(&one, was_sent, &ours, &found) {
-                Settled::Written(seq) => format!("written {seq}"),
-                Settled::Again => "again".to_owned(),
-                Settled::Refused(Error::Fenced { current, .. }) => format!("fenced {current}"),
-                Settled::Refused(Error::Conflict { last_seq, .. }) => {
+                UnansweredAppend::Written(seq) => format!("written {seq}"),
+                UnansweredAppend::Again => "again".to_owned(),
+                UnansweredAppend::Refused(Error::Fenced { current, .. }) => {
+                    format!("fenced {current}")
+                }
+                UnansweredAppend::Refused(Error::Conflict { last_seq, .. }) => {
                     format!("conflict {last_seq}")
                 }
-                Settled::Refused(other) => other.to_string(),
+                UnansweredAppend::Refused(other) => other.to_string(),
             };
             assert_eq!(settled, expected, "{found:?}");
         }

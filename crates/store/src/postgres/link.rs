@@ -11,7 +11,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::trouble::{Failed, Trouble, failed};
+use super::error_kind::{DetailedError, ErrorKind, failed};
 use super::{Options, check, tls};
 use crate::error::{Error, Result};
 
@@ -21,9 +21,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The reason why the database is unavailable, as long as it is.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Away(Arc<RwLock<Option<String>>>);
+pub(super) struct Outage(Arc<RwLock<Option<String>>>);
 
-impl Away {
+impl Outage {
     pub(super) fn reason(&self) -> Option<String> {
         self.0
             .read()
@@ -69,12 +69,12 @@ impl Session {
 /// A connection that is opened when it is first needed, and reopened when it broke.
 pub(super) struct Link {
     options: Options,
-    away: Away,
+    away: Outage,
     session: Mutex<Option<Arc<Session>>>,
 }
 
 impl Link {
-    pub(super) fn new(options: Options, away: Away) -> Link {
+    pub(super) fn new(options: Options, away: Outage) -> Link {
         Link {
             options,
             away,
@@ -132,10 +132,10 @@ impl Link {
             let session = self.session(until).await?;
             let reason = match timeout_at(until, session.query(text, parameters)).await {
                 Ok(Ok(rows)) => return Ok(rows),
-                Ok(Err(error)) if Trouble::from(&error) == Trouble::Refused => {
-                    return Err(super::trouble::refused("read", &error));
+                Ok(Err(error)) if ErrorKind::from(&error) == ErrorKind::Refused => {
+                    return Err(super::error_kind::refused("read", &error));
                 }
-                Ok(Err(error)) => Failed(&error).to_string(),
+                Ok(Err(error)) => DetailedError(&error).to_string(),
                 Err(_) => "it does not answer".to_owned(),
             };
             self.broke(&session).await;
@@ -208,7 +208,7 @@ where
 {
     tokio::spawn(async move {
         if let Err(error) = connection.await {
-            tracing::warn!(error = %Failed(&error), "a connection to the database ended");
+            tracing::warn!(error = %DetailedError(&error), "a connection to the database ended");
         }
     });
 }
@@ -216,8 +216,8 @@ where
 /// A refusal by the server is permanent, and so is a failed TLS handshake. A server that starts,
 /// stops or has no free connection is temporarily unavailable.
 fn not_connected(error: &tokio_postgres::Error) -> Error {
-    let reason = Failed(error).to_string();
-    let is_refused = Trouble::from(error) == Trouble::Refused;
+    let reason = DetailedError(error).to_string();
+    let is_refused = ErrorKind::from(error) == ErrorKind::Refused;
     match is_refused || error.to_string().contains("TLS") {
         true => Error::Database {
             reason: format!("it lets nobody in: {reason}"),

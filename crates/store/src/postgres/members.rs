@@ -7,7 +7,7 @@
 mod beat;
 mod id_file;
 mod joining;
-mod mine;
+mod own_sessions;
 mod shared;
 mod statements;
 
@@ -23,9 +23,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use beat::{Known, Own, next, next_pause};
+use beat::{MemberRow, OwnBeat, next, next_pause};
 use id_file::{FILE, known_id};
-use mine::{KNOWN_MAX, Mine};
+use own_sessions::{KNOWN_MAX, OwnSessions};
 use statements::{
     BEAT, DECLINE, FORGET_GONE, LEAVE, MEMBERS, OWNED, OWNER, RELEASE, TAKE_OVER, WAITS,
 };
@@ -33,7 +33,8 @@ use statements::{
 use super::link::Link;
 use super::{info, unsigned};
 use crate::engine::{
-    Announcement, Answer, Beat, Cluster, Document, Hold, Member, SessionId, SessionInfo, TOKENS,
+    Announcement, Beat, Cluster, Document, EngineFuture, Member, ProviderPause, SessionId,
+    SessionInfo, TOKENS,
 };
 use crate::error::{Error, Result};
 
@@ -58,7 +59,7 @@ pub(super) struct Membership {
     name: String,
     directory: Option<PathBuf>,
     takeover_after: Duration,
-    mine: Mutex<Mine>,
+    mine: Mutex<OwnSessions>,
     announced: Mutex<Announcement>,
     beats: watch::Sender<Beat>,
     fenced: AtomicU64,
@@ -85,7 +86,7 @@ impl Membership {
             name: name.chars().take(NAME_MAX).collect(),
             directory: directory.map(Path::to_owned),
             takeover_after,
-            mine: Mutex::new(Mine::new(id)),
+            mine: Mutex::new(OwnSessions::new(id)),
             announced: Mutex::default(),
             beats: watch::Sender::default(),
             fenced: AtomicU64::new(0),
@@ -208,15 +209,15 @@ impl Membership {
         ];
         let begun = Instant::now();
         let rows = self.link.read(BEAT, &parameters).await?;
-        let known = |row| Known {
+        let known = |row| MemberRow {
             is_short: Row::get(row, 12),
             ..self.known(row, id)
         };
-        let members: Vec<Known> = rows.iter().map(known).collect();
+        let members: Vec<MemberRow> = rows.iter().map(known).collect();
         let holds = rows.first().map(shared::holds).unwrap_or_default();
         let documents = rows.first().map(|row| unsigned(row, 10));
         let some_wait = rows.first().is_some_and(|row| row.get(11));
-        let own = Own {
+        let own = OwnBeat {
             instance: self.instance,
             announced: &announced,
             drains,
@@ -228,7 +229,7 @@ impl Membership {
         let mut mine = lock(&self.mine);
         // If the answer to an earlier beat was lost, the row does not show that this one is late.
         let is_late = lock(&self.seen).elapsed() >= self.takeover_after;
-        self.learnt(&mut mine, id, &members, Own { is_late, ..own });
+        self.learnt(&mut mine, id, &members, OwnBeat { is_late, ..own });
         // Not before its sessions are forgotten, if it was taken to be gone.
         let mut seen = lock(&self.seen);
         *seen = begun.max(*seen);
@@ -239,13 +240,13 @@ impl Membership {
         Ok(next_pause(&members, usual, self.takeover_after))
     }
 
-    fn learnt(&self, mine: &mut Mine, id: Uuid, members: &[Known], own: Own<'_>) {
+    fn learnt(&self, mine: &mut OwnSessions, id: Uuid, members: &[MemberRow], own: OwnBeat<'_>) {
         let before = self.beats.borrow().clone();
         if mine.id != id {
             return;
         }
         let mut beat = next(&before, members, own);
-        let is_doubled = |known: &&Known| {
+        let is_doubled = |known: &&MemberRow| {
             known.member.is_self && known.member.is_alive && known.instance != self.instance
         };
         if before.count > 0 && members.iter().any(|known| is_doubled(&known)) {
@@ -265,10 +266,10 @@ impl Membership {
         self.beats.send_replace(beat);
     }
 
-    fn known(&self, row: &Row, id: Uuid) -> Known {
+    fn known(&self, row: &Row, id: Uuid) -> MemberRow {
         let age = Duration::from_millis(unsigned(row, 7));
         let member: Uuid = row.get(0);
-        Known {
+        MemberRow {
             instance: row.get(9),
             is_short: false,
             member: Member {
@@ -379,7 +380,7 @@ impl Cluster for Membership {
         self.pause()
     }
 
-    fn announce(&self, announcement: Announcement) -> Answer<'_, ()> {
+    fn announce(&self, announcement: Announcement) -> EngineFuture<'_, ()> {
         Box::pin(self.announced(announcement))
     }
 
@@ -387,11 +388,11 @@ impl Cluster for Membership {
         self.beats.subscribe()
     }
 
-    fn members(&self) -> Answer<'_, Vec<(Member, u64)>> {
+    fn members(&self) -> EngineFuture<'_, Vec<(Member, u64)>> {
         Box::pin(self.all())
     }
 
-    fn owner(&self, session: SessionId) -> Answer<'_, Option<Member>> {
+    fn owner(&self, session: SessionId) -> EngineFuture<'_, Option<Member>> {
         Box::pin(async move {
             // Without the lease, another member may have claimed it and have later information.
             if self.is_own(session) && self.holds_lease() {
@@ -409,26 +410,35 @@ impl Cluster for Membership {
         lock(&self.seen).elapsed() < self.takeover_after
     }
 
-    fn owned(&self) -> Answer<'_, Vec<SessionInfo>> {
+    fn owned(&self) -> EngineFuture<'_, Vec<SessionInfo>> {
         Box::pin(async move {
             let rows = self.link.read(OWNED, &[&self.id()]).await?;
             Ok(rows.iter().map(info).collect())
         })
     }
 
-    fn document(&self, name: &'static str) -> Answer<'_, Option<Document>> {
+    fn document(&self, name: &'static str) -> EngineFuture<'_, Option<Document>> {
         Box::pin(self.read_document(name))
     }
 
-    fn put_document(&self, name: &'static str, text: String, before: u64) -> Answer<'_, bool> {
+    fn put_document(
+        &self,
+        name: &'static str,
+        text: String,
+        before: u64,
+    ) -> EngineFuture<'_, bool> {
         Box::pin(self.replace_document(name, text, before))
     }
 
-    fn begun(&self, cause: u128, session: Option<SessionId>) -> Answer<'_, Option<SessionId>> {
+    fn begun(
+        &self,
+        cause: u128,
+        session: Option<SessionId>,
+    ) -> EngineFuture<'_, Option<SessionId>> {
         Box::pin(self.first_session(cause, session))
     }
 
-    fn hold(&self, holds: Vec<Hold>) -> Answer<'_, ()> {
+    fn hold(&self, holds: Vec<ProviderPause>) -> EngineFuture<'_, ()> {
         Box::pin(self.held(holds))
     }
 
@@ -438,19 +448,27 @@ impl Cluster for Membership {
         }
     }
 
-    fn put_callback(&self, session: SessionId, name: String, text: String) -> Answer<'_, ()> {
+    fn put_callback(&self, session: SessionId, name: String, text: String) -> EngineFuture<'_, ()> {
         Box::pin(self.keep_callback(session, name, text))
     }
 
-    fn forget_callback(&self, session: SessionId, name: String, text: String) -> Answer<'_, ()> {
+    fn forget_callback(
+        &self,
+        session: SessionId,
+        name: String,
+        text: String,
+    ) -> EngineFuture<'_, ()> {
         Box::pin(self.drop_callback(session, name, text))
     }
 
-    fn callbacks(&self, sessions: Option<Vec<SessionId>>) -> Answer<'_, Vec<(SessionId, String)>> {
+    fn callbacks(
+        &self,
+        sessions: Option<Vec<SessionId>>,
+    ) -> EngineFuture<'_, Vec<(SessionId, String)>> {
         Box::pin(self.kept_callbacks(sessions))
     }
 
-    fn take_over(&self, limit: usize) -> Answer<'_, Vec<SessionInfo>> {
+    fn take_over(&self, limit: usize) -> EngineFuture<'_, Vec<SessionInfo>> {
         Box::pin(self.taken_over(limit))
     }
 
@@ -459,19 +477,19 @@ impl Cluster for Membership {
         self.holds_lease() && mine.take_up(session, epoch)
     }
 
-    fn decline(&self, session: SessionInfo) -> Answer<'_, ()> {
+    fn decline(&self, session: SessionInfo) -> EngineFuture<'_, ()> {
         Box::pin(self.declined(session))
     }
 
-    fn release(&self, sessions: Vec<SessionInfo>) -> Answer<'_, ()> {
+    fn release(&self, sessions: Vec<SessionInfo>) -> EngineFuture<'_, ()> {
         Box::pin(self.released(sessions))
     }
 
-    fn drain(&self, member: Uuid, drains: bool) -> Answer<'_, bool> {
+    fn drain(&self, member: Uuid, drains: bool) -> EngineFuture<'_, bool> {
         Box::pin(self.drained(member, drains))
     }
 
-    fn hand_over(&self) -> Answer<'_, ()> {
+    fn hand_over(&self) -> EngineFuture<'_, ()> {
         Box::pin(self.handed_over())
     }
 }

@@ -4,7 +4,7 @@ use tokio_postgres::Transaction;
 use tokio_postgres::types::ToSql;
 
 use super::batch::checksum;
-use super::trouble::failed;
+use super::error_kind::failed;
 use super::{NOW, unsigned};
 use crate::engine::{DELETED_USAGE, Deletion};
 use crate::error::{Error, Result};

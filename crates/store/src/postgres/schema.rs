@@ -7,7 +7,7 @@
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-use super::trouble::{Failed, failed};
+use super::error_kind::{DetailedError, failed};
 use crate::error::{Error, Result};
 
 /// The version of the tables below.
@@ -151,7 +151,7 @@ async fn version(client: &Client) -> Result<Option<i32>> {
 }
 
 fn not_made(error: &tokio_postgres::Error) -> Error {
-    let reason = Failed(error).to_string();
+    let reason = DetailedError(error).to_string();
     if error.code() != Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
         return Error::Database {
             reason: format!("its tables cannot be made: {reason}"),

@@ -28,16 +28,16 @@ pub(super) fn config(is_verified: bool) -> Result<ClientConfig> {
             .with_no_client_auth(),
         false => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
             .with_no_client_auth(),
     })
 }
 
 /// Accepts the certificate of any server, as libpq does with `prefer` and `require`.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -9,9 +9,9 @@ use tokio::time::{Instant, timeout};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::batch::{self, Found, Settled, checksum};
+use super::batch::{self, SessionRow, UnansweredAppend, checksum};
+use super::error_kind::{ErrorKind, failed, refused};
 use super::link::{Link, Session};
-use super::trouble::{Trouble, failed, refused};
 use crate::engine::Append;
 use crate::error::{Error, Result};
 
@@ -152,13 +152,13 @@ async fn carry_out(link: &Link, batch: &mut Vec<Job>) {
             return give_up(batch, &Error::Unreachable { reason });
         }
     };
-    match Trouble::from(&error) {
-        Trouble::Connection => {
+    match ErrorKind::from(&error) {
+        ErrorKind::Connection => {
             link.broke(&session).await;
             give_up(batch, &failed("append events")(error));
         }
-        Trouble::Again => {}
-        Trouble::Refused => {
+        ErrorKind::Again => {}
+        ErrorKind::Refused => {
             for job in batch.drain(..) {
                 job.answer(Err(refused("append events", &error)));
             }
@@ -222,7 +222,7 @@ async fn settle(session: &Session, batch: &mut Vec<Job>) -> Result<(), tokio_pos
     for job in &*batch {
         let id = job.append.session.0;
         let (epoch, last_seq) = known.get(&id).copied().unwrap_or_default();
-        let mut found = Found {
+        let mut found = SessionRow {
             epoch,
             last_seq,
             checksums: Vec::new(),
@@ -238,9 +238,9 @@ async fn settle(session: &Session, batch: &mut Vec<Job>) -> Result<(), tokio_pos
     }
     for (job, found) in std::mem::take(batch).into_iter().zip(all) {
         match batch::settle(&job.append, job.sent > 1, &job.checksums(), &found) {
-            Settled::Written(last) => job.answer(Ok(last)),
-            Settled::Refused(error) => job.answer(Err(error)),
-            Settled::Again => batch.push(job),
+            UnansweredAppend::Written(last) => job.answer(Ok(last)),
+            UnansweredAppend::Refused(error) => job.answer(Err(error)),
+            UnansweredAppend::Again => batch.push(job),
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! The layouts of the types of conversations.
 
 use unisono_context::alteration::{Alteration, Form};
-use unisono_context::attachment::{AttachedFile, Content, Extent, Held};
+use unisono_context::attachment::{AttachedFile, Content, Extent, LoadedBytes};
 use unisono_context::budget::{Budget, Limits};
 use unisono_context::call::{
     CacheWarm, Choice, ClientOptions, FallbackUsed, Reply, Sent, Stop, ToolCall, ToolResult, Usage,
@@ -32,12 +32,12 @@ layout! {
         3 Attachment { filename, mime, size_bytes; content },
     }
     struct AttachedFile { filename, mime, size_bytes, content; text }
-    struct Content { digest, extent, held }
+    struct Content { digest, extent, loaded }
     enum Extent { 0 Pixels { width, height }, 1 Pages(pages) }
 }
 
 /// Bytes have no place in a record: whoever journals a message has stored them before.
-impl Layout for Held {
+impl Layout for LoadedBytes {
     fn put(&self, _: &mut Vec<u8>) -> Result<(), String> {
         match &self.0 {
             None => Ok(()),
@@ -49,7 +49,7 @@ impl Layout for Held {
     }
 
     fn take(_: &mut &[u8]) -> Result<Self, Fault> {
-        Ok(Held::default())
+        Ok(LoadedBytes::default())
     }
 }
 
@@ -89,7 +89,7 @@ layout! {
         1 Cut { message, ordinal, target_chars },
         2 Summarise { cover, tier, cap, writer },
         3 Drop { cover },
-        4 Rewrite { cover, prior, cap },
+        4 Regenerate { cover, prior, cap },
         5 Truncate { messages, target_chars },
     }
     enum ContextPart { 0 Topic { message }, 1 Attention, 2 Large { over } }

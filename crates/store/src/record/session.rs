@@ -14,7 +14,7 @@ use unisono_session::event::{
 };
 use unisono_session::machine::WrittenSummary;
 use unisono_session::run::calls::{Approval, CallDecision, CallOutput, CallPlace, PlannedCall};
-use unisono_session::run::{AdditionalUsage, Ending, Pace, RunCause, Step};
+use unisono_session::run::{AttemptTimes, AuxiliaryUsage, Ending, RunCause, Step};
 use unisono_session::tool::{
     ApprovalRule, Contract, HookEvent, HookFailurePolicy, HookRule, ToolRules,
 };
@@ -57,7 +57,7 @@ layout! {
         28 RunStepped { run, step },
         29 RunRetried { run, attempt, not_before, reason },
         30 RunEnded { run, ending },
-        31 CameLate { run, attempt, late },
+        31 LateOutputReceived { run, attempt, late },
         32 Delegated { run, round, calls },
         33 ToolsCalled { run, round, calls },
         34 ToolStarted { call },
@@ -153,16 +153,16 @@ layout! {
         4 Spent(spent),
         5 Summarised { replaced, text },
     }
-    struct AdditionalUsage { usage; fallback }
+    struct AuxiliaryUsage { usage; fallback }
     enum LateOutput {
         0 Reply(reply),
         1 Answer { text, partial, usage },
         2 Spent(spent),
         3 Named { name, result },
     }
-    struct Pace { ; began, first_token, cache_ready }
+    struct AttemptTimes { ; began, first_token, cache_ready }
     enum Ending {
-        0 Finished { text, partial, usage, duration_ms; calls, pace },
+        0 Finished { text, partial, usage, duration_ms; calls, attempt_times },
         1 Failed { cause, reason, duration_ms },
         2 Cancelled,
     }

@@ -52,7 +52,7 @@ facts![
     RunEnded,
     TurnEnded,
     Delegated,
-    CameLate,
+    LateOutputReceived,
     SummariserUsed,
     Pinned,
     Unpinned,
@@ -320,7 +320,7 @@ fn what_a_turn_writes_is_small() {
             partial: None,
             usage: samples::USAGE,
             duration_ms: 1,
-            pace: unisono_session::run::Pace::default(),
+            attempt_times: unisono_session::run::AttemptTimes::default(),
         }),
     };
     assert!(size(ended) - answer.len() < 128);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use unisono_context::attachment::{Content, Extent, Held};
+use unisono_context::attachment::{Content, Extent, LoadedBytes};
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::{Digest, MessageId, SessionId, Timestamp};
 use unisono_session::{Event, Fact};
@@ -30,7 +30,7 @@ async fn session(journal: &Journal, id: u128, content: &Arc<[u8]>) -> SessionId 
         content: Some(Content {
             digest,
             extent: Extent::Pages(1),
-            held: Held::default(),
+            loaded: LoadedBytes::default(),
         }),
     };
     let message = NewMessage {

@@ -233,7 +233,7 @@ async fn a_database_that_is_away_is_waited_for_and_then_said_to_be() {
             .await
             .unwrap_err();
         assert!(
-            matches!(error, Error::Unreachable { .. }) && error.is_ephemeral(),
+            matches!(error, Error::Unreachable { .. }) && error.is_transient(),
             "{error}"
         );
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use unisono_store::postgres::Postgres;
-use unisono_store::{Announcement, Cluster, Deletion, Engine, Error, Hold, SessionId};
+use unisono_store::{Announcement, Cluster, Deletion, Engine, Error, ProviderPause, SessionId};
 
 use crate::members::{LATE, append, beat, cluster, member, own_id};
 use crate::postgres::store;
@@ -62,8 +62,8 @@ async fn a_document_is_replaced_only_as_it_was_read() {
     close(engines).await;
 }
 
-fn hold(model: Option<&str>, seconds: u64) -> Hold {
-    Hold {
+fn hold(model: Option<&str>, seconds: u64) -> ProviderPause {
+    ProviderPause {
         provider: "openai".to_owned(),
         model: model.map(str::to_owned),
         wait: Duration::from_secs(seconds),

@@ -116,8 +116,16 @@ impl Ask {
             } => Some(NewAttachment {
                 filename: filename.to_string(),
                 mime: mime.to_string(),
-                data: content.held.0.as_ref().map(|bytes| STANDARD.encode(bytes)),
-                digest: content.held.0.is_none().then(|| content.digest.to_string()),
+                data: content
+                    .loaded
+                    .0
+                    .as_ref()
+                    .map(|bytes| STANDARD.encode(bytes)),
+                digest: content
+                    .loaded
+                    .0
+                    .is_none()
+                    .then(|| content.digest.to_string()),
                 url: None,
             }),
             _ => None,

@@ -18,7 +18,7 @@ pub(crate) enum Step {
     /// The schedule is new or has a changed rule: its times count from now on.
     Follow(Arc<str>),
     /// Begins a turn whose start is recorded but has no result yet.
-    GoOn(Start),
+    Resume(Start),
     /// A turn begins for this instant.
     Start(Timestamp),
     /// This instant was missed, and counts for nothing.
@@ -30,7 +30,7 @@ pub(crate) enum Step {
 /// The step of a schedule at `now`.
 pub(crate) fn decide(schedule: &Schedule, known: &Source, now: Timestamp) -> Step {
     if let Some(start) = known.intended() {
-        return Step::GoOn(start.clone());
+        return Step::Resume(start.clone());
     }
     let rule = match schedule.enabled {
         true => schedule.rule.to_string(),
@@ -173,13 +173,13 @@ mod tests {
                 &skip,
                 intended.clone(),
                 5 * HOUR,
-                Step::GoOn(start(Progress::Intended)),
+                Step::Resume(start(Progress::Intended)),
             ),
             (
                 &off,
                 intended,
                 5 * HOUR,
-                Step::GoOn(start(Progress::Intended)),
+                Step::Resume(start(Progress::Intended)),
             ),
             (&run, started, 2 * HOUR, Step::Start(at(2 * HOUR))),
             // A clock that was set back repeats nothing.

@@ -10,8 +10,8 @@ use unisono_context::Timestamp;
 use unisono_runtime::clock;
 use unisono_store::starts::{Progress, Source, Start, StartFact};
 
+use super::begin::{Cause, StartedTurn, may_work_later};
 use super::decide::{Step, decide};
-use super::give::{Cause, StartedTurn, may_work_later};
 use super::of_schedule;
 use crate::error::Error;
 use crate::{Local, values};
@@ -32,7 +32,7 @@ pub async fn follow(local: &Local) {
 async fn follow_one(local: &Local, schedule: &Schedule) {
     loop {
         // Created before the state is read, so that no change is missed.
-        let changed = local.starts.changed.notified();
+        let changed = local.shared.starts.changed.notified();
         let wait = match local.follow_step(schedule).await {
             Ok(wait) => wait,
             Err(error) => {
@@ -76,7 +76,7 @@ impl Local {
                 tracing::warn!(schedule = name, %at, "a time of a schedule was missed");
                 Ok(Duration::ZERO)
             }
-            Step::GoOn(start) => self.go_on(schedule, &start).await,
+            Step::Resume(start) => self.go_on(schedule, &start).await,
             Step::Start(at) => self.start(schedule, at).await,
         }
     }
@@ -183,7 +183,7 @@ impl Local {
             ((), (known.paused != paused).then_some(fact))
         };
         self.record(&of_schedule(&schedule.name), decide).await?;
-        self.starts.changed.notify_waiters();
+        self.shared.starts.changed.notify_waiters();
         Ok(())
     }
 

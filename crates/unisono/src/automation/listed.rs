@@ -142,7 +142,7 @@ impl Local {
         };
         ScheduledTurn {
             scheduled: start.scheduled.map(values::instant),
-            begun: values::instant(start.at),
+            started_at: values::instant(start.at),
             session,
             turn,
             state,

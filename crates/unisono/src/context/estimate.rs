@@ -22,8 +22,8 @@ use unisono_session::State;
 use unisono_session::event::Work;
 
 use super::{measure, tokenizer};
-use crate::ask::{Ask, Measure, check_chosen};
-use crate::short;
+use crate::ask::{Ask, ContextInputs, check_chosen};
+use crate::fmt;
 pub use next_turn::NextTurn;
 use next_turn::decide_topics;
 use simulation::SimulationInput;
@@ -74,7 +74,7 @@ pub struct Estimate {
     /// The steps; empty: nothing can be compacted.
     pub plans: Vec<Plan>,
     /// Why nothing can be compacted, if so.
-    pub nothing: String,
+    pub no_change_reason: String,
     /// The automatic compaction of the next turn.
     pub next_turn: NextTurn,
 }
@@ -93,7 +93,7 @@ impl Estimate {
     ) -> Result<Estimate, Error> {
         let unknown = || Error::Branch(ask.on_branch().to_owned());
         let head = head(state, ask)?;
-        let by = ask.measured_by(setup, learnt)?;
+        let by = ask.context_inputs(setup, learnt)?;
         check_chosen(setup, ask, &by.team, &by.policy)?;
         let measured = measure(state, Some(head), &by)?;
         let next_turn = NextTurn::simulate((setup, learnt), ask, state)?;
@@ -101,7 +101,7 @@ impl Estimate {
         if let Mode::Part(_) = ask.mode() {
             decide_topics(&mut state, head, &by, (setup, &measured.budgets))?;
         }
-        let Measure { team, policy, .. } = by;
+        let ContextInputs { team, policy, .. } = by;
         let view = state.view(head, false).ok_or_else(unknown)?;
         let before = view.effective(&measured.budget).unwrap_or_default().tokens;
         // As a turn does: up to the step that makes a checkpoint.
@@ -132,7 +132,7 @@ impl Estimate {
         };
         Ok(Estimate {
             total: view.len().0,
-            nothing: nothing(&view, ask.mode()),
+            no_change_reason: no_change_reason(&view, ask.mode()),
             before,
             after: after.tokens,
             cost: cost(
@@ -153,7 +153,7 @@ impl Estimate {
         let forms = self.plans.iter().map(|plan| plan.step.forms());
         let shortened: BTreeSet<_> = forms.flatten().map(|(message, ..)| message).collect();
         let steps: Vec<String> = (self.plans.iter())
-            .map(|plan| short::step(&plan.step))
+            .map(|plan| fmt::step(&plan.step))
             .collect();
         api::Estimate {
             session: String::new(),
@@ -168,7 +168,7 @@ impl Estimate {
                 self.after.0,
             ),
             estimated_cost_usd: self.cost.map(|cost| cost.micro_dollars() as f64 / 1e6),
-            nothing: steps.is_empty().then(|| self.nothing.clone()),
+            no_change_reason: steps.is_empty().then(|| self.no_change_reason.clone()),
             step: (!steps.is_empty()).then(|| steps.join("; ")),
             next_turn: self.next_turn.to_api(),
         }
@@ -201,11 +201,11 @@ pub fn reason_for_no_step(state: &State, branch: &str, work: &Work) -> Option<St
         _ => return None,
     };
     let view = state.view(state.tree().head(branch)?, false)?;
-    Some(nothing(&view, mode))
+    Some(no_change_reason(&view, mode))
 }
 
 /// Why nothing can be made smaller, if so.
-fn nothing(view: &View<'_>, mode: Mode) -> String {
+fn no_change_reason(view: &View<'_>, mode: Mode) -> String {
     match mode {
         Mode::Part(ContextPart::Topic { message }) => {
             match view.topic_of(message) == view.current_topic() {
@@ -227,7 +227,7 @@ fn nothing(view: &View<'_>, mode: Mode) -> String {
 fn most(plan: &Plan) -> Result<Tokens, Error> {
     match &plan.step {
         Step::Summarise { cover, cap, .. } => Ok((*cap).min(cover.original)),
-        Step::Rewrite { cap, .. } => Ok(*cap),
+        Step::Regenerate { cap, .. } => Ok(*cap),
         Step::Drop { cover } => {
             let note = block_text(&cover.spans, &Body::Tombstone, &[]);
             let tokenizer: Tokenizer = tokenizer(plan.budget.encoding)?;
@@ -280,7 +280,7 @@ impl RevertEstimate {
         head: MessageId,
         checkpoint: CheckpointId,
     ) -> Result<RevertEstimate, Error> {
-        let by = ask.measured_by(setup, learnt)?;
+        let by = ask.context_inputs(setup, learnt)?;
         let budget = measure(state, Some(head), &by)?.budget;
         let effective = |view: Option<View<'_>>| {
             view.and_then(|view| view.effective(&budget))

@@ -34,7 +34,7 @@ impl Pins {
     ) -> Result<Pins, Error> {
         let unknown = || Error::Branch(branch.to_owned());
         let head = tip(state, branch).ok_or_else(unknown)?;
-        let by = Ask::new("").measured_by(setup, learnt)?;
+        let by = Ask::new("").context_inputs(setup, learnt)?;
         let budget = measure(state, head, &by)?.budget;
         let cost = |message: &Message| {
             let counts = state.tree().get(message.id).map(|node| node.counts);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unisono_api::context::{Context, Entry, PreparedSummary, Summary, TierLoad, Tool};
+use unisono_api::context::{Context, ContextMessage, PreparedSummary, Summary, TierLoad, Tool};
 use unisono_api::session::Preview;
 use unisono_context::alteration::Form;
 use unisono_context::checkpoint::Body;
@@ -14,18 +14,18 @@ use unisono_session::event::{Preparation, PreparationStatus};
 use unisono_session::machine::WrittenSummary;
 
 use super::topics::{self, loads};
-use super::{BranchContext, Extra, entry_count, entry_text};
-use crate::ask::{Measure, servers_of};
+use super::{BranchContext, ContextExtras, entry_count, entry_text};
+use crate::ask::{ContextInputs, servers_of};
 use crate::values::instant;
 
 /// The context of a branch, by section. `state` is the state from which it was made, `by` the
 /// inputs with which it was measured.
 pub fn to_api(
     shown: &BranchContext,
-    extra: &Extra,
+    extra: &ContextExtras,
     state: &State,
     branch: &str,
-    by: &Measure,
+    by: &ContextInputs,
 ) -> Context {
     let (measured, budget) = (&shown.measured, &shown.measured.budget);
     let tokens = Tokens {
@@ -60,7 +60,7 @@ pub fn to_api(
         skills_tokens: extra.skills,
         tools: tools(&measured.preamble),
         tools_tokens: measured.tools.tokens.0,
-        unasked_servers: unasked(&measured.preamble, by),
+        uncounted_servers: unasked(&measured.preamble, by),
         topics: Preview::new(topics.len(), topics.into_iter().rev(), url),
         tiers: tiers.collect(),
         summaries: summaries(&shown.snapshot, &tokens),
@@ -71,7 +71,7 @@ pub fn to_api(
             .preparation(branch)
             .and_then(|of| prepared(of, shown.encoding)),
         exact_tokens: None,
-        not_exact: None,
+        exact_error: None,
     }
 }
 
@@ -96,7 +96,7 @@ fn prepared(of: &Preparation, encoding: Encoding) -> Option<PreparedSummary> {
 }
 
 /// The servers whose tools the team may call, but which no turn has queried yet.
-fn unasked(preamble: &Preamble, by: &Measure) -> Vec<String> {
+fn unasked(preamble: &Preamble, by: &ContextInputs) -> Vec<String> {
     let offered = preamble.tools().iter();
     let known: Vec<&str> = offered.filter_map(|tool| server_of(&tool.name)).collect();
     let servers = servers_of(&by.team).into_iter();
@@ -149,7 +149,7 @@ pub fn summaries(snapshot: &Snapshot, tokens: &Tokens<'_>) -> Vec<Summary> {
 }
 
 /// The messages of a snapshot, the oldest first.
-pub fn entries(snapshot: &Snapshot, tokens: &Tokens<'_>) -> Vec<Entry> {
+pub fn entries(snapshot: &Snapshot, tokens: &Tokens<'_>) -> Vec<ContextMessage> {
     let messages = snapshot.entries().iter().map(|entry| {
         let message = entry.message();
         let form = entry.form().map(|form| match form {
@@ -157,7 +157,7 @@ pub fn entries(snapshot: &Snapshot, tokens: &Tokens<'_>) -> Vec<Entry> {
             Form::Cut { .. } | Form::Truncated { .. } => "cut",
         });
         let count = entry_count(tokens.state, entry, tokens.encoding);
-        Entry {
+        ContextMessage {
             pinned: tokens.state.pinned().contains(&message.id),
             ordinal: message.ordinal.0,
             role: message.role.name().to_owned(),

@@ -68,13 +68,13 @@ fn shared(span: Span, topic: Span) -> u32 {
     }
 }
 
-/// The state of a topic in the context: `verbatim`, `summarised`, or `in part`.
+/// The state of a topic in the context: `verbatim`, `summarised`, or `partly_summarised`.
 fn status(view: &View<'_>, topic: Span) -> &'static str {
     let verbatim = view.uncovered().iter().map(|span| shared(*span, topic));
     match verbatim.sum::<u32>() {
         0 => "summarised",
         all if all == topic.len() => "verbatim",
-        _ => "in part",
+        _ => "partly_summarised",
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use unisono_api::context::Usable;
+use unisono_api::context::UsableTokens;
 use unisono_context::Tokens;
 use unisono_context::budget::{Budget, Budgets};
 use unisono_session::reserve::TeamNeeds;
 use unisono_session::{Definition, State, turn};
 
-use crate::ask::Measure;
+use crate::ask::ContextInputs;
 
 /// One agent's window, divided.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ impl Share {
         agent: &Arc<Definition>,
         state: &State,
         (needs, preamble): (&TeamNeeds, Tokens),
-        by: &Measure,
+        by: &ContextInputs,
     ) -> Share {
         let digest = agent.digest();
         let assignment = state.assignment_tokens(needs, digest).unwrap_or_default();
@@ -50,7 +50,7 @@ impl Share {
     }
 
     /// In the types of the API.
-    pub(super) fn to_api(&self, is_lead: bool) -> Usable {
+    pub(super) fn to_api(&self, is_lead: bool) -> UsableTokens {
         let limits = self.agent.limits;
         let (reply, usable) = (limits.max_output, self.budget.usable);
         let taken = [
@@ -62,7 +62,7 @@ impl Share {
         ];
         let left = limits.window.minus(taken.into_iter().sum());
         let (left, usable) = (left.0.cast_signed(), usable.0.cast_signed());
-        Usable {
+        UsableTokens {
             agent: self.agent.id.to_string(),
             lead: is_lead,
             model: self.agent.model.to_string(),
@@ -94,7 +94,7 @@ impl Shares {
     }
 
     /// The agent with the fewest usable tokens in each encoding, the lead's encoding first.
-    pub fn to_api(&self) -> Vec<Usable> {
+    pub fn to_api(&self) -> Vec<UsableTokens> {
         let mut tightest = vec![(&self.lead, true)];
         for share in &self.others {
             let encoding = share.budget.encoding;

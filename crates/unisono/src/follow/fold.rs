@@ -2,7 +2,7 @@
 
 use unisono_api::turn::Turn;
 use unisono_api::turn_event::{
-    FrozenContext, MadeCheckpoint, SummaryQuota, TurnEnd, TurnEvent, TurnState,
+    FrozenContext, NewCheckpoint, SummaryQuota, TurnEnd, TurnEvent, TurnState,
 };
 use unisono_config::agents::answers_alone;
 use unisono_context::checkpoint::{Body, Checkpoint, Writer};
@@ -15,7 +15,7 @@ use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
 
 use super::member::Agents;
-use crate::{approvals, short, values};
+use crate::{approvals, fmt, values};
 
 /// Maximum bytes of a tool result in an update.
 const RESULT_BYTES: usize = 16 * 1024;
@@ -30,7 +30,7 @@ pub(super) struct TurnFold {
     state: State,
     agents: Agents,
     /// Why the lead does not delegate although it could choose delegates.
-    alone: Option<String>,
+    no_delegation_reason: Option<String>,
     /// Whether a step of it kept fewer messages than requested.
     tightened: bool,
     /// The state of its budgets and its session's at its end.
@@ -53,7 +53,7 @@ impl TurnFold {
             turn,
             state,
             agents: Agents::default(),
-            alone: None,
+            no_delegation_reason: None,
             tightened: false,
             budgets: Vec::new(),
         };
@@ -87,7 +87,7 @@ impl TurnFold {
         let turn = self.open_turn();
         TurnState {
             agents: self.agents.to_api(),
-            alone: self.alone.clone(),
+            no_delegation_reason: self.no_delegation_reason.clone(),
             context: self.frozen(),
             tokens_before: turn.and_then(|turn| turn.tokens_before).map(|t| t.0),
             waiting: self.waiting(|_| true),
@@ -122,7 +122,7 @@ impl TurnFold {
             return;
         };
         self.agents = Agents::at_work(&self.state, turn);
-        self.alone = answers_alone(&turn.team);
+        self.no_delegation_reason = answers_alone(&turn.team);
     }
 
     /// Folds the next event, or returns why it does not follow from the earlier events.
@@ -149,7 +149,7 @@ impl TurnFold {
                 Some(TurnEvent::Accepted {
                     queued: first.is_some_and(|first| first.accepted.id != self.turn),
                     agents: self.agents.to_api(),
-                    alone: self.alone.clone(),
+                    no_delegation_reason: self.no_delegation_reason.clone(),
                 })
             }
             Fact::Frozen { turn, .. } if own(*turn) => {
@@ -201,10 +201,10 @@ impl TurnFold {
                 let tightened = plan.tightened && !self.tightened;
                 self.tightened |= plan.tightened;
                 Some(TurnEvent::Compacting {
-                    step: short::step(&plan.step),
+                    step: fmt::step(&plan.step),
                     tokens_before: plan.before.0,
                     tightened: tightened.then(|| plan.target.min(plan.budget.usable).0),
-                    used_up: self.used_up(&plan.step),
+                    quota_reached: self.quota_reached(&plan.step),
                 })
             }
             Fact::Altered {
@@ -217,7 +217,7 @@ impl TurnFold {
                 turn: Some(turn),
                 checkpoint,
             } if *turn == self.turn => Some(TurnEvent::Compacted {
-                checkpoint: MadeCheckpoint {
+                checkpoint: NewCheckpoint {
                     prepared,
                     ..self.made(checkpoint)
                 },
@@ -233,10 +233,10 @@ impl TurnFold {
         }
     }
 
-    fn made(&self, checkpoint: &Checkpoint) -> MadeCheckpoint {
+    fn made(&self, checkpoint: &Checkpoint) -> NewCheckpoint {
         let counted = checkpoint.counts.iter().next();
         let rewritten = self.state.checkpoints().rewritten_by(checkpoint);
-        MadeCheckpoint {
+        NewCheckpoint {
             number: checkpoint.number,
             messages: checkpoint.messages_included,
             tokens_before: checkpoint.original.0,
@@ -250,10 +250,10 @@ impl TurnFold {
             .to_owned(),
             degraded: checkpoint.degraded,
             summary: matches!(checkpoint.body, Body::Summary(_)),
-            rewrites: rewritten.map(|old| old.number),
+            regenerates: rewritten.map(|old| old.number),
             duration_ms: checkpoint.duration_ms,
             preview: match &checkpoint.body {
-                Body::Summary(text) => short::line(text, PREVIEW_CHARS),
+                Body::Summary(text) => fmt::line(text, PREVIEW_CHARS),
                 Body::Tombstone => checkpoint.context_text(),
             },
             prepared: false,
@@ -311,7 +311,7 @@ impl TurnFold {
     }
 
     /// The quota that prevents a model from writing a summary.
-    fn used_up(&self, step: &Step) -> Option<SummaryQuota> {
+    fn quota_reached(&self, step: &Step) -> Option<SummaryQuota> {
         let Step::Summarise { writer, .. } = step else {
             return None;
         };
@@ -325,7 +325,7 @@ impl TurnFold {
 
     /// The pause before the next attempt to regenerate a summary.
     fn pause_ms(&self, step: &Step) -> Option<i64> {
-        let Step::Rewrite { cover, .. } = step else {
+        let Step::Regenerate { cover, .. } = step else {
             return None;
         };
         let old = cover.supersedes.first()?;

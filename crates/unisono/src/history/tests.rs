@@ -14,7 +14,7 @@ use unisono_runtime::{Agent, Answer, Ctx, Failure, Task};
 use unisono_session::machine::Import;
 use unisono_session::usage::Ledger;
 use unisono_store::{
-    Answer as Reading, Append, Checkpoint, Claim, Deletion, Engine, Event as Stored, Health,
+    Append, Checkpoint, Claim, Deletion, Engine, EngineFuture, Event as Stored, Health,
     SessionId as Id, SessionInfo,
 };
 
@@ -55,15 +55,15 @@ impl Earliest {
 }
 
 impl Engine for Earliest {
-    fn claim(&self, session: Id) -> Reading<'_, Claim> {
+    fn claim(&self, session: Id) -> EngineFuture<'_, Claim> {
         self.0.claim(session)
     }
 
-    fn append(&self, append: Append) -> Reading<'_, u64> {
+    fn append(&self, append: Append) -> EngineFuture<'_, u64> {
         self.0.append(append)
     }
 
-    fn read(&self, session: Id, from: u64, limit: usize) -> Reading<'_, Vec<Stored>> {
+    fn read(&self, session: Id, from: u64, limit: usize) -> EngineFuture<'_, Vec<Stored>> {
         self.1.fetch_min(from, Ordering::Relaxed);
         self.3.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
@@ -73,23 +73,23 @@ impl Engine for Earliest {
         })
     }
 
-    fn put_checkpoint(&self, session: Id, epoch: u64, made: Checkpoint) -> Reading<'_, ()> {
+    fn put_checkpoint(&self, session: Id, epoch: u64, made: Checkpoint) -> EngineFuture<'_, ()> {
         self.0.put_checkpoint(session, epoch, made)
     }
 
-    fn latest_checkpoint(&self, session: Id) -> Reading<'_, Option<Checkpoint>> {
+    fn latest_checkpoint(&self, session: Id) -> EngineFuture<'_, Option<Checkpoint>> {
         self.0.latest_checkpoint(session)
     }
 
-    fn session(&self, session: Id) -> Reading<'_, Option<SessionInfo>> {
+    fn session(&self, session: Id) -> EngineFuture<'_, Option<SessionInfo>> {
         self.0.session(session)
     }
 
-    fn sessions(&self, after: Option<Id>, limit: usize) -> Reading<'_, Vec<SessionInfo>> {
+    fn sessions(&self, after: Option<Id>, limit: usize) -> EngineFuture<'_, Vec<SessionInfo>> {
         self.0.sessions(after, limit)
     }
 
-    fn delete_session(&self, deletion: Deletion) -> Reading<'_, bool> {
+    fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool> {
         self.0.delete_session(deletion)
     }
 
@@ -97,7 +97,7 @@ impl Engine for Earliest {
         self.0.health()
     }
 
-    fn close(&self) -> Reading<'_, ()> {
+    fn close(&self) -> EngineFuture<'_, ()> {
         self.0.close()
     }
 }

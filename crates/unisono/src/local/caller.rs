@@ -15,16 +15,16 @@ use unisono_session::machine::Import;
 use unisono_session::run::calls::CallDecision;
 use uuid::Uuid;
 
-use super::{Local, Parts};
+use super::{Local, Shared};
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::labels::INSTRUCTIONS_FROM;
 
-impl From<Parts> for Local {
-    fn from(parts: Parts) -> Local {
+impl From<Shared> for Local {
+    fn from(shared: Shared) -> Local {
         Local {
-            journal: parts.journal.clone(),
-            parts: Arc::new(parts),
+            journal: shared.journal.clone(),
+            shared: Arc::new(shared),
             caller: Caller::default(),
             own_search: OnceLock::new(),
         }
@@ -36,13 +36,13 @@ impl Local {
     /// caller may see all sessions.
     #[must_use]
     pub fn for_caller(&self, caller: Caller) -> Local {
-        let journal = self.parts.journal.clone();
+        let journal = self.shared.journal.clone();
         let journal = match caller.sees_only() {
             Some(owner) => journal.of_owner(owner.clone()),
             None => journal,
         };
         Local {
-            parts: self.parts.clone(),
+            shared: self.shared.clone(),
             journal,
             caller,
             own_search: OnceLock::new(),
@@ -50,8 +50,8 @@ impl Local {
     }
 
     /// The journal with all sessions, for internal data of the store.
-    pub(crate) fn parts_journal(&self) -> unisono_store::Journal {
-        self.parts.journal.clone()
+    pub(crate) fn whole_journal(&self) -> unisono_store::Journal {
+        self.shared.journal.clone()
     }
 
     /// The caller.
@@ -71,11 +71,11 @@ impl Local {
     }
 
     fn whole_search(&self) -> &Search {
-        match &self.runtime {
+        match &self.shared.runtime {
             Some(runtime) => runtime.search(),
-            None => self.search.get_or_init(|| {
-                let journal = self.parts.journal.clone();
-                match self.search_index.clone() {
+            None => self.shared.search.get_or_init(|| {
+                let journal = self.shared.journal.clone();
+                match self.shared.search_index.clone() {
                     Some(directory) => Search::on_disk(journal, directory),
                     None => Search::in_memory(journal),
                 }
@@ -109,7 +109,7 @@ impl Local {
 
     /// Whether the caller sees the session with that id, or no session has it.
     pub(crate) async fn may_name(&self, session: SessionId) -> Result<bool, Error> {
-        Ok(self.journal.shows(session).await? || !self.parts.journal.exists(session).await?)
+        Ok(self.journal.shows(session).await? || !self.shared.journal.exists(session).await?)
     }
 
     /// Labels a new session with the caller's owner, and removes the label of a directory that the

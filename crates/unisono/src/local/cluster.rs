@@ -6,11 +6,11 @@ use futures_util::stream::{self, StreamExt as _};
 use tokio::sync::watch;
 use unisono_context::SessionId;
 use unisono_context::digest::Hasher;
-use unisono_model::client::share::HoldTarget;
+use unisono_model::client::share::PauseTarget;
 use unisono_runtime::{Folded, Handle};
 use unisono_session::State;
 use unisono_session::agent::AgentKind;
-use unisono_store::{Announcement, Beat, Cluster, Document, Hold, Member, SessionInfo};
+use unisono_store::{Announcement, Beat, Cluster, Document, Member, ProviderPause, SessionInfo};
 
 use super::Local;
 use crate::error::Error;
@@ -118,16 +118,17 @@ impl Local {
 
     /// Applies this program's part of the providers' limits, and the holds of other programs.
     pub fn share_limits(&self, beat: &Beat) {
-        self.share
+        self.shared
+            .limit_share
             .set(u32::try_from(beat.alive).unwrap_or(u32::MAX));
         let holds = beat.holds.iter().map(|hold| {
-            let held = HoldTarget {
+            let held = PauseTarget {
                 provider: hold.provider.as_str().into(),
                 model: hold.model.as_deref().map(Into::into),
             };
             (held, hold.wait)
         });
-        self.share.take(holds);
+        self.shared.limit_share.take(holds);
     }
 
     /// Announces this program's holds of providers to the other programs. Never ends.
@@ -136,8 +137,8 @@ impl Local {
             return;
         };
         loop {
-            let holds = self.share.next().await.into_iter();
-            let holds = holds.map(|(held, wait)| Hold {
+            let holds = self.shared.limit_share.next().await.into_iter();
+            let holds = holds.map(|(held, wait)| ProviderPause {
                 provider: held.provider.to_string(),
                 model: held.model.map(|model| model.to_string()),
                 wait,
@@ -341,6 +342,7 @@ impl Local {
         teams.find_map(|team| {
             let unknown = team.definitions().find_map(|agent| match &agent.kind {
                 AgentKind::Custom(kind) => self
+                    .shared
                     .extensions
                     .kinds()
                     .all(|known| *known != **kind)
@@ -374,7 +376,7 @@ impl Local {
     /// Opens a session that was taken over.
     async fn open_folded(&self, folded: Folded) -> Result<Handle, Error> {
         #[cfg(feature = "otel")]
-        if let Some(traces) = &self.traces {
+        if let Some(traces) = &self.shared.traces {
             traces.recall(&self.journal, folded.session).await;
         }
         let handle = self.runtime()?.resume(folded).await?;

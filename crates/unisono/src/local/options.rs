@@ -37,7 +37,7 @@ pub(super) fn of_settings(current: &Current, calibrations: &Calibrations) -> Opt
         compaction_deadline: compaction_deadline(setup).into(),
         summarisers: current::chains(current, calibrations),
         servers: setup.loaded.tools.servers.clone(),
-        hooks: setup.loaded.hooks.asked.clone(),
+        hooks: setup.loaded.hooks.endpoints.clone(),
         budget: config.budget.rules(),
         budget_owners: config.budget.owner_budgets().into(),
         stuck_after: Duration::from_secs(bounds.stuck_after_seconds),

@@ -25,7 +25,7 @@ pub type Reload = Result<(Difference, Diagnostics), Diagnostics>;
 impl Local {
     /// The current configuration and agents.
     pub fn setup(&self) -> Arc<Setup> {
-        self.setup.now()
+        self.shared.setup.now()
     }
 
     /// Reads the definitions of all agents again. If one is wrong, nothing changes; this is logged,
@@ -34,7 +34,7 @@ impl Local {
     /// # Errors
     /// What is wrong, where, and how to correct it.
     pub async fn reload_agents(&self) -> Reload {
-        let _one_at_a_time = self.reloading.lock().await;
+        let _one_at_a_time = self.shared.reloading.lock().await;
         let before = self.setup();
         let read = off_thread({
             let before = before.clone();
@@ -46,20 +46,22 @@ impl Local {
             for problem in found.iter() {
                 tracing::error!("{problem}");
             }
-            tracing::error!("the agents were read again and not taken: those of before stay");
+            tracing::error!("the new agent definitions are invalid; the old ones stay in use");
         }
         let news = outcome
             .as_ref()
             .map_or(true, |(found, _)| !found.is_empty());
         if news {
-            self.reloads.send_replace(Some(Arc::new(outcome.clone())));
+            self.shared
+                .reloads
+                .send_replace(Some(Arc::new(outcome.clone())));
         }
         outcome
     }
 
     /// The holder of this guard may replace the file of an agent.
     pub(crate) async fn editing(&self) -> MutexGuard<'_, ()> {
-        self.editing.lock().await
+        self.shared.editing.lock().await
     }
 
     /// Logs the agents of open turns whose definitions have changed.
@@ -95,13 +97,13 @@ impl Local {
         if !difference.is_empty() {
             tracing::info!("agents: {difference}; open turns keep those that they began with");
         }
-        self.setup.set(setup);
+        self.shared.setup.set(setup);
         (difference, warnings)
     }
 
     /// The outcomes of later reloads.
     pub fn reloads(&self) -> watch::Receiver<Option<Arc<Reload>>> {
-        self.reloads.subscribe()
+        self.shared.reloads.subscribe()
     }
 
     /// Checks the files of agents periodically, and reloads them when they have changed and been

@@ -11,13 +11,13 @@ use super::Local;
 use crate::ask::Ask;
 use crate::error::{ChangeError, Error};
 use crate::labels;
-use crate::replace::replace;
 use crate::view::Inspect;
 use unisono_config::settings::{
     self, Override, OverrideChanges, STORED, SessionOverrides, Sources, changed, session_overrides,
 };
 use unisono_config::setup::Setup;
 use unisono_session::State;
+use unisono_store::private::write_atomically;
 
 impl Local {
     /// Configuration and agents of a session. Files are in the state of the last read.
@@ -106,7 +106,7 @@ impl Local {
         &self,
         changes: BTreeMap<String, Option<toml::Value>>,
     ) -> Result<(), ChangeError> {
-        let _one_at_a_time = self.reloading.lock().await;
+        let _one_at_a_time = self.shared.reloading.lock().await;
         for _ in 0..CHANGED_AT_MOST {
             let version = self.take_newer().await?;
             let (before, changes) = (self.setup(), changes.clone());
@@ -137,7 +137,7 @@ impl Local {
     /// They are invalid with the files of this program, the database does not answer, or the file
     /// cannot be written.
     pub async fn take_shared_settings(&self) -> Result<(), ChangeError> {
-        let _one_at_a_time = self.reloading.lock().await;
+        let _one_at_a_time = self.shared.reloading.lock().await;
         self.take_newer().await.map(drop)
     }
 
@@ -168,10 +168,11 @@ impl Local {
 
     async fn use_stored(&self, setup: Setup, text: String) -> Result<(), ChangeError> {
         let file = setup.loaded.config.store.path.join(STORED);
-        off_thread(move || replace(&file, &text)).await?;
-        self.deadline
+        off_thread(move || write_atomically(&file, &text)).await?;
+        self.shared
+            .deadline
             .set(super::options::compaction_deadline(&setup));
-        self.setup.set(setup);
+        self.shared.setup.set(setup);
         Ok(())
     }
 }
@@ -216,7 +217,7 @@ pub fn change(
     changes: &BTreeMap<String, Option<toml::Value>>,
 ) -> Result<Setup, ChangeError> {
     let (setup, text) = with_changes(before, changes)?;
-    replace(&before.loaded.config.store.path.join(STORED), &text)?;
+    write_atomically(&before.loaded.config.store.path.join(STORED), &text)?;
     Ok(setup)
 }
 

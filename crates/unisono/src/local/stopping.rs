@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use unisono_store::Journal;
 
-use super::{Local, Parts};
+use super::{Local, Shared};
 
 /// How long to wait for the hooks of ended turns.
 const HOOKS_WITHIN: Duration = Duration::from_secs(5);
@@ -13,30 +13,30 @@ const HOOKS_WITHIN: Duration = Duration::from_secs(5);
 impl Local {
     /// Stops the runtime and closes the store. Open turns stay open and resume at the next start.
     pub async fn shutdown(self) {
-        let Some(mut parts) = Arc::into_inner(self.parts) else {
+        let Some(mut shared) = Arc::into_inner(self.shared) else {
             tracing::warn!("a caller is still there; the store closes when it is gone");
             return;
         };
-        let runtime = parts.runtime.take();
+        let runtime = shared.runtime.take();
         #[cfg(feature = "otel")]
-        let traces = parts.traces.take();
+        let traces = shared.traces.take();
         if let Some(runtime) = runtime {
             runtime.hooks_settled(HOOKS_WITHIN).await;
             runtime.shutdown().await;
         }
-        parts.learnt.keep();
-        parts.audit.close().await;
+        shared.learnt.keep();
+        shared.audit.close().await;
         #[cfg(feature = "otel")]
         if let Some(traces) = traces {
             traces.close().await;
         }
-        close(&parts.journal).await;
+        close(&shared.journal).await;
     }
 }
 
 /// A value that is dropped without [`Local::shutdown`] stops in the background and closes its
 /// store. If there is no async runtime any more, its actors have ended with it.
-impl Drop for Parts {
+impl Drop for Shared {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else {
             return;

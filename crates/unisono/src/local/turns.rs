@@ -44,8 +44,8 @@ impl Local {
         }
         ask::check_chosen(&setup, ask, &turn.team, &turn.policy)?;
         let skills = match turn.work {
-            Work::Answer { .. } => self.server_skills.list(&setup).await,
-            _ => self.server_skills.cached_lines(&setup),
+            Work::Answer { .. } => self.shared.server_skills.list(&setup).await,
+            _ => self.shared.server_skills.cached_lines(&setup),
         };
         if !skills.is_empty() {
             turn.instructions = setup.instructions(&skills).into();
@@ -92,7 +92,7 @@ impl Local {
         let runtime = self.runtime()?;
         let offers = servers.map(|server| runtime.offers(server));
         let mut offers = try_join_all(offers).await?.concat();
-        let mut own = self.extensions.offers();
+        let mut own = self.shared.extensions.offers();
         if !has_skills {
             own.retain(|offer| *offer.spec.name != *skills::TOOL);
         }

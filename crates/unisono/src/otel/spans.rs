@@ -17,7 +17,7 @@ use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
 use unisono_session::agent::Definition;
 use unisono_session::event::{OpenedRun, Outcome, RunRole, Work};
 use unisono_session::run::calls::{CallOutput, CallPlace, PlannedCall};
-use unisono_session::run::{AdditionalUsage, Ending, Step};
+use unisono_session::run::{AuxiliaryUsage, Ending, Step};
 use unisono_session::{Event, Fact};
 
 use super::span::{
@@ -250,7 +250,7 @@ impl Spans {
         &mut self,
         session: SessionId,
         run: RunId,
-        spent: &AdditionalUsage,
+        spent: &AuxiliaryUsage,
         at: Timestamp,
     ) -> Vec<SpanData> {
         let mut spans = self.request_made(session, run, &spent.usage, at);

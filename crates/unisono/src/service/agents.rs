@@ -63,7 +63,7 @@ impl Agents for Local {
 
     async fn reload_agents(&self) -> service::Result<Reload> {
         let reload = reload_to_api(&Local::reload_agents(self).await);
-        match reload.taken {
+        match reload.applied {
             true => Ok(reload),
             false => Err(service::Error::new(
                 Code::Refused,
@@ -106,7 +106,7 @@ pub fn reload_to_api(reload: &local::Reload) -> Reload {
     let difference = reload.as_ref().map(|(difference, _)| difference.clone());
     let difference = difference.unwrap_or_default();
     Reload {
-        taken: reload.is_ok(),
+        applied: reload.is_ok(),
         added: names(&difference.added),
         changed: names(&difference.changed),
         removed: names(&difference.removed),
@@ -142,17 +142,20 @@ fn models(setup: &Setup, learnt: &Calibrations) -> Vec<Model> {
 
 fn model(setup: &Setup, learnt: &Calibrations, entry: &Entry) -> Model {
     let model = entry.model.to_string();
-    let lacks = setup.loaded.providers.lacks(&entry.model.provider);
+    let unavailable_reason = setup
+        .loaded
+        .providers
+        .unavailable_reason(&entry.model.provider);
     let learnt = learnt.get(&model);
     let window = learnt.window(entry.window);
     let price = |price: Option<Price>| price.map(|price| price.to_string());
     Model {
-        usable: lacks.is_none(),
-        lacks,
+        usable: unavailable_reason.is_none(),
+        unavailable_reason,
         default: model == setup.loaded.default_model,
         assumed: entry.assumed,
         window_tokens: entry.window.0,
-        learnt_window_tokens: (window != entry.window).then_some(window.0),
+        reported_window_tokens: (window != entry.window).then_some(window.0),
         max_output_tokens: entry.max_output.0,
         encoding: entry.encoding.name().to_owned(),
         estimated: entry.estimated,

@@ -27,21 +27,21 @@ impl Audit for Local {
         };
         let since = parse_since(query, now)?.max(retention.oldest(now));
         let before = query.cursor.as_deref().map(position).transpose()?;
-        let who = query.who.as_deref();
-        if let Some(who) = who.filter(|who| !is_name(who)) {
+        let caller = query.caller.as_deref();
+        if let Some(caller) = caller.filter(|caller| !is_name(caller)) {
             let detail = format!(
-                "`who`: {who:?} is not a valid name of a token or a person; the daemon's own token is {DAEMON:?}"
+                "`caller`: {caller:?} is not a valid name of a token or a person; the daemon's own token is {DAEMON:?}"
             );
             return Err(service::Error::new(Code::Refused, detail));
         }
         self.audit_log().flush().await;
-        let matches = |entry: &Entry| match (who, entry) {
+        let matches = |entry: &Entry| match (caller, entry) {
             (None, _) => true,
-            (Some(who), Entry::Action { action }) => action.who.as_deref() == Some(who),
+            (Some(caller), Entry::Action { action }) => action.caller.as_deref() == Some(caller),
             (Some(_), _) => false,
         };
         let limit = Page::<()>::size(query.limit);
-        let journal = self.parts_journal();
+        let journal = self.whole_journal();
         let part = read(&journal, before, since, limit, matches).await;
         let part = part.map_err(Error::from)?;
         let entries = part.entries.into_iter();
@@ -79,7 +79,7 @@ fn to_api(entry: Entry) -> AuditEntry {
     match entry {
         Entry::Action { action } => {
             let Action {
-                who,
+                caller,
                 owner,
                 method,
                 route,
@@ -91,19 +91,19 @@ fn to_api(entry: Entry) -> AuditEntry {
             let object = object.into_iter();
             AuditEntry {
                 at,
-                who: who.map(text),
+                caller: caller.map(text),
                 owner: owner.map(text),
                 method: Some(method.to_string()),
                 route: Some(route.to_string()).filter(|route| !route.is_empty()),
                 operation: operation.map(text),
                 object: object.map(|(kind, id)| (text(kind), text(id))).collect(),
                 status,
-                left_out: None,
+                omitted: None,
                 cause: None,
             }
         }
         Entry::Omitted { count, cause, .. } => AuditEntry {
-            left_out: Some(count),
+            omitted: Some(count),
             cause: Some(cause_name(cause).to_owned()),
             ..nothing(at)
         },

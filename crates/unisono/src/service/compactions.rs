@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use unisono_api::compaction::{
-    Checkpoint, CheckpointDetail, Compaction, Estimate, Inactive, KeyFact, NewCompaction, Range,
-    ratio,
+    Checkpoint, CheckpointDetail, Compaction, Estimate, InactiveCheckpoint, KeyFact, NewCompaction,
+    Range, ratio,
 };
 use unisono_api::service::{Compactions, Result as Answer};
 use unisono_api::session::BranchPageQuery;
@@ -18,7 +18,7 @@ use unisono_context::{CheckpointId, Cost, MessageId};
 use unisono_session::{Input, State};
 
 use super::messages::unknown_branch;
-use super::{asked, cursor, id};
+use super::{cursor, id, requests};
 use crate::Local;
 use crate::ask::Ask;
 use crate::context::estimate::{self, RevertEstimate};
@@ -65,7 +65,7 @@ impl Compactions for Local {
 
     async fn estimate(&self, session: &str, new: &NewCompaction) -> Answer<Estimate> {
         let session = self.view(id("session", session)?).await?;
-        let ask = asked::compaction(new.clone())?;
+        let ask = requests::compaction(new.clone())?;
         let setup = self.setup_for(&session, &ask).await?;
         let mut state = session.inspect(Clone::clone).await.map_err(Error::from)?;
         let learnt = self.calibrations().clone();
@@ -173,7 +173,7 @@ async fn detail(
     number: &str,
     branch: &str,
 ) -> Result<CheckpointDetail, Error> {
-    let found = asked::checkpoint(session, number).await?;
+    let found = requests::checkpoint(session, number).await?;
     let setup = local.setup_for_reading(session).await?;
     let mut state = session.inspect(Clone::clone).await?;
     let head = state.tree().head(branch);
@@ -207,7 +207,11 @@ async fn detail(
 }
 
 /// Why a checkpoint is not in the context of a branch.
-fn inactive(state: &State, head: MessageId, of: &checkpoint::Checkpoint) -> Option<Inactive> {
+fn inactive(
+    state: &State,
+    head: MessageId,
+    of: &checkpoint::Checkpoint,
+) -> Option<InactiveCheckpoint> {
     let (tree, all) = (state.tree(), state.checkpoints());
     let why = all.status(tree, head, of.id).err()?;
     let text = why.to_string();
@@ -215,7 +219,7 @@ fn inactive(state: &State, head: MessageId, of: &checkpoint::Checkpoint) -> Opti
     let applying = tree.branches();
     let applying = applying.filter(|(_, head)| of.applies_to(tree, *head));
     let names = applying.map(|(name, _)| name.to_owned());
-    Some(Inactive {
+    Some(InactiveCheckpoint {
         reason: reason.to_owned(),
         revert_first: match why {
             RevertError::Superseded { by, .. } | RevertError::GivesWay { to: by, .. } => Some(by),

@@ -16,7 +16,7 @@ use super::messages::{message_at, unknown_branch};
 use super::{cursor, id};
 use crate::Local;
 use crate::ask::Ask;
-use crate::context::{self, BranchContext, Extra, pins, sections, sizes, tip};
+use crate::context::{self, BranchContext, ContextExtras, pins, sections, sizes, tip};
 use crate::error::Error;
 use crate::history;
 use crate::local::off_thread;
@@ -100,9 +100,9 @@ impl Contexts for Local {
 /// The context of a branch for the agents of an ask.
 async fn seen(local: &Local, session: &View, ask: &Ask, exact: bool) -> Result<Context, Error> {
     let setup = local.setup_for(session, ask).await?;
-    let mut by = ask.measured_by(&setup, local.calibrations())?;
+    let mut by = ask.context_inputs(&setup, local.calibrations())?;
     // Servers are not queried here: the newest list of skills counts.
-    let lines = local.server_skills.cached_lines(&setup);
+    let lines = local.shared.server_skills.cached_lines(&setup);
     by.instructions = setup.instructions(&lines).into();
     let skills = setup.skills(&lines);
     let mut state = session.inspect(Clone::clone).await?;
@@ -111,7 +111,7 @@ async fn seen(local: &Local, session: &View, ask: &Ask, exact: bool) -> Result<C
     // Counting needs a tokenizer, and time.
     let look = move || {
         let shown = BranchContext::new(&mut state, head, &by)?;
-        let extra = Extra::new(&state, &branch, &skills, &shown)?;
+        let extra = ContextExtras::new(&state, &branch, &skills, &shown)?;
         let context = sections::to_api(&shown, &extra, &state, &branch, &by);
         Ok::<_, context::Error>((context, shown.snapshot, by.team.lead))
     };

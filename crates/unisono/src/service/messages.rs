@@ -29,8 +29,8 @@ use crate::append;
 use crate::attachments::{self, NewContent};
 use crate::context::pins;
 use crate::error::Error;
+use crate::fmt;
 use crate::message_tree;
-use crate::short;
 use crate::values;
 use crate::view::{Inspect as _, View as SessionView};
 
@@ -377,7 +377,7 @@ fn stretch(of: message_tree::BranchSegment) -> BranchSegment {
         last_ordinal: of.last.ordinal.0,
         messages: of.messages as u64,
         role: of.first.role.name().to_owned(),
-        text: short::line(&of.first.countable_text(), TEXT_CHARS),
+        text: fmt::line(&of.first.countable_text(), TEXT_CHARS),
         branches: of.heads,
     }
 }

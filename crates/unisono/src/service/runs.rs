@@ -18,7 +18,7 @@ use unisono_api::turn::Run;
 use unisono_context::attachment::AttachedFile;
 use unisono_context::{RunId, SessionId};
 use unisono_session::Trace;
-use unisono_session::run::{AdditionalUsage, FallbackUsed, Step};
+use unisono_session::run::{AuxiliaryUsage, FallbackUsed, Step};
 use unisono_session::state::StepLocation;
 use unisono_session::trace::{DecidedCall, Moment, RunTrace, decisions};
 
@@ -198,7 +198,7 @@ fn step((moment, step): &(Moment, Arc<Step>)) -> RunStep {
             steps: *replaced,
             text: text.to_string(),
         },
-        Step::Spent(AdditionalUsage { usage, fallback }) => StepContent::Spent {
+        Step::Spent(AuxiliaryUsage { usage, fallback }) => StepContent::Spent {
             fallback: fallback.as_ref().map(ToString::to_string),
             input_tokens: usage.input.0,
             output_tokens: usage.output.0,

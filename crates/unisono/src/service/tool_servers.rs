@@ -11,7 +11,9 @@ use unisono_api::token::Scope;
 use unisono_api::tool_server::{ConnectedToolServer, NewToolServer, NewToolServers};
 use unisono_config::setup::Setup;
 use unisono_model::provider::{Address, Header};
-use unisono_runtime::mcp::{SEPARATOR, Server, ServerTransport, ServersHold, is_server_name};
+use unisono_runtime::mcp::{
+    ClientServersGuard, SEPARATOR, Server, ServerTransport, is_server_name,
+};
 use unisono_session::agent::Command;
 
 use super::id;
@@ -51,7 +53,7 @@ impl ToolServers for Local {
 }
 
 /// A server once it has listed its tools, or failed.
-async fn state(held: &ServersHold, name: String, server: Arc<str>) -> ConnectedToolServer {
+async fn state(held: &ClientServersGuard, name: String, server: Arc<str>) -> ConnectedToolServer {
     let offers = held.offers(&server).await;
     let error = offers.as_ref().err().map(ToString::to_string);
     let tools = offers.into_iter().flatten();

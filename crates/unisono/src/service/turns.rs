@@ -15,7 +15,7 @@ use unisono_session::{Input, State};
 
 use super::messages::unknown_branch;
 use super::sessions::ended_turn;
-use super::{asked, cursor, id};
+use super::{cursor, id, requests};
 use crate::context::{estimate, tip};
 use crate::error::Error;
 use crate::follow::Follower;
@@ -30,17 +30,17 @@ impl Turns for Local {
     async fn begin(
         &self,
         session: &str,
-        asked: &TurnRequest,
+        request: &TurnRequest,
         key: Option<&str>,
     ) -> service::Result<Turn> {
         let session = self.open(id("session", session)?).await?;
-        let ask = asked::read(self.journal(), &session, asked).await?;
-        let ask = match asked {
+        let ask = requests::read(self.journal(), &session, request).await?;
+        let ask = match request {
             TurnRequest::Task(new) => self.with_attachments(ask, &new.attachments).await?,
             _ => ask,
         };
         let key = key
-            .map(|name| append::key(name, &asked.waited_for(true)))
+            .map(|name| append::key(name, &request.waited_for(true)))
             .transpose();
         let key = key.map_err(|error| Error::new(Code::InvalidRequest, error.to_string()))?;
         let turn = Local::begin(self, &session, &ask.with_key(key)).await?;
@@ -49,7 +49,7 @@ impl Turns for Local {
 
     async fn estimate_turn(&self, session: &str, new: &NewTurn) -> service::Result<TurnEstimate> {
         let session = self.view(id("session", session)?).await?;
-        let ask = asked::task(new)?;
+        let ask = requests::task(new)?;
         let setup = self.setup_for(&session, &ask).await?;
         let mut state = session.inspect(Clone::clone).await.map_err(Error::from)?;
         if tip(&state, ask.on_branch()).is_none() {

@@ -12,7 +12,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use unisono_api::service::{self, Usage};
 use unisono_api::usage::{
-    DeletedSessionsUsage, Row, SessionUsage, Usage as All, UsageBy, UsageGroup, UsageQuery,
+    DeletedSessionsUsage, SessionUsage, Usage as All, UsageBy, UsageGroup, UsageQuery, UsageRow,
 };
 use unisono_api::{Code, Page, PageQuery};
 use unisono_context::{SessionId, Timestamp};
@@ -104,7 +104,7 @@ impl Local {
         }
         let mut ledger = gone.ledger.clone();
         folds.iter().for_each(|(_, fold)| ledger.add(&fold.ledger));
-        let (groups, groups_left_out) = match query.by {
+        let (groups, omitted_groups) = match query.by {
             Some(by) => groups(by, &folds, &ledger),
             None => (Vec::new(), 0),
         };
@@ -119,7 +119,7 @@ impl Local {
         Ok(All {
             rows: rows(&ledger),
             groups,
-            groups_left_out,
+            omitted_groups,
             total: values::amounts(&ledger.total()),
             deleted: (gone.sessions > 0).then(|| DeletedSessionsUsage {
                 sessions: gone.sessions,
@@ -150,8 +150,8 @@ fn part_of(ledger: &Ledger, query: &UsageQuery, days: (Option<Day>, Option<Day>)
 }
 
 /// Usage by agent and model.
-fn rows(ledger: &Ledger) -> Vec<Row> {
-    let rows = ledger.entries().map(|(asker, model, used)| Row {
+fn rows(ledger: &Ledger) -> Vec<UsageRow> {
+    let rows = ledger.entries().map(|(asker, model, used)| UsageRow {
         agent: match asker {
             UsageSource::Agent(agent) => Some(agent.to_string()),
             UsageSource::Summaries => None,
@@ -217,15 +217,15 @@ fn groups(by: UsageBy, folds: &[(SessionId, Fold)], all: &Ledger) -> (Vec<UsageG
             groups.map(|(key, used)| group(key, &used)).collect()
         }
     };
-    let left_out = groups.len().saturating_sub(GROUPS);
+    let skipped = groups.len().saturating_sub(GROUPS);
     if by == UsageBy::Day {
-        groups.drain(..left_out);
+        groups.drain(..skipped);
     } else {
         let size = |group: &UsageGroup| group.amounts.input_tokens + group.amounts.output_tokens;
         groups.sort_by_key(|group| Reverse(size(group)));
         groups.truncate(GROUPS);
     }
-    (groups, left_out as u64)
+    (groups, skipped as u64)
 }
 
 fn group(key: Option<String>, used: &UsageEntry) -> UsageGroup {

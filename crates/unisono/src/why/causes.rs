@@ -6,8 +6,8 @@ use unisono_session::Trace;
 use unisono_session::event::RunRole;
 use unisono_session::trace::{DecidedCall, Moment, RunTrace, decisions};
 
-use crate::short;
-use crate::short::end;
+use crate::fmt;
+use crate::fmt::end;
 
 /// Displayed characters of an input or a task.
 const SHOWN: usize = 80;
@@ -35,7 +35,7 @@ pub fn of_run(trace: &Trace, run: RunId) -> Vec<Cause> {
     if let Some(turn) = trace.turn(of.opened.1.turn) {
         let (moment, accepted) = &turn.accepted;
         let input = accepted.work.input_text().unwrap_or_default();
-        let input = short::line(&input, SHOWN);
+        let input = fmt::line(&input, SHOWN);
         let text = format!(
             "turn {} on branch {}: {input}",
             end(&accepted.id),
@@ -49,7 +49,7 @@ pub fn of_run(trace: &Trace, run: RunId) -> Vec<Cause> {
             add(
                 *moment,
                 "plan",
-                format!("compaction: {}", short::step(&plan.step)),
+                format!("compaction: {}", fmt::step(&plan.step)),
             );
         }
         if let Some((moment, snapshot)) = turn.frozen {
@@ -64,7 +64,7 @@ pub fn of_run(trace: &Trace, run: RunId) -> Vec<Cause> {
     for (moment, attempt, reason) in &of.retries {
         let text = format!(
             "attempt {attempt} was decided: {}",
-            short::line(reason, SHOWN)
+            fmt::line(reason, SHOWN)
         );
         add(*moment, "attempt", text);
     }
@@ -108,8 +108,8 @@ fn opened(trace: &Trace, id: RunId, run: &RunTrace) -> String {
         "run {} of {} ({}), {context}, definition {}: {}",
         end(&id),
         given.agent,
-        short::role(run),
+        fmt::role(run),
         given.definition.short(),
-        short::line(&task, SHOWN)
+        fmt::line(&task, SHOWN)
     )
 }

@@ -7,7 +7,7 @@ fn lacks(sandbox: &Sandbox) -> String {
     let setup = sandbox.setup();
     let providers = &setup.loaded.providers;
     let line = |(name, _): (&str, &_)| {
-        let lacks = providers.lacks(name);
+        let lacks = providers.unavailable_reason(name);
         format!("{name}: {}", lacks.unwrap_or_else(|| "usable".to_owned()))
     };
     providers.iter().map(line).collect::<Vec<_>>().join("\n")
@@ -65,7 +65,7 @@ fn a_local_server_of_ones_own_is_asked_by_its_name() {
     assert_eq!(loaded.default_model, "ollama/qwen3:8b");
     let entry = loaded.catalogue.get(None, "ollama/qwen3:8b").unwrap();
     assert!(entry.assumed);
-    assert_eq!(loaded.providers.lacks("ollama"), None);
+    assert_eq!(loaded.providers.unavailable_reason("ollama"), None);
     assert_eq!(loaded.providers.key_of("ollama"), None);
 }
 

@@ -71,7 +71,7 @@ pub(crate) fn budgets(all: &[Budget]) -> Markup {
                 @for budget in all { li {
                     span class="name" { (budget.name()) ", " (budget.resource) }
                     (drawn(budget))
-                    span class="number quiet" { (amount(budget, budget.left)) " of " (amount(budget, budget.cap)) " left"
+                    span class="number quiet" { (amount(budget, budget.remaining)) " of " (amount(budget, budget.cap)) " left"
                         @if budget.reserved > 0.0 { ", " (amount(budget, budget.reserved)) " reserved" } }
                 } }
             }
@@ -85,7 +85,7 @@ fn drawn(budget: &Budget) -> Markup {
     html! {
         svg viewBox="0 0 1000 20" preserveAspectRatio="none" aria-hidden="true" focusable="false" {
             rect class="room" x="0" y="3" width="1000" height="14" {}
-            rect class={ "spent" @if budget.left <= 0.0 { " over" } } x="0" y="3" width=(attribute(spent)) height="14" {}
+            rect class={ "spent" @if budget.remaining <= 0.0 { " over" } } x="0" y="3" width=(attribute(spent)) height="14" {}
             rect class="reserved" x=(attribute(spent)) y="3" width=(attribute(reserved)) height="14" {}
         }
     }
@@ -139,7 +139,7 @@ mod tests {
             cap: 2.0,
             spent: 0.5,
             reserved: 0.25,
-            left: 1.25,
+            remaining: 1.25,
         };
         let shown = budgets(&[budget]).into_string();
         assert!(

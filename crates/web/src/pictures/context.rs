@@ -1,8 +1,8 @@
 //! Draws a context as a bar of its parts.
 
 use maud::{Markup, html};
-use unisono_api::context::{Context, Entry, Summary};
-use unisono_api::short;
+use unisono_api::context::{Context, ContextMessage, Summary};
+use unisono_api::fmt;
 
 use super::{WIDTH, attribute, scaled};
 use crate::parts::{counted, number};
@@ -62,7 +62,7 @@ pub(crate) fn bar(context: &Context, places: &Places<'_>) -> Markup {
             details id="context-table" {
                 summary { "Parts" }
                 (table(&parts, &reserve(context)))
-                @for usable in &context.usable { p class="quiet" { "Usable: " (short::usable(usable).join(" ")) } }
+                @for usable in &context.usable { p class="quiet" { "Usable: " (fmt::usable(usable).join(" ")) } }
             }
         }
     }
@@ -193,7 +193,7 @@ fn parts(context: &Context, places: &Places<'_>) -> Vec<Part> {
         })
         .collect();
     let mut summaries = context.summaries.iter().peekable();
-    let mut stretch: Vec<&Entry> = Vec::new();
+    let mut stretch: Vec<&ContextMessage> = Vec::new();
     let each = context.messages.len().div_ceil(EACH).max(1);
     for entry in &context.messages {
         while let Some(summary) = summaries.next_if(|summary| summary.first <= entry.ordinal) {
@@ -235,7 +235,7 @@ fn checkpoint(summary: &Summary, places: &Places<'_>) -> Part {
 }
 
 /// Neighbouring messages as one part.
-fn flush(stretch: &mut Vec<&Entry>, all: &mut Vec<Part>, places: &Places<'_>) {
+fn flush(stretch: &mut Vec<&ContextMessage>, all: &mut Vec<Part>, places: &Places<'_>) {
     let (Some(first), Some(last)) = (stretch.first(), stretch.last()) else {
         return;
     };
@@ -259,7 +259,7 @@ fn flush(stretch: &mut Vec<&Entry>, all: &mut Vec<Part>, places: &Places<'_>) {
     stretch.clear();
 }
 
-fn kind(entry: &Entry) -> &'static str {
+fn kind(entry: &ContextMessage) -> &'static str {
     match entry.role.as_str() {
         _ if entry.pinned => "pinned",
         _ if entry.form.is_some() => "short",
@@ -272,11 +272,11 @@ fn kind(entry: &Entry) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unisono_api::context::Usable;
+    use unisono_api::context::UsableTokens;
     use unisono_api::session::Preview;
 
     fn context(occupancy_percent: u64, messages: u32) -> Context {
-        let entry = |ordinal| Entry {
+        let entry = |ordinal| ContextMessage {
             ordinal,
             role: if ordinal % 2 == 1 {
                 "user"
@@ -297,7 +297,7 @@ mod tests {
             encoding: "o200k_base".to_owned(),
             window_tokens: 2_000,
             usable_tokens: 1_000,
-            usable: vec![Usable {
+            usable: vec![UsableTokens {
                 agent: "lead".to_owned(),
                 lead: true,
                 model: String::new(),
@@ -319,7 +319,7 @@ mod tests {
             skills_tokens: 4,
             tools: Vec::new(),
             tools_tokens: 0,
-            unasked_servers: Vec::new(),
+            uncounted_servers: Vec::new(),
             topics: Preview::new(0, Vec::new(), String::new()),
             tiers: Vec::new(),
             summaries: vec![Summary {
@@ -342,7 +342,7 @@ mod tests {
             pending_tokens: 6,
             prepared: None,
             exact_tokens: None,
-            not_exact: None,
+            exact_error: None,
         }
     }
 

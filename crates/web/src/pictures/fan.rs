@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use unisono_api::short;
+use unisono_api::fmt;
 use unisono_api::turn::{Run, Turn};
 
 use crate::parts::{cached_tokens, digest, number};
@@ -163,7 +163,7 @@ fn rectangle(x: usize, middle: usize, class: &str, name: &str, below: Option<&st
     html! {
         g class={ "node " (class) } {
             rect x=(x + 1) y=(middle - BOX / 2) width=(WIDTH - 2) height=(BOX) rx="5" {}
-            text x=(x + 10) y=(base - 1) { (short::line(name, 20)) title { (name) } }
+            text x=(x + 10) y=(base - 1) { (fmt::line(name, 20)) title { (name) } }
             @if let Some(below) = below { text class="read" x=(x + 10) y=(middle + 14) { (below) } }
         }
     }

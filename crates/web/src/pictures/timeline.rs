@@ -75,7 +75,7 @@ pub(crate) fn timeline(times: &Timeline, agents: u32) -> Markup {
                 @if frozen.is_some() { li { span class="swatch frozen" {} "the snapshot, for " (counted(agents.into(), "agent")) } }
                 li { "in all " (length(whole)) }
             }
-            @if times.runs_left_out > 0 { p class="quiet" { (counted(times.runs_left_out, "more run")) " not drawn." } }
+            @if times.omitted_runs > 0 { p class="quiet" { (counted(times.omitted_runs, "more run")) " not drawn." } }
             (table(&lanes))
         }
     }
@@ -225,10 +225,10 @@ mod tests {
             "spans": [span("queue", 0, Some(100), None), span("preparation", 100, Some(300), None)],
             "runs": [{
                 "run": "r", "agent": "<b>", "role": "lead", "parent": null, "state": "running",
-                "opened": at(300), "began": null, "first_token": at(400), "ended": null,
-                "spans": spans, "spans_left_out": 0,
+                "opened": at(300), "started_at": null, "first_token": at(400), "ended": null,
+                "spans": spans, "omitted_spans": 0,
             }],
-            "runs_left_out": 2,
+            "omitted_runs": 2,
         }))
         .unwrap()
     }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use maud::{Markup, html};
+use unisono_api::fmt;
 use unisono_api::session::BranchSegment;
-use unisono_api::short;
 
 use super::{attribute, scaled};
 
@@ -53,7 +53,7 @@ pub(crate) fn lines(
 fn named(one: &BranchSegment) -> String {
     match one.branches.is_empty() {
         true => format!("#{}", one.last_ordinal),
-        false => short::line(&one.branches.join(", "), 30),
+        false => fmt::line(&one.branches.join(", "), 30),
     }
 }
 

@@ -8,7 +8,7 @@ A daemon reloads changed files automatically (`server.reload_seconds`); this com
 once and reports the result. If one definition is invalid, none is changed. Open turns keep their
 definitions.
 
-JSON: taken, added, changed, removed, problems.";
+JSON: applied, added, changed, removed, problems.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

@@ -30,7 +30,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         .iter()
         .find(|agent| agent.definition.id == definition.id);
     let agent = found.ok_or_else(|| Problem::usage(format!("unknown agent `{}`", args.agent)))?;
-    let window = models::limits_known(&agent.definition, &learnt_here(&setup)).window;
+    let window = models::effective_limits(&agent.definition, &learnt_here(&setup)).window;
     if app.out.json {
         app.out.json(&whole(agent, window));
     } else {

@@ -5,12 +5,12 @@ use std::num::NonZeroUsize;
 use unisono::ask::Ask;
 use unisono_api::context::Context;
 use unisono_api::message::{Message, MessageQuery};
+use unisono_api::session::MAIN_BRANCH;
 use unisono_api::session::{Branch, NewBranch, NewSession};
 use unisono_config::settings::SessionOverrides;
 use unisono_config::setup::Setup;
 use unisono_context::Role;
 use unisono_session::event::SummaryOptions;
-use unisono_session::state::MAIN;
 
 use super::input::{Input, Prompt};
 use super::{Args, HELP, Order};
@@ -22,7 +22,7 @@ use crate::output::terminal_safe;
 use crate::problem::{Problem, Result};
 use crate::service::{all_branches, unknown_branch};
 use crate::show;
-use crate::worker::Worker;
+use crate::turn_service::TurnService;
 
 /// Characters of the first message that name a new session.
 const TITLE_CHARS: usize = 60;
@@ -47,7 +47,7 @@ pub(super) enum Next {
 pub(super) struct Talk<'t> {
     app: &'t App,
     setup: &'t Setup,
-    worker: &'t Worker,
+    turns: &'t TurnService,
     /// The session after the last line; none before the first message of a new one.
     session: Option<CurrentSession>,
     branch: String,
@@ -65,11 +65,16 @@ struct CurrentSession {
 }
 
 impl<'t> Talk<'t> {
-    pub(super) fn new(app: &'t App, setup: &'t Setup, worker: &'t Worker, args: &Args) -> Talk<'t> {
+    pub(super) fn new(
+        app: &'t App,
+        setup: &'t Setup,
+        turns: &'t TurnService,
+        args: &Args,
+    ) -> Talk<'t> {
         Talk {
             app,
             setup,
-            worker,
+            turns,
             session: None,
             branch: args.branch.clone(),
             workers: args.workers.clone(),
@@ -110,7 +115,7 @@ impl<'t> Talk<'t> {
 
     /// The current branch, unless it is the first one.
     pub(super) fn other_branch(&self) -> Option<&str> {
-        Some(self.branch.as_str()).filter(|branch| *branch != MAIN)
+        Some(self.branch.as_str()).filter(|branch| *branch != MAIN_BRANCH)
     }
 
     pub(super) fn end(&self) -> End {
@@ -142,7 +147,7 @@ impl<'t> Talk<'t> {
             limit: NonZeroUsize::new((last - first + 1) as usize),
             steps: false,
         };
-        let service = self.worker.service();
+        let service = self.turns.service();
         Ok(service.messages(self.session_id()?, &query).await?.items)
     }
 
@@ -195,7 +200,7 @@ impl<'t> Talk<'t> {
 
     /// The context of the branch, computed by the daemon if there is one.
     async fn read_context(&self) -> Result<Context> {
-        self.worker.context(self.session_id()?, &self.ask("")).await
+        self.turns.context(self.session_id()?, &self.ask("")).await
     }
 
     fn ask(&self, text: &str) -> Ask {
@@ -220,11 +225,11 @@ impl<'t> Talk<'t> {
             None => self.setup.clone(),
         };
         let config = &setup.loaded.config;
-        let followed = self.worker.ask(&session, &self.ask(text)).await?;
+        let followed = self.turns.ask(&session, &self.ask(text)).await?;
         let mut followed = followed.notifying(&config.compaction);
         let mut answer = Answer::new(&self.app.out, input);
         let limits = Limits::cancelling(Some(config.turn.timeout()), interrupts);
-        let end = follow(self.worker.service(), &mut followed, &mut answer, limits).await?;
+        let end = follow(self.turns.service(), &mut followed, &mut answer, limits).await?;
         let watch = followed.leave();
         let out = &self.app.out;
         if out.json {
@@ -244,7 +249,7 @@ impl<'t> Talk<'t> {
             title: Some(show::line(text, TITLE_CHARS)),
             ..NewSession::default()
         };
-        let made = self.worker.service().create_session(new).await?;
+        let made = self.turns.service().create_session(new).await?;
         self.look(made.session.clone()).await?;
         Ok(made.session)
     }
@@ -268,7 +273,7 @@ impl<'t> Talk<'t> {
 
     /// Looks at the session, again.
     async fn look(&mut self, id: String) -> Result<()> {
-        let service = self.worker.service();
+        let service = self.turns.service();
         let session = service.session(&id).await?;
         let own = session.settings.into_iter();
         let branches = all_branches(service, &id).await?;
@@ -323,10 +328,10 @@ impl<'t> Talk<'t> {
         let session = self.session_id()?.to_owned();
         let ask = Ask::compaction(None, SummaryOptions::with_instructions(instructions))
             .branch(self.branch.as_str());
-        let mut followed = self.worker.ask(&session, &ask).await?;
+        let mut followed = self.turns.ask(&session, &ask).await?;
         let mut screen = Screen::plain(&self.app.out);
         let limits = Limits::cancelling(None, interrupts);
-        let end = follow(self.worker.service(), &mut followed, &mut screen, limits).await?;
+        let end = follow(self.turns.service(), &mut followed, &mut screen, limits).await?;
         let watch = followed.leave();
         if watch.outcome() == Some("compacted") {
             compact::report(self.app, &watch, end)?;
@@ -374,7 +379,7 @@ impl<'t> Talk<'t> {
                 at: format!("#{at}"),
                 from: from.clone(),
             };
-            self.worker.service().fork(&session, &new).await?;
+            self.turns.service().fork(&session, &new).await?;
             self.app
                 .out
                 .message(format_args!("branch {name} begins after #{at}"));
@@ -384,7 +389,7 @@ impl<'t> Talk<'t> {
     }
 
     async fn list_agents(&self) -> Result<()> {
-        let agents = self.worker.agents(self.session(), &self.ask("")).await?;
+        let agents = self.turns.agents(self.session(), &self.ask("")).await?;
         let rows = agents.into_iter().map(|agent| {
             let works = match agent.role.as_deref() {
                 Some("lead") => "answers",
@@ -405,7 +410,7 @@ impl<'t> Talk<'t> {
     async fn choose(&mut self, agents: Option<String>) -> Result<()> {
         let before = self.workers.clone();
         self.workers.choose(agents);
-        let agents = match self.worker.agents(self.session(), &self.ask("")).await {
+        let agents = match self.turns.agents(self.session(), &self.ask("")).await {
             Ok(agents) => agents,
             Err(problem) => {
                 self.workers = before;
@@ -430,7 +435,7 @@ impl<'t> Talk<'t> {
 
     async fn seal(&mut self) -> Result<()> {
         let session = self.session_id()?.to_owned();
-        let service = self.worker.service();
+        let service = self.turns.service();
         let topic = service.seal(&session, &self.branch).await?;
         seal::report(self.app, &topic);
         self.look(session).await

@@ -4,9 +4,9 @@ use std::io::{IsTerminal, Write as _};
 use std::process::Command;
 
 use unisono_api::compaction::EditSummary;
+use unisono_api::session::MAIN_BRANCH;
 use unisono_api::turn::TurnRequest;
 use unisono_model::redact::redact;
-use unisono_session::state::MAIN;
 use unisono_store::private;
 
 use crate::app::App;
@@ -28,7 +28,7 @@ Examples:
   unisono checkpoints show latest 3 --summary | sed s/MySQL/MariaDB/ \\
       | unisono checkpoints edit latest 3 --text -
 
-JSON: as of `compact`.";
+JSON: as for `compact`.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// The checkpoint's number; without it, the newest one in the context
     number: Option<u32>,
     /// The branch
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
     /// A file with the new text, or `-` for standard input; without it, an editor is opened
     #[arg(long, value_name = "FILE")]
@@ -48,9 +48,14 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
-    let desk = app.desk(&setup).await?;
-    let (session, detail) =
-        select_checkpoint(desk.service(), &args.session, &args.branch, args.number).await?;
+    let idle_store = app.idle_store(&setup).await?;
+    let (session, detail) = select_checkpoint(
+        idle_store.service(),
+        &args.session,
+        &args.branch,
+        args.number,
+    )
+    .await?;
     let old = detail.checkpoint.text.as_deref().unwrap_or_default();
     let text = match &args.text {
         Some(file) => String::from_utf8(conversation::bytes_of(file, "a file with its text")?)
@@ -60,7 +65,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let text = redact(text.trim()).into_owned();
     if text == old.trim() {
         app.out.message("nothing was changed: the text is the same");
-        desk.close().await;
+        idle_store.close().await;
         return Ok(());
     }
     let asked = TurnRequest::Edit {
@@ -72,7 +77,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         },
     };
     let at = (session.as_str(), args.branch.as_str());
-    let (watch, end) = follow_one(app, desk, at, asked, &mut interrupts).await?;
+    let (watch, end) = follow_one(app, idle_store, at, asked, &mut interrupts).await?;
     report(app, &watch, end)
 }
 

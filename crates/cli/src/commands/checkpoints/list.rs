@@ -2,8 +2,8 @@
 
 use unisono::Service;
 use unisono_api::compaction::Checkpoint;
+use unisono_api::session::MAIN_BRANCH;
 use unisono_context::Tokens;
-use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::problem::Result;
@@ -51,7 +51,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 /// All of a session, the newest first.
 async fn all(service: &dyn Service, session: &str) -> Result<Vec<Checkpoint>> {
     let mut all = Vec::new();
-    let mut query = of_branch(MAIN);
+    let mut query = of_branch(MAIN_BRANCH);
     loop {
         let page = service.checkpoints(session, &query).await?;
         all.extend(page.items);

@@ -1,8 +1,8 @@
 //! `unisono checkpoints regenerate`: writes a summary again.
 
 use unisono::ask::Ask;
+use unisono_api::session::MAIN_BRANCH;
 use unisono_context::CheckpointId;
-use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::args::Writer;
@@ -22,7 +22,7 @@ Examples:
   unisono checkpoints regenerate latest --instructions \"Keep every figure.\"
   unisono checkpoints regenerate latest 3 --summariser openai/gpt-4.1-mini --yes
 
-JSON: as of `compact`.";
+JSON: as for `compact`.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// The checkpoint's number; without it, the newest one in the context
     number: Option<u32>,
     /// The branch
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
     #[command(flatten)]
     writer: Writer,
@@ -44,14 +44,19 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
-    let desk = app.desk(&setup).await?;
-    let (session, detail) =
-        select_checkpoint(desk.service(), &args.session, &args.branch, args.number).await?;
+    let idle_store = app.idle_store(&setup).await?;
+    let (session, detail) = select_checkpoint(
+        idle_store.service(),
+        &args.session,
+        &args.branch,
+        args.number,
+    )
+    .await?;
     let (number, model) = (detail.checkpoint.number, &detail.checkpoint.model);
     let question = format!("Write checkpoint {number} (by {model}) again?");
     if !args.yes && !confirmed(&app.out, &question)? {
         app.out.message("nothing was changed");
-        desk.close().await;
+        idle_store.close().await;
         return Ok(());
     }
     let wrong = |_| Problem::failed("the checkpoint has no id");
@@ -68,6 +73,6 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let next = |watch: &Watch| otherwise.next(app, watch);
     let asked = anew(args.writer.writing()).request();
     let at = (session.as_str(), args.branch.as_str());
-    let (watch, end) = follow_each(app, desk, at, asked, &mut interrupts, next).await?;
+    let (watch, end) = follow_each(app, idle_store, at, asked, &mut interrupts, next).await?;
     report(app, &watch, end)
 }

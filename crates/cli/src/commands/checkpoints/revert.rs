@@ -2,9 +2,11 @@
 
 use serde_json::json;
 use unisono::Service;
-use unisono_api::compaction::{CheckpointDetail, Inactive, RevertCheckpoint, RevertEffect};
+use unisono_api::compaction::{
+    CheckpointDetail, InactiveCheckpoint, RevertCheckpoint, RevertEffect,
+};
+use unisono_api::session::MAIN_BRANCH;
 use unisono_api::turn::TurnRequest;
-use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::ask::confirmed;
@@ -35,7 +37,7 @@ pub(crate) struct Args {
     /// The checkpoint's number; without it, the newest one in the context
     number: Option<u32>,
     /// The branch
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
     /// Does not ask
     #[arg(long, short)]
@@ -45,15 +47,20 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
-    let desk = app.desk(&setup).await?;
-    let (session, detail) =
-        select_checkpoint(desk.service(), &args.session, &args.branch, args.number).await?;
+    let idle_store = app.idle_store(&setup).await?;
+    let (session, detail) = select_checkpoint(
+        idle_store.service(),
+        &args.session,
+        &args.branch,
+        args.number,
+    )
+    .await?;
     let number = detail.checkpoint.number;
     let gone = || Problem::failed("the checkpoint has left the context");
     let question = question(number, detail.revert.ok_or_else(gone)?)?;
     if !args.yes && !confirmed(&app.out, &question)? {
         app.out.message("nothing was changed");
-        desk.close().await;
+        idle_store.close().await;
         return Ok(());
     }
     let asked = TurnRequest::Revert {
@@ -64,7 +71,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         },
     };
     let at = (session.as_str(), args.branch.as_str());
-    let (watch, end) = follow_one(app, desk, at, asked, &mut interrupts).await?;
+    let (watch, end) = follow_one(app, idle_store, at, asked, &mut interrupts).await?;
     match watch.amounts() {
         Some(amounts) if watch.outcome() == Some("reverted") => {
             report(app, at, number, amounts);
@@ -104,7 +111,7 @@ pub(super) async fn select_checkpoint(
     }
 }
 
-fn not_active(why: &Inactive) -> Problem {
+fn not_active(why: &InactiveCheckpoint) -> Problem {
     let problem = Problem::usage(&why.reason);
     match (why.revert_first, why.branches.as_deref()) {
         (Some(first), _) => problem.hint(format!("take checkpoint {first} back first")),

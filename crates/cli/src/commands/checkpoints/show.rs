@@ -1,8 +1,8 @@
 //! `unisono checkpoints show`.
 
 use unisono_api::compaction::CheckpointDetail;
+use unisono_api::session::MAIN_BRANCH;
 use unisono_context::Tokens;
-use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::problem::{Problem, Result};
@@ -10,7 +10,7 @@ use crate::service::find_session;
 use crate::show;
 
 const HELP: &str = "\
-JSON: as of `list`, with block (its text in the context), covers [{first, last}], key_facts [{text,
+JSON: as for `list`, with block (its text in the context), covers [{first, last}], key_facts [{text,
 ordinal}], duration_ms, cost_usd (null: unknown), revert {tokens_before, tokens_after,
 usable_tokens, fits} (null: not in the context of `main`; then inactive {reason, revert_first (the
 checkpoint that replaced it), branches (with its messages)}).";
@@ -39,7 +39,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         return Err(missing(args.number, known as usize));
     }
     let number = number.to_string();
-    let detail = service.checkpoint(&session, &number, MAIN).await?;
+    let detail = service.checkpoint(&session, &number, MAIN_BRANCH).await?;
     service.close().await;
     match &detail.checkpoint.text {
         Some(text) if args.summary => app.out.data(text),

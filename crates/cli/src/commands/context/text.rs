@@ -1,7 +1,7 @@
 //! The context for people.
 
-use unisono::short;
-use unisono_api::context::{Context, Entry};
+use unisono::fmt;
+use unisono_api::context::{Context, ContextMessage};
 use unisono_context::{Ordinal, SnapshotId, Tokens};
 
 use crate::output::Paint;
@@ -119,7 +119,7 @@ fn head(context: &Context, title: &str, paint: Paint) -> String {
         format!("{label} {tokens} tokens with the lead's persona\n")
     });
     let usable = context.usable.iter().map(|usable| {
-        let [first, second] = short::usable(usable);
+        let [first, second] = fmt::usable(usable);
         format!("{} {first}\n          {second}\n", label("usable"))
     });
     let usable: String = usable.collect();
@@ -185,7 +185,7 @@ fn body(text: &str, full: bool, indent: &str) -> String {
     out
 }
 
-fn line(entry: &Entry, paint: Paint, full: bool) -> String {
+fn line(entry: &ContextMessage, paint: Paint, full: bool) -> String {
     let mark = entry.form.as_ref().map(|form| format!("{form} "));
     let mark = mark.unwrap_or_default();
     let pin = if entry.pinned { "pinned " } else { "" };

@@ -1,7 +1,7 @@
 //! `unisono runs cancel`.
 
 use serde_json::json;
-use unisono::short::end;
+use unisono::fmt::end;
 use unisono_api::run::ListedRun;
 use unisono_api::turn::Turn;
 

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use clap::builder::PossibleValuesParser;
 use unisono::Service;
-use unisono::short::end;
+use unisono::fmt::end;
 use unisono_api::run::{ListedRun, RunQuery};
 use unisono_session::trace::RunStatus;
 

@@ -1,6 +1,6 @@
 //! `unisono runs show`.
 
-use unisono::short::{digest, place};
+use unisono::fmt::{api_role, digest};
 use unisono_api::run::{RunDetail, StepContent};
 use unisono_api::turn::Run;
 
@@ -11,7 +11,7 @@ use crate::service::lookup::LookupScope;
 use crate::show;
 
 const HELP: &str = "\
-JSON: as of `list`, with event (its opening), definition, steps [{event, at, kind (model, tools,
+JSON: as for `list`, with event (its opening), definition, steps [{event, at, kind (model, tools,
 named, narrowed, summarised, spent), …}] (of a fallback model: fallback, its name, and
 fallback_prefix, the digest of its prompt prefix), attempts [{attempt, event, at, reason}] after
 the first, and decisions about its tool calls [{event, at, tool, decision, by (null: nobody's, or
@@ -79,7 +79,7 @@ fn facts(detail: &RunDetail) -> Vec<(&'static str, String)> {
     let task = run.task.as_deref().unwrap_or_default();
     let snapshot = run.snapshot.as_deref().map(digest);
     let mut rows = vec![
-        ("run", format!("{} ({})", run.run, place(run))),
+        ("run", format!("{} ({})", run.run, api_role(run))),
         (
             "turn",
             format!("{} of session {}", detail.turn, detail.session),

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use unisono::Service;
+use unisono_api::session::MAIN_BRANCH;
 use unisono_api::session::NewBranch;
-use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::problem::{Problem, Result};
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = ordinal)]
     at: Option<u32>,
     /// The branch of the messages
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     from: String,
     /// Moves an existing branch; no message is lost
     #[arg(long = "move")]

@@ -3,10 +3,10 @@
 use std::num::NonZeroUsize;
 
 use unisono_api::search::{self as api, SearchQuery};
+use unisono_api::session::MAIN_BRANCH;
 use unisono_context::{AgentId, Role, Timestamp};
 use unisono_runtime::clock;
 use unisono_search::{Bound, Filters, Query, instant, role};
-use unisono_session::state::MAIN;
 
 use crate::app::App;
 use crate::output::Paint;
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     limit: u16,
     /// The branch whose context decides what is active
-    #[arg(long, default_value = MAIN)]
+    #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
 }
 
@@ -165,7 +165,7 @@ fn text(hit: &api::Hit, paint: Paint) -> String {
             Some(branch) => format!("on branch {branch}"),
             None => "on no branch".to_owned(),
         },
-        ("covered", Some(number)) => format!("not in the context: summary {number} has it"),
+        ("summarised", Some(number)) => format!("not in the context: summary {number} has it"),
         ("verbatim", _) => "in the context".to_owned(),
         (shortened, _) => format!("in the context, {shortened}"),
     };

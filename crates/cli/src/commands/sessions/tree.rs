@@ -17,7 +17,7 @@ const HELP: &str = "\
 Consecutive messages without a fork are one line; --full shows each of them. Open turns follow,
 with the states of their runs.
 JSON: messages [{id, parent, ordinal, role, author, at, text}], branches {name: message id},
-open_runs as of `sessions show`.";
+open_runs as for `sessions show`.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

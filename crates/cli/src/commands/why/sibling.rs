@@ -1,7 +1,7 @@
 //! Shows the common parts of the requests of two runs.
 
 use unisono::Service;
-use unisono::short::end;
+use unisono::fmt::end;
 use unisono_api::run::{SiblingRequest, Why};
 
 use crate::output::Paint;
@@ -42,12 +42,18 @@ pub(super) fn text(why: &Why, of: &SiblingRequest, paint: Paint) -> String {
         show::number(whole.unwrap_or(of.shared_bytes)),
         of.request
     );
-    if of.own != of.theirs {
-        let (own, theirs) = (show::line(&of.own, SHOWN), show::line(&of.theirs, SHOWN));
+    if of.suffix != of.sibling_suffix {
+        let (own, theirs) = (
+            show::line(&of.suffix, SHOWN),
+            show::line(&of.sibling_suffix, SHOWN),
+        );
         out += &format!("\n  here   …{own}\n  there  …{theirs}");
     }
-    if !of.differs.is_empty() {
-        out += &format!("\n  their definitions differ in {}", of.differs.join(", "));
+    if !of.differing_keys.is_empty() {
+        out += &format!(
+            "\n  their definitions differ in {}",
+            of.differing_keys.join(", ")
+        );
     }
     out
 }

@@ -106,7 +106,7 @@ fn apps_write_in_blocks_and_attachments() {
         "see",
     ];
     assert_eq!(texts, expected);
-    let left: Vec<_> = parsed.left_behind.into_iter().collect();
+    let left: Vec<_> = parsed.dropped_content.into_iter().collect();
     let expected = [("empty message", 1), ("link preview", 1)];
     assert_eq!(left, expected.map(|(what, count)| (what.into(), count)));
 }

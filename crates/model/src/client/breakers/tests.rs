@@ -52,7 +52,11 @@ fn a_failing_model_delays_no_other() {
             class.code()
         );
         assert_eq!(refused.reason, expected);
-        assert_eq!(breakers.admit(NOW, &b), Ok(Passes::ORDINARY), "{class:?}");
+        assert_eq!(
+            breakers.admit(NOW, &b),
+            Ok(BreakerPasses::ORDINARY),
+            "{class:?}"
+        );
     }
 }
 
@@ -78,7 +82,7 @@ fn a_failed_connection_opens_the_breaker_for_all_models() {
         // The provider is available again, whatever it answers for that model.
         let failure = Failure::new(unavailable(), "busy");
         breakers.failed(later, &a, probe, &failure, true);
-        assert_eq!(breakers.admit(later, &b), Ok(Passes::ORDINARY));
+        assert_eq!(breakers.admit(later, &b), Ok(BreakerPasses::ORDINARY));
     }
 }
 

@@ -27,18 +27,18 @@ fn request() -> AdmissionRequest {
     }
 }
 
-const GO: Step = Step::Go(Passes::ORDINARY);
+const GO: Step = Step::Go(BreakerPasses::ORDINARY);
 
 /// A probe, to find out whether the model is available again.
-fn probe(number: u64) -> Passes {
-    Passes {
+fn probe(number: u64) -> BreakerPasses {
+    BreakerPasses {
         model: Pass::Probe(number),
-        ..Passes::ORDINARY
+        ..BreakerPasses::ORDINARY
     }
 }
 
 /// A request that was admitted as a probe, and reserved this many tokens.
-fn sent(passes: Passes, taken: u64) -> SentRequest {
+fn sent(passes: BreakerPasses, taken: u64) -> SentRequest {
     SentRequest {
         model: "m".into(),
         passes,
@@ -78,7 +78,7 @@ fn a_rate_limited_request_delays_its_siblings() {
     assert_eq!(gate.step(ms(0), &request(), 0.0), GO);
     gate.failed(
         ms(0),
-        &sent(Passes::ORDINARY, 10),
+        &sent(BreakerPasses::ORDINARY, 10),
         &failure(limited(Some(2_000))),
         true,
     );
@@ -115,7 +115,12 @@ fn cool_downs_by_error_class() {
     ];
     for (class, hold) in table {
         let mut gate = gate(Limits::default());
-        gate.failed(ms(0), &sent(Passes::ORDINARY, 10), &failure(class), true);
+        gate.failed(
+            ms(0),
+            &sent(BreakerPasses::ORDINARY, 10),
+            &failure(class),
+            true,
+        );
         let patient = AdmissionRequest {
             patience: Duration::MAX,
             ..request()
@@ -130,7 +135,7 @@ fn a_request_that_cannot_wait_long_enough_is_rejected_at_once() {
     let mut gate = gate(Limits::default());
     gate.failed(
         ms(0),
-        &sent(Passes::ORDINARY, 10),
+        &sent(BreakerPasses::ORDINARY, 10),
         &failure(limited(Some(90_000))),
         true,
     );
@@ -155,7 +160,7 @@ fn a_place_in_the_limit_is_given_once() {
         ..request()
     };
     assert_eq!(gate.step(ms(0), &large, 0.0), GO);
-    gate.succeeded(ms(0), &sent(Passes::ORDINARY, 60), Some(60));
+    gate.succeeded(ms(0), &sent(BreakerPasses::ORDINARY, 60), Some(60));
     let first = queued(gate.step(ms(0), &request(), 0.0), ms(10_000));
     let second = queued(gate.step(ms(0), &request(), 0.0), ms(20_000));
     assert_eq!(queued(gate.step(ms(4_000), &first, 0.0), ms(6_000)), first);
@@ -225,7 +230,7 @@ fn a_request_waits_only_if_it_can_be_sent_in_time() {
                 GO
             );
             if ends {
-                gate.succeeded(ms(0), &sent(Passes::ORDINARY, tokens), Some(tokens));
+                gate.succeeded(ms(0), &sent(BreakerPasses::ORDINARY, tokens), Some(tokens));
             }
         }
         let step = gate.step(ms(0), &patient(patience), 0.0);
@@ -253,7 +258,7 @@ fn queued_requests_respect_the_cool_down() {
     let waiting = queued(gate.step(ms(0), &request(), 0.0), ms(60_000));
     gate.failed(
         ms(0),
-        &sent(Passes::ORDINARY, 10),
+        &sent(BreakerPasses::ORDINARY, 10),
         &failure(limited(Some(1_000))),
         true,
     );
@@ -267,7 +272,7 @@ fn a_failing_provider_gets_one_probe_after_the_cool_down() {
         assert_eq!(gate.step(ms(0), &request(), 0.0), GO);
         gate.failed(
             ms(0),
-            &sent(Passes::ORDINARY, 10),
+            &sent(BreakerPasses::ORDINARY, 10),
             &failure(Class::Transport),
             true,
         );
@@ -294,7 +299,7 @@ fn a_probe_succeeds_when_the_response_begins() {
     for _ in 0..2 {
         gate.failed(
             ms(0),
-            &sent(Passes::ORDINARY, 10),
+            &sent(BreakerPasses::ORDINARY, 10),
             &failure(Class::Transport),
             true,
         );
@@ -333,7 +338,7 @@ fn a_probe_succeeds_when_the_response_begins() {
 #[test]
 fn a_probe_that_cannot_admit_a_request_is_not_awaited() {
     let mut gate = gate(Limits::default());
-    let ordinary = sent(Passes::ORDINARY, 10);
+    let ordinary = sent(BreakerPasses::ORDINARY, 10);
     // No connection: the provider's breaker opens. The model's breaker opens for longer.
     for _ in 0..2 {
         gate.failed(ms(0), &ordinary, &failure(Class::Transport), false);
@@ -360,7 +365,7 @@ fn a_probe_that_cannot_admit_a_request_is_not_awaited() {
 #[test]
 fn a_refused_key_is_not_awaited() {
     let mut gate = gate(Limits::default());
-    let ordinary = sent(Passes::ORDINARY, 10);
+    let ordinary = sent(BreakerPasses::ORDINARY, 10);
     for _ in 0..2 {
         gate.failed(ms(0), &ordinary, &failure(Class::Unauthorised), true);
     }
@@ -380,7 +385,7 @@ fn a_rejected_request_takes_nothing_from_the_limits() {
     for _ in 0..2 {
         gate.failed(
             ms(0),
-            &sent(Passes::ORDINARY, 10),
+            &sent(BreakerPasses::ORDINARY, 10),
             &failure(Class::Transport),
             true,
         );
@@ -400,7 +405,7 @@ fn reported_limits_and_used_tokens_are_counted() {
         ..request()
     };
     assert_eq!(gate.step(ms(0), &all, 0.0), GO);
-    gate.succeeded(ms(0), &sent(Passes::ORDINARY, 60), Some(30));
+    gate.succeeded(ms(0), &sent(BreakerPasses::ORDINARY, 60), Some(30));
     assert_eq!(
         gate.step(
             ms(0),
@@ -412,7 +417,7 @@ fn reported_limits_and_used_tokens_are_counted() {
         ),
         GO
     );
-    gate.succeeded(ms(0), &sent(Passes::ORDINARY, 30), None);
+    gate.succeeded(ms(0), &sent(BreakerPasses::ORDINARY, 30), None);
     let waiting = queued(gate.step(ms(0), &request(), 0.0), ms(10_000));
     assert_eq!(gate.step(ms(10_000), &waiting, 0.0), GO);
     let headers = ResponseHeaders {
@@ -452,7 +457,12 @@ fn what_the_provider_said_is_told_to_others_and_what_the_network_did_is_not() {
     for (class, reached, expected) in rows {
         let mut gate = gate(Limits::default());
         for round in 0..2 {
-            let held = gate.failed(ms(0), &sent(Passes::ORDINARY, 10), &failure(class), reached);
+            let held = gate.failed(
+                ms(0),
+                &sent(BreakerPasses::ORDINARY, 10),
+                &failure(class),
+                reached,
+            );
             if round == 1 {
                 assert_eq!(held, expected, "{class:?}");
             }

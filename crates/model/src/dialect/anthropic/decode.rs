@@ -20,7 +20,7 @@ use super::refusal;
 use super::wire::{BlockKind, Counted, Counts, Delta, Details, Event, Kind, Reason, Start, Whole};
 use crate::dialect::borrowed::Str;
 use crate::dialect::likeness::Likeness;
-use crate::dialect::{Failure, Seen, refusal as shared};
+use crate::dialect::{DecodedEvent, Failure, refusal as shared};
 use crate::language::Class;
 use crate::prompt::json::Json;
 use crate::sse;
@@ -64,7 +64,7 @@ impl Decoder {
     pub(in crate::dialect) fn event<'d>(
         &'d mut self,
         event: &sse::Event<'_>,
-    ) -> Result<Seen<'d>, Failure> {
+    ) -> Result<DecodedEvent<'d>, Failure> {
         if let Some(text) = self.alike.1.text(event) {
             return Ok(self.say(self.alike.0, text.into()));
         }
@@ -75,7 +75,7 @@ impl Decoder {
             Kind::MessageStart => {
                 let message = event.message.ok_or_else(|| Failure::missing("message"))?;
                 self.usage.update(message.usage);
-                Ok(Seen::Other)
+                Ok(DecodedEvent::Other)
             }
             Kind::ContentBlockStart => {
                 let index = event.index.ok_or_else(|| Failure::missing("index"))?;
@@ -96,21 +96,21 @@ impl Decoder {
                 let delta = event.delta.ok_or_else(|| Failure::missing("delta"))?;
                 self.usage.update(event.usage);
                 self.stopped(delta.stop_reason, delta.stop_details);
-                Ok(Seen::Other)
+                Ok(DecodedEvent::Other)
             }
             Kind::MessageStop => {
                 self.ended = true;
-                Ok(Seen::End)
+                Ok(DecodedEvent::End)
             }
             Kind::Error => {
                 let error = event.error.ok_or_else(|| Failure::missing("error"))?;
                 Err(refusal::in_stream(&error))
             }
-            Kind::Other => Ok(Seen::Other),
+            Kind::Other => Ok(DecodedEvent::Other),
         }
     }
 
-    pub(in crate::dialect) fn used(&self) -> Usage {
+    pub(in crate::dialect) fn usage_so_far(&self) -> Usage {
         self.usage.total().unwrap_or_default()
     }
 
@@ -156,10 +156,10 @@ impl Decoder {
         })
     }
 
-    fn start(&mut self, index: u32, start: Start<'_>) -> Result<Seen<'_>, Failure> {
+    fn start(&mut self, index: u32, start: Start<'_>) -> Result<DecodedEvent<'_>, Failure> {
         if self.blocks.iter().any(|(known, _)| *known == index) {
             // Sent twice.
-            return Ok(Seen::Other);
+            return Ok(DecodedEvent::Other);
         }
         let own = |text: Option<Str<'_>>| text.map_or_else(String::new, |text| text.0.into_owned());
         let kind = start.kind;
@@ -190,10 +190,10 @@ impl Decoder {
             BlockKind::Other => Block::Other,
         };
         self.blocks.push((index, block));
-        Ok(Seen::Other)
+        Ok(DecodedEvent::Other)
     }
 
-    fn delta(&mut self, index: u32, delta: &Delta<'_>) -> Result<Seen<'_>, Failure> {
+    fn delta(&mut self, index: u32, delta: &Delta<'_>) -> Result<DecodedEvent<'_>, Failure> {
         let mut found = self.blocks.iter_mut().rev();
         let Some((_, block)) = found.find(|(known, _)| *known == index) else {
             return Err(Failure::new(
@@ -218,7 +218,7 @@ impl Decoder {
             }
             Block::Redacted(_) | Block::Other => {}
         }
-        Ok(Seen::Other)
+        Ok(DecodedEvent::Other)
     }
 
     /// Whether the newest block of that index is of text.
@@ -229,12 +229,12 @@ impl Decoder {
     }
 
     /// Adds a piece of a text block's text, the newest of that index.
-    fn say(&mut self, index: u32, piece: Cow<'_, str>) -> Seen<'_> {
+    fn say(&mut self, index: u32, piece: Cow<'_, str>) -> DecodedEvent<'_> {
         let from = self.text.len();
         self.text.push_str(&piece);
         let to = self.text.len();
         if from == to {
-            return Seen::Other;
+            return DecodedEvent::Other;
         }
         let mut blocks = self.blocks.iter_mut().rev();
         if let Some((_, Block::Text(ranges))) = blocks.find(|(known, _)| *known == index) {
@@ -243,7 +243,7 @@ impl Decoder {
                 _ => ranges.push(from..to),
             }
         }
-        Seen::Text(&self.text[from..])
+        DecodedEvent::Text(&self.text[from..])
     }
 
     fn stopped(&mut self, reason: Option<Reason>, details: Option<Details<'_>>) {
@@ -327,7 +327,7 @@ fn chosen<'a>(input: &'a str, given: &'a str) -> &'a str {
 }
 
 /// Reads a reply that came as one document.
-pub(in crate::dialect) fn whole(body: &[u8]) -> Result<Reply, Failure> {
+pub(in crate::dialect) fn parse_document(body: &[u8]) -> Result<Reply, Failure> {
     let read: Whole<'_> =
         serde_json::from_slice(body).map_err(|error| shared::unreadable(body, &error))?;
     if let Some(error) = read.error {
@@ -350,7 +350,7 @@ pub(in crate::dialect) fn whole(body: &[u8]) -> Result<Reply, Failure> {
 }
 
 /// Reads the answer of `/v1/messages/count_tokens`.
-pub(in crate::dialect) fn counted(body: &[u8]) -> Result<Tokens, Failure> {
+pub(in crate::dialect) fn parse_token_count(body: &[u8]) -> Result<Tokens, Failure> {
     let read: Counted<'_> =
         serde_json::from_slice(body).map_err(|error| shared::unreadable(body, &error))?;
     if let Some(error) = read.error {

@@ -338,7 +338,7 @@ fn a_whole_reply() {
         "stop_reason":"tool_use","usage":{{"input_tokens":5,"cache_read_input_tokens":7,
         "output_tokens":9}},"novelty":[1]}}"#
     );
-    let reply = DIALECT.whole(body.as_bytes()).unwrap();
+    let reply = DIALECT.parse_document(body.as_bytes()).unwrap();
     assert_eq!(&*reply.text, "I look.");
     assert_eq!(reply.verbatim.as_deref(), Some(THINKING));
     assert_eq!(
@@ -346,7 +346,7 @@ fn a_whole_reply() {
         ("toolu_2", "search", r#"{"place":"cellar"}"#)
     );
     assert_eq!(reply.usage, usage(12, 9, 7, 0));
-    let failure = |body: &str| DIALECT.whole(body.as_bytes()).unwrap_err();
+    let failure = |body: &str| DIALECT.parse_document(body.as_bytes()).unwrap_err();
     assert_eq!(failure("{}"), Failure::missing("content"));
     assert_eq!(
         failure(r#"{"content":[]}"#),
@@ -364,9 +364,12 @@ fn a_whole_reply() {
 
 #[test]
 fn counts() {
-    assert_eq!(DIALECT.counted(br#"{"input_tokens":403}"#), Ok(Tokens(403)));
     assert_eq!(
-        DIALECT.counted(b"{}"),
+        DIALECT.parse_token_count(br#"{"input_tokens":403}"#),
+        Ok(Tokens(403))
+    );
+    assert_eq!(
+        DIALECT.parse_token_count(b"{}"),
         Err(Failure::missing("input_tokens"))
     );
 }

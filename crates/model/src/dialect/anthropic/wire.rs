@@ -178,7 +178,7 @@ impl Counts {
         }
     }
 
-    /// The usage; what it cost and what was expected of the cache is for the caller to say.
+    /// The usage. The caller adds cost and expected cache reads.
     pub(super) fn total(&self) -> Result<Usage, Failure> {
         let missing = |field| move || Failure::missing(field);
         let fresh = self.input_tokens;

@@ -13,7 +13,7 @@ use unisono_context::call::{Reply, Stop, ToolCall, Usage};
 
 use super::refusal::{self, Problem};
 use crate::dialect::borrowed::Str;
-use crate::dialect::{Failure, Seen, refusal as shared};
+use crate::dialect::{DecodedEvent, Failure, refusal as shared};
 use crate::language::Class;
 use crate::sse;
 
@@ -27,7 +27,7 @@ pub(crate) struct Decoder {
     reasoning: bool,
     calls: Vec<ToolCall>,
     usage: Option<Counts>,
-    /// How the answer ended, and what was said of that.
+    /// The finish reason and its message.
     finish: Option<(Stop, Option<String>)>,
     response_id: Option<String>,
 }
@@ -117,11 +117,11 @@ impl Decoder {
     pub(in crate::dialect) fn event<'d>(
         &'d mut self,
         event: &sse::Event<'_>,
-    ) -> Result<Seen<'d>, Failure> {
+    ) -> Result<DecodedEvent<'d>, Failure> {
         self.chunk(event.data)
     }
 
-    pub(in crate::dialect) fn used(&self) -> Usage {
+    pub(in crate::dialect) fn usage_so_far(&self) -> Usage {
         self.usage.map(Usage::from).unwrap_or_default()
     }
 
@@ -154,7 +154,7 @@ impl Decoder {
         })
     }
 
-    fn chunk(&mut self, data: &str) -> Result<Seen<'_>, Failure> {
+    fn chunk(&mut self, data: &str) -> Result<DecodedEvent<'_>, Failure> {
         let unreadable = |error| {
             refusal::listed(data).unwrap_or_else(|| shared::unreadable(data.as_bytes(), &error))
         };
@@ -181,8 +181,8 @@ impl Decoder {
             }
         }
         Ok(match &self.text[from..] {
-            "" => Seen::Other,
-            text => Seen::Text(text),
+            "" => DecodedEvent::Other,
+            text => DecodedEvent::Text(text),
         })
     }
 
@@ -367,7 +367,7 @@ impl Counts {
 }
 
 impl From<Counts> for Usage {
-    /// What it cost and what was expected of the cache is for the caller to say.
+    /// The caller adds cost and expected cache reads.
     fn from(counts: Counts) -> Usage {
         let sum = |a: u64, b: u64| Tokens(a) + Tokens(b);
         Usage {
@@ -385,7 +385,7 @@ impl From<Counts> for Usage {
 }
 
 /// Reads a reply that came as one document.
-pub(in crate::dialect) fn whole(body: &[u8]) -> Result<Reply, Failure> {
+pub(in crate::dialect) fn parse_document(body: &[u8]) -> Result<Reply, Failure> {
     let text = utf8(body)?;
     let mut decoder = Decoder::default();
     decoder.chunk(text)?;
@@ -399,7 +399,7 @@ pub(in crate::dialect) fn whole(body: &[u8]) -> Result<Reply, Failure> {
 }
 
 /// Reads the answer of `countTokens`.
-pub(in crate::dialect) fn counted(body: &[u8]) -> Result<Tokens, Failure> {
+pub(in crate::dialect) fn parse_token_count(body: &[u8]) -> Result<Tokens, Failure> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Counted<'a> {

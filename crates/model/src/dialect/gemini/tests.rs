@@ -198,7 +198,7 @@ fn the_same_call_twice_is_two_calls() {
         r#"{{"candidates":[{{"finishReason":"STOP","content":{{"parts":[{part},{part}]}}}}],
             "usageMetadata":{{"promptTokenCount":1}}}}"#
     );
-    let reply = DIALECT.whole(body.as_bytes()).unwrap();
+    let reply = DIALECT.parse_document(body.as_bytes()).unwrap();
     assert_eq!(
         calls(&reply),
         [
@@ -356,13 +356,13 @@ fn a_whole_reply() {
         "finishReason":"STOP","novelty":1}}],"usageMetadata":{{"promptTokenCount":12,
         "cachedContentTokenCount":7,"candidatesTokenCount":9}},"responseId":"r1"}}"#
     );
-    let reply = DIALECT.whole(body.as_bytes()).unwrap();
+    let reply = DIALECT.parse_document(body.as_bytes()).unwrap();
     assert_eq!(&*reply.text, "I look.");
     assert_eq!(reply.verbatim.as_deref(), Some(SIGNED));
     assert_eq!(calls(&reply)[1], ("g1", "search", r#"{"place":"cellar"}"#));
     assert_eq!(reply.usage, usage(12, 9, 7));
     assert_eq!(reply.request_id.as_deref(), Some("r1"));
-    let failure = |body: &[u8]| DIALECT.whole(body).unwrap_err();
+    let failure = |body: &[u8]| DIALECT.parse_document(body).unwrap_err();
     assert_eq!(
         failure(b"{}"),
         Failure::missing("candidates[0].finishReason")
@@ -377,8 +377,14 @@ fn a_whole_reply() {
 
 #[test]
 fn counts() {
-    assert_eq!(DIALECT.counted(br#"{"totalTokens":31}"#), Ok(Tokens(31)));
-    assert_eq!(DIALECT.counted(b"{}"), Err(Failure::missing("totalTokens")));
+    assert_eq!(
+        DIALECT.parse_token_count(br#"{"totalTokens":31}"#),
+        Ok(Tokens(31))
+    );
+    assert_eq!(
+        DIALECT.parse_token_count(b"{}"),
+        Err(Failure::missing("totalTokens"))
+    );
 }
 
 fn refused(status: u16, code: &str, message: &str, details: Value) -> Class {

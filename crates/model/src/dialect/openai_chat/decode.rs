@@ -15,8 +15,8 @@
 //!
 //! A complete reply has the reason of its end: one without it may be truncated, and is an
 //! error. Usage may be missing: servers that are like OpenAI's leave it out of streams, or know
-//! nothing of `stream_options`. Such a reply counts as nothing in what is shown, since nothing is
-//! made up, and as all that was reserved for it in budgets.
+//! nothing of `stream_options`. Such a reply is shown with zero usage and charged with its whole
+//! reservation.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -27,7 +27,7 @@ use super::reply::{Delta, Draft, Usage};
 use crate::dialect::borrowed::Str;
 use crate::dialect::likeness::Likeness;
 use crate::dialect::refusal::unreadable;
-use crate::dialect::{Failure, Seen};
+use crate::dialect::{DecodedEvent, Failure};
 use crate::language::Class;
 use crate::sse;
 
@@ -72,10 +72,10 @@ impl Decoder {
     pub(in crate::dialect) fn event<'d>(
         &'d mut self,
         event: &sse::Event<'_>,
-    ) -> Result<Seen<'d>, Failure> {
+    ) -> Result<DecodedEvent<'d>, Failure> {
         let data = event.data.trim();
         if self.ended || data.is_empty() {
-            return Ok(Seen::Other);
+            return Ok(DecodedEvent::Other);
         }
         let from = self.draft.text.len();
         let event = sse::Event { data, ..*event };
@@ -85,7 +85,7 @@ impl Decoder {
         }
         if data == "[DONE]" {
             self.ended = true;
-            return Ok(Seen::End);
+            return Ok(DecodedEvent::End);
         }
         let chunk: Chunk<'_> =
             serde_json::from_str(data).map_err(|e| unreadable(data.as_bytes(), &e))?;
@@ -114,7 +114,7 @@ impl Decoder {
         Ok(seen(&self.draft.text[from..]))
     }
 
-    pub(in crate::dialect) fn used(&self) -> call::Usage {
+    pub(in crate::dialect) fn usage_so_far(&self) -> call::Usage {
         self.draft.usage.read()
     }
 
@@ -153,15 +153,15 @@ impl<'a> Choice<'a> {
     }
 }
 
-fn seen(text: &str) -> Seen<'_> {
+fn seen(text: &str) -> DecodedEvent<'_> {
     match text {
-        "" => Seen::Other,
-        text => Seen::Text(text),
+        "" => DecodedEvent::Other,
+        text => DecodedEvent::Text(text),
     }
 }
 
 /// Reads a reply that came as one document.
-pub(in crate::dialect) fn whole(body: &[u8], opened: bool) -> Result<Reply, Failure> {
+pub(in crate::dialect) fn parse_document(body: &[u8], opened: bool) -> Result<Reply, Failure> {
     let chunk: Chunk<'_> = serde_json::from_slice(body).map_err(|e| unreadable(body, &e))?;
     if chunk.choices.is_none() || chunk.error.is_some() {
         let failure = refusal::reported(body);

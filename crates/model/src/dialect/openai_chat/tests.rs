@@ -14,7 +14,7 @@ use crate::dialect::fixture::{
     self, SENDING, about, chat, decode, events, everything, labelled, lines, own, said,
 };
 use crate::dialect::label::LEGEND;
-use crate::dialect::{Dialect, Failure, Seen};
+use crate::dialect::{DecodedEvent, Dialect, Failure};
 use crate::fixture::{Chat, call, result};
 use crate::language::{Class, Exchange};
 use crate::prompt::Group;
@@ -182,7 +182,7 @@ fn only_requests_for_replies_have_a_path() {
     assert_eq!(path(Mode::Stream).as_deref(), Some("/chat/completions"));
     assert_eq!(path(Mode::Whole), path(Mode::Stream));
     assert_eq!(path(Mode::Count), None);
-    assert!(CHAT.counted(b"{}").is_err());
+    assert!(CHAT.parse_token_count(b"{}").is_err());
 }
 
 fn usage(input: u64, output: u64, read: u64, written: u64) -> Usage {
@@ -218,7 +218,10 @@ fn text_streamed_and_whole() {
         ..Reply::default()
     };
     assert_eq!(fixture::reply(CHAT, recording!("text.sse")), expected);
-    assert_eq!(CHAT.whole(recording!("text.json").as_bytes()), Ok(expected));
+    assert_eq!(
+        CHAT.parse_document(recording!("text.json").as_bytes()),
+        Ok(expected)
+    );
 }
 
 #[test]
@@ -236,7 +239,7 @@ fn parallel_calls_streamed_and_whole() {
         fixture::reply(CHAT, recording!("parallel_tools.sse")),
         expected
     );
-    let whole = CHAT.whole(recording!("parallel_tools.json").as_bytes());
+    let whole = CHAT.parse_document(recording!("parallel_tools.json").as_bytes());
     assert_eq!(whole, Ok(expected));
 }
 
@@ -337,7 +340,7 @@ fn reasoning_in_the_content_is_no_part_of_the_answer_and_goes_back_within_a_run(
     assert_eq!(said["content"], "<think>A \"key\"?</think>\nI look.");
     assert_eq!(said["tool_calls"][0]["id"], "c");
 
-    let whole = CHAT.whole(
+    let whole = CHAT.parse_document(
         br#"{"choices":[{"finish_reason":"stop","message":{"content":"<think>x</think>\n\nYes."}}]}"#,
     );
     assert_eq!(&*whole.unwrap().text, "Yes.");
@@ -347,7 +350,7 @@ fn reasoning_in_the_content_is_no_part_of_the_answer_and_goes_back_within_a_run(
 fn thoughts_that_the_prompt_opened_are_no_part_of_the_answer() {
     let whole = |message: &str, stop: &str| {
         let body = format!(r#"{{"choices":[{{"finish_reason":"{stop}","message":{message}}}]}}"#);
-        CHAT.opened_whole(body.as_bytes()).unwrap()
+        CHAT.parse_opened_document(body.as_bytes()).unwrap()
     };
     for (message, stop, expected) in [
         (r#"{"content":"A key?</think>\n\nYes."}"#, "stop", "Yes."),
@@ -412,7 +415,7 @@ fn calls_of_servers_with_ways_of_their_own() {
     let same_id = r#"{"choices":[{"finish_reason":"stop","message":{"tool_calls":[
         {"id":"x","function":{"name":"a","arguments":"{}"}},
         {"id":"x","index":1,"function":{"name":"b","arguments":"{}"}}]}}]}"#;
-    let calls = CHAT.whole(same_id.as_bytes()).unwrap().calls;
+    let calls = CHAT.parse_document(same_id.as_bytes()).unwrap().calls;
     assert_eq!(calls, [made("x", "a", "{}"), made("x_1", "b", "{}")]);
 }
 
@@ -421,7 +424,7 @@ fn a_total_that_counts_reasoning_is_believed() {
     let body = r#"{"choices":[{"finish_reason":"stop","message":{"content":[{"type":"thinking","thinking":[]},
         {"type":"text","text":"yes"}]}}],
         "usage":{"prompt_tokens":10,"completion_tokens":3,"total_tokens":20}}"#;
-    let reply = CHAT.whole(body.as_bytes()).unwrap();
+    let reply = CHAT.parse_document(body.as_bytes()).unwrap();
     assert_eq!((&*reply.text, reply.usage), ("yes", usage(10, 10, 0, 0)));
 }
 
@@ -483,7 +486,11 @@ fn what_a_reply_lacks_is_named() {
             "choices[0].finish_reason",
         ),
     ] {
-        assert_eq!(CHAT.whole(body.as_bytes()), missing(field), "{body}");
+        assert_eq!(
+            CHAT.parse_document(body.as_bytes()),
+            missing(field),
+            "{body}"
+        );
     }
     let done = [("message".to_owned(), "[DONE]".to_owned())];
     assert_eq!(decode(CHAT, &done).1, missing("choices[0]"));
@@ -501,10 +508,11 @@ fn what_a_reply_lacks_is_named() {
         "{\"choices\":[",
         "[1]",
     ] {
-        let failed = CHAT.whole(body.as_bytes()).unwrap_err();
+        let failed = CHAT.parse_document(body.as_bytes()).unwrap_err();
         assert_eq!(failed.class, Class::BadReply, "{body}");
     }
-    let reported = CHAT.whole(br#"{"error":{"message":"no","code":"insufficient_quota"}}"#);
+    let reported =
+        CHAT.parse_document(br#"{"error":{"message":"no","code":"insufficient_quota"}}"#);
     assert_eq!(reported.unwrap_err().class, Class::OutOfQuota);
 }
 
@@ -522,14 +530,18 @@ fn events_without_data_and_after_the_end_are_read_over() {
         r#"{"choices":[]}"#,
         r#"{"choices":[{"index":1,"delta":{"content":"no"}}]}"#,
     ] {
-        assert_eq!(decoder.event(&event(data)), Ok(Seen::Other), "{data}");
+        assert_eq!(
+            decoder.event(&event(data)),
+            Ok(DecodedEvent::Other),
+            "{data}"
+        );
     }
     let piece = r#"{"choices":[{"delta":{"content":"yes"}}]}"#;
-    assert_eq!(decoder.event(&event(piece)), Ok(Seen::Text("yes")));
+    assert_eq!(decoder.event(&event(piece)), Ok(DecodedEvent::Text("yes")));
     let stop = r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
-    assert_eq!(decoder.event(&event(stop)), Ok(Seen::Other));
-    assert_eq!(decoder.event(&event(" [DONE]")), Ok(Seen::End));
-    assert_eq!(decoder.event(&event("after")), Ok(Seen::Other));
+    assert_eq!(decoder.event(&event(stop)), Ok(DecodedEvent::Other));
+    assert_eq!(decoder.event(&event(" [DONE]")), Ok(DecodedEvent::End));
+    assert_eq!(decoder.event(&event("after")), Ok(DecodedEvent::Other));
     assert_eq!(&*decoder.finish().unwrap().text, "yes");
 }
 
@@ -600,7 +612,7 @@ proptest! {
 
     #[test]
     fn no_bytes_are_too_strange(body in any::<Vec<u8>>(), status in 400..600u16) {
-        let _ = CHAT.whole(&body);
+        let _ = CHAT.parse_document(&body);
         let reason = CHAT.refusal(status, &body).reason;
         prop_assert!(reason.chars().count() < 400 && !reason.contains(char::is_control));
     }

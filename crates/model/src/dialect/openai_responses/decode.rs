@@ -19,7 +19,7 @@ use super::items::{self, GAP, Usage};
 use crate::dialect::borrowed::Str;
 use crate::dialect::openai_chat::refusal::{failed, reported};
 use crate::dialect::refusal::unreadable;
-use crate::dialect::{Failure, Seen};
+use crate::dialect::{DecodedEvent, Failure};
 use crate::language::Class;
 use crate::sse;
 
@@ -99,10 +99,10 @@ impl Decoder {
     pub(in crate::dialect) fn event<'d>(
         &'d mut self,
         event: &sse::Event<'_>,
-    ) -> Result<Seen<'d>, Failure> {
+    ) -> Result<DecodedEvent<'d>, Failure> {
         let data = event.data.trim();
         if self.ended.is_some() || data.is_empty() || data == "[DONE]" {
-            return Ok(Seen::Other);
+            return Ok(DecodedEvent::Other);
         }
         // The type is also the event's name, which needs no reading.
         if event.name != "message" {
@@ -117,7 +117,7 @@ impl Decoder {
         }
     }
 
-    fn named<'d>(&'d mut self, name: &str, data: &str) -> Result<Seen<'d>, Failure> {
+    fn named<'d>(&'d mut self, name: &str, data: &str) -> Result<DecodedEvent<'d>, Failure> {
         match name {
             "response.output_text.delta" | "response.refusal.delta" => self.delta(read(data)?),
             "response.output_item.done" => {
@@ -129,23 +129,23 @@ impl Decoder {
                 if !self.items.contains(&item) {
                     self.items.push(item);
                 }
-                Ok(Seen::Other)
+                Ok(DecodedEvent::Other)
             }
             "response.completed" | "response.incomplete" | "response.failed" => {
                 let response = read::<Terminal<'_>>(data)?.response;
                 let response = response.ok_or_else(|| Failure::missing("response"))?;
                 self.ended = Some(response.ended()?);
-                Ok(Seen::End)
+                Ok(DecodedEvent::End)
             }
             "error" => Err(reported(data.as_bytes()).unwrap_or_else(|| failed("", ""))),
-            _ => Ok(Seen::Other),
+            _ => Ok(DecodedEvent::Other),
         }
     }
 
-    fn delta(&mut self, delta: Delta<'_>) -> Result<Seen<'_>, Failure> {
+    fn delta(&mut self, delta: Delta<'_>) -> Result<DecodedEvent<'_>, Failure> {
         let Str(piece) = delta.delta.ok_or_else(|| Failure::missing("delta"))?;
         if piece.is_empty() {
-            return Ok(Seen::Other);
+            return Ok(DecodedEvent::Other);
         }
         let from = self.text.len();
         if from > 0 && self.speaking != delta.output_index {
@@ -153,10 +153,10 @@ impl Decoder {
         }
         self.speaking = delta.output_index;
         self.text.push_str(&piece);
-        Ok(Seen::Text(&self.text[from..]))
+        Ok(DecodedEvent::Text(&self.text[from..]))
     }
 
-    pub(in crate::dialect) fn used(&self) -> call::Usage {
+    pub(in crate::dialect) fn usage_so_far(&self) -> call::Usage {
         let ended = self.ended.as_ref();
         ended.map(|ended| ended.usage.read()).unwrap_or_default()
     }
@@ -218,7 +218,7 @@ impl Response<'_> {
 }
 
 /// Reads a reply that came as one document.
-pub(in crate::dialect) fn whole(body: &[u8]) -> Result<Reply, Failure> {
+pub(in crate::dialect) fn parse_document(body: &[u8]) -> Result<Reply, Failure> {
     let response: Response<'_> =
         serde_json::from_slice(body).map_err(|e| reported(body).unwrap_or(unreadable(body, &e)))?;
     if response.output.is_none() && response.error.is_none() {
@@ -235,7 +235,7 @@ pub(in crate::dialect) fn whole(body: &[u8]) -> Result<Reply, Failure> {
 }
 
 /// The answer of the count endpoint.
-pub(in crate::dialect) fn counted(body: &[u8]) -> Result<Tokens, Failure> {
+pub(in crate::dialect) fn parse_token_count(body: &[u8]) -> Result<Tokens, Failure> {
     #[derive(Deserialize)]
     struct Counted {
         input_tokens: Option<u64>,

@@ -12,7 +12,7 @@ use crate::dialect::fixture::{
     self, SENDING, about, body, chat, decode, events, everything, labelled, lines, own, said,
 };
 use crate::dialect::label::LEGEND;
-use crate::dialect::{Dialect, Failure, Seen};
+use crate::dialect::{DecodedEvent, Dialect, Failure};
 use crate::fixture::{Chat, call, result};
 use crate::language::{Class, Exchange};
 use crate::prompt::Group;
@@ -98,15 +98,15 @@ fn a_count_request_has_the_input_alone() {
         ["/responses", "/responses", "/responses/input_tokens"]
     );
     let counted = br#"{"object":"response.input_tokens","input_tokens":731}"#;
-    assert_eq!(RESPONSES.counted(counted), Ok(Tokens(731)));
+    assert_eq!(RESPONSES.parse_token_count(counted), Ok(Tokens(731)));
     assert_eq!(
-        RESPONSES.counted(b"{}"),
+        RESPONSES.parse_token_count(b"{}"),
         Err(Failure::missing("input_tokens"))
     );
-    let refused = RESPONSES.counted(br#"{"error":{"code":"invalid_api_key"}}"#);
+    let refused = RESPONSES.parse_token_count(br#"{"error":{"code":"invalid_api_key"}}"#);
     assert_eq!(refused.unwrap_err().class, Class::Unauthorised);
     assert_eq!(
-        RESPONSES.counted(b"<html>").unwrap_err().class,
+        RESPONSES.parse_token_count(b"<html>").unwrap_err().class,
         Class::BadReply
     );
 }
@@ -179,7 +179,7 @@ fn text_streamed_and_whole() {
     };
     assert_eq!(streamed(recording!("text.sse")), expected);
     assert_eq!(
-        RESPONSES.whole(recording!("text.json").as_bytes()),
+        RESPONSES.parse_document(recording!("text.json").as_bytes()),
         Ok(expected)
     );
 }
@@ -202,7 +202,7 @@ fn reasoning_and_calls_streamed_and_whole() {
     let kept: Value = serde_json::from_str(reply.verbatim.as_deref().unwrap()).unwrap();
     let whole = recording!("reasoning_tools.json");
     assert_eq!(kept, value(whole)["output"]);
-    let same = RESPONSES.whole(whole.as_bytes()).unwrap();
+    let same = RESPONSES.parse_document(whole.as_bytes()).unwrap();
     assert_eq!(value(same.verbatim.as_deref().unwrap()), kept);
     assert_eq!((same.calls, same.usage), (reply.calls.clone(), reply.usage));
 
@@ -335,14 +335,15 @@ fn what_a_reply_lacks_is_named() {
             "output[1].arguments",
         ),
     ] {
-        let failed = RESPONSES.whole(body.as_bytes());
+        let failed = RESPONSES.parse_document(body.as_bytes());
         assert_eq!(failed, Err(Failure::missing(field)), "{body}");
     }
-    let reported = RESPONSES.whole(br#"{"error":{"message":"no","code":"insufficient_quota"}}"#);
+    let reported =
+        RESPONSES.parse_document(br#"{"error":{"message":"no","code":"insufficient_quota"}}"#);
     assert_eq!(reported.unwrap_err().class, Class::OutOfQuota);
-    let text = RESPONSES.whole(br#"{"error":"model 'x' not found"}"#);
+    let text = RESPONSES.parse_document(br#"{"error":"model 'x' not found"}"#);
     assert_eq!(text.unwrap_err().reason, "model 'x' not found");
-    let queued = RESPONSES.whole(br#"{"status":"queued","output":[]}"#);
+    let queued = RESPONSES.parse_document(br#"{"status":"queued","output":[]}"#);
     let said = "the reply has the `status` queued, which is no end";
     assert_eq!(queued.unwrap_err().reason, said);
     for body in [
@@ -351,7 +352,7 @@ fn what_a_reply_lacks_is_named() {
         "[]",
         r#"{"status":"completed","output":[{}]}"#,
     ] {
-        let failed = RESPONSES.whole(body.as_bytes()).unwrap_err();
+        let failed = RESPONSES.parse_document(body.as_bytes()).unwrap_err();
         assert_eq!(failed.class, Class::BadReply, "{body}");
     }
 }
@@ -434,13 +435,13 @@ proptest! {
 
     #[test]
     fn no_bytes_are_too_strange(body in any::<Vec<u8>>(), text in any::<String>()) {
-        let _ = RESPONSES.whole(&body);
-        let _ = RESPONSES.counted(&body);
+        let _ = RESPONSES.parse_document(&body);
+        let _ = RESPONSES.parse_token_count(&body);
         for name in ["message", "error", "response.completed", "response.output_item.done"] {
             let data = &*text;
             let mut decoder = RESPONSES.decoder();
             let seen = decoder.event(&crate::sse::Event { name, data });
-            prop_assert!(!matches!(seen, Ok(Seen::Text(_) | Seen::End)));
+            prop_assert!(!matches!(seen, Ok(DecodedEvent::Text(_) | DecodedEvent::End)));
         }
     }
 }

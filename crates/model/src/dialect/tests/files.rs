@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use unisono_context::alteration::Form;
-use unisono_context::attachment::{AttachedFile, Content, Extent, Files, Held};
+use unisono_context::attachment::{AttachedFile, Content, Extent, Files, LoadedBytes};
 use unisono_context::call::{Reply, ToolCall, ToolResult};
 use unisono_context::{Part, Role, Snapshot};
 
@@ -45,7 +45,7 @@ fn loaded(chat: &Chat) -> Arc<Snapshot> {
     let mut files = Files::default();
     for entry in snapshot.entries() {
         for content in entry.message().parts.iter().filter_map(Part::content) {
-            let bytes = content.held.0.clone().unwrap();
+            let bytes = content.loaded.0.clone().unwrap();
             files.insert(content.digest, bytes);
         }
     }
@@ -239,7 +239,7 @@ fn with_results(held: bool) -> Request {
     let file = |name: &str, mime: &str, bytes: &str, extent| {
         let mut content = Content::new(Arc::from(bytes.as_bytes()), extent);
         if !held {
-            content.held = Held::default();
+            content.loaded = LoadedBytes::default();
         }
         AttachedFile {
             filename: name.into(),

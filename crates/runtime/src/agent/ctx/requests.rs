@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use unisono_context::attachment::{Files, Held};
+use unisono_context::attachment::{Files, LoadedBytes};
 use unisono_model::language::{Listener, Request};
 use unisono_model::media::Accepts;
 use unisono_session::run::RunCause;
@@ -79,7 +79,7 @@ impl Ctx {
                 None => self.inner.port.read_content(digest).await?,
             };
             needed.insert(digest, bytes.clone());
-            file.content.held = Held(Some(bytes));
+            file.content.loaded = LoadedBytes(Some(bytes));
         }
         *lock(&self.inner.files) = needed;
         Ok(())

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::{fs, io};
 
-use unisono::replace::replace;
 use unisono_context::SessionId;
+use unisono_store::private::write_atomically;
 
 use super::super::A2a;
 use super::super::error::{Error, Kind};
@@ -22,7 +22,7 @@ impl Callbacks {
         let file = self.file.clone();
         let written = tokio::task::spawn_blocking(move || {
             let text = serde_json::to_string(&all).map_err(io::Error::other)?;
-            replace(&file, &text)
+            write_atomically(&file, &text)
         });
         let written = written.await.map_err(io::Error::other);
         written

@@ -24,9 +24,9 @@ fn agent(run: &str, role: &str, state: &str, text: Option<&str>) -> Value {
 }
 
 fn waits(call: &str) -> Value {
-    json!({"call": call, "waits_for": "approval", "session": "s", "turn": "t", "run": "lead",
+    json!({"call": call, "kind": "approval", "session": "s", "turn": "t", "run": "lead",
         "agent": "lead", "tool": "pay", "arguments": {"eur": 9}, "contract": "at_most_once",
-        "rule": "pay", "asked": "2026-05-07T00:00:01Z", "until": null})
+        "rule": "pay", "requested_at": "2026-05-07T00:00:01Z", "expires_at": null})
 }
 
 fn ended(state: &str, answer: Option<&str>) -> Value {

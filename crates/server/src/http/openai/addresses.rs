@@ -66,7 +66,7 @@ fn data_url(part: &Part) -> Option<String> {
     else {
         return None;
     };
-    let bytes = content.held.0.as_ref()?;
+    let bytes = content.loaded.0.as_ref()?;
     Some(format!("data:{mime};base64,{}", STANDARD.encode(bytes)))
 }
 

@@ -12,13 +12,13 @@ use std::collections::BTreeSet;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use unisono_api::Code;
+use unisono_api::session::MAIN_BRANCH;
 use unisono_api::session::NewSession;
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::{MessageId, Ordinal};
 use unisono_runtime::Handle;
 use unisono_session::State;
 use unisono_session::machine::{Import, PrecedingMessages};
-use unisono_session::state::MAIN;
 
 use super::{FieldError, check_attachments};
 use crate::http::Shared;
@@ -171,7 +171,7 @@ impl List {
                     false => ask,
                 })
             }
-            Some(Role::Tool) => Ok(Ask::go_on(results(import))),
+            Some(Role::Tool) => Ok(Ask::from_results(results(import))),
             _ => Err(self.asks_nothing()),
         }
     }
@@ -221,14 +221,14 @@ struct Branch {
 
 impl Branch {
     fn of(state: &State) -> Branch {
-        let head = state.tree().head(MAIN);
+        let head = state.tree().head(MAIN_BRANCH);
         let newest = head.and_then(|head| state.tree().get(head));
         Branch {
             head,
             messages: newest.map_or(0, |node| node.ordinal().0),
             is_busy: state
                 .open_turns()
-                .any(|turn| &*turn.accepted.branch == MAIN),
+                .any(|turn| &*turn.accepted.branch == MAIN_BRANCH),
         }
     }
 
@@ -311,7 +311,7 @@ fn is_alone(messages: &[Value]) -> bool {
 /// The calls whose results are the end of a session: clients repeat them with the rest of the
 /// conversation.
 fn trailing_results(state: &State) -> BTreeSet<String> {
-    let head = state.tree().head(MAIN);
+    let head = state.tree().head(MAIN_BRANCH);
     let path = head.into_iter().flat_map(|head| state.tree().path(head));
     let results = path.take_while(|node| node.role() == Role::Tool);
     let parts = results.flat_map(|node| &node.message.parts);

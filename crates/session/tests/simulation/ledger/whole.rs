@@ -91,7 +91,7 @@ pub fn complete(events: &[Event], state: &State) {
                     cancelled.insert(*run);
                 }
             }
-            Fact::CameLate { run, late, .. } => {
+            Fact::LateOutputReceived { run, late, .. } => {
                 assert!(cancelled.contains(run), "late is what was cancelled before");
                 if matches!(late, LateOutput::Answer { .. }) {
                     assert!(late_answers.insert(*run), "an answer comes late once");

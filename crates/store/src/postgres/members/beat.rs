@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::engine::{Announcement, Beat, Hold, Member};
+use crate::engine::{Announcement, Beat, Member, ProviderPause};
 
 /// A member that missed this many beats may be gone.
 const SILENT_BEATS: u32 = 2;
@@ -12,7 +12,7 @@ const SILENT_BEATS: u32 = 2;
 const TICK: Duration = Duration::from_millis(1);
 
 /// The row of a member.
-pub(super) struct Known {
+pub(super) struct MemberRow {
     pub(super) instance: Uuid,
     pub(super) member: Member,
     /// Whether it waits for budget that others may not need.
@@ -21,7 +21,7 @@ pub(super) struct Known {
 
 /// A program's own data at a beat.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Own<'a> {
+pub(super) struct OwnBeat<'a> {
     pub(super) instance: Uuid,
     pub(super) announced: &'a Announcement,
     pub(super) drains: bool,
@@ -32,12 +32,12 @@ pub(super) struct Own<'a> {
     /// Whether sessions wait for a member that can work on them.
     pub(super) some_wait: bool,
     /// The holds of providers and models.
-    pub(super) holds: &'a [Hold],
+    pub(super) holds: &'a [ProviderPause],
 }
 
 /// Computes the state after a beat from the rows before it. Without I/O.
-pub(super) fn next(before: &Beat, members: &[Known], of: Own<'_>) -> Beat {
-    let Own {
+pub(super) fn next(before: &Beat, members: &[MemberRow], of: OwnBeat<'_>) -> Beat {
+    let OwnBeat {
         instance,
         announced,
         drains,
@@ -53,7 +53,7 @@ pub(super) fn next(before: &Beat, members: &[Known], of: Own<'_>) -> Beat {
     let held = !is_late && own.is_some_and(|own| own.member.is_alive);
     let others = || members.iter().filter(|known| !known.member.is_self);
     let alive = || others().filter(|known| known.member.is_alive);
-    let differs = |known: &&Known| {
+    let differs = |known: &&MemberRow| {
         let theirs = &known.member.announced;
         let both = theirs.agents.is_some() && announced.agents.is_some();
         both && theirs.agents != announced.agents
@@ -77,7 +77,11 @@ pub(super) fn next(before: &Beat, members: &[Known], of: Own<'_>) -> Beat {
 
 /// Returns the time until the next beat: shorter than the usual pause if the lease of a silent member
 /// ends before, so that its sessions are taken over at once.
-pub(super) fn next_pause(members: &[Known], usual: Duration, takeover_after: Duration) -> Duration {
+pub(super) fn next_pause(
+    members: &[MemberRow],
+    usual: Duration,
+    takeover_after: Duration,
+) -> Duration {
     let others = members.iter().map(|known| &known.member);
     let silent = others.filter(|member| {
         !member.is_self && member.is_alive && member.beat_age > usual * SILENT_BEATS
@@ -90,8 +94,8 @@ pub(super) fn next_pause(members: &[Known], usual: Duration, takeover_after: Dur
 mod tests {
     use super::*;
 
-    fn own(announced: &Announcement) -> Own<'_> {
-        Own {
+    fn own(announced: &Announcement) -> OwnBeat<'_> {
+        OwnBeat {
             instance: Uuid::from_u128(1),
             announced,
             drains: false,
@@ -102,8 +106,8 @@ mod tests {
         }
     }
 
-    fn known(n: u128, age_ms: u64, change: impl Fn(&mut Known)) -> Known {
-        let mut known = Known {
+    fn known(n: u128, age_ms: u64, change: impl Fn(&mut MemberRow)) -> MemberRow {
+        let mut known = MemberRow {
             instance: Uuid::from_u128(n),
             member: Member {
                 id: Uuid::from_u128(n),
@@ -153,7 +157,7 @@ mod tests {
             assert_eq!(beat.count, before.count + 1);
         }
         let announced = Announcement::default();
-        let late = Own {
+        let late = OwnBeat {
             is_late: true,
             ..own(&announced)
         };
@@ -212,7 +216,7 @@ mod tests {
         assert_eq!(beat.differing, ["m3"]);
         for drains in [true, false] {
             let announced = announced(1);
-            let other = Own {
+            let other = OwnBeat {
                 instance: Uuid::from_u128(9),
                 drains,
                 ..own(&announced)

@@ -11,7 +11,7 @@ use super::statements::{
     BEGIN_ONCE, BEGUN, CALLBACKS, DOCUMENT, FORGET_CALLBACK, HOLD, OWN_CALLBACKS, PUT_CALLBACK,
     PUT_DOCUMENT,
 };
-use crate::engine::{Document, Hold, SessionId};
+use crate::engine::{Document, ProviderPause, SessionId};
 use crate::error::Result;
 use crate::postgres::unsigned;
 
@@ -42,7 +42,7 @@ impl Membership {
         Ok(!replaced.is_empty())
     }
 
-    pub(super) async fn held(&self, mut holds: Vec<Hold>) -> Result<()> {
+    pub(super) async fn held(&self, mut holds: Vec<ProviderPause>) -> Result<()> {
         // One statement can change a row only once, so only the longest hold of a model is sent.
         holds.sort_unstable_by(|a, b| b.cmp(a));
         holds.dedup_by(|a, b| a.provider == b.provider && a.model == b.model);
@@ -123,7 +123,7 @@ impl Membership {
 }
 
 /// The holds of other members in a row of a beat.
-pub(super) fn holds(row: &Row) -> Vec<Hold> {
+pub(super) fn holds(row: &Row) -> Vec<ProviderPause> {
     let providers: Option<Vec<String>> = row.get(13);
     let models: Option<Vec<String>> = row.get(14);
     let waits: Option<Vec<i64>> = row.get(15);
@@ -132,7 +132,7 @@ pub(super) fn holds(row: &Row) -> Vec<Hold> {
         .flatten()
         .zip(models.into_iter().flatten());
     let all = names.zip(waits.into_iter().flatten());
-    let all = all.map(|((provider, model), wait)| Hold {
+    let all = all.map(|((provider, model), wait)| ProviderPause {
         provider,
         model: Some(model).filter(|model| !model.is_empty()),
         wait: Duration::from_millis(u64::try_from(wait).unwrap_or_default()),

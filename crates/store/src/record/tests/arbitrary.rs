@@ -376,9 +376,9 @@ fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
                 .boxed(),
         ),
         (
-            "CameLate",
+            "LateOutputReceived",
             (id(RunId::from_u128), any::<u32>(), late())
-                .prop_map(|(run, attempt, late)| Fact::CameLate { run, attempt, late })
+                .prop_map(|(run, attempt, late)| Fact::LateOutputReceived { run, attempt, late })
                 .boxed(),
         ),
         (

@@ -13,8 +13,8 @@ use unisono_session::{Fact, State};
 use super::super::{measure, note};
 use super::Error;
 use super::simulation::SimulationInput;
-use crate::ask::{self, Ask, Measure};
-use crate::short;
+use crate::ask::{self, Ask, ContextInputs};
+use crate::fmt;
 use unisono_config::setup::Setup;
 
 /// The compaction of a turn of the configured agents that begins now, before its context is frozen.
@@ -41,14 +41,14 @@ impl NextTurn {
         let branch = ask.on_branch();
         let unknown = || Error::Branch(branch.to_owned());
         let head = state.tree().head(branch).ok_or_else(unknown)?;
-        let by = Ask::new("").branch(branch).measured_by(setup, learnt)?;
+        let by = Ask::new("").branch(branch).context_inputs(setup, learnt)?;
         NextTurn::measured(setup, by, head, state)
     }
 
     /// For the branch that ends in `head` and a measured team.
     pub(super) fn measured(
         setup: &Setup,
-        by: Measure,
+        by: ContextInputs,
         head: MessageId,
         state: &mut State,
     ) -> Result<NextTurn, Error> {
@@ -84,7 +84,7 @@ impl NextTurn {
 
     /// In the types of the API.
     pub(super) fn to_api(&self) -> api::NextTurn {
-        let steps = self.plans.iter().map(|plan| short::step(&plan.step));
+        let steps = self.plans.iter().map(|plan| fmt::step(&plan.step));
         let starts = self.policy.trigger_amount(&self.budget);
         let tightened = self.plans.iter().any(|plan| plan.tightened);
         api::NextTurn {
@@ -113,7 +113,7 @@ impl NextTurn {
 pub(super) fn decide_topics(
     state: &mut State,
     head: MessageId,
-    by: &Measure,
+    by: &ContextInputs,
     (setup, budgets): (&Setup, &Budgets),
 ) -> Result<(), Error> {
     let phrases = ask::phrases(setup, &by.team.lead);
@@ -133,7 +133,7 @@ pub(super) fn decide_topics(
 
 /// The messages that a policy keeps verbatim.
 fn keeps(policy: &Policy, budget: &Budget) -> String {
-    let number = |tokens: Tokens| short::number(tokens.0);
+    let number = |tokens: Tokens| fmt::number(tokens.0);
     if policy.preset == Preset::Off {
         return "everything".to_owned();
     }

@@ -12,7 +12,7 @@ use unisono_session::{Definition, State};
 
 use super::super::{measure, tokenizer};
 use super::{Error, NextTurn};
-use crate::ask::{Ask, Measure};
+use crate::ask::{Ask, ContextInputs};
 use crate::models;
 use unisono_config::setup::Setup;
 
@@ -27,7 +27,7 @@ pub fn turn(
     (ask, task): (&Ask, &str),
     state: &mut State,
 ) -> Result<TurnEstimate, Error> {
-    let by = ask.measured_by(setup, learnt)?;
+    let by = ask.context_inputs(setup, learnt)?;
     let head = state.tree().head(ask.on_branch());
     let measured = measure(state, head, &by)?;
     let next = head.map(|head| NextTurn::measured(setup, by.clone(), head, state));
@@ -84,7 +84,7 @@ fn total(costs: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 }
 
 /// Whether the tokens of a model of the team are only estimated.
-fn is_estimated(setup: &Setup, by: &Measure) -> bool {
+fn is_estimated(setup: &Setup, by: &ContextInputs) -> bool {
     let mut models = by.team.definitions().map(|agent| &*agent.model);
     let catalogue = &setup.loaded.catalogue;
     models.any(|model| {

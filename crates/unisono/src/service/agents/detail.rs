@@ -32,10 +32,13 @@ pub(super) fn agent_detail(setup: &Setup, name: &str) -> Option<AgentDetail> {
         .find(|agent| agent.definition.id.as_str() == name)?;
     let definition = &found.definition;
     let entry = setup.loaded.catalogue.get(None, &definition.model).ok();
-    let lacks = match definition.kind {
-        AgentKind::Llm => {
-            entry.and_then(|entry| setup.loaded.providers.lacks(&entry.model.provider))
-        }
+    let unavailable_reason = match definition.kind {
+        AgentKind::Llm => entry.and_then(|entry| {
+            setup
+                .loaded
+                .providers
+                .unavailable_reason(&entry.model.provider)
+        }),
         _ => None,
     };
     let names = |ids: &[unisono_context::AgentId]| ids.iter().map(ToString::to_string).collect();
@@ -64,8 +67,8 @@ pub(super) fn agent_detail(setup: &Setup, name: &str) -> Option<AgentDetail> {
             origin: found.origin.to_string(),
             role: None,
         },
-        usable: lacks.is_none(),
-        lacks,
+        usable: unavailable_reason.is_none(),
+        unavailable_reason,
         instructions: definition.instructions.to_string(),
         skills: setup.roster.skills_of(&definition.id),
         delegates: names(&definition.delegates),
@@ -218,7 +221,7 @@ pub(super) async fn save(local: &Local, agent: &str, new: &NewAgentFile) -> Resu
     })?;
     let reload = reload_to_api(&local.reload_agents().await);
     drop(one_at_a_time);
-    match reload.taken {
+    match reload.applied {
         true => Ok(reload),
         false => Err(Error::new(Code::Refused, reload.problems.join("\n"))),
     }

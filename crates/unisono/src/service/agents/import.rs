@@ -46,7 +46,7 @@ pub(super) async fn import(local: &Local, new: &NewAgentImport) -> Result<AgentI
         .collect();
     if !written.is_empty() {
         let reload = reload_to_api(&local.reload_agents().await);
-        if !reload.taken {
+        if !reload.applied {
             let remove = move || {
                 written.iter().try_for_each(fs::remove_file)?;
                 skills.iter().try_for_each(fs::remove_dir_all)

@@ -10,7 +10,7 @@ use crate::context::estimate;
 use crate::error::Error;
 use crate::history::{self, Lookup};
 use crate::view::{Inspect as _, View};
-use crate::{Local, short, turn_view};
+use crate::{Local, fmt, turn_view};
 
 /// Characters of a new summary in an answer.
 const PREVIEW_CHARS: usize = 200;
@@ -40,7 +40,7 @@ pub(super) async fn read(local: &Local, session: &View, turn: TurnId) -> Result<
         tokens_after: amounts.map(|(_, after)| after.0),
         tokens_saved: amounts.map(|(before, after)| before.minus(after).0),
         compression_ratio: amounts.and_then(|(before, after)| ratio(before.0, after.0)),
-        nothing: changed.nothing,
+        no_change_reason: changed.no_change_reason,
         preview: changed.preview,
         summariser,
         offers: match changed.outcome {
@@ -54,7 +54,7 @@ pub(super) async fn read(local: &Local, session: &View, turn: TurnId) -> Result<
 struct EndedState {
     outcome: Option<Outcome>,
     preview: Option<String>,
-    nothing: Option<String>,
+    no_change_reason: Option<String>,
 }
 
 impl EndedState {
@@ -69,10 +69,10 @@ impl EndedState {
         let mut all = state.checkpoints().iter();
         let made = newest.and_then(|number| all.find(|made| made.number == number));
         let preview = made.and_then(|made| match &made.body {
-            Body::Summary(text) => Some(short::line(text, PREVIEW_CHARS)),
+            Body::Summary(text) => Some(fmt::line(text, PREVIEW_CHARS)),
             Body::Tombstone => None,
         });
-        let nothing = match (&outcome, newest) {
+        let no_change_reason = match (&outcome, newest) {
             (Some(Outcome::Compacted { before, after }), None) if before == after => {
                 estimate::reason_for_no_step(state, branch, work)
             }
@@ -81,7 +81,7 @@ impl EndedState {
         EndedState {
             outcome,
             preview,
-            nothing,
+            no_change_reason,
         }
     }
 }

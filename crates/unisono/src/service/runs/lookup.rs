@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use unisono_api::Code;
-use unisono_api::run::{Lookup, LookupQuery, LookupResult};
+use unisono_api::run::{LookupMatch, LookupQuery, LookupResult};
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_session::Trace;
 use unisono_session::trace::TurnTrace;
@@ -50,7 +50,7 @@ pub(super) async fn lookup(local: &Local, query: &LookupQuery) -> Result<LookupR
     Ok(all([newest].into_iter().chain(with_runs)))
 }
 
-fn all(found: impl IntoIterator<Item = Lookup>) -> LookupResult {
+fn all(found: impl IntoIterator<Item = LookupMatch>) -> LookupResult {
     LookupResult {
         items: found.into_iter().collect(),
         complete: true,
@@ -134,7 +134,7 @@ async fn latest(
     sessions: &[StoredSession],
     is_named: bool,
     is_meant: impl Fn(&TurnTrace) -> bool,
-) -> Result<Option<(Lookup, bool)>, Error> {
+) -> Result<Option<(LookupMatch, bool)>, Error> {
     let (mut newest, mut accepted) = (None, i64::MIN);
     for session in sessions {
         if i64::try_from(session.info.updated_unix_ms).is_ok_and(|updated| updated < accepted) {
@@ -168,7 +168,7 @@ fn newest_of(trace: &Trace, agent: &str) -> Option<RunId> {
 }
 
 /// The runs and turns whose ids begin or end with the name.
-fn matching(session: SessionId, trace: &Trace, name: &str) -> Vec<Lookup> {
+fn matching(session: SessionId, trace: &Trace, name: &str) -> Vec<LookupMatch> {
     let runs = trace.runs().map(|(id, _)| id);
     let runs = runs
         .filter(|id| is_meant(name, id))
@@ -178,9 +178,9 @@ fn matching(session: SessionId, trace: &Trace, name: &str) -> Vec<Lookup> {
     runs.chain(turns.map(|id| of_turn(session, id))).collect()
 }
 
-fn of_run(session: SessionId, trace: &Trace, run: RunId) -> Option<Lookup> {
+fn of_run(session: SessionId, trace: &Trace, run: RunId) -> Option<LookupMatch> {
     let opened = &trace.run(run)?.opened.1;
-    Some(Lookup {
+    Some(LookupMatch {
         session: session.to_string(),
         turn: opened.turn.to_string(),
         run: Some(run.to_string()),
@@ -188,8 +188,8 @@ fn of_run(session: SessionId, trace: &Trace, run: RunId) -> Option<Lookup> {
     })
 }
 
-fn of_turn(session: SessionId, turn: TurnId) -> Lookup {
-    Lookup {
+fn of_turn(session: SessionId, turn: TurnId) -> LookupMatch {
+    LookupMatch {
         session: session.to_string(),
         turn: turn.to_string(),
         run: None,

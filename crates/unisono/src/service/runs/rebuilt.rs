@@ -2,8 +2,8 @@
 
 use unisono_api::Code;
 use unisono_api::run::{
-    Cause, Check, Replay, ReplayedRequest, ReplayedRun, RequestBody, SentRequest, SiblingRequest,
-    Why, WhyQuery,
+    Cause, DigestCheck, Replay, ReplayedRequest, ReplayedRun, RequestBody, SentRequest,
+    SiblingRequest, Why, WhyQuery,
 };
 use unisono_api::turn::ErrorInfo;
 use unisono_context::{RunId, SessionId, TurnId};
@@ -180,16 +180,20 @@ fn body(at: usize, sent: &RebuiltRequest) -> RequestBody {
 }
 
 /// All comparisons, or those of one run.
-fn checks(rebuilt: &RebuiltTurn, only: Option<RunId>) -> Vec<Check> {
+fn checks(rebuilt: &RebuiltTurn, only: Option<RunId>) -> Vec<DigestCheck> {
     let of_it =
         |check: &&replay::Check| only.is_none() || check.run.is_none_or(|of| Some(of) == only);
-    let checks = rebuilt.checks.iter().filter(of_it).map(|check| Check {
-        check: check.what.to_owned(),
-        run: check.run.map(|run| run.to_string()),
-        recorded: check.recorded.clone(),
-        rebuilt: check.rebuilt.clone(),
-        holds: check.is_equal(),
-    });
+    let checks = rebuilt
+        .checks
+        .iter()
+        .filter(of_it)
+        .map(|check| DigestCheck {
+            check: check.what.to_owned(),
+            run: check.run.map(|run| run.to_string()),
+            recorded: check.recorded.clone(),
+            rebuilt: check.rebuilt.clone(),
+            matches: check.is_equal(),
+        });
     checks.collect()
 }
 
@@ -199,9 +203,13 @@ fn compared(difference: &Difference) -> SiblingRequest {
         agent: difference.agent.to_string(),
         request: difference.number as u64 + 1,
         shared_bytes: difference.shared as u64,
-        own: difference.own.clone(),
-        theirs: difference.theirs.clone(),
-        differs: difference.differs.iter().map(ToString::to_string).collect(),
+        suffix: difference.suffix.clone(),
+        sibling_suffix: difference.sibling_suffix.clone(),
+        differing_keys: difference
+            .differing_keys
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
     }
 }
 

@@ -43,9 +43,9 @@ impl Local {
         let look = move |state: &State| describe(&id, state);
         Ok(ImportResult {
             session: session.inspect(look).await?,
-            left_out: (parsed.skipped.len() - parsed.skipped_parts) as u64,
-            left_out_parts: parsed.skipped_parts as u64,
-            left_behind: parsed.left_behind,
+            skipped_messages: (parsed.skipped.len() - parsed.skipped_parts) as u64,
+            skipped_parts: parsed.skipped_parts as u64,
+            dropped_content: parsed.dropped_content,
         })
     }
 }

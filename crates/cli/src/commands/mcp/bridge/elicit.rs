@@ -89,7 +89,7 @@ impl WaitingAnswer {
     fn from_answer(answer: &Value) -> Option<WaitingAnswer> {
         let content = answer.pointer("/result/structuredContent")?;
         let mut waiting = content["waiting"].as_array()?.iter();
-        let held = waiting.find(|waiting| waiting["waits_for"] == "approval")?;
+        let held = waiting.find(|waiting| waiting["kind"] == "approval")?;
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let (agent, tool) = (held["agent"].as_str()?, held["tool"].as_str()?);
         Some(WaitingAnswer {
@@ -249,9 +249,9 @@ mod tests {
 
     #[test]
     fn an_answer_names_the_first_call_that_can_be_approved_and_how_to_go_on() {
-        let call = |id: &str, waits_for: &str| {
+        let call = |id: &str, kind: &str| {
             json!({"call": id, "agent": "clerk", "tool": "send", "arguments": "{}",
-                   "waits_for": waits_for})
+                   "kind": kind})
         };
         let answer = |waiting: Value| {
             json!({"id": 7, "result": {"structuredContent": {

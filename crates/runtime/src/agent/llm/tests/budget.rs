@@ -113,7 +113,7 @@ async fn a_prepaid_cost_is_a_step_at_once() {
         Scripted::new([Act::Prepaid(wasted, fallback, Box::new(then))])
     };
     let by = |fallback: Option<&str>| {
-        Step::Spent(run::AdditionalUsage {
+        Step::Spent(run::AuxiliaryUsage {
             usage: wasted,
             fallback: fallback.map(Arc::from),
         })

@@ -75,7 +75,7 @@ async fn a_rejected_fallback_reply_is_charged_by_model_and_retried() {
         let model = Scripted::new([instead(act)]);
         let failure = run(&attempt, &model).await.unwrap_err();
         assert_eq!(failure.cause, cause);
-        let spent = Step::Spent(run::AdditionalUsage {
+        let spent = Step::Spent(run::AuxiliaryUsage {
             usage: Usage::free(Tokens(100), Tokens(7)),
             fallback: Some("other/model".into()),
         });

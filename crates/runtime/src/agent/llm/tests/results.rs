@@ -3,7 +3,7 @@
 use unisono_context::AgentId;
 use unisono_model::prompt::DelegateOutcome;
 use unisono_session::assignment::DelegateResult;
-use unisono_session::run::{Ending, Pace, Usage, excerpts};
+use unisono_session::run::{AttemptTimes, Ending, Usage, excerpts};
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn delivered(n: usize, text: &str) -> DelegateResult {
             partial: None,
             usage: Usage::default(),
             duration_ms: 1,
-            pace: Pace::default(),
+            attempt_times: AttemptTimes::default(),
         }),
     }
 }

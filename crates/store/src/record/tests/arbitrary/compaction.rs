@@ -53,11 +53,8 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
             }
         }),
         cover().prop_map(|cover| Step::Drop { cover }),
-        (cover(), list(checkpoint_id()), tokens()).prop_map(|(cover, prior, cap)| Step::Rewrite {
-            cover,
-            prior,
-            cap
-        }),
+        (cover(), list(checkpoint_id()), tokens())
+            .prop_map(|(cover, prior, cap)| Step::Regenerate { cover, prior, cap }),
     ]
 }
 

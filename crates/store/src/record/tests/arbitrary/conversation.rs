@@ -1,6 +1,6 @@
 //! Messages, agents and turns.
 
-use unisono_context::attachment::{AttachedFile, Content, Extent, Held};
+use unisono_context::attachment::{AttachedFile, Content, Extent, LoadedBytes};
 use unisono_context::call::{Choice, ClientOptions};
 use unisono_context::compaction::ContextPart;
 
@@ -78,7 +78,7 @@ fn whole_content() -> impl Strategy<Value = Content> {
     (any::<[u8; 32]>(), extent).prop_map(|(digest, extent)| Content {
         digest: Digest(digest),
         extent,
-        held: Held::default(),
+        loaded: LoadedBytes::default(),
     })
 }
 

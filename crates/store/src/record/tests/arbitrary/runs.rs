@@ -83,9 +83,9 @@ pub(super) fn run_step() -> impl Strategy<Value = run::Step> {
     ]
 }
 
-fn spent() -> impl Strategy<Value = run::AdditionalUsage> {
+fn spent() -> impl Strategy<Value = run::AuxiliaryUsage> {
     let spent = (usage(), option::of(text()));
-    spent.prop_map(|(usage, fallback)| run::AdditionalUsage { usage, fallback })
+    spent.prop_map(|(usage, fallback)| run::AuxiliaryUsage { usage, fallback })
 }
 
 fn call() -> impl Strategy<Value = ToolCall> {
@@ -131,12 +131,14 @@ pub(super) fn late() -> impl Strategy<Value = LateOutput> {
     ]
 }
 
-fn pace() -> impl Strategy<Value = run::Pace> {
+fn attempt_times() -> impl Strategy<Value = run::AttemptTimes> {
     let instant = || option::of(any::<i64>().prop_map(Timestamp));
-    (instant(), instant(), instant()).prop_map(|(began, first_token, cache_ready)| run::Pace {
-        began,
-        first_token,
-        cache_ready,
+    (instant(), instant(), instant()).prop_map(|(began, first_token, cache_ready)| {
+        run::AttemptTimes {
+            began,
+            first_token,
+            cache_ready,
+        }
     })
 }
 
@@ -147,18 +149,20 @@ pub(super) fn ending() -> impl Strategy<Value = Ending> {
             list(call()),
             option::of(text()),
             usage(),
-            (any::<u64>(), pace())
+            (any::<u64>(), attempt_times())
         )
-            .prop_map(|(text, calls, partial, usage, (duration_ms, pace))| {
-                Ending::Finished {
-                    text,
-                    calls,
-                    partial,
-                    usage,
-                    duration_ms,
-                    pace,
+            .prop_map(
+                |(text, calls, partial, usage, (duration_ms, attempt_times))| {
+                    Ending::Finished {
+                        text,
+                        calls,
+                        partial,
+                        usage,
+                        duration_ms,
+                        attempt_times,
+                    }
                 }
-            }),
+            ),
         (select(&RunCause::ALL[..]), text(), any::<u64>()).prop_map(
             |(cause, reason, duration_ms)| {
                 Ending::Failed {

@@ -19,7 +19,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         cap: Tokens(2_048),
         writer: Writer::Model,
     };
-    let rewrite = Step::Rewrite {
+    let rewrite = Step::Regenerate {
         cover: cover(),
         prior: vec![CHECKPOINT],
         cap: Tokens(2_048),

@@ -2,7 +2,7 @@
 
 use unisono_session::budget::TurnCaps;
 
-use unisono_context::attachment::{Content, Extent, Held};
+use unisono_context::attachment::{Content, Extent, LoadedBytes};
 
 use super::*;
 
@@ -46,7 +46,7 @@ pub(super) fn message_with_contents() -> NewMessage {
         content: Some(Content {
             digest: Digest([7; 32]),
             extent,
-            held: Held::default(),
+            loaded: LoadedBytes::default(),
         }),
     };
     let size = Extent::Pixels {

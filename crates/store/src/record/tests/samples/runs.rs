@@ -90,7 +90,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         partial: Some("stopped after 8 model calls".into()),
         usage: USAGE,
         duration_ms: 4_321,
-        pace: run::Pace::default(),
+        attempt_times: run::AttemptTimes::default(),
     };
     let handed_over = Ending::Finished {
         text: "".into(),
@@ -98,7 +98,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         partial: None,
         usage: USAGE,
         duration_ms: 4_321,
-        pace: run::Pace::default(),
+        attempt_times: run::AttemptTimes::default(),
     };
     let paced = |cache_ready| Ending::Finished {
         text: "All is well.".into(),
@@ -106,7 +106,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         partial: None,
         usage: USAGE,
         duration_ms: 4_321,
-        pace: run::Pace {
+        attempt_times: run::AttemptTimes {
             began: Some(Timestamp(1_735_689_600_250)),
             first_token: Some(Timestamp(1_735_689_601_750)),
             cache_ready,
@@ -118,7 +118,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         reason: "no JSON".into(),
         duration_ms: 10,
     };
-    let late = |late| Fact::CameLate {
+    let late = |late| Fact::LateOutputReceived {
         run: RUN,
         attempt: 2,
         late,
@@ -137,7 +137,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         partial: Some("stopped".into()),
         usage: USAGE,
     });
-    let spent = |fallback: Option<&str>| run::AdditionalUsage {
+    let spent = |fallback: Option<&str>| run::AuxiliaryUsage {
         usage: USAGE,
         fallback: fallback.map(Arc::from),
     };

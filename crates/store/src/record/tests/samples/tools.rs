@@ -1,6 +1,6 @@
 //! Rules about tools, and calls of them.
 
-use unisono_context::attachment::{AttachedFile, Content, Extent, Held};
+use unisono_context::attachment::{AttachedFile, Content, Extent, LoadedBytes};
 use unisono_session::event::{HookAnswer, HookPlace, HookPoint};
 use unisono_session::run::calls::{Approval, CallDecision, CallOutput, CallPlace, PlannedCall};
 use unisono_session::tool::{
@@ -103,7 +103,7 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
                         width: 640,
                         height: 480,
                     },
-                    held: Held::default(),
+                    loaded: LoadedBytes::default(),
                 },
                 text: None,
             }],
@@ -120,7 +120,7 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
                 content: Content {
                     digest: Digest([8; 32]),
                     extent: Extent::Pages(1),
-                    held: Held::default(),
+                    loaded: LoadedBytes::default(),
                 },
                 text: Some("[page 1]\nWe ship on Friday.\n".into()),
             }],

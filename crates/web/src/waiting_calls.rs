@@ -9,19 +9,21 @@ use unisono_api::turn::{Run, Turn};
 use crate::lists;
 
 /// The calls of a session that wait for a person.
-pub(crate) struct Waits(Vec<Approval>);
+pub(crate) struct WaitingCalls(Vec<Approval>);
 
-impl Waits {
+impl WaitingCalls {
     /// Reads them, the oldest first.
-    pub(crate) async fn read(service: &dyn Service, session: &str) -> Result<Waits> {
-        Ok(Waits(lists::approvals(service, Some(session)).await?))
+    pub(crate) async fn read(service: &dyn Service, session: &str) -> Result<WaitingCalls> {
+        Ok(WaitingCalls(
+            lists::approvals(service, Some(session)).await?,
+        ))
     }
 
     /// The waiting calls of a turn.
-    pub(crate) fn in_turn(self, turn: &str) -> Waits {
+    pub(crate) fn in_turn(self, turn: &str) -> WaitingCalls {
         let mut calls = self.0;
         calls.retain(|call| call.turn == turn);
-        Waits(calls)
+        WaitingCalls(calls)
     }
 
     pub(crate) fn calls(&self) -> &[Approval] {

@@ -7,10 +7,10 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
-use unisono_api::context::{Entry, Summary, Tool};
+use unisono_api::context::{ContextMessage, Summary, Tool};
+use unisono_api::fmt;
 use unisono_api::service::Service;
 use unisono_api::session::main_branch;
-use unisono_api::short;
 
 use crate::branch_view::BranchView;
 use crate::error::PageError;
@@ -21,7 +21,7 @@ use crate::message::continuation;
 use crate::parts::{counted, digest, encoded, number};
 use crate::pictures::context::{Places, bar};
 use crate::pictures::history::columns;
-use crate::room::Room;
+use crate::text_limit::TextLimit;
 
 /// Maximum turns whose sizes are drawn, newest first.
 const TURNS: Option<NonZeroUsize> = NonZeroUsize::new(100);
@@ -92,7 +92,7 @@ pub(crate) struct ContextView<'c> {
     pub(crate) system: &'c str,
     pub(crate) tools: &'c [Tool],
     pub(crate) summaries: &'c [Summary],
-    pub(crate) messages: &'c [Entry],
+    pub(crate) messages: &'c [ContextMessage],
     /// The first shown message; none: the newest ones are shown.
     pub(crate) from: Option<u32>,
     /// The address of the page.
@@ -105,7 +105,7 @@ pub(crate) struct ContextView<'c> {
 
 impl ContextView<'_> {
     pub(crate) fn sections(&self) -> Markup {
-        let room = Room::new(ROOM);
+        let room = TextLimit::new(ROOM);
         let entries = self.entries(&room);
         let left = self.summaries.len().saturating_sub(SUMMARIES);
         html! {
@@ -114,7 +114,7 @@ impl ContextView<'_> {
             }
             @if !self.tools.is_empty() {
                 details { summary { (counted(self.tools.len() as u64, "tool")) }
-                    ul { @for tool in self.tools.iter().take(TOOLS) { li { code { (tool.name) } " " (short::line(&tool.description, 120)) } } }
+                    ul { @for tool in self.tools.iter().take(TOOLS) { li { code { (tool.name) } " " (fmt::line(&tool.description, 120)) } } }
                     p { a href=(self.json) { "All of the tools, as JSON" } } }
             }
             @if left > 0 { p { a href=(self.json) { (counted(left as u64, "earlier summary")) ", as JSON" } } }
@@ -134,7 +134,7 @@ impl ContextView<'_> {
         }
     }
 
-    fn entries(&self, room: &Room) -> Markup {
+    fn entries(&self, room: &TextLimit) -> Markup {
         let first = self.first();
         let end = (first + MESSAGES).min(self.messages.len());
         let sign = if self.at.contains('?') { '&' } else { '?' };
@@ -156,7 +156,7 @@ impl ContextView<'_> {
                         "#" (entry.ordinal) " " (entry.author.as_deref().unwrap_or(&entry.role)) " "
                         @if let Some(form) = &entry.form { span class="tag" { (form) } }
                         @if entry.pinned { span class="badge" { "pinned" } }
-                        span class="quiet" { (number(entry.tokens)) " tokens · " (short::line(&entry.text, 80)) }
+                        span class="quiet" { (number(entry.tokens)) " tokens · " (fmt::line(&entry.text, 80)) }
                     }
                     (text)
                 }
@@ -166,7 +166,7 @@ impl ContextView<'_> {
     }
 }
 
-fn checkpoint(summary: &Summary, json: &str, room: &Room) -> Markup {
+fn checkpoint(summary: &Summary, json: &str, room: &TextLimit) -> Markup {
     html! {
         details class="summary" id={ "c" (summary.checkpoint) } {
             summary {
@@ -175,7 +175,7 @@ fn checkpoint(summary: &Summary, json: &str, room: &Room) -> Markup {
                 @if summary.tier != "conversation" { span class="tag" { (summary.tier) } }
                 @if summary.tightened { span class="tag" { "less kept than requested" } }
                 span class="quiet" { (number(summary.tokens)) " tokens"
-                    @if let Some(ratio) = short::compression(summary.tokens_before, summary.tokens) { " (" (ratio) ")" }
+                    @if let Some(ratio) = fmt::compression(summary.tokens_before, summary.tokens) { " (" (ratio) ")" }
                     ", " (summary.model) }
             }
             (text(&summary.text, json, room))
@@ -184,7 +184,7 @@ fn checkpoint(summary: &Summary, json: &str, room: &Room) -> Markup {
 }
 
 /// A text as the model sees it; `whole` is the address of all of it.
-fn text(text: &str, whole: &str, room: &Room) -> Markup {
+fn text(text: &str, whole: &str, room: &TextLimit) -> Markup {
     let (shown, left) = room.cut(text);
     html! { pre class="text" { (shown) } (continuation(left, Some(whole))) }
 }
@@ -193,7 +193,7 @@ fn text(text: &str, whole: &str, room: &Room) -> Markup {
 mod tests {
     use super::*;
 
-    fn seen(entries: &[Entry], from: Option<u32>) -> String {
+    fn seen(entries: &[ContextMessage], from: Option<u32>) -> String {
         let seen = ContextView {
             system: "",
             tools: &[],
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_long_context_is_shown_in_parts_that_lead_to_each_other() {
-        let entry = |ordinal| Entry {
+        let entry = |ordinal| ContextMessage {
             ordinal,
             role: "user".to_owned(),
             author: None,
@@ -218,7 +218,7 @@ mod tests {
             form: None,
             text: "<b>".to_owned(),
         };
-        let all: Vec<Entry> = (1001..=1120).map(entry).collect();
+        let all: Vec<ContextMessage> = (1001..=1120).map(entry).collect();
         let newest = seen(&all, None);
         assert_eq!(newest.matches("<details").count(), MESSAGES);
         assert!(newest.contains("id=\"e1120\"") && newest.contains("from=1021\">Earlier"));

@@ -20,7 +20,7 @@ use super::of_trigger;
 use crate::Local;
 use crate::error::Error;
 use crate::service::sessions::find_only;
-use crate::service::{asked, id};
+use crate::service::{id, requests};
 
 /// A turn that has begun by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ impl Local {
             name: start.key.clone(),
             request: Digest::of_bytes(start.key.as_bytes()),
         };
-        let ask = asked::task(&new_turn(cause)?)?.with_key(Some(key));
+        let ask = requests::task(&new_turn(cause)?)?.with_key(Some(key));
         self.begin(&session, &ask).await
     }
 

@@ -4,7 +4,7 @@ use unisono_api::service::{Result, Service};
 use unisono_api::settings::Setting;
 
 /// The settings of a session that its page uses.
-pub(crate) struct Configured {
+pub(crate) struct SessionSettings {
     /// The agent that answers.
     pub(crate) lead: String,
     /// The agents that work before it.
@@ -15,18 +15,18 @@ pub(crate) struct Configured {
     pub(crate) models: Vec<String>,
 }
 
-impl Configured {
+impl SessionSettings {
     /// Reads the settings of a session.
-    pub(crate) async fn read(service: &dyn Service, session: &str) -> Result<Configured> {
+    pub(crate) async fn read(service: &dyn Service, session: &str) -> Result<SessionSettings> {
         let usable = service.models().await?.into_iter();
         let usable = usable.filter(|model| model.usable);
-        Ok(Configured {
+        Ok(SessionSettings {
             models: usable.map(|model| model.model).collect(),
-            ..Configured::from_settings(&service.session_settings(session).await?)
+            ..SessionSettings::from_settings(&service.session_settings(session).await?)
         })
     }
 
-    fn from_settings(settings: &[Setting]) -> Configured {
+    fn from_settings(settings: &[Setting]) -> SessionSettings {
         let value = |key: &str| {
             let found = settings.iter().find(|setting| setting.key == key);
             found.map(|setting| as_written(&setting.value))
@@ -36,7 +36,7 @@ impl Configured {
         let agents = agents.as_ref().and_then(toml::Value::as_array);
         let agents = agents.into_iter().flatten();
         let notice = value("compaction.notice");
-        Configured {
+        SessionSettings {
             lead: text(lead.as_ref()).unwrap_or_default().to_owned(),
             agents: agents
                 .filter_map(|agent| Some(agent.as_str()?.to_owned()))
@@ -81,11 +81,11 @@ mod tests {
             setting("turn.agents", "[\"risks\", \"facts=Find = signs.\"]"),
             setting("compaction.notice", "\"off\""),
         ];
-        let read = Configured::from_settings(&all);
+        let read = SessionSettings::from_settings(&all);
         assert_eq!(read.lead, "lead");
         assert_eq!(read.agents, ["risks", "facts=Find = signs."]);
         assert!(!read.notifies);
-        assert!(Configured::from_settings(&all[..2]).notifies);
+        assert!(SessionSettings::from_settings(&all[..2]).notifies);
         assert_eq!(as_written("no value"), toml::Value::from("no value"));
     }
 }

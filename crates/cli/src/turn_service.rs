@@ -1,4 +1,4 @@
-//! The worker of sessions: this process, or the daemon that has the store open.
+//! What runs the turns of sessions: this process, or the daemon that has the store open.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,28 +21,28 @@ use crate::problem::Result;
 use crate::service::{all_branches, unknown_branch};
 use crate::team::{announce_model, team};
 
-/// A store for inspection. [`Desk::work`] then starts the runtime or uses the daemon.
+/// A store for inspection. [`IdleStore::work`] then starts the runtime or uses the daemon.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct IdleStore {
     place: Place,
     setup: Setup,
     service: Arc<dyn Service>,
     /// Whether this process waits for further turns.
-    stays: bool,
+    keeps_running: bool,
 }
 
 impl App {
     /// Opens the store to work on it. A missing store counts as empty and is not created.
-    pub(crate) async fn desk(&self, setup: &Setup) -> Result<Desk> {
-        self.desk_on(self.store_if_exists(setup).await?, setup)
+    pub(crate) async fn idle_store(&self, setup: &Setup) -> Result<IdleStore> {
+        self.idle_store_on(self.store_if_exists(setup).await?, setup)
     }
 
     /// As above, but creates a missing store.
-    pub(crate) async fn new_desk(&self, setup: &Setup) -> Result<Desk> {
-        self.desk_on(self.store_or_daemon(setup).await?, setup)
+    pub(crate) async fn new_idle_store(&self, setup: &Setup) -> Result<IdleStore> {
+        self.idle_store_on(self.store_or_daemon(setup).await?, setup)
     }
 
-    fn desk_on(&self, place: Place, setup: &Setup) -> Result<Desk> {
+    fn idle_store_on(&self, place: Place, setup: &Setup) -> Result<IdleStore> {
         let looked_at = match &place {
             Place::Process(opened) => Place::Process(OpenedStore {
                 // Inspection does not lock the search index.
@@ -52,25 +52,25 @@ impl App {
             }),
             Place::Daemon(client) => Place::Daemon(client.clone()),
         };
-        Ok(Desk {
+        Ok(IdleStore {
             service: self.service_on(looked_at, setup)?,
             place,
             setup: setup.clone(),
-            stays: false,
+            keeps_running: false,
         })
     }
 }
 
-impl Desk {
-    /// The address of the daemon; none if this process is the worker.
+impl IdleStore {
+    /// The address of the daemon; none if this process runs turns.
     pub(crate) fn daemon(&self) -> Option<&str> {
         self.place.daemon()
     }
 
-    /// The same desk, for a process that waits for further turns.
-    pub(crate) fn staying(self) -> Desk {
-        Desk {
-            stays: true,
+    /// The same store, for a process that waits for further turns.
+    pub(crate) fn for_many_turns(self) -> IdleStore {
+        IdleStore {
+            keeps_running: true,
             ..self
         }
     }
@@ -86,23 +86,23 @@ impl Desk {
         self.service.close().await;
     }
 
-    /// Starts the worker for a session with these settings. With a task, it announces once which models
+    /// Starts to run turns of a session with these settings. With a task, it announces once which models
     /// answer.
     pub(crate) async fn work(
         self,
         app: &App,
         of: Option<(&SessionOverrides, &Ask)>,
-    ) -> Result<Worker> {
-        let Desk {
+    ) -> Result<TurnService> {
+        let IdleStore {
             place,
             setup,
             service,
-            stays,
+            keeps_running,
         } = self;
         let opened = match place {
             Place::Daemon(_) => {
                 let elsewhere = true;
-                return Ok(Worker { service, elsewhere });
+                return Ok(TurnService { service, elsewhere });
             }
             Place::Process(opened) => opened,
         };
@@ -116,28 +116,28 @@ impl Desk {
             None => None,
         };
         let local = Local::start_on(opened, setup, app.extensions.clone()).await?;
-        if !stays {
+        if !keeps_running {
             local.set_short_lived();
         }
         if let Some((setup, team)) = said {
             announce_model(&app.out, &setup, &team, &local).await;
         }
-        Ok(Worker {
+        Ok(TurnService {
             service: Arc::new(local),
             elsewhere: false,
         })
     }
 }
 
-/// The worker of sessions.
+/// The service by which turns of sessions run.
 #[derive(Debug)]
-pub(crate) struct Worker {
+pub(crate) struct TurnService {
     service: Arc<dyn Service>,
-    /// Whether the worker is a daemon.
+    /// Whether it is a daemon.
     elsewhere: bool,
 }
 
-impl Worker {
+impl TurnService {
     /// Its service.
     pub(crate) fn service(&self) -> &dyn Service {
         &*self.service
@@ -173,10 +173,10 @@ impl Worker {
     pub(crate) async fn begin(
         &self,
         session: &str,
-        asked: &TurnRequest,
+        request: &TurnRequest,
         branch: &str,
     ) -> Result<FollowedTurn<'_>> {
-        let turn = match self.service.begin(session, asked, None).await {
+        let turn = match self.service.begin(session, request, None).await {
             Ok(turn) => turn.turn,
             Err(error) if error.code() == Code::NotFound => {
                 let branches = all_branches(&*self.service, session).await?;

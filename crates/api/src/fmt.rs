@@ -1,7 +1,7 @@
 //! Values in short form for people: texts, numbers, ratios, the use of a cache.
 
 use crate::compaction::ratio;
-use crate::context::Usable;
+use crate::context::UsableTokens;
 use crate::harmless::is_harmful;
 use crate::usage::Amounts;
 
@@ -22,7 +22,7 @@ pub fn line(text: &str, most: usize) -> String {
 }
 
 /// The usable tokens of an agent's window and their calculation, in two lines.
-pub fn usable(usable: &Usable) -> [String; 2] {
+pub fn usable(usable: &UsableTokens) -> [String; 2] {
     let whose = match usable.lead {
         true => String::new(),
         false => format!(" by agent {}, which leaves least", usable.agent),

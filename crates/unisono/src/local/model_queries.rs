@@ -11,18 +11,22 @@ impl Local {
     /// unless it was done recently. Takes two seconds at most.
     pub async fn ask_servers(&self, setup: &Setup, team: &Team) {
         let learnt = self.calibrations();
-        self.servers.ask(setup, team, learnt, &self.warmth).await;
+        self.shared
+            .servers
+            .ask(setup, team, learnt, &self.shared.warmth)
+            .await;
     }
 
     /// Logs notices about the models of later turns: for a daemon without an observer.
     pub fn log_notices(&self) {
-        self.noticed.begin();
+        self.shared.logged_notices.begin();
     }
 
     /// Logs the notices about a team's models, each once.
     pub(super) fn log_notices_of(&self, setup: &Setup, team: &Team) {
         let learnt = self.calibrations();
-        self.noticed
+        self.shared
+            .logged_notices
             .log(|| notices::of_team(setup, team, learnt, notices::today()));
     }
 }

@@ -10,7 +10,7 @@ use crate::engine::{SessionId, SessionInfo};
 pub(super) const KNOWN_MAX: usize = 100_000;
 
 /// The name of this program, and the sessions that it has claimed.
-pub(super) struct Mine {
+pub(super) struct OwnSessions {
     pub(super) id: Uuid,
     sessions: HashSet<SessionId>,
     /// The sessions that it took over and does not work on yet, with the epochs of these claims.
@@ -20,9 +20,9 @@ pub(super) struct Mine {
     pub(super) is_draining: bool,
 }
 
-impl Mine {
-    pub(super) fn new(id: Uuid) -> Mine {
-        Mine {
+impl OwnSessions {
+    pub(super) fn new(id: Uuid) -> OwnSessions {
+        OwnSessions {
             id,
             sessions: HashSet::new(),
             taken: HashMap::new(),
@@ -98,7 +98,7 @@ mod tests {
             updated_unix_ms: 0,
         };
         let took = || {
-            let mut mine = Mine::new(Uuid::nil());
+            let mut mine = OwnSessions::new(Uuid::nil());
             mine.took(&[info]);
             mine
         };
@@ -110,7 +110,7 @@ mod tests {
         let mut mine = took();
         mine.claimed(A);
         assert!(!mine.take_up(A, 7) && mine.contains(A));
-        let mut mine = Mine::new(Uuid::nil());
+        let mut mine = OwnSessions::new(Uuid::nil());
         mine.claimed(A);
         mine.took(&[info]);
         assert!(!mine.take_up(A, 7));

@@ -28,7 +28,7 @@ const FACTOR: u64 = 6;
 
 /// The blocks allocated for a log.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct Preallocation {
     file: File,
     path: PathBuf,
     /// The offset up to which the file has blocks.
@@ -41,7 +41,7 @@ pub(super) struct Room {
     refused: usize,
 }
 
-impl Room {
+impl Preallocation {
     /// For the log in this directory of sled.
     pub(super) fn open(data: &Path) -> Result<Self> {
         let path = data.join("db");

@@ -11,8 +11,8 @@ use unisono_context::{Message, MessageId, Ordinal};
 use unisono_runtime::{Handle, clock};
 use unisono_search::{Branch, Query, excerpt};
 
-use super::asking::{open_session, value};
 use super::tools::{ListArgs, RecallArgs, SearchArgs};
+use super::turns::{open_session, value};
 use super::{AnswerResult, Outcome};
 use unisono::Local;
 use unisono::service::sessions as listing;

@@ -34,9 +34,9 @@ const LARGE_LEAST: u64 = 64;
 pub async fn read(
     journal: &Journal,
     session: &impl Inspect,
-    asked: &TurnRequest,
+    request: &TurnRequest,
 ) -> Result<Ask, Error> {
-    match asked {
+    match request {
         TurnRequest::Task(new) => task(new),
         TurnRequest::Compact(new) => compaction(new.clone()),
         TurnRequest::Edit { checkpoint, new } => {
@@ -73,7 +73,7 @@ pub fn task(new: &NewTurn) -> Result<Ask, Error> {
     let results: Vec<Part> = results.collect();
     let goes_on = !results.is_empty() && new.task.trim().is_empty();
     let ask = match goes_on {
-        true => Ask::go_on(results),
+        true => Ask::from_results(results),
         false => Ask::new(new.task.as_str()).after(results),
     };
     let client_options = ClientToolRequest {
@@ -83,7 +83,7 @@ pub fn task(new: &NewTurn) -> Result<Ask, Error> {
     };
     let (specs, client_options) = client_options.read().map_err(Error::from)?;
     let ask = ask
-        .lending(specs, client_options)
+        .with_client_tools(specs, client_options)
         .branch(new.branch.as_str())
         .with_settings(of_request(&new.settings)?);
     let ask = match &new.lead {

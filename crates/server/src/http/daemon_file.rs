@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use unisono::replace::replace;
+use unisono_store::private::write_atomically;
 
 const NAME: &str = "daemon.json";
 
 /// A daemon that holds a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Running {
+pub struct DaemonInfo {
     /// The address of the daemon.
     pub url: String,
     /// The file with its token.
@@ -23,11 +23,11 @@ pub struct Running {
 
 /// Removes the file when it is dropped.
 #[derive(Debug)]
-pub struct RunningFile(PathBuf);
+pub struct DaemonFile(PathBuf);
 
-impl Running {
+impl DaemonInfo {
     /// Reads the file; none if no daemon holds the store.
-    pub fn find(store: &Path) -> Option<Running> {
+    pub fn find(store: &Path) -> Option<DaemonInfo> {
         let text = fs::read_to_string(store.join(NAME)).ok()?;
         serde_json::from_str(&text).ok()
     }
@@ -37,14 +37,14 @@ impl Running {
     /// # Errors
     ///
     /// The file cannot be written.
-    pub fn announce(&self, store: &Path) -> io::Result<RunningFile> {
+    pub fn announce(&self, store: &Path) -> io::Result<DaemonFile> {
         let (path, text) = (store.join(NAME), serde_json::to_string(self)?);
-        replace(&path, &format!("{text}\n"))?;
-        Ok(RunningFile(path))
+        write_atomically(&path, &format!("{text}\n"))?;
+        Ok(DaemonFile(path))
     }
 }
 
-impl Drop for RunningFile {
+impl Drop for DaemonFile {
     fn drop(&mut self) {
         // A stale file names a process that does not hold the store.
         let _ = fs::remove_file(&self.0);
@@ -58,17 +58,17 @@ mod tests {
     #[test]
     fn it_is_there_as_long_as_it_is_announced() {
         let store = tempfile::tempdir().unwrap();
-        let running = Running {
+        let running = DaemonInfo {
             url: "http://127.0.0.1:7007".to_owned(),
             token_file: "/token".into(),
             pid: 7,
         };
-        assert_eq!(Running::find(store.path()), None);
+        assert_eq!(DaemonInfo::find(store.path()), None);
         let announced = running.announce(store.path()).unwrap();
-        assert_eq!(Running::find(store.path()), Some(running));
+        assert_eq!(DaemonInfo::find(store.path()), Some(running));
         drop(announced);
-        assert_eq!(Running::find(store.path()), None);
+        assert_eq!(DaemonInfo::find(store.path()), None);
         fs::write(store.path().join(NAME), "half a fi").unwrap();
-        assert_eq!(Running::find(store.path()), None);
+        assert_eq!(DaemonInfo::find(store.path()), None);
     }
 }

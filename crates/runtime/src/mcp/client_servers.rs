@@ -17,12 +17,12 @@ use crate::address::Registration;
 use crate::restart::Intensity;
 
 /// The maximum number of servers that clients hold, of all sessions together.
-pub const HELD_SERVERS: usize = 256;
+pub const MAX_CLIENT_SERVERS: usize = 256;
 
 /// Why servers cannot be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HoldError {
-    /// [`HELD_SERVERS`] are held.
+pub(crate) enum ClientServersError {
+    /// [`MAX_CLIENT_SERVERS`] are held.
     Full,
     /// The runtime is stopping.
     Stopping,
@@ -30,7 +30,7 @@ pub(crate) enum HoldError {
 
 /// The held servers of all sessions.
 #[derive(Clone)]
-pub(crate) struct HeldServers {
+pub(crate) struct ClientServers {
     sessions: Arc<Mutex<Sessions>>,
     permits: Arc<Semaphore>,
 }
@@ -42,24 +42,24 @@ struct Sessions {
     all: HashMap<SessionId, Vec<(u64, Servers)>>,
 }
 
-impl Default for HeldServers {
-    fn default() -> HeldServers {
-        HeldServers {
+impl Default for ClientServers {
+    fn default() -> ClientServers {
+        ClientServers {
             sessions: Arc::default(),
-            permits: Arc::new(Semaphore::new(HELD_SERVERS)),
+            permits: Arc::new(Semaphore::new(MAX_CLIENT_SERVERS)),
         }
     }
 }
 
-impl fmt::Debug for HeldServers {
+impl fmt::Debug for ClientServers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HeldServers")
+        f.write_str("ClientServers")
     }
 }
 
 /// Tool servers that a client holds for a session. Dropping it ends their connections and programs.
-pub struct ServersHold {
-    held: HeldServers,
+pub struct ClientServersGuard {
+    held: ClientServers,
     session: SessionId,
     number: u64,
     servers: Servers,
@@ -67,23 +67,25 @@ pub struct ServersHold {
     _permits: OwnedSemaphorePermit,
 }
 
-impl fmt::Debug for ServersHold {
+impl fmt::Debug for ClientServersGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ServersHold").field(&self.servers).finish()
+        f.debug_tuple("ClientServersGuard")
+            .field(&self.servers)
+            .finish()
     }
 }
 
-impl HeldServers {
+impl ClientServers {
     /// Starts an actor for each server, below `supervisor`. A server is connected when it is needed.
     pub(crate) async fn hold(
         &self,
         session: SessionId,
         configured: Vec<Server>,
         (supervisor, intensity): (ActorCell, Intensity),
-    ) -> Result<ServersHold, HoldError> {
+    ) -> Result<ClientServersGuard, ClientServersError> {
         let count = u32::try_from(configured.len()).unwrap_or(u32::MAX);
         let permits = self.permits.clone().try_acquire_many_owned(count);
-        let permits = permits.map_err(|_| HoldError::Full)?;
+        let permits = permits.map_err(|_| ClientServersError::Full)?;
         let (mut servers, mut actors) = (Servers::default(), Vec::new());
         for server in configured {
             let (server, registration) = (Arc::new(server), Registration::new());
@@ -93,7 +95,7 @@ impl HeldServers {
             };
             let parent = supervisor.clone();
             let spawned = ToolServer::spawn_linked(None, ToolServer, args, parent).await;
-            let (actor, _) = spawned.map_err(|_| HoldError::Stopping)?;
+            let (actor, _) = spawned.map_err(|_| ClientServersError::Stopping)?;
             registration.fill(actor.clone());
             servers.add(server, registration.address());
             actors.push((registration, actor));
@@ -106,7 +108,7 @@ impl HeldServers {
             of_session.push((number, servers.clone()));
             number
         };
-        Ok(ServersHold {
+        Ok(ClientServersGuard {
             held: self.clone(),
             session,
             number,
@@ -145,7 +147,7 @@ impl HeldServers {
     }
 }
 
-impl ServersHold {
+impl ClientServersGuard {
     /// The names of the servers.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         self.servers.0.keys()
@@ -160,7 +162,7 @@ impl ServersHold {
     }
 }
 
-impl Drop for ServersHold {
+impl Drop for ClientServersGuard {
     fn drop(&mut self) {
         let mut sessions = self.held.sessions();
         if let Some(of_session) = sessions.all.get_mut(&self.session) {

@@ -5,7 +5,7 @@ use unisono_context::compaction::Step;
 use unisono_session::event::RunRole;
 use unisono_session::trace::RunTrace;
 
-pub use unisono_api::short::{cache, compression, line, number, usable};
+pub use unisono_api::fmt::{cache, compression, line, number, usable};
 
 /// Number of displayed hex digits of a digest, and of last digits of an id: the first digits of an
 /// id are the time, which the runs of a turn share.
@@ -35,24 +35,29 @@ pub fn step(step: &Step) -> String {
 pub fn role(run: &RunTrace) -> String {
     match run.opened.1.role {
         RunRole::Lead => "lead".to_owned(),
-        RunRole::Delegate { index } => match run.stage {
-            Some(stage) => format!("stage {stage}"),
-            None => format!("delegate {}", index + 1),
-        },
-        RunRole::Child { parent, round, .. } => format!("round {round} of {}", end(&parent)),
+        RunRole::Delegate { index } => delegate(run.stage, index),
+        RunRole::Child { parent, round, .. } => child(round, &parent),
     }
 }
 
 /// The same for a run in the types of the API.
-pub fn place(run: &Run) -> String {
-    match (run.role.as_str(), run.stage, &run.parent) {
-        ("delegate", Some(stage), _) => format!("stage {stage}"),
-        ("delegate", None, _) => format!("delegate {}", run.index.unwrap_or_default() + 1),
-        (_, _, Some(parent)) => {
-            format!("round {} of {}", run.round.unwrap_or_default(), end(parent))
-        }
-        (role, ..) => role.to_owned(),
+pub fn api_role(run: &Run) -> String {
+    match (run.role.as_str(), &run.parent) {
+        ("delegate", _) => delegate(run.stage, run.index.unwrap_or_default()),
+        (_, Some(parent)) => child(run.round.unwrap_or_default(), parent),
+        (role, None) => role.to_owned(),
     }
+}
+
+fn delegate(stage: Option<u32>, index: u32) -> String {
+    match stage {
+        Some(stage) => format!("stage {stage}"),
+        None => format!("delegate {}", index + 1),
+    }
+}
+
+fn child(round: u32, parent: &impl ToString) -> String {
+    format!("round {round} of {}", end(parent))
 }
 
 /// The displayed part of a digest.

@@ -13,15 +13,15 @@ const MAX_TEXT_BYTES: usize = 16 * 1024;
 
 /// The remaining bytes of a page. Texts that come first are shown as a whole while they fit; the others
 /// begin only.
-pub(crate) struct Room {
+pub(crate) struct TextLimit {
     whole: Cell<usize>,
     previews: Cell<usize>,
 }
 
-impl Room {
+impl TextLimit {
     /// Room for these bytes of texts, and for previews.
-    pub(crate) fn new(whole: usize) -> Room {
-        Room {
+    pub(crate) fn new(whole: usize) -> TextLimit {
+        TextLimit {
             whole: Cell::new(whole),
             previews: Cell::new(MAX_PREVIEWS_BYTES),
         }
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn texts_are_shown_while_there_is_room_and_then_begin_only() {
-        let room = Room::new(MAX_TEXT_BYTES + 1_000);
+        let room = TextLimit::new(MAX_TEXT_BYTES + 1_000);
         let long = "x".repeat(3 * MAX_TEXT_BYTES);
         assert_eq!(room.cut(&long).1, 2 * MAX_TEXT_BYTES);
         assert_eq!(room.cut(&long).0.len(), PREVIEW_BYTES);

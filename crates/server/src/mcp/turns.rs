@@ -20,7 +20,7 @@ use super::waiting::{self, QuestionMethod, Reply};
 use super::{AnswerResult, Server, tasks};
 use unisono::Local;
 use unisono::ask::Ask;
-use unisono::service::asked;
+use unisono::service::requests;
 
 /// Characters of a task that name a new session.
 const TITLE_CHARS: usize = 60;
@@ -148,7 +148,7 @@ pub(super) async fn compact(
     context: &RequestContext<RoleServer>,
 ) -> AnswerResult {
     let session = compacted.session.clone();
-    let ask = asked::compaction(compacted.into()).map_err(|error| error.to_string())?;
+    let ask = requests::compaction(compacted.into()).map_err(|error| error.to_string())?;
     let session = open_session(local, &session).await?;
     let followed = begin(server, local, &session, &ask, context).await?;
     followed.into_answer(COMPACT)

@@ -17,7 +17,7 @@ use crate::turn::Turn;
 use super::complete_counts;
 
 /// The next step of a turn that replaces a checkpoint.
-pub(super) enum RewriteDecision {
+pub(super) enum ReplacementDecision {
     /// Ask a summariser.
     Plan(Plan),
     /// Record this fact.
@@ -31,7 +31,7 @@ pub(super) fn decide(
     checkpoint: CheckpointId,
     (view, budgets): (&View<'_>, &Budgets),
     now: Timestamp,
-) -> Result<RewriteDecision, (&'static str, String)> {
+) -> Result<ReplacementDecision, (&'static str, String)> {
     let accepted = &turn.accepted;
     let status = state
         .checkpoints
@@ -40,7 +40,7 @@ pub(super) fn decide(
     let Work::Edit { text, counts, .. } = &accepted.work else {
         let plan = compaction::regenerate(view, budgets, &accepted.policy, old);
         return plan
-            .map(RewriteDecision::Plan)
+            .map(ReplacementDecision::Plan)
             .map_err(|why| ("compaction_failed", why.to_string()));
     };
     let body = Body::Summary(text.clone());
@@ -54,7 +54,7 @@ pub(super) fn decide(
     };
     let made = compaction::edited(view, budgets, &accepted.policy, old, edit);
     let made = made.map_err(|why| ("edit_rejected", why.to_string()))?;
-    Ok(RewriteDecision::Record(Fact::Compacted {
+    Ok(ReplacementDecision::Record(Fact::Compacted {
         turn: Some(accepted.id),
         checkpoint: Arc::new(made),
     }))

@@ -39,10 +39,10 @@ impl CalibrationFile {
             match fs::read_to_string(path) {
                 Ok(text) => match calibrations.import(&text) {
                     Ok(()) => kept = text,
-                    Err(error) => warn(path, "is not read", &error),
+                    Err(error) => warn(path, "cannot be read", &error),
                 },
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => warn(path, "is not read", &error),
+                Err(error) => warn(path, "cannot be read", &error),
             }
         }
         CalibrationFile {
@@ -100,7 +100,7 @@ async fn keep_all(learnt: Arc<CalibrationFile>, mut turns: mpsc::Receiver<()>, p
 }
 
 fn warn(path: &Path, what: &str, error: &dyn std::fmt::Display) {
-    tracing::warn!(file = %path.display(), %error, "what was learnt of models' tokens {what}");
+    tracing::warn!(file = %path.display(), %error, "calibrations {what}");
 }
 
 /// The new file or the old one, even after a power cut.

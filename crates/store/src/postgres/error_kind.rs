@@ -8,9 +8,9 @@ use tokio_postgres::error::SqlState;
 use crate::error::Error;
 
 /// Displays an error with its details, which the client's own text lacks.
-pub(super) struct Failed<'e>(pub(super) &'e tokio_postgres::Error);
+pub(super) struct DetailedError<'e>(pub(super) &'e tokio_postgres::Error);
 
-impl fmt::Display for Failed<'_> {
+impl fmt::Display for DetailedError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(error) = self.0.as_db_error() {
             return write!(f, "{} ({})", error.message(), error.code().code());
@@ -25,7 +25,7 @@ impl fmt::Display for Failed<'_> {
 
 /// Whether an operation can be retried after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum ErrorKind {
     /// The connection broke before the answer; the result of a write is unknown.
     Connection,
     /// Nothing was done, and a retry may succeed.
@@ -34,38 +34,40 @@ pub(super) enum Trouble {
     Refused,
 }
 
-impl From<&tokio_postgres::Error> for Trouble {
-    fn from(error: &tokio_postgres::Error) -> Trouble {
+impl From<&tokio_postgres::Error> for ErrorKind {
+    fn from(error: &tokio_postgres::Error) -> ErrorKind {
         let code = error.code();
-        code.map_or(Trouble::Connection, |code| Trouble::from_code(code.code()))
+        code.map_or(ErrorKind::Connection, |code| {
+            ErrorKind::from_code(code.code())
+        })
     }
 }
 
-impl Trouble {
-    fn from_code(code: &str) -> Trouble {
+impl ErrorKind {
+    fn from_code(code: &str) -> ErrorKind {
         match code {
-            "40001" | "40P01" => Trouble::Again,
+            "40001" | "40P01" => ErrorKind::Again,
             // The server is stopping or starting, or has no free connection.
-            "57P01" | "57P02" | "57P03" | "53300" => Trouble::Connection,
-            code if code.starts_with("08") => Trouble::Connection,
-            _ => Trouble::Refused,
+            "57P01" | "57P02" | "57P03" | "53300" => ErrorKind::Connection,
+            code if code.starts_with("08") => ErrorKind::Connection,
+            _ => ErrorKind::Refused,
         }
     }
 }
 
 /// Converts an error of this operation.
 pub(super) fn failed(doing: &'static str) -> impl Fn(tokio_postgres::Error) -> Error {
-    move |error| match Trouble::from(&error) {
-        Trouble::Refused => refused(doing, &error),
-        Trouble::Connection | Trouble::Again => Error::Unreachable {
-            reason: Failed(&error).to_string(),
+    move |error| match ErrorKind::from(&error) {
+        ErrorKind::Refused => refused(doing, &error),
+        ErrorKind::Connection | ErrorKind::Again => Error::Unreachable {
+            reason: DetailedError(&error).to_string(),
         },
     }
 }
 
 /// Converts an error that is permanent.
 pub(super) fn refused(doing: &'static str, error: &tokio_postgres::Error) -> Error {
-    let reason = Failed(error).to_string();
+    let reason = DetailedError(error).to_string();
     match error.code() {
         Some(code) if *code == SqlState::DISK_FULL => Error::Unwritable {
             reason: format!("the disk of the database is full: {reason}"),
@@ -111,14 +113,14 @@ mod tests {
     #[test]
     fn codes_say_whether_to_try_again() {
         let rows = [
-            ("40P01", Trouble::Again),
-            ("57P01", Trouble::Connection),
-            ("08006", Trouble::Connection),
-            ("53100", Trouble::Refused),
-            ("42501", Trouble::Refused),
+            ("40P01", ErrorKind::Again),
+            ("57P01", ErrorKind::Connection),
+            ("08006", ErrorKind::Connection),
+            ("53100", ErrorKind::Refused),
+            ("42501", ErrorKind::Refused),
         ];
         for (code, trouble) in rows {
-            assert_eq!(Trouble::from_code(code), trouble, "{code}");
+            assert_eq!(ErrorKind::from_code(code), trouble, "{code}");
         }
     }
 }
