@@ -548,10 +548,16 @@ fn bad_calls_are_told_and_leave_nothing_behind() {
         let (wrong, _) = server.ask(86, "tools/call", params);
         assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
         let said = wrong["error"]["message"].as_str().unwrap();
-        assert!(said.starts_with("invalid parameters of tools/call: "), "{said}");
+        assert!(
+            said.starts_with("invalid parameters of tools/call: "),
+            "{said}"
+        );
     }
     let (nothing, _) = server.ask(85, "no/such", json!({}));
-    assert_eq!(nothing["error"]["message"], "there is no method \"no/such\"");
+    assert_eq!(
+        nothing["error"]["message"],
+        "there is no method \"no/such\""
+    );
     let (prompts, _) = server.ask(89, "prompts/list", json!({}));
     assert_eq!(prompts["error"]["code"], -32601, "{prompts}");
     let params = json!({"ref": {"type": "ref/resource", "uri": "unisono://sessions/{session}"},
@@ -681,7 +687,7 @@ fn the_guard_stands_before_it() {
 fn a_body_that_is_no_message_is_an_error_of_the_protocol() {
     let place = Place::new();
     let daemon = Daemon::start(&place);
-    let token = format!("Bearer {}", daemon.token());
+    let token = format!("Bearer {}", daemon.token);
     let headers = [
         ("Host", daemon.address.as_str()),
         ("Accept", "application/json, text/event-stream"),

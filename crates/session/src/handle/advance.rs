@@ -139,7 +139,7 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> PreFreezeStep {
     match planned(recorder, turn, (&view, &budgets), mode) {
         Ok(Some(plan)) if turn.steps_planned < STEPS_MAX => {
             match masked(turn, mode, (&view, &budgets)) {
-                Some(masks) => Prepared::Plan(Box::new(masks)),
+                Some(masks) => PreFreezeStep::Plan(Box::new(masks)),
                 None => next_step(state, turn, mode, plan),
             }
         }
