@@ -287,7 +287,7 @@ fn a_setting_is_changed_with_a_daemon_and_without_one() {
         "--set=log.level=debug",
         "show",
     ];
-    let last = ["--changed", "--set", "turn.agents=[\"risks\"]"];
+    let last = ["--changed", "--set", "turn.agents=risks"];
     let shown = place.call(&[&places[..], &last].concat()).expect(0).stdout;
     for key in [
         "compaction.preset = \"off\"",
