@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 use jiff::Timestamp as Instant;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use unisono::fmt;
@@ -220,15 +220,27 @@ pub(crate) fn line_room(taken: usize, usual: usize) -> usize {
     columns.map_or(usual, |left| left.clamp(LEAST_ROOM, usual))
 }
 
-/// A table without borders. The columns in `right` are aligned to the right. On a terminal, cells
-/// are wrapped to its width, except the first column, whose ids are copied by people.
+/// A table without borders. The columns in `right` are aligned to the right. On a terminal, cells are
+/// wrapped to its width between words, except the first column, whose ids are copied by people. A table
+/// whose words do not fit is wider than the terminal.
 pub(crate) fn table(header: &[&str], right: &[usize], rows: Vec<Vec<String>>) -> String {
+    table_within(output::columns(), header, right, rows)
+}
+
+fn table_within(
+    columns: Option<usize>,
+    header: &[&str],
+    right: &[usize],
+    rows: Vec<Vec<String>>,
+) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Disabled);
-    if let Some(columns) = output::columns() {
+    let least = least_widths(header, &rows);
+    let fitting = columns.filter(|columns| least.iter().sum::<usize>() <= *columns);
+    if let Some(columns) = fitting {
         table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(u16::try_from(columns).unwrap_or(u16::MAX));
+        table.set_width(narrow(columns));
     }
     table.set_header(header.iter().copied());
     for row in rows {
@@ -239,10 +251,10 @@ pub(crate) fn table(header: &[&str], right: &[usize], rows: Vec<Vec<String>>) ->
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let first = |column: &mut comfy_table::Column| {
+    for (column, least) in table.column_iter_mut().zip(least) {
         column.set_padding((0, 1));
-    };
-    table.column_iter_mut().for_each(first);
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(narrow(least))));
+    }
     if let Some(ids) = table.column_mut(0) {
         ids.set_constraint(ColumnConstraint::ContentWidth);
     }
@@ -251,6 +263,26 @@ pub(crate) fn table(header: &[&str], right: &[usize], rows: Vec<Vec<String>>) ->
         .map(str::trim_end)
         .collect::<Vec<_>>()
         .join("\n")
+}
+
+/// The least width of each column: its longest word, of the first column its longest cell, and the gap
+/// after it.
+fn least_widths(header: &[&str], rows: &[Vec<String>]) -> Vec<usize> {
+    let longest = |index: usize, cell: &str| match index {
+        0 => visible(cell),
+        _ => cell.split_whitespace().map(visible).max().unwrap_or(0),
+    };
+    let mut widths: Vec<usize> = Vec::with_capacity(header.len());
+    for (index, name) in header.iter().enumerate() {
+        let cells = rows.iter().filter_map(|row| row.get(index));
+        let cells = cells.map(|cell| longest(index, cell)).max().unwrap_or(0);
+        widths.push(cells.max(longest(index, name)) + 1);
+    }
+    widths
+}
+
+fn narrow(width: usize) -> u16 {
+    u16::try_from(width).unwrap_or(u16::MAX)
 }
 
 #[cfg(test)]
@@ -268,6 +300,24 @@ mod tests {
         assert_eq!(wrapped(&bar, 16, 2), bar);
         // A word that fits in no line is cut.
         assert_eq!(wrapped("a 0123456789", 6, 1), "a\n 01234\n 56789");
+    }
+
+    #[test]
+    fn a_table_is_wrapped_between_words_or_not_at_all() {
+        let header = ["MODEL", "WINDOW", "USED FOR"];
+        let rows = || {
+            vec![vec![
+                "a-model".to_owned(),
+                "1,000,000".to_owned(),
+                "long talks with many people".to_owned(),
+            ]]
+        };
+        let narrow = table_within(Some(32), &header, &[1], rows());
+        assert!(narrow.lines().all(|line| line.len() <= 32), "{narrow}");
+        assert!(narrow.contains("1,000,000"), "{narrow}");
+        assert!(narrow.contains("people"), "{narrow}");
+        let wide = table_within(Some(20), &header, &[1], rows());
+        assert_eq!(wide.lines().count(), 2, "{wide}");
     }
 
     #[test]

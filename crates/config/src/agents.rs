@@ -37,6 +37,7 @@ pub use seen::FileStates;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, suggestion};
 use crate::settings::Loaded;
+use crate::settings::overrides;
 use crate::skills::{self, Skills};
 pub(crate) use define::BUILT_IN_KINDS;
 
@@ -157,6 +158,7 @@ impl Roster {
             pipeline::check(source, &sources, &known, &mut found);
         }
         check_turn(loaded, &known, &mut found);
+        check_automation(loaded, &known, &mut found);
         found.sort();
         let roster = Roster {
             agents,
@@ -254,6 +256,40 @@ fn check_turn(loaded: &Loaded, known: &[&str], found: &mut Diagnostics) {
             let problem = format!("`turn.{key}` names an unknown agent `{name}`");
             let diagnostic = Diagnostic::error(place, problem).with_key(format!("turn.{key}"));
             found.push(diagnostic.suggest(name, known.iter().copied()));
+        }
+    }
+}
+
+/// The agents that schedules and triggers name must exist, and their settings must be of a request.
+fn check_automation(loaded: &Loaded, known: &[&str], found: &mut Diagnostics) {
+    let automation = &loaded.automation;
+    let schedules = automation.schedules.iter();
+    let schedules = schedules.map(|one| ("schedules", &one.name, &one.task));
+    let triggers = automation.triggers.iter();
+    let triggers = triggers.map(|one| ("triggers", &one.name, &one.task));
+    for (table, name, task) in schedules.chain(triggers) {
+        let lead = task.lead.iter().map(|lead| ("lead", lead.as_str()));
+        let agents = task.agents.iter().flatten();
+        let agents = agents.map(|spec| ("agents", team::agent_of(spec)));
+        for (key, agent) in lead.chain(agents) {
+            if !known.contains(&agent) {
+                let place = loaded.place(&[table, name, key]);
+                let problem = format!("`{table}.{name}.{key}` names an unknown agent `{agent}`");
+                let diagnostic = Diagnostic::error(place, problem).with_key(key);
+                found.push(diagnostic.suggest(agent, known.iter().copied()));
+            }
+        }
+        for key in task
+            .settings
+            .keys()
+            .filter(|key| !overrides::is_of_request(key))
+        {
+            let place = loaded.place(&[table, name, "settings"]);
+            let meant = overrides::similar(key).map(|key| format!(", did you mean `{key}`?"));
+            let meant = meant.unwrap_or_default();
+            let problem =
+                format!("`{table}.{name}.settings`: `{key}` cannot be set for one turn{meant}");
+            found.push(Diagnostic::error(place, problem).with_key("settings"));
         }
     }
 }

@@ -40,6 +40,7 @@ use unisono_context::{Ordinal, Tokens};
 
 pub(crate) use passage::one_word;
 pub use passage::{Passage, PassageKind};
+pub(crate) use prior::is_call;
 
 /// Counts the tokens of a text.
 pub type CountTokens<'a> = &'a dyn Fn(&str) -> u64;

@@ -18,7 +18,7 @@ use crate::attach;
 use crate::conversation::{self, DIGEST, FileImport, SkippedParts, Source, exists, labelled};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::problem::{Problem, Result};
-use crate::service::{all_branches, all_checkpoints, find_session, own_settings};
+use crate::service::{all_branches, all_checkpoints, find_session, own_settings, unknown_branch};
 use crate::show;
 use crate::team::team;
 use crate::turn_service::IdleStore;
@@ -238,6 +238,9 @@ async fn open(
         From::Session(session) => {
             let branches = all_branches(service, &session).await?;
             let found = branches.iter().find(|one| one.name == branch);
+            if found.is_none() && !branches.is_empty() {
+                return Err(unknown_branch(&branches, branch));
+            }
             let messages = found.map_or(0, |branch| branch.messages);
             let all = all_checkpoints(service, &session, branch).await?;
             let active = all.iter().filter(|one| one.active);

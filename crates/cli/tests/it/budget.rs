@@ -308,6 +308,39 @@ fn a_summary_for_which_nothing_is_left_is_not_asked_for() {
 }
 
 #[test]
+fn a_request_to_a_daemon_may_lower_the_budget_of_its_turn() {
+    let place = Place::with_config("[budget.turn]\nmax_tokens = 500\n[turn]\nagents = []\n");
+    place.write(
+        "talk.json",
+        r#"[{"role":"user","content":"We ship on Friday."}]"#,
+    );
+    let session = place.json(&["import", "talk.json"])["session"].clone();
+    let daemon = crate::http::Daemon::start(&place);
+    for most in ["100", "9000000"] {
+        let args = [
+            "run",
+            "--session",
+            "latest",
+            "--task",
+            "When?",
+            "--max-tokens",
+            most,
+            "--json",
+        ];
+        // Both are too small for the lead's call.
+        place.call(&args).expect(5);
+    }
+    daemon.stop();
+    let events = place.events(session.as_str().unwrap());
+    let caps = events.iter().filter_map(|event| match &event.fact {
+        Fact::TurnAccepted { turn } => turn.caps.turn.tokens,
+        _ => None,
+    });
+    // It may not raise it.
+    assert_eq!(caps.map(|tokens| tokens.0).collect::<Vec<_>>(), [100, 500]);
+}
+
+#[test]
 fn replies_that_break_off_again_and_again_stay_within_the_cap() {
     let pieces = Answer::pieces(["All ", "is ", "well."]);
     let broken = Act::answer(pieces).end_at(At::Event(3), Ending::Reset);

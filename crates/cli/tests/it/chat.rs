@@ -40,6 +40,12 @@ fn each_line_is_a_turn_of_one_new_session() {
         1,
         "the lead alone"
     );
+    let orders = "/agents\n/branch\n/history 1\n";
+    let done = chat(&place, orders, &["latest", "--agents", "", "--json"]).expect(0);
+    let shown = lines(&done);
+    assert_eq!(shown[0][0]["agent"], "actions");
+    assert_eq!(shown[1][0]["name"], "main");
+    assert_eq!(shown[2]["messages"][0]["ordinal"], 4);
     let sessions = place.json(&["sessions", "list"]);
     assert_eq!(sessions.as_array().unwrap().len(), 1);
     assert_eq!(sessions[0]["title"], "The launch is on Friday.");

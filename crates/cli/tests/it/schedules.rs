@@ -202,7 +202,7 @@ fn a_time_that_was_missed_runs_once_or_is_left_out() {
 
 #[test]
 fn what_cannot_begin_is_told_and_the_schedule_goes_on() {
-    let rule = "every = \"1s\"\nlead = \"nobody\"";
+    let rule = "every = \"1s\"\nbranch = \"nobody\"";
     let place = Place::with_config(&settings(rule));
     let daemon = Daemon::start(&place);
     let refused = wait_until(&daemon, |one| one["last"]["state"] == "refused");
@@ -211,6 +211,11 @@ fn what_cannot_begin_is_told_and_the_schedule_goes_on() {
     assert_eq!(refused["last"]["turn"], Value::Null);
     let first = refused["last"]["scheduled"].clone();
     wait_until(&daemon, |one| one["last"]["scheduled"] != first);
+    let sessions = daemon.get("/v1/sessions").expect(200).json();
+    assert!(
+        sessions["items"].as_array().unwrap().len() <= 1,
+        "{sessions}"
+    );
     let unknown = daemon.request("POST", "/v1/schedules/nobody/runs", None);
     assert!(unknown.expect(404).problem("not_found").contains("nobody"));
     daemon.stop();
@@ -290,7 +295,7 @@ fn the_page_shows_schedules_and_takes_orders() {
 
 #[test]
 fn a_schedule_that_is_wrong_is_told_with_its_place() {
-    let table: [(&str, &[&str]); 9] = [
+    let table: [(&str, &[&str]); 11] = [
         ("cron = \"0 7 * *\"", &["unisono.toml:11:1", "4 fields"]),
         ("cron = \"0 25 * * *\"", &["not a cron expression"]),
         ("cron = \"0 0 30 2 *\"", &["no date"]),
@@ -302,6 +307,14 @@ fn a_schedule_that_is_wrong_is_told_with_its_place() {
             &["time zone `Berlin`"],
         ),
         ("every = \"1h\"\nmissed = \"maybe\"", &["run, skip"]),
+        (
+            "every = \"1h\"\nlead = \"nobody\"",
+            &["schedules.beat.lead", "unknown agent `nobody`"],
+        ),
+        (
+            "every = \"1h\"\nsettings = { \"compaction.presett\" = \"off\" }",
+            &["did you mean `compaction.preset`?"],
+        ),
         (
             "every = \"1h\"\n[schedules.\"a b\"]\ntask = \"${body}\"\nevery = \"1h\"",
             &["a b", "${body}"],

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use super::Format;
 use super::detect::{self, Reader};
 use super::json::{self, Value};
-use super::source::{Place, not_utf8};
+use super::source::{Place, not_utf8, valid_lines};
 use track::SharedTracker;
 
 const MARK: &[u8] = b"\xef\xbb\xbf";
@@ -169,6 +169,13 @@ fn whole_text(
             }
         }
         Err(error) => {
+            let (text, broken) = valid_lines(&read, (at, offset));
+            if reader.text(&text, at) {
+                for (at, reason) in broken {
+                    reader.push_undecoded(at, reason);
+                }
+                return Ok(());
+            }
             let reason = not_utf8(&read, offset, &error);
             let at = at.after_bytes(&read[..error.valid_up_to()]);
             reader.refuse(format!("{}:{}: {reason}", at.line, at.column));

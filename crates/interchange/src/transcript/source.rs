@@ -104,6 +104,27 @@ impl Problems {
     }
 }
 
+/// The text with empty lines in place of those that are not UTF-8, and why these are not.
+pub(super) fn valid_lines(
+    bytes: &[u8],
+    (at, mut offset): (Place, u64),
+) -> (String, Vec<(Place, String)>) {
+    let (mut text, mut broken, mut begin) = (String::with_capacity(bytes.len()), Vec::new(), at);
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        match std::str::from_utf8(line) {
+            Ok(line) => text.push_str(line),
+            Err(error) => {
+                let reason = not_utf8(line, offset, &error);
+                broken.push((begin.after_bytes(&line[..error.valid_up_to()]), reason));
+                text.push('\n');
+            }
+        }
+        offset += line.len() as u64;
+        begin = begin.next_line();
+    }
+    (text, broken)
+}
+
 /// The message for a line that is not UTF-8 and begins at this byte of the file.
 pub(super) fn not_utf8(line: &[u8], offset: u64, error: &std::str::Utf8Error) -> String {
     let valid = error.valid_up_to();

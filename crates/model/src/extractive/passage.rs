@@ -88,6 +88,12 @@ impl<'a> Passage<'a> {
         messages.into_iter().flat_map(Passage::of_message).collect()
     }
 
+    /// The text of a message with JSON as `key: value` lines, for search results.
+    pub fn text_of(message: &Message) -> String {
+        let parts = message.parts.iter().map(|part| flatten_part(part).1);
+        parts.collect::<Vec<_>>().join("\n")
+    }
+
     /// The name of the speaker: the author, else the role.
     pub fn speaker(&self) -> &str {
         match (&self.author, self.role) {

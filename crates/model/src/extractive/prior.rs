@@ -122,7 +122,7 @@ fn add_quote<'a>(
 }
 
 /// Whether a quote begins with the names of a tool and an argument: `cancel_order: order_id: W-17`.
-fn is_call(quote: &str) -> bool {
+pub(crate) fn is_call(quote: &str) -> bool {
     let mut names = quote.split(": ");
     let mut is_next = || names.next().is_some_and(is_identifier);
     is_next() && is_next() && names.next().is_some()

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 use serde_json::Value;
 use unisono_context::{Message, Ordinal, SessionId, Tokens};
+use unisono_model::extractive::Passage;
 use unisono_search::{RecallResult as OnBranch, excerpt};
 use unisono_session::state::MAIN;
 
@@ -227,7 +228,7 @@ fn format_outside_message(found: &OutsideMessage, stems: &[String]) -> String {
         let n = message.ordinal.0;
         let _ = write!(place, "; {RECALL} {{{call}\"n\":{n}}} reads it whole");
     }
-    let part = |message: &Message, chars| excerpt(&message.countable_text(), stems, chars).text;
+    let part = |message: &Message, chars| excerpt(&Passage::text_of(message), stems, chars).text;
     let text = part(message, EXCERPT_CHARS);
     let mut out = format!("[{place}]\n{}:\n{text}", heading(message));
     if let Some(before) = &found.before {
@@ -255,7 +256,7 @@ async fn format_found(
         return Ok(None);
     };
     let part = |message: &Message, stems: &[String], chars| {
-        excerpt(&message.countable_text(), stems, chars).text
+        excerpt(&Passage::text_of(message), stems, chars).text
     };
     let mut out = heading(&message);
     let _ = write!(out, ":\n{}", part(&message, &recalled.stems, EXCERPT_CHARS));

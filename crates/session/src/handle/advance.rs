@@ -135,24 +135,35 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> PreFreezeStep {
     if turn.covered && !answers {
         return compacted(state, turn, &view, &budgets);
     }
-    let mode = mode(state, turn, &view);
-    match planned(recorder, turn, (&view, &budgets), mode) {
+    compact_or_freeze(recorder, turn, (&view, &budgets))
+}
+
+/// The next compaction step or repair; if there is none, the freeze.
+fn compact_or_freeze(
+    recorder: &Recorder<'_>,
+    turn: &Turn,
+    (view, budgets): (&View<'_>, &Budgets),
+) -> PreFreezeStep {
+    let state = &*recorder.state;
+    let answers = matches!(turn.accepted.work, Work::Answer { .. });
+    let mode = mode(state, turn, view);
+    match planned(recorder, turn, (view, budgets), mode) {
         Ok(Some(plan)) if turn.steps_planned < STEPS_MAX => {
-            match masked(turn, mode, (&view, &budgets)) {
+            match masked(turn, mode, (view, budgets)) {
                 Some(masks) => PreFreezeStep::Plan(Box::new(masks)),
                 None => next_step(state, turn, mode, plan),
             }
         }
-        Ok(_) if !answers => compacted(state, turn, &view, &budgets),
+        Ok(_) if !answers => compacted(state, turn, view, budgets),
         Ok(_) => match state
             .least_budget(turn)
-            .and_then(|lead| misfit(&view, &lead))
+            .and_then(|lead| misfit(view, &lead))
         {
             Some(overflow) => overflowed(turn, &overflow),
-            None => match tidied(turn, mode, (&view, &budgets), recorder.now) {
+            None => match tidied(turn, mode, (view, budgets), recorder.now) {
                 Some(plan) => PreFreezeStep::Plan(Box::new(plan)),
                 None => {
-                    let snapshot = Snapshot::freeze(&view, turn.preamble.clone());
+                    let snapshot = Snapshot::freeze(view, turn.preamble.clone());
                     PreFreezeStep::Frozen(Box::new(snapshot))
                 }
             },

@@ -149,9 +149,9 @@ impl Local {
         }
     }
 
-    /// Creates the session if necessary, and begins the turn.
+    /// Creates the session if necessary, and begins the turn. A session made for a turn that is refused
+    /// is deleted.
     pub(super) async fn hand_in(&self, cause: &Cause<'_>, start: &Start) -> Result<TurnId, Error> {
-        let session = self.session_for(cause, start.session).await?;
         // The key alone identifies the turn: the settings of its task may have changed before a
         // retry.
         let key = RequestKey {
@@ -159,7 +159,14 @@ impl Local {
             request: Digest::of_bytes(start.key.as_bytes()),
         };
         let ask = requests::task(&new_turn(cause)?)?.with_key(Some(key));
-        self.begin(&session, &ask).await
+        let is_new = !self.journal().exists(start.session).await?;
+        let session = self.session_for(cause, start.session).await?;
+        let begun = self.begin(&session, &ask).await;
+        if is_new && begun.as_ref().is_err_and(|error| !may_work_later(error)) {
+            // A session that was made for a refused turn would stay empty.
+            self.delete(start.session, false).await?;
+        }
+        begun
     }
 
     /// The session with this id; a session that the start was to create is created if it does not

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 
+use serde_json::json;
 use unisono::ask::Ask;
 use unisono_api::context::Context;
 use unisono_api::message::{Message, MessageQuery};
@@ -341,6 +342,10 @@ impl<'t> Talk<'t> {
 
     fn list_branches(&self) -> Result<()> {
         self.session_id()?;
+        if self.app.out.json {
+            self.app.out.json(&self.branches());
+            return Ok(());
+        }
         let rows = self.branches().iter().map(|branch| {
             let mark = if branch.name == self.branch { "*" } else { "" };
             vec![
@@ -390,6 +395,10 @@ impl<'t> Talk<'t> {
 
     async fn list_agents(&self) -> Result<()> {
         let agents = self.turns.agents(self.session(), &self.ask("")).await?;
+        if self.app.out.json {
+            self.app.out.json(&agents);
+            return Ok(());
+        }
         let rows = agents.into_iter().map(|agent| {
             let works = match agent.role.as_deref() {
                 Some("lead") => "answers",
@@ -448,6 +457,14 @@ impl<'t> Talk<'t> {
             return Ok(());
         }
         let mut first = last.saturating_sub(newest - 1).max(1);
+        if self.app.out.json {
+            let messages = self.messages(first, last).await?;
+            let session = self.session();
+            self.app.out.json(&json!({
+                "session": session, "branch": self.branch, "messages": messages,
+            }));
+            return Ok(());
+        }
         let paint = self.app.out.paint;
         while first <= last {
             let end = last.min(first + READ - 1);

@@ -27,6 +27,10 @@ fn a_text_is_a_conversation_only_if_clearly_one() {
     assert!(forced("Dear all").contains("no line begins with a speaker"));
     assert!(forced("\n \n").contains("the file is empty"));
     assert!(outline_of(b"Alice: x\nBob: \xff\nAlice: y", None).contains("2:6: this is not UTF-8"));
+    // With more lines it is a text, and only the line is bad.
+    let one = outline_of(b"Alice: x\nBob: y\nAlice: caf\xe9\nBob: z\nAlice: w", None);
+    assert!(one.contains("3:11: this is not UTF-8"), "{one}");
+    assert!(one.contains("skip them with --skip-bad"), "{one}");
     assert!(outline_of(b"PK\x03\x04\x00\xff", None).contains("zip archive, unpack it first"));
 }
 

@@ -52,10 +52,22 @@ pub(super) fn passages(exchange: &[Exchange]) -> Vec<Passage<'_>> {
 fn found_passages(content: &str) -> Vec<Passage<'_>> {
     let lines: Vec<&str> = content.lines().collect();
     let found = lines.windows(3).filter_map(|lines| match lines {
-        ["", first, text] => Some(Passage {
-            text: Cow::Borrowed(*text),
-            ..heading(first)?
-        }),
+        ["", first, text] => {
+            let found = heading(first)?;
+            let kind = match found.role {
+                Role::Tool => PassageKind::ToolResult,
+                Role::Assistant if extractive::is_call(text.trim_start_matches('…')) => {
+                    PassageKind::ToolCall
+                }
+                _ => PassageKind::Text,
+            };
+            let text = Cow::Borrowed(*text);
+            Some(Passage {
+                kind,
+                text,
+                ..found
+            })
+        }
         _ => None,
     });
     found.collect()
