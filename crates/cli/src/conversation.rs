@@ -124,6 +124,9 @@ pub(crate) fn open(file: &str, store: &Path) -> Result<Source> {
 /// one conversation; any other file as [`open`] does.
 pub(crate) fn open_all(files: &[String], store: &Path) -> Result<Source> {
     let (name, days) = match files {
+        [file] if Path::new(file).is_file() && is_day(Path::new(file)) && users(file).is_some() => {
+            (file.as_str(), vec![PathBuf::from(file)])
+        }
         [file] if !Path::new(file).is_dir() => return open(file, store),
         [directory] => (directory.as_str(), days(Path::new(directory))?),
         files => {
@@ -133,14 +136,7 @@ pub(crate) fn open_all(files: &[String], store: &Path) -> Result<Source> {
             (name.unwrap_or(&files[0]), paths)
         }
     };
-    let beside = days
-        .first()
-        .and_then(|day| day.parent())
-        .map(Path::to_owned);
-    let users = beside
-        .iter()
-        .flat_map(|at| [at.join("users.json"), at.join("../users.json")]);
-    let users = users.filter(|users| users.is_file()).take(1);
+    let users = days.first().and_then(|day| users(day)).into_iter();
     let read = |path: PathBuf| {
         let name = path.display().to_string();
         let bytes = bytes_of(&name, "a conversation's file")?;
@@ -156,7 +152,29 @@ pub(crate) fn open_all(files: &[String], store: &Path) -> Result<Source> {
     })
 }
 
-/// The files of days in a directory, `2024-05-07.json`.
+/// The file with the names of users beside a file of Slack's export, or above it.
+fn users(day: impl AsRef<Path>) -> Option<PathBuf> {
+    let directory = day.as_ref().parent()?;
+    let places = [
+        directory.join("users.json"),
+        directory.join("../users.json"),
+    ];
+    places.into_iter().find(|users| users.is_file())
+}
+
+/// Whether a file is named like a day: `2024-05-07.json`.
+fn is_day(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let day = name
+        .and_then(|name| name.strip_suffix(".json"))
+        .unwrap_or_default();
+    day.len() == 10
+        && day
+            .bytes()
+            .all(|byte| byte == b'-' || byte.is_ascii_digit())
+}
+
+/// The files of days in a directory.
 fn days(directory: &Path) -> Result<Vec<PathBuf>> {
     let name = directory.display().to_string();
     let listed = std::fs::read_dir(directory).and_then(|files| {
@@ -164,17 +182,7 @@ fn days(directory: &Path) -> Result<Vec<PathBuf>> {
         paths.collect::<std::io::Result<Vec<PathBuf>>>()
     });
     let mut paths = listed.map_err(|error| unreadable(&name, "a directory", &error))?;
-    let is_day = |path: &PathBuf| {
-        let day = path.file_name().and_then(|name| name.to_str());
-        let day = day
-            .and_then(|name| name.strip_suffix(".json"))
-            .unwrap_or_default();
-        day.len() == 10
-            && day
-                .bytes()
-                .all(|byte| byte == b'-' || byte.is_ascii_digit())
-    };
-    paths.retain(is_day);
+    paths.retain(|path| is_day(path));
     paths.sort();
     match paths.is_empty() {
         false => Ok(paths),

@@ -165,6 +165,15 @@ fn a_channel_of_slack_is_one_conversation() {
         (&made["title"], &made["messages"]),
         (&json!("general"), &json!(2))
     );
+    // A single day has the names, too.
+    place
+        .call(&["import", "slack/general/2024-05-07.json"])
+        .expect(0);
+    let one = place.call(&["history", "latest"]).expect(0).stdout;
+    assert!(one.contains("Ada") && !one.contains("U1"), "{one}");
+    place
+        .call(&["sessions", "delete", "latest", "--yes"])
+        .expect(0);
     let text = place
         .call(&["export", "latest", "--format", "openai"])
         .expect(0)

@@ -1,6 +1,7 @@
 //! The details of the input that another model's summary keeps and loses: days, names, and ids.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use unisono_context::checkpoint::{Body, FactCoverage, Span, block_text};
 
@@ -14,6 +15,8 @@ use crate::date::Date;
 const NAMED: &str = "Also named: ";
 /// The maximum number of listed names and ids.
 const MAX_NAMES: usize = 40;
+/// The maximum number of listed speakers.
+const MAX_SPEAKERS: usize = 12;
 /// The maximum number that occur first in the same message.
 const MAX_PER_MESSAGE: usize = 8;
 /// A name is listed if it occurs in at least this many messages.
@@ -117,9 +120,30 @@ fn lost_names(read: &mut WeighedInput<'_>, text: &str) -> Vec<(String, usize)> {
         *listed += 1;
         *listed <= MAX_PER_MESSAGE
     });
-    named.truncate(MAX_NAMES);
     let named = named.into_iter().map(|(_, one)| (one.word, one.place));
-    named.collect()
+    let mut all: Vec<(String, usize)> = lost_speakers(read, text).chain(named).collect();
+    all.truncate(MAX_NAMES);
+    all
+}
+
+/// The speakers that a text does not name, the most frequent first.
+fn lost_speakers<'r>(
+    read: &'r WeighedInput<'_>,
+    text: &'r str,
+) -> impl Iterator<Item = (String, usize)> + 'r {
+    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+    for unit in &read.pool.units {
+        if unit.speaker != unit.role.name() && !unit.speaker.is_empty() {
+            *times.entry(unit.speaker).or_default() += 1;
+        }
+    }
+    let mut speakers: Vec<(&str, usize)> = times.into_iter().collect();
+    speakers.sort_by_key(|(_, times)| Reverse(*times));
+    let names = speakers
+        .into_iter()
+        .map(|(name, _)| name.replace('\u{a0}', " "));
+    let lost = names.filter(|name| !text.contains(&**name));
+    lost.take(MAX_SPEAKERS).map(|name| (name, 0))
 }
 
 /// The names and ids of the input except those in `kept`: ids with digits, and names that several
@@ -127,6 +151,7 @@ fn lost_names(read: &mut WeighedInput<'_>, text: &str) -> Vec<(String, usize)> {
 fn named(read: &WeighedInput<'_>, kept: &HashSet<Term>) -> HashMap<Term, NamedTerm> {
     let vocabulary = &read.pool.vocabulary;
     let mut found: HashMap<Term, NamedTerm> = HashMap::new();
+    let has_capital_nouns = is_german(read);
     let mut place = 0;
     for unit in &read.pool.units {
         words(unit.text, &mut |word, shape| {
@@ -150,10 +175,22 @@ fn named(read: &WeighedInput<'_>, kept: &HashSet<Term>) -> HashMap<Term, NamedTe
     }
     found.retain(|term, one| match vocabulary.class(*term) {
         Class::Identifier => one.word.contains(|c: char| c.is_ascii_digit()),
-        Class::Name => one.sources >= NAME_MIN_MESSAGES,
+        Class::Name => one.sources >= NAME_MIN_MESSAGES && !has_capital_nouns,
         _ => false,
     });
     found
+}
+
+/// Whether a conversation is mostly in German, where every noun has a capital letter.
+fn is_german(read: &WeighedInput<'_>) -> bool {
+    let (mut german, mut english) = (0, 0);
+    for unit in &read.pool.units {
+        for word in unit.text.split_whitespace() {
+            german += usize::from(["der", "die", "und", "ist", "nicht", "ich"].contains(&word));
+            english += usize::from(["the", "and", "is", "not", "of", "to"].contains(&word));
+        }
+    }
+    german > english
 }
 
 /// A name or an id.

@@ -11,6 +11,8 @@ use crate::show;
 const BAR: u64 = 30;
 /// Maximum shown topics.
 const TOPICS_SHOWN: usize = 12;
+/// Maximum shown characters of an author's name.
+const NAME_CHARS: usize = 40;
 /// Characters of a message in a line.
 const PREVIEW_CHARS: usize = 84;
 /// Shown lines of a text without the flag for complete texts.
@@ -191,7 +193,9 @@ fn line(entry: &ContextMessage, paint: Paint, full: bool) -> String {
     let pin = if entry.pinned { "pinned " } else { "" };
     let tokens = show::tokens(Tokens(entry.tokens));
     let ordinal = Ordinal(entry.ordinal).to_string();
-    let head = format!("  {ordinal:>5} {:<9} {tokens:>6}  ", entry.role);
+    let who = entry.author.as_deref().unwrap_or(&entry.role);
+    let who = show::line(who, if full { NAME_CHARS } else { 9 });
+    let head = format!("  {ordinal:>5} {who:<9} {tokens:>6}  ");
     let taken = [&head, pin, &mark].map(|part| part.chars().count());
     let room = show::line_room(taken.iter().sum(), PREVIEW_CHARS);
     let painted = |text: &str, paint: &dyn Fn(&str) -> String| match text {

@@ -32,13 +32,9 @@ pub(super) fn agent_detail(setup: &Setup, name: &str) -> Option<AgentDetail> {
         .find(|agent| agent.definition.id.as_str() == name)?;
     let definition = &found.definition;
     let entry = setup.loaded.catalogue.get(None, &definition.model).ok();
+    let providers = &setup.loaded.providers;
     let unavailable_reason = match definition.kind {
-        AgentKind::Llm => entry.and_then(|entry| {
-            setup
-                .loaded
-                .providers
-                .unavailable_reason(&entry.model.provider)
-        }),
+        AgentKind::Llm => entry.and_then(|one| providers.unavailable_reason(&one.model.provider)),
         _ => None,
     };
     let names = |ids: &[unisono_context::AgentId]| ids.iter().map(ToString::to_string).collect();
