@@ -91,12 +91,8 @@ pub fn measure(
     let digests: Vec<Digest> = team.definitions().map(|agent| agent.digest()).collect();
     let needs = TeamNeeds::new(team, digests, &preamble, None, by.delegation);
     count_roles(state, &needs, &members)?;
-    let fixed = |encoding| {
-        state
-            .preamble_counts(&preamble)
-            .get(encoding)
-            .unwrap_or_default()
-    };
+    let counts = state.preamble_counts(&preamble);
+    let fixed = |encoding| counts.get(encoding).unwrap_or_default();
     let share = |agent: &Arc<Definition>| {
         let preamble = fixed(agent.limits.encoding).at_most;
         Share::new(agent, state, (&needs, preamble), by)

@@ -33,12 +33,10 @@ pub(super) fn agent_detail(setup: &Setup, name: &str) -> Option<AgentDetail> {
     let definition = &found.definition;
     let entry = setup.loaded.catalogue.get(None, &definition.model).ok();
     let unavailable_reason = match definition.kind {
-        AgentKind::Llm => entry.and_then(|entry| {
-            setup
-                .loaded
-                .providers
-                .unavailable_reason(&entry.model.provider)
-        }),
+        AgentKind::Llm => {
+            let providers = &setup.loaded.providers;
+            entry.and_then(|entry| providers.unavailable_reason(&entry.model.provider))
+        }
         _ => None,
     };
     let names = |ids: &[unisono_context::AgentId]| ids.iter().map(ToString::to_string).collect();
