@@ -21,7 +21,7 @@ const LONG: &[(&str, &str, usize)] = &[
     ("runtime/src/replay.rs", "one", 66),
     ("server/src/http/metrics.rs", "counted", 81),
     ("server/src/mcp/tools.rs", "specs", 92),
-    ("session/src/event/kinds.rs", "kind", 113),
+    ("session/src/event/kinds.rs", "kind", 107),
     ("session/src/event/summary.rs", "fmt", 234),
     ("session/src/fold.rs", "apply_to_conversation", 76),
     ("session/src/fold.rs", "apply_to_turns", 73),

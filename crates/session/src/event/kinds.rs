@@ -161,15 +161,9 @@ impl Fact {
                 "tool_in_doubt",
                 "a tool call may have been made before a crash; a person must decide it",
             ),
-            Fact::ToolDecided { .. } => (
-                "tool_decided",
-                "a tool call was decided, or its approval expired",
-            ),
+            Fact::ToolDecided { .. } => ("tool_decided", "a tool call was decided, or it expired"),
             Fact::Reserved { .. } => ("reserved", "budget was reserved for a model call"),
-            Fact::CallSettled { .. } => (
-                "call_settled",
-                "the actual use of a model call replaced its reservation",
-            ),
+            Fact::CallSettled { .. } => ("call_settled", "the actual use replaced a reservation"),
             Fact::Posted { .. } => ("posted", "a message was posted without a turn"),
             Fact::CallCapSet { .. } => (
                 "call_cap_set",

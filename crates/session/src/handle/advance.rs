@@ -120,13 +120,8 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> PreFreezeStep {
         return PreFreezeStep::Topics(view.head(), ends);
     }
     if let Some(checkpoint) = turn.accepted.work.checkpoint().filter(|_| !turn.covered) {
-        return match replace_checkpoint::decide(
-            state,
-            turn,
-            checkpoint,
-            (&view, &budgets),
-            recorder.now,
-        ) {
+        let sizes = (&view, &budgets);
+        return match replace_checkpoint::decide(state, turn, checkpoint, sizes, recorder.now) {
             Ok(ReplacementDecision::Plan(plan)) => PreFreezeStep::Plan(Box::new(plan)),
             Ok(ReplacementDecision::Record(fact)) => PreFreezeStep::Recorded(Box::new(fact)),
             Err((code, reason)) => failed(code, reason),
