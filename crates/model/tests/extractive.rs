@@ -331,6 +331,22 @@ fn a_question_about_a_person_finds_what_that_person_said() {
 }
 
 #[test]
+fn agents_that_all_found_nothing_are_one_line() {
+    let nothing = "No message has the words of this question.";
+    let results = ["risks", "facts"].map(|agent| DelegateAnswer {
+        agent,
+        result: Ok(nothing),
+    });
+    let answer = synthesise(&SynthesisInput {
+        task: "Kangaroos?",
+        results: &results,
+        cap: Tokens(100),
+        count: &count,
+    });
+    assert_eq!(answer.text, nothing);
+}
+
+#[test]
 fn an_answer_does_not_quote_the_question() {
     let mut passages = allotment();
     let earlier = [

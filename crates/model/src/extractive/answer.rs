@@ -27,7 +27,7 @@ const MONTHS: &str =
 /// Separates two sections.
 const BETWEEN: &str = "\n\n";
 /// The first section if no message has the words of the question.
-const UNKNOWN: &str = "No message has the words of this question.";
+pub(super) const UNKNOWN: &str = "No message has the words of this question.";
 /// The number of focuses of an agent that looks for everything.
 const GENERALIST: usize = 4;
 /// The maximum number of quotes; more would be a worse answer.

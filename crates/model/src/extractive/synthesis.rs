@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use unisono_context::{Ordinal, Tokens};
 
+use super::answer::UNKNOWN;
 use super::focus::Focus;
 use super::prior::ordinal;
 use super::quote::GAP;
@@ -28,6 +29,19 @@ struct Item<'a> {
 
 /// See [`super::synthesise`].
 pub(super) fn synthesise(input: &SynthesisInput<'_>) -> Answer {
+    let unknown = |one: &DelegateAnswer<'_>| one.result.is_ok_and(|text| text.trim() == UNKNOWN);
+    if !input.results.is_empty() && input.results.iter().all(unknown) {
+        let tokens = Tokens((input.count)(UNKNOWN));
+        let text = UNKNOWN.to_owned();
+        return match tokens <= input.cap {
+            true => Answer {
+                text,
+                tokens,
+                ..Answer::default()
+            },
+            false => Answer::default(),
+        };
+    }
     let items = distinct(read(input.results));
     let mut order: Vec<usize> = (0..items.len()).collect();
     // Takes one line of each agent in turn, so that a small cap keeps something of each.
