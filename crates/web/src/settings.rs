@@ -256,13 +256,16 @@ impl Change {
 
 impl Change {
     /// Checks whether there is such a setting.
-    fn check(&self, known: &[Setting]) -> Result<(), PageError> {
-        let general = format!("compaction.{}", self.key);
-        let is_known = |key: &str| known.iter().any(|setting| setting.key == key);
-        if is_known(&self.key()) || !self.of.trim().is_empty() && is_known(&general) {
+    async fn check(&self, service: &dyn Service) -> Result<(), PageError> {
+        let keys = service.setting_keys().await?;
+        let known = match self.of.trim() {
+            "" => [keys.daemon, keys.session].concat(),
+            _ => keys.model,
+        };
+        if known.contains(&self.key) {
             return Ok(());
         }
-        let detail = format!("there is no setting `{}`", self.key());
+        let detail = format!("`{}` is no setting that can be changed here", self.key());
         Err(Problem::new(Code::Refused, detail).into())
     }
 }
@@ -305,7 +308,7 @@ pub(crate) async fn save(
 ) -> Result<Response, PageError> {
     if !change.confirmed {
         let known = service.settings().await?;
-        change.check(&known)?;
+        change.check(&*service).await?;
         return Ok(layout("Change", &review(&change, &known, &OF_ALL)));
     }
     let changes = changes(change.key(), change.value);
@@ -328,7 +331,7 @@ pub(crate) async fn save_own(
             Ok(known) => known,
             Err(_) => service.settings().await?,
         };
-        change.check(&known)?;
+        change.check(&*service).await?;
         let body = place.page(&review(&change, &known, &of_session(&action)));
         return Ok(layout(&place.about.title, &body));
     }
