@@ -189,14 +189,16 @@ impl Postgres {
             let claim = self.claim_for(session, None, 0).await?;
             return claim.ok_or_else(|| self.unreachable("it does not answer"));
         };
-        if !membership.may_claim(session) {
-            return Err(Error::Draining { session });
-        }
         for _ in 0..CLAIMED_AT_MOST {
-            let claim = self.claim_for(session, Some(membership.id()), membership.lease_ms());
+            // This program may have been drained since the attempt before.
+            let draining = Error::Draining { session };
+            let Some(member) = membership.claimant(session) else {
+                return Err(draining);
+            };
+            let claim = self.claim_for(session, Some(member), membership.lease_ms());
             if let Some(claim) = claim.await? {
-                membership.claimed(session);
-                return Ok(claim);
+                let is_kept = membership.claimed(session, member);
+                return is_kept.then_some(claim).ok_or(draining);
             }
             if let Some(refused) = membership.refused(session).await? {
                 return Err(refused);

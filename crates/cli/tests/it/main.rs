@@ -29,6 +29,7 @@ mod cancelling;
 mod chat;
 mod choosing;
 mod cluster;
+mod cluster_drain;
 mod cluster_shared;
 mod compacting;
 mod completion;

@@ -191,7 +191,10 @@ pub trait Cluster: Send + Sync {
     /// returns whether that member is alive.
     fn drain(&self, member: Uuid, drains: bool) -> EngineFuture<'_, bool>;
 
+    /// Begins to give up all of its sessions: until [`Cluster::hand_over`] it owns and claims none.
+    fn begin_hand_over(&self);
+
     /// Gives up all of its sessions to the others, and continues under a new id. All work on the
-    /// sessions must have stopped.
+    /// sessions must have stopped, after [`Cluster::begin_hand_over`] so that none begins again.
     fn hand_over(&self) -> EngineFuture<'_, ()>;
 }

@@ -5,6 +5,7 @@
 //! do.
 
 mod beat;
+mod group;
 mod id_file;
 mod joining;
 mod own_sessions;
@@ -26,16 +27,11 @@ use uuid::Uuid;
 use beat::{MemberRow, OwnBeat, next, next_pause};
 use id_file::{FILE, known_id};
 use own_sessions::{KNOWN_MAX, OwnSessions};
-use statements::{
-    BEAT, DECLINE, FORGET_GONE, LEAVE, MEMBERS, OWNED, OWNER, RELEASE, TAKE_OVER, WAITS,
-};
+use statements::{BEAT, DECLINE, FORGET_GONE, LEAVE, MEMBERS, OWNER, RELEASE, TAKE_OVER, WAITS};
 
 use super::link::Link;
 use super::{info, unsigned};
-use crate::engine::{
-    Announcement, Beat, Cluster, Document, EngineFuture, Member, ProviderPause, SessionId,
-    SessionInfo, TOKENS,
-};
+use crate::engine::{Announcement, Beat, Member, SessionId, SessionInfo, TOKENS};
 use crate::error::{Error, Result};
 
 /// Number of beats within the time after which a member counts as gone.
@@ -105,14 +101,21 @@ impl Membership {
         lock(&self.mine).id
     }
 
-    /// Whether this program may claim that session.
-    pub(super) fn may_claim(&self, session: SessionId) -> bool {
+    /// The id under which this program may claim that session; `None` if it is draining.
+    pub(super) fn claimant(&self, session: SessionId) -> Option<Uuid> {
         let mine = lock(&self.mine);
-        !mine.is_draining || mine.contains(session)
+        mine.may_claim(session).then_some(mine.id)
     }
 
-    pub(super) fn claimed(&self, session: SessionId) {
-        lock(&self.mine).claimed(session);
+    /// Records a claim under that id. False if this program has handed its sessions over since, or
+    /// is about to: the session is among them.
+    pub(super) fn claimed(&self, session: SessionId, id: Uuid) -> bool {
+        let mut mine = lock(&self.mine);
+        let is_current = mine.id == id && !mine.is_handing_over;
+        if is_current {
+            mine.claimed(session);
+        }
+        is_current
     }
 
     /// Records that a write was refused because another member has claimed the session.
@@ -328,7 +331,8 @@ impl Membership {
         let taken: Vec<SessionInfo> = rows.iter().map(info).collect();
         let mut mine = lock(&self.mine);
         // If it was taken to be gone meanwhile, others may have claimed them since.
-        if mine.id == id && self.beats.borrow().lapses == lapses {
+        let is_current = mine.id == id && !mine.is_handing_over;
+        if is_current && self.beats.borrow().lapses == lapses {
             mine.took(&taken);
         }
         Ok(taken)
@@ -369,127 +373,4 @@ fn epoch(info: &SessionInfo) -> i64 {
 /// ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Cluster for Membership {
-    fn takeover_after(&self) -> Duration {
-        self.takeover_after
-    }
-
-    fn beat_every(&self) -> Duration {
-        self.pause()
-    }
-
-    fn announce(&self, announcement: Announcement) -> EngineFuture<'_, ()> {
-        Box::pin(self.announced(announcement))
-    }
-
-    fn beats(&self) -> watch::Receiver<Beat> {
-        self.beats.subscribe()
-    }
-
-    fn members(&self) -> EngineFuture<'_, Vec<(Member, u64)>> {
-        Box::pin(self.all())
-    }
-
-    fn owner(&self, session: SessionId) -> EngineFuture<'_, Option<Member>> {
-        Box::pin(async move {
-            // Without the lease, another member may have claimed it and have later information.
-            if self.is_own(session) && self.holds_lease() {
-                return Ok(None);
-            }
-            self.asked_owner(session).await
-        })
-    }
-
-    fn is_own(&self, session: SessionId) -> bool {
-        lock(&self.mine).contains(session)
-    }
-
-    fn holds_lease(&self) -> bool {
-        lock(&self.seen).elapsed() < self.takeover_after
-    }
-
-    fn owned(&self) -> EngineFuture<'_, Vec<SessionInfo>> {
-        Box::pin(async move {
-            let rows = self.link.read(OWNED, &[&self.id()]).await?;
-            Ok(rows.iter().map(info).collect())
-        })
-    }
-
-    fn document(&self, name: &'static str) -> EngineFuture<'_, Option<Document>> {
-        Box::pin(self.read_document(name))
-    }
-
-    fn put_document(
-        &self,
-        name: &'static str,
-        text: String,
-        before: u64,
-    ) -> EngineFuture<'_, bool> {
-        Box::pin(self.replace_document(name, text, before))
-    }
-
-    fn begun(
-        &self,
-        cause: u128,
-        session: Option<SessionId>,
-    ) -> EngineFuture<'_, Option<SessionId>> {
-        Box::pin(self.first_session(cause, session))
-    }
-
-    fn hold(&self, holds: Vec<ProviderPause>) -> EngineFuture<'_, ()> {
-        Box::pin(self.held(holds))
-    }
-
-    fn want_budget(&self, is_wanted: bool) {
-        if self.is_short.swap(is_wanted, Ordering::Relaxed) != is_wanted {
-            self.at_once.notify_one();
-        }
-    }
-
-    fn put_callback(&self, session: SessionId, name: String, text: String) -> EngineFuture<'_, ()> {
-        Box::pin(self.keep_callback(session, name, text))
-    }
-
-    fn forget_callback(
-        &self,
-        session: SessionId,
-        name: String,
-        text: String,
-    ) -> EngineFuture<'_, ()> {
-        Box::pin(self.drop_callback(session, name, text))
-    }
-
-    fn callbacks(
-        &self,
-        sessions: Option<Vec<SessionId>>,
-    ) -> EngineFuture<'_, Vec<(SessionId, String)>> {
-        Box::pin(self.kept_callbacks(sessions))
-    }
-
-    fn take_over(&self, limit: usize) -> EngineFuture<'_, Vec<SessionInfo>> {
-        Box::pin(self.taken_over(limit))
-    }
-
-    fn take_up(&self, session: SessionId, epoch: u64) -> bool {
-        let mut mine = lock(&self.mine);
-        self.holds_lease() && mine.take_up(session, epoch)
-    }
-
-    fn decline(&self, session: SessionInfo) -> EngineFuture<'_, ()> {
-        Box::pin(self.declined(session))
-    }
-
-    fn release(&self, sessions: Vec<SessionInfo>) -> EngineFuture<'_, ()> {
-        Box::pin(self.released(sessions))
-    }
-
-    fn drain(&self, member: Uuid, drains: bool) -> EngineFuture<'_, bool> {
-        Box::pin(self.drained(member, drains))
-    }
-
-    fn hand_over(&self) -> EngineFuture<'_, ()> {
-        Box::pin(self.handed_over())
-    }
 }
