@@ -109,6 +109,15 @@ pub enum Error {
         /// The space that is free in the file system.
         free_bytes: u64,
     },
+    /// The disk of the database has no room for a write. Nothing was written; later writes are accepted
+    /// when there is room.
+    #[error(
+        "the disk of the database is full ({reason}): free some space there, then writes continue by themselves; no acknowledged data is lost"
+    )]
+    DatabaseFull {
+        /// The error of the database.
+        reason: String,
+    },
     /// The database does not answer, or the connection broke before it did. A write may or may not
     /// be on disk.
     #[error(
@@ -292,7 +301,7 @@ impl Error {
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
         match self {
-            Self::DiskFull { .. } => true,
+            Self::DiskFull { .. } | Self::DatabaseFull { .. } => true,
             Self::Io { source, .. } => is_full(source),
             _ => false,
         }

@@ -17,6 +17,7 @@ mod read;
 mod remove;
 mod schema;
 mod tls;
+mod write_gate;
 mod writer;
 
 use std::path::Path;
@@ -45,6 +46,7 @@ use error_kind::failed;
 use link::{Link, Outage};
 use members::Membership;
 use read::info;
+use write_gate::WriteGate;
 use writer::Job;
 
 pub use options::{Options, place};
@@ -95,6 +97,7 @@ RETURNING seq";
 pub struct Postgres {
     options: Options,
     away: Outage,
+    gate: Arc<WriteGate>,
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     readers: Vec<Link>,
@@ -129,16 +132,17 @@ impl Postgres {
         drop(client);
         let away = Outage::default();
         let link = || Link::new(options.clone(), away.clone());
+        let gate = WriteGate::new(options.clone());
         let membership = match options.takeover_after {
             Some(after) => {
                 let name = options.config.get_application_name().unwrap_or("unisono");
                 let place = options.directory.as_deref();
-                Some(Membership::join(link(), place, after, name).await?)
+                Some(Membership::join(link(), gate.clone(), place, after, name).await?)
             }
             None => None,
         };
         let (jobs, asked) = mpsc::channel(writer::QUEUE_MAX);
-        let writer = tokio::spawn(writer::run(link(), asked));
+        let writer = tokio::spawn(writer::run(link(), gate.clone(), asked));
         Ok(Postgres {
             jobs: Mutex::new(Some(jobs)),
             writer: Mutex::new(Some(writer)),
@@ -150,6 +154,7 @@ impl Postgres {
             membership,
             options,
             away,
+            gate,
         })
     }
 
@@ -181,6 +186,13 @@ impl Postgres {
 
     async fn claimed(&self, session: SessionId) -> Result<Claim> {
         self.check_open()?;
+        self.gate.check()?;
+        let claim = self.claimed_by_member(session).await;
+        self.gate.record(&claim, 0);
+        claim
+    }
+
+    async fn claimed_by_member(&self, session: SessionId) -> Result<Claim> {
         let Some(membership) = self
             .membership
             .as_ref()
@@ -247,6 +259,7 @@ impl Postgres {
     async fn appended(&self, append: Append) -> Result<u64> {
         admit::check_append(&append)?;
         self.check_open()?;
+        self.gate.check()?;
         let jobs = self.jobs.lock().await.clone().ok_or(Error::Closed)?;
         let (job, answer) = Job::new(append, self.options.patience);
         let sent = timeout(self.options.patience, jobs.send(job)).await;
@@ -268,13 +281,15 @@ impl Postgres {
     ) -> Result<()> {
         admit::check_checkpoint(&checkpoint)?;
         self.check_open()?;
+        self.gate.check()?;
         let sum = checksum(session, checkpoint.seq, &checkpoint.state);
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let (claimed, seq) = (number(epoch), number(checkpoint.seq));
         let state = checkpoint.state;
         let parameters: [&(dyn ToSql + Sync); 5] = [&session.0, &claimed, &seq, &sum, &state];
-        let written = self.changes.read(PUT_CHECKPOINT, &parameters);
-        if !written.await?.is_empty() {
+        let written = self.changes.read(PUT_CHECKPOINT, &parameters).await;
+        self.gate.record(&written, state.len());
+        if !written?.is_empty() {
             return Ok(());
         }
         let standing = self.changes.read(STANDING, &[&session.0]).await?;
@@ -336,6 +351,7 @@ impl Postgres {
         {
             tracing::error!(%error, "the writer of the store failed");
         }
+        self.gate.close();
         for link in self.readers.iter().chain([&self.changes]) {
             link.close().await;
         }
@@ -436,8 +452,17 @@ impl Engine for Postgres {
     fn health(&self) -> Health {
         match self.away.reason() {
             Some(reason) => Health::Unreachable { reason },
-            None => Health::Ok,
+            None => self.gate.health().unwrap_or(Health::Ok),
         }
+    }
+
+    fn check_writes(&self) -> EngineFuture<'_, ()> {
+        Box::pin(async move {
+            self.check_open()?;
+            let probed = self.gate.probe().await;
+            self.gate.record(&probed, 0);
+            probed
+        })
     }
 
     fn close(&self) -> EngineFuture<'_, ()> {

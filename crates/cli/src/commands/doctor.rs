@@ -143,14 +143,16 @@ fn database(app: &App, setup: &Setup, args: &Args) -> Result<()> {
         };
         let checkup = unisono_store::check(opened.journal.engine().as_ref()).await?;
         let daemons = group::of_journal(&opened.journal).await?;
+        let writes = group::writes(&opened.journal).await;
         opened.journal.close().await?;
-        Ok(Ok((checkup, daemons)))
+        Ok(Ok((checkup, daemons, writes)))
     })?;
-    let (checkup, daemons) = match checked {
+    let (checkup, daemons, writes) = match checked {
         Ok(checked) => checked,
         Err(client) => return held(app, setup, &client),
     };
     let mut around = app.wait_for(around(setup, false))?;
+    around.push(writes);
     around.extend(app.wait_for(group::reach(daemons))?);
     if app.out.json {
         let mut report = report(setup, &store, &checkup, &[], &around);

@@ -30,6 +30,7 @@ mod chat;
 mod choosing;
 mod cluster;
 mod cluster_drain;
+mod cluster_outages;
 mod cluster_shared;
 mod compacting;
 mod completion;

@@ -82,7 +82,7 @@ fn text(shared: &Shared) -> String {
     page.family(
         "unisono_store_writable",
         "gauge",
-        "1 while the store takes writes, 0 once it is read-only.",
+        "1 while the store takes writes, 0 while it refuses them.",
     )
     .sample(&[], writable);
     page.family(

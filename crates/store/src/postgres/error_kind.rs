@@ -69,9 +69,7 @@ pub(super) fn failed(doing: &'static str) -> impl Fn(tokio_postgres::Error) -> E
 pub(super) fn refused(doing: &'static str, error: &tokio_postgres::Error) -> Error {
     let reason = DetailedError(error).to_string();
     match error.code() {
-        Some(code) if *code == SqlState::DISK_FULL => Error::Unwritable {
-            reason: format!("the disk of the database is full: {reason}"),
-        },
+        Some(code) if *code == SqlState::DISK_FULL => Error::DatabaseFull { reason },
         Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Error::Unwritable {
             reason: format!("the database only reads: {reason}"),
         },

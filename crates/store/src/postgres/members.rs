@@ -30,6 +30,7 @@ use own_sessions::{KNOWN_MAX, OwnSessions};
 use statements::{BEAT, DECLINE, FORGET_GONE, LEAVE, MEMBERS, OWNER, RELEASE, TAKE_OVER, WAITS};
 
 use super::link::Link;
+use super::write_gate::WriteGate;
 use super::{info, unsigned};
 use crate::engine::{Announcement, Beat, Member, SessionId, SessionInfo, TOKENS};
 use crate::error::{Error, Result};
@@ -50,6 +51,7 @@ pub(super) const NOBODY: Uuid = Uuid::max();
 /// This program's membership in the group.
 pub(super) struct Membership {
     link: Link,
+    gate: Arc<WriteGate>,
     /// New at each start, so that two programs with the same id detect each other.
     instance: Uuid,
     name: String,
@@ -71,6 +73,7 @@ impl Membership {
     /// Joins the group.
     pub(super) async fn join(
         link: Link,
+        gate: Arc<WriteGate>,
         directory: Option<&Path>,
         takeover_after: Duration,
         name: &str,
@@ -78,6 +81,7 @@ impl Membership {
         let id = directory.map_or_else(|| Ok(Uuid::now_v7()), known_id)?;
         let membership = Arc::new(Membership {
             link,
+            gate,
             instance: Uuid::now_v7(),
             name: name.chars().take(NAME_MAX).collect(),
             directory: directory.map(Path::to_owned),
@@ -211,7 +215,9 @@ impl Membership {
             &TOKENS.0,
         ];
         let begun = Instant::now();
-        let rows = self.link.read(BEAT, &parameters).await?;
+        let rows = self.link.read(BEAT, &parameters).await;
+        self.gate.record(&rows, 0);
+        let rows = rows?;
         let known = |row| MemberRow {
             is_short: Row::get(row, 12),
             ..self.known(row, id)

@@ -14,6 +14,7 @@ mod conformance;
 mod damage;
 mod directory;
 mod faults;
+mod full_database;
 mod full_disk;
 mod kill;
 #[cfg(feature = "postgres")]

@@ -1,4 +1,4 @@
-//! The daemons on the same database, and whether this machine reaches them.
+//! The database, whether it takes writes, and whether this machine reaches the daemons on it.
 
 use unisono_api::PageQuery;
 use unisono_api::cluster::MemberState;
@@ -37,6 +37,18 @@ pub(super) async fn of_journal(journal: &Journal) -> Result<Vec<Daemon>> {
     let live = members.filter(|(member, _)| member.is_alive);
     let daemons = live.filter_map(|(member, _)| Some((member.name, member.announced.address?)));
     Ok(daemons.collect())
+}
+
+/// Whether the database takes writes.
+pub(super) async fn writes(journal: &Journal) -> Check {
+    let probed = journal.engine().check_writes().await;
+    Check {
+        name: "database".to_owned(),
+        result: match probed {
+            Ok(()) => Ok("it takes writes".to_owned()),
+            Err(error) => Err(error.to_string()),
+        },
+    }
 }
 
 pub(super) async fn reach(daemons: Vec<Daemon>) -> Result<Vec<Check>> {

@@ -117,7 +117,7 @@ impl Cluster for Membership {
 
     fn take_up(&self, session: SessionId, epoch: u64) -> bool {
         let mut mine = lock(&self.mine);
-        self.holds_lease() && mine.take_up(session, epoch)
+        self.gate.check().is_ok() && self.holds_lease() && mine.take_up(session, epoch)
     }
 
     fn decline(&self, session: SessionInfo) -> EngineFuture<'_, ()> {

@@ -1,0 +1,72 @@
+//! A database that refuses writes or does not answer for a while: open runs wait for it.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use unisono_fake_provider::{Gate, block_on};
+use unisono_test_postgres::Server;
+
+use crate::cluster::{PATIENCE, TOKEN, begin, daemon, ended, held_model, machine, session};
+
+/// Waits until a condition holds.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let latest = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < latest, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_run_waits_for_room_on_the_disk_of_the_database_without_asking_its_model() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let gate = Gate::new();
+    let (provider, settings) = held_model(&gate);
+    let place = machine(&server, TOKEN, &settings);
+    let daemon = daemon(&place);
+    let (id, other) = (session(&daemon, "A talk."), session(&daemon, "Another."));
+    let turn = begin(&daemon, &id);
+    block_on(provider.wait_for(1));
+    // New events are refused, as when the disk is full. A sequence counts the attempts.
+    server.ask(
+        "CREATE SEQUENCE attempts; CREATE FUNCTION refuse() RETURNS trigger AS $$ BEGIN \
+         PERFORM nextval('attempts'); RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; \
+         END $$ LANGUAGE plpgsql; \
+         CREATE TRIGGER refuse BEFORE INSERT ON unisono_events EXECUTE FUNCTION refuse()",
+    );
+    gate.open();
+    let attempts = || -> u64 {
+        let asked = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM attempts";
+        server.ask(asked).parse().unwrap()
+    };
+    until("nothing is written", || attempts() > 0);
+    until("it counts as ready", || daemon.get("/readyz").status == 503);
+    let metrics = daemon.get("/metrics").expect(200).text();
+    assert!(metrics.contains("unisono_store_writable 0\n"), "{metrics}");
+    // The session is opened again and again meanwhile, and the store probes.
+    until("it does not probe", || attempts() >= 5);
+    assert_eq!(provider.request_count(), 1, "the model is asked again");
+    let said = json!({"role": "user", "text": "And more."});
+    for id in [&id, &other] {
+        let path = format!("/v1/sessions/{id}/messages");
+        daemon.post(&path, &said).expect(507).problem("disk_full");
+    }
+    let doctor = place.call(&["doctor"]);
+    assert_eq!(doctor.code, Some(1), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("full"), "{}", doctor.stdout);
+    server.ask("DROP TRIGGER refuse ON unisono_events");
+    assert_eq!(ended(&daemon, &turn)["answer"], "All is well.");
+    assert_eq!(provider.request_count(), 2);
+    assert_eq!(daemon.get("/readyz").status, 200);
+    daemon.stop();
+    // Without a daemon, a command finds out by a probe.
+    server.ask("CREATE TRIGGER refuse BEFORE INSERT ON unisono_events EXECUTE FUNCTION refuse()");
+    let doctor = place.call(&["doctor"]);
+    assert_eq!(doctor.code, Some(1), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("full"), "{}", doctor.stdout);
+    server.ask("DROP TRIGGER refuse ON unisono_events");
+    let doctor = place.call(&["doctor"]);
+    assert_eq!(doctor.code, Some(0), "{}", doctor.stdout);
+}
