@@ -117,6 +117,8 @@ pub(crate) enum Msg {
     CheckIdle,
     /// Check whether the disk has free space again.
     RetryLoad,
+    /// Other programs did not take the session over: carry out what was held back.
+    LeaseRenewed,
     /// Leave memory if there is no work.
     Leave,
     /// The session was deleted: leave memory.
@@ -126,7 +128,10 @@ pub(crate) enum Msg {
 impl Msg {
     /// Whether the message is a request to the session.
     fn is_request(&self) -> bool {
-        !matches!(self, Msg::CheckIdle | Msg::Leave | Msg::Forget)
+        !matches!(
+            self,
+            Msg::CheckIdle | Msg::LeaseRenewed | Msg::Leave | Msg::Forget
+        )
     }
 }
 
@@ -175,6 +180,8 @@ pub(crate) struct State {
 pub(crate) struct Live {
     machine: Machine,
     outbox: Outbox,
+    /// Effects that wait until it is known that no other program took the session over.
+    held_back: Vec<Effect>,
     epoch: u64,
     /// Sequence number of the last decided event.
     decided: u64,
@@ -402,15 +409,18 @@ impl State {
         }
     }
 
-    /// Carries out effects. A stopping tree begins nothing; its next start does.
+    /// Carries out effects. A stopping tree begins nothing; its next start does. While another program
+    /// may take the session over, they are held back.
     fn carry_out(&mut self, myself: &ActorRef<Msg>, effects: Vec<Effect>) {
-        if self.args.env.is_stopping() || self.may_be_taken_over() {
-            return;
-        }
+        let may_be_taken_over = self.may_be_taken_over();
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
-        for effect in effects {
+        live.held_back.extend(effects);
+        if self.args.env.is_stopping() || may_be_taken_over {
+            return;
+        }
+        for effect in std::mem::take(&mut live.held_back) {
             effects::carry_out(&self.args, live, myself, effect);
         }
     }
@@ -476,6 +486,7 @@ impl Actor for Session {
             Msg::Peek(look, reply) => state.on_peek(look, reply),
             Msg::Wait { turn, reply } => state.on_wait(turn, reply),
             Msg::CheckIdle => state.on_check_idle(&myself),
+            Msg::LeaseRenewed => state.carry_out(&myself, Vec::new()),
             Msg::RetryLoad => state.retry_load(&myself).await,
             Msg::Leave => state.on_leave(&myself),
             Msg::Forget => state.yield_permits(&myself),

@@ -76,7 +76,7 @@ ON CONFLICT (session) DO UPDATE SET epoch = known.epoch + 1, deleted = false,
 WHERE known.deleted OR known.owner IS NULL OR excluded.owner IS NULL
     OR known.owner = excluded.owner
     OR known.owner <> $4 AND NOT EXISTS (SELECT FROM unisono_members AS other WHERE other.member = known.owner
-                   AND other.beat_unix_ms > excluded.updated_unix_ms - $3)
+                   AND other.beat_unix_ms > excluded.updated_unix_ms - $5)
 RETURNING epoch, last_seq";
 
 const STANDING: &str = "\
@@ -198,7 +198,7 @@ impl Postgres {
             .as_ref()
             .filter(|_| is_of_a_session(session))
         else {
-            let claim = self.claim_for(session, None, 0).await?;
+            let claim = self.claim_for(session, None, (0, 0)).await?;
             return claim.ok_or_else(|| self.unreachable("it does not answer"));
         };
         for _ in 0..CLAIMED_AT_MOST {
@@ -207,7 +207,8 @@ impl Postgres {
             let Some(member) = membership.claimant(session) else {
                 return Err(draining);
             };
-            let claim = self.claim_for(session, Some(member), membership.lease_ms());
+            let leases = (membership.lease_ms(), membership.lease_of_others_ms());
+            let claim = self.claim_for(session, Some(member), leases);
             if let Some(claim) = claim.await? {
                 let is_kept = membership.claimed(session, member);
                 return is_kept.then_some(claim).ok_or(draining);
@@ -219,20 +220,21 @@ impl Postgres {
         Err(self.unreachable("this program's own beats do not come through"))
     }
 
-    /// Claims a session for a member; `None` if another member owns it.
+    /// Claims a session for a member; `None` if another member owns it. The leases are the member's own
+    /// and that of the others.
     async fn claim_for(
         &self,
         session: SessionId,
         member: Option<Uuid>,
-        lease_ms: i64,
+        (lease_ms, others_ms): (i64, i64),
     ) -> Result<Option<Claim>> {
         // If the answer to a claim is lost, the session is claimed again, which ends the earlier
         // claim.
         let until = Instant::now() + self.options.patience;
         loop {
             let held = self.changes.session(until).await?;
-            let parameters: [&(dyn ToSql + Sync); 4] =
-                [&session.0, &member, &lease_ms, &members::NOBODY];
+            let parameters: [&(dyn ToSql + Sync); 5] =
+                [&session.0, &member, &lease_ms, &members::NOBODY, &others_ms];
             let claimed = held.query(CLAIM, &parameters);
             let Ok(claimed) = timeout_at(until, claimed).await else {
                 self.changes.broke(&held).await;

@@ -6,7 +6,13 @@ use serde_json::json;
 use unisono_fake_provider::{Gate, block_on};
 use unisono_test_postgres::Server;
 
-use crate::cluster::{PATIENCE, TOKEN, begin, daemon, ended, held_model, machine, session};
+use crate::cluster::{
+    PATIENCE, TOKEN, begin, daemon, ended, held_model, machine, members, session,
+};
+use crate::http::Daemon;
+
+/// Longer than `cluster.takeover_after`, and than a write waits for the database.
+const OUTAGE: Duration = Duration::from_secs(7);
 
 /// Waits until a condition holds.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -69,4 +75,45 @@ fn a_run_waits_for_room_on_the_disk_of_the_database_without_asking_its_model() {
     server.ask("DROP TRIGGER refuse ON unisono_events");
     let doctor = place.call(&["doctor"]);
     assert_eq!(doctor.code, Some(0), "{}", doctor.stdout);
+}
+
+#[test]
+fn calls_that_outlast_an_outage_go_on() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let gate = Gate::new();
+    let (provider, settings) = held_model(&gate);
+    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
+    let daemons = places.each_ref().map(daemon);
+    let turns = daemons
+        .each_ref()
+        .map(|daemon| begin(daemon, &session(daemon, "A talk.")));
+    block_on(provider.wait_for(2));
+    server.crash();
+    let down = Instant::now();
+    until("it counts as ready", || {
+        daemons[0].get("/readyz").status == 503
+    });
+    // Longer than a write waits, too.
+    until("time stands still", || down.elapsed() > OUTAGE);
+    server.up();
+    let lapses = |daemon: &Daemon| {
+        let metrics = daemon.get("/metrics").expect(200).text();
+        let mut lines = metrics.lines();
+        let line = lines.find(|line| line.starts_with("unisono_cluster_lapses_total "));
+        line.unwrap().ends_with(" 1")
+    };
+    for daemon in &daemons {
+        until("it was not cut off", || lapses(daemon));
+    }
+    gate.open();
+    for (daemon, turn) in daemons.iter().zip(&turns) {
+        assert_eq!(ended(daemon, turn)["answer"], "All is well.");
+    }
+    assert_eq!(provider.request_count(), 2, "a model is asked again");
+    let all = members(&daemons[0], |all| all.len() == 2);
+    let owned = |one: &serde_json::Value| one["sessions"] == 1 && one["state"] == "alive";
+    assert!(all.iter().all(owned), "{all:?}");
+    daemons.into_iter().for_each(|daemon| drop(daemon.stop()));
 }

@@ -80,6 +80,7 @@ fn live(claim: Claim, machine: Machine, reaction: Reaction) -> Loaded {
     let live = Live {
         machine,
         outbox: Outbox::new(claim.last_seq),
+        held_back: Vec::new(),
         epoch: claim.epoch,
         decided: claim.last_seq,
         pending: Vec::new(),

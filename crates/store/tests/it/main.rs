@@ -7,6 +7,7 @@
     reason = "a test ends where something is not as it must be"
 )]
 
+mod absence;
 mod archive;
 mod blobs;
 mod child;

@@ -82,6 +82,17 @@ impl OwnSessions {
         self.taken.remove(&session);
     }
 
+    /// It owns only these sessions any more.
+    pub(super) fn keep(&mut self, owned: &[SessionInfo]) {
+        let owned: HashMap<SessionId, u64> = owned
+            .iter()
+            .map(|info| (info.session, info.epoch))
+            .collect();
+        self.sessions.retain(|session| owned.contains_key(session));
+        self.taken
+            .retain(|session, epoch| owned.get(session) == Some(epoch));
+    }
+
     /// It may own no session any more.
     pub(super) fn forget_all(&mut self) {
         self.sessions.clear();
@@ -125,6 +136,16 @@ mod tests {
         // Another program may have claimed it.
         let mut mine = took();
         mine.forget(A);
+        assert!(!mine.take_up(A, 7));
+        let mut mine = took();
+        mine.keep(&[info]);
+        assert!(mine.take_up(A, 7));
+        mine.keep(&[info]);
+        assert!(mine.contains(A));
+        mine.keep(&[]);
+        assert!(!mine.contains(A));
+        let mut mine = took();
+        mine.keep(&[SessionInfo { epoch: 8, ..info }]);
         assert!(!mine.take_up(A, 7));
         let mut mine = took();
         mine.forget_all();
