@@ -77,8 +77,8 @@ fn a_run_waits_for_room_on_the_disk_of_the_database_without_asking_its_model() {
     assert_eq!(doctor.code, Some(0), "{}", doctor.stdout);
 }
 
-#[test]
-fn calls_that_outlast_an_outage_go_on() {
+/// A model call is in progress when the database goes away for longer than `cluster.takeover_after`.
+fn outlasts_an_outage(is_answered_meanwhile: bool) {
     let Some(server) = Server::start(&[]) else {
         return;
     };
@@ -95,6 +95,9 @@ fn calls_that_outlast_an_outage_go_on() {
     until("it counts as ready", || {
         daemons[0].get("/readyz").status == 503
     });
+    if is_answered_meanwhile {
+        gate.open();
+    }
     // Longer than a write waits, too.
     until("time stands still", || down.elapsed() > OUTAGE);
     server.up();
@@ -115,5 +118,15 @@ fn calls_that_outlast_an_outage_go_on() {
     let all = members(&daemons[0], |all| all.len() == 2);
     let owned = |one: &serde_json::Value| one["sessions"] == 1 && one["state"] == "alive";
     assert!(all.iter().all(owned), "{all:?}");
-    daemons.into_iter().for_each(|daemon| drop(daemon.stop()));
+    daemons.into_iter().for_each(Daemon::stop);
+}
+
+#[test]
+fn calls_that_outlast_an_outage_go_on() {
+    outlasts_an_outage(false);
+}
+
+#[test]
+fn calls_that_end_during_an_outage_are_written_after_it() {
+    outlasts_an_outage(true);
 }
