@@ -330,7 +330,8 @@ impl Postgres {
     async fn vacuumed(&self) -> Result<Vacuumed> {
         let before = self.measured().await?;
         let client = link::connect(&self.options).await?;
-        for table in ["unisono_sessions", "unisono_events", "unisono_checkpoints"] {
+        schema::check_vacuum(&client).await?;
+        for table in schema::TABLES {
             let vacuum = client
                 .batch_execute(&format!("VACUUM (ANALYZE) {table}"))
                 .await;

@@ -7,6 +7,7 @@
     reason = "a test ends where something is not as it must be"
 )]
 
+#[cfg(feature = "postgres")]
 mod absence;
 mod archive;
 mod blobs;
@@ -15,6 +16,7 @@ mod conformance;
 mod damage;
 mod directory;
 mod faults;
+#[cfg(feature = "postgres")]
 mod full_database;
 mod full_disk;
 mod kill;
@@ -26,6 +28,8 @@ mod online;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod power_cut;
+#[cfg(feature = "postgres")]
+mod rights;
 #[cfg(feature = "postgres")]
 mod sharing;
 mod shim;
