@@ -66,6 +66,10 @@ fn a_run_waits_for_room_on_the_disk_of_the_database_without_asking_its_model() {
     assert_eq!(ended(&daemon, &turn)["answer"], "All is well.");
     assert_eq!(provider.request_count(), 2);
     assert_eq!(daemon.get("/readyz").status, 200);
+    // The records of a database can be checked beside the daemon.
+    let doctor = place.call(&["doctor"]).expect(0);
+    let whole = doctor.stdout.contains("2 sessions") && doctor.stdout.contains("is whole");
+    assert!(whole && !doctor.stderr.contains("stop the"), "{doctor:?}");
     daemon.stop();
     // Without a daemon, a command finds out by a probe.
     server.ask("CREATE TRIGGER refuse BEFORE INSERT ON unisono_events EXECUTE FUNCTION refuse()");
