@@ -127,6 +127,14 @@ pub enum Error {
         /// The error that was seen.
         reason: String,
     },
+    /// The address of the database in the settings cannot be used.
+    #[error(
+        "`store.url` is no address of a database: {reason}; an example is postgres://unisono@127.0.0.1/unisono"
+    )]
+    DatabaseUrl {
+        /// Why.
+        reason: String,
+    },
     /// The database cannot be used.
     #[error("the database cannot be used: {reason}")]
     Database {

@@ -36,16 +36,18 @@ pub(super) enum ErrorKind {
 
 impl From<&tokio_postgres::Error> for ErrorKind {
     fn from(error: &tokio_postgres::Error) -> ErrorKind {
-        let code = error.code();
-        code.map_or(ErrorKind::Connection, |code| {
-            ErrorKind::from_code(code.code())
-        })
+        match error.as_db_error() {
+            Some(error) => ErrorKind::from_answer(error.code().code(), error.message()),
+            None => ErrorKind::Connection,
+        }
     }
 }
 
 impl ErrorKind {
-    fn from_code(code: &str) -> ErrorKind {
+    fn from_answer(code: &str, message: &str) -> ErrorKind {
         match code {
+            // A pooler reports this with the code that it uses for a lost server, too.
+            "08P01" if message.starts_with("unsupported startup parameter") => ErrorKind::Refused,
             "40001" | "40P01" => ErrorKind::Again,
             // The server is stopping or starting, or has no free connection.
             "57P01" | "57P02" | "57P03" | "53300" => ErrorKind::Connection,
@@ -114,11 +116,14 @@ mod tests {
             ("40P01", ErrorKind::Again),
             ("57P01", ErrorKind::Connection),
             ("08006", ErrorKind::Connection),
+            ("08P01", ErrorKind::Connection),
             ("53100", ErrorKind::Refused),
             ("42501", ErrorKind::Refused),
         ];
         for (code, trouble) in rows {
-            assert_eq!(ErrorKind::from_code(code), trouble, "{code}");
+            assert_eq!(ErrorKind::from_answer(code, "x"), trouble, "{code}");
         }
+        let refused = ErrorKind::from_answer("08P01", "unsupported startup parameter: options");
+        assert_eq!(refused, ErrorKind::Refused);
     }
 }
