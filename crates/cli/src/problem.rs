@@ -168,6 +168,7 @@ impl From<StoreError> for Problem {
                     .hint("wait until it is done or stop it, or use another store (--store DIR)"),
                 None => Problem::failed(what),
             },
+            StoreError::DatabaseUrl { .. } => Problem::with_hint_of(Exit::Usage, &what),
             _ => {
                 let problem = Problem::with_hint_of(Exit::Failed, &what);
                 problem.code(unisono::Error::Store(error).code())

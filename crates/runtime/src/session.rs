@@ -19,12 +19,14 @@ mod feed;
 mod handle;
 mod idle;
 mod indexed;
+mod inspect;
 mod owned;
 mod port;
 mod read_only;
 pub(crate) mod render;
 mod rounds;
 mod settle;
+mod unanswered;
 mod weight;
 
 use std::collections::HashMap;
@@ -104,6 +106,8 @@ pub(crate) enum Msg {
     Drain(DrainGuard),
     /// An append has ended.
     Committed(Result<u64, unisono_store::Error>),
+    /// Append again what the store has not answered.
+    RetryAppend,
     /// Inspect the state. The reply waits until all of it is on disk.
     Inspect(Inspection, Ack),
     /// Inspect the current state, for a run of this session.
@@ -117,6 +121,8 @@ pub(crate) enum Msg {
     CheckIdle,
     /// Check whether the disk has free space again.
     RetryLoad,
+    /// Other programs did not take the session over: carry out what was held back.
+    LeaseRenewed,
     /// Leave memory if there is no work.
     Leave,
     /// The session was deleted: leave memory.
@@ -126,7 +132,10 @@ pub(crate) enum Msg {
 impl Msg {
     /// Whether the message is a request to the session.
     fn is_request(&self) -> bool {
-        !matches!(self, Msg::CheckIdle | Msg::Leave | Msg::Forget)
+        !matches!(
+            self,
+            Msg::CheckIdle | Msg::LeaseRenewed | Msg::Leave | Msg::Forget
+        )
     }
 }
 
@@ -175,6 +184,8 @@ pub(crate) struct State {
 pub(crate) struct Live {
     machine: Machine,
     outbox: Outbox,
+    /// Effects that wait until it is known that no other program took the session over.
+    held_back: Vec<Effect>,
     epoch: u64,
     /// Sequence number of the last decided event.
     decided: u64,
@@ -187,6 +198,10 @@ pub(crate) struct Live {
     /// Events that the store is writing.
     in_flight: Arc<Vec<Event>>,
     acks: Vec<(u64, Ack)>,
+    /// The same for steps of runs.
+    step_acks: Vec<(u64, Ack)>,
+    /// Why the store does not answer an append, which is tried again.
+    unanswered: Option<Error>,
     waits: HashMap<TurnId, Vec<oneshot::Sender<Result<EndedTurn, Error>>>>,
     rounds: rounds::Rounds,
     budget_queue: budget_queue::BudgetQueue,
@@ -252,11 +267,19 @@ impl State {
 
     /// Handles an input of a client; the reply waits for the disk.
     fn on_request(&mut self, myself: &ActorRef<Msg>, input: Input, reply: Ack) {
+        let is_step = matches!(input, Input::RunStepped { .. });
+        if let Some(error) = self.unanswered().filter(|_| !is_step) {
+            return drop(reply.send(Err(error)));
+        }
         match self.decide(input) {
             Ok(reaction) => {
                 self.react(myself, reaction);
                 if let Phase::Live(live) = &mut self.phase {
-                    live.acks.push((live.decided, reply));
+                    let acks = match is_step {
+                        true => &mut live.step_acks,
+                        false => &mut live.acks,
+                    };
+                    acks.push((live.decided, reply));
                     live.acknowledge();
                 }
             }
@@ -306,40 +329,6 @@ impl State {
                 prefixes: digests,
             },
         );
-    }
-
-    fn on_inspect(&mut self, look: Inspection, reply: Ack) {
-        match &mut self.phase {
-            Phase::Live(live) => {
-                look(live.machine.state());
-                live.acks.push((live.decided, reply));
-                live.acknowledge();
-            }
-            _ => self.on_peek(look, reply),
-        }
-    }
-
-    fn on_peek(&self, look: Inspection, reply: Ack) {
-        let state = match &self.phase {
-            Phase::Live(live) => Ok(live.machine.state()),
-            Phase::ReadOnly(shown) => Ok(shown.state()),
-            Phase::Broken(error) => Err(error.clone()),
-            Phase::Loading => Err(Error::Unavailable("session")),
-        };
-        // The caller may have given up.
-        let _ = reply.send(state.map(look));
-    }
-
-    fn on_wait(&mut self, turn: TurnId, reply: oneshot::Sender<Result<EndedTurn, Error>>) {
-        match &mut self.phase {
-            Phase::Live(live) => live.wait_for(turn, reply),
-            Phase::ReadOnly(shown) => {
-                let ended = shown.state().ended_turn(turn).cloned();
-                drop(reply.send(ended.ok_or_else(|| shown.why.clone())));
-            }
-            Phase::Broken(error) => drop(reply.send(Err(error.clone()))),
-            Phase::Loading => drop(reply.send(Err(Error::Unavailable("session")))),
-        }
     }
 
     fn on_check_idle(&mut self, myself: &ActorRef<Msg>) {
@@ -402,15 +391,18 @@ impl State {
         }
     }
 
-    /// Carries out effects. A stopping tree begins nothing; its next start does.
+    /// Carries out effects. A stopping tree begins nothing; its next start does. While another program
+    /// may take the session over, they are held back.
     fn carry_out(&mut self, myself: &ActorRef<Msg>, effects: Vec<Effect>) {
-        if self.args.env.is_stopping() || self.may_be_taken_over() {
-            return;
-        }
+        let may_be_taken_over = self.may_be_taken_over();
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
-        for effect in effects {
+        live.held_back.extend(effects);
+        if self.args.env.is_stopping() || may_be_taken_over {
+            return;
+        }
+        for effect in std::mem::take(&mut live.held_back) {
             effects::carry_out(&self.args, live, myself, effect);
         }
     }
@@ -472,10 +464,12 @@ impl Actor for Session {
             Msg::Flush => state.on_flush(&myself),
             Msg::Drain(busy) => state.on_drain(&myself, busy),
             Msg::Committed(result) => state.on_committed(&myself, result)?,
+            Msg::RetryAppend => state.on_retry_append(&myself),
             Msg::Inspect(look, reply) => state.on_inspect(look, reply),
             Msg::Peek(look, reply) => state.on_peek(look, reply),
             Msg::Wait { turn, reply } => state.on_wait(turn, reply),
             Msg::CheckIdle => state.on_check_idle(&myself),
+            Msg::LeaseRenewed => state.carry_out(&myself, Vec::new()),
             Msg::RetryLoad => state.retry_load(&myself).await,
             Msg::Leave => state.on_leave(&myself),
             Msg::Forget => state.yield_permits(&myself),

@@ -55,6 +55,9 @@ pub(crate) enum Msg {
     Forget(SessionId),
     /// Other programs may own all sessions by now: drop everything.
     ForgetAll,
+    /// This program was cut off: drop the sessions that other programs may own, and have the others
+    /// go on.
+    ForgetLost,
     /// Return the number of sessions in memory with open turns.
     CountWorking(oneshot::Sender<usize>),
     /// Have the budget broker take back the unused grants of these sessions.
@@ -418,6 +421,7 @@ impl Actor for Supervisor {
             Msg::Follow { session, reply } => drop(reply.send(Ok(state.on_follow(session)))),
             Msg::Forget(session) => state.on_forget(session),
             Msg::ForgetAll => state.on_forget_all(),
+            Msg::ForgetLost => state.on_forget_lost(),
             Msg::CountWorking(reply) => drop(reply.send(state.working())),
             Msg::SettleBudget { sessions, reply } => {
                 if let Some(broker) = state.budget_broker() {

@@ -15,11 +15,11 @@ use std::path::Path;
 
 use tokio::sync::mpsc;
 
-use crate::engine::{Append, DELETED_USAGE, Engine, SessionId, SessionInfo};
+use crate::engine::{Append, DELETED_USAGE, Engine, SessionId, SessionInfo, TOKENS};
 use crate::error::{Error, Result};
 use crate::journal::is_of_a_session;
 use crate::row::{self, Head};
-use crate::{blobs, deleted_usage, imports};
+use crate::{blobs, deleted_usage, imports, tokens};
 
 use read::Item;
 use write::Section;
@@ -31,6 +31,8 @@ const PAGE: usize = 256;
 const QUEUE: usize = 4;
 
 /// Counts of what an export or import moved.
+///
+/// An import adds the tokens of an archive to those of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArchiveCounts {
     /// Sessions.
@@ -39,6 +41,9 @@ pub struct ArchiveCounts {
     pub events: u64,
     /// State checkpoints.
     pub checkpoints: u64,
+    /// Tokens of the archive that were not imported, because the store has another one of the same
+    /// name.
+    pub skipped_tokens: u64,
 }
 
 /// Writes all sessions of an engine into a new file.
@@ -142,10 +147,14 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<ArchiveCounts> {
     imports::take_back(engine, &left).await?;
     let mut kept = Vec::new();
     for &session in &sessions {
-        if engine.session(session).await?.is_some() {
-            if is_of_a_session(session) {
-                return Err(Error::SessionExists { session });
-            }
+        let Some(known) = engine.session(session).await? else {
+            continue;
+        };
+        if is_of_a_session(session) {
+            return Err(Error::SessionExists { session });
+        }
+        // The usage of deleted sessions is added by the last write in any case.
+        if known.last_seq > 0 || session == DELETED_USAGE {
             kept.push(session);
         }
     }
@@ -172,6 +181,8 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<ArchiveCounts> {
 struct Kept {
     /// The usage of deleted sessions.
     left: Vec<Vec<u8>>,
+    /// The events of tokens.
+    tokens: Vec<Vec<u8>>,
     /// The events of contents of attachments. The first of each is the content itself.
     contents: BTreeMap<SessionId, Vec<Vec<u8>>>,
 }
@@ -180,6 +191,8 @@ impl Kept {
     fn take(&mut self, journal: SessionId, payloads: Vec<Vec<u8>>) {
         if journal == DELETED_USAGE {
             self.left.extend(payloads);
+        } else if journal == TOKENS {
+            self.tokens.extend(payloads);
         } else if blobs::is_blob(journal) {
             let events = self.contents.entry(journal).or_default();
             let is_first = events.is_empty();
@@ -192,15 +205,16 @@ impl Kept {
     }
 }
 
-/// Stores the content of an archive. To the journals in `kept`, which exist already, only two things
-/// are added: the usage of deleted sessions, and the sessions that name an attachment's content.
+/// Stores the content of an archive. To the journals in `kept`, which exist already, only three things
+/// are added: the usage of deleted sessions, the sessions that name an attachment's content, and tokens.
 async fn store_whole(
     engine: &dyn Engine,
     path: &Path,
     kept: &[SessionId],
 ) -> Result<ArchiveCounts> {
     let mut kept_journals = Kept::default();
-    let moved = store_all(engine, path, kept, &mut kept_journals).await?;
+    let mut moved = store_all(engine, path, kept, &mut kept_journals).await?;
+    moved.skipped_tokens = tokens::merge(engine, &kept_journals.tokens).await?;
     for (journal, events) in &kept_journals.contents {
         blobs::merge(engine, *journal, events.get(1..).unwrap_or_default()).await?;
     }

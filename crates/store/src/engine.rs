@@ -182,7 +182,8 @@ pub enum Health {
         /// The error that was seen.
         reason: String,
     },
-    /// A write failed; reads still work, writes are refused until the process is restarted.
+    /// Writes are refused; reads still work. After a failed write in a directory, that lasts until
+    /// the process is restarted.
     ReadOnly {
         /// What failed.
         reason: String,
@@ -307,6 +308,14 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Returns whether writes are accepted.
     fn health(&self) -> Health;
+
+    /// Finds out whether the store takes writes, for an engine that knows it only from a write. Nothing
+    /// stays of it.
+    ///
+    /// Fails as a write would.
+    fn check_writes(&self) -> EngineFuture<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
 
     /// Waits until writes are accepted, if the store could not be opened for writing; otherwise
     /// returns at once.

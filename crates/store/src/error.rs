@@ -109,6 +109,15 @@ pub enum Error {
         /// The space that is free in the file system.
         free_bytes: u64,
     },
+    /// The disk of the database has no room for a write. Nothing was written; later writes are accepted
+    /// when there is room.
+    #[error(
+        "the disk of the database is full ({reason}): free some space there, then writes continue by themselves; no acknowledged data is lost"
+    )]
+    DatabaseFull {
+        /// The error of the database.
+        reason: String,
+    },
     /// The database does not answer, or the connection broke before it did. A write may or may not
     /// be on disk.
     #[error(
@@ -116,6 +125,14 @@ pub enum Error {
     )]
     Unreachable {
         /// The error that was seen.
+        reason: String,
+    },
+    /// The address of the database in the settings cannot be used.
+    #[error(
+        "`store.url` is no address of a database: {reason}; an example is postgres://unisono@127.0.0.1/unisono"
+    )]
+    DatabaseUrl {
+        /// Why.
         reason: String,
     },
     /// The database cannot be used.
@@ -292,7 +309,7 @@ impl Error {
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
         match self {
-            Self::DiskFull { .. } => true,
+            Self::DiskFull { .. } | Self::DatabaseFull { .. } => true,
             Self::Io { source, .. } => is_full(source),
             _ => false,
         }

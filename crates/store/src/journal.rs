@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::{Mutex, MutexGuard};
 use unisono_context::SessionId;
@@ -9,6 +10,7 @@ use unisono_session::Event;
 use unisono_session::usage::DeletedUsage;
 use uuid::Uuid;
 
+use crate::append_times::AppendTimes;
 use crate::contents::Loaded;
 use crate::deleted_usage;
 use crate::engine::Cluster;
@@ -40,6 +42,7 @@ pub struct Journal {
     imports: Arc<Imports>,
     loaded: Arc<Loaded>,
     owners: Arc<Owners>,
+    append_times: Arc<AppendTimes>,
     /// Sessions of others than this owner are not there.
     only: Option<Arc<str>>,
 }
@@ -61,6 +64,7 @@ impl Journal {
             imports: Arc::default(),
             loaded: Arc::default(),
             owners: Arc::default(),
+            append_times: Arc::default(),
             only: None,
         }
     }
@@ -144,7 +148,12 @@ impl Journal {
         };
         let first = parts.next(expected_seq, at_once)?;
         if parts.events.is_empty() {
-            return self.engine.append(first).await;
+            let begun = Instant::now();
+            let appended = self.engine.append(first).await;
+            if appended.is_ok() {
+                self.append_times.record(begun.elapsed());
+            }
+            return appended;
         }
         let import = self
             .imports
@@ -152,6 +161,11 @@ impl Journal {
             .await?;
         let stored = self.append_parts(first, parts).await;
         import.end(&self.engine, stored).await
+    }
+
+    /// The time that appends took, without imports of several parts.
+    pub fn append_times(&self) -> &AppendTimes {
+        &self.append_times
     }
 
     async fn append_parts(&self, first: Append, mut parts: Parts<'_>) -> Result<u64> {

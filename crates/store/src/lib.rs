@@ -17,6 +17,7 @@
 //! This crate is responsible for bytes on disk and their safety. It does not interpret events.
 
 mod admit;
+mod append_times;
 pub mod archive;
 pub mod audit;
 mod blobs;
@@ -41,6 +42,7 @@ mod shared_journal;
 pub mod starts;
 pub mod tokens;
 
+pub use append_times::{AppendHistogram, AppendTimes};
 pub use blobs::{BlobTotals, MAX_BLOB_BYTES};
 pub use check::check;
 pub use disk::{

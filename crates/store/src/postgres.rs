@@ -17,6 +17,7 @@ mod read;
 mod remove;
 mod schema;
 mod tls;
+mod write_gate;
 mod writer;
 
 use std::path::Path;
@@ -45,6 +46,7 @@ use error_kind::failed;
 use link::{Link, Outage};
 use members::Membership;
 use read::info;
+use write_gate::WriteGate;
 use writer::Job;
 
 pub use options::{Options, place};
@@ -74,7 +76,7 @@ ON CONFLICT (session) DO UPDATE SET epoch = known.epoch + 1, deleted = false,
 WHERE known.deleted OR known.owner IS NULL OR excluded.owner IS NULL
     OR known.owner = excluded.owner
     OR known.owner <> $4 AND NOT EXISTS (SELECT FROM unisono_members AS other WHERE other.member = known.owner
-                   AND other.beat_unix_ms > excluded.updated_unix_ms - $3)
+                   AND other.beat_unix_ms > excluded.updated_unix_ms - $5)
 RETURNING epoch, last_seq";
 
 const STANDING: &str = "\
@@ -95,6 +97,7 @@ RETURNING seq";
 pub struct Postgres {
     options: Options,
     away: Outage,
+    gate: Arc<WriteGate>,
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     readers: Vec<Link>,
@@ -129,16 +132,17 @@ impl Postgres {
         drop(client);
         let away = Outage::default();
         let link = || Link::new(options.clone(), away.clone());
+        let gate = WriteGate::new(options.clone());
         let membership = match options.takeover_after {
             Some(after) => {
                 let name = options.config.get_application_name().unwrap_or("unisono");
                 let place = options.directory.as_deref();
-                Some(Membership::join(link(), place, after, name).await?)
+                Some(Membership::join(link(), gate.clone(), place, after, name).await?)
             }
             None => None,
         };
         let (jobs, asked) = mpsc::channel(writer::QUEUE_MAX);
-        let writer = tokio::spawn(writer::run(link(), asked));
+        let writer = tokio::spawn(writer::run(link(), gate.clone(), asked));
         Ok(Postgres {
             jobs: Mutex::new(Some(jobs)),
             writer: Mutex::new(Some(writer)),
@@ -150,6 +154,7 @@ impl Postgres {
             membership,
             options,
             away,
+            gate,
         })
     }
 
@@ -181,22 +186,32 @@ impl Postgres {
 
     async fn claimed(&self, session: SessionId) -> Result<Claim> {
         self.check_open()?;
+        self.gate.check()?;
+        let claim = self.claimed_by_member(session).await;
+        self.gate.record(&claim, 0);
+        claim
+    }
+
+    async fn claimed_by_member(&self, session: SessionId) -> Result<Claim> {
         let Some(membership) = self
             .membership
             .as_ref()
             .filter(|_| is_of_a_session(session))
         else {
-            let claim = self.claim_for(session, None, 0).await?;
+            let claim = self.claim_for(session, None, (0, 0)).await?;
             return claim.ok_or_else(|| self.unreachable("it does not answer"));
         };
-        if !membership.may_claim(session) {
-            return Err(Error::Draining { session });
-        }
         for _ in 0..CLAIMED_AT_MOST {
-            let claim = self.claim_for(session, Some(membership.id()), membership.lease_ms());
+            // This program may have been drained since the attempt before.
+            let draining = Error::Draining { session };
+            let Some(member) = membership.claimant(session) else {
+                return Err(draining);
+            };
+            let leases = (membership.lease_ms(), membership.lease_of_others_ms());
+            let claim = self.claim_for(session, Some(member), leases);
             if let Some(claim) = claim.await? {
-                membership.claimed(session);
-                return Ok(claim);
+                let is_kept = membership.claimed(session, member);
+                return is_kept.then_some(claim).ok_or(draining);
             }
             if let Some(refused) = membership.refused(session).await? {
                 return Err(refused);
@@ -205,20 +220,21 @@ impl Postgres {
         Err(self.unreachable("this program's own beats do not come through"))
     }
 
-    /// Claims a session for a member; `None` if another member owns it.
+    /// Claims a session for a member; `None` if another member owns it. The leases are the member's own
+    /// and that of the others.
     async fn claim_for(
         &self,
         session: SessionId,
         member: Option<Uuid>,
-        lease_ms: i64,
+        (lease_ms, others_ms): (i64, i64),
     ) -> Result<Option<Claim>> {
         // If the answer to a claim is lost, the session is claimed again, which ends the earlier
         // claim.
         let until = Instant::now() + self.options.patience;
         loop {
             let held = self.changes.session(until).await?;
-            let parameters: [&(dyn ToSql + Sync); 4] =
-                [&session.0, &member, &lease_ms, &members::NOBODY];
+            let parameters: [&(dyn ToSql + Sync); 5] =
+                [&session.0, &member, &lease_ms, &members::NOBODY, &others_ms];
             let claimed = held.query(CLAIM, &parameters);
             let Ok(claimed) = timeout_at(until, claimed).await else {
                 self.changes.broke(&held).await;
@@ -245,6 +261,7 @@ impl Postgres {
     async fn appended(&self, append: Append) -> Result<u64> {
         admit::check_append(&append)?;
         self.check_open()?;
+        self.gate.check()?;
         let jobs = self.jobs.lock().await.clone().ok_or(Error::Closed)?;
         let (job, answer) = Job::new(append, self.options.patience);
         let sent = timeout(self.options.patience, jobs.send(job)).await;
@@ -266,13 +283,15 @@ impl Postgres {
     ) -> Result<()> {
         admit::check_checkpoint(&checkpoint)?;
         self.check_open()?;
+        self.gate.check()?;
         let sum = checksum(session, checkpoint.seq, &checkpoint.state);
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let (claimed, seq) = (number(epoch), number(checkpoint.seq));
         let state = checkpoint.state;
         let parameters: [&(dyn ToSql + Sync); 5] = [&session.0, &claimed, &seq, &sum, &state];
-        let written = self.changes.read(PUT_CHECKPOINT, &parameters);
-        if !written.await?.is_empty() {
+        let written = self.changes.read(PUT_CHECKPOINT, &parameters).await;
+        self.gate.record(&written, state.len());
+        if !written?.is_empty() {
             return Ok(());
         }
         let standing = self.changes.read(STANDING, &[&session.0]).await?;
@@ -311,7 +330,8 @@ impl Postgres {
     async fn vacuumed(&self) -> Result<Vacuumed> {
         let before = self.measured().await?;
         let client = link::connect(&self.options).await?;
-        for table in ["unisono_sessions", "unisono_events", "unisono_checkpoints"] {
+        schema::check_vacuum(&client).await?;
+        for table in schema::TABLES {
             let vacuum = client
                 .batch_execute(&format!("VACUUM (ANALYZE) {table}"))
                 .await;
@@ -334,6 +354,7 @@ impl Postgres {
         {
             tracing::error!(%error, "the writer of the store failed");
         }
+        self.gate.close();
         for link in self.readers.iter().chain([&self.changes]) {
             link.close().await;
         }
@@ -434,8 +455,17 @@ impl Engine for Postgres {
     fn health(&self) -> Health {
         match self.away.reason() {
             Some(reason) => Health::Unreachable { reason },
-            None => Health::Ok,
+            None => self.gate.health().unwrap_or(Health::Ok),
         }
+    }
+
+    fn check_writes(&self) -> EngineFuture<'_, ()> {
+        Box::pin(async move {
+            self.check_open()?;
+            let probed = self.gate.probe().await;
+            self.gate.record(&probed, 0);
+            probed
+        })
     }
 
     fn close(&self) -> EngineFuture<'_, ()> {

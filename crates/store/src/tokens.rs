@@ -3,14 +3,16 @@
 //! The store has only the digest of a token's secret. A secret has 256 random bits, so nobody can
 //! guess it. A revoked token is deleted, and a new token may have its name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use unisono_context::{Digest, Timestamp};
 
-use crate::engine::TOKENS as ID;
-use crate::error::{Fault, Result};
+use crate::engine::{Append, Engine, TOKENS as ID};
+use crate::error::{Error, Fault, Record, Result};
+use crate::grants::join;
 use crate::journal::Journal;
+use crate::record;
 use crate::record::layout::{Fields, Layout, layout, put_optional, unknown};
 use crate::shared_journal::{SharedJournal, State};
 
@@ -148,6 +150,86 @@ impl Tokens {
     }
 }
 
+/// Entries per read.
+const PAGE: usize = 4_096;
+/// Attempts to add tokens to a journal to which other processes append.
+const TRIES: u32 = 8;
+
+/// Adds the tokens of another store's journal, given by its entries, to this store. A token that was
+/// revoked in either store stays revoked. Returns the number of tokens that are left out because
+/// another token has their name here.
+pub(crate) async fn merge(engine: &dyn Engine, theirs: &[Vec<u8>]) -> Result<u64> {
+    let theirs: Vec<TokenFact> = (1..)
+        .zip(theirs)
+        .map(|(seq, entry)| decode(seq, entry))
+        .collect::<Result<_>>()?;
+    let mut tries = TRIES;
+    // Without any, the journal need not be made.
+    while !theirs.is_empty() {
+        let claim = join(engine, ID).await?;
+        let mut ours = Vec::new();
+        while (ours.len() as u64) < claim.last_seq {
+            let page = engine.read(ID, ours.len() as u64 + 1, PAGE).await?;
+            if page.is_empty() {
+                break;
+            }
+            for event in page {
+                ours.push(decode(event.seq, &event.payload)?);
+            }
+        }
+        let (added, skipped) = missing(&ours, &theirs);
+        let facts = added.into_iter().map(|token| TokenFact::Created { token });
+        let entries = (claim.last_seq + 1..)
+            .zip(facts)
+            .map(|(seq, fact)| record::encode_entry(&fact, ID, seq));
+        let payloads = entries.collect::<Result<Vec<_>>>()?;
+        if payloads.is_empty() {
+            return Ok(skipped);
+        }
+        let appended = engine.append(Append {
+            session: ID,
+            epoch: claim.epoch,
+            expected_seq: claim.last_seq,
+            payloads,
+        });
+        match appended.await {
+            Ok(_) => return Ok(skipped),
+            Err(Error::Fenced { .. } | Error::Conflict { .. }) if tries > 1 => tries -= 1,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(0)
+}
+
+/// The tokens that only the other journal has, and the number of those whose name another token has.
+fn missing(ours: &[TokenFact], theirs: &[TokenFact]) -> (Vec<Token>, u64) {
+    let fold = |facts: &[TokenFact]| {
+        let mut tokens = TokensByName::new();
+        facts.iter().cloned().for_each(|fact| tokens.apply(fact));
+        tokens
+    };
+    // Also those that were revoked since.
+    let seen: BTreeSet<Digest> = ours
+        .iter()
+        .filter_map(|fact| match fact {
+            TokenFact::Created { token } => Some(token.digest),
+            TokenFact::Revoked { .. } => None,
+        })
+        .collect();
+    let known = fold(ours);
+    let unseen = fold(theirs).into_values();
+    let unseen = unseen.filter(|token| !seen.contains(&token.digest));
+    let (skipped, added): (Vec<Token>, Vec<Token>) =
+        unseen.partition(|token| known.contains_key(&token.name));
+    (added, skipped.len() as u64)
+}
+
+fn decode(seq: u64, entry: &[u8]) -> Result<TokenFact> {
+    let session = ID;
+    record::decode_own(entry)
+        .map_err(|fault| Error::unreadable(Record::Event { session, seq }, fault))
+}
+
 #[cfg(test)]
 mod tests {
     //! A token exists until it is revoked, also after a restart.
@@ -206,6 +288,72 @@ mod tests {
             assert_eq!(journal.sessions(None, 10).await.unwrap(), []);
             assert!(!journal.exists(ID.into()).await.unwrap());
             journal.close().await.unwrap();
+        }
+    }
+
+    #[test]
+    fn tokens_of_another_store_are_added_unless_revoked_or_of_a_known_name() {
+        let other = |name: &str| TokenFact::Created {
+            token: Token {
+                digest: Digest::of_bytes(b"another secret"),
+                ..token(name, None)
+            },
+        };
+        let theirs = [
+            created("a"),
+            created("b"),
+            created("c"),
+            created("d"),
+            revoked("d"),
+        ];
+        let ours = [created("a"), created("b"), revoked("b"), other("c")];
+        let (added, skipped) = missing(&[], &theirs);
+        let names = |all: &[Token]| {
+            all.iter()
+                .map(|one| one.name.to_string())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (names(&added), skipped),
+            (vec!["a".to_owned(), "b".to_owned(), "c".to_owned()], 0)
+        );
+        let (added, skipped) = missing(&ours, &theirs);
+        assert_eq!((names(&added), skipped), (vec![], 1));
+    }
+
+    #[tokio::test]
+    async fn an_archive_brings_its_tokens_along() {
+        let place = tempfile::tempdir().unwrap();
+        let archive = place.path().join("archive");
+        let from = Arc::new(Memory::new());
+        let mut tokens = Tokens::open(&Journal::new(from.clone())).await.unwrap();
+        tokens.claim().await.unwrap();
+        tokens.append(created("a")).await.unwrap();
+        tokens.append(created("b")).await.unwrap();
+        crate::archive::export(from.as_ref(), &archive)
+            .await
+            .unwrap();
+        for own in [None, Some("b"), Some("z")] {
+            // The daemon of the store may have claimed the journal without an entry.
+            let to = Arc::new(Memory::new());
+            let journal = Journal::new(to.clone());
+            let mut tokens = Tokens::open(&journal).await.unwrap();
+            tokens.claim().await.unwrap();
+            if let Some(own) = own {
+                let mut token = token(own, None);
+                token.digest = Digest::of_bytes(b"another secret");
+                tokens.append(TokenFact::Created { token }).await.unwrap();
+            }
+            let moved = crate::archive::import(to.as_ref(), &archive).await.unwrap();
+            assert_eq!(moved.skipped_tokens, u64::from(own == Some("b")));
+            let tokens = Tokens::open(&journal).await.unwrap();
+            let names: Vec<&str> = tokens.known().keys().map(|name| &**name).collect();
+            let expected: &[&str] = if own == Some("z") {
+                &["a", "b", "z"]
+            } else {
+                &["a", "b"]
+            };
+            assert_eq!(names, expected, "{own:?}");
         }
     }
 

@@ -53,7 +53,9 @@ use crate::view::View;
 use unisono_config::setup::Setup;
 
 pub use builder::Builder;
-pub use opened::{OpenedStore, open_configured, open_degraded, open_read_only, open_store};
+pub use opened::{
+    OpenedStore, open_beside, open_configured, open_degraded, open_read_only, open_store,
+};
 pub use reload::Reload;
 pub(crate) use settings::off_thread;
 pub use settings::{change, session_changes};

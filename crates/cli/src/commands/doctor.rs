@@ -20,7 +20,6 @@ use unisono_server::http::DaemonInfo;
 use unisono_store::{Checkup, Disk, Error as StoreError, ReadOnlyDisk, Salvage};
 
 use crate::app::{self, App, learnt_here};
-use crate::place::Place;
 use crate::problem::{Exit, Problem, Result, alone};
 use crate::show;
 
@@ -38,8 +37,9 @@ providers [{provider, usable, unavailable_reason, address, key (its origin)}],
 catalogue {generated, stale_days (null: it is fresh), models [{model, problem, help}]}: the date
 of the catalogue and notes on available models, deployment [{name, good, message}]: the daemon's
 token and address, free disk space, and whether tool servers and the receiver of traces, and the daemons on the same database, can be
-reached. While a daemon has the store open, its records are not checked, only its readiness:
-store, daemon {url, pid, unavailable_reason}, losses, providers, catalogue, deployment.";
+reached. While a daemon has the store open, its readiness is checked, and its records only in a database:
+store, daemon {url, pid, unavailable_reason}, losses, checked (the report on a database, or null),
+providers, catalogue, deployment.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -59,7 +59,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         catalogue(app, &setup);
     }
     if setup.loaded.config.store.url.is_some() {
-        return database(app, &setup, &args);
+        return group::database(app, &setup, &args);
     }
     let store = &setup.loaded.config.store.path;
     if !app.has_store(&setup)? {
@@ -79,7 +79,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
             Some(running) if args.repair => {
                 return Err(alone("doctor repairs", &running.url));
             }
-            Some(running) => return held(app, &setup, &app::client(&running)?),
+            Some(running) => return held(app, &setup, &app::client(&running)?, None),
             None if error.is_unwritable() && !args.repair => return look(app, &setup, error),
             None => return Err(error.into()),
         },
@@ -88,15 +88,15 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     let around = app.wait_for(around(&setup, false))?;
     let works = around.iter().all(|check| check.result.is_ok());
     let losses = losses(store)?;
+    let name = store.display().to_string();
     if app.out.json {
-        let store = store.display().to_string();
-        let mut report = report(&setup, &store, &checkup, &losses, &around);
+        let mut report = report(&setup, &name, &checkup, &losses, &around);
         report["search"] = search.as_ref().map(condition).into();
         report["catalogue"] = known_of_models(&setup);
         app.out.json(&report);
     } else {
         deployment(app, &around);
-        text(app, &store.display().to_string(), &checkup, &losses);
+        text(app, &name, &checkup, &losses, BY_REPAIR);
         if let Some(Condition {
             sessions,
             messages,
@@ -123,47 +123,6 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     match open || lost || !works {
         true => Err(Problem::silent(Exit::Failed)),
         false => Ok(()),
-    }
-}
-
-/// Checks the records in a database, or asks the daemon of this machine that uses it.
-fn database(app: &App, setup: &Setup, args: &Args) -> Result<()> {
-    let store = app::store_name(&setup.loaded.config.store);
-    if args.repair || args.acknowledge {
-        let problem = Problem::usage(format!(
-            "{store} is a database: nothing in it is repaired here"
-        ));
-        return Err(problem.hint("restore it from a backup, as its operator does"));
-    }
-    // A connection requires the runtime that made it.
-    let checked = app.wait_for(async {
-        let opened = match app.store_or_daemon(setup).await? {
-            Place::Daemon(client) => return Ok(Err(client)),
-            Place::Process(opened) => opened,
-        };
-        let checkup = unisono_store::check(opened.journal.engine().as_ref()).await?;
-        let daemons = group::of_journal(&opened.journal).await?;
-        opened.journal.close().await?;
-        Ok(Ok((checkup, daemons)))
-    })?;
-    let (checkup, daemons) = match checked {
-        Ok(checked) => checked,
-        Err(client) => return held(app, setup, &client),
-    };
-    let mut around = app.wait_for(around(setup, false))?;
-    around.extend(app.wait_for(group::reach(daemons))?);
-    if app.out.json {
-        let mut report = report(setup, &store, &checkup, &[], &around);
-        report["catalogue"] = known_of_models(setup);
-        app.out.json(&report);
-    } else {
-        deployment(app, &around);
-        text(app, &store, &checkup, &[]);
-    }
-    let works = around.iter().all(|check| check.result.is_ok());
-    match works && checkup.findings.is_empty() {
-        true => Ok(()),
-        false => Err(Problem::silent(Exit::Failed)),
     }
 }
 
@@ -229,15 +188,21 @@ fn look(app: &App, setup: &Setup, error: StoreError) -> Result<()> {
         app.out.json(&report);
     } else {
         deployment(app, &around);
-        text(app, &store.display().to_string(), &checkup, &losses);
+        text(
+            app,
+            &store.display().to_string(),
+            &checkup,
+            &losses,
+            BY_REPAIR,
+        );
         app.out
             .warn(format_args!("the store is open for reading only: {reason}"));
     }
     Err(Problem::silent(Exit::Failed))
 }
 
-/// The report on a store that a daemon has open.
-fn held(app: &App, setup: &Setup, client: &Client) -> Result<()> {
+/// The report on a store that a daemon has open. The records of a database can be checked beside it.
+fn held(app: &App, setup: &Setup, client: &Client, checkup: Option<&Checkup>) -> Result<()> {
     let (ready, losses, daemons) = app.wait_for(async {
         let (ready, losses) = (client.ready().await?, all_losses(client).await?);
         // `ready` reports an unavailable database.
@@ -254,6 +219,7 @@ fn held(app: &App, setup: &Setup, client: &Client) -> Result<()> {
             "store": store,
             "daemon": {"url": client.url(), "pid": pid, "unavailable_reason": ready.as_ref().err()},
             "losses": losses,
+            "checked": checkup.map(|checkup| report(setup, &store, checkup, &[], &[])),
             "providers": setup.loaded.providers.iter().map(provider).collect::<Vec<_>>(),
             "catalogue": known_of_models(setup),
             "deployment": around.iter().map(looked_at).collect::<Vec<_>>(),
@@ -267,12 +233,16 @@ fn held(app: &App, setup: &Setup, client: &Client) -> Result<()> {
         app.out
             .data(format_args!("daemon at {}: {health}", client.url()));
         losses.iter().for_each(|loss| report_loss(app, loss));
-        app.out.message(format_args!(
-            "the records in {store} were not checked: that takes a store that nobody uses; stop the \
-             daemon, then call again"
-        ));
+        match checkup {
+            Some(checkup) => text(app, &store, checkup, &[], FROM_A_BACKUP),
+            None => app.out.message(format_args!(
+                "the records in {store} were not checked: that takes a store that nobody uses; stop \
+                 the daemon, then call again"
+            )),
+        }
     }
-    match ready.is_ok() && works && losses.is_empty() {
+    let is_whole = checkup.is_none_or(|checkup| checkup.findings.is_empty());
+    match ready.is_ok() && works && losses.is_empty() && is_whole {
         true => Ok(()),
         false => Err(Problem::silent(Exit::Failed)),
     }
@@ -412,7 +382,12 @@ fn provider((name, access): (&str, &Access)) -> Value {
     })
 }
 
-fn text(app: &App, store: &str, checkup: &Checkup, losses: &[Loss]) {
+/// The ways out for a directory and for a database with damaged records.
+const BY_REPAIR: &str = "`unisono doctor --repair` saves all that is whole";
+const FROM_A_BACKUP: &str =
+    "nothing in a database is repaired here: restore it from a backup, as its operator does";
+
+fn text(app: &App, store: &str, checkup: &Checkup, losses: &[Loss], way_out: &str) {
     let Checkup {
         sessions,
         events,
@@ -443,9 +418,7 @@ fn text(app: &App, store: &str, checkup: &Checkup, losses: &[Loss]) {
             app.out.data(app.out.paint.green("everything is whole"));
         }
         (true, None) => app.out.data("the remaining data is undamaged"),
-        (false, None) => app
-            .out
-            .message("`unisono doctor --repair` saves all that is whole"),
+        (false, None) => app.out.message(way_out),
         _ => {}
     }
     losses.iter().for_each(|loss| report_loss(app, loss));

@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::conversation::{self, DIGEST, FileImport, SkippedParts, Source, exists, labelled};
 use crate::live::End;
 use crate::place::Place;
-use crate::problem::{Problem, Result, alone};
+use crate::problem::{Exit, Problem, Result, alone};
 use crate::service::all_branches;
 use crate::show;
 
@@ -34,12 +34,12 @@ each. --all skips a conversation that cannot be read, warns, and exits with code
 content, such as a model's reasoning, is dropped; a warning counts it by kind.
 
 With --skip-bad, messages or parts that cannot be read are skipped and counted, and the exit code
-is 4.
+is 4. An archive adds its tokens; one whose name another token has is skipped in the same way.
 
 JSON: session, messages, branches, title, known (true: it was imported before), skipped_messages (skipped
 messages), skipped_parts (skipped parts of other messages), dropped_content (dropped content, by
 kind); with --pick or --all a list of these; with --list a list of number, id, at, messages, title;
-for an archive: sessions, events, checkpoints.
+for an archive: sessions, events, checkpoints, skipped_tokens.
 
 Examples:
   unisono import talk.jsonl
@@ -359,6 +359,7 @@ async fn import_archive(app: &App, opened: &OpenedStore, file: &str) -> Result<(
     if app.out.json {
         app.out.json(&json!({
             "sessions": moved.sessions, "events": moved.events, "checkpoints": moved.checkpoints,
+            "skipped_tokens": moved.skipped_tokens,
         }));
     } else {
         let sessions = show::many(moved.sessions, "session");
@@ -367,5 +368,13 @@ async fn import_archive(app: &App, opened: &OpenedStore, file: &str) -> Result<(
             show::many(moved.events, "event")
         ));
     }
-    Ok(opened.journal.close().await?)
+    opened.journal.close().await?;
+    if moved.skipped_tokens == 0 {
+        return Ok(());
+    }
+    app.out.warn(format_args!(
+        "{} of the archive not imported: the store has others of the same names",
+        show::many(moved.skipped_tokens, "token")
+    ));
+    Err(Problem::silent(Exit::SomeFailed))
 }

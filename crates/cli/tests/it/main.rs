@@ -29,6 +29,8 @@ mod cancelling;
 mod chat;
 mod choosing;
 mod cluster;
+mod cluster_drain;
+mod cluster_outages;
 mod cluster_shared;
 mod compacting;
 mod completion;

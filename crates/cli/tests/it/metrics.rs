@@ -95,7 +95,10 @@ fn lint(name: &str, kind: &str, help: &str) -> Vec<&'static str> {
             help.contains('\\') || help.contains(name),
             "the help says nothing more",
         ),
-        (!matches!(kind, "counter" | "gauge"), "the type is unknown"),
+        (
+            !matches!(kind, "counter" | "gauge" | "histogram"),
+            "the type is unknown",
+        ),
         (
             (kind == "counter") != name.ends_with("_total"),
             "_total is for counters",
@@ -153,8 +156,18 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
         let mut labels: Option<Vec<String>> = None;
         while let Some(line) = lines.next_if(|line| !line.starts_with('#')) {
             let found = sample(line).unwrap_or_else(|why| panic!("{why}: {line}"));
-            assert_eq!(found.name, name, "{line}");
             assert!(found.value >= 0.0, "{line}");
+            if kind == "histogram" {
+                let part = found.name.strip_prefix(name).unwrap_or_default();
+                let labels: Vec<&str> = found.labels.iter().map(|(name, _)| &**name).collect();
+                let known: &[&str] = if part == "_bucket" { &["le"] } else { &[] };
+                assert!(["_bucket", "_sum", "_count"].contains(&part), "{line}");
+                assert_eq!(labels, known, "{line}");
+                let key = line.rsplit_once(' ').unwrap().0.to_owned();
+                assert!(samples.insert(key, found.value).is_none(), "{line}");
+                continue;
+            }
+            assert_eq!(found.name, name, "{line}");
             let names: Vec<String> = found.labels.iter().map(|(name, _)| name.clone()).collect();
             let unique: BTreeSet<&String> = names.iter().collect();
             let good =
@@ -175,7 +188,10 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
             );
         }
         let empty_at_first = name == "unisono_runs_ended_total";
-        assert!(labels.is_some() || empty_at_first, "{name} has no sample");
+        assert!(
+            labels.is_some() || empty_at_first || kind == "histogram",
+            "{name} has no sample"
+        );
     }
     samples
 }
@@ -267,6 +283,9 @@ fn the_text_is_right_and_counts_what_happens() {
         "unisono_model_calls_total{by=\"agents\"}",
         "unisono_store_events_total",
         "unisono_store_appends_total",
+        "unisono_store_append_seconds_count",
+        "unisono_store_append_seconds_bucket{le=\"+Inf\"}",
+        "unisono_store_append_seconds_sum",
     ] {
         assert!(after[key] > before[key], "{key}: {text}");
     }

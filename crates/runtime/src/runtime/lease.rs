@@ -1,7 +1,7 @@
 //! Reacts to an expired lease, after which other programs may take over.
 //!
-//! Other programs may own the sessions by then: all sessions leave memory. Those that this program
-//! still owns are opened again, so that their open turns continue.
+//! Sessions that other programs may own by then leave memory. Those that this program still owns
+//! continue; those of them that are not in memory are opened if they have open turns.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) async fn follow(env: Arc<Env>, supervisor: ActorRef<Msg>) {
             continue;
         }
         lapses = now;
-        if supervisor.send_message(Msg::ForgetAll).is_err() {
+        if supervisor.send_message(Msg::ForgetLost).is_err() {
             return;
         }
         if let Err(error) = open_own(&env, &supervisor).await {

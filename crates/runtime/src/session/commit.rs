@@ -19,6 +19,7 @@ use crate::runtime::Error;
 use super::budget_queue::BudgetQueue;
 use super::read_only::{ReadOnlySession, can_be_read};
 use super::rounds::Rounds;
+use super::unanswered;
 use super::{DrainGuard, Live, Msg, Phase, State};
 
 /// Events per page when a journal is folded.
@@ -80,6 +81,7 @@ fn live(claim: Claim, machine: Machine, reaction: Reaction) -> Loaded {
     let live = Live {
         machine,
         outbox: Outbox::new(claim.last_seq),
+        held_back: Vec::new(),
         epoch: claim.epoch,
         decided: claim.last_seq,
         pending: Vec::new(),
@@ -87,6 +89,8 @@ fn live(claim: Claim, machine: Machine, reaction: Reaction) -> Loaded {
         drained: None,
         in_flight: Arc::default(),
         acks: Vec::new(),
+        step_acks: Vec::new(),
+        unanswered: None,
         waits: HashMap::new(),
         rounds: Rounds::default(),
         budget_queue: BudgetQueue::default(),
@@ -153,6 +157,15 @@ impl State {
             return;
         }
         live.in_flight = Arc::new(std::mem::take(&mut live.pending));
+        self.send_append(myself);
+    }
+
+    /// Sends the events in flight to the store.
+    pub(super) fn send_append(&mut self, myself: &ActorRef<Msg>) {
+        let Phase::Live(live) = &mut self.phase else {
+            return;
+        };
+        let was_sent = live.unanswered.is_some();
         let events = live.in_flight.clone();
         let (journal, id) = (self.args.env.journal.clone(), self.args.id);
         let (epoch, expected) = (live.epoch, live.outbox.durable());
@@ -161,6 +174,10 @@ impl State {
         let myself = myself.clone();
         tokio::spawn(async move {
             let result = journal.append(id, epoch, expected, &events, open).await;
+            let result = match was_sent {
+                true => unanswered::settle(result, expected, &events),
+                false => result,
+            };
             // A session that died meanwhile reads its journal when it returns.
             let _ = myself.send_message(Msg::Committed(result));
         });
@@ -205,6 +222,7 @@ impl State {
         };
         match result {
             Ok(seq) => {
+                live.unanswered = None;
                 let committed = std::mem::take(&mut live.in_flight);
                 self.args.feed.publish(seq, &committed);
                 let observer = &self.args.env.options.observer;
@@ -227,7 +245,12 @@ impl State {
                     unisono_store::Error::Fenced { .. } | unisono_store::Error::Conflict { .. }
                 );
                 let again = fenced || can_be_read(&error);
+                let is_retried = unanswered::can_retry(live, &error);
                 let error = Error::from(error);
+                if is_retried && !self.args.env.is_stopping() {
+                    self.retry_append(myself, error);
+                    return Ok(());
+                }
                 if fenced && self.args.env.journal.cluster().is_some() {
                     tracing::warn!(session = %self.args.id, %error, "another program took a session");
                     live.refuse(&error);
@@ -250,14 +273,11 @@ impl Live {
     /// Acknowledges the requests whose events are on disk.
     pub(super) fn acknowledge(&mut self) {
         let durable = self.outbox.durable();
-        let (ready, waiting) = std::mem::take(&mut self.acks)
-            .into_iter()
-            .partition(|(seq, _)| *seq <= durable);
-        self.acks = waiting;
-        let ready: Vec<_> = ready;
-        for (_, reply) in ready {
-            // The client may have given up.
-            let _ = reply.send(Ok(()));
+        for acks in [&mut self.acks, &mut self.step_acks] {
+            for (_, reply) in acks.extract_if(.., |(seq, _)| *seq <= durable) {
+                // The client may have given up.
+                let _ = reply.send(Ok(()));
+            }
         }
         self.rounds.on_durable(durable);
         self.budget_queue.on_durable(durable);
@@ -303,9 +323,17 @@ impl Live {
         }
     }
 
+    /// Fails the clients that wait for an acknowledgement.
+    pub(super) fn refuse_requests(&mut self, error: &Error) {
+        for (_, reply) in self.acks.drain(..) {
+            let _ = reply.send(Err(error.clone()));
+        }
+    }
+
     /// Fails all waiting callers.
     fn refuse(&mut self, error: &Error) {
-        for (_, reply) in self.acks.drain(..) {
+        self.refuse_requests(error);
+        for (_, reply) in self.step_acks.drain(..) {
             let _ = reply.send(Err(error.clone()));
         }
         self.rounds.refuse(error);

@@ -323,10 +323,11 @@ impl Handle {
     }
 
     /// The same, and progress from now on. Progress is lossy: a slow receiver misses some. Both end
-    /// when the session is deleted. Following a session does not keep it in memory.
+    /// when the session is deleted, or another program may own it. Following a session does not keep
+    /// it in memory.
     ///
     /// # Errors
-    /// There is no such session any more, or the store fails.
+    /// There is no such session any more, another program has to work on it, or the store fails.
     pub async fn follow(
         &self,
         after: u64,
@@ -338,6 +339,11 @@ impl Handle {
             let known = engine.session(self.id.into()).await?;
             let known = known.ok_or(Error::UnknownSession(self.id))?;
             feed.set_durable(known.last_seq);
+        }
+        if self.env.journal.cluster().is_some() {
+            // Another program's events do not come to this feed. After this the session is this
+            // program's, or the feed has ended.
+            self.inspect(|_| ()).await?;
         }
         let FeedReceiver {
             durable,

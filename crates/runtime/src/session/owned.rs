@@ -14,8 +14,8 @@ impl State {
         let _ = self.args.supervisor.send_message(forget);
     }
 
-    /// Whether other programs may take over this one's sessions. In that case it is about to forget
-    /// its sessions, and to open again those that it still owns.
+    /// Whether other programs may take over this one's sessions. In that case it is about to find out
+    /// which sessions it still owns, and to forget the others.
     pub(super) fn may_be_taken_over(&self) -> bool {
         let cluster = self.args.env.journal.cluster();
         cluster.is_some_and(|cluster| !cluster.holds_lease())

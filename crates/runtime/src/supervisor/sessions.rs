@@ -65,6 +65,24 @@ impl State {
         ids.into_iter().for_each(|id| self.on_forget(id));
     }
 
+    /// This program owns only some of its sessions any more.
+    pub(super) fn on_forget_lost(&mut self) {
+        let journal = self.env.journal.clone();
+        let Some(cluster) = journal.cluster() else {
+            return;
+        };
+        let ids: Vec<SessionId> = self.feeds.keys().copied().collect();
+        for id in ids {
+            if !cluster.is_own(id.into()) {
+                self.on_forget(id);
+            } else if let Some(live) = self.sessions.get(&id) {
+                // A session that has died looks at its journal when it returns.
+                let renewed = session::Msg::LeaseRenewed;
+                let _ = live.registration.address().send_now(renewed);
+            }
+        }
+    }
+
     /// The number of sessions with open turns.
     pub(super) fn working(&self) -> usize {
         let live = self.sessions.values();

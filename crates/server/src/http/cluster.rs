@@ -115,7 +115,8 @@ async fn follow_beats(shared: Arc<Shared>, a2a: Arc<A2a>, address: String) {
             a2a.leave_callbacks();
             a2a.clone().resume_callbacks(None).await;
         }
-        if beat.is_draining && !has_handed_over {
+        // It may have been let in, and drained again, between two beats.
+        if beat.is_draining && (!has_handed_over || beat.owned > 0) {
             has_handed_over = hand_over(&shared).await;
             if has_handed_over {
                 a2a.leave_callbacks();

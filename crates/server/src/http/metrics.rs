@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
 use unisono_runtime::Gauge;
-use unisono_store::Health;
+use unisono_store::{AppendHistogram, Health};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -82,9 +82,14 @@ fn text(shared: &Shared) -> String {
     page.family(
         "unisono_store_writable",
         "gauge",
-        "1 while the store takes writes, 0 once it is read-only.",
+        "1 while the store takes writes, 0 while it refuses them.",
     )
     .sample(&[], writable);
+    page.histogram(
+        "unisono_store_append_seconds",
+        "Time until a write of a session is on disk.",
+        &shared.local.journal().append_times().histogram(),
+    );
     page.family(
         "unisono_store_losses",
         "gauge",
@@ -363,6 +368,17 @@ impl Page {
         self.family(name, "counter", help).sample(&[], n);
     }
 
+    fn histogram(&mut self, name: &str, help: &str, of: &AppendHistogram) {
+        let mut family = self.family(name, "histogram", help);
+        for (bound, count) in &of.buckets {
+            let bound = bound.to_string();
+            family.part("_bucket", &[("le", &bound)], count);
+        }
+        family.part("_bucket", &[("le", "+Inf")], of.count);
+        family.part("_sum", &[], of.seconds);
+        family.part("_count", &[], of.count);
+    }
+
     fn seconds(&mut self, name: &str, help: &str, ms: u64) {
         self.family(name, "counter", help)
             .sample(&[], ms as f64 / 1e3);
@@ -372,6 +388,11 @@ impl Page {
 impl Family<'_> {
     /// Adds a sample. Label values are constants of this program and need no escaping.
     fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) -> &mut Self {
+        self.part("", labels, value)
+    }
+
+    /// The same, of one part of a histogram.
+    fn part(&mut self, end: &str, labels: &[(&str, &str)], value: impl Display) -> &mut Self {
         let labels: Vec<String> = labels
             .iter()
             .map(|(name, value)| format!("{name}=\"{value}\""))
@@ -380,7 +401,7 @@ impl Family<'_> {
             true => String::new(),
             false => format!("{{{}}}", labels.join(",")),
         };
-        let _ = writeln!(self.page.text, "{}{labels} {value}", self.name);
+        let _ = writeln!(self.page.text, "{}{end}{labels} {value}", self.name);
         self
     }
 }

@@ -202,6 +202,10 @@ impl Engine for Recorded {
         self.engine.health()
     }
 
+    fn check_writes(&self) -> EngineFuture<'_, ()> {
+        self.engine.check_writes()
+    }
+
     fn writable(&self) -> EngineFuture<'_, ()> {
         self.engine.writable()
     }

@@ -53,10 +53,11 @@ pub struct Member {
 pub struct Beat {
     /// Number of successful beats.
     pub count: u64,
-    /// How often the others considered it gone while it was alive. Other members may have claimed
-    /// its sessions since.
+    /// How often the others considered it gone while it was alive. It owns the sessions that no other
+    /// member has claimed since.
     pub lapses: u64,
-    /// Whether there are sessions of members that are gone, which are to be taken over.
+    /// Whether there are sessions of members that are gone, which are to be taken over. After a time
+    /// without beats of its own, the others have one lease to beat again.
     pub has_gone: bool,
     /// Number of members that are alive, including itself; 0 before the first beat.
     pub alive: usize,
@@ -191,7 +192,10 @@ pub trait Cluster: Send + Sync {
     /// returns whether that member is alive.
     fn drain(&self, member: Uuid, drains: bool) -> EngineFuture<'_, bool>;
 
+    /// Begins to give up all of its sessions: until [`Cluster::hand_over`] it owns and claims none.
+    fn begin_hand_over(&self);
+
     /// Gives up all of its sessions to the others, and continues under a new id. All work on the
-    /// sessions must have stopped.
+    /// sessions must have stopped, after [`Cluster::begin_hand_over`] so that none begins again.
     fn hand_over(&self) -> EngineFuture<'_, ()>;
 }

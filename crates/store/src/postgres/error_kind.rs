@@ -36,16 +36,18 @@ pub(super) enum ErrorKind {
 
 impl From<&tokio_postgres::Error> for ErrorKind {
     fn from(error: &tokio_postgres::Error) -> ErrorKind {
-        let code = error.code();
-        code.map_or(ErrorKind::Connection, |code| {
-            ErrorKind::from_code(code.code())
-        })
+        match error.as_db_error() {
+            Some(error) => ErrorKind::from_answer(error.code().code(), error.message()),
+            None => ErrorKind::Connection,
+        }
     }
 }
 
 impl ErrorKind {
-    fn from_code(code: &str) -> ErrorKind {
+    fn from_answer(code: &str, message: &str) -> ErrorKind {
         match code {
+            // A pooler reports this with the code that it uses for a lost server, too.
+            "08P01" if message.starts_with("unsupported startup parameter") => ErrorKind::Refused,
             "40001" | "40P01" => ErrorKind::Again,
             // The server is stopping or starting, or has no free connection.
             "57P01" | "57P02" | "57P03" | "53300" => ErrorKind::Connection,
@@ -69,9 +71,7 @@ pub(super) fn failed(doing: &'static str) -> impl Fn(tokio_postgres::Error) -> E
 pub(super) fn refused(doing: &'static str, error: &tokio_postgres::Error) -> Error {
     let reason = DetailedError(error).to_string();
     match error.code() {
-        Some(code) if *code == SqlState::DISK_FULL => Error::Unwritable {
-            reason: format!("the disk of the database is full: {reason}"),
-        },
+        Some(code) if *code == SqlState::DISK_FULL => Error::DatabaseFull { reason },
         Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Error::Unwritable {
             reason: format!("the database only reads: {reason}"),
         },
@@ -116,11 +116,14 @@ mod tests {
             ("40P01", ErrorKind::Again),
             ("57P01", ErrorKind::Connection),
             ("08006", ErrorKind::Connection),
+            ("08P01", ErrorKind::Connection),
             ("53100", ErrorKind::Refused),
             ("42501", ErrorKind::Refused),
         ];
         for (code, trouble) in rows {
-            assert_eq!(ErrorKind::from_code(code), trouble, "{code}");
+            assert_eq!(ErrorKind::from_answer(code, "x"), trouble, "{code}");
         }
+        let refused = ErrorKind::from_answer("08P01", "unsupported startup parameter: options");
+        assert_eq!(refused, ErrorKind::Refused);
     }
 }

@@ -4,7 +4,9 @@
 //! as gone: its sessions may be claimed. Nothing here decides who may write; the epochs of sessions
 //! do.
 
+mod absence;
 mod beat;
+mod group;
 mod id_file;
 mod joining;
 mod own_sessions;
@@ -23,6 +25,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use absence::Absence;
 use beat::{MemberRow, OwnBeat, next, next_pause};
 use id_file::{FILE, known_id};
 use own_sessions::{KNOWN_MAX, OwnSessions};
@@ -31,11 +34,9 @@ use statements::{
 };
 
 use super::link::Link;
+use super::write_gate::WriteGate;
 use super::{info, unsigned};
-use crate::engine::{
-    Announcement, Beat, Cluster, Document, EngineFuture, Member, ProviderPause, SessionId,
-    SessionInfo, TOKENS,
-};
+use crate::engine::{Announcement, Beat, Cluster as _, Member, SessionId, SessionInfo, TOKENS};
 use crate::error::{Error, Result};
 
 /// Number of beats within the time after which a member counts as gone.
@@ -54,6 +55,7 @@ pub(super) const NOBODY: Uuid = Uuid::max();
 /// This program's membership in the group.
 pub(super) struct Membership {
     link: Link,
+    gate: Arc<WriteGate>,
     /// New at each start, so that two programs with the same id detect each other.
     instance: Uuid,
     name: String,
@@ -65,6 +67,8 @@ pub(super) struct Membership {
     fenced: AtomicU64,
     /// The time at which the last successful beat began.
     seen: Mutex<Instant>,
+    /// Its last absence.
+    absence: Mutex<Option<Absence>>,
     at_once: Notify,
     /// Whether it waits for budget that others hold.
     is_short: AtomicBool,
@@ -75,6 +79,7 @@ impl Membership {
     /// Joins the group.
     pub(super) async fn join(
         link: Link,
+        gate: Arc<WriteGate>,
         directory: Option<&Path>,
         takeover_after: Duration,
         name: &str,
@@ -82,6 +87,7 @@ impl Membership {
         let id = directory.map_or_else(|| Ok(Uuid::now_v7()), known_id)?;
         let membership = Arc::new(Membership {
             link,
+            gate,
             instance: Uuid::now_v7(),
             name: name.chars().take(NAME_MAX).collect(),
             directory: directory.map(Path::to_owned),
@@ -91,6 +97,7 @@ impl Membership {
             beats: watch::Sender::default(),
             fenced: AtomicU64::new(0),
             seen: Mutex::new(Instant::now()),
+            absence: Mutex::default(),
             at_once: Notify::new(),
             is_short: AtomicBool::new(false),
             beating: Mutex::default(),
@@ -105,14 +112,21 @@ impl Membership {
         lock(&self.mine).id
     }
 
-    /// Whether this program may claim that session.
-    pub(super) fn may_claim(&self, session: SessionId) -> bool {
+    /// The id under which this program may claim that session; `None` if it is draining.
+    pub(super) fn claimant(&self, session: SessionId) -> Option<Uuid> {
         let mine = lock(&self.mine);
-        !mine.is_draining || mine.contains(session)
+        mine.may_claim(session).then_some(mine.id)
     }
 
-    pub(super) fn claimed(&self, session: SessionId) {
-        lock(&self.mine).claimed(session);
+    /// Records a claim under that id. False if this program has handed its sessions over since, or
+    /// is about to: the session is among them.
+    pub(super) fn claimed(&self, session: SessionId, id: Uuid) -> bool {
+        let mut mine = lock(&self.mine);
+        let is_current = mine.id == id && !mine.is_handing_over;
+        if is_current {
+            mine.claimed(session);
+        }
+        is_current
     }
 
     /// Records that a write was refused because another member has claimed the session.
@@ -124,6 +138,17 @@ impl Membership {
     /// The lease time, in milliseconds.
     pub(super) fn lease_ms(&self) -> i64 {
         i64::try_from(self.takeover_after.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// The age of a beat from which on another member counts as gone.
+    fn lease_of_others(&self) -> Duration {
+        let absence = *lock(&self.absence);
+        Absence::lease_of_others(absence, Instant::now(), self.takeover_after)
+    }
+
+    /// The same, in milliseconds.
+    pub(super) fn lease_of_others_ms(&self) -> i64 {
+        i64::try_from(self.lease_of_others().as_millis()).unwrap_or(i64::MAX)
     }
 
     /// Called when a claim found that another member owns the session: returns an error that names
@@ -208,7 +233,15 @@ impl Membership {
             &TOKENS.0,
         ];
         let begun = Instant::now();
-        let rows = self.link.read(BEAT, &parameters).await?;
+        let rows = self.link.read(BEAT, &parameters).await;
+        self.gate.record(&rows, 0);
+        let rows = rows?;
+        // It is alive again: what is its own now stays its own.
+        let kept = match self.returned(&rows, id) {
+            true => Some(self.link.read(OWNED, &[&id]).await?),
+            false => None,
+        };
+        let kept = kept.map(|rows| rows.iter().map(info).collect::<Vec<_>>());
         let known = |row| MemberRow {
             is_short: Row::get(row, 12),
             ..self.known(row, id)
@@ -228,47 +261,89 @@ impl Membership {
         };
         let mut mine = lock(&self.mine);
         // If the answer to an earlier beat was lost, the row does not show that this one is late.
-        let is_late = lock(&self.seen).elapsed() >= self.takeover_after;
-        self.learnt(&mut mine, id, &members, OwnBeat { is_late, ..own });
-        // Not before its sessions are forgotten, if it was taken to be gone.
+        let is_late = kept.is_some() || !self.holds_lease();
+        let own = OwnBeat { is_late, ..own };
+        let beat = self.learnt(&mut mine, id, &members, own, kept.as_deref());
+        // Not before the sessions that others may own are forgotten.
         let mut seen = lock(&self.seen);
         *seen = begun.max(*seen);
+        drop(seen);
+        if let Some(beat) = beat {
+            // The lock is held, so that updates are sent in the order in which they were read.
+            self.beats.send_replace(beat);
+        }
         let usual = match is_short {
             true => self.pause().min(LOOK_EVERY),
             false => self.pause(),
         };
-        Ok(next_pause(&members, usual, self.takeover_after))
+        Ok(match self.lease_of_others() == self.takeover_after {
+            true => next_pause(&members, usual, self.takeover_after),
+            false => usual,
+        })
     }
 
-    fn learnt(&self, mine: &mut OwnSessions, id: Uuid, members: &[MemberRow], own: OwnBeat<'_>) {
+    /// Whether a beat is the first one after an absence. The others are then not taken over before
+    /// they could come back, too.
+    fn returned(&self, rows: &[Row], id: Uuid) -> bool {
+        if self.beats.borrow().count == 0 {
+            return false;
+        }
+        let mut rows = rows.iter().map(|row| self.known(row, id));
+        let own = rows.find(|known| known.member.is_self && known.instance == self.instance);
+        if self.holds_lease() && own.is_some_and(|own| own.member.is_alive) {
+            return false;
+        }
+        let (seen, mut absence) = (*lock(&self.seen), lock(&self.absence));
+        let now = Instant::now();
+        *absence = Some(Absence::new(*absence, seen, now, self.takeover_after));
+        true
+    }
+
+    fn learnt(
+        &self,
+        mine: &mut OwnSessions,
+        id: Uuid,
+        members: &[MemberRow],
+        own: OwnBeat<'_>,
+        kept: Option<&[SessionInfo]>,
+    ) -> Option<Beat> {
         let before = self.beats.borrow().clone();
         if mine.id != id {
-            return;
+            return None;
         }
         let mut beat = next(&before, members, own);
         let is_doubled = |known: &&MemberRow| {
             known.member.is_self && known.member.is_alive && known.instance != self.instance
         };
-        if before.count > 0 && members.iter().any(|known| is_doubled(&known)) {
+        let is_doubled = before.count > 0 && members.iter().any(|known| is_doubled(&known));
+        if is_doubled {
             tracing::error!(
                 "another program has the id of this one, because its directory was copied: remove \
                  the file `{FILE}` from `store.path` of one of them, and start that one again"
             );
         }
         if beat.lapses > before.lapses {
-            tracing::warn!("this program was taken to be gone: its sessions may be others' by now");
-            mine.forget_all();
+            let before = mine.len();
+            mine.keep(kept.filter(|_| !is_doubled).unwrap_or_default());
+            tracing::warn!(
+                kept = mine.len(),
+                lost = before - mine.len(),
+                "this program was cut off from the others for longer than `cluster.takeover_after`"
+            );
         }
         mine.is_draining = beat.is_draining;
         beat.owned = mine.len();
         beat.fenced = self.fenced.load(Ordering::Relaxed);
-        // The lock is held, so that updates are sent in the order in which they were read.
-        self.beats.send_replace(beat);
+        Some(beat)
     }
 
     fn known(&self, row: &Row, id: Uuid) -> MemberRow {
         let age = Duration::from_millis(unsigned(row, 7));
         let member: Uuid = row.get(0);
+        let lease = match member == id {
+            true => self.takeover_after,
+            false => self.lease_of_others(),
+        };
         MemberRow {
             instance: row.get(9),
             is_short: false,
@@ -283,7 +358,7 @@ impl Membership {
                 },
                 joined_unix_ms: unsigned(row, 6),
                 beat_age: age,
-                is_alive: age < self.takeover_after,
+                is_alive: age < lease,
                 is_draining: row.get(8),
                 is_self: member == id,
             },
@@ -307,9 +382,10 @@ impl Membership {
     }
 
     async fn taken_over(&self, limit: usize) -> Result<Vec<SessionInfo>> {
-        let (id, lease) = (self.id(), self.lease_ms());
+        let (id, lease) = (self.id(), self.lease_of_others_ms());
         let lapses = self.beats.borrow().lapses;
-        if lock(&self.mine).is_draining {
+        // Without beats of its own it does not know who else has some.
+        if lock(&self.mine).is_draining || !self.holds_lease() {
             return Ok(Vec::new());
         }
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -328,7 +404,8 @@ impl Membership {
         let taken: Vec<SessionInfo> = rows.iter().map(info).collect();
         let mut mine = lock(&self.mine);
         // If it was taken to be gone meanwhile, others may have claimed them since.
-        if mine.id == id && self.beats.borrow().lapses == lapses {
+        let is_current = mine.id == id && !mine.is_handing_over;
+        if is_current && self.beats.borrow().lapses == lapses {
             mine.took(&taken);
         }
         Ok(taken)
@@ -369,127 +446,4 @@ fn epoch(info: &SessionInfo) -> i64 {
 /// ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Cluster for Membership {
-    fn takeover_after(&self) -> Duration {
-        self.takeover_after
-    }
-
-    fn beat_every(&self) -> Duration {
-        self.pause()
-    }
-
-    fn announce(&self, announcement: Announcement) -> EngineFuture<'_, ()> {
-        Box::pin(self.announced(announcement))
-    }
-
-    fn beats(&self) -> watch::Receiver<Beat> {
-        self.beats.subscribe()
-    }
-
-    fn members(&self) -> EngineFuture<'_, Vec<(Member, u64)>> {
-        Box::pin(self.all())
-    }
-
-    fn owner(&self, session: SessionId) -> EngineFuture<'_, Option<Member>> {
-        Box::pin(async move {
-            // Without the lease, another member may have claimed it and have later information.
-            if self.is_own(session) && self.holds_lease() {
-                return Ok(None);
-            }
-            self.asked_owner(session).await
-        })
-    }
-
-    fn is_own(&self, session: SessionId) -> bool {
-        lock(&self.mine).contains(session)
-    }
-
-    fn holds_lease(&self) -> bool {
-        lock(&self.seen).elapsed() < self.takeover_after
-    }
-
-    fn owned(&self) -> EngineFuture<'_, Vec<SessionInfo>> {
-        Box::pin(async move {
-            let rows = self.link.read(OWNED, &[&self.id()]).await?;
-            Ok(rows.iter().map(info).collect())
-        })
-    }
-
-    fn document(&self, name: &'static str) -> EngineFuture<'_, Option<Document>> {
-        Box::pin(self.read_document(name))
-    }
-
-    fn put_document(
-        &self,
-        name: &'static str,
-        text: String,
-        before: u64,
-    ) -> EngineFuture<'_, bool> {
-        Box::pin(self.replace_document(name, text, before))
-    }
-
-    fn begun(
-        &self,
-        cause: u128,
-        session: Option<SessionId>,
-    ) -> EngineFuture<'_, Option<SessionId>> {
-        Box::pin(self.first_session(cause, session))
-    }
-
-    fn hold(&self, holds: Vec<ProviderPause>) -> EngineFuture<'_, ()> {
-        Box::pin(self.held(holds))
-    }
-
-    fn want_budget(&self, is_wanted: bool) {
-        if self.is_short.swap(is_wanted, Ordering::Relaxed) != is_wanted {
-            self.at_once.notify_one();
-        }
-    }
-
-    fn put_callback(&self, session: SessionId, name: String, text: String) -> EngineFuture<'_, ()> {
-        Box::pin(self.keep_callback(session, name, text))
-    }
-
-    fn forget_callback(
-        &self,
-        session: SessionId,
-        name: String,
-        text: String,
-    ) -> EngineFuture<'_, ()> {
-        Box::pin(self.drop_callback(session, name, text))
-    }
-
-    fn callbacks(
-        &self,
-        sessions: Option<Vec<SessionId>>,
-    ) -> EngineFuture<'_, Vec<(SessionId, String)>> {
-        Box::pin(self.kept_callbacks(sessions))
-    }
-
-    fn take_over(&self, limit: usize) -> EngineFuture<'_, Vec<SessionInfo>> {
-        Box::pin(self.taken_over(limit))
-    }
-
-    fn take_up(&self, session: SessionId, epoch: u64) -> bool {
-        let mut mine = lock(&self.mine);
-        self.holds_lease() && mine.take_up(session, epoch)
-    }
-
-    fn decline(&self, session: SessionInfo) -> EngineFuture<'_, ()> {
-        Box::pin(self.declined(session))
-    }
-
-    fn release(&self, sessions: Vec<SessionInfo>) -> EngineFuture<'_, ()> {
-        Box::pin(self.released(sessions))
-    }
-
-    fn drain(&self, member: Uuid, drains: bool) -> EngineFuture<'_, bool> {
-        Box::pin(self.drained(member, drains))
-    }
-
-    fn hand_over(&self) -> EngineFuture<'_, ()> {
-        Box::pin(self.handed_over())
-    }
 }

@@ -54,7 +54,7 @@ impl Options {
     pub fn new(url: &str, password_file: Option<&Path>) -> Result<Options> {
         let (url, is_verified) = verified(url);
         // The parser's own message could contain a part of the address.
-        let mut config: Config = url.parse().map_err(|_| wrong("it cannot be read"))?;
+        let mut config: Config = url.parse().map_err(|_| wrong(&unreadable(&url)))?;
         if config.get_dbname().is_none_or(str::is_empty) {
             return Err(wrong("it names no database"));
         }
@@ -122,22 +122,80 @@ impl Options {
 /// The address of a database for display, without user, password and options.
 #[must_use]
 pub fn place(url: &str) -> String {
-    let address = url.split(['?', '#']).next().unwrap_or_default();
-    match address.split_once("://") {
+    match url.split_once("://") {
         Some((scheme, rest)) => {
-            let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-            format!("{scheme}://{host}")
+            let (address, _) = split_query(rest);
+            format!("{scheme}://{address}")
         }
         None => "a database".to_owned(),
     }
 }
 
+/// The part of an address between the credentials and the query, and the query. A password may contain
+/// any character.
+fn split_query(address: &str) -> (&str, &str) {
+    let rest = address.split_once('@').map_or(address, |(_, rest)| rest);
+    let (host, query) = rest.split_once(['?', '#']).unwrap_or((rest, ""));
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    (host, query)
+}
+
 fn wrong(why: &str) -> Error {
-    Error::Database {
-        reason: format!(
-            "`store.url` is no address of a database: {why}; an example is \
-             postgres://unisono@127.0.0.1/unisono"
-        ),
+    Error::DatabaseUrl {
+        reason: why.to_owned(),
+    }
+}
+
+/// The parameters of an address that the client supports.
+const PARAMETERS: [&str; 19] = [
+    "application_name",
+    "channel_binding",
+    "connect_timeout",
+    "dbname",
+    "host",
+    "hostaddr",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
+    "load_balance_hosts",
+    "options",
+    "password",
+    "port",
+    "sslmode",
+    "sslnegotiation",
+    "target_session_attrs",
+    "tcp_user_timeout",
+    "user",
+];
+
+/// Why an address cannot be read. Names parameters, never values.
+fn unreadable(url: &str) -> String {
+    let (_, query) = split_query(url);
+    let keys = query
+        .split('&')
+        .filter_map(|pair| Some(pair.split_once('=')?.0));
+    // Whatever is no name may be a part of a value.
+    let is_name = |key: &&str| {
+        let is_of_a_name = |c: char| c.is_ascii_lowercase() || c == '_';
+        !key.is_empty() && key.len() <= 40 && key.chars().all(is_of_a_name)
+    };
+    let names: Vec<&str> = keys.filter(is_name).collect();
+    if let Some(unknown) = names.iter().find(|name| !PARAMETERS.contains(name)) {
+        let instead = match unknown.starts_with("ssl") {
+            true => {
+                ": name the authorities in the variable SSL_CERT_FILE, and set sslmode=verify-full"
+            }
+            false => "",
+        };
+        return format!("the parameter `{unknown}` is not supported{instead}");
+    }
+    let modes = ["disable", "prefer", "require"].map(|mode| format!("sslmode={mode}"));
+    let is_mode = |pair: &str| modes.iter().any(|mode| mode == pair);
+    let mut pairs = query.split('&').filter(|pair| pair.starts_with("sslmode="));
+    match pairs.any(|pair| !is_mode(pair)) {
+        true => "`sslmode` is one of disable, prefer, require and verify-full".to_owned(),
+        false => "it cannot be read".to_owned(),
     }
 }
 
@@ -232,6 +290,22 @@ mod tests {
             ("postgres://me:s3cret@db.example/", "names no database"),
             (
                 "postgres://me:s3cret@db.example/x?colour=red",
+                "`colour` is not supported",
+            ),
+            (
+                "postgres://me:x@db/x?sslmode=verify-full&sslrootcert=/s3cret",
+                "`sslrootcert` is not supported: name the authorities in the variable SSL_CERT_FILE",
+            ),
+            (
+                "postgres://me:x@db/x?sslmode=allow&password=s3cret",
+                "`sslmode` is one of",
+            ),
+            (
+                "postgres://me:x@db/x?S3cret=1&port=s3cret",
+                "cannot be read",
+            ),
+            (
+                "postgres://me:s3?cret=1&s3cret=@db/x?port=s3cret",
                 "cannot be read",
             ),
             ("mysql://me:s3cret@db.example/x", "cannot be read"),
@@ -241,6 +315,19 @@ mod tests {
             let error = Options::new(url, None).unwrap_err().to_string();
             assert!(error.contains(why), "{url}: {error}");
             assert!(!error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_place_of_a_database_has_no_part_of_its_credentials() {
+        for (url, expected) in [
+            ("postgres://me:x@db:1/talks?a=b@c", "postgres://db:1/talks"),
+            ("postgres://me:a?b@db/talks", "postgres://db/talks"),
+            ("postgres://me:a@b@db/talks?x", "postgres://db/talks"),
+            ("postgres://db/talks?x", "postgres://db/talks"),
+            ("talks", "a database"),
+        ] {
+            assert_eq!(place(url), expected);
         }
     }
 

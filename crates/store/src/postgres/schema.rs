@@ -93,6 +93,48 @@ DELETE FROM unisono_schema;
 INSERT INTO unisono_schema (version) VALUES (3);
 ";
 
+/// The tables.
+pub(super) const TABLES: [&str; 9] = [
+    "unisono_sessions",
+    "unisono_events",
+    "unisono_checkpoints",
+    "unisono_members",
+    "unisono_documents",
+    "unisono_holds",
+    "unisono_callbacks",
+    "unisono_begun",
+    "unisono_schema",
+];
+
+/// The role, and the tables of $1 that it may not vacuum: the database would skip them with a warning.
+const NOT_TO_VACUUM: &str = "\
+SELECT current_user::text, coalesce(array_agg(relname::text ORDER BY relname)
+    FILTER (WHERE NOT (
+        pg_has_role(relowner, 'USAGE')
+        OR pg_has_role((SELECT datdba FROM pg_database WHERE datname = current_database()), 'USAGE')
+        OR CASE WHEN current_setting('server_version_num')::integer >= 170000
+            THEN has_table_privilege(oid, 'MAINTAIN') ELSE false END
+    )), '{}')
+FROM pg_class WHERE oid = ANY(SELECT to_regclass(name)::oid FROM unnest($1::text[]) AS name)";
+
+/// Fails if the role may not vacuum all tables.
+pub(super) async fn check_vacuum(client: &Client) -> Result<()> {
+    let tables = TABLES.as_slice();
+    let row = client.query_one(NOT_TO_VACUUM, &[&tables]).await;
+    let row = row.map_err(failed("look at the owners of its tables"))?;
+    let (role, missing): (String, Vec<String>) = (row.get(0), row.get(1));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Database {
+        reason: format!(
+            "the role {role} may not vacuum {}: it owns neither these tables nor the database; leave it \
+             to the database's autovacuum, or make the role their owner (PostgreSQL 17: GRANT MAINTAIN)",
+            missing.join(", ")
+        ),
+    })
+}
+
 /// Creates the tables if they do not exist; migrates those of an earlier version.
 pub(super) async fn prepare(client: &mut Client) -> Result<()> {
     if is_known(version(client).await?)? {

@@ -2,6 +2,7 @@
 //! next one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -12,6 +13,7 @@ use uuid::Uuid;
 use super::batch::{self, SessionRow, UnansweredAppend, checksum};
 use super::error_kind::{ErrorKind, failed, refused};
 use super::link::{Link, Session};
+use super::write_gate::WriteGate;
 use crate::engine::Append;
 use crate::error::{Error, Result};
 
@@ -99,7 +101,7 @@ impl Job {
 }
 
 /// Appends until all senders are dropped.
-pub(super) async fn run(link: Link, mut jobs: mpsc::Receiver<Job>) {
+pub(super) async fn run(link: Link, gate: Arc<WriteGate>, mut jobs: mpsc::Receiver<Job>) {
     let mut queue = VecDeque::new();
     loop {
         if queue.is_empty() {
@@ -110,7 +112,7 @@ pub(super) async fn run(link: Link, mut jobs: mpsc::Receiver<Job>) {
         }
         gather(&mut jobs, &mut queue).await;
         let mut batch = batch::next(&mut queue, |job: &Job| &job.append);
-        carry_out(&link, &mut batch).await;
+        carry_out(&link, &gate, &mut batch).await;
         // Before the newer ones, so that the order within a session is kept.
         for job in batch.into_iter().rev() {
             queue.push_front(job);
@@ -137,7 +139,7 @@ async fn gather(jobs: &mut mpsc::Receiver<Job>, queue: &mut VecDeque<Job>) {
 }
 
 /// Runs one statement and answers the appends whose result is known; the others stay in the batch.
-async fn carry_out(link: &Link, batch: &mut Vec<Job>) {
+async fn carry_out(link: &Link, gate: &Arc<WriteGate>, batch: &mut Vec<Job>) {
     let until = batch.iter().map(|job| job.until).min();
     let session = match link.session(until.unwrap_or_else(Instant::now)).await {
         Ok(session) => session,
@@ -159,8 +161,12 @@ async fn carry_out(link: &Link, batch: &mut Vec<Job>) {
         }
         ErrorKind::Again => {}
         ErrorKind::Refused => {
+            let payloads = batch.iter().flat_map(|job| &job.append.payloads);
+            let bytes = payloads.map(Vec::len).sum();
             for job in batch.drain(..) {
-                job.answer(Err(refused("append events", &error)));
+                let answer = Err(refused("append events", &error));
+                gate.record(&answer, bytes);
+                job.answer(answer);
             }
         }
     }

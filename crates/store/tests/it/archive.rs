@@ -71,6 +71,7 @@ async fn everything_moves_there_and_back() {
         sessions: 4,
         events: 600,
         checkpoints: 1,
+        skipped_tokens: 0,
     };
     let (one, two) = (dir.path().join("one"), dir.path().join("two"));
     assert_eq!(export(&memory, &one).await.unwrap(), moved);

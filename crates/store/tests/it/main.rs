@@ -7,6 +7,8 @@
     reason = "a test ends where something is not as it must be"
 )]
 
+#[cfg(feature = "postgres")]
+mod absence;
 mod archive;
 mod blobs;
 mod child;
@@ -14,6 +16,8 @@ mod conformance;
 mod damage;
 mod directory;
 mod faults;
+#[cfg(feature = "postgres")]
+mod full_database;
 mod full_disk;
 mod kill;
 #[cfg(feature = "postgres")]
@@ -24,6 +28,8 @@ mod online;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod power_cut;
+#[cfg(feature = "postgres")]
+mod rights;
 #[cfg(feature = "postgres")]
 mod sharing;
 mod shim;

@@ -1,8 +1,10 @@
 //! Tests of several programs on one database: which owns a session, which takes over, and which is
 //! fenced.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio_postgres::NoTls;
 use unisono_store::postgres::{Options, Postgres};
 use unisono_store::{Announcement, Append, Beat, Cluster, Engine, Error, SessionId, SessionInfo};
 use unisono_test_postgres::Server;
@@ -249,6 +251,10 @@ async fn a_program_that_is_drained_takes_nothing_new_and_hands_over_what_it_has(
     let b = SessionId::from_u128(0xB);
     assert!(matches!(one.claim(b).await, Err(Error::Draining { .. })));
     one.claim(A).await.unwrap();
+    // Its work has stopped: nothing brings a session back before it is handed over.
+    cluster(&one).begin_hand_over();
+    assert!(matches!(one.claim(A).await, Err(Error::Draining { .. })));
+    assert!(!cluster(&one).is_own(A));
     cluster(&one).hand_over().await.unwrap();
     assert!(matches!(one.claim(A).await, Err(Error::Draining { .. })));
     assert_ne!(own_id(&one).await, id);
@@ -272,6 +278,59 @@ async fn a_program_that_is_drained_takes_nothing_new_and_hands_over_what_it_has(
     );
     assert_eq!(again.claim(b).await.unwrap().epoch, 2);
     again.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_under_way_during_a_hand_over_is_handed_over_too() {
+    let Some(plain) = store("passing").await else {
+        return;
+    };
+    plain.close().await.unwrap();
+    let one = Arc::new(member("passing", LATE).await);
+    one.claim(A).await.unwrap();
+    let id = own_id(&one).await.parse().unwrap();
+    assert!(cluster(&one).drain(id, true).await.unwrap());
+    beat(&one, |beat| beat.is_draining).await;
+    // The claim waits in the database for another transaction.
+    let server = Server::shared().unwrap();
+    let (mut client, connection) = tokio_postgres::connect(&server.url("passing"), NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let held = client.transaction().await.unwrap();
+    let lock = "SELECT FROM unisono_sessions WHERE session = $1 FOR UPDATE";
+    held.query(lock, &[&A.0]).await.unwrap();
+    let claiming = tokio::spawn({
+        let one = one.clone();
+        async move { one.claim(A).await }
+    });
+    let waiting = "SELECT count(*) > 0 FROM pg_stat_activity \
+                   WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))";
+    let until = Instant::now() + Duration::from_secs(30);
+    while !held
+        .query_one(waiting, &[])
+        .await
+        .unwrap()
+        .get::<_, bool>(0)
+    {
+        assert!(Instant::now() < until, "the claim does not wait");
+        tokio::task::yield_now().await;
+    }
+    cluster(&one).begin_hand_over();
+    cluster(&one).hand_over().await.unwrap();
+    held.commit().await.unwrap();
+    let claimed = claiming.await.unwrap();
+    assert!(
+        matches!(claimed, Err(Error::Draining { .. })),
+        "{claimed:?}"
+    );
+    assert!(!cluster(&one).is_own(A));
+    beat(&one, |beat| beat.is_draining && beat.owned == 0).await;
+    let other = member("passing", LATE).await;
+    beat(&other, |beat| beat.has_gone).await;
+    assert_eq!(cluster(&other).take_over(9).await.unwrap().len(), 1);
+    one.close().await.unwrap();
     other.close().await.unwrap();
 }
 

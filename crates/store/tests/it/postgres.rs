@@ -35,7 +35,7 @@ pub(crate) async fn store(schema: &str) -> Option<Postgres> {
 }
 
 /// A separate server for the test, with a schema for the store.
-async fn own_server(settings: &'static [&'static str]) -> Option<Arc<Server>> {
+pub(crate) async fn own_server(settings: &'static [&'static str]) -> Option<Arc<Server>> {
     let started = tokio::task::spawn_blocking(move || Server::start(settings));
     let server = started.await.unwrap()?;
     sql(&server, "public", "CREATE SCHEMA talks").await;

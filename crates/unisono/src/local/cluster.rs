@@ -423,6 +423,8 @@ impl Local {
                 return Ok(false);
             }
         }
+        // From here on no session begins again, so that a follower of one cannot bring it back.
+        cluster.begin_hand_over();
         runtime.hand_over_sessions().await;
         cluster.hand_over().await?;
         Ok(true)

@@ -129,6 +129,32 @@ async fn open_database(url: &str, config: &Config) -> Result<OpenedStore, unison
     })
 }
 
+/// Opens the database of the settings for reading, beside a daemon that uses it with the same
+/// directory.
+///
+/// # Errors
+/// The settings name no database; it does not answer, or cannot be used.
+pub async fn open_beside(config: &Config) -> Result<OpenedStore, unisono_store::Error> {
+    read_database(config).await
+}
+
+#[cfg(feature = "postgres")]
+async fn read_database(config: &Config) -> Result<OpenedStore, unisono_store::Error> {
+    use unisono_store::postgres::{Options, Postgres};
+
+    let url = config.store.url.as_deref().unwrap_or_default();
+    let options = Options::new(url, config.store.password_file.as_deref())?;
+    Ok(OpenedStore {
+        journal: Journal::new(Arc::new(Postgres::open(options).await?)),
+        ..OpenedStore::nothing()
+    })
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn read_database(config: &Config) -> Result<OpenedStore, unisono_store::Error> {
+    open_database("", config).await
+}
+
 #[cfg(not(feature = "postgres"))]
 async fn open_database(_: &str, _: &Config) -> Result<OpenedStore, unisono_store::Error> {
     Err(unisono_store::Error::Database {

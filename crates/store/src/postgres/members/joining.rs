@@ -55,13 +55,17 @@ impl Membership {
 
     pub(super) async fn handed_over(&self) -> Result<()> {
         let new = Uuid::now_v7();
-        if let Some(directory) = &self.directory {
-            write_id(directory, new)?;
+        // After a restart under the old id it would claim what is left under it: no harm.
+        if let Some(directory) = &self.directory
+            && let Err(error) = write_id(directory, new)
+        {
+            tracing::warn!(%error, "this program's new id is not kept for its next start");
         }
         let old = {
             let mut mine = lock(&self.mine);
             mine.forget_all();
             mine.is_draining = true;
+            mine.is_handing_over = false;
             std::mem::replace(&mut mine.id, new)
         };
         // Its first beat under the new id.

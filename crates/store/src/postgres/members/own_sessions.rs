@@ -18,6 +18,8 @@ pub(super) struct OwnSessions {
     /// The sessions that it cannot work on.
     pub(super) declined: HashSet<SessionId>,
     pub(super) is_draining: bool,
+    /// Whether it has stopped to work on its sessions, and is about to leave them to the others.
+    pub(super) is_handing_over: bool,
 }
 
 impl OwnSessions {
@@ -28,7 +30,13 @@ impl OwnSessions {
             taken: HashMap::new(),
             declined: HashSet::new(),
             is_draining: false,
+            is_handing_over: false,
         }
+    }
+
+    /// Whether it may claim the session.
+    pub(super) fn may_claim(&self, session: SessionId) -> bool {
+        !self.is_handing_over && (!self.is_draining || self.contains(session))
     }
 
     /// The number of sessions that it works on.
@@ -61,7 +69,7 @@ impl OwnSessions {
     /// It begins to work on a session that it took over by the claim of that epoch; false if that
     /// claim may have ended.
     pub(super) fn take_up(&mut self, session: SessionId, epoch: u64) -> bool {
-        let is_claim = self.taken.get(&session) == Some(&epoch);
+        let is_claim = self.taken.get(&session) == Some(&epoch) && !self.is_handing_over;
         if is_claim {
             self.claimed(session);
         }
@@ -72,6 +80,17 @@ impl OwnSessions {
     pub(super) fn forget(&mut self, session: SessionId) {
         self.sessions.remove(&session);
         self.taken.remove(&session);
+    }
+
+    /// It owns only these sessions any more.
+    pub(super) fn keep(&mut self, owned: &[SessionInfo]) {
+        let owned: HashMap<SessionId, u64> = owned
+            .iter()
+            .map(|info| (info.session, info.epoch))
+            .collect();
+        self.sessions.retain(|session| owned.contains_key(session));
+        self.taken
+            .retain(|session, epoch| owned.get(session) == Some(epoch));
     }
 
     /// It may own no session any more.
@@ -117,6 +136,16 @@ mod tests {
         // Another program may have claimed it.
         let mut mine = took();
         mine.forget(A);
+        assert!(!mine.take_up(A, 7));
+        let mut mine = took();
+        mine.keep(&[info]);
+        assert!(mine.take_up(A, 7));
+        mine.keep(&[info]);
+        assert!(mine.contains(A));
+        mine.keep(&[]);
+        assert!(!mine.contains(A));
+        let mut mine = took();
+        mine.keep(&[SessionInfo { epoch: 8, ..info }]);
         assert!(!mine.take_up(A, 7));
         let mut mine = took();
         mine.forget_all();

@@ -1,0 +1,102 @@
+//! An append that the database does not answer. The session keeps its state, its running calls and
+//! their results, and appends again until there is an answer; requests of clients are refused
+//! meanwhile. Otherwise the results of calls that end during an outage would be lost.
+
+use std::time::Duration;
+
+use ractor::ActorRef;
+use unisono_session::Event;
+use unisono_store::Error as StoreError;
+
+use crate::runtime::Error;
+
+use super::{Live, Msg, Phase, State};
+
+/// The pause before another try. Each try waits for the database, too.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Whether an append that failed is tried again. A session that has to be on disk before the program
+/// stops does not wait longer.
+pub(super) fn can_retry(live: &Live, error: &StoreError) -> bool {
+    matches!(error, StoreError::Unreachable { .. }) && live.drained.is_none()
+}
+
+/// The result of an append that may have been written by an earlier try. Nobody else appends under
+/// the same claim, so events after the expected ones are those of that try.
+pub(super) fn settle(
+    result: Result<u64, StoreError>,
+    expected: u64,
+    events: &[Event],
+) -> Result<u64, StoreError> {
+    let last = expected + events.len() as u64;
+    match result {
+        Err(StoreError::Conflict { last_seq, .. }) if last_seq == last => Ok(last),
+        result => result,
+    }
+}
+
+impl State {
+    /// Why the store does not answer.
+    pub(super) fn unanswered(&self) -> Option<Error> {
+        match &self.phase {
+            Phase::Live(live) => live.unanswered.clone(),
+            _ => None,
+        }
+    }
+
+    /// Has the events in flight appended again, later.
+    pub(super) fn retry_append(&mut self, myself: &ActorRef<Msg>, error: Error) {
+        let Phase::Live(live) = &mut self.phase else {
+            return;
+        };
+        if live.unanswered.is_none() {
+            tracing::warn!(session = %self.args.id, %error, "a session waits for its store");
+        }
+        live.refuse_requests(&error);
+        live.unanswered = Some(error);
+        let myself = myself.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(RETRY_AFTER).await;
+            // A session that has left reads its journal when it returns.
+            let _ = myself.send_message(Msg::RetryAppend);
+        });
+    }
+
+    pub(super) fn on_retry_append(&mut self, myself: &ActorRef<Msg>) {
+        if self.unanswered().is_some() {
+            self.send_append(myself);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unisono_context::Timestamp;
+    use unisono_session::Fact;
+    use unisono_store::SessionId;
+
+    #[test]
+    fn an_earlier_try_that_was_written_is_known_by_the_last_event() {
+        let event = Event {
+            at: Timestamp(0),
+            fact: Fact::Pinned {
+                messages: Vec::new(),
+            },
+        };
+        let events = [event.clone(), event];
+        let conflict = |last_seq| {
+            let session = SessionId::from_u128(1);
+            Err(StoreError::Conflict {
+                session,
+                expected_seq: 4,
+                last_seq,
+            })
+        };
+        assert_eq!(settle(conflict(6), 4, &events).ok(), Some(6));
+        assert_eq!(settle(Ok(6), 4, &events).ok(), Some(6));
+        for last_seq in [3, 5, 7] {
+            assert!(settle(conflict(last_seq), 4, &events).is_err());
+        }
+    }
+}

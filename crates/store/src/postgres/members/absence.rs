@@ -1,0 +1,67 @@
+//! The time during which this program was cut off from the database. Without I/O.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// A time without beats of this program, after which it counted as gone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Absence {
+    /// When its last beat before it began.
+    since: Instant,
+    /// When it was back.
+    until: Instant,
+}
+
+impl Absence {
+    /// The absence from the last beat until now. Absences whose grace periods meet are one.
+    pub(super) fn new(
+        before: Option<Absence>,
+        seen: Instant,
+        now: Instant,
+        lease: Duration,
+    ) -> Absence {
+        let joined = before.filter(|before| seen < before.until + lease);
+        Absence {
+            since: joined.map_or(seen, |before| before.since),
+            until: now,
+        }
+    }
+
+    /// How old the beat of another program may be that counts as alive. The others may have been cut
+    /// off too: for one lease after the return, those that were alive before count as alive.
+    pub(super) fn lease_of_others(
+        absence: Option<Absence>,
+        now: Instant,
+        lease: Duration,
+    ) -> Duration {
+        match absence.filter(|absence| now < absence.until + lease) {
+            Some(absence) => lease + now.duration_since(absence.since),
+            None => lease,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_that_were_alive_before_an_absence_have_one_lease_to_come_back() {
+        let lease = Duration::from_secs(10);
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let of = |absence, now| Absence::lease_of_others(absence, at(now), lease).as_secs();
+        assert_eq!(of(None, 99), 10);
+        // Cut off from 100 to 150.
+        let first = Absence::new(None, at(100), at(150), lease);
+        assert_eq!(of(Some(first), 150), 60);
+        assert_eq!(of(Some(first), 159), 69);
+        assert_eq!(of(Some(first), 160), 10);
+        // Again before the others had that time, and after it.
+        let again = Absence::new(Some(first), at(155), at(170), lease);
+        assert_eq!(of(Some(again), 170), 80);
+        let later = Absence::new(Some(first), at(165), at(180), lease);
+        assert_eq!(of(Some(later), 180), 25);
+    }
+}

@@ -1,0 +1,94 @@
+//! A database that refuses writes for a while: its disk is full, or it only reads.
+
+use std::time::{Duration, Instant};
+
+use tokio_postgres::{Client, NoTls};
+use unisono_store::{Engine, Error, Health};
+use unisono_test_postgres::Server;
+
+use crate::members::append;
+use crate::postgres::store;
+
+const A: unisono_store::SessionId = unisono_store::SessionId::from_u128(0xA);
+
+/// Has new events refused with a code of the server, and counts the attempts: a sequence keeps its
+/// value when a statement fails.
+async fn refuse(client: &Client, code: &str) {
+    let statements = format!(
+        "CREATE SEQUENCE IF NOT EXISTS attempts; \
+         CREATE OR REPLACE FUNCTION refuse() RETURNS trigger AS $$ BEGIN \
+         PERFORM nextval('attempts'); RAISE EXCEPTION 'no room' USING ERRCODE = '{code}'; \
+         END $$ LANGUAGE plpgsql; \
+         CREATE TRIGGER refuse BEFORE INSERT ON unisono_events EXECUTE FUNCTION refuse()"
+    );
+    client.batch_execute(&statements).await.unwrap();
+}
+
+async fn attempts(client: &Client) -> i64 {
+    let asked = "SELECT last_value FROM attempts";
+    client.query_one(asked, &[]).await.unwrap().get(0)
+}
+
+/// Waits until a condition holds.
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let latest = Instant::now() + Duration::from_secs(60);
+    while !is_so().await {
+        assert!(Instant::now() < latest, "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_are_refused_in_advance_until_the_database_takes_them_again() {
+    let Some(engine) = store("refusing").await else {
+        return;
+    };
+    let url = Server::shared().unwrap().url("refusing");
+    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let mut last = 0;
+    for code in ["53100", "25006"] {
+        let is_right = |error: &Error| match code {
+            "53100" => matches!(error, Error::DatabaseFull { .. }) && error.is_disk_full(),
+            _ => matches!(error, Error::Unwritable { .. }),
+        };
+        let claim = engine.claim(A).await.unwrap();
+        last = engine.append(append(claim.epoch, last)).await.unwrap();
+        refuse(&client, code).await;
+        let refused = engine.append(append(claim.epoch, last)).await.unwrap_err();
+        assert!(is_right(&refused) && refused.is_transient(), "{refused}");
+        // A claim would succeed, because it updates a row.
+        let refused = engine.claim(A).await.unwrap_err();
+        assert!(is_right(&refused), "{refused}");
+        let health = engine.health();
+        assert!(
+            match code {
+                "53100" => matches!(health, Health::DiskFull { .. }),
+                _ => matches!(health, Health::ReadOnly { .. }),
+            },
+            "{health:?}"
+        );
+        let refused = engine.check_writes().await.unwrap_err();
+        assert!(is_right(&refused), "{refused}");
+        // It probes, and everything else is refused meanwhile.
+        let before = attempts(&client).await;
+        until("it does not probe", async || {
+            assert!(engine.claim(A).await.is_err());
+            attempts(&client).await >= before + 2
+        })
+        .await;
+        assert_eq!(engine.read(A, 1, 9).await.unwrap().len() as u64, last);
+        client
+            .batch_execute("DROP TRIGGER refuse ON unisono_events")
+            .await
+            .unwrap();
+        until("it stays refused", async || engine.health() == Health::Ok).await;
+        engine.check_writes().await.unwrap();
+    }
+    let claim = engine.claim(A).await.unwrap();
+    assert_eq!(engine.append(append(claim.epoch, last)).await.unwrap(), 3);
+    let asked = "SELECT count(*) FROM unisono_events";
+    let rows: i64 = client.query_one(asked, &[]).await.unwrap().get(0);
+    assert_eq!(rows, 3, "nothing stays of a probe");
+    engine.close().await.unwrap();
+}
