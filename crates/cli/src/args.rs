@@ -211,10 +211,10 @@ pub(crate) struct Workers {
     /// The model of all agents, in place of their own: provider/model, or extractive
     #[arg(long, short, value_name = "MODEL")]
     model: Option<String>,
-    /// Maximum cost of all agents together, in dollars
+    /// Maximum cost of all agents together, in dollars; a daemon's own maximum stays
     #[arg(long, value_name = "USD")]
     max_cost: Option<String>,
-    /// Maximum tokens, in and out, of all agents together
+    /// Maximum tokens, in and out, of all agents together; a daemon's own maximum stays
     #[arg(long, value_name = "N")]
     max_tokens: Option<String>,
     #[command(flatten)]

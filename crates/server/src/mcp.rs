@@ -292,13 +292,16 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
 
 /// The error for a request that the library did not understand: its method or its parameters.
 fn not_understood(request: &CustomRequest) -> ErrorData {
-    const METHODS: [&str; 9] = [
+    const METHODS: [&str; 12] = [
+        "completion/complete",
         "initialize",
         "ping",
         "tools/call",
         "tools/list",
         "resources/list",
+        "prompts/list",
         "resources/read",
+        "resources/templates/list",
         "tasks/get",
         "tasks/update",
         "tasks/cancel",

@@ -153,8 +153,8 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<ArchiveCounts> {
         if is_of_a_session(session) {
             return Err(Error::SessionExists { session });
         }
-        // The usage of deleted sessions is added by the last write in any case.
-        if known.last_seq > 0 || session == DELETED_USAGE {
+        // The usage of deleted sessions and the tokens are added by the last writes in any case.
+        if known.last_seq > 0 || session == DELETED_USAGE || session == TOKENS {
             kept.push(session);
         }
     }
@@ -214,11 +214,13 @@ async fn store_whole(
 ) -> Result<ArchiveCounts> {
     let mut kept_journals = Kept::default();
     let mut moved = store_all(engine, path, kept, &mut kept_journals).await?;
-    moved.skipped_tokens = tokens::merge(engine, &kept_journals.tokens).await?;
     for (journal, events) in &kept_journals.contents {
         blobs::merge(engine, *journal, events.get(1..).unwrap_or_default()).await?;
     }
-    imports::end_all(engine, deleted_usage::merge_entries(kept_journals.left)?).await?;
+    // Tokens are the last thing that can fail: none of an import that is taken back works.
+    let deleted_usage = deleted_usage::merge_entries(kept_journals.left)?;
+    moved.skipped_tokens = tokens::merge(engine, &kept_journals.tokens).await?;
+    imports::end_all(engine, deleted_usage).await?;
     Ok(moved)
 }
 

@@ -156,7 +156,7 @@ const PAGE: usize = 4_096;
 const TRIES: u32 = 8;
 
 /// Adds the tokens of another store's journal, given by its entries, to this store. A token that was
-/// revoked in either store stays revoked. Returns the number of tokens that are left out because
+/// revoked in this store stays revoked; one that was revoked in theirs is not added. Returns the number of tokens that are left out because
 /// another token has their name here.
 pub(crate) async fn merge(engine: &dyn Engine, theirs: &[Vec<u8>]) -> Result<u64> {
     let theirs: Vec<TokenFact> = (1..)

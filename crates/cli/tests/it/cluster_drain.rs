@@ -2,6 +2,7 @@
 
 use std::sync::mpsc;
 use std::thread;
+use std::time::Instant;
 
 use serde_json::json;
 use unisono_test_postgres::Server;
@@ -42,7 +43,16 @@ fn streams_of_a_drained_daemon_end_and_go_on_elsewhere() {
         // The client reconnects where it was, and gets what the new owner writes.
         let said = json!({"role": "user", "text": "And more."});
         let messages = format!("/v1/sessions/{id}/messages");
-        other.post(&messages, &said).expect(201);
+        // Until the hand-over is committed, the daemon that is drained still owns it.
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let reply = other.post(&messages, &said);
+            if reply.status == 201 {
+                break;
+            }
+            reply.expect(503);
+            assert!(Instant::now() < until, "nobody takes the session");
+        }
         let path = format!("/v1/sessions/{id}/events?after={last}");
         let next = one.get(&path).expect(200).events().next().unwrap();
         assert_eq!(next.id, Some(last + 1));

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use unisono_context::Role;
 use unisono_context::checkpoint::{Body, FactCoverage, Span, block_text};
 
 use super::SummaryInput;
@@ -133,7 +134,8 @@ fn lost_speakers<'r>(
 ) -> impl Iterator<Item = (String, usize)> + 'r {
     let mut times: BTreeMap<&str, usize> = BTreeMap::new();
     for unit in &read.pool.units {
-        if unit.speaker != unit.role.name() && !unit.speaker.is_empty() {
+        let is_person = unit.role == Role::User && unit.speaker != unit.role.name();
+        if is_person && !unit.speaker.is_empty() {
             *times.entry(unit.speaker).or_default() += 1;
         }
     }
@@ -142,7 +144,15 @@ fn lost_speakers<'r>(
     let names = speakers
         .into_iter()
         .map(|(name, _)| name.replace('\u{a0}', " "));
-    let lost = names.filter(|name| !text.contains(&**name));
+    let is_word = |at: usize, name: &str| {
+        let beside = [
+            text[..at].chars().next_back(),
+            text[at + name.len()..].chars().next(),
+        ];
+        !beside.into_iter().flatten().any(char::is_alphanumeric)
+    };
+    let lost =
+        names.filter(move |name| !text.match_indices(&**name).any(|(at, _)| is_word(at, name)));
     lost.take(MAX_SPEAKERS).map(|name| (name, 0))
 }
 

@@ -108,9 +108,13 @@ impl<'a> Passage<'a> {
 pub(crate) fn one_word(name: &str) -> Cow<'_, str> {
     let name = name
         .trim()
-        .trim_start_matches('#')
+        .trim_start_matches(['#', '\\'])
         .trim_end_matches(':')
         .trim();
+    if !name.contains(|c: char| c.is_alphanumeric() || !c.is_ascii()) {
+        // Signs alone would not be read as a name.
+        return Cow::Borrowed("someone");
+    }
     if name.contains(char::is_whitespace) {
         let words: Vec<&str> = name.split_whitespace().collect();
         return Cow::Owned(words.join("\u{a0}"));

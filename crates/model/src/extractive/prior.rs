@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::extractive::{Passage, SummaryInput, SummaryLayout, summarise};
 
-    const NAMES: [&str; 7] = [
+    const NAMES: [&str; 9] = [
         "Ada Lovelace",
         "Ben Smith Jr.",
         "][AcHm2][",
@@ -179,6 +179,8 @@ mod tests {
         "Dr. Wu",
         "ana",
         "李 明",
+        "\\o/",
+        "##",
     ];
     const TEXTS: [&str; 9] = [
         "the flight {} leaves on Friday at 9",

@@ -46,13 +46,13 @@ async fn checked(limit: usize, request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let (parts, body) = request.into_parts();
-    let Ok(bytes) = to_bytes(body, limit).await else {
-        let reason = format!("a message may have {limit} bytes");
-        return refused(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            ErrorCode::INVALID_REQUEST,
-            &reason,
-        );
+    let bytes = match to_bytes(body, limit).await {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            let reason = format!("the body cannot be read, at most {limit} bytes: {error}");
+            let status = StatusCode::PAYLOAD_TOO_LARGE;
+            return refused(status, ErrorCode::INVALID_REQUEST, &reason);
+        }
     };
     match serde_json::from_slice::<Envelope>(&bytes) {
         Ok(envelope) if envelope.jsonrpc == "2.0" => {

@@ -236,12 +236,7 @@ impl Membership {
         let rows = self.link.read(BEAT, &parameters).await;
         self.gate.record(&rows, 0);
         let rows = rows?;
-        // It is alive again: what is its own now stays its own.
-        let kept = match self.returned(&rows, id) {
-            true => Some(self.link.read(OWNED, &[&id]).await?),
-            false => None,
-        };
-        let kept = kept.map(|rows| rows.iter().map(info).collect::<Vec<_>>());
+        let kept = self.kept(&rows, id).await?;
         let known = |row| MemberRow {
             is_short: Row::get(row, 12),
             ..self.known(row, id)
@@ -272,14 +267,29 @@ impl Membership {
             // The lock is held, so that updates are sent in the order in which they were read.
             self.beats.send_replace(beat);
         }
+        Ok(self.pause_after(&members, is_short))
+    }
+
+    /// The time from a beat with these rows until the next one.
+    fn pause_after(&self, members: &[MemberRow], is_short: bool) -> Duration {
         let usual = match is_short {
             true => self.pause().min(LOOK_EVERY),
             false => self.pause(),
         };
-        Ok(match self.lease_of_others() == self.takeover_after {
-            true => next_pause(&members, usual, self.takeover_after),
+        match self.lease_of_others() == self.takeover_after {
+            true => next_pause(members, usual, self.takeover_after),
             false => usual,
-        })
+        }
+    }
+
+    /// The sessions that are still its own, if a beat is the first one after an absence. From that beat
+    /// on nobody takes them over.
+    async fn kept(&self, rows: &[Row], id: Uuid) -> Result<Option<Vec<SessionInfo>>> {
+        if !self.returned(rows, id) {
+            return Ok(None);
+        }
+        let owned = self.link.read(OWNED, &[&id]).await?;
+        Ok(Some(owned.iter().map(info).collect()))
     }
 
     /// Whether a beat is the first one after an absence. The others are then not taken over before

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Zoned;
 use unisono_api::Code;
 use unisono_api::service::Sessions as _;
-use unisono_api::session::SessionQuery;
+use unisono_api::session::{MAIN_BRANCH, SessionQuery};
 use unisono_api::turn::NewTurn;
 use unisono_config::automation::{NewTask, Target, Trigger, on_clock, zone};
 use unisono_context::{Digest, SessionId, Timestamp, TurnId};
@@ -18,6 +18,8 @@ use uuid::Uuid;
 
 use super::of_trigger;
 use crate::Local;
+use crate::agents;
+use crate::ask::Ask;
 use crate::error::Error;
 use crate::service::sessions::find_only;
 use crate::service::{id, requests};
@@ -149,8 +151,21 @@ impl Local {
         }
     }
 
-    /// Creates the session if necessary, and begins the turn. A session made for a turn that is refused
-    /// is deleted.
+    /// Checks the first turn of a session before the session is created: a refused one would leave it
+    /// empty.
+    async fn check_first(&self, ask: &Ask) -> Result<(), Error> {
+        let setup = self.setup_with(Arc::default(), ask.settings()).await?;
+        agents::list(&setup, ask)?;
+        match ask.on_branch() {
+            MAIN_BRANCH => Ok(()),
+            branch => {
+                let detail = format!("a new session has no branch `{branch}`");
+                Err(Error::new(Code::Refused, detail))
+            }
+        }
+    }
+
+    /// Creates the session if necessary, and begins the turn.
     pub(super) async fn hand_in(&self, cause: &Cause<'_>, start: &Start) -> Result<TurnId, Error> {
         // The key alone identifies the turn: the settings of its task may have changed before a
         // retry.
@@ -159,14 +174,11 @@ impl Local {
             request: Digest::of_bytes(start.key.as_bytes()),
         };
         let ask = requests::task(&new_turn(cause)?)?.with_key(Some(key));
-        let is_new = !self.journal().exists(start.session).await?;
-        let session = self.session_for(cause, start.session).await?;
-        let begun = self.begin(&session, &ask).await;
-        if is_new && begun.as_ref().is_err_and(|error| !may_work_later(error)) {
-            // A session that was made for a refused turn would stay empty.
-            self.delete(start.session, false).await?;
+        if !self.journal().exists(start.session).await? {
+            self.check_first(&ask).await?;
         }
-        begun
+        let session = self.session_for(cause, start.session).await?;
+        self.begin(&session, &ask).await
     }
 
     /// The session with this id; a session that the start was to create is created if it does not

@@ -113,7 +113,7 @@ impl Sessions for Local {
 
 impl Local {
     /// Deletes a session, even with open turns; returns whether it existed.
-    pub(crate) async fn delete(&self, session: SessionId, purge: bool) -> Result<bool, Error> {
+    async fn delete(&self, session: SessionId, purge: bool) -> Result<bool, Error> {
         let Ok(runtime) = self.runtime() else {
             return self.delete_stored(session, purge).await;
         };

@@ -68,7 +68,7 @@ fn sentence_ends(text: &str, before: Range<usize>, after: Range<usize>) -> bool 
         .next()
         .unwrap_or_default();
     let next = rest.trim_start().chars().next().unwrap_or(' ');
-    if is_abbreviation(word) || is_ordinal(before, word, rest) {
+    if is_abbreviation(word) || is_letter_of_several(word, rest) || is_ordinal(before, word, rest) {
         return false;
     }
     // Sentences in chats often start in lower case; after a short word it is more likely an
@@ -84,21 +84,41 @@ const ABBREVIATIONS: [&str; 62] = [
     "evtl", "ggf", "inkl", "zzgl", "bspw", "vgl", "str", "tel", "abs", "art", "hr", "fr", "dipl",
     "ing", "med", "phil", "jan", "feb", "aug", "okt", "nov", "dez",
 ];
-/// Months after an ordinal number, such as `am 14. Juni`, by their first letters.
-const MONTHS: [&str; 14] = [
-    "jan", "feb", "mär", "apr", "mai", "jun", "jul", "aug", "sep", "okt", "oct", "nov", "dez",
-    "dec",
+/// German months after an ordinal number, such as `am 14. Juni`.
+const MONTHS: [&str; 13] = [
+    "januar",
+    "jänner",
+    "februar",
+    "märz",
+    "april",
+    "mai",
+    "juni",
+    "juli",
+    "august",
+    "september",
+    "oktober",
+    "november",
+    "dezember",
 ];
 
 fn is_abbreviation(word: &str) -> bool {
     let mut letters = word.chars();
-    // An initial, or a part of `z. B.` and `d. h.`.
-    let single = matches!((letters.next(), letters.next()), (Some(c), None) if c.is_alphabetic());
-    single || (word.len() <= 6 && ABBREVIATIONS.contains(&word.to_lowercase().as_str()))
+    let initial = matches!((letters.next(), letters.next()), (Some(c), None) if c.is_uppercase());
+    initial || (word.len() <= 6 && ABBREVIATIONS.contains(&word.to_lowercase().as_str()))
 }
 
-/// German words before a day.
-const BEFORE_DAYS: [&str; 8] = ["am", "vom", "zum", "bis", "ab", "seit", "im", "den"];
+/// Whether a word is the first letter of `z. B.`, `d. h.` and `u. a.`.
+fn is_letter_of_several(word: &str, rest: &str) -> bool {
+    let is_letter = |word: &str| word.chars().count() == 1 && word.chars().all(char::is_alphabetic);
+    let next = rest
+        .split_whitespace()
+        .next()
+        .and_then(|next| next.strip_suffix('.'));
+    is_letter(word) && next.is_some_and(is_letter)
+}
+
+/// German words before a day; `am` is English, too.
+const BEFORE_DAYS: [&str; 7] = ["vom", "zum", "bis", "ab", "seit", "im", "den"];
 
 /// Whether a number with a point is an ordinal: `am 14. Juni`, `im 3. Stock`, `am 3.7. Geburtstag`.
 fn is_ordinal(before: &str, word: &str, rest: &str) -> bool {
@@ -111,7 +131,9 @@ fn is_ordinal(before: &str, word: &str, rest: &str) -> bool {
     let next = next.to_lowercase();
     let previous = before.split_whitespace().rev().nth(1);
     let previous = previous.unwrap_or_default().to_lowercase();
-    BEFORE_DAYS.contains(&&*previous) || MONTHS.iter().any(|month| next.starts_with(month))
+    let is_month = MONTHS.contains(&next.trim_matches(|c: char| !c.is_alphabetic()));
+    let is_dotted = word.contains('.') && *previous == *"am";
+    BEFORE_DAYS.contains(&&*previous) || is_month || is_dotted
 }
 
 #[cfg(test)]
@@ -120,7 +142,7 @@ mod tests {
 
     #[test]
     fn sentences_survive_abbreviations_numbers_and_lower_case() {
-        let rows: [(&str, &[&str]); 12] = [
+        let rows: [(&str, &[&str]); 15] = [
             ("One. Two! Three?", &["One.", "Two!", "Three?"]),
             (
                 "Use e.g. v2.3 here. Done.",
@@ -151,9 +173,12 @@ mod tests {
                 &["Termin am 14. Juni um 9:30 Uhr bei Dr. med. Braun.", "Ja!"],
             ),
             (
-                "We sold 14. June was worse.",
-                &["We sold 14. June was worse."],
+                "Mira hat am 3.7. Geburtstag. Sie wohnt im 3. Stock.",
+                &["Mira hat am 3.7. Geburtstag.", "Sie wohnt im 3. Stock."],
             ),
+            ("I am 30. My wife is 28.", &["I am 30.", "My wife is 28."]),
+            ("We have 2. Decided?", &["We have 2.", "Decided?"]),
+            ("I chose option b. Then", &["I chose option b.", "Then"]),
         ];
         for (text, expected) in rows {
             let found: Vec<&str> = sentences(text, 0..text.len())
