@@ -136,7 +136,7 @@ pub(crate) fn open_all(files: &[String], store: &Path) -> Result<Source> {
             (name.unwrap_or(&files[0]), paths)
         }
     };
-    let users = days.first().and_then(|day| users(day)).into_iter();
+    let users = days.first().and_then(users).into_iter();
     let read = |path: PathBuf| {
         let name = path.display().to_string();
         let bytes = bytes_of(&name, "a conversation's file")?;

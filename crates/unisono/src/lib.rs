@@ -15,7 +15,7 @@
 //! - [`labels`] selects sessions, [`retention`] finds and deletes old ones.
 //! - [`context`] shows the context of a branch; [`history`] reads turns and runs from a journal,
 //!   [`why`] the requests of a run; [`search_results`] are the messages that a search found,
-//!   [`message_tree`] shows the tree, [`short`] shortens texts.
+//!   [`message_tree`] shows the tree, [`fmt`] shortens texts.
 //! - [`chat`] is a session as the chat of a page, [`tasks`] are turns as the tasks of other programs.
 //! - [`turn_view`] is a turn in the types of the API, [`follow`] its progress, [`client_tools`] the
 //!   tools of a client, [`values`] times and amounts in JSON.

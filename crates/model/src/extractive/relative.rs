@@ -139,8 +139,7 @@ fn is_part_of_another(before: &str, phrase: &str, follows: &str) -> bool {
         .get(phrase.len() - 3..)
         .is_some_and(|end| end.eq_ignore_ascii_case("ago"));
     let counts = |word: &&str| last.eq_ignore_ascii_case(word);
-    let is_counted =
-        is_ago && (last.parse::<u64>().is_ok() || NUMERALS.iter().any(|word| counts(&word)));
+    let is_counted = is_ago && (last.parse::<u64>().is_ok() || NUMERALS.iter().any(counts));
     before.ends_with(['-', '–', '/'])
         || is_counted
         || last.eq_ignore_ascii_case("from")
