@@ -26,7 +26,7 @@ pub struct Passage<'a> {
     pub ordinal: Ordinal,
     /// The role of the speaker.
     pub role: Role,
-    /// The agent or person by name, where known; see [`one_word`].
+    /// The agent or person by name as one word, where known.
     pub author: Option<Cow<'a, str>>,
     /// The time of the message.
     pub at: Timestamp,
