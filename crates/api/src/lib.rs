@@ -6,7 +6,7 @@
 //! live updates of a turn, [`approval`] tool calls that wait for a person, [`tool_server`] the tool servers that a client brings, [`agent`] the agents,
 //! [`cluster`] the programs on one database, [`usage`] tokens and costs, [`audit`] who changed what, [`settings`] the settings, [`page`] the pages of lists. [`problem`]
 //! describes errors, and [`openai`] is the interface for OpenAI's clients. [`harmless`] and
-//! [`short`] prepare values for people.
+//! [`fmt`] prepare values for people.
 //!
 //! Ids are UUIDs as text, digests hexadecimal, times RFC 3339 in UTC, amounts of tokens whole
 //! numbers, costs US dollars. A field that is `null` is unknown or absent.
