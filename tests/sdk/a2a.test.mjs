@@ -68,7 +68,7 @@ for (const transport of [JsonRpcTransportFactory, RestTransportFactory]) {
     assert.deepEqual(await client.sendMessage(asked), task, "sent again it is the same");
     assert.deepEqual(await client.getTask({ tenant: "", id: task.id }), task);
 
-    const next = await client.sendMessage(says("On which weekday?", { contextId: task.contextId }));
+    const next = await client.sendMessage(says("When do we move the orders?", { contextId: task.contextId }));
     assert.equal(next.contextId, task.contextId);
     assert.match(answer(next), /Friday/);
     const page = { tenant: "", contextId: task.contextId, pageSize: 1, pageToken: "", status: 0 };

@@ -72,7 +72,7 @@ class A2A(unittest.TestCase):
             self.assertIn("6 March", answer(task))
             self.assertEqual([one.name for one in task.artifacts], ["lead", "facts"])
 
-            async for _ in client.send_message(says("On which weekday?", context_id=task.context_id)):
+            async for _ in client.send_message(says("When do we move the orders?", context_id=task.context_id)):
                 pass
             listed = await client.list_tasks(ListTasksRequest(context_id=task.context_id, page_size=1))
             self.assertEqual((listed.total_size, len(listed.tasks)), (2, 1))

@@ -96,6 +96,9 @@ pub struct DeletedSessionsUsage {
     pub amounts: Amounts,
 }
 
+/// The name of summaries among agents.
+pub const SUMMARIES: &str = "(summaries)";
+
 /// Selects and groups usage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
@@ -115,7 +118,7 @@ pub struct UsageQuery {
     /// The last day in UTC, included; absent: up to now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// The agent; empty: summaries; absent: all of them.
+    /// The agent; `(summaries)`: summaries; absent: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The model, as in `rows`; absent: all of them.

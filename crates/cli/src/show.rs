@@ -221,10 +221,42 @@ pub(crate) fn line_room(taken: usize, usual: usize) -> usize {
 }
 
 /// A table without borders. The columns in `right` are aligned to the right. On a terminal, cells are
-/// wrapped to its width between words, except the first column, whose ids are copied by people. A table
-/// whose words do not fit is wider than the terminal.
+/// wrapped to its width, if possible between words, except the first column, whose ids are copied by
+/// people.
 pub(crate) fn table(header: &[&str], right: &[usize], rows: Vec<Vec<String>>) -> String {
     table_within(output::columns(), header, right, rows)
+}
+
+/// A table whose `optional` columns are left out, in this order, until its words fit the terminal.
+pub(crate) fn table_that_fits(
+    header: &[&str],
+    right: &[usize],
+    rows: Vec<Vec<String>>,
+    optional: &[usize],
+) -> String {
+    let Some(columns) = output::columns() else {
+        return table(header, right, rows);
+    };
+    let least = least_widths(header, &rows);
+    let mut width: usize = least.iter().sum();
+    let mut dropped = Vec::new();
+    for &column in optional {
+        if width > columns {
+            width -= least[column];
+            dropped.push(column);
+        }
+    }
+    let kept: Vec<usize> = (0..header.len()).filter(|n| !dropped.contains(n)).collect();
+    let header: Vec<&str> = kept.iter().map(|&n| header[n]).collect();
+    let is_right = |n: &usize| right.contains(&kept[*n]);
+    let right: Vec<usize> = (0..kept.len()).filter(is_right).collect();
+    let of_row = |row: Vec<String>| kept.iter().filter_map(|&n| row.get(n).cloned()).collect();
+    table_within(
+        Some(columns),
+        &header,
+        &right,
+        rows.into_iter().map(of_row).collect(),
+    )
 }
 
 fn table_within(
@@ -237,8 +269,8 @@ fn table_within(
     table.load_style(comfy_table::presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Disabled);
     let least = least_widths(header, &rows);
-    let fitting = columns.filter(|columns| least.iter().sum::<usize>() <= *columns);
-    if let Some(columns) = fitting {
+    let fits = columns.is_some_and(|columns| least.iter().sum::<usize>() <= columns);
+    if let Some(columns) = columns {
         table.set_content_arrangement(ContentArrangement::Dynamic);
         table.set_width(narrow(columns));
     }
@@ -253,7 +285,10 @@ fn table_within(
     }
     for (column, least) in table.column_iter_mut().zip(least) {
         column.set_padding((0, 1));
-        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(narrow(least))));
+        if fits {
+            let least = Width::Fixed(narrow(least));
+            column.set_constraint(ColumnConstraint::LowerBoundary(least));
+        }
     }
     if let Some(ids) = table.column_mut(0) {
         ids.set_constraint(ColumnConstraint::ContentWidth);
@@ -303,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_wrapped_between_words_or_not_at_all() {
+    fn a_table_is_wrapped_between_words_if_they_fit() {
         let header = ["MODEL", "WINDOW", "USED FOR"];
         let rows = || {
             vec![vec![
@@ -316,8 +351,9 @@ mod tests {
         assert!(narrow.lines().all(|line| line.len() <= 32), "{narrow}");
         assert!(narrow.contains("1,000,000"), "{narrow}");
         assert!(narrow.contains("people"), "{narrow}");
-        let wide = table_within(Some(20), &header, &[1], rows());
-        assert_eq!(wide.lines().count(), 2, "{wide}");
+        // Words are broken only if they do not fit.
+        let broken = table_within(Some(20), &header, &[1], rows());
+        assert!(broken.lines().all(|line| line.len() <= 20), "{broken}");
     }
 
     #[test]

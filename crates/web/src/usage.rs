@@ -11,7 +11,7 @@ use unisono_api::fmt;
 use unisono_api::service::Service;
 use unisono_api::turn::Turn;
 use unisono_api::usage::{
-    Amounts, DeletedSessionsUsage, SessionUsage, Usage, UsageBy, UsageGroup, UsageQuery,
+    Amounts, DeletedSessionsUsage, SUMMARIES, SessionUsage, Usage, UsageBy, UsageGroup, UsageQuery,
 };
 use unisono_api::{Page, PageQuery};
 
@@ -23,9 +23,6 @@ use crate::pictures::bars::{self, UsageBar};
 
 /// Maximum shown sessions, highest usage first.
 const SESSIONS: usize = 50;
-
-/// The name of summaries among agents.
-const SUMMARIES: &str = "(summaries)";
 
 /// The filter; forms also send empty fields.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -51,10 +48,7 @@ impl UsageFilter {
             by: Some(self.by.unwrap_or(UsageBy::Day)),
             from: some(&self.from),
             to: some(&self.to),
-            agent: some(&self.agent).map(|agent| match agent.as_str() {
-                SUMMARIES => String::new(),
-                _ => agent,
-            }),
+            agent: some(&self.agent),
             model: some(&self.model),
         }
     }

@@ -58,7 +58,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             "MODEL", "ASK", "WINDOW", "OUTPUT", "COUNTED", "$ IN", "$ OUT", "$ CACHED", "RETIRES",
         ];
         let table = models.into_iter().map(row).collect();
-        app.out.data(show::table(&header, &[2, 3, 5, 6, 7], table));
+        // On a narrow terminal: without counting, output, the price of cached tokens and retirement.
+        let text = show::table_that_fits(&header, &[2, 3, 5, 6, 7], table, &[4, 3, 7, 8]);
+        app.out.data(text);
         for notice in notices {
             app.out.warn(notice);
         }

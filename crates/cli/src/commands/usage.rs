@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "GROUP", value_parser = ["day", "agent", "model", "session"])]
     by: Option<String>,
 
-    /// Only this agent ('' for summaries)
+    /// Only this agent; `(summaries)` for summaries
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
 

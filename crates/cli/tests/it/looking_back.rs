@@ -65,7 +65,7 @@ fn usage_is_told_by_day_agent_model_and_session_cached_against_not() {
     let rows = since["rows"].as_array().unwrap();
     let of_one = |row: &Value| {
         let (agent, model) = (
-            row["agent"].as_str().unwrap_or(""),
+            row["agent"].as_str().unwrap_or("(summaries)"),
             row["model"].as_str().unwrap(),
         );
         place.json(&["usage", "--by", "day", "--agent", agent, "--model", model])

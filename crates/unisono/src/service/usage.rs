@@ -12,7 +12,8 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use unisono_api::service::{self, Usage};
 use unisono_api::usage::{
-    DeletedSessionsUsage, SessionUsage, Usage as All, UsageBy, UsageGroup, UsageQuery, UsageRow,
+    DeletedSessionsUsage, SUMMARIES, SessionUsage, Usage as All, UsageBy, UsageGroup, UsageQuery,
+    UsageRow,
 };
 use unisono_api::{Code, Page, PageQuery};
 use unisono_context::{SessionId, Timestamp};
@@ -75,10 +76,20 @@ impl FromStr for Place {
 }
 
 impl Local {
-    /// The usage of one or all sessions.
-    async fn used(&self, query: &UsageQuery) -> Result<All, Error> {
+    /// The requested part of the usage of one or all sessions, and of deleted ones.
+    async fn requested(
+        &self,
+        query: &UsageQuery,
+    ) -> Result<(Vec<(SessionId, Fold)>, DeletedUsage), Error> {
         let journal = self.journal();
         let mut gone = DeletedUsage::default();
+        if [&query.agent, &query.model]
+            .iter()
+            .any(|name| name.as_deref() == Some(""))
+        {
+            let detail = "`agent` and `model` must not be empty: leave them out for all";
+            return Err(Error::new(Code::Refused, detail));
+        }
         let days = (day(query.from.as_deref())?, day(query.to.as_deref())?);
         let mut folds = match query.session.as_deref() {
             Some(text) => {
@@ -102,6 +113,13 @@ impl Local {
                 fold.ledger = part_of(&fold.ledger, query, days);
             }
         }
+        Ok((folds, gone))
+    }
+
+    /// The usage of one or all sessions.
+    async fn used(&self, query: &UsageQuery) -> Result<All, Error> {
+        let journal = self.journal();
+        let (folds, gone) = self.requested(query).await?;
         let mut ledger = gone.ledger.clone();
         folds.iter().for_each(|(_, fold)| ledger.add(&fold.ledger));
         let (groups, omitted_groups) = match query.by {
@@ -137,7 +155,7 @@ impl Local {
 /// The requested part of a ledger.
 fn part_of(ledger: &Ledger, query: &UsageQuery, days: (Option<Day>, Option<Day>)) -> Ledger {
     let is_agent = |source: &UsageSource| match (query.agent.as_deref(), source) {
-        (None, _) | (Some(""), UsageSource::Summaries) => true,
+        (None, _) | (Some(SUMMARIES), UsageSource::Summaries) => true,
         (Some(name), UsageSource::Agent(agent)) => agent.as_str() == name,
         (Some(_), UsageSource::Summaries) => false,
     };
