@@ -50,7 +50,7 @@ test("a chat goes on in its session, with each agent and the frozen context besi
   assert.ok(answer.metadata.usage.input_tokens > 0);
   const turn = await place.ask("GET", `/v1/sessions/${session}/turns/${answer.id}`);
   assert.equal(turn.answer, textOf(answer));
-  await chat.sendMessage({ text: "On which weekday?" });
+  await chat.sendMessage({ text: "When do we move the orders?" });
   assert.match(textOf(chat.messages[3]), /Friday/);
   // The delegates' results are calls of the lead.
   assert.deepEqual((await history(place, session)).filter((role) => role === "user").length, 3);
