@@ -42,7 +42,7 @@ use crate::error::{Error, Result};
 use crate::journal::is_of_a_session;
 use crate::private;
 use batch::checksum;
-use error_kind::failed;
+use error_kind::{ErrorKind, failed};
 use link::{Link, Outage};
 use members::Membership;
 use read::info;
@@ -248,9 +248,12 @@ impl Postgres {
                     }));
                 }
                 Err(error) => {
-                    let error = failed("claim a session")(error);
-                    if !matches!(error, Error::Unreachable { .. }) || Instant::now() >= until {
-                        return Err(error);
+                    const CLAIMS: &str = "claim a session";
+                    if ErrorKind::from(&error) == ErrorKind::Refused {
+                        return Err(self.changes.refused(&held, CLAIMS, &error).await);
+                    }
+                    if Instant::now() >= until {
+                        return Err(failed(CLAIMS)(error));
                     }
                     self.changes.broke(&held).await;
                 }

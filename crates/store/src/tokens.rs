@@ -155,9 +155,8 @@ const PAGE: usize = 4_096;
 /// Attempts to add tokens to a journal to which other processes append.
 const TRIES: u32 = 8;
 
-/// Adds the tokens of another store's journal, given by its entries, to this store. A token that was
-/// revoked in this store stays revoked; one that was revoked in theirs is not added. Returns the number of tokens that are left out because
-/// another token has their name here.
+/// Adds the tokens of another store, given by the entries of its journal. Tokens that were revoked in
+/// either store are not added. Returns the number of skipped tokens: another token here has their name.
 pub(crate) async fn merge(engine: &dyn Engine, theirs: &[Vec<u8>]) -> Result<u64> {
     let theirs: Vec<TokenFact> = (1..)
         .zip(theirs)

@@ -11,7 +11,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::error_kind::{DetailedError, ErrorKind, failed};
+use super::error_kind::{DetailedError, ErrorKind, failed, refused};
 use super::{Options, check, tls};
 use crate::error::{Error, Result};
 
@@ -133,7 +133,7 @@ impl Link {
             let reason = match timeout_at(until, session.query(text, parameters)).await {
                 Ok(Ok(rows)) => return Ok(rows),
                 Ok(Err(error)) if ErrorKind::from(&error) == ErrorKind::Refused => {
-                    return Err(super::error_kind::refused("read", &error));
+                    return Err(self.refused(&session, "read", &error).await);
                 }
                 Ok(Err(error)) => DetailedError(&error).to_string(),
                 Err(_) => "it does not answer".to_owned(),
@@ -143,6 +143,21 @@ impl Link {
                 return Err(Error::Unreachable { reason });
             }
         }
+    }
+
+    /// Converts an error that is permanent. A session that only reads is discarded: the server may
+    /// accept the writes of new ones.
+    pub(super) async fn refused(
+        &self,
+        session: &Arc<Session>,
+        doing: &'static str,
+        error: &tokio_postgres::Error,
+    ) -> Error {
+        let refused = refused(doing, error);
+        if matches!(refused, Error::Unwritable { .. }) {
+            self.broke(session).await;
+        }
+        refused
     }
 
     /// Discards a session whose connection broke.

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
-use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::batch::{self, SessionRow, UnansweredAppend, checksum};
-use super::error_kind::{ErrorKind, failed, refused};
+use super::error_kind::{ErrorKind, failed};
 use super::link::{Link, Session};
 use super::write_gate::WriteGate;
 use crate::engine::Append;
@@ -162,14 +161,10 @@ async fn carry_out(link: &Link, gate: &Arc<WriteGate>, batch: &mut Vec<Job>) {
         }
         ErrorKind::Again => {}
         ErrorKind::Refused => {
-            // The server may be read-only for the connections that it has, and no longer for new ones.
-            if error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION) {
-                link.broke(&session).await;
-            }
             let payloads = batch.iter().flat_map(|job| &job.append.payloads);
             let bytes = payloads.map(Vec::len).sum();
             for job in batch.drain(..) {
-                let answer = Err(refused("append events", &error));
+                let answer = Err(link.refused(&session, "append events", &error).await);
                 gate.record(&answer, bytes);
                 job.answer(answer);
             }

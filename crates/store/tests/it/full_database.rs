@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use tokio_postgres::{Client, NoTls};
+use unisono_store::postgres::{Options, Postgres};
 use unisono_store::{Engine, Error, Health};
 use unisono_test_postgres::Server;
 
 use crate::members::append;
-use crate::postgres::store;
+use crate::postgres::{sql, store};
 
 const A: unisono_store::SessionId = unisono_store::SessionId::from_u128(0xA);
 
@@ -36,6 +37,40 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
         assert!(Instant::now() < latest, "{what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_only_read_are_not_used_again() {
+    let Some(owner) = store("switched").await else {
+        return;
+    };
+    let server = Server::shared().unwrap();
+    let run = async |text: &str| sql(server, "switched", text).await;
+    run("CREATE ROLE switched LOGIN IN ROLE unisono").await;
+    let url = server.url("switched").replace("unisono@", "switched@");
+    let options = Options::new(&url, None).unwrap();
+    let engine = Postgres::open(options).await.unwrap();
+    let mut last = 0;
+    // The first refused write is a claim, then an append: they have connections of their own.
+    for is_claim in [true, false] {
+        let claim = engine.claim(A).await.unwrap();
+        last = engine.append(append(claim.epoch, last)).await.unwrap();
+        run("ALTER ROLE switched SET default_transaction_read_only = on").await;
+        run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'switched'")
+            .await;
+        let refused = match is_claim {
+            true => engine.claim(A).await.map(drop),
+            false => engine.append(append(claim.epoch, last)).await.map(drop),
+        };
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, Error::Unwritable { .. }), "{refused}");
+        run("ALTER ROLE switched RESET default_transaction_read_only").await;
+        until("it stays refused", async || engine.health() == Health::Ok).await;
+        let claim = engine.claim(A).await.unwrap();
+        last = engine.append(append(claim.epoch, last)).await.unwrap();
+    }
+    engine.close().await.unwrap();
+    owner.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
