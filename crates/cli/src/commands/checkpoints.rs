@@ -1,5 +1,6 @@
 //! `unisono checkpoints`: stored summaries.
 
+mod active;
 mod edit;
 mod list;
 mod regenerate;

@@ -4,7 +4,6 @@ use std::io::{IsTerminal, Write as _};
 use std::process::Command;
 
 use unisono_api::compaction::EditSummary;
-use unisono_api::session::MAIN_BRANCH;
 use unisono_api::turn::TurnRequest;
 use unisono_model::redact::redact;
 use unisono_store::private;
@@ -15,7 +14,7 @@ use crate::conversation;
 use crate::live::Interrupts;
 use crate::problem::{Problem, Result};
 
-use super::revert::select_checkpoint;
+use super::active::ActiveCheckpoint;
 
 const HELP: &str = "\
 The text may have at most the tokens of a summary of the preset (default: 2,048), and the context
@@ -33,13 +32,8 @@ JSON: as for `compact`.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The session
-    session: String,
-    /// The checkpoint's number; without it, the newest one in the context
-    number: Option<u32>,
-    /// The branch
-    #[arg(long, default_value = MAIN_BRANCH)]
-    branch: String,
+    #[command(flatten)]
+    active: ActiveCheckpoint,
     /// A file with the new text, or `-` for standard input; without it, an editor is opened
     #[arg(long, value_name = "FILE")]
     text: Option<String>,
@@ -49,13 +43,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
     let idle_store = app.idle_store(&setup).await?;
-    let (session, detail) = select_checkpoint(
-        idle_store.service(),
-        &args.session,
-        &args.branch,
-        args.number,
-    )
-    .await?;
+    let (session, detail) = args.active.find(idle_store.service()).await?;
     let old = detail.checkpoint.text.as_deref().unwrap_or_default();
     let text = match &args.text {
         Some(file) => String::from_utf8(conversation::bytes_of(file, "a file with its text")?)
@@ -72,11 +60,11 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         checkpoint: detail.checkpoint.number.to_string(),
         new: EditSummary {
             text,
-            branch: args.branch.clone(),
+            branch: args.active.branch.clone(),
             wait: false,
         },
     };
-    let at = (session.as_str(), args.branch.as_str());
+    let at = (session.as_str(), args.active.branch.as_str());
     let (watch, end) = follow_one(app, idle_store, at, asked, &mut interrupts).await?;
     report(app, &watch, end)
 }

@@ -1,7 +1,6 @@
 //! `unisono checkpoints regenerate`: writes a summary again.
 
 use unisono::ask::Ask;
-use unisono_api::session::MAIN_BRANCH;
 use unisono_context::CheckpointId;
 
 use crate::app::App;
@@ -11,7 +10,7 @@ use crate::commands::compact::{FailureChoice, follow_each, report};
 use crate::live::{Interrupts, Watch};
 use crate::problem::{Problem, Result};
 
-use super::revert::select_checkpoint;
+use super::active::ActiveCheckpoint;
 
 const HELP: &str = "\
 The summary is regenerated from its sources: the summary before it, and the messages it covers.
@@ -27,13 +26,8 @@ JSON: as for `compact`.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The session
-    session: String,
-    /// The checkpoint's number; without it, the newest one in the context
-    number: Option<u32>,
-    /// The branch
-    #[arg(long, default_value = MAIN_BRANCH)]
-    branch: String,
+    #[command(flatten)]
+    active: ActiveCheckpoint,
     #[command(flatten)]
     writer: Writer,
     /// Does not ask
@@ -45,13 +39,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut interrupts = Interrupts::listen()?;
     let idle_store = app.idle_store(&setup).await?;
-    let (session, detail) = select_checkpoint(
-        idle_store.service(),
-        &args.session,
-        &args.branch,
-        args.number,
-    )
-    .await?;
+    let (session, detail) = args.active.find(idle_store.service()).await?;
     let (number, model) = (detail.checkpoint.number, &detail.checkpoint.model);
     let question = format!("Write checkpoint {number} (by {model}) again?");
     if !args.yes && !confirmed(&app.out, &question)? {
@@ -63,7 +51,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let checkpoint: CheckpointId = detail.checkpoint.id.parse().map_err(wrong)?;
     let anew = |writing| {
         let ask = Ask::regenerate(checkpoint, writing);
-        ask.branch(args.branch.as_str())
+        ask.branch(args.active.branch.as_str())
     };
     let otherwise = FailureChoice {
         asks: !args.yes && args.writer.is_open(),
@@ -72,7 +60,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let next = |watch: &Watch| otherwise.next(app, watch);
     let asked = anew(args.writer.writing()).request();
-    let at = (session.as_str(), args.branch.as_str());
+    let at = (session.as_str(), args.active.branch.as_str());
     let (watch, end) = follow_each(app, idle_store, at, asked, &mut interrupts, next).await?;
     report(app, &watch, end)
 }
