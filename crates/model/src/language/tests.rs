@@ -86,6 +86,20 @@ async fn the_note_about_dropped_messages_is_not_quoted() {
 }
 
 #[tokio::test]
+async fn a_task_that_was_given_before_is_not_quoted() {
+    let task = "Sum up what was decided and by whom.";
+    let chat = Chat::new(1)
+        .say(Role::User, "We decided to ship the billing job on Friday.")
+        .say(Role::User, task)
+        .say(Role::Assistant, "Good.")
+        .say(Role::User, task);
+    let asked = request(Some(chat.freeze()), task, Vec::new());
+    let text = Extractive.complete(asked).await.unwrap().text;
+    assert!(text.contains("billing job"), "{text}");
+    assert!(!text.contains("by whom"), "{text}");
+}
+
+#[tokio::test]
 async fn an_answer_stays_within_its_cap() {
     let fact = "The billing job of team 7 ships on Friday and costs 1,200 euros. ".repeat(40);
     let chat = (0..40).fold(Chat::new(1), |chat, n| {
