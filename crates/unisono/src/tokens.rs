@@ -49,7 +49,7 @@ pub struct Table {
 }
 
 impl Table {
-    fn of(known: &TokensByName) -> Table {
+    fn from_tokens(known: &TokensByName) -> Table {
         let each = known.values();
         Table {
             by_digest: each
@@ -190,7 +190,7 @@ impl Local {
         self.shared
             .tokens
             .table
-            .send_replace(Arc::new(Table::of(known)));
+            .send_replace(Arc::new(Table::from_tokens(known)));
     }
 }
 
@@ -229,7 +229,7 @@ mod tests {
         };
         let all = [token("a", None), token("b", Some(Timestamp(10)))];
         let known: TokensByName = all.map(|token| (token.name.clone(), token)).into();
-        let table = Table::of(&known);
+        let table = Table::from_tokens(&known);
         let found = table.of_secret("secret of a").unwrap();
         assert_eq!(caller_of(found).name(), Some(&"a".into()));
         assert!(table.of_secret("secret of c").is_none() && table.of_secret("").is_none());

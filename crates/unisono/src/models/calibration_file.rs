@@ -1,5 +1,5 @@
 //! Calibrations of models' tokens, in a file beside the journal: written after the end of a turn if
-//! there is something new, at most once a second. It is not the truth: lost data is learnt again.
+//! there is something new, at most once a second. It is not the truth: lost data is measured again.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
@@ -90,11 +90,11 @@ fn tell(ended: mpsc::Sender<()>) -> impl Fn(&[Event]) {
     }
 }
 
-async fn keep_all(learnt: Arc<CalibrationFile>, mut turns: mpsc::Receiver<()>, pause: Duration) {
+async fn keep_all(file: Arc<CalibrationFile>, mut turns: mpsc::Receiver<()>, pause: Duration) {
     while turns.recv().await.is_some() {
-        let learnt = learnt.clone();
+        let file = file.clone();
         // The error was logged; the end of the next turn tries again.
-        let _ = spawn_blocking(move || learnt.keep()).await;
+        let _ = spawn_blocking(move || file.keep()).await;
         sleep(pause).await;
     }
 }
@@ -122,21 +122,26 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn what_was_learnt_is_there_after_a_restart() {
-        let directory = tempfile::tempdir().unwrap();
-        let learnt = CalibrationFile::open(Some(directory.path()));
-        learnt.keep();
-        assert!(!directory.path().join(FILE).exists(), "nothing to keep yet");
+    /// Keeps one observation of a model.
+    fn observe_and_keep(file: &CalibrationFile) -> Arc<str> {
         let model: Arc<str> = "anthropic/x".into();
-        learnt
-            .calibrations
+        file.calibrations
             .observe(&model, Tokens(1_000), Tokens(1_200));
-        learnt.keep();
+        file.keep();
+        model
+    }
+
+    #[test]
+    fn calibrations_are_there_after_a_restart() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = CalibrationFile::open(Some(directory.path()));
+        file.keep();
+        assert!(!directory.path().join(FILE).exists(), "nothing to keep yet");
+        let model = observe_and_keep(&file);
         let again = CalibrationFile::open(Some(directory.path()));
         assert_eq!(
             again.calibrations.get(&model),
-            learnt.calibrations.get(&model)
+            file.calibrations.get(&model)
         );
         assert_eq!(again.calibrations.get(&model).samples(), 1);
     }
@@ -145,13 +150,9 @@ mod tests {
     fn a_damaged_file_is_forgotten_and_written_anew() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join(FILE), "{\"version\":").unwrap();
-        let learnt = CalibrationFile::open(Some(directory.path()));
-        assert!(learnt.calibrations.all().is_empty());
-        let model: Arc<str> = "anthropic/x".into();
-        learnt
-            .calibrations
-            .observe(&model, Tokens(1_000), Tokens(1_200));
-        learnt.keep();
+        let file = CalibrationFile::open(Some(directory.path()));
+        assert!(file.calibrations.all().is_empty());
+        let model = observe_and_keep(&file);
         let again = CalibrationFile::open(Some(directory.path()));
         assert_eq!(again.calibrations.get(&model).samples(), 1);
     }
@@ -170,13 +171,12 @@ mod tests {
     async fn what_is_new_is_kept_when_a_turn_has_ended() {
         let directory = tempfile::tempdir().unwrap();
         for samples in 1..=2 {
-            let learnt = Arc::new(CalibrationFile::open(Some(directory.path())));
+            let file = Arc::new(CalibrationFile::open(Some(directory.path())));
             let (sender, turns) = mpsc::channel(1);
-            let keeper = tokio::spawn(keep_all(learnt.clone(), turns, Duration::ZERO));
+            let keeper = tokio::spawn(keep_all(file.clone(), turns, Duration::ZERO));
             let observe = tell(sender);
             let model: Arc<str> = "anthropic/x".into();
-            learnt
-                .calibrations
+            file.calibrations
                 .observe(&model, Tokens(1_000), Tokens(1_200));
             observe(&[ended()]);
             drop(observe);

@@ -94,7 +94,7 @@ pub(super) fn next_pause(
 mod tests {
     use super::*;
 
-    fn own(announced: &Announcement) -> OwnBeat<'_> {
+    fn own_beat(announced: &Announcement) -> OwnBeat<'_> {
         OwnBeat {
             instance: Uuid::from_u128(1),
             announced,
@@ -151,7 +151,7 @@ mod tests {
             ),
         ];
         for (before, members, lapses, has_gone, alive) in rows {
-            let beat = next(&before, &members, own(&Announcement::default()));
+            let beat = next(&before, &members, own_beat(&Announcement::default()));
             let seen = (beat.lapses, beat.has_gone, beat.alive);
             assert_eq!(seen, (lapses, has_gone, alive), "{before:?}");
             assert_eq!(beat.count, before.count + 1);
@@ -159,7 +159,7 @@ mod tests {
         let announced = Announcement::default();
         let late = OwnBeat {
             is_late: true,
-            ..own(&announced)
+            ..own_beat(&announced)
         };
         assert_eq!(next(&started, &[plain(1, 9)], late).lapses, 1);
     }
@@ -193,7 +193,11 @@ mod tests {
             (vec![known(1, 0, |_| ()), short(2, 10_000)], false),
         ];
         for (members, is_wanted) in rows {
-            let beat = next(&Beat::default(), &members, own(&Announcement::default()));
+            let beat = next(
+                &Beat::default(),
+                &members,
+                own_beat(&Announcement::default()),
+            );
             assert_eq!(beat.is_budget_wanted, is_wanted);
         }
     }
@@ -211,7 +215,7 @@ mod tests {
             known(4, 99_000, |other| other.member.announced = announced(2)),
             known(5, 0, |_| ()),
         ];
-        let beat = next(&Beat::default(), &members, own(&announced(1)));
+        let beat = next(&Beat::default(), &members, own_beat(&announced(1)));
         assert!(beat.is_draining);
         assert_eq!(beat.differing, ["m3"]);
         for drains in [true, false] {
@@ -219,7 +223,7 @@ mod tests {
             let other = OwnBeat {
                 instance: Uuid::from_u128(9),
                 drains,
-                ..own(&announced)
+                ..own_beat(&announced)
             };
             let beat = next(&Beat::default(), &members, other);
             assert_eq!(beat.is_draining, drains, "its row is not there yet");
