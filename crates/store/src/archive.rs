@@ -31,8 +31,6 @@ const PAGE: usize = 256;
 const QUEUE: usize = 4;
 
 /// Counts of what an export or import moved.
-///
-/// An import adds the tokens of an archive to those of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArchiveCounts {
     /// Sessions.

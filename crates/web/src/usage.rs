@@ -118,7 +118,7 @@ pub(crate) async fn show(
         (choice(&of))
         @if let Some(agent) = agent { p { a href={ "/agents/" (encoded(agent)) } { "Agent " (agent) } } }
         @if used.rows.is_empty() {
-            p class="quiet" role="status" { @if query.is_partial() { "No model was called on these days, or by this agent and model." } @else { "No model has been called yet." } }
+            p class="quiet" role="status" { @if query.is_partial() { "No usage matches: choose other days, another agent or another model." } @else { "No model has been called yet." } }
         } @else { (grouped(&of, &used)) (over_time(&turns)) (models(&of, &used)) (agents(&of, &used)) }
         @if let Some(all) = by_session.filter(|all| !all.items.is_empty() || used.deleted.is_some()) {
             (sessions(&all, used.deleted.as_ref()))

@@ -72,7 +72,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     if used.rows.is_empty() {
         app.out.message(match query.is_partial() {
-            true => "no model was called on these days, or by this agent and model",
+            true => "no usage matches: choose other days, another agent or another model",
             false => "no model has been called yet",
         });
     } else {

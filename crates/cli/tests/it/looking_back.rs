@@ -78,7 +78,7 @@ fn usage_is_told_by_day_agent_model_and_session_cached_against_not() {
         assert_eq!(used["groups"].as_array().unwrap().len(), 1);
     }
     let nobody = place.call(&["usage", "--agent", "nobody"]).expect(0);
-    nobody.says(&["no model was called on these days, or by this agent and model"]);
+    nobody.says(&["no usage matches: choose other days, another agent or another model"]);
     place
         .call(&["usage", "--from", "soon"])
         .expect(2)

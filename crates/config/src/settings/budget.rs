@@ -43,7 +43,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// The lower of these caps and those of another level.
+    /// The caps of cost and tokens, each the lower one of both levels; the others are its own.
     #[must_use]
     pub fn at_most(&self, other: &Level) -> Level {
         let dollars = [self.max_cost_usd, other.max_cost_usd];

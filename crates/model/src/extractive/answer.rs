@@ -173,7 +173,7 @@ fn joined(first: Option<Section>, rest: Option<Section>, input: &AnswerInput<'_>
 struct FocusList(Vec<Focus>);
 
 impl FocusList {
-    /// An agent that looks for everything has no focus of its own beside a question.
+    /// If the task is a question, an agent with many focuses uses none of its own.
     fn new(input: &AnswerInput<'_>, is_question: bool) -> FocusList {
         let mut all = Focus::detect(input.persona);
         if is_question && all.len() >= GENERALIST {

@@ -19,8 +19,9 @@ const INTERROGATIVES: [&str; 8] = [
 /// Words that request an answer.
 const REQUESTS: &str = "tell say show explain list know remind please";
 
-/// The words that say nothing of the subject of a question in another language than English. It is in
-/// the language of which it has the most common words: two at least, and as many as English ones.
+/// The common words of the question's language, which say nothing of its subject; `None` for English.
+/// The language is the one with the most common words in the question: at least two, and at least as
+/// many as English has.
 fn common_words(task: &str) -> Option<&'static str> {
     let words: Vec<String> = task
         .split(|c: char| !c.is_alphanumeric())

@@ -88,7 +88,7 @@ pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage, ca
     text
 }
 
-/// Appends quotes without numbers that could be taken for those of messages.
+/// Appends quotes. Numbers in them that would be read as those of messages are escaped.
 fn push_quote(pool: &Pool<'_>, units: &[usize], text: &mut String) {
     let from = text.len();
     quote(pool, units, text);

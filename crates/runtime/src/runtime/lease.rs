@@ -1,7 +1,7 @@
 //! Reacts to an expired lease, after which other programs may take over.
 //!
-//! Sessions that other programs may own by then leave memory. Those that this program still owns
-//! continue; those of them that are not in memory are opened if they have open turns.
+//! Sessions that other programs may own by then leave memory. Sessions that this program still owns
+//! continue. Those with open turns are opened if they are not in memory.
 
 use std::sync::Arc;
 

@@ -21,8 +21,8 @@ pub(super) fn can_retry(live: &Live, error: &StoreError) -> bool {
     matches!(error, StoreError::Unreachable { .. }) && live.drained.is_none()
 }
 
-/// The result of an append that may have been written by an earlier try. Nobody else appends under
-/// the same claim, so events after the expected ones are those of that try.
+/// The result of an append after an earlier try without an answer. Only this session appends under its
+/// claim: a journal that has as many events more as the append was written by the earlier try.
 pub(super) fn settle(
     result: Result<u64, StoreError>,
     expected: u64,

@@ -56,8 +56,8 @@ pub struct Beat {
     /// How often the others considered it gone while it was alive. It owns the sessions that no other
     /// member has claimed since.
     pub lapses: u64,
-    /// Whether there are sessions of members that are gone, which are to be taken over. After a time
-    /// without beats of its own, the others have one lease to beat again.
+    /// Whether there are sessions of members that are gone, which are to be taken over. If this program
+    /// was cut off itself, the others are not gone until one lease after its return.
     pub has_gone: bool,
     /// Number of members that are alive, including itself; 0 before the first beat.
     pub alive: usize,
