@@ -309,6 +309,10 @@ fn an_answer_to_nothing_says_so() {
     let persona = "You collect decisions, risks, facts, open questions and actions.";
     let asked = ask(&german, persona, "Was ist die Hauptstadt von Peru?", 200);
     assert_eq!(asked, nothing);
+    // An earlier question in the same words is no answer.
+    german.push(passage(12, Role::User, "Was ist mit der Pumpe von Piet?"));
+    let asked = ask(&german, persona, "Was ist mit der Pumpe von Piet?", 200);
+    assert!(!asked.contains("#12"), "{asked}");
     assert_eq!(ask(&allotment(), "", "anything?", 0), "");
 }
 

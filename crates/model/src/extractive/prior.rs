@@ -244,7 +244,7 @@ mod tests {
                     let others = words(unit.text).into_iter();
                     let others: Vec<&str> =
                         others.filter(|word| !of_source.contains(word)).collect();
-                    // Days that were added to the text are the only other words.
+                    // The texts name no days by their distance, so nothing is added to them.
                     assert!(others.is_empty(), "{others:?}: {}\n{summary}", unit.text);
                     read += 1;
                 }

@@ -1,7 +1,7 @@
 //! The relevance of units to a question: its words in the unit, in its message, and in the
 //! neighbouring messages.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::bm25;
 use super::cues::Cues;
@@ -50,14 +50,14 @@ pub(super) fn relevance(pool: &mut Pool<'_>, task: &str) -> Option<Vec<f32>> {
         false => 1.0,
     };
     let mut known = pool.known(task);
-    if let Some(common) = common_words(task) {
-        let common = pool.known(common);
-        known.retain(|term| !common.contains(term));
-    }
     let requests = pool.known(REQUESTS);
     let repeats: Vec<bool> = (0..pool.units.len())
         .map(|unit| is_repeated(pool, unit, &known, &requests))
         .collect();
+    if let Some(common) = common_words(task) {
+        let common = pool.known(common);
+        known.retain(|term| !common.contains(term));
+    }
     let known = known.into_iter();
     let query: Vec<(Term, f32)> = known.map(|term| (term, weight(term))).collect();
     let mut messages = bm25::of_sources(pool, &query);
@@ -94,7 +94,8 @@ fn said_by(pool: &mut Pool<'_>, task: &str) -> Vec<f32> {
         let named = unit.speaker != unit.role.name() && !unit.speaker.is_empty();
         speakers[unit.source] = named.then_some(unit.speaker);
     }
-    let mut times: HashMap<&str, f32> = HashMap::new();
+    // In a fixed order, because the vocabulary numbers new terms in the order of their appearance.
+    let mut times: BTreeMap<&str, f32> = BTreeMap::new();
     for speaker in speakers.iter().flatten() {
         *times.entry(speaker).or_default() += 1.0;
     }
@@ -112,7 +113,7 @@ fn said_by(pool: &mut Pool<'_>, task: &str) -> Vec<f32> {
             0.0
         }
     };
-    let gains: HashMap<&str, f32> = times
+    let gains: BTreeMap<&str, f32> = times
         .into_iter()
         .map(|(name, n)| (name, gain(name, n)))
         .collect();
