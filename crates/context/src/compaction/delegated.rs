@@ -1,7 +1,7 @@
 //! Results of delegates in finished turns. The lead's answer contains their conclusions, so a
 //! reference replaces each large result; `recall` reads it.
 
-use crate::budget::Budgets;
+use crate::budget::{Budget, Budgets};
 use crate::message::{DELEGATE, Message, Role};
 use crate::policy::{Policy, Preset};
 use crate::tokens::{Count, Tokens};
@@ -22,30 +22,34 @@ pub fn mask_delegated(view: &View<'_>, budgets: &Budgets, policy: &Policy) -> Op
     let budget = *budgets.iter().next()?;
     let items = view.items();
     let answer = items.iter().rfind(|item| is_answer(item))?.ordinal();
-    let targets: Vec<MaskTarget> = items
+    let target = |item: &Item<'_>, budget: &Budget| MaskTarget {
+        message: item.node.message.id,
+        ordinal: item.ordinal(),
+        tokens: item.count(budget.encoding).tokens,
+    };
+    let is_large = |item: &Item<'_>| {
+        let tokens = item.count(budget.encoding).tokens;
+        tokens > OVER && shrinks_when_masked(&item.node.message, tokens)
+    };
+    let chosen: Vec<&Item<'_>> = items
         .iter()
         .filter(|item| item.ordinal() < answer && item.alteration.is_none())
         .filter(|item| !view.is_pinned(item.ordinal()))
-        .filter(|item| is_delegated(view, &item.node.message))
-        .map(|item| (item, item.count(budget.encoding).tokens))
-        .filter(|(item, tokens)| *tokens > OVER && shrinks_when_masked(&item.node.message, *tokens))
-        .map(|(item, tokens)| MaskTarget {
-            message: item.node.message.id,
-            ordinal: item.ordinal(),
-            tokens,
-        })
+        .filter(|item| is_delegated(view, &item.node.message) && is_large(item))
         .collect();
-    // After this step the planner continues: it must find nothing to do.
-    let freed = Count::exact(targets.iter().map(freed).sum::<Tokens>().0);
+    if chosen.is_empty() {
+        return None;
+    }
+    // After this step the planner continues: it must find nothing to do. Tiers measure the view as it
+    // is, so with tiers nothing may be due before it either.
     for budget in budgets.iter() {
-        let after = view.effective(budget)?.minus(freed);
+        let freed: Tokens = chosen.iter().map(|item| freed(&target(item, budget))).sum();
+        let after = view.effective(budget)?.minus(Count::exact(freed.0));
         if is_due(view, policy, Mode::Continue, budget, after) {
             return None;
         }
     }
-    if targets.is_empty() {
-        return None;
-    }
+    let targets = chosen.iter().map(|item| target(item, &budget)).collect();
     Some(Plan {
         step: Step::Mask(targets),
         budget,
