@@ -15,7 +15,8 @@ use crate::service::{branch_length, find_session};
 use crate::show;
 
 const HELP: &str = "\
-Words match all their English forms; messages with more or rarer words come first. Within the query:
+Words match all their English forms, and single words the names of authors; messages with more or
+rarer words come first. Within the query:
   \"rate limit\"                these words in this order
   +kestrel -draft             required, excluded
   role:user agent:risks       the role and the agent
@@ -25,7 +26,7 @@ Without words, the newest matching messages are shown.
 
 JSON: notes [ignored parts of the query, with the reason], complete, hits [{session, title, message,
 ordinal, role, author, at, score, active (whether the model sees it on the branch), status
-(verbatim, masked, cut, covered or elsewhere), checkpoint (that covers it), branches (that have it),
+(verbatim, masked, cut, summarised or elsewhere), checkpoint (that covers it), branches (that have it),
 excerpt, marks [[start, end] in bytes]}].
 
 Examples:
