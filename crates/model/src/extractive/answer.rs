@@ -12,6 +12,7 @@ use super::pool::Pool;
 use super::quote::quote;
 use super::readability::{companion, readability};
 use super::select::{Worth, choose};
+use super::split::split;
 use super::summary::quoted;
 use super::terms::{Class, Term};
 use super::weights::{self, relevance};
@@ -41,8 +42,12 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     for (text, summary) in earlier.iter().zip(input.summaries) {
         prior::add(&mut pool, text, summary.last);
     }
+    // A task that was given before is no answer to it, but the statements before its question may be.
+    let is_task = |text: &str| text.trim() == input.task.trim() && split(text).len() == 1;
     for (passage, text) in input.passages.iter().zip(&texts) {
-        pool.add_passage(passage, text);
+        if passage.role != Role::User || !is_task(text) {
+            pool.add_passage(passage, text);
+        }
     }
     let found = question::relevance(&mut pool, input.task);
     let months = pool.known(MONTHS);

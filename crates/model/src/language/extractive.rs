@@ -96,9 +96,6 @@ fn answer(request: &Request, counter: &Counter) -> String {
     let shown: HashSet<Ordinal> = all.iter().map(|e| e.message().ordinal).collect();
     passages.retain(|passage| !shown.contains(&passage.ordinal));
     passages.extend(quotable_passages(entries, &parts, &persona.agent));
-    // A task that was given before is no answer to it.
-    let is_task = |text: &str| text.trim() == request.task.trim();
-    passages.retain(|passage| passage.role != Role::User || !is_task(&passage.text));
     let answer = extractive::answer(&AnswerInput {
         passages: &passages,
         summaries: &blocks.iter().filter_map(summary).collect::<Vec<_>>(),

@@ -100,6 +100,16 @@ async fn a_task_that_was_given_before_is_not_quoted() {
 }
 
 #[tokio::test]
+async fn what_a_task_states_before_it_asks_is_an_answer() {
+    let task = "We ship on Friday. What is open?";
+    let chat = Chat::new(1).say(Role::User, task);
+    let asked = request(Some(chat.freeze()), task, Vec::new());
+    let text = Extractive.complete(asked).await.unwrap().text;
+    assert!(text.contains("ship on Friday"), "{text}");
+    assert!(!text.contains("What is open"), "{text}");
+}
+
+#[tokio::test]
 async fn an_answer_stays_within_its_cap() {
     let fact = "The billing job of team 7 ships on Friday and costs 1,200 euros. ".repeat(40);
     let chat = (0..40).fold(Chat::new(1), |chat, n| {
