@@ -254,7 +254,7 @@ test("a turn's timeline has its queue, first words, tools and the person who dec
     const [run] = times.runs;
     const kinds = run.spans.map(({ kind }) => kind).filter((kind) => kind !== "queue");
     assert.deepEqual(kinds.filter((kind, at) => kind !== kinds[at - 1]), ["model", "person", "tool", "model"], JSON.stringify(run));
-    const instants = [times.accepted, times.started, times.frozen, run.opened, run.started_at, run.first_token, run.ended].map(Date.parse);
+    const instants = [times.accepted_at, times.started_at, times.frozen_at, run.opened_at, run.started_at, run.first_token_at, run.ended_at].map(Date.parse);
     assert.deepEqual(instants, instants.toSorted((a, b) => a - b), JSON.stringify(times));
     await page.goto(`${place.address}/sessions/${session}/turns/${turn}`);
     assert.equal(await page.locator(".timeline rect.person").count(), 1);

@@ -183,7 +183,7 @@ fn title(directory: &Path) -> String {
 
 fn info(place: &Path, listed: &SessionListItem) -> Value {
     json!({"sessionId": listed.session, "cwd": place, "title": listed.title,
-        "updatedAt": listed.updated})
+        "updatedAt": listed.updated_at})
 }
 
 /// The delegates without the lead, if the configured delegates contain it. `agents` is the setting,

@@ -16,7 +16,7 @@ pub struct Schedule {
     pub missed: String,
     /// When it is due next; none: never.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub next: Option<String>,
+    pub next_at: Option<String>,
     /// Its newest turn.
     pub last: Option<ScheduledTurn>,
     /// The newest of its times for which no turn began.
@@ -29,7 +29,7 @@ pub struct Schedule {
 pub struct ScheduledTurn {
     /// The time for which it began; none: somebody asked for it.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub scheduled: Option<String>,
+    pub scheduled_at: Option<String>,
     /// When it began.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub started_at: String,
@@ -51,7 +51,7 @@ pub struct ScheduledTurn {
 pub struct SkippedTime {
     /// The time.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub scheduled: String,
+    pub scheduled_at: String,
     /// Why.
     pub reason: String,
 }

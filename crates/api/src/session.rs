@@ -56,10 +56,10 @@ pub struct SessionListItem {
     pub bytes: u64,
     /// When it was created.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub created: String,
+    pub created_at: String,
     /// When its journal last grew.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub updated: String,
+    pub updated_at: String,
     /// Events lost in a repair of the store, until the loss is acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<LostEvents>,

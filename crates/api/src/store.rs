@@ -36,7 +36,7 @@ pub struct LostEvents {
     pub last: u64,
     /// When the loss was found (RFC 3339).
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub found: String,
+    pub found_at: String,
     /// The directory under the store's `quarantine` with the damaged files.
     pub quarantine: String,
 }

@@ -16,16 +16,16 @@ pub struct Timeline {
     pub state: String,
     /// When it was accepted.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub accepted: String,
+    pub accepted_at: String,
     /// When its input was appended; null: it waits for an earlier turn of its branch.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub started: Option<String>,
+    pub started_at: Option<String>,
     /// When its context was frozen.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub frozen: Option<String>,
+    pub frozen_at: Option<String>,
     /// When it ended.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub ended: Option<String>,
+    pub ended_at: Option<String>,
     /// When this was read. A span without an end lasts at least until then.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub now: String,
@@ -56,17 +56,17 @@ pub struct RunTimes {
     pub state: String,
     /// When it was opened.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub opened: String,
+    pub opened_at: String,
     /// When the attempt with its result left the queue; null: it has no result, or an earlier version
     /// recorded it.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub started_at: Option<String>,
     /// When that attempt received the first text; null as above, and if its model does not stream.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub first_token: Option<String>,
+    pub first_token_at: Option<String>,
     /// When it ended.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub ended: Option<String>,
+    pub ended_at: Option<String>,
     /// Its activities by beginning, at most 500: `queue`, `cache`, `model`, `tool`, `person`,
     /// `delegates`, `retry`. Calls of one reply may overlap.
     pub spans: Vec<Span>,

@@ -80,9 +80,9 @@ pub struct Token {
     /// sessions without an owner.
     pub owner: Option<String>,
     /// When it was created, RFC 3339 in UTC.
-    pub created: String,
+    pub created_at: String,
     /// When it expires, RFC 3339 in UTC; null: never.
-    pub expires: Option<String>,
+    pub expires_at: Option<String>,
     /// Whether it has expired.
     pub expired: bool,
 }

@@ -320,18 +320,18 @@ pub struct Turn {
     pub cost_usd: Option<f64>,
     /// When it was accepted.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub accepted: String,
+    pub accepted_at: String,
     /// When its branch was free and its input was appended; none before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub started: Option<String>,
+    pub started_at: Option<String>,
     /// When its context was frozen; none before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub frozen: Option<String>,
+    pub frozen_at: Option<String>,
     /// When it ended.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub ended: Option<String>,
+    pub ended_at: Option<String>,
 }
 
 /// An agent of a turn.
@@ -463,11 +463,11 @@ pub struct Run {
     pub usage: crate::usage::Amounts,
     /// When it was opened.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub opened: String,
+    pub opened_at: String,
     /// When it ended.
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub ended: Option<String>,
+    pub ended_at: Option<String>,
     /// The duration of all attempts, in milliseconds.
     pub duration_ms: Option<u64>,
 }

@@ -139,7 +139,7 @@ fn sessions(app: &App) -> Result<Candidates> {
         in_time.unwrap_or_else(|_| Err(Problem::failed("the store does not respond in time")))
     })?;
     // The most recently changed session is first.
-    newest.sort_by(|a, b| (&b.updated, &b.session).cmp(&(&a.updated, &a.session)));
+    newest.sort_by(|a, b| (&b.updated_at, &b.session).cmp(&(&a.updated_at, &a.session)));
     let each = newest.into_iter().take(SESSIONS);
     let each = each.map(|one| (one.session, show::line(&one.title, TITLE_CHARS)));
     let latest = ("latest".to_owned(), "the newest".to_owned());

@@ -172,7 +172,7 @@ pub(crate) async fn open_turns(service: &dyn Service, session: &Session) -> Resu
         .await?
         .into_iter()
         .rev();
-    let open = turns.filter(|turn| turn.ended.is_none());
+    let open = turns.filter(|turn| turn.ended_at.is_none());
     Ok(open.map(|turn| turn.turn).collect())
 }
 

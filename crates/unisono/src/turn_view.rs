@@ -114,10 +114,10 @@ fn to_api(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Tu
             .sum::<Option<f64>>()
             .map(|sum| sum + 0.0),
         runs: ran,
-        accepted: values::instant(accepted.at),
-        started: turn.started.map(|started| values::instant(started.at)),
-        frozen: turn.frozen.map(|(frozen, _)| values::instant(frozen.at)),
-        ended: turn.ended.as_ref().map(|(end, _)| values::instant(end.at)),
+        accepted_at: values::instant(accepted.at),
+        started_at: turn.started.map(|started| values::instant(started.at)),
+        frozen_at: turn.frozen.map(|(frozen, _)| values::instant(frozen.at)),
+        ended_at: turn.ended.as_ref().map(|(end, _)| values::instant(end.at)),
     }
 }
 
@@ -200,8 +200,8 @@ fn ran(trace: &Trace, id: RunId, run: &RunTrace) -> Run {
         },
         error: ending.and_then(lacking),
         usage: values::amounts(&run.usage()),
-        opened: values::instant(at.at),
-        ended: ended.map(values::instant),
+        opened_at: values::instant(at.at),
+        ended_at: ended.map(values::instant),
         duration_ms: duration(run),
     }
 }

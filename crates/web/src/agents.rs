@@ -204,7 +204,7 @@ fn run_table(runs: &[ListedRun]) -> Markup {
             tbody { @for listed in runs {
                 @let run = &listed.run;
                 tr {
-                    td { a href={ "/sessions/" (listed.session) "/runs/" (run.run) } { (when(&run.opened)) } }
+                    td { a href={ "/sessions/" (listed.session) "/runs/" (run.run) } { (when(&run.opened_at)) } }
                     td { (listed_state(listed)) }
                     td { (fmt::line(run.task.as_deref().unwrap_or("the task of the turn"), 60)) }
                     td class="number" { (number(run.usage.input_tokens)) }

@@ -230,7 +230,7 @@ fn table(shown: &SessionList) -> Markup {
                                 }
                             }
                             td class="number" { (session.events) }
-                            td { (parts::when(&session.updated)) }
+                            td { (parts::when(&session.updated_at)) }
                         }
                     }
                 }

@@ -93,7 +93,7 @@ fn about(detail: &RunDetail, place: &BranchView, waits: &WaitingCalls, room: &Te
                 @if let Some(cache) = cache(used) { dt { "Provider's cache" } dd { (cache) } }
                 dt { "Cost" } dd { (cost(run)) }
                 @if let Some(ms) = run.duration_ms { dt { "Time" } dd { (spent_time(run, ms)) } }
-                dt { "Opened" } dd { (when(&run.opened)) }
+                dt { "Opened" } dd { (when(&run.opened_at)) }
                 @if let Some(snapshot) = &run.snapshot {
                     dt { "Snapshot" }
                     dd { a href={ "/sessions/" (detail.session) "/snapshots/" (snapshot) } { (digest(snapshot)) } }

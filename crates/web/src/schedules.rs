@@ -43,9 +43,9 @@ fn table(all: &[Schedule]) -> Markup {
             tbody { @for one in all { tr {
                 th scope="row" { (one.name) }
                 td { code { (one.rule) } }
-                td { @match &one.next { Some(at) => (when(at)), None => (one.state) } }
+                td { @match &one.next_at { Some(at) => (when(at)), None => (one.state) } }
                 td { @if let Some(last) = &one.last { (turn(last)) } }
-                td { @if let Some(skipped) = &one.skipped { (when(&skipped.scheduled)) ": " (skipped.reason) } }
+                td { @if let Some(skipped) = &one.skipped { (when(&skipped.scheduled_at)) ": " (skipped.reason) } }
                 td { (orders(one)) }
             } } }
         } }

@@ -180,7 +180,7 @@ impl SessionPage {
 
     fn conversation(&self, place: &BranchView) -> Markup {
         let open = self.turns.items.iter().rev();
-        let open = open.filter(|turn| turn.ended.is_none());
+        let open = open.filter(|turn| turn.ended_at.is_none());
         let earlier = place.length.saturating_sub(2 * MESSAGES - 1).max(1);
         let shown_first = self.messages.first().map_or(1, |first| first.ordinal);
         html! {
@@ -203,7 +203,7 @@ impl SessionPage {
     /// The newest turn and open ones.
     fn turns(&self, view: &TurnView<'_>) -> Markup {
         let shown = self.turns.items.iter().enumerate();
-        let shown = shown.filter(|(at, turn)| *at == 0 || turn.ended.is_none());
+        let shown = shown.filter(|(at, turn)| *at == 0 || turn.ended_at.is_none());
         html! {
             section {
                 h2 { "Turns" }
@@ -217,7 +217,7 @@ impl SessionPage {
     /// does not move them.
     fn earlier_turns(&self, view: &TurnView<'_>) -> Markup {
         let ended = self.turns.items.iter().skip(1);
-        let ended: Vec<&Turn> = ended.filter(|turn| turn.ended.is_some()).collect();
+        let ended: Vec<&Turn> = ended.filter(|turn| turn.ended_at.is_some()).collect();
         html! {
             @if !ended.is_empty() || self.turns.next.is_some() {
                 section {

@@ -109,7 +109,7 @@ fn changed(found: &Compaction) -> Markup {
                 "cancelled" => "Cancelled: nothing changed",
                 _ => "The context is being compacted",
             } }
-            @if turn.ended.is_none() {
+            @if turn.ended_at.is_none() {
                 progress aria-label="The context is being compacted" {}
                 p class="quiet" data-progress=(turn.turn) role="status" { "Counting and writing …" }
             }
@@ -152,7 +152,7 @@ impl TurnView<'_> {
     /// A turn with its runs. Its answer is a message of the conversation. `unfolded` shows the runs at
     /// once.
     pub(crate) fn card(&self, turn: &Turn, unfolded: bool) -> Markup {
-        let open = turn.ended.is_none();
+        let open = turn.ended_at.is_none();
         // A folded card is short: a new turn pushes it down.
         let folds = !unfolded && !turn.runs.is_empty();
         let notice = turn.task.is_some() && self.notifies;
@@ -162,7 +162,7 @@ impl TurnView<'_> {
                     h3 { a href=(page(turn)) { (title(turn)) } }
                     p class="quiet" {
                         (self.waits.state_of_turn(turn))
-                        " " (when(&turn.accepted))
+                        " " (when(&turn.accepted_at))
                         @if !folds && turn.snapshot.is_some() { " · " (frozen(turn)) }
                         @if !open && !turn.runs.is_empty() { " · " (turn_cost(turn)) }
                     }
@@ -231,9 +231,9 @@ impl TurnView<'_> {
     /// The task and the result of a run. The conversation has the lead's answer. The box of the output
     /// has the same height during and after the run, so that its end moves nothing.
     fn outcome(&self, run: &Run, turn: &Turn) -> Markup {
-        let answers = run.role == "lead" && (turn.ended.is_none() || answer(turn).is_some());
+        let answers = run.role == "lead" && (turn.ended_at.is_none() || answer(turn).is_some());
         let text = run.text.as_deref().unwrap_or("");
-        let running = run.ended.is_none();
+        let running = run.ended_at.is_none();
         let whole = format!("/sessions/{}/runs/{}", turn.session, run.run);
         html! {
             @if let Some(error) = &run.error { (trouble(error)) }
@@ -326,7 +326,7 @@ fn numbers(run: &Run, turn: &Turn) -> Markup {
             div { dt { "Time" } dd { @match run.duration_ms {
                 Some(ms) => (spent_time(run, ms)),
                 None if run.waits_for.is_some() => "waits",
-                None if turn.ended.is_none() => {
+                None if turn.ended_at.is_none() => {
                     @let since = busy_since(run);
                     span data-since=(since) { (so_far(&since)) }
                 },
@@ -338,13 +338,13 @@ fn numbers(run: &Run, turn: &Turn) -> Markup {
 
 /// The opening of a run, later by the time that it waited for people.
 fn busy_since(run: &Run) -> String {
-    let opened: Option<Timestamp> = run.opened.parse().ok();
+    let opened: Option<Timestamp> = run.opened_at.parse().ok();
     let waited = run.waited_ms.and_then(|ms| i64::try_from(ms).ok());
     let since = opened.zip(waited).and_then(|(opened, ms)| {
         let later = opened.as_millisecond().checked_add(ms)?;
         Timestamp::from_millisecond(later).ok()
     });
-    since.map_or_else(|| run.opened.clone(), |since| since.to_string())
+    since.map_or_else(|| run.opened_at.clone(), |since| since.to_string())
 }
 
 /// The time since an instant.

@@ -213,7 +213,7 @@ fn over_time(turns: &[Turn]) -> Markup {
     let bars: Vec<UsageBar<'_>> = spent
         .iter()
         .map(|(turn, used)| UsageBar {
-            name: fmt::line(&turn.accepted.replace('T', " "), 17).replace('…', ""),
+            name: fmt::line(&turn.accepted_at.replace('T', " "), 17).replace('…', ""),
             to: Some(format!("/sessions/{}/turns/{}", turn.session, turn.turn)),
             amounts: used,
         })
@@ -227,7 +227,7 @@ fn over_time(turns: &[Turn]) -> Markup {
                     div class="scroll" tabindex="0" role="group" aria-label="Usage by turn" { table {
                         (head("Turn"))
                         tbody { @for (turn, used) in &spent { tr {
-                            th scope="row" { a href={ "/sessions/" (turn.session) "/turns/" (turn.turn) } { (when(&turn.accepted)) }
+                            th scope="row" { a href={ "/sessions/" (turn.session) "/turns/" (turn.turn) } { (when(&turn.accepted_at)) }
                                 " " span class="quiet" { (fmt::line(turn.task.as_deref().unwrap_or("compaction"), 60)) } }
                             (cells(turn.runs.len() as u64, used))
                         } } }

@@ -90,10 +90,10 @@ async fn everything(service: &dyn service::Service) -> Result<Vec<Schedule>> {
 }
 
 fn row(one: &Schedule) -> Vec<String> {
-    let next = one.next.as_deref().map(show::minute);
+    let next = one.next_at.as_deref().map(show::minute);
     let (last, state) = match (&one.last, &one.skipped) {
         (Some(last), _) => (turn(last), last.state.clone()),
-        (None, Some(skipped)) => (show::minute(&skipped.scheduled), skipped.reason.clone()),
+        (None, Some(skipped)) => (show::minute(&skipped.scheduled_at), skipped.reason.clone()),
         (None, None) => (String::new(), String::new()),
     };
     vec![
@@ -142,7 +142,7 @@ async fn pause(app: &App, name: &str, paused: bool) -> Result<()> {
     if app.out.json {
         app.out.json(&changed);
     } else {
-        let next = match &changed.next {
+        let next = match &changed.next_at {
             Some(at) => format!("next at {} UTC", show::minute(at)),
             None => format!("it is {}", changed.state),
         };

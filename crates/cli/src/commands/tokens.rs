@@ -141,7 +141,7 @@ async fn everything(service: &dyn Service) -> Result<Vec<Token>> {
 }
 
 fn row(token: &Token) -> Vec<String> {
-    let expires = match (&token.expires, token.expired) {
+    let expires = match (&token.expires_at, token.expired) {
         (None, _) => "-".to_owned(),
         (Some(_), true) => "expired".to_owned(),
         (Some(at), false) => show::minute(at),
@@ -150,13 +150,13 @@ fn row(token: &Token) -> Vec<String> {
         token.name.clone(),
         token.scope.name().to_owned(),
         token.owner.clone().unwrap_or_else(|| "-".to_owned()),
-        show::minute(&token.created),
+        show::minute(&token.created_at),
         expires,
     ]
 }
 
 fn until(token: &Token) -> String {
-    match &token.expires {
+    match &token.expires_at {
         Some(at) => format!("is valid until {} UTC", show::minute(at)),
         None => "is valid until it is revoked".to_owned(),
     }

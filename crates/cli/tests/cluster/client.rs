@@ -142,7 +142,7 @@ pub(crate) async fn turn(people: People, number: u64) -> Result<Ended, String> {
         for run in done {
             finished.entry(run.agent.clone()).or_insert(requests);
         }
-        if turn.ended.is_some() {
+        if turn.ended_at.is_some() {
             let decisions = decided.len() as u64;
             return Ok(Ended {
                 number,

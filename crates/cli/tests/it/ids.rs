@@ -140,7 +140,7 @@ fn lists_begin_with_the_newest_on_a_command_line_and_over_http() {
         sessions
     );
     let older = sessions[1].trim_matches('"').to_owned();
-    let opened = texts(&place.json(&["runs", "list"]), "opened");
+    let opened = texts(&place.json(&["runs", "list"]), "opened_at");
     assert_eq!(opened.len(), 5);
     assert_eq!(opened, sorted(opened.clone()));
     place

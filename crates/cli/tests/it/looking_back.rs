@@ -153,14 +153,14 @@ fn a_contexts_size_is_that_of_its_snapshot_and_a_timeline_is_in_order() {
     let times = times.expect(200).json();
     let run = &times["runs"][0];
     let instants = [
-        &times["accepted"],
-        &times["started"],
-        &times["frozen"],
-        &run["opened"],
+        &times["accepted_at"],
+        &times["started_at"],
+        &times["frozen_at"],
+        &run["opened_at"],
         &run["started_at"],
-        &run["first_token"],
-        &run["ended"],
-        &times["ended"],
+        &run["first_token_at"],
+        &run["ended_at"],
+        &times["ended_at"],
         &times["now"],
     ];
     let instants: Vec<&str> = instants.iter().map(|at| at.as_str().unwrap()).collect();

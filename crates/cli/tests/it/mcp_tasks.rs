@@ -84,6 +84,7 @@ fn a_call_that_takes_long_is_a_task_that_outlives_the_daemon() {
         (&json!("task"), &json!("working"))
     );
     let id = task["taskId"].as_str().unwrap().to_owned();
+    block_on(provider.wait_for(1));
     let working = until(&daemon_one, &id, "working");
     assert!(
         working["statusMessage"]
@@ -93,7 +94,6 @@ fn a_call_that_takes_long_is_a_task_that_outlives_the_daemon() {
         "{working}"
     );
     assert!(working["pollIntervalMs"].is_u64() && working["ttlMs"].is_null());
-    block_on(provider.wait_for(1));
     daemon_one.going.signal("KILL");
     daemon_one.going.finish();
     gate.open();

@@ -76,7 +76,7 @@ fn each_time_begins_one_turn_also_when_the_daemon_is_killed() {
     let session = first["last"]["session"].clone();
     kill(daemon);
     let daemon = Daemon::start(&place);
-    let scheduled = |one: &Value| one["last"]["scheduled"].as_str().map(str::to_owned);
+    let scheduled = |one: &Value| one["last"]["scheduled_at"].as_str().map(str::to_owned);
     let before = scheduled(&first).unwrap();
     wait_until(&daemon, |one| {
         scheduled(one).is_some_and(|at| at > before) && one["last"]["state"] == "answered"
@@ -125,7 +125,7 @@ fn a_schedule_waits_for_its_turn_and_says_which_times_it_leaves_out() {
     tell(&scene.word, "unison");
     let ended = wait_until(&daemon, |one| one["last"]["state"] == "answered");
     assert_eq!(ended["last"]["turn"], turn);
-    assert_eq!(ended["next"], Value::Null);
+    assert_eq!(ended["next_at"], Value::Null);
     assert_eq!(turns(&daemon, &ended["last"]["session"]).len(), 1);
     daemon.stop();
 
@@ -160,7 +160,7 @@ fn a_turn_that_was_about_to_begin_begins_once() {
         let daemon = Daemon::start(&place);
         let begun = wait_until(&daemon, |one| one["last"]["state"] == "answered");
         assert_eq!(begun["last"]["session"], session.to_string());
-        assert_eq!(begun["last"]["scheduled"], "2026-01-01T00:00:00.000Z");
+        assert_eq!(begun["last"]["scheduled_at"], "2026-01-01T00:00:00.000Z");
         let all = turns(&daemon, &begun["last"]["session"]);
         assert_eq!(all.len(), 1, "{all:?}");
         assert_eq!(all[0]["task"], "Beat of 2026-01-01T00:00:00+00:00.");
@@ -181,7 +181,7 @@ fn a_time_that_was_missed_runs_once_or_is_left_out() {
         let daemon = Daemon::start(&place);
         let of = if missed == "run" { "last" } else { "skipped" };
         let found = wait_until(&daemon, |one| !one[of].is_null());
-        let at = found[of]["scheduled"].as_str().unwrap().to_owned();
+        let at = found[of]["scheduled_at"].as_str().unwrap().to_owned();
         assert!(at.ends_with("-01-01T00:00:00.000Z"), "{at}");
         match missed {
             "run" => {
@@ -209,8 +209,8 @@ fn what_cannot_begin_is_told_and_the_schedule_goes_on() {
     let error = refused["last"]["error"].as_str().unwrap();
     assert!(error.contains("nobody"), "{error}");
     assert_eq!(refused["last"]["turn"], Value::Null);
-    let first = refused["last"]["scheduled"].clone();
-    wait_until(&daemon, |one| one["last"]["scheduled"] != first);
+    let first = refused["last"]["scheduled_at"].clone();
+    wait_until(&daemon, |one| one["last"]["scheduled_at"] != first);
     let sessions = daemon.get("/v1/sessions").expect(200).json();
     assert!(
         sessions["items"].as_array().unwrap().len() <= 1,
@@ -241,7 +241,7 @@ fn the_verbs_work_with_a_daemon_and_without_one() {
         assert_eq!(report["state"], "answered", "{report}");
         let listed = place.json(&["schedules", "list"]);
         assert_eq!(listed[0]["last"]["turn"], report["turn"], "{listed}");
-        assert_eq!(listed[0]["last"]["scheduled"], Value::Null);
+        assert_eq!(listed[0]["last"]["scheduled_at"], Value::Null);
         place
             .call(&["schedules", "pause", "beat"])
             .expect(0)

@@ -434,7 +434,7 @@ fn the_runs_of_all_sessions_are_a_list_in_parts() {
         whole[..4]
             .iter()
             .zip(&whole[1..4])
-            .all(|(newer, older)| newer["opened"].as_str() >= older["opened"].as_str())
+            .all(|(newer, older)| newer["opened_at"].as_str() >= older["opened_at"].as_str())
     );
 
     // Whatever the size of the parts, and whatever else was done meanwhile, each run is told once.

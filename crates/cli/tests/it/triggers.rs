@@ -42,7 +42,7 @@ fn ended(daemon: &Daemon, begun: &Value) -> Value {
     let since = Instant::now();
     loop {
         let turn = daemon.get(&path).expect(200).json();
-        if !turn["ended"].is_null() {
+        if !turn["ended_at"].is_null() {
             return turn;
         }
         assert!(since.elapsed() < PATIENCE, "{turn}");

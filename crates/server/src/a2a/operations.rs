@@ -218,7 +218,7 @@ impl A2a {
         if turn.task.is_none() {
             return Err(Error::task_not_found(&id.to_string()));
         }
-        let waiting = match turn.ended {
+        let waiting = match turn.ended_at {
             Some(_) => Vec::new(),
             None => self.waiting(&turn).await?,
         };

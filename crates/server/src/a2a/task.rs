@@ -126,7 +126,11 @@ pub(super) fn status(ids: &Ids<'_>, turn: &Turn, waiting: &[Approval]) -> TaskSt
         _ => None,
     };
     let asked = waiting.iter().map(|call| &call.requested_at).max();
-    let since = turn.ended.as_ref().or(asked).unwrap_or(&turn.accepted);
+    let since = turn
+        .ended_at
+        .as_ref()
+        .or(asked)
+        .unwrap_or(&turn.accepted_at);
     TaskStatus {
         state: state(status),
         message,

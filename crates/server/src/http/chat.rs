@@ -101,7 +101,10 @@ async fn resume(
 ) -> Result<Response, ApiError> {
     let place = reserve_stream(&shared)?;
     let newest = shared.local.turns(&id, &PageQuery::default()).await?;
-    let open = newest.items.into_iter().find(|turn| turn.ended.is_none());
+    let open = newest
+        .items
+        .into_iter()
+        .find(|turn| turn.ended_at.is_none());
     match open {
         Some(turn) => {
             let follower = follower(&shared, &id, &turn, None).await?;

@@ -199,7 +199,10 @@ pub(super) async fn sessions(local: &Local, wanted: ListArgs) -> AnswerResult {
     let mut text = String::new();
     let mut all = Vec::new();
     for listed in found.items {
-        text += &format!("{}  {}  {}\n", listed.session, listed.updated, listed.title);
+        text += &format!(
+            "{}  {}  {}\n",
+            listed.session, listed.updated_at, listed.title
+        );
         all.push(value(&listed)?);
     }
     if all.is_empty() {

@@ -61,7 +61,7 @@ fn payload(
     if turn.state == "cancelled" {
         return Ok((TaskPayload::Cancelled, None));
     }
-    if turn.ended.is_some() {
+    if turn.ended_at.is_some() {
         let answer = TurnProgress::Ended(turn)
             .into_answer(WAIT)
             .map_err(failed)?;
@@ -131,13 +131,25 @@ async fn find_turn(local: &Local, id: &str) -> Result<(Handle, TurnId), ErrorDat
 
 fn task(turn: &Turn, status: TaskStatus) -> Task {
     let id = format!("{}.{}", turn.session, turn.turn);
-    let ended = turn.runs.iter().filter_map(|run| run.ended.as_ref()).max();
-    let updated = turn.ended.as_ref().or(ended).unwrap_or(&turn.accepted);
-    Task::new(id, status, &turn.accepted, updated).with_poll_interval_ms(LOOK_EVERY_MS)
+    let ended = turn
+        .runs
+        .iter()
+        .filter_map(|run| run.ended_at.as_ref())
+        .max();
+    let updated = turn
+        .ended_at
+        .as_ref()
+        .or(ended)
+        .unwrap_or(&turn.accepted_at);
+    Task::new(id, status, &turn.accepted_at, updated).with_poll_interval_ms(LOOK_EVERY_MS)
 }
 
 fn progress(turn: &Turn) -> String {
-    let ended = turn.runs.iter().filter(|run| run.ended.is_some()).count();
+    let ended = turn
+        .runs
+        .iter()
+        .filter(|run| run.ended_at.is_some())
+        .count();
     match turn.runs.len() {
         0 => turn.state.clone(),
         all => format!("{}: {ended} of {all} runs have ended", turn.state),

@@ -202,7 +202,7 @@ impl Local {
                 let turn = self
                     .turn(&start.session.to_string(), &turn.to_string())
                     .await;
-                Ok(turn.is_ok_and(|turn| turn.ended.is_none()))
+                Ok(turn.is_ok_and(|turn| turn.ended_at.is_none()))
             }
         }
     }

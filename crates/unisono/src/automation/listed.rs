@@ -116,10 +116,10 @@ impl Local {
             rule: of.rule.to_string(),
             state: state.to_owned(),
             missed: missed.to_owned(),
-            next: decide::next(of, known, clock::now()).map(values::instant),
+            next_at: decide::next(of, known, clock::now()).map(values::instant),
             last,
             skipped: skipped.map(|(at, reason)| SkippedTime {
-                scheduled: values::instant(*at),
+                scheduled_at: values::instant(*at),
                 reason: reason.to_string(),
             }),
         }
@@ -141,7 +141,7 @@ impl Local {
             },
         };
         ScheduledTurn {
-            scheduled: start.scheduled.map(values::instant),
+            scheduled_at: start.scheduled.map(values::instant),
             started_at: values::instant(start.at),
             session,
             turn,

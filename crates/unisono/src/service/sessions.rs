@@ -345,8 +345,8 @@ pub async fn list_items(
             labels: plain(&labels),
             events: found.info.last_seq,
             bytes: found.info.payload_bytes,
-            created: values::unix_ms(found.info.created_unix_ms),
-            updated: values::unix_ms(found.info.updated_unix_ms),
+            created_at: values::unix_ms(found.info.created_unix_ms),
+            updated_at: values::unix_ms(found.info.updated_unix_ms),
             lost: lost_of(&losses, found.id),
         })
     });

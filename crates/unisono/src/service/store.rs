@@ -95,7 +95,7 @@ pub(super) fn lost_events(of: &unisono_store::Loss) -> LostEvents {
     LostEvents {
         first: of.first,
         last: of.last,
-        found: values::unix_ms(of.at_unix_ms),
+        found_at: values::unix_ms(of.at_unix_ms),
         quarantine: of.quarantine.clone(),
     }
 }

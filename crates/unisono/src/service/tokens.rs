@@ -122,8 +122,8 @@ fn described(token: &tokens::Token, now: Timestamp) -> Token {
         name: token.name.to_string(),
         scope: to_api(token.scope),
         owner: token.owner.as_deref().map(str::to_owned),
-        created: values::instant(token.created),
-        expires: token.expires.map(values::instant),
+        created_at: values::instant(token.created),
+        expires_at: token.expires.map(values::instant),
         expired: token.is_expired(now),
     }
 }

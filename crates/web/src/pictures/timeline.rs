@@ -43,17 +43,17 @@ const KINDS: [(&str, &str); 10] = [
 
 /// Draws the times of a turn whose snapshot was given to `agents` agents.
 pub(crate) fn timeline(times: &Timeline, agents: u32) -> Markup {
-    let Some(began) = instant(&times.accepted) else {
+    let Some(began) = instant(&times.accepted_at) else {
         return html! {};
     };
-    let end = times.ended.as_deref().and_then(instant);
+    let end = times.ended_at.as_deref().and_then(instant);
     let clock = Clock {
         began,
         end: end.or_else(|| instant(&times.now)).unwrap_or(began),
     };
     let whole = clock.since(clock.end).max(1);
     let lanes = lanes(times, &clock);
-    let frozen = times.frozen.as_deref().and_then(instant);
+    let frozen = times.frozen_at.as_deref().and_then(instant);
     let frozen = frozen.map(|at| scaled(clock.since(at) as f64, whole as f64));
     let shown = |kind: &str| {
         lanes
@@ -196,7 +196,7 @@ fn lanes(times: &Timeline, clock: &Clock) -> Vec<Lane> {
             name: run.agent.clone(),
             stretches: stretches(&run.spans),
             first: run
-                .first_token
+                .first_token_at
                 .as_deref()
                 .and_then(instant)
                 .map(|at| clock.since(at)),
@@ -279,7 +279,7 @@ mod tests {
             "{shown}"
         );
         let mut odd = times(None, &[]);
-        odd.accepted = "never".to_owned();
+        odd.accepted_at = "never".to_owned();
         assert_eq!(timeline(&odd, 1).into_string(), "");
     }
 }

@@ -40,7 +40,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     service.close().await;
     let cancelled = newly_ended(&before, &after);
-    let ended = after.ended.is_some();
+    let ended = after.ended_at.is_some();
     if app.out.json {
         app.out.json(&json!({
             "session": after.session, "turn": after.turn,
@@ -64,9 +64,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 fn newly_ended<'t>(before: &[ListedRun], after: &'t Turn) -> Vec<&'t str> {
     let was_open = |run: &str| {
         let mut before = before.iter().map(|listed| &listed.run);
-        before.any(|one| one.run == run && one.ended.is_none())
+        before.any(|one| one.run == run && one.ended_at.is_none())
     };
-    let ended = after.runs.iter().filter(|run| run.ended.is_some());
+    let ended = after.runs.iter().filter(|run| run.ended_at.is_some());
     let ids = ended.map(|run| run.run.as_str());
     ids.filter(|run| was_open(run)).collect()
 }

@@ -89,7 +89,11 @@ fn facts(detail: &RunDetail) -> Vec<(&'static str, String)> {
         ("state", format!("{}, attempt {}", run.state, run.attempt)),
         (
             "opened",
-            format!("{} UTC, event {}", show::minute(&run.opened), detail.event),
+            format!(
+                "{} UTC, event {}",
+                show::minute(&run.opened_at),
+                detail.event
+            ),
         ),
         (
             "snapshot",

@@ -53,7 +53,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 fn row(session: &SessionListItem) -> Vec<String> {
     vec![
         show::short_id(&session.session),
-        show::minute(&session.updated),
+        show::minute(&session.updated_at),
         show::number(session.events),
         show::size(session.bytes),
         show::line(&session.title, TITLE_CHARS),

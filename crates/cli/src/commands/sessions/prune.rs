@@ -163,7 +163,7 @@ fn date(at: Timestamp) -> String {
 
 /// The time of its last change.
 fn updated(old: &SessionListItem) -> Timestamp {
-    let updated: Option<jiff::Timestamp> = old.updated.parse().ok();
+    let updated: Option<jiff::Timestamp> = old.updated_at.parse().ok();
     // A session with an invalid time is not old.
     Timestamp(updated.map_or(i64::MAX, |at| at.as_millisecond()))
 }
