@@ -25,7 +25,7 @@ a number may begin with `#`.
 
 JSON: session, branch, messages [{ordinal, id, parent, role, author, at, tokens, usage, form (verbatim,
 masked, cut, summarised or dropped), parts [{type, ...}]}],
-lost {first, last, found, quarantine} (events lost in a repair of the store) or null.
+lost {first, last, found_at, quarantine} (events lost in a repair of the store) or null.
 
 Examples:
   unisono history latest

@@ -13,8 +13,8 @@ use crate::show;
 const LIST_HELP: &str = "\
 The setting [schedules.NAME] has the times and the task; `unisono serve` starts the turns.
 
-JSON: a list of {name, rule, state (on, paused, off), missed (run, skip), next, last
-{scheduled, started_at, session, turn, state, error}, skipped {scheduled, reason}}.";
+JSON: a list of {name, rule, state (on, paused, off), missed (run, skip), next_at, last
+{scheduled_at, started_at, session, turn, state, error}, skipped {scheduled_at, reason}}.";
 
 const RUN_HELP: &str = "\
 The times of the schedule do not change. Refused while the last turn of the schedule is open. If a

@@ -16,12 +16,12 @@ starts turns and creates, changes and deletes sessions; `approve` also decides a
 may do everything. With --owner, the token sees and creates only sessions with that label `owner`,
 unless its scope is `admin`.
 
-JSON: {name, scope, owner (null: none), created, expires (null: never), expired, secret}.";
+JSON: {name, scope, owner (null: none), created_at, expires_at (null: never), expired, secret}.";
 
 const LIST_HELP: &str = "\
 The list does not have the daemon's own token, which is in `server.token_file`.
 
-JSON: a list of {name, scope, owner (null: none), created, expires (null: never), expired}.";
+JSON: a list of {name, scope, owner (null: none), created_at, expires_at (null: never), expired}.";
 
 const REVOKE_HELP: &str = "\
 The daemon refuses the token from now on, ends its event streams, and logs out browsers that used it.

@@ -15,8 +15,8 @@ const TITLE_CHARS: usize = 60;
 #[command(
     after_help = "The newest session comes first; `latest` is the session that changed last.
 
-JSON: a list of {session, title, labels, events, bytes, created, updated, lost {first, last,
-found, quarantine} (events lost in a repair of the store)}."
+JSON: a list of {session, title, labels, events, bytes, created_at, updated_at, lost {first, last,
+found_at, quarantine} (events lost in a repair of the store)}."
 )]
 pub(crate) struct Args {
     /// Only sessions with this label: NAME=VALUE, or NAME with any value; may be repeated

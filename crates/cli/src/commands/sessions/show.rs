@@ -19,7 +19,7 @@ checkpoints, open_turns, open_runs [{turn, branch, agent, role, state, run, pare
 turns, the newest first, [{turn, state, error {code, reason}, answer_message, tokens_before and
 tokens_after where the context was compacted or reverted}],
 budgets [{level, resource, cap, spent, reserved, left}] in dollars, tokens or seconds,
-lost {first, last, found, quarantine} (events lost in a repair of the store) or null.";
+lost {first, last, found_at, quarantine} (events lost in a repair of the store) or null.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
