@@ -25,7 +25,7 @@ Examples:
   unisono sessions prune --older-than 30d --dry-run
   unisono sessions prune --older-than 2026-01-01 --label channel=test --yes
 
-JSON: before, dry_run, sessions [{session, title, updated, events}], open (as old, but with open
+JSON: before, dry_run, sessions [{session, title, updated_at, events}], open (as old, but with open
 turns).";
 
 #[derive(Debug, clap::Args)]
@@ -119,7 +119,7 @@ fn report(app: &App, args: &Args, before: Timestamp, gone: &[SessionListItem], o
         let each = gone.iter().map(|old| {
             json!({
                 "session": old.session, "title": old.title,
-                "updated": show::instant(updated(old)), "events": old.events,
+                "updated_at": show::instant(updated(old)), "events": old.events,
             })
         });
         app.out.json(&json!({
