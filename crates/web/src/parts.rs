@@ -138,13 +138,13 @@ mod tests {
             let run = serde_json::json!({
                 "run": "r", "agent": "a", "model": null, "role": "lead", "stage": null, "parent": null,
                 "task": null, "state": state, "attempt": 1, "snapshot": null, "prefix": "", "text": null,
-                "error": null, "usage": used, "opened": "", "ended": null, "duration_ms": null,
+                "error": null, "usage": used, "opened_at": "", "ended_at": null, "duration_ms": null,
                 "waited_ms": 410_000,
             });
             serde_json::from_value(serde_json::json!({
                 "session": "s", "turn": "t", "branch": "main", "task": "x", "state": state, "error": null,
                 "answer": null, "snapshot": null, "snapshot_agents": 1, "checkpoints": [], "runs": [run],
-                "cost_usd": cost, "accepted": "", "ended": null,
+                "cost_usd": cost, "accepted_at": "", "ended_at": null,
             }))
             .unwrap()
         };

@@ -176,7 +176,7 @@ mod tests {
             "run": "r", "agent": agent, "role": role, "task": task, "state": state, "attempt": 1,
             "prefix": "", "text": (state == "done").then(|| format!("{agent} found it")),
             "error": (state == "failed").then(|| json!({"code": "timeout", "reason": "too slow"})),
-            "usage": Amounts::default(), "opened": "",
+            "usage": Amounts::default(), "opened_at": "",
         })
     }
 
@@ -186,7 +186,7 @@ mod tests {
             "session": "s", "turn": "t", "branch": "main", "task": "x", "state": state,
             "error": (state == "failed").then_some(failed),
             "answer": (state == "answered").then_some("All of it."),
-            "snapshot_agents": 0, "checkpoints": [], "runs": runs, "accepted": "",
+            "snapshot_agents": 0, "checkpoints": [], "runs": runs, "accepted_at": "",
         }))
         .unwrap()
     }

@@ -213,14 +213,14 @@ mod tests {
                 "prefix": prefix, "text": null, "error": null,
                 "usage": {"input_tokens": 5_000, "output_tokens": 0, "cache_expected_tokens": 0,
                           "cache_read_tokens": 4_000, "cache_write_tokens": 0, "cost_usd": null},
-                "opened": "", "ended": null, "duration_ms": null,
+                "opened_at": "", "ended_at": null, "duration_ms": null,
             })
         };
         serde_json::from_value(json!({
             "session": "s", "turn": "t", "branch": "main", "task": "x", "state": "working",
             "error": null, "answer": null, "snapshot": null, "snapshot_agents": 2,
             "checkpoints": [], "runs": runs.iter().map(run).collect::<Vec<_>>(),
-            "cost_usd": null, "accepted": "", "ended": null,
+            "cost_usd": null, "accepted_at": "", "ended_at": null,
         }))
         .unwrap()
     }

@@ -220,12 +220,12 @@ mod tests {
 
     fn times(ended: Option<u64>, spans: &[Value]) -> Timeline {
         serde_json::from_value(json!({
-            "session": "s", "turn": "t", "state": "working", "accepted": at(0), "started": at(100),
-            "frozen": at(300), "ended": ended.map(at), "now": at(1_000),
+            "session": "s", "turn": "t", "state": "working", "accepted_at": at(0), "started_at": at(100),
+            "frozen_at": at(300), "ended_at": ended.map(at), "now": at(1_000),
             "spans": [span("queue", 0, Some(100), None), span("preparation", 100, Some(300), None)],
             "runs": [{
                 "run": "r", "agent": "<b>", "role": "lead", "parent": null, "state": "running",
-                "opened": at(300), "started_at": null, "first_token": at(400), "ended": null,
+                "opened_at": at(300), "started_at": null, "first_token_at": at(400), "ended_at": null,
                 "spans": spans, "omitted_spans": 0,
             }],
             "omitted_runs": 2,

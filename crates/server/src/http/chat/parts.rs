@@ -301,7 +301,7 @@ mod tests {
         json!({"session": "s", "turn": "t", "branch": "main", "task": "?", "state": state,
             "error": {"code": "timeout", "reason": "no answer in 5 s"}, "answer": answer, "snapshot": null,
             "snapshot_agents": 1, "checkpoints": [], "runs": [], "cost_usd": null,
-            "accepted": "2026-05-07T00:00:00Z", "ended": null})
+            "accepted_at": "2026-05-07T00:00:00Z", "ended_at": null})
     }
 
     fn agent(run: &str, role: &str) -> Value {
@@ -354,7 +354,7 @@ mod tests {
         let lead = json!({"run": "lead", "agent": "a", "model": null, "role": "lead", "stage": null,
             "parent": null, "task": null, "state": "partial", "attempt": 1, "snapshot": null,
             "prefix": "", "text": "It is", "error": {"code": "partial", "reason": CUT_OFF},
-            "usage": usage(), "opened": "2026-05-07T00:00:00Z", "duration_ms": 1});
+            "usage": usage(), "opened_at": "2026-05-07T00:00:00Z", "duration_ms": 1});
         let mut cut = ended("answered", Some("It is"));
         cut["turn"]["runs"] = json!([lead]);
         assert_eq!(parts(&[cut]).last().unwrap(), "finish length");
