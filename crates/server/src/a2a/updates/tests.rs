@@ -13,8 +13,8 @@ fn turn(state: &str, answer: Option<&str>, runs: Value) -> Value {
         (state == "failed").then(|| json!({"code": "timeout", "reason": "no answer in 5 s"}));
     json!({"session": "s", "turn": "t", "branch": "main", "task": "Why?", "state": state,
         "error": error, "answer": answer, "snapshot": null, "snapshot_agents": 0,
-        "checkpoints": [], "runs": runs, "cost_usd": null, "accepted": "2026-05-07T00:00:00Z",
-        "ended": ended.then_some("2026-05-07T00:00:02Z")})
+        "checkpoints": [], "runs": runs, "cost_usd": null, "accepted_at": "2026-05-07T00:00:00Z",
+        "ended_at": ended.then_some("2026-05-07T00:00:02Z")})
 }
 
 fn agent(run: &str, role: &str, state: &str, text: Option<&str>) -> Value {
