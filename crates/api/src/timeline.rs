@@ -57,8 +57,7 @@ pub struct RunTimes {
     /// When it was opened.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub opened_at: String,
-    /// When the attempt with its result left the queue; null: it has no result, or an earlier version
-    /// recorded it.
+    /// When the attempt with its result left the queue; null: it has no result.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub started_at: Option<String>,
     /// When that attempt received the first text; null as above, and if its model does not stream.
