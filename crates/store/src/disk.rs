@@ -349,6 +349,15 @@ impl Engine for Disk {
         Box::pin(self.ask("look a session up", move |trees| trees.info(session)))
     }
 
+    fn existing(&self, sessions: Vec<SessionId>) -> EngineFuture<'_, Vec<SessionInfo>> {
+        Box::pin(self.ask("look sessions up", move |trees| {
+            let infos = sessions.into_iter();
+            infos
+                .filter_map(|session| trees.info(session).transpose())
+                .collect()
+        }))
+    }
+
     fn sessions(
         &self,
         after: Option<SessionId>,

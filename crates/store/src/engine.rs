@@ -247,6 +247,18 @@ pub trait Engine: Send + Sync + 'static {
     /// Returns the metadata of one session, if it exists.
     fn session(&self, session: SessionId) -> EngineFuture<'_, Option<SessionInfo>>;
 
+    /// Returns the metadata of those of these sessions that exist, in their order. Engines override
+    /// it as they do [`Engine::first_events`].
+    fn existing(&self, sessions: Vec<SessionId>) -> EngineFuture<'_, Vec<SessionInfo>> {
+        Box::pin(async move {
+            let mut existing = Vec::with_capacity(sessions.len());
+            for session in sessions {
+                existing.extend(self.session(session).await?);
+            }
+            Ok(existing)
+        })
+    }
+
     /// Returns at most `limit` sessions in ascending order of their ids, starting after `after`.
     fn sessions(
         &self,

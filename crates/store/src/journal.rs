@@ -19,9 +19,11 @@ use crate::error::{Error, Record, Result};
 use crate::imports::Imports;
 use crate::record::{self, OpenTurns};
 
+mod owned;
 mod owners;
 mod unfinished;
 
+use owned::Owned;
 use owners::Owners;
 
 /// If the first events of a session are larger than this, they are stored in parts of about this
@@ -42,6 +44,7 @@ pub struct Journal {
     imports: Arc<Imports>,
     loaded: Arc<Loaded>,
     owners: Arc<Owners>,
+    owned: Arc<Owned>,
     append_times: Arc<AppendTimes>,
     /// Sessions of others than this owner are not there.
     only: Option<Arc<str>>,
@@ -64,6 +67,7 @@ impl Journal {
             imports: Arc::default(),
             loaded: Arc::default(),
             owners: Arc::default(),
+            owned: Arc::default(),
             append_times: Arc::default(),
             only: None,
         }
@@ -147,6 +151,9 @@ impl Journal {
             open: OpenTurns::of(open_turns),
         };
         let first = parts.next(expected_seq, at_once)?;
+        if expected_seq == 0 {
+            self.owned.note(session);
+        }
         if parts.events.is_empty() {
             let begun = Instant::now();
             let appended = self.engine.append(first).await;
@@ -260,7 +267,8 @@ impl Journal {
     }
 
     /// Returns at most `limit` sessions in ascending order of their ids, starting after `after`. A
-    /// session that was claimed and has no event yet is included.
+    /// session that was claimed and has no event yet is included, unless the journal is limited to
+    /// one owner.
     ///
     /// # Errors
     /// The store failed.
@@ -269,6 +277,9 @@ impl Journal {
         after: Option<SessionId>,
         limit: usize,
     ) -> Result<Vec<SessionInfo>> {
+        if let Some(owner) = self.indexed_owner() {
+            return self.owned_after(owner, after, limit).await;
+        }
         let mut after = after.map(Into::into);
         let mut sessions = Vec::new();
         // Hidden sessions do not count towards the limit.
@@ -298,6 +309,9 @@ impl Journal {
         before: Option<SessionId>,
         limit: usize,
     ) -> Result<Vec<SessionInfo>> {
+        if let Some(owner) = self.indexed_owner() {
+            return self.owned_before(owner, before, limit).await;
+        }
         let before = before.map_or(FIRST_OWN, Into::into);
         let mut before = Some(before.min(FIRST_OWN));
         let mut sessions = Vec::new();

@@ -217,6 +217,10 @@ impl Engine for DegradedDisk {
         Box::pin(async move { self.reading().await?.session(session).await })
     }
 
+    fn existing(&self, sessions: Vec<SessionId>) -> EngineFuture<'_, Vec<SessionInfo>> {
+        Box::pin(async move { self.reading().await?.existing(sessions).await })
+    }
+
     fn sessions(
         &self,
         after: Option<SessionId>,

@@ -3,7 +3,7 @@
 //! The first event of a session has its owner, which never changes. The view reads it once and caches
 //! it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use unisono_context::SessionId;
@@ -22,10 +22,10 @@ pub(super) struct Owners(Mutex<HashMap<SessionId, OwnerEntry>>);
 
 /// The owner of a session.
 #[derive(Clone, Debug)]
-struct OwnerEntry {
+pub(super) struct OwnerEntry {
     /// The time of its creation; a later session may reuse the id of a deleted one.
     created_unix_ms: u64,
-    owner: Option<Arc<str>>,
+    pub(super) owner: Option<Arc<str>>,
 }
 
 impl Owners {
@@ -109,34 +109,41 @@ impl Journal {
         }
     }
 
-    /// Keeps the owner's sessions of a page. It reads all missing first events at once.
-    async fn of_the_owner(&self, mut page: Vec<SessionInfo>) -> Result<Vec<SessionInfo>> {
+    /// Keeps the owner's sessions of a page.
+    async fn of_the_owner(&self, page: Vec<SessionInfo>) -> Result<Vec<SessionInfo>> {
+        let mut found = self.owners_of(page).await?;
+        found.retain(|(_, entry)| entry.owner == self.only);
+        Ok(found.into_iter().map(|(info, _)| info).collect())
+    }
+
+    /// The sessions of a page that have events, with their owners. It reads all missing first events
+    /// at once.
+    pub(super) async fn owners_of(
+        &self,
+        page: Vec<SessionInfo>,
+    ) -> Result<Vec<(SessionInfo, OwnerEntry)>> {
         let of = |info: &SessionInfo| SessionId::from(info.session);
-        let (mut unknown, mut own) = (Vec::new(), HashSet::new());
-        for info in &page {
+        let known = page.iter().map(|info| {
             let known = self.owners.known(of(info));
-            match known.filter(|known| known.created_unix_ms == info.created_unix_ms) {
-                Some(known) if known.owner == self.only => drop(own.insert(of(info))),
-                Some(_) => {}
-                None => unknown.push(*info),
-            }
-        }
-        let ids = unknown.iter().map(|info| info.session).collect();
+            known.filter(|known| known.created_unix_ms == info.created_unix_ms)
+        });
+        let mut known: Vec<Option<OwnerEntry>> = known.collect();
+        let unknown = |(at, known): (usize, &Option<OwnerEntry>)| known.is_none().then_some(at);
+        let unknown: Vec<usize> = known.iter().enumerate().filter_map(unknown).collect();
+        let ids = unknown.iter().map(|&at| page[at].session).collect();
         let firsts = self.engine.first_events(ids).await?;
-        for (info, first) in unknown.iter().zip(firsts) {
-            let Some(first) = first else { continue };
+        for (at, first) in unknown.into_iter().zip(firsts) {
+            let (Some(first), info) = (first, &page[at]) else { continue };
             let (_, first) = super::decoded(of(info), first)?;
             let found = OwnerEntry {
                 created_unix_ms: info.created_unix_ms,
                 owner: owner_of(&first),
             };
-            if found.owner == self.only {
-                own.insert(of(info));
-            }
-            self.owners.cache(of(info), found);
+            self.owners.cache(of(info), found.clone());
+            known[at] = Some(found);
         }
-        page.retain(|info| own.contains(&of(info)));
-        Ok(page)
+        let found = page.into_iter().zip(known);
+        Ok(found.filter_map(|(info, known)| Some((info, known?))).collect())
     }
 }
 
