@@ -149,7 +149,8 @@ pub enum TurnEvent {
         /// Whether it failed.
         is_error: bool,
     },
-    /// The next piece of a reply from the model of a run.
+    /// The next piece of a reply from the model of a run. The first comes at once, later ones every
+    /// 80 ms together.
     Text {
         /// The run.
         run: String,

@@ -111,7 +111,7 @@ fn events() -> String {
     assert!(names.len() >= 40, "{names:?}");
     out + "\nThe stream also has these live events, which are not stored:\n\n\
            | event | meaning |\n|---|---|\n\
-           | `text_delta` | a piece of an agent's reply, as its model writes it |\n\
+           | `text_delta` | the next piece of an agent's reply: the first at once, later ones every 80 ms together |\n\
            | `progress` | a progress report of an agent or a compaction |\n\
            | `missed` | some live events were missed, because the client read too slowly |\n\
            | `agents` | the agent definitions were reloaded |\n\n"

@@ -32,7 +32,6 @@ mod guard;
 mod health;
 mod hosts;
 mod imports;
-mod joining;
 mod login;
 mod mcp;
 mod messages;

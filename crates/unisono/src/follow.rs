@@ -3,9 +3,11 @@
 //!
 //! Each follower folds the journal itself, so an update depends only on its event and the earlier
 //! ones: a follower that reconnects with the number of its last update gets the next one, also from
-//! another process.
+//! another process. The small pieces of a reply are joined (`joining`), because a fast model streams
+//! hundreds of them in a second.
 
 mod fold;
+mod joining;
 mod member;
 
 use std::collections::VecDeque;
@@ -15,9 +17,10 @@ use std::pin::Pin;
 
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
 use unisono_api::Code;
 use unisono_api::turn_event::{ChangedAgent, TurnEvent, TurnState, TurnUpdate};
-use unisono_context::TurnId;
+use unisono_context::{RunId, TurnId};
 use unisono_runtime::{Error as RuntimeError, Events, Handle, Progress, ProgressUpdate};
 use unisono_session::state::EndedTurn;
 use unisono_session::{Event, State};
@@ -27,6 +30,7 @@ use crate::error::Error;
 use crate::{Local, history, turn_view};
 
 use fold::{Change, TurnFold};
+pub use joining::JoinedText;
 pub use member::members;
 
 /// A follower of a turn.
@@ -35,8 +39,10 @@ pub struct Follower {
     session: Handle,
     turn: TurnId,
     fold: TurnFold,
-    /// Updates to return.
+    /// Updates to return after the pieces of replies that are held.
     ready: VecDeque<TurnUpdate>,
+    /// Pieces of replies that are returned together.
+    texts: JoinedText,
     events: Events,
     progress: broadcast::Receiver<ProgressUpdate>,
     /// A progress report after events that are not returned yet.
@@ -97,6 +103,7 @@ impl Local {
             turn,
             fold,
             ready: VecDeque::new(),
+            texts: JoinedText::default(),
             events,
             progress,
             said: None,
@@ -142,7 +149,7 @@ impl Follower {
     /// The session is gone, or its journal cannot be read.
     pub async fn next(&mut self) -> Result<Option<TurnUpdate>, Error> {
         loop {
-            if let Some(update) = self.ready.pop_front() {
+            if let Some(update) = self.pop() {
                 return Ok(Some(update));
             }
             if self.ended {
@@ -153,6 +160,7 @@ impl Follower {
                 self.say(&said.progress);
                 continue;
             }
+            let due = self.texts.due();
             tokio::select! {
                 // A progress report before an event is returned before it.
                 biased;
@@ -173,8 +181,18 @@ impl Follower {
                     result?;
                     self.gone = None;
                 }
+                () = sleep_until(due) => {}
             }
         }
+    }
+
+    /// What can be returned now. Pieces of a reply come before the updates after them.
+    fn pop(&mut self) -> Option<TurnUpdate> {
+        let text = match self.ready.is_empty() {
+            true => self.texts.pop(Instant::now()),
+            false => self.texts.pop_any(),
+        };
+        text.map(text_update).or_else(|| self.ready.pop_front())
     }
 
     /// Reads the journal of an ended turn: its state and its end are returned.
@@ -265,10 +283,9 @@ impl Follower {
             {
                 return;
             }
-            Progress::TextDelta { run, text } => TurnEvent::Text {
-                run: run.to_string(),
-                text: text.to_string(),
-            },
+            Progress::TextDelta { run, text } => {
+                return self.texts.push(*run, text, Instant::now());
+            }
             Progress::Run { run, text } => TurnEvent::Progress {
                 run: run.to_string(),
                 text: text.to_string(),
@@ -290,6 +307,19 @@ impl Follower {
     async fn resubscribe(&mut self) -> Result<(), Error> {
         (self.events, self.progress) = self.session.follow(self.fold.events()).await?;
         Ok(())
+    }
+}
+
+fn text_update((run, text): (RunId, String)) -> TurnUpdate {
+    let run = run.to_string();
+    let event = TurnEvent::Text { run, text };
+    TurnUpdate { seq: None, event }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -7,7 +7,10 @@ use tokio::sync::Notify;
 use unisono::api::service::{Error, Turns as _};
 use unisono::api::turn_event::{TurnEvent, TurnUpdate};
 use unisono::api::{Code, service};
-use unisono::{Agent, Answer, Ask, Ctx, Failure, Local, Task};
+use unisono::{
+    Agent, Answer, Ask, Completion, Ctx, Failure, LanguageModel, Local, Reply, Request, Task,
+    Tokens,
+};
 
 use crate::embedded::{extensions, program, tents, with_buyers};
 
@@ -157,5 +160,53 @@ async fn what_is_said_is_told_between_the_events_between_which_it_was_said() {
     });
     let events: Vec<&str> = events.collect();
     assert_eq!(events, ["before", "tool_started", "tool_ended", "after"]);
+    local.shutdown().await;
+}
+
+/// Writes its reply in many small pieces, once it may.
+struct Writer(Arc<Notify>);
+
+impl LanguageModel for Writer {
+    fn window(&self) -> Tokens {
+        Tokens(50_000)
+    }
+
+    fn complete(&self, request: Request) -> Completion<'_> {
+        Box::pin(async move {
+            self.0.notified().await;
+            let pieces: Vec<String> = (0..200).map(|number| format!("{number} ")).collect();
+            pieces
+                .iter()
+                .for_each(|piece| request.listener.report_text(piece));
+            Ok(Reply::text(pieces.concat()))
+        })
+    }
+}
+
+#[tokio::test]
+async fn the_first_piece_of_a_reply_comes_alone_and_later_ones_together() {
+    let may = Arc::new(Notify::new());
+    let own = extensions().model("own/writer", Writer(may.clone()));
+    let local = program(own).set("models.default", "own/writer").in_memory();
+    let local = local.start().await.unwrap();
+    let session = local.import(tents()).await.unwrap();
+    let id = session.id().to_string();
+    let ask = Ask::new("How many?").agents([""; 0]);
+    let turn = local.begin(&session, &ask).await.unwrap();
+    let followed = local.follow(&id, &turn.to_string(), Some(0)).await.unwrap();
+    may.notify_one();
+    let all: Vec<TurnUpdate> = followed.try_collect().await.unwrap();
+    let texts = all.iter().filter_map(|one| match &one.event {
+        TurnEvent::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    let texts: Vec<&str> = texts.collect();
+    assert_eq!(texts.first(), Some(&"0 "), "{texts:?}");
+    assert!(texts.len() < 20, "{} updates", texts.len());
+    let end = all.last().map(|one| &one.event);
+    let Some(TurnEvent::Ended(end)) = end else {
+        panic!("{end:?}");
+    };
+    assert_eq!(Some(texts.concat()), end.turn.answer);
     local.shutdown().await;
 }

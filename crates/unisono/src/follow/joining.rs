@@ -1,7 +1,7 @@
 //! Joins the small pieces of replies that models stream, so that a stream sends few events.
 //!
-//! The first piece of a run is sent at once, later ones every [`PAUSE`] as one. Nothing is lost, and
-//! the pieces of a run keep their order.
+//! The first piece of a run is sent at once, later ones every 80 ms as one. Nothing is lost, and the
+//! pieces of a run keep their order.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use tokio::time::Instant;
 use unisono_context::RunId;
 
 /// The minimum time between two pieces of a run.
-pub(super) const PAUSE: Duration = Duration::from_millis(80);
+const PAUSE: Duration = Duration::from_millis(80);
 /// Maximum held bytes of a run.
 const MAX_BYTES: usize = 16 * 1024;
 
 /// The pieces that wait to be sent.
 #[derive(Debug, Default)]
-pub(super) struct JoinedText(Vec<Held>);
+pub struct JoinedText(Vec<Held>);
 
 #[derive(Debug)]
 struct Held {
@@ -26,7 +26,7 @@ struct Held {
 
 impl JoinedText {
     /// Takes the next piece of a run. [`JoinedText::pop`] returns it when it is due.
-    pub(super) fn push(&mut self, run: RunId, piece: &str, now: Instant) {
+    pub fn push(&mut self, run: RunId, piece: &str, now: Instant) {
         self.0
             .retain(|held| !held.text.is_empty() || held.due > now);
         let at = self.0.iter().position(|held| held.run == run);
@@ -47,13 +47,13 @@ impl JoinedText {
     }
 
     /// When the next text is due; none if no text is held.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub fn due(&self) -> Option<Instant> {
         let held = self.0.iter().filter(|held| !held.text.is_empty());
         held.map(|held| held.due).min()
     }
 
     /// A text that is due.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<(RunId, String)> {
+    pub fn pop(&mut self, now: Instant) -> Option<(RunId, String)> {
         let mut held = self.0.iter_mut();
         let held = held.find(|held| !held.text.is_empty() && held.due <= now)?;
         held.due = now + PAUSE;
@@ -61,7 +61,7 @@ impl JoinedText {
     }
 
     /// A held text, due or not: everything is sent before another event.
-    pub(super) fn pop_any(&mut self) -> Option<(RunId, String)> {
+    pub fn pop_any(&mut self) -> Option<(RunId, String)> {
         let held = self.0.iter_mut().find(|held| !held.text.is_empty())?;
         Some((held.run, std::mem::take(&mut held.text)))
     }
