@@ -243,7 +243,9 @@ impl Journal {
                 waiting.remove(&of(info));
             }
             // Their first events may be under way since before sessions were noted.
-            waiting.into_iter().for_each(|session| self.owned.note(session));
+            waiting
+                .into_iter()
+                .for_each(|session| self.owned.note(session));
             self.owned.state().add(found);
         }
         self.owned.state().is_whole = true;

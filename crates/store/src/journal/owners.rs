@@ -133,7 +133,9 @@ impl Journal {
         let ids = unknown.iter().map(|&at| page[at].session).collect();
         let firsts = self.engine.first_events(ids).await?;
         for (at, first) in unknown.into_iter().zip(firsts) {
-            let (Some(first), info) = (first, &page[at]) else { continue };
+            let (Some(first), info) = (first, &page[at]) else {
+                continue;
+            };
             let (_, first) = super::decoded(of(info), first)?;
             let found = OwnerEntry {
                 created_unix_ms: info.created_unix_ms,
@@ -143,7 +145,9 @@ impl Journal {
             known[at] = Some(found);
         }
         let found = page.into_iter().zip(known);
-        Ok(found.filter_map(|(info, known)| Some((info, known?))).collect())
+        Ok(found
+            .filter_map(|(info, known)| Some((info, known?)))
+            .collect())
     }
 }
 
