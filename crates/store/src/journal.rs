@@ -277,20 +277,19 @@ impl Journal {
         after: Option<SessionId>,
         limit: usize,
     ) -> Result<Vec<SessionInfo>> {
-        if let Some(owner) = self.indexed_owner() {
+        if let Some(owner) = &self.only {
             return self.owned_after(owner, after, limit).await;
         }
         let mut after = after.map(Into::into);
         let mut sessions = Vec::new();
         // Hidden sessions do not count towards the limit.
         while sessions.len() < limit {
-            let room = self.page_size(limit - sessions.len());
-            let page = self.engine.sessions(after, room).await?;
+            let page = self.engine.sessions(after, limit - sessions.len()).await?;
             let Some(last) = page.last() else { break };
             // All that follows is the store's own.
             let is_end = !is_of_a_session(last.session);
             after = Some(last.session);
-            sessions.extend(self.visible(page).await?);
+            sessions.extend(page.into_iter().filter(|info| self.is_seen(info.session)));
             if is_end {
                 break;
             }
@@ -309,18 +308,18 @@ impl Journal {
         before: Option<SessionId>,
         limit: usize,
     ) -> Result<Vec<SessionInfo>> {
-        if let Some(owner) = self.indexed_owner() {
+        if let Some(owner) = &self.only {
             return self.owned_before(owner, before, limit).await;
         }
         let before = before.map_or(FIRST_OWN, Into::into);
         let mut before = Some(before.min(FIRST_OWN));
         let mut sessions = Vec::new();
         while sessions.len() < limit {
-            let room = self.page_size(limit - sessions.len());
+            let room = limit - sessions.len();
             let page = self.engine.newest_sessions(before, room).await?;
             let Some(last) = page.last() else { break };
             before = Some(last.session);
-            sessions.extend(self.visible(page).await?);
+            sessions.extend(page.into_iter().filter(|info| self.is_seen(info.session)));
         }
         sessions.truncate(limit);
         Ok(sessions)

@@ -419,6 +419,10 @@ impl Engine for Postgres {
         Box::pin(self.known(session))
     }
 
+    fn existing(&self, sessions: Vec<SessionId>) -> EngineFuture<'_, Vec<SessionInfo>> {
+        Box::pin(self.known_of(sessions))
+    }
+
     fn sessions(
         &self,
         after: Option<SessionId>,

@@ -4,8 +4,8 @@
 //! first events of new sessions are read. The index says where to look: an entry counts if the store
 //! has the session with the same time of creation, so an entry of a deleted session does no harm.
 //!
-//! If several programs share the store, the others create sessions of which this program learns
-//! nothing. The journal then reads the list of all sessions (`owners`).
+//! If several programs share the store, each list also asks for the sessions that were created since
+//! the newest one it knows.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
@@ -15,8 +15,12 @@ use unisono_context::SessionId;
 
 use super::owners::OwnerEntry;
 use super::{Journal, is_of_a_session};
-use crate::engine::{SESSIONS_PAGE, SessionInfo};
+use crate::engine::{Cluster, SESSIONS_PAGE, SessionInfo};
 use crate::error::Result;
+
+/// How much later than a session another one can become visible that was created before it, in
+/// milliseconds: much longer than a statement of the database takes.
+const VISIBLE_WITHIN_MS: u64 = 60_000;
 
 /// The index of the sessions that have an owner.
 #[derive(Debug, Default)]
@@ -34,7 +38,11 @@ struct State {
     /// nobody has asked for the sessions of an owner, and nothing is noted.
     new: Option<HashMap<SessionId, u64>>,
     notes: u64,
-    /// Whether the sessions from before the first note are in the index.
+    /// When the newest session of the index was created, if several programs share the store; 0: all
+    /// sessions are to be read.
+    newest_unix_ms: u64,
+    /// Whether the sessions from before the first note are in the index, if no other program shares the
+    /// store.
     is_whole: bool,
 }
 
@@ -122,30 +130,22 @@ enum Within {
 }
 
 impl Journal {
-    /// The owner of the visible sessions, if the index can list them.
-    pub(super) fn indexed_owner(&self) -> Option<Arc<str>> {
-        match self.cluster() {
-            None => self.only.clone(),
-            Some(_) => None,
-        }
-    }
-
     pub(super) async fn owned_after(
         &self,
-        owner: Arc<str>,
+        owner: &str,
         after: Option<SessionId>,
         limit: usize,
     ) -> Result<Vec<SessionInfo>> {
-        self.owned_within(&owner, Within::After(after), limit).await
+        self.owned_within(owner, Within::After(after), limit).await
     }
 
     pub(super) async fn owned_before(
         &self,
-        owner: Arc<str>,
+        owner: &str,
         before: Option<SessionId>,
         limit: usize,
     ) -> Result<Vec<SessionInfo>> {
-        self.owned_within(&owner, Within::Before(before), limit)
+        self.owned_within(owner, Within::Before(before), limit)
             .await
     }
 
@@ -198,57 +198,67 @@ impl Journal {
 
     /// Reads the owners of the sessions that the index does not have.
     async fn complete_index(&self) -> Result<()> {
-        if self.owned.is_current() {
+        let cluster = self.cluster();
+        if cluster.is_none() && self.owned.is_current() {
             return Ok(());
         }
         let _reading = self.owned.reading.lock().await;
-        // Sessions that are created from here on are noted.
+        // Sessions that are created here from now on are noted.
         let new = self.owned.new();
-        if !self.owned.state().is_whole {
-            self.index_all().await?;
+        match cluster {
+            Some(cluster) => self.index_recent(cluster).await?,
+            None if self.owned.state().is_whole => {}
+            None => self.index_all().await?,
         }
         let ids = new.keys().map(|&session| session.into()).collect();
         let existing = self.engine.existing(ids).await?;
-        let mut waiting: HashSet<SessionId> = existing.iter().map(of).collect();
-        let found = self.owners_of(existing).await?;
-        for (info, _) in &found {
-            waiting.remove(&of(info));
+        new.keys()
+            .for_each(|session| self.owned.state().forget(*session));
+        self.index(existing).await?;
+        if let Some(notes) = &mut self.owned.state().new {
+            notes.retain(|session, note| new.get(session) != Some(note));
         }
-        let mut state = self.owned.state();
-        if let Some(notes) = &mut state.new {
-            // A session without an event stays: it may be about to get its first one. One that does
-            // not exist cannot get any, because its writer is fenced.
-            let is_read = |session: &SessionId, note: &u64| {
-                new.get(session) == Some(note) && !waiting.contains(session)
-            };
-            notes.retain(|session, note| !is_read(session, note));
+        Ok(())
+    }
+
+    /// Adds the sessions that were created since the newest known one, by whichever program.
+    async fn index_recent(&self, cluster: &dyn Cluster) -> Result<()> {
+        let known = self.owned.state().newest_unix_ms;
+        let recent = cluster.created_since(known.saturating_sub(VISIBLE_WITHIN_MS));
+        let recent = recent.await?;
+        for part in recent.chunks(SESSIONS_PAGE) {
+            self.index(part.to_vec()).await?;
         }
-        for session in new.keys() {
-            state.forget(*session);
-        }
-        state.add(found);
+        let newest = recent.iter().map(|info| info.created_unix_ms).max();
+        self.owned.state().newest_unix_ms = newest.unwrap_or_default().max(known);
         Ok(())
     }
 
     async fn index_all(&self) -> Result<()> {
         let mut after = None;
         loop {
-            let mut page = self.engine.sessions(after, SESSIONS_PAGE).await?;
-            page.retain(|info| is_of_a_session(info.session));
+            let page = self.engine.sessions(after, SESSIONS_PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.session);
-            let mut waiting: HashSet<SessionId> = page.iter().map(of).collect();
-            let found = self.owners_of(page).await?;
-            for (info, _) in &found {
-                waiting.remove(&of(info));
-            }
-            // Their first events may be under way since before sessions were noted.
-            waiting
-                .into_iter()
-                .for_each(|session| self.owned.note(session));
-            self.owned.state().add(found);
+            self.index(page).await?;
         }
         self.owned.state().is_whole = true;
+        Ok(())
+    }
+
+    /// Adds sessions of the store to the index. One without an event is noted: it may be about to get
+    /// its first one.
+    async fn index(&self, mut page: Vec<SessionInfo>) -> Result<()> {
+        page.retain(|info| is_of_a_session(info.session));
+        let mut waiting: HashSet<SessionId> = page.iter().map(of).collect();
+        let found = self.owners_of(page).await?;
+        for (info, _) in &found {
+            waiting.remove(&of(info));
+        }
+        waiting
+            .into_iter()
+            .for_each(|session| self.owned.note(session));
+        self.owned.state().add(found);
         Ok(())
     }
 }

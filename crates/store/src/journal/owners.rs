@@ -10,7 +10,7 @@ use unisono_context::SessionId;
 use unisono_session::{Event, Fact, OWNER};
 
 use super::Journal;
-use crate::engine::{SESSIONS_PAGE, SessionInfo};
+use crate::engine::SessionInfo;
 use crate::error::Result;
 
 /// Maximum number of sessions in the cache. A full cache is cleared.
@@ -82,38 +82,17 @@ impl Journal {
             return Ok(known.owner == self.only);
         }
         match self.engine.session(session.into()).await? {
-            Some(info) => Ok(!self.of_the_owner(vec![info]).await?.is_empty()),
+            Some(info) => {
+                let found = self.owners_of(vec![info]).await?;
+                Ok(found.iter().any(|(_, entry)| entry.owner == self.only))
+            }
             None => Ok(false),
-        }
-    }
-
-    /// Number of sessions to read for a page of `wanted`: an owner may own few of them.
-    pub(super) fn page_size(&self, wanted: usize) -> usize {
-        match self.only {
-            Some(_) => wanted.max(SESSIONS_PAGE),
-            None => wanted,
         }
     }
 
     /// Whether the session with this first event is visible.
     pub(super) fn is_shown(&self, first: &Event) -> bool {
         self.only.is_none() || owner_of(first) == self.only
-    }
-
-    /// Keeps the visible sessions of a page.
-    pub(super) async fn visible(&self, mut page: Vec<SessionInfo>) -> Result<Vec<SessionInfo>> {
-        page.retain(|known| self.is_seen(known.session));
-        match self.only {
-            Some(_) => self.of_the_owner(page).await,
-            None => Ok(page),
-        }
-    }
-
-    /// Keeps the owner's sessions of a page.
-    async fn of_the_owner(&self, page: Vec<SessionInfo>) -> Result<Vec<SessionInfo>> {
-        let mut found = self.owners_of(page).await?;
-        found.retain(|(_, entry)| entry.owner == self.only);
-        Ok(found.into_iter().map(|(info, _)| info).collect())
     }
 
     /// The sessions of a page that have events, with their owners. It reads all missing first events

@@ -31,6 +31,10 @@ const SESSION: &str = "\
 SELECT session, last_seq, epoch, payload_bytes, created_unix_ms, updated_unix_ms
 FROM unisono_sessions WHERE session = $1 AND NOT deleted";
 
+const EXISTING: &str = "\
+SELECT session, last_seq, epoch, payload_bytes, created_unix_ms, updated_unix_ms
+FROM unisono_sessions WHERE session = ANY($1) AND NOT deleted";
+
 /// The comparison with a bound that is never null makes the server start at it in the index.
 pub(super) const SESSIONS: &str = "\
 SELECT session, last_seq, epoch, payload_bytes, created_unix_ms, updated_unix_ms
@@ -138,6 +142,15 @@ impl Postgres {
     pub(super) async fn known(&self, session: SessionId) -> Result<Option<SessionInfo>> {
         let rows = self.reader()?.read(SESSION, &[&session.0]).await?;
         Ok(rows.first().map(info))
+    }
+
+    pub(super) async fn known_of(&self, sessions: Vec<SessionId>) -> Result<Vec<SessionInfo>> {
+        let ids: Vec<Uuid> = sessions.iter().map(|session| session.0).collect();
+        let rows = self.reader()?.read(EXISTING, &[&ids]).await?;
+        let known = rows.iter().map(info).map(|info| (info.session, info));
+        let known: HashMap<SessionId, SessionInfo> = known.collect();
+        let found = sessions.iter().filter_map(|session| known.get(session));
+        Ok(found.copied().collect())
     }
 
     pub(super) async fn measured(&self) -> Result<Space> {

@@ -1,7 +1,7 @@
 //! The tables, and how they are created and migrated.
 //!
-//! A session is one narrow row that is updated in place (only its key is indexed, so PostgreSQL can
-//! update it within its page); events are only inserted. All times are those of the database's
+//! A session is one narrow row that is updated in place (no column that an append changes is
+//! indexed, so PostgreSQL can update it within its page); events are only inserted. All times are those of the database's
 //! clock.
 
 use tokio_postgres::Client;
@@ -11,7 +11,7 @@ use super::error_kind::{DetailedError, failed};
 use crate::error::{Error, Result};
 
 /// The version of the tables below.
-const VERSION: i32 = 3;
+const VERSION: i32 = 4;
 
 /// The advisory lock held while the tables are checked and created, so that one program does so at
 /// a time.
@@ -40,6 +40,8 @@ CREATE TABLE IF NOT EXISTS unisono_sessions (
 ALTER TABLE unisono_sessions ADD COLUMN IF NOT EXISTS owner uuid;
 CREATE INDEX IF NOT EXISTS unisono_sessions_owner ON unisono_sessions (owner)
     WHERE owner IS NOT NULL;
+CREATE INDEX IF NOT EXISTS unisono_sessions_created ON unisono_sessions (created_unix_ms)
+    WHERE NOT deleted;
 CREATE TABLE IF NOT EXISTS unisono_events (
     session uuid NOT NULL,
     seq bigint NOT NULL,
@@ -90,7 +92,7 @@ CREATE TABLE IF NOT EXISTS unisono_begun (
     unix_ms bigint NOT NULL
 );
 DELETE FROM unisono_schema;
-INSERT INTO unisono_schema (version) VALUES (3);
+INSERT INTO unisono_schema (version) VALUES (4);
 ";
 
 /// The tables.

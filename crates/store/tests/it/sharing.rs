@@ -1,9 +1,14 @@
 //! What several programs on one database share besides sessions: documents, holds, callbacks, budget.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use unisono_context::Timestamp;
+use unisono_session::{Event, Fact};
 use unisono_store::postgres::Postgres;
-use unisono_store::{Announcement, Cluster, Deletion, Engine, Error, ProviderPause, SessionId};
+use unisono_store::{
+    Announcement, Cluster, Deletion, Engine, Error, Journal, ProviderPause, SessionId, SessionInfo,
+};
 
 use crate::members::{LATE, append, beat, cluster, member, own_id};
 use crate::postgres::store;
@@ -229,5 +234,61 @@ async fn two_groups_that_begin_at_the_same_time_are_not_both_there() {
             "{text}"
         );
         close(engines).await;
+    }
+}
+
+async fn create(journal: &Journal, number: u128, owner: &str) {
+    let id = unisono_context::SessionId::from_u128(number);
+    let epoch = journal.claim(id).await.unwrap().epoch;
+    let fact = Fact::Created {
+        session: id,
+        title: "".into(),
+        system: "".into(),
+        labels: [("owner".into(), owner.into())].into(),
+    };
+    let at = Timestamp(1);
+    let first = [Event { at, fact }];
+    journal.append(id, epoch, 0, &first, 0).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_sees_the_sessions_of_all_programs_at_once() {
+    let Some(engines) = two("owners").await else {
+        return;
+    };
+    let journals = engines.map(|engine| Journal::new(Arc::new(engine)));
+    let [one, other] = &journals;
+    let listed = async |journal: &Journal| {
+        let of_ada = journal.of_owner("ada".into());
+        let (all, newest) = tokio::join!(
+            of_ada.sessions(None, 9),
+            of_ada.newest_sessions(Some(unisono_context::SessionId::from_u128(4)), 9)
+        );
+        let number = |info: &SessionInfo| info.session.0.as_u128();
+        let all: Vec<u128> = all.unwrap().iter().map(number).collect();
+        let newest: Vec<u128> = newest.unwrap().iter().map(number).collect();
+        let before: Vec<u128> = all.iter().rev().copied().filter(|id| *id < 4).collect();
+        assert_eq!(newest, before);
+        all
+    };
+    create(one, 3, "ada").await;
+    create(other, 2, "bob").await;
+    assert_eq!(listed(other).await, [3]);
+    assert_eq!(listed(one).await, [3]);
+    for (number, owner) in [(1, "ada"), (4, "ada"), (5, "bob")] {
+        create(other, number, owner).await;
+        create(one, number + 10, owner).await;
+    }
+    assert_eq!(listed(one).await, [1, 3, 4, 11, 14]);
+    assert_eq!(listed(other).await, [1, 3, 4, 11, 14]);
+    // The id of a deleted session may come again, with another owner.
+    let four = unisono_context::SessionId::from_u128(4);
+    assert!(one.delete(four).await.unwrap());
+    assert_eq!(listed(other).await, [1, 3, 11, 14]);
+    create(other, 4, "bob").await;
+    assert_eq!(listed(one).await, [1, 3, 11, 14]);
+    assert_eq!(listed(other).await, [1, 3, 11, 14]);
+    for journal in journals {
+        journal.close().await.unwrap();
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::statements::OWNED;
+use super::statements::{CREATED_SINCE, OWNED};
 use super::{Membership, lock};
 use crate::engine::{
     Announcement, Beat, Cluster, Document, EngineFuture, Member, ProviderPause, SessionId,
@@ -56,6 +56,14 @@ impl Cluster for Membership {
     fn owned(&self) -> EngineFuture<'_, Vec<SessionInfo>> {
         Box::pin(async move {
             let rows = self.link.read(OWNED, &[&self.id()]).await?;
+            Ok(rows.iter().map(info).collect())
+        })
+    }
+
+    fn created_since(&self, unix_ms: u64) -> EngineFuture<'_, Vec<SessionInfo>> {
+        Box::pin(async move {
+            let since = i64::try_from(unix_ms).unwrap_or(i64::MAX);
+            let rows = self.link.read(CREATED_SINCE, &[&since]).await?;
             Ok(rows.iter().map(info).collect())
         })
     }
