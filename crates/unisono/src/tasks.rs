@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use tokio::sync::Mutex;
 use unisono_api::turn::Turn;
+use unisono_context::digest::Hasher;
 use unisono_context::{Digest, SessionId, TurnId};
 use unisono_runtime::{Handle, clock};
 use unisono_session::event::Outcome;
@@ -145,7 +146,7 @@ impl Tasks {
         title: &str,
     ) -> Result<(Handle, bool), Error> {
         let _one = self.beginning.lock().await;
-        let end = end(message);
+        let end = end(local, message);
         if let Some(known) = find_session(local, end).await? {
             return Ok((local.open(known).await?, false));
         }
@@ -181,7 +182,10 @@ impl Tasks {
         message: Digest,
     ) -> Result<Option<SessionId>, Error> {
         match local.cluster() {
-            Some(cluster) => Ok(cluster.begun(end(message), None).await?.map(Into::into)),
+            Some(cluster) => Ok(cluster
+                .begun(end(local, message), None)
+                .await?
+                .map(Into::into)),
             None => Ok(None),
         }
     }
@@ -205,8 +209,16 @@ fn time_bits(ms: u64) -> u128 {
     u128::from(ms & ((1 << 48) - 1)) << 80
 }
 
-/// The part of a session's id that follows from the message that begins it.
-fn end(message: Digest) -> u128 {
+/// The part of a session's id that follows from the message that begins it, and from the owner of the
+/// sessions that the caller sees: two people may send the same message.
+fn end(local: &Local, message: Digest) -> u128 {
+    let message = match local.journal().owner() {
+        Some(owner) => Hasher::new("unisono/owned-message", 1)
+            .bytes(message.to_string().as_bytes())
+            .bytes(owner.as_bytes())
+            .finish(),
+        None => message,
+    };
     let mut end = 0_u128;
     for byte in message.to_string().bytes().take(32) {
         end = (end << 4) | u128::from(char::from(byte).to_digit(16).unwrap_or_default());

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use unisono_test_postgres::Server;
 
 use crate::attachments::{base64, png};
 use crate::http::{Daemon, Reply, head};
-use crate::people::{Caller, KNOWN, SECRET, furnished, of_owner};
+use crate::people::{Caller, KNOWN, SECRET, furnished, member, of_owner};
 use crate::support::PATIENCE;
 use crate::tools::{Scene, program};
 
@@ -408,5 +409,27 @@ fn no_operation_of_a2a_and_no_door_of_openai_leads_to_the_session_of_another_own
         assert!(!reply.text().contains(SECRET), "{path}");
         ada.send("POST", &path, &header, Some(&plain)).expect(200);
     }
+    daemon.stop();
+}
+
+#[test]
+fn the_same_message_of_two_owners_is_a_task_of_each_on_one_database() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let place = member(&server);
+    let daemon = Daemon::start(&place);
+    let said = json!({"messageId": "1", "role": "ROLE_USER", "parts": [{"text": SECRET}]});
+    let contexts = ["ada", "bob"].map(|name| {
+        let caller = of_owner(&daemon, name, "ask");
+        let sent = || caller.a2a("SendMessage", &json!({"message": said}));
+        let (first, again) = (sent(), sent());
+        let context = first["result"]["task"]["contextId"].as_str();
+        let context = context.unwrap_or_else(|| panic!("{name}: {first}"));
+        assert_eq!(again["result"]["task"]["contextId"], context, "{name}");
+        caller.get(&format!("/v1/sessions/{context}")).expect(200);
+        context.to_owned()
+    });
+    assert_ne!(contexts[0], contexts[1]);
     daemon.stop();
 }

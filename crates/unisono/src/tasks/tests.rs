@@ -1,8 +1,10 @@
 //! A repeated message begins one session; each state of a turn has one A2A state.
 
+use unisono_api::token::Scope;
 use unisono_config::settings::Sources;
 
 use super::*;
+use crate::caller::Caller;
 
 async fn local(directory: &std::path::Path) -> Local {
     let sources = Sources {
@@ -30,6 +32,25 @@ async fn a_message_that_comes_again_finds_the_session_that_it_began() {
     assert_eq!(id.get_variant(), uuid::Variant::RFC4122);
     let (seconds, _) = id.get_timestamp().unwrap().to_unix();
     assert!(seconds.abs_diff(now_ms() / 1_000) < 60);
+}
+
+#[tokio::test]
+async fn the_same_message_of_two_owners_begins_two_sessions_whose_ids_have_nothing_in_common() {
+    let directory = tempfile::tempdir().unwrap();
+    let local = local(directory.path()).await;
+    let message = Digest::of_bytes(b"one");
+    let mut ends = Vec::new();
+    for owner in [None, Some("ada"), Some("bob")] {
+        let caller = Caller::new("any", Scope::Ask, owner.map(Into::into));
+        let local = local.for_caller(caller);
+        let (session, is_new) = Tasks::default().session(&local, message, "").await.unwrap();
+        assert!(is_new, "{owner:?}");
+        let (again, is_new) = Tasks::default().session(&local, message, "").await.unwrap();
+        assert!(!is_new && again.id() == session.id(), "{owner:?}");
+        ends.push(session.id().as_u128() & RANDOM_BITS);
+    }
+    ends.dedup();
+    assert_eq!(ends.len(), 3, "{ends:x?}");
 }
 
 #[test]
