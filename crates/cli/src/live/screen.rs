@@ -119,9 +119,12 @@ impl<'o> Screen<'o> {
             TurnEvent::Frozen { context } => self.frozen(context, watch),
             TurnEvent::RunRetried { agent, reason } => self.retried(agent, reason, watch),
             TurnEvent::Runs { agents } => agents.iter().for_each(|agent| self.run(agent, watch)),
-            TurnEvent::Waiting { calls } => calls
-                .iter()
-                .for_each(|call| self.on_waiting_call(call, watch)),
+            TurnEvent::Waiting { calls } => {
+                let each = calls.iter();
+                each.for_each(|call| self.on_waiting_call(call, watch));
+                self.refresh(watch);
+            }
+            TurnEvent::Decided { .. } => self.refresh(watch),
             TurnEvent::Progress { run, text } => self.progress(run, text, watch),
             TurnEvent::CompactionProgress { text, is_failure } => {
                 self.compacting(text, *is_failure)
@@ -203,7 +206,7 @@ impl<'o> Screen<'o> {
         };
         if let (Some(bars), Some(agent)) = (&self.bars, watch.agents.get(index))
             && let Some(bar) = bars.runs.get(index)
-            && agent.state == "running"
+            && is_at_work(agent, watch)
         {
             let text = self.paint.dim(show::line(text, 80));
             bar.set_message(terminal_safe(&format!(
@@ -288,17 +291,20 @@ impl<'o> Screen<'o> {
         }
         let bar = &bars.runs[index];
         if agent.state == "running" {
-            bar.set_style(style("{spinner} {msg} {elapsed}"));
             bar.reset_elapsed();
-            bar.set_message(terminal_safe(&line));
-            bar.enable_steady_tick(TICK);
-            return;
         }
-        bar.disable_steady_tick();
-        bar.set_style(style("  {msg}"));
-        bar.set_message(terminal_safe(&line));
+        update(bar, &line, is_at_work(agent, watch));
         if !agent.is_open() {
             bar.finish();
+        }
+    }
+
+    /// Updates the lines of open runs when one of them begins or ceases to wait for a person.
+    fn refresh(&self, watch: &Watch) {
+        let Some(bars) = &self.bars else { return };
+        let open = watch.agents.iter().zip(&bars.runs);
+        for (agent, bar) in open.filter(|(agent, _)| agent.is_open()) {
+            update(bar, &self.line(agent, watch), is_at_work(agent, watch));
         }
     }
 
@@ -320,10 +326,10 @@ impl<'o> Screen<'o> {
             "lead" => self.paint.bold(name),
             _ => name,
         };
-        format!("{name}  {}", self.state(agent))
+        format!("{name}  {}", self.state(agent, watch))
     }
 
-    fn state(&self, agent: &Member) -> String {
+    fn state(&self, agent: &Member, watch: &Watch) -> String {
         let paint = self.paint;
         let word = format!("{:<9}", agent.state);
         let time = agent.duration_ms.map_or_else(String::new, show::time);
@@ -331,6 +337,7 @@ impl<'o> Screen<'o> {
             ("waiting", _) if agent.run.is_some() => {
                 format!("{} for its delegates", paint.yellow(word))
             }
+            ("running", _) if !is_at_work(agent, watch) => paint.yellow("waits for you"),
             ("running", _) => match agent.attempt {
                 Some(attempt) if attempt > 1 => {
                     format!("{} attempt {attempt}", paint.yellow(word))
@@ -400,6 +407,23 @@ impl Show for Screen<'_> {
 
     fn reply(&mut self) -> impl Future<Output = Reply> + Send {
         self.person.reply()
+    }
+}
+
+/// Whether an agent works, and waits for nobody.
+fn is_at_work(agent: &Member, watch: &Watch) -> bool {
+    let mut waiting = watch.waiting.iter();
+    agent.state == "running" && !waiting.any(|call| Some(&*call.run) == agent.run.as_deref())
+}
+
+fn update(bar: &ProgressBar, line: &str, is_at_work: bool) {
+    bar.set_message(terminal_safe(line));
+    if is_at_work {
+        bar.set_style(style("{spinner} {msg} {elapsed}"));
+        bar.enable_steady_tick(TICK);
+    } else {
+        bar.disable_steady_tick();
+        bar.set_style(style("  {msg}"));
     }
 }
 

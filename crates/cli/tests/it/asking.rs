@@ -26,6 +26,8 @@ fn a_run_asks_at_the_terminal_and_does_as_it_is_told() {
         let mut talking = Talking::at_a_terminal(scene.command(&RUN));
         talking.sees("clerk calls files__send {\"text\":\"the invoice\"}");
         talking.sees(QUESTION);
+        // Its line says so, too.
+        talking.sees("clerk  waits for you");
         // What is no answer is asked again.
         talking.say("maybe\r");
         talking.sees(QUESTION);
