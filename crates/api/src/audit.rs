@@ -21,30 +21,33 @@ pub fn is_short_name(value: &str) -> bool {
 }
 
 /// A request that changed something or was refused, without its content; or the number of requests
-/// that the log omitted; or a command that changed the store without a daemon.
+/// that the log omitted; or a command that changed the store without a daemon; or a repair of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct AuditEntry {
-    /// Time of the response, RFC 3339 in UTC; of a command, the time before its first change.
+    /// Time of the response, RFC 3339 in UTC; of a command, the time before its first change; of an
+    /// opening of the store, the time after it.
     pub at: String,
     /// The name of the token, or of the person whom a proxy named; `daemon` for the daemon's own
     /// token; of a command, the user of the operating system; null: unknown.
     pub caller: Option<String>,
     /// The owner of the token.
     pub owner: Option<String>,
-    /// The HTTP method, or `CLI` for a command without a daemon; null: the entry is a count of omitted
-    /// requests.
+    /// The HTTP method; `CLI` for a command without a daemon; `OPEN` for a change that the program made
+    /// in the store when it opened it; null: the entry is a count of omitted requests.
     pub method: Option<String>,
     /// The pattern of the route, such as `/v1/sessions/{session}/turns`, or the name of the command,
-    /// such as `sessions delete`; null: no route matches the path, or the entry is a count.
+    /// such as `sessions delete`, or, when the store was opened, `repair` (it was damaged) or `narrow`
+    /// (other users had rights to its files); null: no route matches the path, or the entry is a count.
     pub route: Option<String>,
     /// The MCP tool, the A2A operation, or `login` for a browser that logged in by a link.
     pub operation: Option<String>,
     /// The ids in the path, or in the arguments of the operation or the command, by kind: `session`,
-    /// `turn`, `call`, `token`, `agent`.
+    /// `turn`, `call`, `token`, `agent`. Of a repair `quarantine`, the directory with the damaged log; of
+    /// narrowed rights `paths`, their number.
     pub object: BTreeMap<String, String>,
-    /// The status of the response; null: the client disconnected before it, or the entry is a command or
-    /// a count.
+    /// The status of the response; null: the client disconnected before it, or the entry is a command,
+    /// an opening or a count.
     pub status: Option<u16>,
     /// The number of omitted requests; null: the entry is a request.
     pub omitted: Option<u64>,

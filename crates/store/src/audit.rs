@@ -22,7 +22,7 @@ use crate::record::layout::{Fields, Layout, layout, put_optional, unknown};
 
 mod commands;
 
-pub use commands::{Command, METHOD, record, with_audit};
+pub use commands::{Command, METHOD, OPENING, record, record_opening, with_audit};
 
 /// Number of segments.
 pub const SEGMENTS: u64 = 8;
@@ -35,24 +35,28 @@ const TRIES: usize = 64;
 /// Milliseconds per day.
 const DAY_MS: i64 = 86_400_000;
 
-/// A request that changed something or was refused, or a command that changed something.
+/// A request that changed something or was refused, or a command or an opening that changed the
+/// store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
-    /// Time of the response; of a command, the time before its first change.
+    /// Time of the response; of a command, the time before its first change; of an opening, the time
+    /// after it.
     pub at: Timestamp,
     /// The name of the token, the person, or the user of the operating system; `None` if unknown.
     pub caller: Option<Arc<str>>,
     /// The owner of that token.
     pub owner: Option<Arc<str>>,
-    /// The HTTP method, or [`METHOD`].
+    /// The HTTP method, [`METHOD`] or [`OPENING`].
     pub method: Arc<str>,
-    /// The pattern of the route, empty if no route matches the path; or the name of the command.
+    /// The pattern of the route, empty if no route matches the path; or the name of the command or
+    /// of the change.
     pub route: Arc<str>,
     /// The MCP tool, the A2A operation, or `login`.
     pub operation: Option<Arc<str>>,
     /// The ids of the objects it concerns, by kind, such as `session`.
     pub object: BTreeMap<Arc<str>, Arc<str>>,
-    /// The status of the response; `None` for a command, or if the client disconnected before it.
+    /// The status of the response; `None` for a command or an opening, or if the client
+    /// disconnected before it.
     pub status: Option<u16>,
 }
 

@@ -1,7 +1,9 @@
 //! The audit log: who changed what and who was refused, without content and secrets.
 
+use std::fs::Permissions;
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::thread;
 use std::time::Instant;
 
@@ -267,6 +269,40 @@ fn a_command_without_a_daemon_is_recorded_with_its_user_before_each_change() {
     let off = Place::with_config(&format!("{SETTINGS}[audit]\nenabled = false\n"));
     off.call(&["tokens", "create", "ada"]).expect(0);
     assert_eq!(off.json(&["audit"]), json!([]));
+}
+
+#[test]
+fn a_store_that_is_repaired_when_it_is_opened_has_an_entry_that_says_so() {
+    let place = Place::with_config(SETTINGS);
+    let message = json!({"role": "user", "content": CONTENT});
+    place.write("talk.jsonl", format!("{message}\n"));
+    place.call(&["import", "talk.jsonl"]).expect(0);
+    let entries = || {
+        let entries = place.json(&["audit"]);
+        let entries = entries.as_array().unwrap().clone();
+        let entry = |entry: &Value| (what(entry).0, entry["object"].clone());
+        entries.iter().map(entry).collect::<Vec<_>>()
+    };
+    let before = entries();
+    let db = place.path("data/unisono/data/db");
+    for (path, mode) in [("", 0o755), ("/data", 0o755), ("/data/db", 0o644)] {
+        let path = place.path(&format!("data/unisono{path}"));
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+    let narrowed = ("OPEN narrow".to_owned(), json!({"paths": "3"}));
+    assert_eq!(entries(), [vec![narrowed], before.clone()].concat());
+    let mut bytes = std::fs::read(&db).unwrap();
+    // The checksum of each event.
+    let event = [0xF5, 0x55, 0x6E, 0x4A];
+    for at in 0..bytes.len() - 40 {
+        if bytes[at..].starts_with(&event) && bytes[at + 7] == 2 {
+            bytes[at + 36] ^= 0xFF;
+        }
+    }
+    std::fs::write(&db, bytes).unwrap();
+    let repaired = ("OPEN repair".to_owned(), json!({"quarantine": "1"}));
+    assert_eq!(entries()[0], repaired);
+    assert_eq!(entries()[0], repaired, "it is repaired once");
 }
 
 #[test]

@@ -19,6 +19,8 @@ use crate::journal::{Journal, is_of_a_session};
 
 /// The method of such an entry.
 pub const METHOD: &str = "CLI";
+/// The method of an entry about a change that the program made in the store when it opened it.
+pub const OPENING: &str = "OPEN";
 /// Maximum number of recorded sessions in memory; a full list is cleared.
 const REMEMBERED: usize = 65_536;
 
@@ -49,6 +51,38 @@ pub async fn record(journal: &Journal, command: Command, retention: Retention) {
     log.write(None).await;
 }
 
+/// Records a change that opening the store made in it, such as a repair. If the log cannot be
+/// written, there is a warning only.
+pub async fn record_opening(
+    journal: &Journal,
+    name: &str,
+    object: BTreeMap<Arc<str>, Arc<str>>,
+    retention: Retention,
+) {
+    let action = Action {
+        at: now(),
+        caller: None,
+        owner: None,
+        method: OPENING.into(),
+        route: name.into(),
+        operation: None,
+        object,
+        status: None,
+    };
+    append(&mut Audit::new(journal, retention), action).await;
+}
+
+async fn append(audit: &mut Audit, action: Action) {
+    let (at, method) = (action.at, action.method.clone());
+    if let Err(error) = audit.append(&[Entry::Action { action }], at).await {
+        tracing::warn!(%error, %method, "an entry is missing in the audit log");
+    }
+}
+
+fn now() -> Timestamp {
+    Timestamp(i64::try_from(now_unix_ms()).unwrap_or(i64::MAX))
+}
+
 struct Log {
     audit: Audit,
     command: Command,
@@ -67,13 +101,12 @@ impl Log {
     /// Writes an entry. The command continues if the log cannot be written: on a full disk, it may be
     /// the command that frees space.
     async fn write(&mut self, session: Option<SessionId>) {
-        let now = Timestamp(i64::try_from(now_unix_ms()).unwrap_or(i64::MAX));
         let mut object = self.command.object.clone();
         if let Some(session) = session {
             object.insert("session".into(), session.to_string().into());
         }
         let action = Action {
-            at: now,
+            at: now(),
             caller: Some(self.command.caller.clone()),
             owner: None,
             method: METHOD.into(),
@@ -82,9 +115,7 @@ impl Log {
             object,
             status: None,
         };
-        if let Err(error) = self.audit.append(&[Entry::Action { action }], now).await {
-            tracing::warn!(%error, "the audit log has no entry of this command");
-        }
+        append(&mut self.audit, action).await;
     }
 }
 

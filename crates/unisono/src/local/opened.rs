@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use unisono_search::Search;
+use unisono_store::audit::{Retention, record_opening};
 use unisono_store::{DegradedDisk, Disk, Journal, Losses, Memory, ReadOnlyDisk, Salvage};
 
 use super::settings;
-use unisono_config::settings::{Config, SearchIndex};
+use unisono_config::settings::{Audit, Config, SearchIndex};
 use unisono_config::setup::Setup;
 
 /// A journal on disk, and the repairs made when it was opened.
@@ -37,6 +38,28 @@ impl OpenedStore {
             narrowed: 0,
             degraded: false,
             losses: None,
+        }
+    }
+
+    /// Records in the audit log what the opening changed in the store.
+    async fn record_repairs(&self, settings: &Audit) {
+        if !settings.enabled {
+            return;
+        }
+        let retention = Retention {
+            days: settings.keep_days,
+            entries: settings.max_entries,
+        };
+        if let Some(salvage) = &self.salvage {
+            let quarantine = salvage.quarantine.file_name().unwrap_or_default();
+            let quarantine = quarantine.to_string_lossy().into();
+            let object = [("quarantine".into(), quarantine)].into();
+            record_opening(&self.journal, "repair", object, retention).await;
+        }
+        if self.narrowed > 0 {
+            let paths = self.narrowed.to_string().into();
+            let object = [("paths".into(), paths)].into();
+            record_opening(&self.journal, "narrow", object, retention).await;
         }
     }
 
@@ -93,13 +116,18 @@ pub async fn open_store(path: &Path) -> Result<OpenedStore, unisono_store::Error
     })
 }
 
-/// Opens the store of the settings: a database, or the directory as [`open_store`] does.
+/// Opens the store of the settings: a database, or the directory as [`open_store`] does. The audit
+/// log gets an entry for each repair.
 ///
 /// # Errors
 /// As [`open_store`]; the database does not answer, or cannot be used.
 pub async fn open_configured(config: &Config) -> Result<OpenedStore, unisono_store::Error> {
     match &config.store.url {
-        None => open_store(&config.store.path).await,
+        None => {
+            let opened = open_store(&config.store.path).await?;
+            opened.record_repairs(&config.audit).await;
+            Ok(opened)
+        }
         Some(url) => open_database(url, config).await,
     }
 }
