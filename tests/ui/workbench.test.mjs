@@ -452,6 +452,23 @@ test("a session of 10,000 messages is a small page", async () => {
   }
 });
 
+test("in a small window a third of it is the conversation, and the whole form is in sight", async () => {
+  const place = await new Place().serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Small", messages: said(60) });
+    const page = await enter(browser, place);
+    await page.setViewportSize({ width: 1280, height: 720 });
+    await page.goto(`${place.address}/sessions/${session}`);
+    await shot(page, "small-window");
+    const height = await page.locator(".scroller").evaluate((pane) => pane.clientHeight);
+    assert.ok(height >= 240, `${height}`);
+    const { y, height: high } = await page.getByRole("button", { name: "Ask lead" }).boundingBox();
+    assert.ok(y + high <= 720, `${y + high}`);
+  } finally {
+    await place.stop();
+  }
+});
+
 test("in forced colours drawings and buttons have edges, and on a phone all numbers are in sight", async () => {
   const place = await new Place().serve();
   try {
