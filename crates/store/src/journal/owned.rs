@@ -67,7 +67,7 @@ impl Owned {
     }
 
     /// The new sessions with their notes.
-    fn new(&self) -> HashMap<SessionId, u64> {
+    fn noted(&self) -> HashMap<SessionId, u64> {
         let mut state = self.state();
         state.new.get_or_insert_default().clone()
     }
@@ -204,7 +204,7 @@ impl Journal {
         }
         let _reading = self.owned.reading.lock().await;
         // Sessions that are created here from now on are noted.
-        let new = self.owned.new();
+        let new = self.owned.noted();
         match cluster {
             Some(cluster) => self.index_recent(cluster).await?,
             None if self.owned.state().is_whole => {}
