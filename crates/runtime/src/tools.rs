@@ -24,6 +24,8 @@ use crate::session::RecallScope;
 
 mod client_tools;
 mod outside;
+
+pub(crate) use outside::fields_of;
 mod recall;
 mod steps;
 

@@ -62,6 +62,8 @@ pub struct Acp {
     pub worktree: bool,
     /// Kinds of tool calls that are allowed when the agent asks for permission.
     pub allow: Vec<ToolKind>,
+    /// Kinds that are refused, whatever the approval rules say.
+    pub deny: Vec<ToolKind>,
     /// The effect of giving it the same task twice.
     pub contract: Contract,
 }
@@ -343,9 +345,12 @@ impl Acp {
         map(h, &command.env);
         h.opt_str(command.cwd.as_deref());
         list(h, &command.env_pass);
-        h.u64(self.worktree.into()).u64(self.allow.len() as u64);
-        for kind in &self.allow {
-            h.u64(*kind as u64);
+        h.u64(self.worktree.into());
+        for kinds in [&self.allow, &self.deny] {
+            h.u64(kinds.len() as u64);
+            for kind in kinds {
+                h.u64(*kind as u64);
+            }
         }
         h.u64(self.contract as u64)
     }

@@ -19,7 +19,7 @@ use crate::budget::{ReservationRequest, TurnCaps};
 use crate::event::{
     Calibration, DelegationLimits, HookPlace, HookReply, ImportNotes, RequestKey, Work,
 };
-use crate::run::calls::{CallDecision, CallOutput, CallPlace};
+use crate::run::calls::{CallDecision, CallOutput, CallPlace, Permission};
 use crate::run::{AttemptTimes, AuxiliaryUsage, RunCause, Step, ToolCall, Usage};
 use crate::state::{CallCap, Settings};
 use crate::tool::ToolRules;
@@ -430,6 +430,8 @@ pub struct NewCall {
     pub arguments: Arc<str>,
     /// The arguments as single fields, as in [`ToolRules::approval`].
     pub fields: Vec<(Arc<str>, Arc<str>)>,
+    /// Set if the agent makes the call itself, and asks whether it may.
+    pub permission: Option<Permission>,
 }
 
 /// The end of a model call that is no step of its run.

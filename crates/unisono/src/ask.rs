@@ -37,6 +37,7 @@ use unisono_config::summarisers::{self, SummariserUnavailable};
 
 pub use bounds::{Bounds, Shape};
 pub use caps::caps;
+pub(crate) use tools::asks_permission;
 pub use tools::{ClientToolsRefused, rules_of, servers_of, tools_of};
 pub(crate) use tools::{add_client_tools, allow_server, offered_to};
 

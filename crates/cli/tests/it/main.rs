@@ -15,6 +15,7 @@ mod a2a_faults;
 mod acp;
 mod acp_agents;
 mod acp_loading;
+mod acp_permissions;
 mod acp_servers;
 mod agents;
 mod appending;

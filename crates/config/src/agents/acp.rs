@@ -14,7 +14,11 @@ pub(super) fn coding_agent(source: &Source, found: &mut Diagnostics) -> Option<A
     no_address_keys(source, "acp", found);
     no_card_keys(source, "acp", found);
     let command = program(source, "acp", found);
-    let allow = allow(source, found);
+    let allow = match source.table.entry("allow") {
+        Some(_) => kinds(source, "allow", found),
+        None => Some(ToolKind::DEFAULT.to_vec()),
+    };
+    let deny = kinds(source, "deny", found);
     Some(AgentKind::Acp(Acp {
         command: command?,
         worktree: matches!(
@@ -22,27 +26,25 @@ pub(super) fn coding_agent(source: &Source, found: &mut Diagnostics) -> Option<A
             Some(Value::Bool(true))
         ),
         allow: allow?,
+        deny: deny?,
         contract: contract(source),
     }))
 }
 
-/// The kinds of tool calls that are allowed, each once.
-fn allow(source: &Source, found: &mut Diagnostics) -> Option<Vec<ToolKind>> {
-    if source.table.entry("allow").is_none() {
-        return Some(ToolKind::DEFAULT.to_vec());
-    }
-    let (mut allow, mut is_usable) = (Vec::new(), true);
-    for item in source.texts("allow") {
+/// The kinds of tool calls in a list, each once.
+fn kinds(source: &Source, key: &str, found: &mut Diagnostics) -> Option<Vec<ToolKind>> {
+    let (mut kinds, mut is_usable) = (Vec::new(), true);
+    for item in source.texts(key) {
         match ToolKind::from_name(item.text) {
-            Some(kind) if allow.contains(&kind) => {}
-            Some(kind) => allow.push(kind),
+            Some(kind) if kinds.contains(&kind) => {}
+            Some(kind) => kinds.push(kind),
             None => {
                 let unknown = item.text;
                 let problem = format!(
-                    "agent `{}`: `allow` has an unknown kind `{unknown}`",
+                    "agent `{}`: `{key}` has an unknown kind `{unknown}`",
                     source.id
                 );
-                let diagnostic = Diagnostic::error(item.place.clone(), problem).with_key("allow");
+                let diagnostic = Diagnostic::error(item.place.clone(), problem).with_key(key);
                 found.push(
                     diagnostic.suggest(unknown, ToolKind::ALL.into_iter().map(ToolKind::name)),
                 );
@@ -50,5 +52,5 @@ fn allow(source: &Source, found: &mut Diagnostics) -> Option<Vec<ToolKind>> {
             }
         }
     }
-    is_usable.then_some(allow)
+    is_usable.then_some(kinds)
 }

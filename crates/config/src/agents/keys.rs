@@ -40,6 +40,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("contract", Kind::Choice(&["at_most_once", "idempotent"])),
     key("worktree", Kind::Flag),
     key("allow", Kind::Texts),
+    key("deny", Kind::Texts),
 ];
 
 #[cfg(test)]

@@ -20,16 +20,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use unisono_model::prompt::Prefix;
 use unisono_session::agent::{Acp, Command};
 use unisono_session::assignment::RunAssignment;
-use unisono_session::run::RunCause;
+use unisono_session::run::{RunCause, ToolResult};
 
 use super::{Agent, Answer, Ctx, Failure, Task, request};
 use journaled::{AgentAnswer, NextAction, Place, Prompt};
 use peer::Peer;
-use protocol::{Message, PromptResult};
-use turn::{Effect, Turn};
+use protocol::{Message, PERMISSION, PromptResult};
+use turn::{Effect, JOURNALED, PermissionRequest, Turn};
 use worktree::Worktree;
 
 /// The time for an agent to stop its work before it is killed.
@@ -142,10 +143,9 @@ fn answer(answered: AgentAnswer, kept: &[String]) -> Result<Answer, Failure> {
     parts.retain(|part| !part.is_empty());
     if parts.is_empty() {
         let reason = match answered.rejected {
-            Some(call) => format!(
-                "the agent ended its turn without a text after permission for {call} was \
-                 refused: `allow` lists the permitted kinds"
-            ),
+            Some(call) => {
+                format!("the agent ended its turn without a text, and got no permission for {call}")
+            }
             None => "the agent ended its turn without a text".to_owned(),
         };
         return Err(Failure::new(RunCause::BadOutput, reason));
@@ -247,7 +247,7 @@ impl RunningTry {
         let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
         let id = peer.request(PROMPT, &params);
         self.working = Some(session.clone());
-        let turn = self.turn.insert(Turn::new(session, &acp.allow));
+        let turn = self.turn.insert(Turn::new(session, acp));
         let response = follow(&self.ctx, self.number, peer, turn, id).await;
         let turn = self.turn.take().unwrap_or_default();
         let report = turn.report();
@@ -297,7 +297,7 @@ impl RunningTry {
     }
 }
 
-/// Follows a prompt to its response.
+/// Follows a prompt to its response. Requests for permission wait beside it.
 async fn follow(
     ctx: &Ctx,
     number: u32,
@@ -305,8 +305,25 @@ async fn follow(
     turn: &mut Turn,
     id: u64,
 ) -> Result<Message, Failure> {
+    let mut asked: JoinSet<Answered> = JoinSet::new();
     loop {
-        let message = peer.message().await?;
+        let message = tokio::select! {
+            Some(decided) = asked.join_next() => {
+                match decided {
+                    Ok(Ok((request, answer))) => {
+                        let (progress, reply) = turn.decided(&request, &answer);
+                        ctx.progress(progress);
+                        peer.reply(&reply)?;
+                    }
+                    // The run has ended, and this attempt is cancelled as soon as its worker knows.
+                    Ok(Err(_)) | Err(_) => {
+                        turn.cancel().iter().try_for_each(|reply| peer.reply(reply))?;
+                    }
+                }
+                continue;
+            }
+            message = peer.message() => message?,
+        };
         if message.method.is_none() {
             if message.id.as_ref().and_then(Value::as_u64) == Some(id) {
                 return Ok(message);
@@ -323,14 +340,24 @@ async fn follow(
                     let name = journaled::indexed_step_name("call", number, index);
                     ctx.step(&name, async { Ok(called) }).await?;
                 }
-                Effect::Decided(index, decided, reply) => {
-                    let name = journaled::indexed_step_name("permission", number, index);
-                    ctx.step(&name, async { Ok(decided) }).await?;
-                    peer.reply(&reply)?;
-                }
+                Effect::Ask(request) => drop(asked.spawn(permission(ctx.clone(), number, request))),
             }
         }
     }
+}
+
+/// A request for permission and its answer.
+type Answered = Result<(Box<PermissionRequest>, ToolResult), Failure>;
+
+/// Asks the session for permission, and a person if a rule says so.
+async fn permission(ctx: Ctx, number: u32, request: Box<PermissionRequest>) -> Answered {
+    // Rounds of an earlier try stay as they are.
+    let round = (number - 1) * JOURNALED + request.number;
+    let answers = ctx.call_external_tools(round, vec![request.call.clone()]);
+    let answer = answers.await?.pop();
+    let answer =
+        answer.ok_or_else(|| Failure::new(RunCause::Panic, "no answer to a permission"))?;
+    Ok((request, answer))
 }
 
 /// The result of a prompt.
@@ -367,16 +394,23 @@ fn prompt_result(peer: &Peer, turn: &Turn, response: Message) -> Result<AgentAns
     })
 }
 
-/// Asks an agent to stop, and waits for it for a short time.
-async fn stop(peer: &mut Peer, session: &str) {
+/// Asks an agent to stop, cancels its requests for permission, and waits for it for a short time.
+async fn stop(peer: &mut Peer, session: &str, cancelled: Vec<Value>) {
     peer.send(&protocol::cancel(session));
+    cancelled.iter().for_each(|response| peer.send(response));
     let stopped = async {
         // The only outstanding response is that of the prompt.
-        while peer
-            .message()
-            .await
-            .is_ok_and(|message| message.method.is_some())
-        {}
+        while let Ok(Message {
+            method: Some(method),
+            id,
+            ..
+        }) = peer.message().await
+        {
+            match id {
+                Some(id) if method == PERMISSION => peer.send(&protocol::chosen(&id, None)),
+                _ => {}
+            }
+        }
     };
     if tokio::time::timeout(CANCEL_GRACE, stopped).await.is_err() {
         tracing::debug!("a coding agent does not stop, and is ended");
@@ -387,7 +421,9 @@ impl Drop for RunningTry {
     fn drop(&mut self) {
         let (peer, session) = (self.peer.take(), self.working.take());
         let worktree = self.place.worktree.take();
-        let report = self.turn.take().map(|turn| turn.report());
+        let mut turn = self.turn.take();
+        let cancelled = turn.as_mut().map(Turn::cancel).unwrap_or_default();
+        let report = turn.map(|turn| turn.report());
         if let Some(report) = report.filter(|report| !report.is_empty()) {
             let name = journaled::step_name("report", self.number);
             self.ctx.leave_step(&name, &report);
@@ -399,7 +435,7 @@ impl Drop for RunningTry {
         runtime.spawn(async move {
             if let Some(mut peer) = peer {
                 if let Some(session) = session {
-                    stop(&mut peer, &session).await;
+                    stop(&mut peer, &session, cancelled).await;
                 }
                 peer.end().await;
             }

@@ -24,6 +24,7 @@ use unisono_session::assignment::{DelegateResult, RunAssignment};
 use unisono_session::budget::ReservationRequest;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
+use unisono_session::run::calls::Permission;
 use unisono_session::run::{AuxiliaryUsage, RunCause, Step, ToolResult};
 use unisono_session::state::CallCap;
 use unisono_session::{Definition, Event, Fact};
@@ -69,6 +70,7 @@ struct Record {
     results: Mutex<BTreeMap<String, Arc<str>>>,
     refuses: Mutex<Option<Failure>>,
     rounds: Mutex<Vec<(u32, Vec<DelegateCall>)>>,
+    called: Mutex<Vec<(u32, NewCall)>>,
     budget: Mutex<VecDeque<Result<Option<Arc<str>>, Failure>>>,
     asked: Mutex<Vec<ReservationRequest>>,
     settled: Mutex<Vec<(u32, CallEnd)>>,
@@ -89,6 +91,11 @@ impl Session {
     /// The delegated tasks, with their rounds.
     pub(crate) fn rounds(&self) -> Vec<(u32, Vec<DelegateCall>)> {
         self.0.rounds.lock().unwrap().clone()
+    }
+
+    /// The calls of tools, with their rounds.
+    pub(crate) fn called(&self) -> Vec<(u32, NewCall)> {
+        self.0.called.lock().unwrap().clone()
     }
 
     /// Gives its agent this result.
@@ -195,12 +202,24 @@ impl SessionPort for Session {
         calls: Vec<NewCall>,
         _: tokio::sync::watch::Sender<bool>,
     ) -> PortFuture<'_, Result<Vec<ToolResult>, Failure>> {
-        assert_eq!((run, attempt, round), (RunId::from_u128(3), 1, 1));
-        let results = calls.into_iter().map(|call| ToolResult {
-            call_id: call.call_id,
-            content: format!("{} says {}", call.tool, call.arguments).into(),
-            is_error: false,
-            files: Vec::new(),
+        assert_eq!((run, attempt), (RunId::from_u128(3), 1));
+        let asked = calls.iter().map(|call| (round, call.clone()));
+        self.0.called.lock().unwrap().extend(asked);
+        let results = calls.into_iter().map(|call| {
+            let is_error = matches!(
+                call.permission,
+                Some(Permission::Unlisted | Permission::Denied)
+            );
+            let content = match is_error {
+                true => "[refused]".into(),
+                false => format!("{} says {}", call.tool, call.arguments).into(),
+            };
+            ToolResult {
+                call_id: call.call_id,
+                content,
+                is_error,
+                files: Vec::new(),
+            }
         });
         Box::pin(std::future::ready(Ok(results.collect())))
     }

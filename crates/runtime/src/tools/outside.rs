@@ -30,17 +30,24 @@ pub(super) fn check_call(call: &ToolCall, tool: &ToolSpec) -> Result<NewCall, St
             "the arguments of {name} do not fit its schema: {faults}"
         ));
     }
-    let mut fields = Vec::new();
-    flatten("", &arguments, &mut fields);
+    let fields = fields_of(&arguments);
     Ok(NewCall {
         call_id: call.id.clone(),
         tool: name.clone(),
         arguments: text.into(),
         fields,
+        permission: None,
     })
 }
 
-/// Each value as text under its dotted path; all values of a list have the same path.
+/// Arguments as single fields: each value as text under its dotted path; all values of a list have
+/// the same path.
+pub(crate) fn fields_of(arguments: &Value) -> Vec<(Arc<str>, Arc<str>)> {
+    let mut fields = Vec::new();
+    flatten("", arguments, &mut fields);
+    fields
+}
+
 fn flatten(path: &str, value: &Value, into: &mut Vec<(Arc<str>, Arc<str>)>) {
     match value {
         Value::Object(members) => {

@@ -49,7 +49,9 @@ pub(super) fn handle(
         recorder.record(Fact::CallCapSet { calls })?;
     }
     let known = &recorder.state.tool_rules;
-    let says_more = !new.rules.contracts.is_empty() || known.hooks != new.rules.hooks;
+    // Turns without any call that a rule may hold have no approval timeout.
+    let has_calls = !new.rules.contracts.is_empty() || new.rules.approval_timeout_ms.is_some();
+    let says_more = has_calls || known.hooks != new.rules.hooks;
     if says_more && *known != new.rules {
         recorder.record(Fact::ToolRulesSet { rules: new.rules })?;
     }

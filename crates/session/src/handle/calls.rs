@@ -8,7 +8,8 @@ use crate::event::Fact;
 use crate::fold;
 use crate::machine::{NewCall, Refusal};
 use crate::run::calls::{
-    Approval, CallDecision, CallOutput, CallPlace, CallStatus, PlannedCall, WaitingCall,
+    Approval, CallDecision, CallOutput, CallPlace, CallStatus, Permission, PlannedCall,
+    TrackedCall, WaitingCall,
 };
 
 use super::Recorder;
@@ -33,10 +34,18 @@ pub(super) fn handle(
     };
     let rules = &turn.rules;
     let calls = calls.into_iter().map(|call| {
+        let is_denied = call.permission == Some(Permission::Denied);
         let approval = rules.approval(&known.agent, &call.tool, &call.fields);
+        let approval = approval.filter(|_| !is_denied);
         let until = |ms| recorder.now.plus_ms(i64::try_from(ms).unwrap_or(i64::MAX));
         PlannedCall {
-            hooks: rules.hooks_before(&call.tool),
+            hooks: match is_denied {
+                true => Vec::new(),
+                false => rules.hooks_before(&call.tool),
+            },
+            permitted: call
+                .permission
+                .map(|known| known == Permission::Allowed || approval.is_some()),
             contract: rules.contract(&call.tool),
             approval: approval.map(|rule| Approval {
                 rule: rule.to_string().into(),
@@ -131,9 +140,28 @@ pub(super) fn expire(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
     Ok(())
 }
 
+/// Withdraws the requests for permission of a run's last attempt: its program is gone.
+pub(super) fn withdraw_permissions(
+    recorder: &mut Recorder<'_>,
+    run: RunId,
+) -> Result<(), fold::Error> {
+    let open = recorder.state.runs.get(&run).into_iter();
+    let open = open.flat_map(|run| run.open_calls());
+    let asked = open.filter(|(_, call)| call.planned.permitted.is_some());
+    for call in asked.map(|(place, _)| place).collect::<Vec<_>>() {
+        let gone = "[withdrawn: the program that asked for permission has ended]";
+        let output = CallOutput::text(gone, true);
+        recorder.record(Fact::ToolEnded { call, output })?;
+    }
+    Ok(())
+}
+
 /// After a restart, calls that had started and may not be repeated are in doubt, except those whose
-/// server works on a task, which can be polled.
+/// server works on a task, which can be polled. Requests for permission are withdrawn.
 pub(crate) fn mark_in_doubt(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
+    for run in recorder.state.runs.keys().copied().collect::<Vec<_>>() {
+        withdraw_permissions(recorder, run)?;
+    }
     let calls = recorder
         .state
         .runs
@@ -162,8 +190,9 @@ pub(super) fn start_of_turn(recorder: &mut Recorder<'_>, turn: TurnId) -> Result
         .try_for_each(|run| start_of_run(recorder, run))
 }
 
-/// Starts the calls of a run that may be made now. A session that is only inspected starts none: a
-/// call that is started and not made would be in doubt later.
+/// Starts the calls of a run that may be made now, and answers those that its agent makes itself. A
+/// session that is only inspected starts none: a call that is started and not made would be in
+/// doubt later.
 pub(super) fn start_of_run(recorder: &mut Recorder<'_>, run: RunId) -> Result<(), fold::Error> {
     let Some(known) = recorder.state.runs.get(&run).filter(|run| run.is_open()) else {
         return Ok(());
@@ -182,7 +211,14 @@ pub(super) fn start_of_run(recorder: &mut Recorder<'_>, run: RunId) -> Result<()
         round.startable().into_iter().map(place)
     });
     for call in calls.collect::<Vec<_>>() {
-        recorder.record(Fact::ToolStarted { call })?;
+        let output = recorder
+            .state
+            .call(call)
+            .and_then(TrackedCall::permission_output);
+        recorder.record(match output {
+            Some(output) => Fact::ToolEnded { call, output },
+            None => Fact::ToolStarted { call },
+        })?;
     }
     Ok(())
 }

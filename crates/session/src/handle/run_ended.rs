@@ -11,7 +11,7 @@ use crate::machine::AttemptEnd;
 use crate::pending_effects::{BACKOFF_MAX_MS, WAIT_MAX_MS};
 use crate::run::{Ending, Run, RunCause};
 
-use super::{Recorder, children};
+use super::{Recorder, calls, children};
 
 /// The maximum of the first pause before another attempt; it doubles with each attempt.
 const BACKOFF_MS: u64 = 500;
@@ -66,7 +66,8 @@ pub(super) fn handle(
                 attempt: attempt + 1,
                 not_before,
                 reason,
-            })
+            })?;
+            calls::withdraw_permissions(recorder, id)
         }
         AttemptEnd::Failed { cause, reason, .. } => failed(recorder, id, cause, reason),
     }

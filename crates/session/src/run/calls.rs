@@ -14,6 +14,9 @@
 //! with such a call and no result cannot know its outcome: repeatable calls are made again under
 //! the same key, all others wait for a person. A call whose server works on a task of its own
 //! ([`TrackedCall::task`]) is not made again: the task is polled.
+//!
+//! An agent in another program may make its calls itself, and only ask for [`Permission`]. Such a
+//! call ends here as soon as it is [`Ready`](CallStatus::Ready); its output is the answer.
 
 use std::sync::Arc;
 
@@ -53,6 +56,20 @@ pub struct PlannedCall {
     pub approval: Option<Approval>,
     /// The hooks that are asked first, by their positions among the hooks of the turn.
     pub hooks: Vec<u32>,
+    /// For a call that its agent makes itself: whether it may, once no hook and no person objects.
+    /// None: the call is made here.
+    pub permitted: Option<bool>,
+}
+
+/// What the definition of an agent says about a call that the agent makes itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission {
+    /// It may be made.
+    Allowed,
+    /// It may be made only if a person approves it.
+    Unlisted,
+    /// It may not be made.
+    Denied,
 }
 
 impl PlannedCall {
@@ -237,6 +254,19 @@ impl TrackedCall {
         }
     }
 
+    /// The output at the end of a call that its agent makes itself; none: it is made here.
+    pub(crate) fn permission_output(&self) -> Option<CallOutput> {
+        self.planned
+            .permitted
+            .map(|is_permitted| match is_permitted {
+                true => CallOutput::text("[permitted]", false),
+                false => CallOutput::text(
+                    "[refused: the definition of the agent does not allow this kind of call]",
+                    true,
+                ),
+            })
+    }
+
     /// Whether it must wait until the calls before it have ended.
     fn keeps_order(&self) -> bool {
         self.planned.contract != Contract::Pure
@@ -408,6 +438,7 @@ mod tests {
                 contract: *contract,
                 approval: None,
                 hooks: Vec::new(),
+                permitted: None,
             },
             asked_at: Timestamp(0),
             status: status.clone(),

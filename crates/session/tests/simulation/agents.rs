@@ -320,6 +320,7 @@ impl Agent {
             tool: TOOLS[rng.below(TOOLS.len())].into(),
             arguments: "{}".into(),
             fields: vec![("path".into(), ["/home", "/etc"][rng.below(2)].into())],
+            permission: None,
         });
         calls.collect()
     }

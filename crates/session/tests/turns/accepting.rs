@@ -382,13 +382,15 @@ fn permissions_of_a_coding_agent_are_part_of_a_definitions_digest() {
         command: command("/a"),
         worktree: false,
         allow: vec![ToolKind::Read],
+        deny: Vec::new(),
         contract: Contract::AtMostOnce,
     };
-    let mut all = vec![first.clone(); 5];
+    let mut all = vec![first.clone(); 6];
     all[1].command = command("/b");
     all[2].worktree = true;
     all[3].allow = vec![ToolKind::Edit];
     all[4].contract = Contract::Idempotent;
+    all[5].deny = vec![ToolKind::Edit];
     let digests = all.iter().map(|acp| {
         let kind = AgentKind::Acp(acp.clone());
         let definition = Definition { kind, ..agent("a") };

@@ -77,6 +77,7 @@ fn asked(assignment: &RunAssignment, tools: &[&str]) -> Input {
         tool: (*tool).into(),
         arguments: r#"{"path":"/etc/hosts"}"#.into(),
         fields: vec![("path".into(), "/etc/hosts".into())],
+        permission: None,
     });
     Input::CallTools {
         run: assignment.run,
@@ -454,6 +455,7 @@ fn a_turn_keeps_the_rules_it_was_accepted_with() {
             tool: "files__send".into(),
             arguments: "{}".into(),
             fields: Vec::new(),
+            permission: None,
         }],
     };
     shell.feed(again).unwrap();

@@ -15,6 +15,7 @@ mod keyed;
 mod lending;
 mod looking_back;
 mod measuring;
+mod permitting;
 mod pinning;
 mod pipeline;
 mod preparing;

@@ -133,7 +133,7 @@ layout! {
     struct Command { program, args, env, cwd; env_pass }
     struct Http { url, headers }
     struct A2a { url, headers, card_digest, contract }
-    struct Acp { command, worktree, allow, contract }
+    struct Acp { command, worktree, allow, contract; deny }
     codes ToolKind {
         0 Read, 1 Edit, 2 Delete, 3 Move, 4 Search, 5 Execute, 6 Think, 7 Fetch, 8 Other
     }
@@ -186,7 +186,7 @@ layout! {
     struct HookAnswer { ; denied, instructions, failed, reason, stderr }
     struct ApprovalRule { agent, tool, arguments }
     struct CallPlace { run, round, index }
-    struct PlannedCall { call_id, tool, arguments, contract; approval, hooks }
+    struct PlannedCall { call_id, tool, arguments, contract; approval, hooks, permitted }
     struct Approval { rule, until }
     struct CallOutput { content, is_error; files }
     enum CallDecision {

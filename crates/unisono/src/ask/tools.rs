@@ -122,8 +122,14 @@ pub(crate) fn add_client_tools(ask: &Ask, turn: &mut NewTurn) -> Result<(), Clie
     Ok(())
 }
 
-/// The contracts and approval rules for a team's calls of server tools: the rules of the
-/// configuration for every agent come first.
+/// Whether agents of a team make calls themselves, and ask for permission.
+pub(crate) fn asks_permission(team: &Team) -> bool {
+    let mut kinds = team.definitions().map(|agent| &agent.kind);
+    kinds.any(|kind| matches!(kind, AgentKind::Acp(_)))
+}
+
+/// The contracts and approval rules for a team's calls of server tools, and for the calls for which
+/// its coding agents ask permission: the rules of the configuration for every agent come first.
 pub fn rules_of(setup: &Setup, team: &Team, offers: &[ToolOffer]) -> ToolRules {
     let approvals = &setup.loaded.config.approvals;
     let own = team.definitions().map(|agent| &agent.id);

@@ -62,6 +62,8 @@ impl Local {
             let reach = setup.loaded.config.runtime.recall;
             let offered = offers.iter().map(|offer| &offer.spec);
             turn.tools = ask::tools_of(&turn.team, reach, offered);
+        }
+        if !offers.is_empty() || ask::asks_permission(&turn.team) {
             turn.rules = Arc::new(ask::rules_of(&setup, &turn.team, &offers));
         }
         ask::add_client_tools(ask, &mut turn)?;

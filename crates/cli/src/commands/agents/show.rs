@@ -4,7 +4,9 @@ use serde_json::json;
 use unisono::models;
 use unisono_config::agents::Agent;
 use unisono_context::Tokens;
-use unisono_session::agent::{A2a, Acp, AgentKind, Command, ContextMode, Http, OnFailure, Stage};
+use unisono_session::agent::{
+    A2a, Acp, AgentKind, Command, ContextMode, Http, OnFailure, Stage, ToolKind,
+};
 
 use crate::app::{App, learnt_here};
 use crate::problem::{Problem, Result};
@@ -175,11 +177,14 @@ fn whole(agent: &Agent, window: Tokens) -> serde_json::Value {
             command,
             worktree,
             allow,
+            deny,
             contract,
         }) => {
-            let allow: Vec<&str> = allow.iter().map(|kind| kind.name()).collect();
+            let names =
+                |kinds: &[ToolKind]| kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>();
+            let (allow, deny) = (names(allow), names(deny));
             value["acp"] = json!({"program": command.program, "args": command.args,
-                "cwd": command.cwd, "worktree": worktree, "allow": allow,
+                "cwd": command.cwd, "worktree": worktree, "allow": allow, "deny": deny,
                 "contract": contract.name()});
         }
         AgentKind::Llm | AgentKind::Custom(_) | AgentKind::Pipeline => {}

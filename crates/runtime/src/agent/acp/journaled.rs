@@ -1,8 +1,8 @@
 //! The prompts to a coding agent in a run's journal.
 //!
 //! Each try has a number, from 1, and these steps: `place` (its working directory, before it is
-//! created), `prompt` (before it is sent), calls and decisions, `report` (what else it reported), and
-//! at most one of `answer`, `over` (the agent reports that it did nothing) and `failed`.
+//! created), `prompt` (before it is sent), ended calls, `report` (what else it reported), and at most
+//! one of `answer`, `over` (the agent reports that it did nothing) and `failed`.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(super) struct AgentAnswer {
     pub(super) text: String,
     /// The reason why it is not complete; none: it is complete.
     pub(super) partial: Option<String>,
-    /// The first call for which it did not get permission, with its kind.
+    /// The first call for which it did not get permission, with its kind and the reason.
     #[serde(default)]
     pub(super) rejected: Option<String>,
 }

@@ -91,6 +91,9 @@ pub(super) struct SessionUpdate {
     pub(super) update: Value,
 }
 
+/// The request for permission.
+pub(super) const PERMISSION: &str = "session/request_permission";
+
 /// The kind of update without which an answer would be incomplete.
 pub(super) const MESSAGE: &str = "agent_message_chunk";
 
@@ -211,7 +214,7 @@ pub(super) struct Permission {
 }
 
 /// One of the permitted answers.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Choice {
     pub(super) option_id: String,

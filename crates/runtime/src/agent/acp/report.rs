@@ -1,9 +1,9 @@
 //! The reports of a coding agent that are journaled with its answer, within bounds.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::protocol::{CallContent, Location, PlanEntry, Usage};
+use super::protocol::{CallContent, CallUpdate, Location, PlanEntry, Usage};
 
 /// The maximum number of characters of the input of a call.
 const MAX_INPUT_CHARS: usize = 4_000;
@@ -149,6 +149,52 @@ pub(super) fn diffs(content: &[CallContent]) -> Vec<DiffSize> {
         CallContent::Unknown => None,
     });
     each.take(MAX_LOCATIONS).collect()
+}
+
+/// A call for which an agent asks permission, as approval rules and people see it.
+pub(super) fn arguments(title: &str, call: &CallUpdate, known: Option<&EndedCall>) -> Value {
+    let mut paths: Vec<String> = match (&call.locations, known) {
+        (Some(locations), _) => locations.iter().map(|at| at.path.clone()).collect(),
+        (None, Some(known)) => known.locations.clone(),
+        (None, None) => Vec::new(),
+    };
+    for content in call.content.iter().flatten() {
+        if let CallContent::Diff { path, .. } = content {
+            paths.push(path.clone());
+        }
+    }
+    paths.dedup();
+    let input = match (&call.raw_input, known) {
+        (Some(raw), _) => raw.clone(),
+        (None, Some(known)) => serde_json::from_str(&known.input)
+            .unwrap_or_else(|_| Value::String(known.input.clone())),
+        (None, None) => Value::Null,
+    };
+    let mut arguments = json!({"title": title});
+    if !paths.is_empty() {
+        arguments["path"] = json!(paths);
+    }
+    if !matches!(&input, Value::Null) && input != "" {
+        arguments["input"] = input;
+    }
+    arguments
+}
+
+/// Arguments of a bounded size: of a large input and of many paths only the beginning.
+pub(super) fn bounded(mut arguments: Value) -> Value {
+    if let Some(Value::Array(paths)) = arguments.get_mut("path") {
+        paths.truncate(MAX_LOCATIONS);
+        for path in paths {
+            *path = beginning(path.as_str().unwrap_or_default(), MAX_TEXT_CHARS).into();
+        }
+    }
+    if let Some(input) = arguments.get_mut("input") {
+        let text = input.to_string();
+        if text.len() > MAX_TEXT_BYTES {
+            *input = format!("{} … [{} bytes]", within(&text, MAX_TEXT_BYTES), text.len()).into();
+        }
+    }
+    arguments
 }
 
 /// The first characters of a text.

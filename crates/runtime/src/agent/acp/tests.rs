@@ -71,6 +71,7 @@ fn program(command: Command) -> Acp {
         command,
         worktree: false,
         allow: ToolKind::DEFAULT.to_vec(),
+        deny: Vec::new(),
         contract: Contract::AtMostOnce,
     }
 }
@@ -220,27 +221,25 @@ end(id)"#,
         [
             "acp.place.1",
             "acp.prompt.1",
-            "acp.permission.1.1",
             "acp.call.1.1",
-            "acp.permission.1.2",
             "acp.report.1",
             "acp.answer.1"
         ]
     );
-    assert_eq!(
-        step(&asking, "acp.permission.1.1")["decision"],
-        "allow_once"
-    );
-    assert_eq!(
-        step(&asking, "acp.permission.1.2")["decision"],
-        "reject_once"
-    );
+    let called = asking.session.called();
+    let asked = called.iter().map(|(round, call)| (*round, &*call.tool));
+    assert_eq!(asked.collect::<Vec<_>>(), [(1, "read"), (2, "edit")]);
     assert_eq!(step(&asking, "acp.call.1.1")["title"], "Read map");
     let report = step(&asking, "acp.report.1");
     assert_eq!(report["text"], "I look.");
     assert_eq!(report["plan"][0]["content"], "look");
     let progress = asking.session.progress();
-    for line in ["plan, 0 of 1 done: look", "Read map (read): completed"] {
+    for line in [
+        "plan, 0 of 1 done: look",
+        "Read map (read): completed",
+        "Do read (read): allow_once",
+        "Do edit (edit): reject_once",
+    ] {
         assert!(progress.iter().any(|text| &**text == line), "{progress:?}");
     }
 }
@@ -249,7 +248,7 @@ end(id)"#,
 async fn a_turn_without_a_text_names_the_call_that_was_rejected() {
     let acp = python("ask(\"edit\")\nend(id)");
     let failure = ask(&acp, &attempt(&acp)).await.unwrap_err();
-    let words = "after permission for `Do edit` (edit) was refused: `allow` lists";
+    let words = "got no permission for `Do edit` (edit): refused";
     assert!(failure.to_string().contains(words), "{failure}");
 }
 

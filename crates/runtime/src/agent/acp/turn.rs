@@ -2,18 +2,21 @@
 
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use unisono_session::agent::ToolKind;
+use unisono_session::agent::{Acp, ToolKind};
+use unisono_session::machine::NewCall;
+use unisono_session::run::{ToolResult, calls};
 
 use super::protocol::{
     self, CallUpdate, Choice, Content, Message, Permission, PlanEntry, SessionUpdate, Update,
 };
 use super::report::{self, EndedCall, Report};
 use crate::agent::command::MAX_OUTPUT_BYTES;
+use crate::tools::fields_of;
 
-/// The maximum number of journaled tool calls, and of decisions; further decisions are rejections.
-const JOURNALED: u32 = 500;
+/// The maximum number of journaled tool calls, and of requests for permission; further ones are
+/// rejected.
+pub(super) const JOURNALED: u32 = 500;
 /// The maximum number of tracked tool calls.
 const TRACKED: usize = 2_000;
 /// The maximum number of bytes of the id of a tracked call.
@@ -23,13 +26,15 @@ const TITLE_CHARS: usize = 200;
 /// The number of bytes of text between two progress reports.
 const PROGRESS_EVERY: usize = 1_000;
 
-/// The decision about a permission request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct PermissionDecision {
-    pub(super) title: String,
-    pub(super) kind: String,
-    /// The kind of the chosen option.
-    pub(super) decision: String,
+/// A request for permission. The session answers it like the approval of a tool call.
+#[derive(Debug, PartialEq)]
+pub(super) struct PermissionRequest {
+    /// Its number in this turn, from 1.
+    pub(super) number: u32,
+    pub(super) call: NewCall,
+    id: Value,
+    title: String,
+    options: Vec<Choice>,
 }
 
 /// An effect of a message.
@@ -39,8 +44,8 @@ pub(super) enum Effect {
     Progress(String),
     /// Journal the tool call with this number, which has ended.
     Called(u32, EndedCall),
-    /// Journal the decision with this number, then send the response.
-    Decided(u32, PermissionDecision, Value),
+    /// Ask for permission, then send the response.
+    Ask(Box<PermissionRequest>),
     Reply(Value),
 }
 
@@ -49,6 +54,7 @@ pub(super) enum Effect {
 pub(super) struct Turn {
     session: String,
     allow: Vec<ToolKind>,
+    deny: Vec<ToolKind>,
     text: String,
     /// The start of the text after the last tool call.
     last: usize,
@@ -59,15 +65,18 @@ pub(super) struct Turn {
     report: Report,
     has_acted: bool,
     ended: u32,
-    decided: u32,
+    asked: u32,
+    /// The ids of the requests for permission that are not answered.
+    waiting: Vec<Value>,
     rejected: Option<String>,
 }
 
 impl Turn {
-    pub(super) fn new(session: String, allow: &[ToolKind]) -> Turn {
+    pub(super) fn new(session: String, acp: &Acp) -> Turn {
         Turn {
             session,
-            allow: allow.to_vec(),
+            allow: acp.allow.clone(),
+            deny: acp.deny.clone(),
             ..Turn::default()
         }
     }
@@ -97,7 +106,7 @@ impl Turn {
         self.has_acted
     }
 
-    /// The first call for which it did not get permission, with its kind.
+    /// The first call for which it did not get permission, with its kind and the reason.
     pub(super) fn rejected(&self) -> Option<&str> {
         self.rejected.as_deref()
     }
@@ -117,7 +126,7 @@ impl Turn {
                     false => Ok(Vec::new()),
                 }
             }
-            ("session/request_permission", Some(id)) => Ok(self.permission(&id, message.params)),
+            (protocol::PERMISSION, Some(id)) => Ok(self.permission(&id, message.params)),
             (_, Some(id)) => Ok(vec![Effect::Reply(protocol::unknown(&id, &method))]),
             (_, None) => Ok(Vec::new()),
         }
@@ -251,7 +260,7 @@ impl Turn {
                 return vec![Effect::Reply(reply)];
             }
         };
-        let call = permission.tool_call;
+        let (call, options) = (permission.tool_call, permission.options);
         let known = self.calls.get(&call.tool_call_id);
         let kind = match (&call.kind, known) {
             (Some(kind), _) => protocol::kind(kind),
@@ -259,40 +268,69 @@ impl Turn {
             (None, None) => ToolKind::Other,
         };
         let title = call.title.as_deref().or(known.map(|known| &*known.title));
-        let title = title
-            .unwrap_or("a tool")
-            .chars()
-            .take(TITLE_CHARS)
-            .collect();
-        if self.decided >= JOURNALED {
-            let rejected = choose(&permission.options, false).map(|option| &*option.option_id);
+        let title = report::beginning(title.unwrap_or("a tool"), TITLE_CHARS);
+        if self.asked >= JOURNALED {
+            let text = format!("rejected, because the limit of requests is reached: {title}");
+            let rejected = choose(&options, false).map(|option| &*option.option_id);
             return vec![
-                Effect::Progress(format!(
-                    "rejected, because the limit of requests is reached: {title}"
-                )),
+                Effect::Progress(text),
                 Effect::Reply(protocol::chosen(id, rejected)),
             ];
         }
-        let option = choose(&permission.options, self.allow.contains(&kind));
-        self.decided += 1;
-        self.has_acted = true;
-        let decided = PermissionDecision {
-            title,
-            kind: kind.name().to_owned(),
-            decision: option
-                .map_or("cancelled", |option| &*option.kind)
-                .to_owned(),
+        let arguments = report::arguments(&title, &call, known);
+        let new = NewCall {
+            call_id: report::beginning(&call.tool_call_id, ID_BYTES).into(),
+            tool: kind.name().into(),
+            fields: fields_of(&arguments),
+            arguments: report::bounded(arguments).to_string().into(),
+            permission: Some(match kind {
+                kind if self.deny.contains(&kind) => calls::Permission::Denied,
+                kind if self.allow.contains(&kind) => calls::Permission::Allowed,
+                _ => calls::Permission::Unlisted,
+            }),
         };
-        if !option.is_some_and(|option| option.kind.starts_with("allow")) {
-            let call = || format!("`{}` ({})", decided.title, decided.kind);
-            self.rejected.get_or_insert_with(call);
+        self.asked += 1;
+        self.has_acted = true;
+        self.waiting.push(id.clone());
+        let request = PermissionRequest {
+            number: self.asked,
+            call: new,
+            id: id.clone(),
+            title,
+            options,
+        };
+        vec![Effect::Ask(Box::new(request))]
+    }
+
+    /// The answer to a request for permission, and its progress.
+    pub(super) fn decided(
+        &mut self,
+        request: &PermissionRequest,
+        answer: &ToolResult,
+    ) -> (String, Value) {
+        let PermissionRequest {
+            id, title, options, ..
+        } = request;
+        self.waiting.retain(|waiting| waiting != id);
+        let option = choose(options, !answer.is_error);
+        let decision = option.map_or("cancelled", |option| &*option.kind);
+        let kind = &request.call.tool;
+        if !decision.starts_with("allow") {
+            let why = match answer.is_error {
+                true => answer.content.trim_matches(['[', ']']),
+                false => "it offers no option that allows it",
+            };
+            self.rejected
+                .get_or_insert_with(|| format!("`{title}` ({kind}): {why}"));
         }
-        let text = format!("{} ({}): {}", decided.title, decided.kind, decided.decision);
         let reply = protocol::chosen(id, option.map(|option| &*option.option_id));
-        vec![
-            Effect::Progress(text),
-            Effect::Decided(self.decided, decided, reply),
-        ]
+        (format!("{title} ({kind}): {decision}"), reply)
+    }
+
+    /// Cancels the requests for permission without an answer.
+    pub(super) fn cancel(&mut self) -> Vec<Value> {
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        waiting.map(|id| protocol::chosen(&id, None)).collect()
     }
 }
 

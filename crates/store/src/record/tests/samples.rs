@@ -262,7 +262,18 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
                 command: command(),
                 worktree: true,
                 allow: vec![agent::ToolKind::Read, agent::ToolKind::Execute],
+                deny: Vec::new(),
                 contract: unisono_session::tool::Contract::AtMostOnce,
+            })),
+        ),
+        (
+            "defined_acp_deny",
+            defined(agent::AgentKind::Acp(agent::Acp {
+                command: command(),
+                worktree: false,
+                allow: vec![agent::ToolKind::Read],
+                deny: vec![agent::ToolKind::Delete],
+                contract: unisono_session::tool::Contract::Idempotent,
             })),
         ),
         ("defined_pipeline", pipeline()),

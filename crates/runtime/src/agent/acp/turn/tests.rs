@@ -6,7 +6,38 @@ use super::super::report::DiffSize;
 use super::*;
 
 fn turn(allow: &[ToolKind]) -> Turn {
-    Turn::new("s".to_owned(), allow)
+    let acp = Acp {
+        command: unisono_session::agent::Command {
+            program: "a".into(),
+            args: Vec::new(),
+            env: Default::default(),
+            cwd: None,
+            env_pass: Vec::new(),
+        },
+        worktree: false,
+        allow: allow.to_vec(),
+        deny: vec![ToolKind::Delete],
+        contract: unisono_session::tool::Contract::AtMostOnce,
+    };
+    Turn::new("s".to_owned(), &acp)
+}
+
+/// The session's answer to a request for permission.
+fn answer(is_error: bool) -> ToolResult {
+    ToolResult {
+        call_id: "1".into(),
+        content: "[so]".into(),
+        is_error,
+        files: Vec::new(),
+    }
+}
+
+/// The request for permission in a message.
+fn asked(turn: &mut Turn, message: Message) -> PermissionRequest {
+    match turn.take(message).unwrap().remove(0) {
+        Effect::Ask(request) => *request,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn message(value: Value) -> Message {
@@ -123,29 +154,32 @@ fn a_call_is_journaled_once_when_it_has_ended() {
 }
 
 #[test]
-fn allowed_kinds_decide_a_permission() {
+fn the_answer_of_the_session_chooses_an_option() {
     let all = ["allow_always", "allow_once", "reject_once", "reject_always"];
-    let rows: [(&str, &[&str], &str); 8] = [
-        ("read", &all, "allow_once"),
-        ("edit", &all, "reject_once"),
-        ("dance", &all, "reject_once"),
-        ("read", &["allow_always", "reject_once"], "allow_always"),
-        ("read", &["reject_once"], "reject_once"),
-        ("edit", &["allow_once", "reject_always"], "reject_always"),
-        ("edit", &["allow_once"], "cancelled"),
-        ("read", &[], "cancelled"),
+    let rows: [(bool, &[&str], &str); 7] = [
+        (true, &all, "allow_once"),
+        (false, &all, "reject_once"),
+        (true, &["allow_always", "reject_once"], "allow_always"),
+        (true, &["reject_once"], "reject_once"),
+        (false, &["allow_once", "reject_always"], "reject_always"),
+        (false, &["allow_once"], "cancelled"),
+        (true, &[], "cancelled"),
     ];
-    for (kind, options, decision) in rows {
-        let mut turn = turn(&[ToolKind::Read]);
-        let call = json!({"toolCallId": "1", "title": "So", "kind": kind});
-        let effects = turn.take(asks(call, options)).unwrap();
-        let Effect::Decided(1, decided, reply) = &effects[1] else {
-            panic!("{effects:?}");
+    for (is_permitted, options, decision) in rows {
+        let mut turn = turn(&[]);
+        let call = json!({"toolCallId": "1", "title": "So", "kind": "read"});
+        let request = asked(&mut turn, asks(call, options));
+        assert_eq!(turn.waiting, [json!(7)]);
+        let (progress, reply) = turn.decided(&request, &answer(!is_permitted));
+        assert_eq!(progress, format!("So (read): {decision}"));
+        let why = if is_permitted {
+            "it offers no option that allows it"
+        } else {
+            "so"
         };
-        assert_eq!(decided.decision, decision, "{kind} {options:?}");
-        let rejected = (!decision.starts_with("allow")).then(|| format!("`So` ({})", decided.kind));
+        let rejected = (!decision.starts_with("allow")).then(|| format!("`So` (read): {why}"));
         assert_eq!(turn.rejected(), rejected.as_deref());
-        assert_eq!(reply["id"], 7);
+        assert_eq!((&reply["id"], turn.cancel()), (&json!(7), Vec::new()));
         let outcome = match decision {
             "cancelled" => json!({"outcome": "cancelled"}),
             kind => json!({"outcome": "selected", "optionId": format!("to {kind}")}),
@@ -155,20 +189,69 @@ fn allowed_kinds_decide_a_permission() {
 }
 
 #[test]
-fn a_permission_for_a_known_call_has_its_kind() {
+fn requests_without_an_answer_are_cancelled_once() {
+    let mut turn = turn(&[]);
+    let call = json!({"toolCallId": "1", "kind": "read"});
+    asked(&mut turn, asks(call, &["allow_once"]));
+    assert_eq!(turn.cancel(), [protocol::chosen(&json!(7), None)]);
+    assert!(turn.cancel().is_empty());
+}
+
+#[test]
+fn the_kind_of_a_call_is_its_tool_for_the_rules() {
+    use calls::Permission::{Allowed, Denied, Unlisted};
+    for (kind, tool, permission) in [
+        ("read", "read", Allowed),
+        ("edit", "edit", Unlisted),
+        ("delete", "delete", Denied),
+        ("dance", "other", Unlisted),
+    ] {
+        let mut turn = turn(&[ToolKind::Read, ToolKind::Delete]);
+        let call = json!({"toolCallId": "1", "title": "So", "kind": kind,
+            "rawInput": {"command": "rm -r x"}, "locations": [{"path": "/etc/hosts", "line": 3}],
+            "content": [{"type": "diff", "path": "/etc/passwd", "newText": ""}]});
+        let NewCall {
+            call_id,
+            tool: named,
+            arguments,
+            fields,
+            permission: given,
+        } = asked(&mut turn, asks(call, &["allow_once"])).call;
+        assert_eq!((&*call_id, &*named, given), ("1", tool, Some(permission)));
+        assert_eq!(
+            serde_json::from_str::<Value>(&arguments).unwrap(),
+            json!({"title": "So", "path": ["/etc/hosts", "/etc/passwd"],
+                "input": {"command": "rm -r x"}})
+        );
+        let fields = fields.iter().map(|(name, value)| format!("{name}={value}"));
+        assert_eq!(
+            fields.collect::<Vec<_>>(),
+            [
+                "input.command=rm -r x",
+                "path=/etc/hosts",
+                "path=/etc/passwd",
+                "title=So"
+            ]
+        );
+    }
+}
+
+#[test]
+fn a_permission_for_a_known_call_has_its_kind_and_its_input() {
     let mut turn = turn(&[ToolKind::Execute]);
-    turn.take(call("1", json!({"title": "make", "kind": "execute"})))
-        .unwrap();
-    let effects = turn
-        .take(asks(json!({"toolCallId": "1"}), &["allow_once"]))
-        .unwrap();
-    let Effect::Decided(1, decided, _) = &effects[1] else {
-        panic!("{effects:?}");
-    };
+    let known = json!({"title": "make", "kind": "execute", "rawInput": {"command": "make"}});
+    turn.take(call("1", known)).unwrap();
+    let request = asked(&mut turn, asks(json!({"toolCallId": "1"}), &["allow_once"]));
+    let input = ("input.command".into(), "make".into());
     assert_eq!(
-        (&*decided.title, &*decided.decision),
-        ("make", "allow_once")
+        (&*request.call.tool, &request.call.fields[0]),
+        ("execute", &input)
     );
+    // Rules see the whole of a large input, the journal its beginning.
+    let large = json!({"toolCallId": "2", "kind": "execute",
+        "rawInput": {"command": format!("{}rm", "x".repeat(100_000))}});
+    let large = asked(&mut turn, asks(large, &[])).call;
+    assert!(large.fields[0].1.ends_with("rm") && large.arguments.len() < 40_000);
 }
 
 #[test]
@@ -194,7 +277,7 @@ fn calls_and_decisions_are_bounded() {
         let effects = turn.take(asked).unwrap();
         decided += effects
             .iter()
-            .filter(|effect| matches!(effect, Effect::Decided(..)))
+            .filter(|effect| matches!(effect, Effect::Ask(..)))
             .count();
         if n >= 500 {
             let Effect::Reply(reply) = effects.last().unwrap() else {

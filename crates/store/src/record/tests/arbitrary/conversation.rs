@@ -203,12 +203,14 @@ pub(super) fn definition() -> impl Strategy<Value = Definition> {
         command.clone(),
         any::<bool>(),
         list(select(&agent::ToolKind::ALL[..])),
+        list(select(&agent::ToolKind::ALL[..])),
         select(&unisono_session::tool::Contract::ALL[..]),
     );
-    let coding = coding.prop_map(|(command, worktree, allow, contract)| agent::Acp {
+    let coding = coding.prop_map(|(command, worktree, allow, deny, contract)| agent::Acp {
         command,
         worktree,
         allow,
+        deny,
         contract,
     });
     let kind = prop_oneof![

@@ -97,15 +97,17 @@ fn planned() -> impl Strategy<Value = PlannedCall> {
         contract(),
         option::of(approval),
         hooks,
+        option::of(any::<bool>()),
     )
         .prop_map(
-            |(call_id, tool, arguments, contract, approval, hooks)| PlannedCall {
+            |(call_id, tool, arguments, contract, approval, hooks, permitted)| PlannedCall {
                 call_id,
                 tool,
                 arguments,
                 contract,
                 approval,
                 hooks,
+                permitted,
             },
         )
 }

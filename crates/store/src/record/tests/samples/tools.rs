@@ -49,9 +49,15 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
         contract: Contract::Idempotent,
         approval,
         hooks: Vec::new(),
+        permitted: None,
     };
     let asked = PlannedCall {
         hooks: vec![0, 2],
+        ..call(None)
+    };
+    let permission = PlannedCall {
+        tool: "execute".into(),
+        permitted: Some(true),
         ..call(None)
     };
     let approval = Approval {
@@ -160,6 +166,14 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
                 run: RUN,
                 round: 2,
                 calls: vec![asked],
+            },
+        ),
+        (
+            "tools_called_permission",
+            Fact::ToolsCalled {
+                run: RUN,
+                round: 2,
+                calls: vec![permission],
             },
         ),
         ("hook_answered", answered(HookAnswer::default())),

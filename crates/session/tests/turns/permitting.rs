@@ -1,0 +1,137 @@
+//! Permission for calls that an agent in another program makes itself.
+
+use std::sync::Arc;
+
+use unisono_context::CallId;
+use unisono_session::assignment::RunAssignment;
+use unisono_session::machine::NewCall;
+use unisono_session::run::RunCause;
+use unisono_session::run::calls::{CallDecision, CallRoundStatus, CallStatus, Permission};
+use unisono_session::tool::{ApprovalRule, ToolRules};
+use unisono_session::{Effect, Fact, Input};
+
+use crate::shell::{Shell, agent, team, turn, turn_id};
+
+/// A run of an agent with one retry, in a turn with this approval rule.
+fn run(rule: &str) -> (Shell, RunAssignment) {
+    let mut shell = Shell::with(2);
+    let mut lead = agent("lead");
+    lead.retries = 1;
+    let mut accepted = turn(1, team(lead, []));
+    accepted.rules = Arc::new(ToolRules {
+        approvals: vec![ApprovalRule::parse(rule).unwrap()],
+        approval_timeout_ms: Some(3_600_000),
+        ..ToolRules::default()
+    });
+    shell.accept(accepted);
+    let assignment = shell.dispatched().remove(0);
+    (shell, assignment)
+}
+
+fn ask(shell: &mut Shell, assignment: &RunAssignment, round: u32, permission: Permission) {
+    let call = NewCall {
+        call_id: "c".into(),
+        tool: "execute".into(),
+        arguments: "{}".into(),
+        fields: vec![("input.command".into(), "rm -r x".into())],
+        permission: Some(permission),
+    };
+    let (run, attempt) = (assignment.run, assignment.attempt);
+    let calls = vec![call];
+    let asked = Input::CallTools {
+        run,
+        attempt,
+        round,
+        calls,
+    };
+    shell.feed(asked).unwrap();
+}
+
+fn waiting(shell: &Shell) -> Vec<CallId> {
+    shell.state().waiting_calls().map(|call| call.id).collect()
+}
+
+/// Whether the call of a round was permitted; none: it waits.
+fn answer(shell: &Shell, assignment: &RunAssignment, round: u32) -> Option<bool> {
+    match shell.state().call_round_status(assignment.run, round) {
+        CallRoundStatus::Ended(results) => Some(!results[0].is_error),
+        CallRoundStatus::InProgress { held } => {
+            assert!(held, "it waits for a person");
+            None
+        }
+        CallRoundStatus::Unknown => panic!("no round {round}"),
+    }
+}
+
+#[test]
+fn the_definition_decides_unless_a_rule_asks_a_person() {
+    use Permission::{Allowed, Denied, Unlisted};
+    let asks = "execute(input.command=rm *)";
+    for (rule, permission, expected) in [
+        ("edit", Allowed, Some(true)),
+        ("edit", Unlisted, Some(false)),
+        ("edit", Denied, Some(false)),
+        (asks, Allowed, None),
+        (asks, Unlisted, None),
+        ("*", Denied, Some(false)),
+    ] {
+        let (mut shell, assignment) = run(rule);
+        ask(&mut shell, &assignment, 1, permission);
+        let given = answer(&shell, &assignment, 1);
+        assert_eq!(given, expected, "{rule} {permission:?}");
+        // Nothing is called here: the agent makes the call itself.
+        assert!(shell.facts("tool_started").is_empty());
+        let calls = |effect: &Effect| matches!(effect, Effect::CallTool(_));
+        assert!(!shell.waiting.iter().any(calls));
+    }
+}
+
+#[test]
+fn a_person_decides_and_the_journal_says_who() {
+    let denied = CallDecision::Denied { reason: None };
+    for (decision, permitted) in [(CallDecision::Approved, true), (denied, false)] {
+        let (mut shell, assignment) = run("execute");
+        ask(&mut shell, &assignment, 1, Permission::Unlisted);
+        let decide = Input::Decide {
+            call: waiting(&shell)[0],
+            decision,
+            by: Some("ada".into()),
+        };
+        shell.feed(decide).unwrap();
+        assert_eq!(answer(&shell, &assignment, 1), Some(permitted));
+        let [Fact::ToolDecided { by, .. }] = shell.facts("tool_decided")[..] else {
+            panic!("one decision");
+        };
+        assert_eq!(by.as_deref(), Some("ada"));
+    }
+}
+
+#[test]
+fn a_permission_is_withdrawn_with_the_program_that_asked() {
+    // A crash.
+    let (mut shell, assignment) = run("execute");
+    ask(&mut shell, &assignment, 1, Permission::Unlisted);
+    let mut shell = shell.recovered();
+    assert!(waiting(&shell).is_empty());
+    assert_eq!(answer(&shell, &assignment, 1), Some(false));
+    // The next try of the same attempt asks anew.
+    let assignment = shell.dispatched().remove(0);
+    ask(&mut shell, &assignment, 501, Permission::Unlisted);
+    assert_eq!(waiting(&shell).len(), 1);
+    // Another attempt.
+    shell.fail(&assignment, RunCause::Exit);
+    assert!(waiting(&shell).is_empty());
+    let call = &shell
+        .state()
+        .run(assignment.run)
+        .unwrap()
+        .calls(501)
+        .unwrap()
+        .calls[0];
+    assert!(matches!(call.status, CallStatus::Ended(_)));
+    // The end of the turn.
+    let (mut shell, assignment) = run("execute");
+    ask(&mut shell, &assignment, 1, Permission::Unlisted);
+    shell.feed(Input::Cancel { turn: turn_id(1) }).unwrap();
+    assert!(waiting(&shell).is_empty());
+}
