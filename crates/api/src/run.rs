@@ -139,7 +139,8 @@ pub struct RunDetail {
     pub decisions: Vec<CallDecision>,
 }
 
-/// A decision about a tool call that waited for a person.
+/// A decision about a tool call that waited for a person, or for which a coding agent asked
+/// permission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct CallDecision {
@@ -150,7 +151,8 @@ pub struct CallDecision {
     pub at: String,
     /// The tool, as models know it.
     pub tool: String,
-    /// `approved`, `denied`, `expired`, `done`, `failed` or `repeated`.
+    /// `approved`, `denied`, `expired`, `done`, `failed` or `repeated`; by the agent's definition:
+    /// `allowed` or `refused`.
     pub decision: String,
     /// The name of the token by which it was decided; null: nobody's, or the daemon's own.
     pub by: Option<String>,

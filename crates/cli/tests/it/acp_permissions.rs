@@ -232,6 +232,14 @@ fn what_a_definition_denies_waits_for_nobody() {
     let place = scene("allow = [\"execute\"]\ndeny = [\"execute\"]\n");
     let report = place.call(&ASK).expect(0).json();
     assert_eq!(coder(&report)["text"], "The answer is reject_once.");
+    let run = coder(&report)["run"].as_str().unwrap();
+    let shown = place.json(&["runs", "show", run]);
+    let decided = &shown["decisions"][0];
+    assert_eq!(
+        (&decided["tool"], &decided["decision"]),
+        (&json!("execute"), &json!("refused")),
+        "{shown}"
+    );
     let shown = place.json(&["agents", "show", "coder"]);
     assert_eq!(shown["acp"]["deny"], json!(["execute"]), "{shown}");
 }

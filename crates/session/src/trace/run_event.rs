@@ -7,7 +7,7 @@ use unisono_context::{RunId, Timestamp};
 
 use super::{Moment, RunTrace};
 use crate::event::Fact;
-use crate::run::calls::CallPlace;
+use crate::run::calls::{CallPlace, PlannedCall};
 
 /// An event of a run other than its steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum RunEvent {
     Ended(CallPlace),
     /// The outcome of the call is unknown, so it waits for a person.
     InDoubt(CallPlace),
-    /// A person or a timeout decided about the call.
+    /// A person, a timeout or the agent's definition decided about the call.
     Decided {
         /// The call.
         call: CallPlace,
@@ -80,6 +80,16 @@ pub fn decisions(run: &RunTrace) -> Vec<DecidedCall> {
     decided
 }
 
+/// The answer to a request for permission that needs neither a person nor a hook.
+fn by_definition(call: &PlannedCall) -> Option<&'static str> {
+    let is_asked = call.approval.is_some() || !call.hooks.is_empty();
+    match call.permitted? {
+        _ if is_asked => None,
+        true => Some("allowed"),
+        false => Some("refused"),
+    }
+}
+
 impl RunEvent {
     /// The run events of a fact.
     pub(super) fn of_fact(fact: &Fact) -> Vec<(RunId, RunEvent)> {
@@ -88,19 +98,24 @@ impl RunEvent {
         match fact {
             Fact::ToolsCalled { run, round, calls } => (0..)
                 .zip(calls)
-                .map(|(index, call)| {
+                .flat_map(|(index, call)| {
                     let place = CallPlace {
                         run: *run,
                         round: *round,
                         index,
                     };
-                    let run_event = RunEvent::Called {
+                    let called = RunEvent::Called {
                         call: place,
                         tool: call.tool.clone(),
                         needs_approval: call.approval.is_some(),
                     };
-                    (*run, run_event)
+                    let decided = by_definition(call).map(|name| RunEvent::Decided {
+                        call: place,
+                        decision: RecordedDecision { name, by: None },
+                    });
+                    [Some(called), decided].into_iter().flatten()
                 })
+                .map(|run_event| (*run, run_event))
                 .collect(),
             Fact::ToolStarted { call } => one(call, RunEvent::Started),
             Fact::ToolEnded { call, .. } => one(call, RunEvent::Ended),

@@ -8,6 +8,7 @@ use unisono_session::machine::NewCall;
 use unisono_session::run::RunCause;
 use unisono_session::run::calls::{CallDecision, CallRoundStatus, CallStatus, Permission};
 use unisono_session::tool::{ApprovalRule, ToolRules};
+use unisono_session::trace::{Trace, decisions};
 use unisono_session::{Effect, Fact, Input};
 
 use crate::shell::{Shell, agent, team, turn, turn_id};
@@ -79,6 +80,12 @@ fn the_definition_decides_unless_a_rule_asks_a_person() {
         ask(&mut shell, &assignment, 1, permission);
         let given = answer(&shell, &assignment, 1);
         assert_eq!(given, expected, "{rule} {permission:?}");
+        let mut trace = Trace::default();
+        shell.journal.iter().for_each(|event| trace.take(event));
+        let decided = decisions(trace.run(assignment.run).unwrap());
+        let decided: Vec<_> = decided.iter().map(|one| one.decision.name).collect();
+        let name = |is_permitted| if is_permitted { "allowed" } else { "refused" };
+        assert_eq!(decided, Vec::from_iter(expected.map(name)));
         // Nothing is called here: the agent makes the call itself.
         assert!(shell.facts("tool_started").is_empty());
         let calls = |effect: &Effect| matches!(effect, Effect::CallTool(_));
