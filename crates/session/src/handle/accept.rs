@@ -10,6 +10,7 @@ use crate::event::{AcceptedTurn, Fact, RequestKey, Work};
 use crate::ids;
 use crate::machine::{NewTurn, PrecedingMessages, Refusal};
 use crate::state::{KeyTarget, MAIN, State};
+use crate::tool::ToolRules;
 
 use super::{Recorder, append, revert};
 
@@ -48,11 +49,7 @@ pub(super) fn handle(
         let calls = new.call_cap.0;
         recorder.record(Fact::CallCapSet { calls })?;
     }
-    let known = &recorder.state.tool_rules;
-    // Turns without any call that a rule may hold have no approval timeout.
-    let has_calls = !new.rules.contracts.is_empty() || new.rules.approval_timeout_ms.is_some();
-    let says_more = has_calls || known.hooks != new.rules.hooks;
-    if says_more && *known != new.rules {
+    if changes_rules(&recorder.state.tool_rules, &new.rules) {
         recorder.record(Fact::ToolRulesSet { rules: new.rules })?;
     }
     let turn = AcceptedTurn {
@@ -75,6 +72,13 @@ pub(super) fn handle(
     Ok(recorder.record(Fact::TurnAccepted {
         turn: Box::new(turn),
     })?)
+}
+
+/// Whether a turn has other rules than the turns before it. A turn without any call that a rule may
+/// hold has no approval timeout, and changes only the hooks.
+fn changes_rules(known: &ToolRules, new: &ToolRules) -> bool {
+    let has_calls = !new.contracts.is_empty() || new.approval_timeout_ms.is_some();
+    (has_calls || known.hooks != new.hooks) && known != new
 }
 
 /// Accepts a turn after messages. Everything that could refuse either is checked before anything is
