@@ -523,6 +523,7 @@ async fn an_author_asks_the_model_and_calls_tools_on_the_same_prompt() {
     assert!(denied.is_error);
 }
 
+#[cfg(feature = "schema")]
 #[tokio::test]
 async fn a_structured_answer_must_fit_its_schema() {
     let schema =
