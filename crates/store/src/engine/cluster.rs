@@ -133,8 +133,13 @@ pub trait Cluster: Send + Sync {
     fn owned(&self) -> EngineFuture<'_, Vec<SessionInfo>>;
 
     /// Returns the sessions of all members that were created at that time or later by the database's
-    /// clock, in milliseconds since 1970 UTC.
-    fn created_since(&self, unix_ms: u64) -> EngineFuture<'_, Vec<SessionInfo>>;
+    /// clock, in milliseconds since 1970 UTC, without the known ones: sessions and when they were
+    /// created.
+    fn created_since(
+        &self,
+        unix_ms: u64,
+        known: Vec<(SessionId, u64)>,
+    ) -> EngineFuture<'_, Vec<SessionInfo>>;
 
     /// Returns a text that all members share, such as the settings that were changed at run time.
     fn document(&self, name: &'static str) -> EngineFuture<'_, Option<Document>>;

@@ -7,7 +7,7 @@
 //! If several programs share the store, each list also asks for the sessions that were created since
 //! the newest one it knows.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +15,7 @@ use unisono_context::SessionId;
 
 use super::owners::OwnerEntry;
 use super::{Journal, is_of_a_session};
-use crate::engine::{Cluster, SESSIONS_PAGE, SessionInfo};
+use crate::engine::{self, Cluster, SESSIONS_PAGE, SessionInfo};
 use crate::error::Result;
 
 /// How much later than a session another one can become visible that was created before it, in
@@ -38,9 +38,9 @@ struct State {
     /// nobody has asked for the sessions of an owner, and nothing is noted.
     new: Option<HashMap<SessionId, u64>>,
     notes: u64,
-    /// When the newest session of the index was created, if several programs share the store; 0: all
-    /// sessions are to be read.
-    newest_unix_ms: u64,
+    /// If several programs share the store: the times at which the newest sessions of the index were
+    /// created, of those to which the store may add earlier ones; empty: all sessions are to be read.
+    newest: BTreeSet<(u64, SessionId)>,
     /// Whether the sessions from before the first note are in the index, if no other program shares the
     /// store.
     is_whole: bool,
@@ -70,6 +70,17 @@ impl Owned {
     fn noted(&self) -> HashMap<SessionId, u64> {
         let mut state = self.state();
         state.new.get_or_insert_default().clone()
+    }
+
+    /// The time since which sessions may be missing, and those of them that the index has.
+    fn newest(&self) -> (u64, Vec<(engine::SessionId, u64)>) {
+        let state = self.state();
+        let newest = state.newest.last().map_or(0, |(created, _)| *created);
+        let known = state
+            .newest
+            .iter()
+            .map(|(created, id)| ((*id).into(), *created));
+        (newest.saturating_sub(VISIBLE_WITHIN_MS), known.collect())
     }
 
     /// Ids of an owner's sessions, in ascending order or backwards, and when they were created.
@@ -223,14 +234,19 @@ impl Journal {
 
     /// Adds the sessions that were created since the newest known one, by whichever program.
     async fn index_recent(&self, cluster: &dyn Cluster) -> Result<()> {
-        let known = self.owned.state().newest_unix_ms;
-        let recent = cluster.created_since(known.saturating_sub(VISIBLE_WITHIN_MS));
-        let recent = recent.await?;
+        let (since, known) = self.owned.newest();
+        let recent = cluster.created_since(since, known).await?;
         for part in recent.chunks(SESSIONS_PAGE) {
             self.index(part.to_vec()).await?;
         }
-        let newest = recent.iter().map(|info| info.created_unix_ms).max();
-        self.owned.state().newest_unix_ms = newest.unwrap_or_default().max(known);
+        let recent = recent.iter().filter(|info| is_of_a_session(info.session));
+        let mut state = self.owned.state();
+        state
+            .newest
+            .extend(recent.map(|info| (info.created_unix_ms, of(info))));
+        let newest = state.newest.last().map_or(0, |(created, _)| *created);
+        let since = newest.saturating_sub(VISIBLE_WITHIN_MS);
+        state.newest.retain(|(created, _)| *created >= since);
         Ok(())
     }
 

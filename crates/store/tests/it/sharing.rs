@@ -258,6 +258,11 @@ async fn an_owner_sees_the_sessions_of_all_programs_at_once() {
     };
     let journals = engines.map(|engine| Journal::new(Arc::new(engine)));
     let [one, other] = &journals;
+    let of_bob = async |journal: &Journal| {
+        let all = journal.of_owner("bob".into()).sessions(None, 9).await;
+        let all = all.unwrap().into_iter();
+        all.map(|info| info.session.0.as_u128()).collect::<Vec<_>>()
+    };
     let listed = async |journal: &Journal| {
         let of_ada = journal.of_owner("ada".into());
         let (all, newest) = tokio::join!(
@@ -288,6 +293,8 @@ async fn an_owner_sees_the_sessions_of_all_programs_at_once() {
     create(other, 4, "bob").await;
     assert_eq!(listed(one).await, [1, 3, 11, 14]);
     assert_eq!(listed(other).await, [1, 3, 11, 14]);
+    assert_eq!(of_bob(one).await, [2, 4, 5, 15]);
+    assert_eq!(of_bob(other).await, [2, 4, 5, 15]);
     for journal in journals {
         journal.close().await.unwrap();
     }

@@ -9,7 +9,7 @@ use unisono_session::{Event, Fact};
 
 use super::*;
 use crate::engine::{
-    self, Append, Checkpoint, Claim, Deletion, Engine, EngineFuture, Event as Stored, Health,
+    Append, Checkpoint, Claim, Deletion, Engine, EngineFuture, Event as Stored, Health,
 };
 use crate::memory::Memory;
 

@@ -60,10 +60,22 @@ impl Cluster for Membership {
         })
     }
 
-    fn created_since(&self, unix_ms: u64) -> EngineFuture<'_, Vec<SessionInfo>> {
+    fn created_since(
+        &self,
+        unix_ms: u64,
+        known: Vec<(SessionId, u64)>,
+    ) -> EngineFuture<'_, Vec<SessionInfo>> {
         Box::pin(async move {
-            let since = i64::try_from(unix_ms).unwrap_or(i64::MAX);
-            let rows = self.link.read(CREATED_SINCE, &[&since]).await?;
+            let time = |unix_ms| i64::try_from(unix_ms).unwrap_or(i64::MAX);
+            let (ids, times): (Vec<Uuid>, Vec<i64>) = known
+                .iter()
+                .map(|(id, created)| (id.0, time(*created)))
+                .unzip();
+            let since = time(unix_ms);
+            let rows = self
+                .link
+                .read(CREATED_SINCE, &[&since, &ids, &times])
+                .await?;
             Ok(rows.iter().map(info).collect())
         })
     }

@@ -135,7 +135,8 @@ FROM unisono_sessions WHERE owner = $1 AND NOT deleted";
 
 pub(super) const CREATED_SINCE: &str = "\
 SELECT session, last_seq, epoch, payload_bytes, created_unix_ms, updated_unix_ms
-FROM unisono_sessions WHERE created_unix_ms >= $1 AND NOT deleted";
+FROM unisono_sessions WHERE created_unix_ms >= $1 AND NOT deleted
+    AND (session, created_unix_ms) NOT IN (SELECT * FROM unnest($2::uuid[], $3::bigint[]))";
 
 pub(super) const FORGET_GONE: &str = concat!(
     "DELETE FROM unisono_members AS gone WHERE member <> $1 AND beat_unix_ms <= ",
