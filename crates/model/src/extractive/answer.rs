@@ -225,7 +225,7 @@ fn query(pool: &mut Pool<'_>, input: &AnswerInput<'_>) -> Vec<(Term, f32)> {
 fn worth(pool: &mut Pool<'_>, input: &AnswerInput<'_>, focus: &FocusList) -> Worth {
     let query = query(pool, input);
     let like = normalised(bm25::of_units(pool, &query));
-    let Worth { units, terms } = score::weigh(pool, &[]);
+    let Worth { units, terms } = score::weigh(pool, &[], 1.0);
     let general = normalised(units);
     let worth_of = |unit: usize| {
         let served = focus.score(pool, unit);

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use jiff::civil::Date;
 use unisono_context::Ordinal;
 
+use super::SummaryInput;
 use super::days::{self, Days, HEADINGS_PART, MS_PER_DAY, short_name};
 use super::paragraph::{END, ends_sentence, escape_numbers};
 use super::passage::PassageKind;
@@ -26,6 +27,18 @@ pub(super) struct Coverage {
     pub(super) first: Option<Ordinal>,
     pub(super) last: Option<Ordinal>,
     pub(super) days: Days,
+}
+
+impl Coverage {
+    /// The number of all messages for each new one.
+    pub(super) fn per_new_message(&self, input: &SummaryInput<'_>) -> f32 {
+        let new = input.passages.iter().map(|passage| passage.ordinal).min();
+        let (Some(first), Some(new), Some(last)) = (self.first, new, self.last) else {
+            return 1.0;
+        };
+        let messages = |from: Ordinal| (last.0.saturating_sub(from.0) + 1) as f32;
+        messages(first.min(new)) / messages(new)
+    }
 }
 
 /// A rolling summary of the chosen units.

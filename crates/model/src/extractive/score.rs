@@ -21,14 +21,15 @@ const STRONG: Cues = Cues::DECISION.with(Cues::CONSTRAINT).with(Cues::CHANGE);
 const ARGUMENTS: usize = 3;
 const MEMBERS: usize = 2;
 
-/// Weighs every unit of a pool. Terms of `wanted` count more.
-pub(super) fn weigh(pool: &Pool<'_>, wanted: &[Term]) -> Worth {
+/// Weighs every unit of a pool. Terms of `wanted` count more. `covered` is the number of messages
+/// behind the pool for each new one.
+pub(super) fn weigh(pool: &Pool<'_>, wanted: &[Term], covered: f32) -> Worth {
     let mut terms = term_weights(pool);
     for &term in wanted {
         terms[term as usize] *= weights::WANTED;
     }
     let brevity = brevity(pool);
-    let copies = copies(pool);
+    let copies = copies(pool, covered);
     let units = (0..pool.units.len())
         .map(|index| {
             let unit = &pool.units[index];
@@ -37,28 +38,35 @@ pub(super) fn weigh(pool: &Pool<'_>, wanted: &[Term]) -> Worth {
             }
             let its_terms = pool.terms(index);
             let content: f32 = its_terms.iter().map(|&t| terms[t as usize]).sum();
-            let thin = (its_terms.len() as f32 / weights::FULL_TERMS)
-                .min(1.0)
-                .powf(weights::THIN);
+            let thin = (its_terms.len() as f32 / weights::FULL_TERMS).min(1.0);
             let brevity = match brevity.iter().find(|(role, _)| *role == unit.role) {
                 Some((_, factor)) if unit.kind == PassageKind::Text && !is_named(unit) => *factor,
                 _ => 1.0,
             };
             let factors = kind_factor(pool, index) * cue_factor(unit) * fact_factor(pool, index);
-            let copies = copies.get(unit.text).map_or(1.0, |&n| n as f32);
-            content * thin * brevity * factors / copies.powf(weights::COPIES)
+            let few = match unit.kind {
+                PassageKind::Text => weights::FEW_COPIES,
+                _ => 1.0,
+            };
+            let formula = copies.get(unit.text).map_or(1.0, |n| (n / few).max(1.0));
+            content * thin * brevity * factors / formula.sqrt()
         })
         .collect();
     Worth { units, terms }
 }
 
-/// The number of units with the same text. A text that is repeated word for word is a formula:
-/// it says little about each of its messages.
-fn copies<'p>(pool: &'p Pool<'_>) -> HashMap<&'p str, u32, BuildHasherDefault<Folded>> {
+/// The number of units with the same text, for each text. Of earlier messages, whose copies are no
+/// longer known, a repeated text is assumed to have more of them.
+fn copies<'p>(
+    pool: &'p Pool<'_>,
+    covered: f32,
+) -> HashMap<&'p str, f32, BuildHasherDefault<Folded>> {
     let mut copies = HashMap::default();
     for unit in &pool.units {
-        *copies.entry(unit.text).or_default() += 1;
+        *copies.entry(unit.text).or_default() += 1.0;
     }
+    let repeated = copies.values_mut().filter(|copies| **copies > 1.0);
+    repeated.for_each(|copies| *copies *= covered.sqrt());
     copies
 }
 
@@ -198,5 +206,47 @@ fn fact_factor(pool: &Pool<'_>, index: usize) -> f32 {
         weights::NAME_AND_VALUE
     } else {
         1.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_context::{Ordinal, Timestamp};
+
+    use super::*;
+    use crate::extractive::Passage;
+
+    fn worth_of_first(texts: &[&str], covered: f32) -> f32 {
+        let said = |(n, text): (usize, &&str)| {
+            Passage::text(
+                Ordinal(n as u32),
+                Role::User,
+                Timestamp(0),
+                text.to_string(),
+            )
+        };
+        let passages: Vec<Passage<'_>> = texts.iter().enumerate().map(said).collect();
+        let mut pool = Pool::new();
+        passages.iter().for_each(|p| pool.add_passage(p, &p.text));
+        let weighed = weigh(&pool, &[], covered);
+        let terms: f32 = pool
+            .terms(0)
+            .iter()
+            .map(|&t| weighed.terms[t as usize])
+            .sum();
+        weighed.units[0] / terms
+    }
+
+    #[test]
+    fn a_text_is_a_formula_if_it_is_said_often() {
+        let text = "Please mind the closing doors.";
+        let once = worth_of_first(&[text, "The ferry is late."], 1.0);
+        let few = worth_of_first(&[text; 4], 1.0);
+        assert!((few - once).abs() < 1e-3, "{few} {once}");
+        assert!(worth_of_first(&[text; 16], 1.0) < 0.6 * once);
+        // Two of the last tenth are many of all messages; one is not.
+        assert!(worth_of_first(&[text; 4], 10.0) < 0.6 * once);
+        let single = worth_of_first(&[text, "The ferry is late."], 10.0);
+        assert!((single - once).abs() < 1e-3, "{single} {once}");
     }
 }

@@ -12,8 +12,13 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use unisono_context::Ordinal;
+
 use super::passage::PassageKind;
 use super::pool::Pool;
+
+/// The parts of a conversation among which the units are spread.
+const PARTS: usize = 8;
 
 /// The worth of units by themselves.
 pub(super) struct Worth {
@@ -34,6 +39,9 @@ pub(super) struct Preference {
     pub(super) line: f32,
     /// The exponent of the length: worth / tokens^power.
     pub(super) power: f32,
+    /// How much the units of a part of the conversation lose when the part has its share of the
+    /// budget: with 1, half of their worth.
+    pub(super) spread: f32,
     /// The maximum units of one source.
     pub(super) per_source: u16,
     /// The maximum units of a tool call or result, which are data rather than sentences.
@@ -82,6 +90,7 @@ pub(super) fn choose(
         preference,
         left: vec![1.0; worth.terms.len()],
         from_source: vec![0; pool.sources],
+        parts: Parts::new(pool, budget),
     };
     let mut heap: BinaryHeap<Candidate> = (0..pool.units.len())
         .filter(|&unit| worth.units[unit] > 0.0)
@@ -125,6 +134,43 @@ struct State<'p, 'a> {
     left: Vec<f32>,
     /// By source: units chosen.
     from_source: Vec<u16>,
+    parts: Parts,
+}
+
+/// The tokens chosen from each part of a conversation.
+struct Parts {
+    first: u32,
+    messages: u32,
+    /// The tokens of a part if all have the same.
+    share: f32,
+    tokens: [f32; PARTS],
+}
+
+impl Parts {
+    fn new(pool: &Pool<'_>, budget: f32) -> Parts {
+        let ordinals = || pool.units.iter().filter_map(|unit| unit.ordinal);
+        let first = ordinals().min().map_or(0, |ordinal| ordinal.0);
+        let last = ordinals().max().map_or(0, |ordinal| ordinal.0);
+        Parts {
+            first,
+            messages: last - first + 1,
+            share: (budget / PARTS as f32).max(1.0),
+            tokens: [0.0; PARTS],
+        }
+    }
+
+    /// The tokens of a message's part; `None` if the message is unknown.
+    fn tokens(&mut self, ordinal: Option<Ordinal>) -> Option<&mut f32> {
+        let before = u64::from(ordinal?.0 - self.first);
+        let part = before * PARTS as u64 / u64::from(self.messages);
+        self.tokens.get_mut(part as usize)
+    }
+
+    /// The chosen tokens of a message's part relative to its share.
+    fn filled(&mut self, ordinal: Option<Ordinal>) -> f32 {
+        let share = self.share;
+        self.tokens(ordinal).map_or(0.0, |tokens| *tokens / share)
+    }
 }
 
 impl State<'_, '_> {
@@ -148,7 +194,7 @@ impl State<'_, '_> {
         unit.tokens + line
     }
 
-    fn rate(&self, unit: usize) -> f32 {
+    fn rate(&mut self, unit: usize) -> f32 {
         let (mut all, mut fresh) = (0.0, 0.0);
         for &term in self.pool.terms(unit) {
             let weight = self.worth.terms[term as usize];
@@ -158,14 +204,46 @@ impl State<'_, '_> {
         let novelty = if all > 0.0 { fresh / all } else { 0.0 };
         let siblings = i32::from(self.from_source[self.pool.units[unit].source]);
         let worth = self.worth.units[unit] * novelty * self.preference.sibling.powi(siblings);
-        worth / self.cost(unit).powf(self.preference.power)
+        let filled = self.parts.filled(self.pool.units[unit].ordinal);
+        let spread = 1.0 + self.preference.spread * filled;
+        worth / spread / self.cost(unit).powf(self.preference.power)
     }
 
     fn take(&mut self, unit: usize) {
         for &term in self.pool.terms(unit) {
             self.left[term as usize] *= self.preference.decay;
         }
-        let taken = &mut self.from_source[self.pool.units[unit].source];
+        let unit = &self.pool.units[unit];
+        if let Some(tokens) = self.parts.tokens(unit.ordinal) {
+            *tokens += unit.tokens;
+        }
+        let taken = &mut self.from_source[unit.source];
         *taken = taken.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_context::{Role, Timestamp};
+
+    use super::*;
+    use crate::extractive::{Passage, score, weights};
+
+    #[test]
+    fn units_of_the_same_worth_are_from_all_parts_of_a_conversation() {
+        let said = |n: u32| {
+            let text = format!("Order {} leaves the harbour.", 1_000 + n);
+            Passage::text(Ordinal(n), Role::User, Timestamp(0), text)
+        };
+        let passages: Vec<Passage<'_>> = (1..=80).map(said).collect();
+        let mut pool = Pool::new();
+        passages.iter().for_each(|p| pool.add_passage(p, &p.text));
+        let worth = score::weigh(&pool, &[], 1.0);
+        let budget = pool.units.iter().map(|unit| unit.tokens).sum::<f32>() / 2.0;
+        let mut from = [0; PARTS];
+        for unit in choose(&pool, &worth, weights::SUMMARY, budget) {
+            from[unit / 10] += 1;
+        }
+        assert!(from.iter().all(|&units| units > 0), "{from:?}");
     }
 }

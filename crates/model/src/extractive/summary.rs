@@ -129,7 +129,6 @@ impl<'a> WeighedInput<'a> {
             .instructions
             .map(|text| pool.known(text))
             .unwrap_or_default();
-        let worth = score::weigh(&pool, &wanted);
         let ordinals = || input.passages.iter().map(|passage| passage.ordinal);
         let oldest = pool.units.iter().filter_map(|unit| unit.ordinal);
         let coverage = Coverage {
@@ -137,6 +136,7 @@ impl<'a> WeighedInput<'a> {
             last: ordinals().max(),
             days,
         };
+        let worth = score::weigh(&pool, &wanted, coverage.per_new_message(input));
         WeighedInput {
             pool,
             worth,

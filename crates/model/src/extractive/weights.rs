@@ -14,6 +14,7 @@ pub(super) const SUMMARY: Preference = Preference {
     sibling: 1.0,
     line: 7.0,
     power: 0.95,
+    spread: 0.7,
     per_source: 12,
     per_tool: 6,
 };
@@ -23,6 +24,7 @@ pub(super) const ANSWER: Preference = Preference {
     sibling: 0.8,
     line: 8.0,
     power: 0.5,
+    spread: 0.0,
     per_source: 3,
     per_tool: 2,
 };
@@ -55,11 +57,11 @@ pub(super) const FILLER: f32 = 0.8;
 pub(super) const QUESTION: f32 = 0.6;
 /// `Here is what I found:` announces the next unit.
 pub(super) const LEAD_IN: f32 = 0.4;
-/// The power of the number of copies of a text by which its worth is divided.
-pub(super) const COPIES: f32 = 0.5;
-/// The number of terms of a full statement; with fewer, this power of the share applies.
+/// A text that people said more often than this is a formula. The worth of formulas, and of repeated
+/// texts of tools, is divided by the root of the number of copies.
+pub(super) const FEW_COPIES: f32 = 4.0;
+/// The number of terms of a full statement; with fewer, the share applies.
 pub(super) const FULL_TERMS: f32 = 3.0;
-pub(super) const THIN: f32 = 1.5;
 /// A fact: a name together with a value or a date.
 pub(super) const NAME_AND_VALUE: f32 = 1.1;
 
