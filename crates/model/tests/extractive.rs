@@ -784,6 +784,10 @@ fn odd_conversations_are_summarised() {
     let same: Vec<(u32, String)> = (1..=50)
         .map(|n| (n, "status: ok, id: 7".to_owned()))
         .collect();
+    let emoji: Vec<(u32, String)> = (1..=20)
+        .zip(["🎉🎉🦀", "❤️", "😂👍"].into_iter().cycle())
+        .map(|(n, text)| (n, text.to_owned()))
+        .collect();
     let of = |text: &str, times: u32| -> Vec<(u32, String)> {
         (1..=times).map(|n| (n, format!("{text} {n}"))).collect()
     };
@@ -806,7 +810,7 @@ fn odd_conversations_are_summarised() {
             of("it was fine in the end", 20),
             Role::User,
         ),
-        ("emoji", of("🎉🎉🦀", 20), Role::User),
+        ("emoji", emoji, Role::User),
     ];
     for (name, texts, role) in rows {
         let passages: Vec<Passage<'_>> = texts

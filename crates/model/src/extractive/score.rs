@@ -38,6 +38,10 @@ pub(super) fn weigh(pool: &Pool<'_>, wanted: &[Term], covered: f32) -> Worth {
             }
             let its_terms = pool.terms(index);
             let content: f32 = its_terms.iter().map(|&t| terms[t as usize]).sum();
+            if terms.is_empty() {
+                // A conversation without words: each text is worth the same.
+                return 1.0;
+            }
             let thin = (its_terms.len() as f32 / weights::FULL_TERMS).min(1.0);
             let brevity = match brevity.iter().find(|(role, _)| *role == unit.role) {
                 Some((_, factor)) if unit.kind == PassageKind::Text && !is_named(unit) => *factor,

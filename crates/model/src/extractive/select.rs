@@ -201,7 +201,7 @@ impl State<'_, '_> {
             all += weight;
             fresh += weight * self.left[term as usize];
         }
-        let novelty = if all > 0.0 { fresh / all } else { 0.0 };
+        let novelty = if all > 0.0 { fresh / all } else { 1.0 };
         let siblings = i32::from(self.from_source[self.pool.units[unit].source]);
         let worth = self.worth.units[unit] * novelty * self.preference.sibling.powi(siblings);
         let filled = self.parts.filled(self.pool.units[unit].ordinal);

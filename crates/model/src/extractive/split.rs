@@ -155,9 +155,10 @@ fn trim(text: &str, range: Range<usize>) -> Range<usize> {
     start..start + piece.trim().len()
 }
 
-/// Whether a unit has letters or digits.
+/// Whether a unit has letters, digits or emoji.
 fn has_content(unit: &str) -> bool {
-    unit.chars().any(char::is_alphanumeric)
+    let is_emoji = |c: char| matches!(c, '\u{2600}'..='\u{27bf}' | '\u{1f300}'..='\u{1faff}');
+    unit.chars().any(|c| c.is_alphanumeric() || is_emoji(c))
 }
 
 #[cfg(test)]
