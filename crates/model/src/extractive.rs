@@ -94,6 +94,11 @@ pub fn is_question(task: &str) -> bool {
     question::is_question(task)
 }
 
+/// Whether a task has only words that an earlier question explains: "And who does that?", "Why?".
+pub(crate) fn is_follow_up(task: &str) -> bool {
+    question::is_follow_up(task)
+}
+
 /// Summarises a conversation.
 pub fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
     summary::summarise(input)

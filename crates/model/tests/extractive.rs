@@ -317,6 +317,32 @@ fn an_answer_to_nothing_says_so() {
 }
 
 #[test]
+fn requests_about_the_whole_conversation_are_answered() {
+    let general = "You collect decisions, risks, facts, open questions and actions.";
+    for persona in ["", general, "You collect decisions."] {
+        for task in [
+            "Write the release note",
+            "Draft a reply to Anna",
+            "What is open?",
+            "What did we decide?",
+            "Summarise this",
+            "What happened last week?",
+            "Any risks?",
+            "Schreib die Release Notes",
+            "Entwirf eine Antwort an Anna",
+            "Was ist noch offen?",
+            "Was haben wir entschieden?",
+            "Fasse das zusammen",
+            "Was ist letzte Woche passiert?",
+            "Gibt es Risiken?",
+        ] {
+            let text = ask(&allotment(), persona, task, 300);
+            assert!(text.contains("\n- #"), "{persona} {task}: {text}");
+        }
+    }
+}
+
+#[test]
 fn a_question_about_a_person_finds_what_that_person_said() {
     let mut passages = allotment();
     let said = [

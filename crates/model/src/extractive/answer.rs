@@ -49,10 +49,15 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
             pool.add_passage(passage, text);
         }
     }
-    let found = question::relevance(&mut pool, input.task);
+    // A text that is asked for is written from all messages, also from those without its words.
+    let is_commission = question::is_commission(input.task);
+    let has_match = |found: &Vec<f32>| found.iter().any(|&relevance| relevance > 0.0);
+    let found = question::relevance(&mut pool, input.task)
+        .filter(|found| !is_commission || has_match(found));
     let months = pool.known(MONTHS);
     let focus = FocusList::new(input, found.is_some());
-    let room = match focus.0.is_empty() {
+    let alone = focus.0.is_empty() && !is_commission;
+    let room = match alone {
         true => input.cap.0,
         false => input.cap.0 / 2,
     };
@@ -60,8 +65,7 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
         .as_ref()
         .and_then(|found| first(&pool, found, &months, room, input));
     let is_unknown = first.as_ref().is_some_and(|first| first.units.is_empty());
-    if found.is_some() && (focus.0.is_empty() || is_unknown && Focus::detect(input.task).is_empty())
-    {
+    if found.is_some() && (alone || is_unknown && Focus::detect(input.task).is_empty()) {
         return joined(first, None, input);
     }
     let mut worth = worth(&mut pool, input, &focus);

@@ -16,6 +16,40 @@ const INTERROGATIVES: [&str; 8] = [
     "who", "whom", "what", "when", "where", "which", "why", "how",
 ];
 
+/// Words of requests about the conversation as a whole, and of the texts that are wanted of it. They
+/// are no words of a subject.
+const GENERAL: &str = "summarise summarize summary sum recap overview status update news new happen \
+    discuss discussed talk topic open last week month today yesterday far remain left write draft prepare \
+    compose create conversation chat fasse fass zusammen zusammenfassen zusammenfassung überblick \
+    passiert geschehen woche letzte letzten monat heute gestern stand neues neu besprochen beredet \
+    offen offene offenen entschieden beschlossen risiken probleme aufgaben schreib schreibe \
+    schreiben entwirf verfasse erstelle gespräch";
+
+/// Words that ask for a text rather than for an answer.
+const COMMISSIONS: [&str; 18] = [
+    "write",
+    "draft",
+    "prepare",
+    "compose",
+    "create",
+    "summarise",
+    "summarize",
+    "recap",
+    "schreib",
+    "schreibe",
+    "schreiben",
+    "entwirf",
+    "entwerfen",
+    "verfasse",
+    "erstelle",
+    "erstellen",
+    "fass",
+    "fasse",
+];
+
+/// Words of questions that only an earlier one explains, besides common words and interrogatives.
+const FOLLOWING: &str = "exactly precisely then that else mean genau sonst denn macht meinst";
+
 /// Words that request an answer.
 const REQUESTS: &str = "tell say show explain list know remind please";
 
@@ -23,12 +57,9 @@ const REQUESTS: &str = "tell say show explain list know remind please";
 /// The language is the one with the most common words in the question: at least two, and at least as
 /// many as English has.
 fn common_words(task: &str) -> Option<&'static str> {
-    let words: Vec<String> = task
-        .split(|c: char| !c.is_alphanumeric())
-        .map(str::to_lowercase)
-        .collect();
+    let words: Vec<String> = words(task).collect();
     let times = |list: &str| {
-        let has = |word: &&String| list.split_whitespace().any(|common| common == **word);
+        let has = |word: &&String| has_word(list, word);
         words.iter().filter(has).count()
     };
     let english = words.iter().filter(|word| is_stop_word(word)).count();
@@ -42,7 +73,7 @@ fn common_words(task: &str) -> Option<&'static str> {
 /// The relevance of each unit to the task; `None` if the task is not a question ([`is_question`]).
 pub(super) fn relevance(pool: &mut Pool<'_>, task: &str) -> Option<Vec<f32>> {
     let focus_terms = focus_terms(pool);
-    if !has_own_words(&pool.terms_of(task), &focus_terms) {
+    if !has_own_words(pool, task, &focus_terms) {
         return None;
     }
     let weight = |term| match focus_terms.contains(&term) {
@@ -146,11 +177,47 @@ fn is_repeated(pool: &Pool<'_>, unit: usize, question: &[Term], requests: &[Term
 pub(super) fn is_question(task: &str) -> bool {
     let mut pool = Pool::new();
     let focus_terms = focus_terms(&mut pool);
-    has_own_words(&pool.terms_of(task), &focus_terms)
+    has_own_words(&mut pool, task, &focus_terms)
 }
 
-/// Whether at most half of a task's words are keywords of a focus.
-fn has_own_words(words: &[Term], focus_terms: &[Term]) -> bool {
+/// See [`super::is_follow_up`].
+pub(super) fn is_follow_up(task: &str) -> bool {
+    let mut others = words(task).filter(|word| {
+        let common = || include_str!("question/common_words.txt").lines();
+        !is_stop_word(word)
+            && !INTERROGATIVES.contains(&word.as_str())
+            && !has_word(FOLLOWING, word)
+            && !common().any(|list| !list.starts_with('#') && has_word(list, word))
+    });
+    let asks = |word: String| INTERROGATIVES.contains(&word.as_str());
+    others.next().is_none() && (task.contains('?') || words(task).any(asks))
+}
+
+/// Whether a task asks for a text, such as `Draft a reply to Anna`.
+pub(super) fn is_commission(task: &str) -> bool {
+    words(task).any(|word| COMMISSIONS.contains(&word.as_str()))
+}
+
+/// The words of a text in small letters.
+fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    words.filter(|word| !word.is_empty()).map(str::to_lowercase)
+}
+
+fn has_word(list: &str, word: &str) -> bool {
+    list.split_whitespace().any(|one| one == word)
+}
+
+/// Whether a task has words of a subject, and at most half of them are keywords of a focus.
+fn has_own_words(pool: &mut Pool<'_>, task: &str, focus_terms: &[Term]) -> bool {
+    let general = pool.terms_of(GENERAL);
+    let common = common_words(task)
+        .map(|words| pool.terms_of(words))
+        .unwrap_or_default();
+    let mut words = pool.terms_of(task);
+    words.retain(|term| {
+        focus_terms.contains(term) || !general.contains(term) && !common.contains(term)
+    });
     let of_focus = words
         .iter()
         .filter(|term| focus_terms.contains(term))

@@ -52,7 +52,8 @@ impl LanguageModel for Extractive {
 
 fn reply(request: &Request) -> Reply {
     let counter = Counter::new();
-    if let Some(call) = recalled::search_call(request) {
+    let task = asked(request);
+    if let Some(call) = recalled::search_call(request, &task) {
         let called = format!("{}{}", call.name, call.arguments);
         return Reply {
             usage: Usage::free(counter.input(request), counter.tokens(&called)),
@@ -64,7 +65,7 @@ fn reply(request: &Request) -> Reply {
     let text = if request.results.iter().any(succeeded) {
         synthesise(request, &counter)
     } else {
-        answer(request, &counter)
+        answer(request, &task, &counter)
     };
     let (text, stop) = match counter.truncated(&text, request.max_output) {
         beginning if beginning.len() < text.len() => (beginning, Stop::CutOff),
@@ -79,7 +80,7 @@ fn reply(request: &Request) -> Reply {
 }
 
 /// Relevant quotes from the context, and the missing results.
-fn answer(request: &Request, counter: &Counter) -> String {
+fn answer(request: &Request, task: &str, counter: &Counter) -> String {
     let missing = missing(&request.results);
     let cap = request.max_output.min(ANSWER_CAP);
     let all = request.snapshot.as_deref();
@@ -100,11 +101,29 @@ fn answer(request: &Request, counter: &Counter) -> String {
         passages: &passages,
         summaries: &blocks.iter().filter_map(summary).collect::<Vec<_>>(),
         persona: &format!("{}\n{}", persona.description, persona.instructions),
-        task: &request.task,
+        task,
         cap: cap.minus(counter.tokens(&missing)),
         count: &|text| counter.tokens(text).0,
     });
     with_note(answer.text, &missing)
+}
+
+/// The task; if only an earlier question explains it, with the last one that stands alone before it.
+fn asked(request: &Request) -> Cow<'_, str> {
+    if !extractive::is_follow_up(&request.task) {
+        return Cow::Borrowed(&request.task);
+    }
+    let all = request.snapshot.as_deref();
+    let entries = evidence(all.map_or(&[][..], Snapshot::entries))
+        .iter()
+        .rev();
+    let by_user = entries.filter(|entry| entry.message().role == Role::User);
+    let mut texts = by_user.map(|entry| Passage::text_of(entry.message()));
+    let earlier = texts.find(|text| text.contains('?') && !extractive::is_follow_up(text));
+    match earlier {
+        Some(earlier) => Cow::Owned(format!("{earlier}\n{}", request.task)),
+        None => Cow::Borrowed(&request.task),
+    }
 }
 
 /// The messages that can answer the task: all except the turn's input, which is the last.

@@ -15,16 +15,16 @@ const RECALL: &str = "recall";
 /// The number of characters of a task in the query.
 const QUERY_CHARS: usize = 400;
 
-/// The search call for a task. `None` if the task is not a question, no message left the context,
+/// The search call for a task, which is the request's with the question that it follows. `None` if the task is not a question, no message left the context,
 /// or the search was made.
-pub(super) fn search_call(request: &Request) -> Option<ToolCall> {
+pub(super) fn search_call(request: &Request, task: &str) -> Option<ToolCall> {
     let checkpoints = request.snapshot.as_ref()?.blocks();
     let may_recall = request.allowed.iter().any(|tool| **tool == *RECALL);
     let first = request.exchange.is_empty() && request.summary.is_none();
     if checkpoints.is_empty() || !may_recall || !first || request.wrap_up.is_some() {
         return None;
     }
-    let query: String = request.task.chars().take(QUERY_CHARS).collect();
+    let query: String = task.chars().take(QUERY_CHARS).collect();
     extractive::is_question(&query).then(|| ToolCall {
         id: RECALL.into(),
         name: RECALL.into(),
@@ -157,7 +157,7 @@ mod tests {
                 allowed: tools.iter().map(|tool| (*tool).into()).collect(),
                 ..request()
             };
-            search_call(&request).map(|call| call.arguments.to_string())
+            search_call(&request, task).map(|call| call.arguments.to_string())
         };
         let task = "Where is the key?";
         assert_eq!(
