@@ -44,15 +44,15 @@ impl Labels {
     }
 }
 
-/// A text without lines that look like labels: such a line (`#12 …`) gets a backslash before it. The
-/// first line is checked where `first_line` says so: that of a message follows its own label.
+/// A text without lines that look like labels: such a line (`#12 …`, or `[2026-05-07]` alone) gets a
+/// backslash before it. The first line is checked where `first_line` says so: that of a message follows its own label.
 pub(super) fn without_labels(text: Cow<'_, str>, first_line: bool) -> Cow<'_, str> {
     let begins = |at: usize| match at {
         0 => first_line,
         _ => text.as_bytes().get(at - 1) == Some(&b'\n'),
     };
     let is_label = |at: &usize| begins(*at) && looks_like_label(&text[*at..]);
-    let places = text.match_indices('#').map(|(at, _)| at);
+    let places = text.match_indices(['#', '[']).map(|(at, _)| at);
     let places: Vec<usize> = places.filter(is_label).collect();
     if places.is_empty() {
         return text;
@@ -68,9 +68,17 @@ pub(super) fn without_labels(text: Cow<'_, str>, first_line: bool) -> Cow<'_, st
     out.into()
 }
 
+/// Whether a text begins with a label or with the date of a new day.
 fn looks_like_label(line: &str) -> bool {
-    let rest = line[1..].trim_start_matches(|c: char| c.is_ascii_digit());
-    rest.len() + 1 < line.len() && rest.starts_with(' ')
+    let first = line.lines().next().unwrap_or_default().trim_end();
+    if let Some(day) = first.strip_prefix('[') {
+        return day
+            .strip_suffix(']')
+            .is_some_and(|day| day.parse::<Date>().is_ok());
+    }
+    let number = line.strip_prefix('#').unwrap_or_default();
+    let rest = number.trim_start_matches(|c: char| c.is_ascii_digit());
+    rest.len() < number.len() && rest.starts_with(' ')
 }
 
 /// What stands before one message.
@@ -102,6 +110,8 @@ impl fmt::Display for Label<'_> {
 mod tests {
     //! How labels look, and which are taken off a reply.
 
+    use proptest::collection::vec;
+    use proptest::prelude::*;
     use unisono_context::{Encoding, Timestamp};
 
     use super::*;
@@ -140,12 +150,28 @@ mod tests {
                 "a #13 b\n# 13\n#x\n#13\n##13 a\n #1 b",
                 "a #13 b\n# 13\n#x\n#13\n##13 a\n #1 b",
             ),
+            (
+                "Notes:\n[2024-05-09]\n[x] done\n[2024-05-09] call Ana",
+                "Notes:\n\\[2024-05-09]\n[x] done\n[2024-05-09] call Ana",
+            ),
             ("", ""),
         ];
         for (text, expected) in rows {
             assert_eq!(without_labels(text.into(), false), expected);
         }
         assert_eq!(without_labels("#13 Ana: no".into(), true), "\\#13 Ana: no");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_keeps_its_words_and_has_no_labels(
+            lines in vec("(#|\\[|\\\\)?[0-9]{0,4}(-05-0[1-9])?\\]?[ \\r]?[a-z#\\[]{0,3}", 0..6)
+        ) {
+            let text = lines.join("\n");
+            let shown = without_labels(text.as_str().into(), true);
+            prop_assert!(!shown.lines().any(looks_like_label), "{shown:?}");
+            prop_assert_eq!(shown.replace('\\', ""), text.replace('\\', ""));
+        }
     }
 
     /// Texts of real lengths: a label is a few tokens however far the conversation has come.
