@@ -103,7 +103,7 @@ impl Query {
         }
     }
 
-    /// Removes repeated clauses, which match nothing more.
+    /// Removes repeated clauses, which match nothing more, and common words.
     #[cfg(feature = "index")]
     pub(crate) fn merged(mut self) -> Query {
         let mut clauses: Vec<Clause> = Vec::with_capacity(self.clauses.len());
@@ -114,6 +114,7 @@ impl Query {
                 clauses.push(clause);
             }
         }
+        drop_common(&mut clauses);
         self.clauses = clauses;
         self
     }
@@ -308,6 +309,23 @@ pub fn instant(text: &str, now: Timestamp, bound: Bound) -> Result<Timestamp, St
     }
 }
 
+/// Removes common words that are not required, if other words are searched for.
+#[cfg(feature = "index")]
+pub(crate) fn drop_common(clauses: &mut Vec<Clause>) {
+    let is_sought = |clause: &Clause| clause.need != Occurrence::Excluded;
+    let common = |clause: &Clause| {
+        let word = clause.text.trim_matches(|c: char| !c.is_alphanumeric());
+        let single = clause.need == Occurrence::Wanted && clause.stems.len() == 1;
+        single && crate::words::is_common(&word.to_lowercase())
+    };
+    if clauses
+        .iter()
+        .any(|clause| is_sought(clause) && !common(clause))
+    {
+        clauses.retain(|clause| !common(clause));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,6 +339,19 @@ mod tests {
     fn clauses(text: &str) -> Vec<(String, Occurrence)> {
         let clauses = parse(text).clauses.into_iter();
         clauses.map(|clause| (clause.text, clause.need)).collect()
+    }
+
+    #[test]
+    #[cfg(feature = "index")]
+    fn common_words_are_searched_for_only_if_there_are_no_others() {
+        let searched = |text: &str| -> Vec<String> {
+            let clauses = parse(text).merged().clauses.into_iter();
+            clauses.map(|clause| clause.text).collect()
+        };
+        assert_eq!(searched("what is the capital"), ["capital"]);
+        assert_eq!(searched("+the capital"), ["the", "capital"]);
+        assert_eq!(searched("what is -capital"), ["what", "is", "capital"]);
+        assert_eq!(searched("to be or not"), ["to", "be", "or", "not"]);
     }
 
     #[test]

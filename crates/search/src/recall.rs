@@ -7,9 +7,8 @@ use crate::branch::Branch;
 use crate::cancel::CancelFlag;
 use crate::error::Result;
 use crate::index::Index;
-use crate::query::{Clause, Occurrence, Query, TooLarge};
+use crate::query::{Clause, Occurrence, Query, TooLarge, drop_common};
 use crate::within::rank;
-use crate::words::is_common;
 
 /// The best `limit` messages of a path.
 pub(crate) fn recall(
@@ -49,13 +48,7 @@ pub(crate) fn clauses(text: &str) -> Result<Vec<Clause>, TooLarge> {
             });
         }
     }
-    let common = |clause: &Clause| {
-        let word = clause.text.trim_matches(|c: char| !c.is_alphanumeric());
-        clause.stems.len() == 1 && is_common(&word.to_lowercase())
-    };
-    if !clauses.iter().all(common) {
-        clauses.retain(|clause| !common(clause));
-    }
+    drop_common(&mut clauses);
     Ok(clauses)
 }
 

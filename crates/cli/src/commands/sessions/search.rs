@@ -16,7 +16,7 @@ use crate::show;
 
 const HELP: &str = "\
 Words match all their English forms, and single words the names of authors; messages with more or
-rarer words come first. Within the query:
+rarer words come first. Common words such as \"the\" are left out if there are others. Within the query:
   \"rate limit\"                these words in this order
   +kestrel -draft             required, excluded
   role:user agent:risks       the role and the agent
