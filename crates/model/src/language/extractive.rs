@@ -52,7 +52,7 @@ impl LanguageModel for Extractive {
 
 fn reply(request: &Request) -> Reply {
     let counter = Counter::new();
-    let task = asked(request);
+    let task = question_in_context(request);
     if let Some(call) = recalled::search_call(request, &task) {
         let called = format!("{}{}", call.name, call.arguments);
         return Reply {
@@ -109,7 +109,7 @@ fn answer(request: &Request, task: &str, counter: &Counter) -> String {
 }
 
 /// The task; if only an earlier question explains it, with the last one that stands alone before it.
-fn asked(request: &Request) -> Cow<'_, str> {
+fn question_in_context(request: &Request) -> Cow<'_, str> {
     if !extractive::is_follow_up(&request.task) {
         return Cow::Borrowed(&request.task);
     }
