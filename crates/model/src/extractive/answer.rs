@@ -79,11 +79,7 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     let mut chosen = choose(&pool, &worth, weights::ANSWER, room as f32);
     chosen.retain(|&unit| worth.units[unit] >= relevance::OF_THE_BEST * best);
     chosen.truncate(MAX_QUOTES);
-    let title = focus
-        .0
-        .first()
-        .map_or("What was said", |focus| focus.title());
-    let rest = section(&pool, chosen, title, room, input);
+    let rest = section(&pool, chosen, focus.title(), room, input);
     joined(first, rest, input)
 }
 
@@ -182,13 +178,14 @@ fn joined(first: Option<Section>, rest: Option<Section>, input: &AnswerInput<'_>
 struct FocusList(Vec<Focus>);
 
 impl FocusList {
-    /// If the task is a question, an agent with many focuses uses none of its own.
+    /// If the task is a question or names focuses, an agent with many focuses uses none of its own.
     fn new(input: &AnswerInput<'_>, is_question: bool) -> FocusList {
         let mut all = Focus::detect(input.persona);
-        if is_question && all.len() >= GENERALIST {
+        let asked = Focus::detect(input.task);
+        if (is_question || !asked.is_empty()) && all.len() >= GENERALIST {
             all.clear();
         }
-        let asked = Focus::detect(input.task).into_iter();
+        let asked = asked.into_iter();
         let asked: Vec<Focus> = asked.filter(|focus| !all.contains(focus)).collect();
         // The first focus in an agent's instructions is its main one.
         all.truncate(if asked.is_empty() { all.len() } else { 1 });
@@ -204,6 +201,14 @@ impl FocusList {
         let others = others.iter().map(|focus| focus.serves(pool, unit));
         relevance::FIRST_FOCUS * first.serves(pool, unit)
             + relevance::OTHER_FOCUS * others.fold(0.0, f32::max)
+    }
+
+    /// The heading of what matches: the main focus, unless there are too many.
+    fn title(&self) -> &'static str {
+        match self.0[..] {
+            [main, ..] if self.0.len() < GENERALIST => main.title(),
+            _ => "What was said",
+        }
     }
 
     /// Whether questions are looked for.

@@ -131,6 +131,25 @@ async fn a_question_without_words_follows_the_last_one() {
 }
 
 #[tokio::test]
+async fn an_agent_that_looks_for_everything_looks_for_what_the_task_names() {
+    let chat = Chat::new(1)
+        .say(Role::User, "We decided to ship the billing job on Friday.")
+        .say(
+            Role::User,
+            "There is a risk that the queue fails under load.",
+        )
+        .say(Role::User, "Any risks?");
+    let mut asked = request(Some(chat.freeze()), "Any risks?", Vec::new());
+    asked.persona.instructions =
+        "Look for decisions, risks, open questions, facts, actions and owners.".into();
+    let text = Extractive.complete(asked).await.unwrap().text;
+    assert!(
+        text.starts_with("## Risks") && text.contains("the queue fails"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
 async fn what_a_task_states_before_it_asks_is_an_answer() {
     let task = "We ship on Friday. What is open?";
     let chat = Chat::new(1).say(Role::User, task);
