@@ -68,9 +68,9 @@ fn the_table_is_the_same_every_time() {
 
     10:1, at most 943 tokens
     KEPT BY                     ALL   FACTS DECISIONS CONSTRAINTS   NAMES   TASKS × TAIL TOKENS
-    one summary, extractive  30.7 %  11.1 %    26.7 %      40.0 %  54.5 %  20.0 %   1.21    939
+    one summary, extractive  29.3 %  11.1 %    26.7 %      40.0 %  45.5 %  20.0 %   1.16    937
     truncate                 16.0 %  22.2 %    10.0 %       6.7 %   9.1 %  50.0 %   0.63    695
-    checkpoint, extractive   26.7 %  22.2 %    26.7 %      26.7 %  18.2 %  40.0 %   1.05    886
+    checkpoint, extractive   25.3 %  22.2 %    20.0 %      20.0 %  27.3 %  50.0 %   1.00    895
     tail                     25.3 %  22.2 %    26.7 %       6.7 %  18.2 %  60.0 %   1.00    908
     head+tail                18.7 %  22.2 %    10.0 %      20.0 %  18.2 %  40.0 %   0.74    927
     random                   19.4 %  13.6 %    18.7 %      23.5 %  19.3 %  20.5 %   0.76    930
