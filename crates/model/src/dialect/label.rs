@@ -45,7 +45,8 @@ impl Labels {
 }
 
 /// A text without lines that look like labels: such a line (`#12 …`, or `[2026-05-07]` alone) gets a
-/// backslash before it. The first line is checked where `first_line` says so: that of a message follows its own label.
+/// backslash before it. The first line is checked where `first_line` says so: that of a message
+/// follows its own label.
 pub(super) fn without_labels(text: Cow<'_, str>, first_line: bool) -> Cow<'_, str> {
     let begins = |at: usize| match at {
         0 => first_line,

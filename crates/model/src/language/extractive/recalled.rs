@@ -15,8 +15,8 @@ const RECALL: &str = "recall";
 /// The number of characters of a task in the query.
 const QUERY_CHARS: usize = 400;
 
-/// The search call for a task, which is the request's with the question that it follows. `None` if the task is not a question, no message left the context,
-/// or the search was made.
+/// The search call for the request's task, with the question that it follows. `None` if the task is
+/// not a question, no message left the context, or the search was made.
 pub(super) fn search_call(request: &Request, task: &str) -> Option<ToolCall> {
     let checkpoints = request.snapshot.as_ref()?.blocks();
     let may_recall = request.allowed.iter().any(|tool| **tool == *RECALL);
