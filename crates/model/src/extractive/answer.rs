@@ -56,7 +56,7 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
         .filter(|found| !is_commission || has_match(found));
     let months = pool.known(MONTHS);
     let focus = FocusList::new(input, found.is_some());
-    let alone = focus.0.is_empty() && !is_commission;
+    let alone = focus.focuses.is_empty() && !is_commission;
     let room = match alone {
         true => input.cap.0,
         false => input.cap.0 / 2,
@@ -79,7 +79,7 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     let mut chosen = choose(&pool, &worth, weights::ANSWER, room as f32);
     chosen.retain(|&unit| worth.units[unit] >= relevance::OF_THE_BEST * best);
     chosen.truncate(MAX_QUOTES);
-    let rest = section(&pool, chosen, focus.title(), room, input);
+    let rest = section(&pool, chosen, focus.title, room, input);
     joined(first, rest, input)
 }
 
@@ -175,27 +175,35 @@ fn joined(first: Option<Section>, rest: Option<Section>, input: &AnswerInput<'_>
 }
 
 /// What to look for: first the agent's main focus, then the focuses of the task.
-struct FocusList(Vec<Focus>);
+struct FocusList {
+    focuses: Vec<Focus>,
+    /// The heading of what matches.
+    title: &'static str,
+}
 
 impl FocusList {
     /// If the task is a question or names focuses, an agent with many focuses uses none of its own.
     fn new(input: &AnswerInput<'_>, is_question: bool) -> FocusList {
-        let mut all = Focus::detect(input.persona);
-        let asked = Focus::detect(input.task);
-        if (is_question || !asked.is_empty()) && all.len() >= GENERALIST {
-            all.clear();
+        let mut focuses = Focus::detect(input.persona);
+        let mut asked = Focus::detect(input.task);
+        if (is_question || !asked.is_empty()) && focuses.len() >= GENERALIST {
+            focuses.clear();
         }
-        let asked = asked.into_iter();
-        let asked: Vec<Focus> = asked.filter(|focus| !all.contains(focus)).collect();
+        let leading = if focuses.is_empty() { &asked } else { &focuses };
+        let title = match leading[..] {
+            [main, ..] if leading.len() < GENERALIST => main.title(),
+            _ => "What was said",
+        };
+        asked.retain(|focus| !focuses.contains(focus));
         // The first focus in an agent's instructions is its main one.
-        all.truncate(if asked.is_empty() { all.len() } else { 1 });
-        all.extend(asked);
-        FocusList(all)
+        focuses.truncate(if asked.is_empty() { focuses.len() } else { 1 });
+        focuses.extend(asked);
+        FocusList { focuses, title }
     }
 
     /// How well a unit matches.
     fn score(&self, pool: &Pool<'_>, unit: usize) -> f32 {
-        let [first, others @ ..] = &self.0[..] else {
+        let [first, others @ ..] = &self.focuses[..] else {
             return 0.0;
         };
         let others = others.iter().map(|focus| focus.serves(pool, unit));
@@ -203,17 +211,9 @@ impl FocusList {
             + relevance::OTHER_FOCUS * others.fold(0.0, f32::max)
     }
 
-    /// The heading of what matches: the main focus, unless there are too many.
-    fn title(&self) -> &'static str {
-        match self.0[..] {
-            [main, ..] if self.0.len() < GENERALIST => main.title(),
-            _ => "What was said",
-        }
-    }
-
     /// Whether questions are looked for.
     fn asks_questions(&self) -> bool {
-        self.0.contains(&Focus::Questions)
+        self.focuses.contains(&Focus::Questions)
     }
 }
 
@@ -238,7 +238,8 @@ fn worth(pool: &mut Pool<'_>, input: &AnswerInput<'_>, focus: &FocusList) -> Wor
     let general = normalised(units);
     let worth_of = |unit: usize| {
         let served = focus.score(pool, unit);
-        let sought = focus.0.is_empty() || served > 0.0 || like[unit] >= relevance::UNFOCUSED_MIN;
+        let sought =
+            focus.focuses.is_empty() || served > 0.0 || like[unit] >= relevance::UNFOCUSED_MIN;
         if general[unit] <= 0.0 || !sought {
             return 0.0;
         }
