@@ -30,7 +30,7 @@ const BETWEEN: &str = "\n\n";
 /// The first section if no message has the words of the question.
 pub(super) const UNKNOWN: &str = "No message has the words of this question.";
 /// The number of focuses of an agent that looks for everything.
-const GENERALIST: usize = 4;
+const GENERALIST: usize = 5;
 /// The maximum number of quotes; more would be a worse answer.
 const MAX_QUOTES: usize = 14;
 
