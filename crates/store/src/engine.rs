@@ -247,8 +247,8 @@ pub trait Engine: Send + Sync + 'static {
     /// Returns the metadata of one session, if it exists.
     fn session(&self, session: SessionId) -> EngineFuture<'_, Option<SessionInfo>>;
 
-    /// Returns the metadata of those of these sessions that exist, in their order. Engines override
-    /// it as they do [`Engine::first_events`].
+    /// Returns the metadata of the given sessions that exist, in the given order. Engines override it
+    /// as they do [`Engine::first_events`].
     fn existing(&self, sessions: Vec<SessionId>) -> EngineFuture<'_, Vec<SessionInfo>> {
         Box::pin(async move {
             let mut existing = Vec::with_capacity(sessions.len());

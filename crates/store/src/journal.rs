@@ -345,7 +345,11 @@ impl Journal {
         if !self.shows(session).await? {
             return Ok(false);
         }
+        let known = self.before_deletion(session);
         let deleted = deleted_usage::delete(self, session).await;
+        if matches!(deleted, Ok(true)) {
+            self.after_deletion(session, known);
+        }
         // Another one may have its id now.
         self.owners.forget(session);
         deleted

@@ -132,9 +132,9 @@ pub trait Cluster: Send + Sync {
     /// Returns the sessions that this program owns.
     fn owned(&self) -> EngineFuture<'_, Vec<SessionInfo>>;
 
-    /// Returns the sessions of all members that were created at that time or later by the database's
-    /// clock, in milliseconds since 1970 UTC, without the known ones: sessions and when they were
-    /// created.
+    /// Returns the sessions of all members that were created at that time or later, without the known
+    /// ones. `known` has sessions and their times of creation. All times are those of the database's
+    /// clock, in milliseconds since 1970 UTC.
     fn created_since(
         &self,
         unix_ms: u64,

@@ -1,11 +1,11 @@
-//! The list of an owner's sessions, which takes no look at the sessions of others.
+//! The list of an owner's sessions. It does not read the sessions of others.
 //!
-//! The first list of an owner reads the owners of all sessions into an index. From then on only the
-//! first events of new sessions are read. The index says where to look: an entry counts if the store
-//! has the session with the same time of creation, so an entry of a deleted session does no harm.
+//! The first list of an owner reads the owners of all sessions into an index. Later lists read only
+//! the first events of new sessions. An entry of the index is listed if the store has the session
+//! with the same time of creation; entries of deleted sessions are therefore never listed.
 //!
 //! If several programs share the store, each list also asks for the sessions that were created since
-//! the newest one it knows.
+//! the newest known one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
@@ -18,8 +18,8 @@ use super::{Journal, is_of_a_session};
 use crate::engine::{self, Cluster, SESSIONS_PAGE, SessionInfo};
 use crate::error::Result;
 
-/// How much later than a session another one can become visible that was created before it, in
-/// milliseconds: much longer than a statement of the database takes.
+/// The maximum time from the creation of a session until other programs see it, in milliseconds: much
+/// longer than a statement of the database takes.
 const VISIBLE_WITHIN_MS: u64 = 60_000;
 
 /// The index of the sessions that have an owner.
@@ -38,8 +38,8 @@ struct State {
     /// nobody has asked for the sessions of an owner, and nothing is noted.
     new: Option<HashMap<SessionId, u64>>,
     notes: u64,
-    /// If several programs share the store: the times at which the newest sessions of the index were
-    /// created, of those to which the store may add earlier ones; empty: all sessions are to be read.
+    /// If several programs share the store: the times of creation of the newest sessions of the index.
+    /// Sessions that were created between them may still become visible. Empty: no session is read yet.
     newest: BTreeSet<(u64, SessionId)>,
     /// Whether the sessions from before the first note are in the index, if no other program shares the
     /// store.
@@ -72,7 +72,8 @@ impl Owned {
         state.new.get_or_insert_default().clone()
     }
 
-    /// The time since which sessions may be missing, and those of them that the index has.
+    /// A time, and the sessions of the index that were created since. Others of that period may be
+    /// missing.
     fn newest(&self) -> (u64, Vec<(engine::SessionId, u64)>) {
         let state = self.state();
         let newest = state.newest.last().map_or(0, |(created, _)| *created);
@@ -83,8 +84,8 @@ impl Owned {
         (newest.saturating_sub(VISIBLE_WITHIN_MS), known.collect())
     }
 
-    /// Ids of an owner's sessions, in ascending order or backwards, and when they were created.
-    fn ids(&self, owner: &str, within: Within, limit: usize) -> Vec<(SessionId, u64)> {
+    /// The ids of an owner's sessions, ascending or descending, and when they were created.
+    fn ids_of(&self, owner: &str, within: Within, limit: usize) -> Vec<(SessionId, u64)> {
         let state = self.state();
         let Some(sessions) = state.sessions.get(owner) else {
             return Vec::new();
@@ -103,6 +104,12 @@ impl Owned {
             }
         }
     }
+}
+
+/// What is known of a session before it is deleted. Later another session may have its id.
+pub(super) struct Deleted {
+    note: Option<u64>,
+    owner: Option<OwnerEntry>,
 }
 
 impl State {
@@ -141,6 +148,32 @@ enum Within {
 }
 
 impl Journal {
+    pub(super) fn before_deletion(&self, session: SessionId) -> Deleted {
+        let state = self.owned.state();
+        Deleted {
+            note: state
+                .new
+                .as_ref()
+                .and_then(|new| new.get(&session).copied()),
+            owner: self.owners.known(session),
+        }
+    }
+
+    /// Removes a deleted session from the index.
+    pub(super) fn after_deletion(&self, session: SessionId, deleted: Deleted) {
+        let mut state = self.owned.state();
+        if let Some(new) = &mut state.new
+            && new.get(&session).copied() == deleted.note
+        {
+            new.remove(&session);
+        }
+        if let Some(entry) = deleted.owner
+            && let Some(owner) = entry.owner
+        {
+            state.remove(&owner, session, entry.created_unix_ms);
+        }
+    }
+
     pub(super) async fn owned_after(
         &self,
         owner: &str,
@@ -170,7 +203,7 @@ impl Journal {
         let mut page = Vec::new();
         while page.len() < limit {
             let room = (limit - page.len()).min(SESSIONS_PAGE);
-            let ids = self.owned.ids(owner, within, room);
+            let ids = self.owned.ids_of(owner, within, room);
             let Some((last, _)) = ids.last() else { break };
             within = match within {
                 Within::After(_) => Within::After(Some(*last)),
@@ -243,7 +276,7 @@ impl Journal {
         let mut state = self.owned.state();
         state
             .newest
-            .extend(recent.map(|info| (info.created_unix_ms, of(info))));
+            .extend(recent.map(|info| (info.created_unix_ms, id_of(info))));
         let newest = state.newest.last().map_or(0, |(created, _)| *created);
         let since = newest.saturating_sub(VISIBLE_WITHIN_MS);
         state.newest.retain(|(created, _)| *created >= since);
@@ -266,10 +299,10 @@ impl Journal {
     /// its first one.
     async fn index(&self, mut page: Vec<SessionInfo>) -> Result<()> {
         page.retain(|info| is_of_a_session(info.session));
-        let mut waiting: HashSet<SessionId> = page.iter().map(of).collect();
+        let mut waiting: HashSet<SessionId> = page.iter().map(id_of).collect();
         let found = self.owners_of(page).await?;
         for (info, _) in &found {
-            waiting.remove(&of(info));
+            waiting.remove(&id_of(info));
         }
         waiting
             .into_iter()
@@ -279,7 +312,7 @@ impl Journal {
     }
 }
 
-fn of(info: &SessionInfo) -> SessionId {
+fn id_of(info: &SessionInfo) -> SessionId {
     info.session.into()
 }
 

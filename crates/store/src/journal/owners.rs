@@ -24,12 +24,12 @@ pub(super) struct Owners(Mutex<HashMap<SessionId, OwnerEntry>>);
 #[derive(Clone, Debug)]
 pub(super) struct OwnerEntry {
     /// The time of its creation; a later session may reuse the id of a deleted one.
-    created_unix_ms: u64,
+    pub(super) created_unix_ms: u64,
     pub(super) owner: Option<Arc<str>>,
 }
 
 impl Owners {
-    fn known(&self, session: SessionId) -> Option<OwnerEntry> {
+    pub(super) fn known(&self, session: SessionId) -> Option<OwnerEntry> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&session).cloned()
     }

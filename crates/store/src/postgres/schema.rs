@@ -1,8 +1,8 @@
 //! The tables, and how they are created and migrated.
 //!
-//! A session is one narrow row that is updated in place (no column that an append changes is
-//! indexed, so PostgreSQL can update it within its page); events are only inserted. All times are those of the database's
-//! clock.
+//! A session is one narrow row that is updated in place: an append changes no indexed column, so
+//! PostgreSQL can update the row within its page. Events are only inserted. All times are those of
+//! the database's clock.
 
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;

@@ -1,4 +1,4 @@
-//! The list of an owner's sessions is that of a store with no others, and reads no others.
+//! The list of an owner has exactly the owner's sessions, and reads no others.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -125,7 +125,7 @@ fn id(number: u128) -> SessionId {
 
 async fn listed(journal: &Journal) -> Vec<SessionId> {
     let all = journal.sessions(None, usize::MAX).await.unwrap();
-    all.iter().map(of).collect()
+    all.iter().map(id_of).collect()
 }
 
 #[tokio::test]
@@ -141,10 +141,10 @@ async fn a_page_of_an_owner_reads_no_sessions_of_others() {
     let read = |engine: &Counting| engine.seen.swap(0, Ordering::SeqCst);
     read(&engine);
     let page = ada.newest_sessions(None, 5).await.unwrap();
-    let before = page.last().map(of);
+    let before = page.last().map(id_of);
     assert_eq!(before, Some(id(180)));
     let next = ada.newest_sessions(before, 5).await.unwrap();
-    assert_eq!(next.first().map(of), Some(id(168)));
+    assert_eq!(next.first().map(id_of), Some(id(168)));
     assert_eq!(ada.sessions(Some(id(180)), 5).await.unwrap().len(), 4);
     assert_eq!(read(&engine), 14);
     // Of a new one the first event is read once, whoever has it.
@@ -173,6 +173,24 @@ async fn a_session_whose_first_event_was_under_way_is_listed_when_it_is_there() 
     };
     journal.engine().append(append).await.unwrap();
     assert_eq!(listed(&ada).await, [id(1)]);
+}
+
+#[tokio::test]
+async fn deleted_sessions_leave_nothing_in_memory() {
+    let journal = Journal::new(Arc::new(Memory::new()));
+    let ada = journal.of_owner("ada".into());
+    for number in 0..100 {
+        create(&journal, id(number), Some("ada")).await;
+        // Of every other one only the note is there.
+        if number % 2 == 0 {
+            assert_eq!(listed(&ada).await.len(), 1);
+        }
+        assert!(journal.delete(id(number)).await.unwrap());
+    }
+    let state = journal.owned.state();
+    let new = state.new.as_ref().unwrap();
+    let known: usize = state.sessions.values().map(BTreeMap::len).sum();
+    assert_eq!((new.len(), known), (0, 0));
 }
 
 #[derive(Clone, Debug)]
@@ -225,7 +243,7 @@ proptest! {
                         let view = journal.of_owner(owner.into());
                         assert_eq!(listed(&view).await, own);
                         let newest = view.newest_sessions(None, usize::MAX).await.unwrap();
-                        assert!(newest.iter().rev().map(of).eq(own));
+                        assert!(newest.iter().rev().map(id_of).eq(own));
                     },
                 }
             }
