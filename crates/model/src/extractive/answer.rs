@@ -12,7 +12,6 @@ use super::pool::Pool;
 use super::quote::quote;
 use super::readability::{companion, readability};
 use super::select::{Worth, choose};
-use super::split::split;
 use super::summary::quoted;
 use super::terms::{Class, Term};
 use super::weights::{self, relevance};
@@ -42,22 +41,24 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     for (text, summary) in earlier.iter().zip(input.summaries) {
         prior::add(&mut pool, text, summary.last);
     }
-    // A task that was given before is no answer to it, but the statements before its question may be.
-    let is_task = |text: &str| text.trim() == input.task.trim() && split(text).len() == 1;
     for (passage, text) in input.passages.iter().zip(&texts) {
-        if passage.role != Role::User || !is_task(text) {
+        // The task may be among the messages. Only its statements can be part of the answer.
+        if passage.role == Role::User && text.trim() == input.task.trim() {
+            pool.add_parts(passage, &question::statements(text));
+        } else {
             pool.add_passage(passage, text);
         }
     }
-    // A text that is asked for is written from all messages, also from those without its words.
-    let is_commission = question::is_commission(input.task);
+    // A text such as a release note is written from all messages, not only from those with the words
+    // of the task.
+    let is_writing_task = question::is_writing_task(input.task);
     let has_match = |found: &Vec<f32>| found.iter().any(|&relevance| relevance > 0.0);
     let found = question::relevance(&mut pool, input.task)
-        .filter(|found| !is_commission || has_match(found));
+        .filter(|found| !is_writing_task || has_match(found));
     let months = pool.known(MONTHS);
     let focus = FocusList::new(input, found.is_some());
-    let alone = focus.focuses.is_empty() && !is_commission;
-    let room = match alone {
+    let only_answer = focus.focuses.is_empty() && !is_writing_task;
+    let room = match only_answer {
         true => input.cap.0,
         false => input.cap.0 / 2,
     };
@@ -65,7 +66,7 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
         .as_ref()
         .and_then(|found| first(&pool, found, &months, room, input));
     let is_unknown = first.as_ref().is_some_and(|first| first.units.is_empty());
-    if found.is_some() && (alone || is_unknown && Focus::detect(input.task).is_empty()) {
+    if found.is_some() && (only_answer || is_unknown && Focus::detect(input.task).is_empty()) {
         return joined(first, None, input);
     }
     let mut worth = worth(&mut pool, input, &focus);
@@ -182,7 +183,8 @@ struct FocusList {
 }
 
 impl FocusList {
-    /// If the task is a question or names focuses, an agent with many focuses uses none of its own.
+    /// An agent that looks for everything looks only for what the task names, or for the answer to a
+    /// question.
     fn new(input: &AnswerInput<'_>, is_question: bool) -> FocusList {
         let mut focuses = Focus::detect(input.persona);
         let mut asked = Focus::detect(input.task);

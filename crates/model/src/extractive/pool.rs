@@ -67,6 +67,11 @@ impl<'a> Pool<'a> {
 
     /// Adds the units of a passage, whose text may have been redacted.
     pub(super) fn add_passage(&mut self, passage: &'a Passage<'_>, text: &'a str) {
+        self.add_parts(passage, &[text]);
+    }
+
+    /// Adds the units of parts of a passage's text that are not adjacent.
+    pub(super) fn add_parts(&mut self, passage: &'a Passage<'_>, parts: &[&'a str]) {
         let source = Source {
             ordinal: Some(passage.ordinal),
             at: Some(passage.at),
@@ -76,7 +81,7 @@ impl<'a> Pool<'a> {
             prior: false,
             section: None,
         };
-        self.add(source, &[text]);
+        self.add(source, parts);
     }
 
     /// Adds a source: pieces of text that are not adjacent.

@@ -8,6 +8,7 @@ use super::cues::Cues;
 use super::focus::Focus;
 use super::pool::{Pool, Unit};
 use super::readability::readability;
+use super::split::split;
 use super::terms::{Term, is_stop_word};
 use super::weights::question as weights;
 
@@ -16,42 +17,28 @@ const INTERROGATIVES: [&str; 8] = [
     "who", "whom", "what", "when", "where", "which", "why", "how",
 ];
 
-/// Words of requests about the conversation as a whole, and of the texts that are wanted of it. They
-/// are no words of a subject.
-const GENERAL: &str = "summarise summarize summary sum recap overview status update news new happen \
-    discuss discussed talk topic open last week month today yesterday far remain left write draft prepare \
-    compose create conversation chat fasse fass zusammen zusammenfassen zusammenfassung überblick \
-    passiert geschehen woche letzte letzten monat heute gestern stand neues neu besprochen beredet \
-    offen offene offenen entschieden beschlossen risiken probleme aufgaben schreib schreibe \
-    schreiben entwirf verfasse erstelle gespräch";
+/// Words of tasks about the conversation as a whole ("What happened last week?"). They name no
+/// subject.
+const GENERAL_WORDS: &str = "summary sum overview status update news new happen discuss discussed talk \
+    topic open last week month today yesterday far remain left conversation chat zusammen \
+    zusammenfassen zusammenfassung überblick passiert geschehen woche letzte letzten monat heute \
+    gestern stand neues neu besprochen beredet offen offene offenen entschieden beschlossen risiken \
+    probleme aufgaben gespräch";
 
-/// Words that ask for a text rather than for an answer.
-const COMMISSIONS: [&str; 18] = [
-    "write",
-    "draft",
-    "prepare",
-    "compose",
-    "create",
-    "summarise",
-    "summarize",
-    "recap",
-    "schreib",
-    "schreibe",
-    "schreiben",
-    "entwirf",
-    "entwerfen",
-    "verfasse",
-    "erstelle",
-    "erstellen",
-    "fass",
-    "fasse",
-];
+/// Verbs of tasks that want a text rather than an answer. They name no subject.
+const WRITING_VERBS: &str = "write draft prepare compose create summarise summarize recap schreib \
+    schreibe schreiben entwirf entwerfen verfasse erstelle erstellen fass fasse";
 
-/// Words of questions that only an earlier one explains, besides common words and interrogatives.
-const FOLLOWING: &str = "exactly precisely then that else mean genau sonst denn macht meinst";
+/// Words of questions that only an earlier question explains, besides common words and
+/// interrogatives.
+const FOLLOW_UP_WORDS: &str = "exactly precisely then that else mean genau sonst denn macht meinst";
 
 /// Words that request an answer.
 const REQUESTS: &str = "tell say show explain list know remind please";
+
+/// Other verbs with which a sentence begins that asks.
+const ASKING_VERBS: &str = "sum give find check compare name describe count help gib nenne zeig zeige \
+    sag sage liste erkläre prüfe finde zähle beschreibe vergleiche";
 
 /// The common words of the question's language, which say nothing of its subject; `None` for English.
 /// The language is the one with the most common words in the question: at least two, and at least as
@@ -63,11 +50,15 @@ fn common_words(task: &str) -> Option<&'static str> {
         words.iter().filter(has).count()
     };
     let english = words.iter().filter(|word| is_stop_word(word)).count();
-    let lists = include_str!("question/common_words.txt").lines();
-    let lists = lists.filter(|line| !line.starts_with('#'));
-    let most = lists.max_by_key(|list| times(list))?;
+    let most = common_word_lists().max_by_key(|list| times(list))?;
     let found = times(most);
     (found >= 2 && found >= english).then_some(most)
+}
+
+/// The common words of other languages than English, one language an item.
+fn common_word_lists() -> impl Iterator<Item = &'static str> {
+    let lines = include_str!("question/common_words.txt").lines();
+    lines.filter(|line| !line.starts_with('#'))
 }
 
 /// The relevance of each unit to the task; `None` if the task is not a question ([`is_question`]).
@@ -173,6 +164,21 @@ fn is_repeated(pool: &Pool<'_>, unit: usize, question: &[Term], requests: &[Term
     text.split_whitespace().any(asks) && others.all(|term| requests.contains(term))
 }
 
+/// The sentences of a task that state something: they neither ask nor request anything.
+pub(super) fn statements(task: &str) -> Vec<&str> {
+    let asks = |sentence: &str| {
+        let begins_so = |word: String| {
+            INTERROGATIVES.contains(&word.as_str())
+                || [WRITING_VERBS, REQUESTS, ASKING_VERBS]
+                    .iter()
+                    .any(|list| has_word(list, &word))
+        };
+        sentence.ends_with('?') || words(sentence).next().is_some_and(begins_so)
+    };
+    let sentences = split(task).into_iter().map(|span| &task[span.range]);
+    sentences.filter(|sentence| !asks(sentence)).collect()
+}
+
 /// See [`super::is_question`].
 pub(super) fn is_question(task: &str) -> bool {
     let mut pool = Pool::new();
@@ -183,22 +189,21 @@ pub(super) fn is_question(task: &str) -> bool {
 /// See [`super::is_follow_up`].
 pub(super) fn is_follow_up(task: &str) -> bool {
     let mut others = words(task).filter(|word| {
-        let common = || include_str!("question/common_words.txt").lines();
         !is_stop_word(word)
             && !INTERROGATIVES.contains(&word.as_str())
-            && !has_word(FOLLOWING, word)
-            && !common().any(|list| !list.starts_with('#') && has_word(list, word))
+            && !has_word(FOLLOW_UP_WORDS, word)
+            && !common_word_lists().any(|list| has_word(list, word))
     });
     let asks = |word: String| INTERROGATIVES.contains(&word.as_str());
     others.next().is_none() && (task.contains('?') || words(task).any(asks))
 }
 
 /// Whether a task asks for a text, such as `Draft a reply to Anna`.
-pub(super) fn is_commission(task: &str) -> bool {
-    words(task).any(|word| COMMISSIONS.contains(&word.as_str()))
+pub(super) fn is_writing_task(task: &str) -> bool {
+    words(task).any(|word| has_word(WRITING_VERBS, &word))
 }
 
-/// The words of a text in small letters.
+/// The words of a text in lower case.
 fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     let words = text.split(|c: char| !c.is_alphanumeric());
     words.filter(|word| !word.is_empty()).map(str::to_lowercase)
@@ -210,7 +215,8 @@ fn has_word(list: &str, word: &str) -> bool {
 
 /// Whether a task has words of a subject, and at most half of them are keywords of a focus.
 fn has_own_words(pool: &mut Pool<'_>, task: &str, focus_terms: &[Term]) -> bool {
-    let general = pool.terms_of(GENERAL);
+    let mut general = pool.terms_of(GENERAL_WORDS);
+    general.extend(pool.terms_of(WRITING_VERBS));
     let common = common_words(task)
         .map(|words| pool.terms_of(words))
         .unwrap_or_default();

@@ -101,7 +101,7 @@ pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage, ca
     text
 }
 
-/// Appends quotes. Numbers in them that would be read as those of messages are escaped.
+/// Appends quotes. It escapes words in them that look like numbers of messages (`#12`).
 fn push_quote(pool: &Pool<'_>, units: &[usize], text: &mut String) {
     let from = text.len();
     quote(pool, units, text);
