@@ -20,8 +20,8 @@ pub fn is_short_name(value: &str) -> bool {
     is_name(value) && value.len() < SECRET_CHARS && !value.starts_with(SECRET_PREFIX)
 }
 
-/// A request that changed something or was refused, without its content; or the number of requests
-/// that the log omitted; or a command that changed the store without a daemon; or a repair of the store.
+/// A request that changed something or was refused, without its content; a command that changed the
+/// store without a daemon; a repair of the store; or the number of requests that the log omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct AuditEntry {
@@ -36,9 +36,9 @@ pub struct AuditEntry {
     /// The HTTP method; `CLI` for a command without a daemon; `OPEN` for a change that the program made
     /// in the store when it opened it; null: the entry is a count of omitted requests.
     pub method: Option<String>,
-    /// The pattern of the route, such as `/v1/sessions/{session}/turns`, or the name of the command,
-    /// such as `sessions delete`, or, when the store was opened, `repair` (it was damaged) or `narrow`
-    /// (other users had rights to its files); null: no route matches the path, or the entry is a count.
+    /// The pattern of the route, such as `/v1/sessions/{session}/turns`; the name of the command, such
+    /// as `sessions delete`; of an opening, `repair` (the store was damaged) or `narrow` (other users
+    /// had rights to its files); null: no route matches the path, or the entry is a count.
     pub route: Option<String>,
     /// The MCP tool, the A2A operation, or `login` for a browser that logged in by a link.
     pub operation: Option<String>,

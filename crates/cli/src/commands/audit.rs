@@ -14,13 +14,14 @@ The newest first. Requests to a daemon that change something are recorded with t
 refused ones (401, 403, 429) up to 60 per minute and name; `omitted` counts the rest. `daemon` is the
 daemon's own token. Content and reads are not recorded. A browser that logs in by a link is a `login`.
 A command that changes the store without a daemon has the method CLI and the user of the operating
-system. The method OPEN is of the program itself: it opened a damaged store and repaired it (`repair`),
-or one to whose files other users had rights (`narrow`). An entry without a status: a command, an
-opening, or a client that disconnected before the answer.
+system. The method OPEN is a change that the program made when it opened the store: it repaired damage
+(`repair`), or took the rights of other users from its files (`narrow`). An entry has no status if it is
+a command or an opening, or if the client disconnected before the answer.
 
 JSON: a list of {at, caller (null: unknown), owner, method, route (null: no route matches; of CLI: the
-command; of OPEN: repair, narrow), operation (tool of MCP, operation of A2A, login), object {session, turn, call, token,
-quarantine, paths, ...}, status, omitted (a number of requests), cause (refusals, queue)}.";
+command; of OPEN: repair, narrow), operation (tool of MCP, operation of A2A, login), object {session,
+turn, call, token, quarantine, paths, ...}, status, omitted (a number of requests), cause (refusals,
+queue)}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

@@ -44,9 +44,8 @@ impl Labels {
     }
 }
 
-/// A text without lines that look like labels: such a line (`#12 …`, or `[2026-05-07]` alone) gets a
-/// backslash before it. The first line is checked where `first_line` says so: that of a message
-/// follows its own label.
+/// Puts a backslash before each line that looks like a label (`#12 …`, or `[2026-05-07]` alone).
+/// `first_line` is false for the text of a message: its first line follows the message's label.
 pub(super) fn without_labels(text: Cow<'_, str>, first_line: bool) -> Cow<'_, str> {
     let begins = |at: usize| match at {
         0 => first_line,

@@ -3,9 +3,9 @@
 //! Each event of the journal is sent once, in order, with its sequence number as the id: a client
 //! that reconnects with `Last-Event-ID` continues there, also after a restart. Progress and reloads
 //! of agents (`agents`) have no id and are not stored; a `missed` event reports lost progress. The
-//! small pieces of a reply are joined ([`JoinedText`]). A slow client delays nothing else: events are read
-//! from the journal when the client has room for them. The stream is not compressed: that would take
-//! some 300 KiB of memory for each client.
+//! small pieces of a reply are joined ([`JoinedText`]). A slow client delays nothing else: events are
+//! read from the journal when the client has room for them. The stream is not compressed: that would
+//! take some 300 KiB of memory for each client.
 
 use std::convert::Infallible;
 use std::sync::Arc;

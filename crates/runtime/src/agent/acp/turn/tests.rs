@@ -33,7 +33,7 @@ fn answer(is_error: bool) -> ToolResult {
 }
 
 /// The request for permission in a message.
-fn asked(turn: &mut Turn, message: Message) -> PermissionRequest {
+fn permission_request(turn: &mut Turn, message: Message) -> PermissionRequest {
     match turn.take(message).unwrap().remove(0) {
         Effect::Ask(request) => *request,
         other => panic!("{other:?}"),
@@ -168,7 +168,7 @@ fn the_answer_of_the_session_chooses_an_option() {
     for (is_permitted, options, decision) in rows {
         let mut turn = turn(&[]);
         let call = json!({"toolCallId": "1", "title": "So", "kind": "read"});
-        let request = asked(&mut turn, asks(call, options));
+        let request = permission_request(&mut turn, asks(call, options));
         assert_eq!(turn.waiting, [json!(7)]);
         let (progress, reply) = turn.decided(&request, &answer(!is_permitted));
         assert_eq!(progress, format!("So (read): {decision}"));
@@ -192,7 +192,7 @@ fn the_answer_of_the_session_chooses_an_option() {
 fn requests_without_an_answer_are_cancelled_once() {
     let mut turn = turn(&[]);
     let call = json!({"toolCallId": "1", "kind": "read"});
-    asked(&mut turn, asks(call, &["allow_once"]));
+    permission_request(&mut turn, asks(call, &["allow_once"]));
     assert_eq!(turn.cancel(), [protocol::chosen(&json!(7), None)]);
     assert!(turn.cancel().is_empty());
 }
@@ -216,7 +216,7 @@ fn the_kind_of_a_call_is_its_tool_for_the_rules() {
             arguments,
             fields,
             permission: given,
-        } = asked(&mut turn, asks(call, &["allow_once"])).call;
+        } = permission_request(&mut turn, asks(call, &["allow_once"])).call;
         assert_eq!((&*call_id, &*named, given), ("1", tool, Some(permission)));
         assert_eq!(
             serde_json::from_str::<Value>(&arguments).unwrap(),
@@ -241,7 +241,7 @@ fn a_permission_for_a_known_call_has_its_kind_and_its_input() {
     let mut turn = turn(&[ToolKind::Execute]);
     let known = json!({"title": "make", "kind": "execute", "rawInput": {"command": "make"}});
     turn.take(call("1", known)).unwrap();
-    let request = asked(&mut turn, asks(json!({"toolCallId": "1"}), &["allow_once"]));
+    let request = permission_request(&mut turn, asks(json!({"toolCallId": "1"}), &["allow_once"]));
     let input = ("input.command".into(), "make".into());
     assert_eq!(
         (&*request.call.tool, &request.call.fields[0]),
@@ -250,7 +250,7 @@ fn a_permission_for_a_known_call_has_its_kind_and_its_input() {
     // Rules see the whole of a large input, the journal its beginning.
     let large = json!({"toolCallId": "2", "kind": "execute",
         "rawInput": {"command": format!("{}rm", "x".repeat(100_000))}});
-    let large = asked(&mut turn, asks(large, &[])).call;
+    let large = permission_request(&mut turn, asks(large, &[])).call;
     assert!(large.fields[0].1.ends_with("rm") && large.arguments.len() < 40_000);
 }
 
