@@ -67,7 +67,7 @@ pub(super) struct Membership {
     fenced: AtomicU64,
     /// The time at which the last successful beat began.
     seen: Mutex<Instant>,
-    /// Its last absence.
+    /// Its last absence, or that of all members before it joined.
     absence: Mutex<Option<Absence>>,
     at_once: Notify,
     /// Whether it waits for budget that others hold.
@@ -102,6 +102,7 @@ impl Membership {
             is_short: AtomicBool::new(false),
             beating: Mutex::default(),
         });
+        membership.note_outage().await?;
         membership.beat().await?;
         let beating = tokio::spawn(membership.clone().beat_on());
         *lock(&membership.beating) = Some(beating);

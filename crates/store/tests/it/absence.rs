@@ -55,3 +55,45 @@ async fn who_was_cut_off_keeps_its_sessions_and_gives_the_others_time_to_come_ba
     assert_eq!(taken, [SessionId::from_u128(0xB)]);
     one.close().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_starts_after_an_outage_gives_the_others_time_to_come_back() {
+    let Some(server) = own_server(&[]).await else {
+        return;
+    };
+    let options = || {
+        let options = Options::new(&server.url("talks"), None).unwrap();
+        options.patience(Duration::from_secs(1)).member(LEASE)
+    };
+    let one = Postgres::open(options()).await.unwrap();
+    let claim = one.claim(A).await.unwrap();
+    one.append(append(claim.epoch, 0)).await.unwrap();
+    // Its beats end, and the server is away for longer than a lease.
+    let id = own_id(&one).await;
+    one.close().await.unwrap();
+    let age = LEASE.as_millis() * 3;
+    let statement = format!(
+        "UPDATE unisono_members SET beat_unix_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint \
+         - {age} WHERE member = '{id}'; \
+         UPDATE unisono_sessions SET owner = '{id}'"
+    );
+    sql(&server, "talks", &statement).await;
+    let crashed = server.clone();
+    tokio::task::spawn_blocking(move || {
+        crashed.crash();
+        crashed.up();
+    })
+    .await
+    .unwrap();
+    let started = Instant::now();
+    let two = Postgres::open(options()).await.unwrap();
+    assert_eq!(cluster(&two).take_over(9).await.unwrap(), []);
+    beat(&two, |beat| beat.has_gone).await;
+    assert!(started.elapsed() >= LEASE / 2, "{:?}", started.elapsed());
+    let taken = cluster(&two).take_over(9).await.unwrap();
+    assert_eq!(
+        taken.iter().map(|info| info.session).collect::<Vec<_>>(),
+        [A]
+    );
+    two.close().await.unwrap();
+}

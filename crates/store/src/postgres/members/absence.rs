@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A time without beats of this program, after which it counted as gone.
+/// A time without beats of this program, after which it counted as gone; or one during which the
+/// database was down, before this program joined.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Absence {
     /// When its last beat before it began.

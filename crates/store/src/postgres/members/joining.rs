@@ -1,15 +1,41 @@
 //! How a program joins the others, and how it leaves its sessions to them.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use super::absence::Absence;
 use super::id_file::write_id;
-use super::statements::{DRAIN, HAND_OVER};
+use super::statements::{DRAIN, HAND_OVER, SERVER_START};
 use super::{Membership, lock};
 use crate::engine::Announcement;
 use crate::error::{Error, Result};
 
 impl Membership {
+    /// Notes that the database was down, if it started after the last beats of members: they then have
+    /// a lease to come back before this program takes over their sessions.
+    pub(super) async fn note_outage(&self) -> Result<()> {
+        let rows = self.link.read(SERVER_START, &[]).await?;
+        let Some(row) = rows.first() else {
+            return Ok(());
+        };
+        let ago = |ms: i64| {
+            let age = Duration::from_millis(u64::try_from(ms).unwrap_or_default());
+            Instant::now().checked_sub(age)
+        };
+        let (up, newest, has_beats_since): (i64, Option<i64>, bool) =
+            (row.get(0), row.get(1), row.get(2));
+        let back = has_beats_since.then(|| ago(up)).flatten();
+        let outage = newest.and_then(ago).map(|seen| {
+            let until = back.unwrap_or_else(Instant::now);
+            Absence::new(None, seen, until, self.takeover_after)
+        });
+        *lock(&self.absence) = outage;
+        Ok(())
+    }
+
     pub(super) async fn announced(&self, announcement: Announcement) -> Result<()> {
         self.check_token(&announcement).await?;
         if lock(&self.announced).agents != announcement.agents {

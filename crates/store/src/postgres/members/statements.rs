@@ -52,6 +52,19 @@ pub(super) const MEMBERS: &str = concat!(
 FROM unisono_members AS known ORDER BY joined_unix_ms, member"
 );
 
+/// Times in milliseconds: how long the server has been running, the age of the newest beat before it
+/// started, and whether there was a beat since. Members that left properly have no beat.
+pub(super) const SERVER_START: &str = concat!(
+    "SELECT up, min(age) FILTER (WHERE age >= up), coalesce(bool_or(age < up), false)
+FROM (SELECT ",
+    now!(),
+    " - (extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint AS up) AS server
+LEFT JOIN (SELECT ",
+    now!(),
+    " - beat_unix_ms AS age FROM unisono_members WHERE beat_unix_ms > 0) AS known ON true
+GROUP BY up"
+);
+
 pub(super) const OWNER: &str = concat!(
     "SELECT member, name, version, address, token, agents, joined_unix_ms, ",
     now!(),
