@@ -76,4 +76,22 @@ pub struct Hit {
     pub excerpt: String,
     /// These words in the excerpt: start and end in bytes.
     pub marks: Vec<[u64; 2]>,
+    /// The message before it on its branch; null: it is the first, or on no branch.
+    pub before: Option<Neighbour>,
+    /// The message after it on its branch; null: it is the last, or on no branch.
+    pub after: Option<Neighbour>,
+}
+
+/// A message beside a found one: it often has the question or the answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct Neighbour {
+    /// Its position on the branch.
+    pub ordinal: u32,
+    /// Its role.
+    pub role: String,
+    /// The agent that wrote it.
+    pub author: Option<String>,
+    /// An excerpt, with words of the query if it has some.
+    pub excerpt: String,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unisono_api::search as api;
 use unisono_context::alteration::Form;
 use unisono_context::view::MessageStatus;
-use unisono_context::{Message, SessionId};
+use unisono_context::{Message, Ordinal, SessionId};
 use unisono_search::{Excerpt, FoundMessage, excerpt};
 use unisono_session::State;
 
@@ -13,6 +13,8 @@ use crate::values::known_instant;
 
 /// Characters of an excerpt.
 const EXCERPT_CHARS: usize = 240;
+/// The same of the message before and after.
+const NEIGHBOUR_CHARS: usize = 120;
 
 /// A found message.
 #[derive(Clone, Debug)]
@@ -31,6 +33,15 @@ pub struct Hit {
     pub branches: Vec<String>,
     /// An excerpt with the words of the query.
     pub excerpt: Excerpt,
+    /// The messages before and after it on its branch.
+    pub neighbours: [Option<Neighbour>; 2],
+}
+
+/// A message before or after a found one.
+#[derive(Clone, Debug)]
+pub struct Neighbour {
+    message: Arc<Message>,
+    excerpt: String,
 }
 
 impl Hit {
@@ -52,6 +63,16 @@ impl Hit {
         let branches: Vec<String> = branches.map(|(name, _)| name.to_owned()).collect();
         let head = tree.head(branch).filter(|head| on(*head));
         let view = head.and_then(|head| state.view(head, false));
+        let path = head.or_else(|| tree.head(branches.first()?));
+        let ordinal = message.ordinal.0;
+        let neighbours = [ordinal - 1, ordinal + 1].map(|ordinal| {
+            let neighbour = &tree.node_at(path?, Ordinal(ordinal))?.message;
+            let part = excerpt(&neighbour.countable_text(), stems, NEIGHBOUR_CHARS);
+            Some(Neighbour {
+                message: neighbour.clone(),
+                excerpt: part.text,
+            })
+        });
         Some(Hit {
             session: found.session,
             title: state.title().to_owned(),
@@ -60,6 +81,7 @@ impl Hit {
             score: found.score,
             branches,
             excerpt: excerpt(&message.countable_text(), stems, EXCERPT_CHARS),
+            neighbours,
         })
     }
 
@@ -67,6 +89,10 @@ impl Hit {
     pub fn to_api(&self) -> api::Hit {
         let message = &self.message;
         let marks = self.excerpt.marks.iter();
+        let [before, after] = self
+            .neighbours
+            .each_ref()
+            .map(|known| known.as_ref().map(Neighbour::to_api));
         api::Hit {
             session: self.session.to_string(),
             title: self.title.clone(),
@@ -82,6 +108,8 @@ impl Hit {
             branches: self.branches.clone(),
             excerpt: self.excerpt.text.clone(),
             marks: marks.map(|at| [at.start as u64, at.end as u64]).collect(),
+            before,
+            after,
         }
     }
 
@@ -109,6 +137,18 @@ impl Hit {
         match &self.status {
             Some(MessageStatus::Covered(checkpoint)) => Some(checkpoint.number),
             _ => None,
+        }
+    }
+}
+
+impl Neighbour {
+    fn to_api(&self) -> api::Neighbour {
+        let message = &self.message;
+        api::Neighbour {
+            ordinal: message.ordinal.0,
+            role: message.role.name().to_owned(),
+            author: message.author.as_ref().map(ToString::to_string),
+            excerpt: self.excerpt.clone(),
         }
     }
 }

@@ -8,7 +8,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
 use unisono_api::message::Message;
-use unisono_api::search::{Hit, SearchQuery, SearchResults};
+use unisono_api::search::{Hit, Neighbour, SearchQuery, SearchResults};
 use unisono_api::service::Service;
 use unisono_api::session::{BranchSegment, MAIN_BRANCH, TreeQuery, main_branch};
 
@@ -138,9 +138,17 @@ pub(crate) fn hit(hit: &Hit, with_session: bool) -> Markup {
                     (false, None) => span class="tag" { @if hit.status == "elsewhere" { "on branch " (branch) } @else { "not in the context" } },
                 }
             }
+            @if let Some(before) = &hit.before { (neighbour(before)) }
             p { (marked(&hit.excerpt, &hit.marks)) }
+            @if let Some(after) = &hit.after { (neighbour(after)) }
         }
     }
+}
+
+/// The message before or after a search result.
+fn neighbour(message: &Neighbour) -> Markup {
+    let who = message.author.as_deref().unwrap_or(&message.role);
+    html! { p class="quiet" { "#" (message.ordinal) " " (who) ": " (message.excerpt) } }
 }
 
 /// A text with its search matches marked.

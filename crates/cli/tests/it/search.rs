@@ -64,6 +64,34 @@ fn what_was_said_is_found_and_told_whether_the_model_sees_it() {
 }
 
 #[test]
+fn a_found_message_has_the_messages_beside_it() {
+    let place = imported();
+    let found = hits(
+        &place,
+        &["\"reverse path stays\"", "role:user", "--limit", "1"],
+    );
+    let n = found[0]["ordinal"].as_u64().unwrap();
+    assert_eq!(found[0]["before"]["ordinal"], n - 1);
+    assert_eq!(found[0]["before"]["role"], "assistant");
+    assert_eq!(found[0]["after"]["ordinal"], n + 1);
+    let text = place
+        .call(&["sessions", "search", "\"reverse path stays\"", "role:user"])
+        .expect(0)
+        .stdout;
+    let excerpt = found[0]["before"]["excerpt"].as_str().unwrap();
+    assert!(
+        text.contains(&format!("\n  before #{} assistant: {excerpt}\n", n - 1)),
+        "{text}"
+    );
+    let first = hits(
+        &place,
+        &["role:user", "--until", "2026-03-04", "--limit", "100"],
+    );
+    let first = first.iter().find(|hit| hit["ordinal"] == 1).unwrap();
+    assert!(first["before"].is_null(), "{first}");
+}
+
+#[test]
 fn phrases_filters_and_what_is_wrong_with_them() {
     let place = imported();
     let roles = |query: &str| -> Vec<String> {

@@ -27,7 +27,8 @@ Without words, the newest matching messages are shown.
 JSON: notes [ignored parts of the query, with the reason], complete, hits [{session, title, message,
 ordinal, role, author, at, score, active (whether the model sees it on the branch), status
 (verbatim, masked, cut, summarised or elsewhere), checkpoint (that covers it), branches (that have it),
-excerpt, marks [[start, end] in bytes]}].
+excerpt, marks [[start, end] in bytes], before and after (the messages beside it on its branch)
+{ordinal, role, author, excerpt}}].
 
 Examples:
   unisono sessions search kestrel rollout
@@ -179,7 +180,24 @@ fn text(hit: &api::Hit, paint: Paint) -> String {
     let at = hit.at.as_deref().map(show::minute);
     let at = at.map(|at| format!("{at}  ")).unwrap_or_default();
     let rest = paint.dim(format_args!("{at}{title}  [{status}]"));
-    format!("{head}  {rest}\n  {}\n", highlighted(hit, paint))
+    let beside = |which, message: &Option<api::Neighbour>| {
+        let line = message.as_ref().map(|message| {
+            let author = message.author.as_ref().map(|author| format!(" ({author})"));
+            let author = author.unwrap_or_default();
+            let (n, role) = (message.ordinal, &message.role);
+            let line = paint.dim(format_args!(
+                "{which} #{n} {role}{author}: {}",
+                message.excerpt
+            ));
+            format!("  {line}\n")
+        });
+        line.unwrap_or_default()
+    };
+    let (before, after) = (beside("before", &hit.before), beside("after", &hit.after));
+    format!(
+        "{head}  {rest}\n  {}\n{before}{after}",
+        highlighted(hit, paint)
+    )
 }
 
 /// The excerpt with its words set off.
