@@ -26,6 +26,7 @@ mod quote;
 mod readability;
 mod relative;
 mod render;
+mod requoted;
 mod score;
 mod section;
 mod select;

@@ -2,6 +2,7 @@
 //! for.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use unisono_context::{Ordinal, Role, Tokens};
@@ -11,6 +12,7 @@ use super::focus::Focus;
 use super::pool::Pool;
 use super::quote::quote;
 use super::readability::{companion, readability};
+use super::requoted::quotable_text;
 use super::select::{Worth, choose};
 use super::summary::quoted;
 use super::terms::{Class, Term};
@@ -35,25 +37,29 @@ const MAX_QUOTES: usize = 14;
 
 /// See [`super::answer`].
 pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
-    let texts: Vec<Cow<'_, str>> = input.passages.iter().map(|p| redact(&p.text)).collect();
+    let texts: Vec<Cow<'_, str>> = input.passages.iter().map(quotable_text).collect();
     let earlier: Vec<Cow<'_, str>> = input.summaries.iter().map(|s| redact(s.text)).collect();
     let mut pool = Pool::new();
     for (text, summary) in earlier.iter().zip(input.summaries) {
         prior::add(&mut pool, text, summary.last);
     }
+    let mut asked = HashSet::new();
     for (passage, text) in input.passages.iter().zip(&texts) {
-        // The task may be among the messages. Only its statements can be part of the answer.
+        let first = pool.units.len();
+        pool.add_passage(passage, text);
+        // The task may have been given before. Only its statements can be part of the answer.
         if passage.role == Role::User && text.trim() == input.task.trim() {
-            pool.add_parts(passage, &question::statements(text));
-        } else {
-            pool.add_passage(passage, text);
+            let statements = question::statements(text);
+            let added = first..pool.units.len();
+            asked.extend(added.filter(|&unit| !statements.contains(&pool.units[unit].text)));
         }
     }
+    pool.date_earlier_quotes();
     // A text such as a release note is written from all messages, not only from those with the words
     // of the task.
     let is_writing_task = question::is_writing_task(input.task);
     let has_match = |found: &Vec<f32>| found.iter().any(|&relevance| relevance > 0.0);
-    let found = question::relevance(&mut pool, input.task)
+    let found = question::relevance(&mut pool, input.task, &asked)
         .filter(|found| !is_writing_task || has_match(found));
     let months = pool.known(MONTHS);
     let focus = FocusList::new(input, found.is_some());
@@ -72,7 +78,9 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     let mut worth = worth(&mut pool, input, &focus);
     let best = worth.units.iter().copied().fold(0.0, f32::max);
     let quoted = first.iter().flat_map(|first| &first.units);
-    quoted.for_each(|&unit| worth.units[unit] = 0.0);
+    quoted
+        .chain(&asked)
+        .for_each(|&unit| worth.units[unit] = 0.0);
     let taken = first
         .as_ref()
         .map_or(0, |first| first.tokens + (input.count)(BETWEEN));
@@ -112,7 +120,7 @@ fn first(
     for unit in order {
         if chosen
             .iter()
-            .any(|&known| has_same_words(pool, known, unit, months))
+            .any(|&known| is_repetition(pool, known, unit, months))
         {
             continue;
         }
@@ -134,16 +142,20 @@ fn first(
     })
 }
 
-/// Whether another unit of the same message has all words of a unit, apart from a day that a summary
-/// added: the message and its summary may both be in the pool.
-fn has_same_words(pool: &Pool<'_>, known: usize, unit: usize, months: &[Term]) -> bool {
+/// Whether another unit has the same words; or, in the same message, all words apart from a day that a
+/// summary added: the message and its summary may both be in the pool.
+fn is_repetition(pool: &Pool<'_>, known: usize, unit: usize, months: &[Term]) -> bool {
+    let terms = pool.terms(unit);
+    if !terms.is_empty() && terms == pool.terms(known) {
+        return true;
+    }
     let of_one = pool.units[known].ordinal == pool.units[unit].ordinal;
     let is_of_day = |term: &Term| {
         let is_number = pool.vocabulary.class(*term) == Class::Number;
         pool.units[unit].prior && (is_number || months.contains(term))
     };
     let has = |term: &Term| pool.terms(known).contains(term) || is_of_day(term);
-    of_one && pool.terms(unit).iter().all(has)
+    of_one && terms.iter().all(has)
 }
 
 /// Both sections as one answer; only the first if both do not fit the cap.

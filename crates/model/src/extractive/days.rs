@@ -1,6 +1,6 @@
 //! The days of a conversation in a summary.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::date::Date;
 
@@ -11,8 +11,8 @@ pub(super) const MS_PER_DAY: i64 = 86_400_000;
 /// Tokens of a day in a list, and the part of the cap for the list.
 const DAY_TOKENS: u64 = 4;
 const LIST_PART: u64 = 6;
-/// The part of the cap for days as headings, which need more tokens.
-pub(super) const HEADINGS_PART: u64 = 8;
+/// The part of the cap for days as headings.
+const HEADINGS_PART: u64 = 4;
 
 /// All the days of a conversation.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ impl Days {
             return String::new();
         };
         let others: Vec<&Date> = self.known.difference(headings).collect();
-        let fits = fit(others.len(), cap / LIST_PART);
+        let fits = others.len() <= most(cap / LIST_PART);
         if first != last && (self.partial || !fits) {
             return format!("{DAYS}{}{TO}{}.\n", day_name(*first), day_name(*last));
         }
@@ -43,6 +43,20 @@ impl Days {
             true => String::new(),
             false => format!("{DAYS}{}.\n", names.join(", ")),
         }
+    }
+
+    /// The days that are headings of quotes: as many as fit, first those with the most quotes. None if
+    /// all messages are of one day. `quoted` has the day of each line.
+    pub(super) fn headings(&self, quoted: impl Iterator<Item = Date>, cap: u64) -> BTreeSet<Date> {
+        if self.known.len() < 2 {
+            return BTreeSet::new();
+        }
+        let mut times: BTreeMap<Date, usize> = BTreeMap::new();
+        quoted.for_each(|day| *times.entry(day).or_default() += 1);
+        let mut days: Vec<(usize, Date)> = times.into_iter().map(|(day, n)| (n, day)).collect();
+        days.sort_unstable_by(|one, other| other.cmp(one));
+        days.truncate(most(cap / HEADINGS_PART));
+        days.into_iter().map(|(_, day)| day).collect()
     }
 
     /// Parses a legend, without its beginning.
@@ -60,9 +74,9 @@ impl Days {
     }
 }
 
-/// Whether the names of this many days fit; two always fit.
-pub(super) fn fit(days: usize, room: u64) -> bool {
-    days as u64 * DAY_TOKENS <= room.max(2 * DAY_TOKENS)
+/// The number of days whose names fit; two always fit.
+fn most(room: u64) -> usize {
+    (room / DAY_TOKENS).max(2) as usize
 }
 
 /// `7 May 2023`.

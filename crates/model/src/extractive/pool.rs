@@ -1,5 +1,7 @@
 //! The units that compete for room: from the messages and from an earlier summary.
 
+use std::collections::HashMap;
+
 use unisono_context::{Ordinal, Role, Timestamp};
 
 use super::cues::Cues;
@@ -67,11 +69,6 @@ impl<'a> Pool<'a> {
 
     /// Adds the units of a passage, whose text may have been redacted.
     pub(super) fn add_passage(&mut self, passage: &'a Passage<'_>, text: &'a str) {
-        self.add_parts(passage, &[text]);
-    }
-
-    /// Adds the units of parts of a passage's text that are not adjacent.
-    pub(super) fn add_parts(&mut self, passage: &'a Passage<'_>, parts: &[&'a str]) {
         let source = Source {
             ordinal: Some(passage.ordinal),
             at: Some(passage.at),
@@ -81,7 +78,19 @@ impl<'a> Pool<'a> {
             prior: false,
             section: None,
         };
-        self.add(source, parts);
+        self.add(source, &[text]);
+    }
+
+    /// Gives the quotes of earlier summaries the time of their message, if the message is in the pool.
+    pub(super) fn date_earlier_quotes(&mut self) {
+        let messages = self.units.iter().filter(|unit| !unit.prior);
+        let times: HashMap<Ordinal, Timestamp> = messages
+            .filter_map(|unit| Some((unit.ordinal?, unit.at?)))
+            .collect();
+        for unit in self.units.iter_mut().filter(|unit| unit.prior) {
+            let known = unit.ordinal.and_then(|ordinal| times.get(&ordinal));
+            unit.at = unit.at.or(known.copied());
+        }
     }
 
     /// Adds a source: pieces of text that are not adjacent.

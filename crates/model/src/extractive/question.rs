@@ -1,7 +1,9 @@
 //! The relevance of units to a question: its words in the unit, in its message, and in the
 //! neighbouring messages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+
+use unisono_context::Ordinal;
 
 use super::bm25;
 use super::cues::Cues;
@@ -62,7 +64,12 @@ fn common_word_lists() -> impl Iterator<Item = &'static str> {
 }
 
 /// The relevance of each unit to the task; `None` if the task is not a question ([`is_question`]).
-pub(super) fn relevance(pool: &mut Pool<'_>, task: &str) -> Option<Vec<f32>> {
+/// `asked` has the units that gave the task before: only their neighbours are relevant.
+pub(super) fn relevance(
+    pool: &mut Pool<'_>,
+    task: &str,
+    asked: &HashSet<usize>,
+) -> Option<Vec<f32>> {
     let focus_terms = focus_terms(pool);
     if !has_own_words(pool, task, &focus_terms) {
         return None;
@@ -90,15 +97,18 @@ pub(super) fn relevance(pool: &mut Pool<'_>, task: &str) -> Option<Vec<f32>> {
         .for_each(|(message, by)| *message += by);
     let units = bm25::of_units(pool, &query);
     let most = units.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
-    let neighbour = |source: Option<usize>| source.and_then(|at| messages.get(at)).copied();
+    let talk = Talk::new(pool);
     let each = pool.units.iter().zip(&units).enumerate();
     let each = each.map(|(index, (unit, own))| {
-        let before = neighbour(unit.source.checked_sub(1)).unwrap_or(0.0);
-        let after = neighbour(Some(unit.source + 1)).unwrap_or(0.0);
-        let message = messages[unit.source] + weights::NEIGHBOUR * before.max(after);
-        let own = 1.0 - weights::UNIT_SHARE + weights::UNIT_SHARE * own / most;
+        let own_words = messages[unit.source];
+        let message = own_words + talk.of_neighbours(unit.source, &messages);
+        // Without words of the question no unit of the message is better than another.
+        let own = match own_words > 0.0 {
+            true => 1.0 - weights::UNIT_SHARE + weights::UNIT_SHARE * own / most,
+            false => 1.0,
+        };
         let asks = match unit.cues {
-            _ if repeats[index] => 0.0,
+            _ if repeats[index] || asked.contains(&index) => 0.0,
             cues if cues.intersects(Cues::OFFER) => 0.0,
             cues if cues.intersects(Cues::QUESTION) => weights::ASKS_ITSELF,
             _ => 1.0,
@@ -106,6 +116,48 @@ pub(super) fn relevance(pool: &mut Pool<'_>, task: &str) -> Option<Vec<f32>> {
         message * own * asks * readability(pool, index).sqrt()
     });
     Some(each.collect())
+}
+
+/// The order of the sources, and which of them ask something.
+struct Talk {
+    ordinals: Vec<Option<Ordinal>>,
+    asks: Vec<bool>,
+}
+
+impl Talk {
+    fn new(pool: &Pool<'_>) -> Talk {
+        let mut talk = Talk {
+            ordinals: vec![None; pool.sources],
+            asks: vec![false; pool.sources],
+        };
+        for unit in &pool.units {
+            talk.ordinals[unit.source] = unit.ordinal;
+            talk.asks[unit.source] |= unit.cues.intersects(Cues::QUESTION);
+        }
+        talk
+    }
+
+    /// The share of a message in the relevance of the messages beside it: the answer to a question gets
+    /// more of it.
+    fn of_neighbours(&self, source: usize, messages: &[f32]) -> f32 {
+        let beside = |at: Option<usize>| {
+            let at = at?;
+            let (this, other) = (self.ordinals[source]?, (*self.ordinals.get(at)?)?);
+            let relevance = *messages.get(at)?;
+            (this.0.abs_diff(other.0) <= 1).then_some((relevance, self.asks[at]))
+        };
+        let before = beside(source.checked_sub(1)).map_or(0.0, |(relevance, asks)| {
+            let answers = asks && !self.asks[source];
+            relevance
+                * if answers {
+                    weights::ANSWER
+                } else {
+                    weights::NEIGHBOUR
+                }
+        });
+        let after = beside(Some(source + 1));
+        before.max(after.map_or(0.0, |(relevance, _)| relevance * weights::NEIGHBOUR))
+    }
 }
 
 /// What each source gains if the question names its speaker: a question about a person is answered

@@ -28,8 +28,12 @@ const WEEKDAYS: [(&str, Weekday); 7] = [
     ("saturday", Weekday::Saturday),
     ("sunday", Weekday::Sunday),
 ];
-const NUMBERS: [&str; 6] = ["two", "three", "four", "five", "six", "seven"];
-const WORDS: [(&str, Distance); 13] = [
+const NUMBERS: [&str; 9] = [
+    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+];
+/// The largest number of days in digits.
+const MOST_DAYS: i64 = 99;
+const WORDS: [(&str, Distance); 15] = [
     ("yesterday", Distance::Days(-1)),
     ("last night", Distance::Days(-1)),
     ("the day before yesterday", Distance::Days(-2)),
@@ -43,6 +47,8 @@ const WORDS: [(&str, Distance); 13] = [
     ("last year", Distance::Years(-1)),
     ("next year", Distance::Years(1)),
     ("a week ago", Distance::Days(-7)),
+    ("gestern", Distance::Days(-1)),
+    ("vorgestern", Distance::Days(-2)),
 ];
 
 struct Phrases {
@@ -61,8 +67,10 @@ fn phrases() -> Option<&'static Phrases> {
         }
         for (number, days) in NUMBERS.iter().zip(2..) {
             all.push((format!("{number} days ago"), Distance::Days(-days)));
-            all.push((format!("{days} days ago"), Distance::Days(-days)));
             all.push((format!("{number} weeks ago"), Distance::Days(-7 * days)));
+        }
+        for days in 2..=MOST_DAYS {
+            all.push((format!("{days} days ago"), Distance::Days(-days)));
         }
         let matcher = AhoCorasick::builder()
             .ascii_case_insensitive(true)
@@ -79,6 +87,16 @@ fn phrases() -> Option<&'static Phrases> {
 }
 
 impl Distance {
+    /// Whether people mean different days by it: next Friday, said before the Friday of the same week.
+    fn is_ambiguous(self, from: Date) -> bool {
+        match self {
+            Distance::After(weekday) => {
+                from.weekday().to_monday_zero_offset() < weekday.to_monday_zero_offset()
+            }
+            _ => false,
+        }
+    }
+
     fn resolve(self, from: Date) -> Option<String> {
         let day = match self {
             Distance::Days(days) => from.checked_add(days.days()).ok()?,
@@ -113,6 +131,9 @@ pub(super) fn resolved(text: &str, date: Date) -> Option<String> {
         let possessive = ["'s", "’s"].iter().find(|end| follows.starts_with(**end));
         let end = found.end() + possessive.map_or(0, |end| end.len());
         let distance = phrases.meanings[found.pattern().as_usize()];
+        if distance.is_ambiguous(date) {
+            continue;
+        }
         if let Some(day) = distance.resolve(date) {
             out.push_str(&text[from..end]);
             out.push_str(" (");
@@ -131,7 +152,8 @@ const NUMERALS: [&str; 13] = [
 ];
 
 /// Whether a phrase is part of one that means another day, such as `twenty-two days ago`, `a week
-/// from tomorrow` and `the last Friday of June`, or is resolved already.
+/// from tomorrow`, `the last Friday of June` and `the last Tuesday before Easter`, or is resolved
+/// already.
 fn is_part_of_another(before: &str, phrase: &str, follows: &str) -> bool {
     let last = before.trim_end().rsplit(|c: char| !c.is_alphanumeric());
     let last = last.into_iter().next().unwrap_or_default();
@@ -140,7 +162,12 @@ fn is_part_of_another(before: &str, phrase: &str, follows: &str) -> bool {
         .is_some_and(|end| end.eq_ignore_ascii_case("ago"));
     let counts = |word: &&str| last.eq_ignore_ascii_case(word);
     let is_counted = is_ago && (last.parse::<u64>().is_ok() || NUMERALS.iter().any(counts));
+    let is_named_by_an_event = phrase
+        .get(..5)
+        .is_some_and(|start| ["last ", "next "].contains(&start.to_lowercase().as_str()))
+        && (last.eq_ignore_ascii_case("the") || follows.starts_with(" before "));
     before.ends_with(['-', '–', '/'])
+        || is_named_by_an_event
         || is_counted
         || last.eq_ignore_ascii_case("from")
         || follows.starts_with(" (")
@@ -171,6 +198,9 @@ mod tests {
             assert_eq!(resolved(text, monday).as_deref(), Some(expected));
         }
         let rows = [
+            ("10 days ago", "10 days ago (28 April 2023)"),
+            ("next Monday", "next Monday (15 May 2023)"),
+            ("Gestern war Oma da", "Gestern (7 May 2023) war Oma da"),
             (
                 "the day after tomorrow",
                 "the day after tomorrow (10 May 2023)",
@@ -190,6 +220,10 @@ mod tests {
             "twenty-two days ago",
             "one year and two days ago",
             "the last Friday of June",
+            "It's the last Tuesday before the freeze",
+            "the last Friday was quiet",
+            "last Saturday before the festival",
+            "next Friday",
             "a week from tomorrow",
             "pre-yesterday",
         ] {

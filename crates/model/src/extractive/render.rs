@@ -1,16 +1,15 @@
 //! Writes chosen units as Markdown.
 //!
 //! Quotes of one message share a line with its speaker. All days are listed once, and the quotes of
-//! each day are below it.
+//! a day are below it, for as many days as fit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use jiff::civil::Date;
 use unisono_context::Ordinal;
 
 use super::SummaryInput;
-use super::days::{self, Days, HEADINGS_PART, MS_PER_DAY, short_name};
+use super::days::{Days, MS_PER_DAY, short_name};
 use super::paragraph::{END, ends_sentence, escape_numbers};
 use super::passage::PassageKind;
 use super::pool::Pool;
@@ -43,19 +42,20 @@ impl Coverage {
 
 /// A rolling summary of the chosen units.
 pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage, cap: u64) -> String {
-    let lines = lines(pool, chosen);
+    let mut lines = lines(pool, chosen);
     if lines.is_empty() {
         return String::new();
     }
     let day_of = |line: &Line| pool.units[line.units[0]].at.and_then(utc_date);
-    let mut headings: BTreeSet<Date> = lines.iter().filter_map(day_of).collect();
-    let days = coverage.days.known.len() > 1 && days::fit(headings.len(), cap / HEADINGS_PART);
-    if !days {
-        headings.clear();
-    }
+    let headings = coverage.days.headings(lines.iter().filter_map(day_of), cap);
+    let heading = |line: &Line| day_of(line).filter(|day| headings.contains(day));
+    // Quotes without a day come first, so that they are below no other day.
+    lines.sort_by_key(|line| (line.section, heading(line)));
     let mut text = coverage.days.legend(&headings, cap);
     let (mut section, mut day, mut year) = (None, None, None);
     let mut speaker = None;
+    // What separates a day from the list before it.
+    let mut above = "";
     for line in &lines {
         if section != Some(line.section) {
             if !text.is_empty() {
@@ -63,14 +63,15 @@ pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage, ca
             }
             let _ = writeln!(text, "## {}", line.section.title());
             (section, day, year, speaker) = (Some(line.section), None, None, None);
+            above = "";
         }
         let first = &pool.units[line.units[0]];
-        let at = day_of(line).filter(|_| days);
+        let at = heading(line);
         if let Some(at) = at.filter(|_| at != day) {
-            let gap = if day.is_some() { "\n" } else { "" };
-            let _ = writeln!(text, "{gap}{}:", short_name(at, &mut year));
+            let _ = writeln!(text, "{above}{}:", short_name(at, &mut year));
             (day, speaker) = (Some(at), None);
         }
+        above = "\n";
         let said_on = first.ordinal.filter(|_| first.kind == PassageKind::Text);
         if let Some(ordinal) = said_on.filter(|_| speaker == Some(first.speaker))
             && ends_sentence(text.trim_end())

@@ -12,6 +12,7 @@ use super::passage::Passage;
 use super::pool::Pool;
 use super::quote::push_unit;
 use super::render::{self, Coverage};
+use super::requoted::quotable_text;
 use super::section::Section;
 use super::select::{Worth, choose};
 use super::{SummaryDraft, SummaryInput, SummaryLayout, days, facts, prior, score, weights};
@@ -95,7 +96,7 @@ pub(super) struct RedactedTexts<'a> {
 impl<'a> RedactedTexts<'a> {
     pub(super) fn redacted(input: &SummaryInput<'a>) -> RedactedTexts<'a> {
         RedactedTexts {
-            passages: input.passages.iter().map(|p| redact(&p.text)).collect(),
+            passages: input.passages.iter().map(quotable_text).collect(),
             earlier: input.prior.map(redact),
         }
     }

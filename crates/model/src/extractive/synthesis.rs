@@ -18,6 +18,9 @@ const REPEATED: f32 = 0.8;
 /// The maximum lines of an agent; an answer is no place for a log.
 const MAX_LINES: usize = 200;
 
+/// What is said of an agent whose lines are all repetitions.
+pub(super) const NOTHING_NEW: &str = "nothing beyond the above";
+
 /// A line of an agent's answer, in its section.
 struct Item<'a> {
     agent: usize,
@@ -98,7 +101,7 @@ fn read<'a>(results: &[DelegateAnswer<'a>]) -> Vec<Item<'a>> {
             {
                 day = date;
             } else if line.starts_with('#') && ordinals(line).next().is_none() {
-                heading = line.trim_start_matches('#').trim();
+                (heading, day) = (line.trim_start_matches('#').trim(), "");
             } else {
                 let text = line
                     .strip_prefix("- ")
@@ -207,7 +210,7 @@ fn lay_out(input: &SynthesisInput<'_>, items: &[Item<'_>], chosen: &[usize]) -> 
         .enumerate()
         .filter_map(|(agent, result)| match result.result {
             Err(reason) => Some(format!("- {}: {reason}", result.agent)),
-            Ok(_) if silent(agent) => Some(format!("- {}: nothing beyond the above", result.agent)),
+            Ok(_) if silent(agent) => Some(format!("- {}: {NOTHING_NEW}", result.agent)),
             Ok(_) => None,
         });
     let missing: Vec<String> = missing.collect();

@@ -93,6 +93,8 @@ pub(super) mod question {
     pub(in super::super) const SPEAKER: f32 = 0.8;
     /// The share of its neighbours' relevance that a message gets.
     pub(in super::super) const NEIGHBOUR: f32 = 0.3;
+    /// The same of the message after a question.
+    pub(in super::super) const ANSWER: f32 = 0.6;
     /// The part of the relevance that depends on the unit; the rest depends on its message.
     pub(in super::super) const UNIT_SHARE: f32 = 0.7;
     /// A unit that is itself a question.
