@@ -1,6 +1,8 @@
 //! The relevance of units to a question: its words in the unit, in its message, and in the
 //! neighbouring messages.
 
+mod days;
+
 use std::collections::{BTreeMap, HashSet};
 
 use unisono_context::Ordinal;
@@ -10,6 +12,7 @@ use super::cues::Cues;
 use super::focus::Focus;
 use super::pool::{Pool, Unit};
 use super::readability::readability;
+use super::score;
 use super::split::split;
 use super::terms::{Term, is_stop_word};
 use super::weights::question as weights;
@@ -23,7 +26,7 @@ const INTERROGATIVES: [&str; 8] = [
 /// subject.
 const GENERAL_WORDS: &str = "summary sum overview status update news new happen discuss discussed talk \
     topic open last week month today yesterday far remain left conversation chat zusammen \
-    zusammenfassen zusammenfassung überblick passiert geschehen woche letzte letzten monat heute \
+    zusammenfassen zusammenfassung überblick passiert geschehen geschah woche letzte letzten monat heute \
     gestern stand neues neu besprochen beredet offen offene offenen entschieden beschlossen risiken \
     probleme aufgaben gespräch";
 
@@ -89,21 +92,35 @@ pub(super) fn relevance(
     }
     let known = known.into_iter();
     let query: Vec<(Term, f32)> = known.map(|term| (term, weight(term))).collect();
-    let mut messages = bm25::of_sources(pool, &query);
+    let own_words = bm25::of_sources(pool, &query);
+    let on_day = days::sources_on_named_days(pool, task);
+    let of_day = weights::DAY * rarity(pool.sources, on_day.len());
     let by_author = said_by(pool, task);
-    messages
-        .iter_mut()
-        .zip(&by_author)
-        .for_each(|(message, by)| *message += by);
+    let each = own_words.iter().zip(&by_author).enumerate();
+    let messages: Vec<f32> = each
+        .map(|(source, (own, by))| match on_day.contains(&source) {
+            true => own + by + of_day,
+            false => own + by,
+        })
+        .collect();
     let units = bm25::of_units(pool, &query);
     let most = units.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
     let talk = Talk::new(pool);
+    // All messages of a day are relevant; the best of them come first.
+    let worth = match on_day.is_empty() {
+        true => Vec::new(),
+        false => score::weigh(pool, &[], 1.0).units,
+    };
+    let best = worth.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+    let worth_of = |unit: usize| match on_day.contains(&pool.units[unit].source) {
+        true => (worth[unit] / best).max(0.0).sqrt(),
+        false => 1.0,
+    };
     let each = pool.units.iter().zip(&units).enumerate();
     let each = each.map(|(index, (unit, own))| {
-        let own_words = messages[unit.source];
-        let message = own_words + talk.of_neighbours(unit.source, &messages);
+        let message = messages[unit.source] + talk.of_neighbours(unit.source, &messages);
         // Without words of the question no unit of the message is better than another.
-        let own = match own_words > 0.0 {
+        let own = match own_words[unit.source] > 0.0 {
             true => 1.0 - weights::UNIT_SHARE + weights::UNIT_SHARE * own / most,
             false => 1.0,
         };
@@ -113,7 +130,7 @@ pub(super) fn relevance(
             cues if cues.intersects(Cues::QUESTION) => weights::ASKS_ITSELF,
             _ => 1.0,
         };
-        message * own * asks * readability(pool, index).sqrt()
+        message * own * asks * readability(pool, index).sqrt() * worth_of(index)
     });
     Some(each.collect())
 }
@@ -169,22 +186,20 @@ fn said_by(pool: &mut Pool<'_>, task: &str) -> Vec<f32> {
         speakers[unit.source] = named.then_some(unit.speaker);
     }
     // In a fixed order, because the vocabulary numbers new terms in the order of their appearance.
-    let mut times: BTreeMap<&str, f32> = BTreeMap::new();
+    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
     for speaker in speakers.iter().flatten() {
-        *times.entry(speaker).or_default() += 1.0;
+        *times.entry(speaker).or_default() += 1;
     }
     let words = pool.terms_of(task);
-    let all = pool.sources as f32;
-    let mut gain = |speaker: &str, n: f32| {
+    let sources = pool.sources;
+    let mut gain = |speaker: &str, n: usize| {
         let is_named = pool
             .terms_of(speaker)
             .iter()
             .any(|term| words.contains(term));
-        let rarity = ((all - n + 0.5) / (n + 0.5) + 1.0).ln();
-        if is_named {
-            weights::SPEAKER * rarity
-        } else {
-            0.0
+        match is_named {
+            true => weights::SPEAKER * rarity(sources, n),
+            false => 0.0,
         }
     };
     let gains: BTreeMap<&str, f32> = times
@@ -197,6 +212,12 @@ fn said_by(pool: &mut Pool<'_>, task: &str) -> Vec<f32> {
             .unwrap_or(0.0)
     };
     speakers.iter().map(of).collect()
+}
+
+/// The weight of something that `n` of all sources have: the inverse document frequency of BM25.
+fn rarity(all: usize, n: usize) -> f32 {
+    let (all, n) = (all as f32, n as f32);
+    ((all - n + 0.5) / (n + 0.5) + 1.0).ln()
 }
 
 /// Whether a unit is the same question, asked earlier: it has the words of the question and at most
