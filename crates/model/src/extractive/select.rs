@@ -10,7 +10,7 @@
 //! pairs of units are compared.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 
 use unisono_context::Ordinal;
 
@@ -91,6 +91,7 @@ pub(super) fn choose(
         left: vec![1.0; worth.terms.len()],
         from_source: vec![0; pool.sources],
         parts: Parts::new(pool, budget),
+        texts: HashSet::new(),
     };
     let mut heap: BinaryHeap<Candidate> = (0..pool.units.len())
         .filter(|&unit| worth.units[unit] > 0.0)
@@ -105,7 +106,7 @@ pub(super) fn choose(
         if candidate.rate <= 0.0 || spent >= budget {
             break;
         }
-        if state.is_full(candidate.unit) {
+        if state.is_excluded(candidate.unit) {
             continue;
         }
         if candidate.seen < chosen.len() {
@@ -135,6 +136,8 @@ struct State<'p, 'a> {
     /// By source: units chosen.
     from_source: Vec<u16>,
     parts: Parts,
+    /// The chosen texts.
+    texts: HashSet<&'a str>,
 }
 
 /// The tokens chosen from each part of a conversation.
@@ -174,9 +177,12 @@ impl Parts {
 }
 
 impl State<'_, '_> {
-    /// Whether the maximum of its source is reached.
-    fn is_full(&self, unit: usize) -> bool {
+    /// Whether its text is chosen already, or the maximum of its source is reached.
+    fn is_excluded(&self, unit: usize) -> bool {
         let unit = &self.pool.units[unit];
+        if self.texts.contains(unit.text) {
+            return true;
+        }
         let most = match unit.kind {
             PassageKind::ToolCall | PassageKind::ToolResult => self.preference.per_tool,
             PassageKind::Text | PassageKind::Attachment => self.preference.per_source,
@@ -214,6 +220,7 @@ impl State<'_, '_> {
             self.left[term as usize] *= self.preference.decay;
         }
         let unit = &self.pool.units[unit];
+        self.texts.insert(unit.text);
         if let Some(tokens) = self.parts.tokens(unit.ordinal) {
             *tokens += unit.tokens;
         }
@@ -228,6 +235,23 @@ mod tests {
 
     use super::*;
     use crate::extractive::{Passage, score, weights};
+
+    #[test]
+    fn a_text_is_chosen_once() {
+        let texts = [
+            "Not really, the neighbours were loud.",
+            "The boiler is new.",
+        ];
+        let said = |n: u32| {
+            let text = texts[usize::from(n % 4 == 0)];
+            Passage::text(Ordinal(n), Role::User, Timestamp(0), text)
+        };
+        let passages: Vec<Passage<'_>> = (1..=8).map(said).collect();
+        let mut pool = Pool::new();
+        passages.iter().for_each(|p| pool.add_passage(p, &p.text));
+        let worth = score::weigh(&pool, &[], 1.0);
+        assert_eq!(choose(&pool, &worth, weights::SUMMARY, 1_000.0).len(), 2);
+    }
 
     #[test]
     fn units_of_the_same_worth_are_from_all_parts_of_a_conversation() {
