@@ -54,7 +54,7 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
             asked.extend(added.filter(|&unit| !statements.contains(&pool.units[unit].text)));
         }
     }
-    pool.date_earlier_quotes();
+    pool.complete_earlier_quotes();
     // A text such as a release note is written from all messages, not only from those with the words
     // of the task.
     let is_writing_task = question::is_writing_task(input.task);
@@ -316,7 +316,10 @@ fn lay_out(pool: &Pool<'_>, chosen: &[usize], title: &str) -> String {
     units.sort_unstable();
     units.dedup();
     let mut lines = render::lines(pool, &units);
-    lines.sort_by_key(|line| (pool.units[line.units[0]].at.is_some(), line.units[0]));
+    lines.sort_by_key(|line| {
+        let first = &pool.units[line.units[0]];
+        (first.at.and_then(utc_date), first.ordinal, line.units[0])
+    });
     let mut text = format!("## {title}\n");
     let mut day = None;
     for line in &lines {

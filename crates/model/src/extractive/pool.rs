@@ -1,6 +1,6 @@
 //! The units that compete for room: from the messages and from an earlier summary.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use unisono_context::{Ordinal, Role, Timestamp};
 
@@ -81,15 +81,23 @@ impl<'a> Pool<'a> {
         self.add(source, &[text]);
     }
 
-    /// Gives the quotes of earlier summaries the time of their message, if the message is in the pool.
-    pub(super) fn date_earlier_quotes(&mut self) {
+    /// Gives the quotes of earlier summaries the time of their message, if the message is in the pool,
+    /// and key facts (`Marta: I am allergic to nuts.`) their speaker, if that is known.
+    pub(super) fn complete_earlier_quotes(&mut self) {
         let messages = self.units.iter().filter(|unit| !unit.prior);
         let times: HashMap<Ordinal, Timestamp> = messages
             .filter_map(|unit| Some((unit.ordinal?, unit.at?)))
             .collect();
+        let speakers: HashSet<&'a str> = self.units.iter().map(|unit| unit.speaker).collect();
         for unit in self.units.iter_mut().filter(|unit| unit.prior) {
             let known = unit.ordinal.and_then(|ordinal| times.get(&ordinal));
             unit.at = unit.at.or(known.copied());
+            if unit.speaker.is_empty()
+                && let Some((name, quote)) = unit.text.split_once(": ")
+                && let Some(speaker) = speakers.get(&*name.replace(' ', "\u{a0}"))
+            {
+                (unit.speaker, unit.text) = (speaker, quote);
+            }
         }
     }
 

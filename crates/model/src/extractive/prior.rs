@@ -12,8 +12,6 @@ use crate::date::midnight;
 
 /// Maximum bytes of a speaker's name; sixty-four characters of any script.
 const MAX_NAME_BYTES: usize = 256;
-/// Maximum words of the name before a key fact.
-const FACT_NAME_WORDS: usize = 3;
 /// The beginning of a summary's block in a context.
 const MARKING: &str = "[summary of ";
 
@@ -73,13 +71,7 @@ pub(super) fn add<'a>(
                 }
                 continue;
             }
-            let (name, quote) = named(item).unwrap_or_else(|| {
-                let (number, quote) = reference(item);
-                match fact_speaker(quote).filter(|_| number.is_some()) {
-                    Some((name, quote)) => (name, (number, quote)),
-                    None => (speaker, (number, quote)),
-                }
-            });
+            let (name, quote) = named(item).unwrap_or((speaker, reference(item)));
             add_quote(pool, quote, name, section, at);
         }
     }
@@ -149,14 +141,6 @@ fn reference(item: &str) -> (Option<Ordinal>, &str) {
         return (Some(number), quote);
     }
     (None, item)
-}
-
-/// The speaker of a key fact, as in `Marta Bell: I am allergic to nuts.`
-fn fact_speaker(fact: &str) -> Option<(&str, &str)> {
-    let (name, quote) = fact.split_once(": ")?;
-    let is_capital = |word: &str| word.starts_with(|c: char| c.is_uppercase() || !c.is_ascii());
-    let words = name.split(' ').count();
-    (words <= FACT_NAME_WORDS && name.split(' ').all(is_capital)).then_some((name, quote))
 }
 
 /// Parses `#12`, with only digits after the sign.

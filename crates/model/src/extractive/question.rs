@@ -118,11 +118,15 @@ pub(super) fn relevance(
     };
     let each = pool.units.iter().zip(&units).enumerate();
     let each = each.map(|(index, (unit, own))| {
-        let message = messages[unit.source] + talk.of_neighbours(unit.source, &messages);
-        // Without words of the question no unit of the message is better than another.
+        let beside = talk.beside(unit.source, &messages);
+        let message = messages[unit.source] + beside.relevance;
+        let decides = unit.cues.intersects(Cues::DECISION.with(Cues::CHANGE));
+        let replies =
+            beside.is_answer || beside.follows && (decides || by_author[unit.source] > 0.0);
+        // In a reply without words of the question no unit is better than another.
         let own = match own_words[unit.source] > 0.0 {
-            true => 1.0 - weights::UNIT_SHARE + weights::UNIT_SHARE * own / most,
-            false => 1.0,
+            false if replies || on_day.contains(&unit.source) => 1.0,
+            _ => 1.0 - weights::UNIT_SHARE + weights::UNIT_SHARE * own / most,
         };
         let asks = match unit.cues {
             _ if repeats[index] || asked.contains(&index) => 0.0,
@@ -154,27 +158,35 @@ impl Talk {
         talk
     }
 
-    /// The share of a message in the relevance of the messages beside it: the answer to a question gets
-    /// more of it.
-    fn of_neighbours(&self, source: usize, messages: &[f32]) -> f32 {
-        let beside = |at: Option<usize>| {
+    /// What a message has of the relevance of the messages beside it: more if it answers a question.
+    fn beside(&self, source: usize, messages: &[f32]) -> Beside {
+        let relevance = |at: Option<usize>| {
             let at = at?;
             let (this, other) = (self.ordinals[source]?, (*self.ordinals.get(at)?)?);
-            let relevance = *messages.get(at)?;
-            (this.0.abs_diff(other.0) <= 1).then_some((relevance, self.asks[at]))
+            (this.0.abs_diff(other.0) <= 1).then_some((messages[at], self.asks[at]))
         };
-        let before = beside(source.checked_sub(1)).map_or(0.0, |(relevance, asks)| {
-            let answers = asks && !self.asks[source];
-            relevance
-                * if answers {
-                    weights::ANSWER
-                } else {
-                    weights::NEIGHBOUR
-                }
-        });
-        let after = beside(Some(source + 1));
-        before.max(after.map_or(0.0, |(relevance, _)| relevance * weights::NEIGHBOUR))
+        let (before, asks) = relevance(source.checked_sub(1)).unwrap_or_default();
+        let (after, _) = relevance(Some(source + 1)).unwrap_or_default();
+        let is_answer = asks && before > 0.0 && !self.asks[source];
+        let share = match is_answer {
+            true => weights::ANSWER,
+            false => weights::NEIGHBOUR,
+        };
+        Beside {
+            relevance: (share * before).max(weights::NEIGHBOUR * after),
+            follows: before > 0.0,
+            is_answer,
+        }
     }
+}
+
+/// What a message has of the messages beside it.
+struct Beside {
+    relevance: f32,
+    /// Whether the message before it is relevant.
+    follows: bool,
+    /// Whether the message before it is a relevant question, and this one is not a question.
+    is_answer: bool,
 }
 
 /// What each source gains if the question names its speaker: a question about a person is answered

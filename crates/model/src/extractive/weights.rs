@@ -100,7 +100,7 @@ pub(super) mod question {
     /// The part of the relevance that depends on the unit; the rest depends on its message.
     pub(in super::super) const UNIT_SHARE: f32 = 0.7;
     /// A unit that is itself a question.
-    pub(in super::super) const ASKS_ITSELF: f32 = 0.3;
+    pub(in super::super) const ASKS_ITSELF: f32 = 0.1;
     /// Units below this share of the best relevance are left out.
     pub(in super::super) const OF_THE_BEST: f32 = 0.15;
     /// The maximum tokens of the first section; the rest of the cap is for the agent's focus.
