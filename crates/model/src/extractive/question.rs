@@ -2,17 +2,17 @@
 //! neighbouring messages.
 
 mod days;
+mod messages;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
-use unisono_context::Ordinal;
+use messages::Messages;
 
 use super::bm25;
 use super::cues::Cues;
 use super::focus::Focus;
 use super::pool::{Pool, Unit};
 use super::readability::readability;
-use super::score;
 use super::split::split;
 use super::terms::{Term, is_stop_word};
 use super::weights::question as weights;
@@ -77,159 +77,52 @@ pub(super) fn relevance(
     if !has_own_words(pool, task, &focus_terms) {
         return None;
     }
-    let weight = |term| match focus_terms.contains(&term) {
-        true => weights::FOCUS_WORD,
-        false => 1.0,
-    };
-    let mut known = pool.known(task);
     let requests = pool.known(REQUESTS);
-    let repeats: Vec<bool> = (0..pool.units.len())
-        .map(|unit| is_repeated(pool, unit, &known, &requests))
+    let known = pool.known(task);
+    let is_asked: Vec<bool> = (0..pool.units.len())
+        .map(|unit| asked.contains(&unit) || is_repeated(pool, unit, &known, &requests))
         .collect();
-    if let Some(common) = common_words(task) {
-        let common = pool.known(common);
-        known.retain(|term| !common.contains(term));
-    }
-    let known = known.into_iter();
-    let query: Vec<(Term, f32)> = known.map(|term| (term, weight(term))).collect();
-    let own_words = bm25::of_sources(pool, &query);
-    let on_day = days::sources_on_named_days(pool, task);
-    let of_day = weights::DAY * rarity(pool.sources, on_day.len());
-    let by_author = said_by(pool, task);
-    let each = own_words.iter().zip(&by_author).enumerate();
-    let messages: Vec<f32> = each
-        .map(|(source, (own, by))| match on_day.contains(&source) {
-            true => own + by + of_day,
-            false => own + by,
-        })
-        .collect();
+    let query = query(pool, known, task, &focus_terms);
+    let messages = Messages::new(pool, task, &query);
     let units = bm25::of_units(pool, &query);
     let most = units.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
-    let talk = Talk::new(pool);
-    // All messages of a day are relevant; the best of them come first.
-    let worth = match on_day.is_empty() {
-        true => Vec::new(),
-        false => score::weigh(pool, &[], 1.0).units,
-    };
-    let best = worth.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
-    let worth_of = |unit: usize| match on_day.contains(&pool.units[unit].source) {
-        true => (worth[unit] / best).max(0.0).sqrt(),
-        false => 1.0,
-    };
     let each = pool.units.iter().zip(&units).enumerate();
     let each = each.map(|(index, (unit, own))| {
-        let beside = talk.beside(unit.source, &messages);
-        let message = messages[unit.source] + beside.relevance;
-        let decides = unit.cues.intersects(Cues::DECISION.with(Cues::CHANGE));
-        let replies =
-            beside.is_answer || beside.follows && (decides || by_author[unit.source] > 0.0);
+        let message = messages.relevance(unit);
         // In a reply without words of the question no unit is better than another.
-        let own = match own_words[unit.source] > 0.0 {
-            false if replies || on_day.contains(&unit.source) => 1.0,
-            _ => 1.0 - weights::UNIT_SHARE + weights::UNIT_SHARE * own / most,
+        let own = match message.is_equal_in_all_units {
+            true => 1.0,
+            false => 1.0 - weights::UNIT_SHARE + weights::UNIT_SHARE * own / most,
         };
         let asks = match unit.cues {
-            _ if repeats[index] || asked.contains(&index) => 0.0,
+            _ if is_asked[index] => 0.0,
             cues if cues.intersects(Cues::OFFER) => 0.0,
             cues if cues.intersects(Cues::QUESTION) => weights::ASKS_ITSELF,
             _ => 1.0,
         };
-        message * own * asks * readability(pool, index).sqrt() * worth_of(index)
+        let readable = readability(pool, index).sqrt();
+        message.relevance * own * asks * readable * messages.worth_on_its_day(unit, index)
     });
     Some(each.collect())
 }
 
-/// The order of the sources, and which of them ask something.
-struct Talk {
-    ordinals: Vec<Option<Ordinal>>,
-    asks: Vec<bool>,
-}
-
-impl Talk {
-    fn new(pool: &Pool<'_>) -> Talk {
-        let mut talk = Talk {
-            ordinals: vec![None; pool.sources],
-            asks: vec![false; pool.sources],
-        };
-        for unit in &pool.units {
-            talk.ordinals[unit.source] = unit.ordinal;
-            talk.asks[unit.source] |= unit.cues.intersects(Cues::QUESTION);
-        }
-        talk
+/// The words of a question that say something of its subject, with their weights. `known` has all
+/// that are in the pool.
+fn query(
+    pool: &mut Pool<'_>,
+    mut known: Vec<Term>,
+    task: &str,
+    focus_terms: &[Term],
+) -> Vec<(Term, f32)> {
+    if let Some(common) = common_words(task) {
+        let common = pool.known(common);
+        known.retain(|term| !common.contains(term));
     }
-
-    /// What a message has of the relevance of the messages beside it: more if it answers a question.
-    fn beside(&self, source: usize, messages: &[f32]) -> Beside {
-        let relevance = |at: Option<usize>| {
-            let at = at?;
-            let (this, other) = (self.ordinals[source]?, (*self.ordinals.get(at)?)?);
-            (this.0.abs_diff(other.0) <= 1).then_some((messages[at], self.asks[at]))
-        };
-        let (before, asks) = relevance(source.checked_sub(1)).unwrap_or_default();
-        let (after, _) = relevance(Some(source + 1)).unwrap_or_default();
-        let is_answer = asks && before > 0.0 && !self.asks[source];
-        let share = match is_answer {
-            true => weights::ANSWER,
-            false => weights::NEIGHBOUR,
-        };
-        Beside {
-            relevance: (share * before).max(weights::NEIGHBOUR * after),
-            follows: before > 0.0,
-            is_answer,
-        }
-    }
-}
-
-/// What a message has of the messages beside it.
-struct Beside {
-    relevance: f32,
-    /// Whether the message before it is relevant.
-    follows: bool,
-    /// Whether the message before it is a relevant question, and this one is not a question.
-    is_answer: bool,
-}
-
-/// What each source gains if the question names its speaker: a question about a person is answered
-/// by that person rather than in messages to them.
-fn said_by(pool: &mut Pool<'_>, task: &str) -> Vec<f32> {
-    let mut speakers: Vec<Option<&str>> = vec![None; pool.sources];
-    for unit in &pool.units {
-        let named = unit.speaker != unit.role.name() && !unit.speaker.is_empty();
-        speakers[unit.source] = named.then_some(unit.speaker);
-    }
-    // In a fixed order, because the vocabulary numbers new terms in the order of their appearance.
-    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
-    for speaker in speakers.iter().flatten() {
-        *times.entry(speaker).or_default() += 1;
-    }
-    let words = pool.terms_of(task);
-    let sources = pool.sources;
-    let mut gain = |speaker: &str, n: usize| {
-        let is_named = pool
-            .terms_of(speaker)
-            .iter()
-            .any(|term| words.contains(term));
-        match is_named {
-            true => weights::SPEAKER * rarity(sources, n),
-            false => 0.0,
-        }
+    let weight = |term| match focus_terms.contains(&term) {
+        true => weights::FOCUS_WORD,
+        false => 1.0,
     };
-    let gains: BTreeMap<&str, f32> = times
-        .into_iter()
-        .map(|(name, n)| (name, gain(name, n)))
-        .collect();
-    let of = |speaker: &Option<&str>| {
-        speaker
-            .and_then(|name| gains.get(name).copied())
-            .unwrap_or(0.0)
-    };
-    speakers.iter().map(of).collect()
-}
-
-/// The weight of something that `n` of all sources have: the inverse document frequency of BM25.
-fn rarity(all: usize, n: usize) -> f32 {
-    let (all, n) = (all as f32, n as f32);
-    ((all - n + 0.5) / (n + 0.5) + 1.0).ln()
+    known.into_iter().map(|term| (term, weight(term))).collect()
 }
 
 /// Whether a unit is the same question, asked earlier: it has the words of the question and at most

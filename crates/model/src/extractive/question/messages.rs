@@ -1,0 +1,182 @@
+//! The relevance of whole messages to a question: their words, their speaker, their day, and the
+//! messages beside them.
+
+use std::collections::{BTreeMap, HashSet};
+
+use unisono_context::Ordinal;
+
+use super::days;
+use super::weights;
+use crate::extractive::cues::Cues;
+use crate::extractive::pool::{Pool, Unit};
+use crate::extractive::terms::Term;
+use crate::extractive::{bm25, score};
+
+/// What is known of each source with regard to a question.
+pub(super) struct Messages {
+    /// BM25 of its words.
+    own_words: Vec<f32>,
+    /// What it gains by its speaker.
+    by_author: Vec<f32>,
+    /// The sources of the days that the question names.
+    on_day: HashSet<usize>,
+    /// All of these together.
+    relevance: Vec<f32>,
+    /// The worth of each unit in general, from 0 to 1, if the question names days.
+    worth: Vec<f32>,
+    talk: Talk,
+}
+
+/// The relevance of the message of a unit.
+pub(super) struct OfMessage {
+    pub(super) relevance: f32,
+    /// Whether its units do not differ by their words: it replies to a relevant message, or is of a
+    /// named day, and has no words of the question.
+    pub(super) is_equal_in_all_units: bool,
+}
+
+impl Messages {
+    pub(super) fn new(pool: &mut Pool<'_>, task: &str, query: &[(Term, f32)]) -> Messages {
+        let own_words = bm25::of_sources(pool, query);
+        let by_author = said_by(pool, task);
+        let on_day = days::sources_on_named_days(pool, task);
+        let of_day = weights::DAY * rarity(pool.sources, on_day.len());
+        let each = own_words.iter().zip(&by_author).enumerate();
+        let relevance = each
+            .map(|(source, (own, by))| match on_day.contains(&source) {
+                true => own + by + of_day,
+                false => own + by,
+            })
+            .collect();
+        let mut worth = match on_day.is_empty() {
+            true => Vec::new(),
+            false => score::weigh(pool, &[], 1.0).units,
+        };
+        let best = worth.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+        worth.iter_mut().for_each(|worth| *worth /= best);
+        Messages {
+            own_words,
+            by_author,
+            on_day,
+            relevance,
+            worth,
+            talk: Talk::new(pool),
+        }
+    }
+
+    /// The relevance of the message of a unit.
+    pub(super) fn relevance(&self, unit: &Unit<'_>) -> OfMessage {
+        let source = unit.source;
+        let beside = self.talk.beside(source, &self.relevance);
+        let decides = unit.cues.intersects(Cues::DECISION.with(Cues::CHANGE));
+        let replies =
+            beside.is_answer || beside.follows && (decides || self.by_author[source] > 0.0);
+        OfMessage {
+            relevance: self.relevance[source] + beside.relevance,
+            is_equal_in_all_units: self.own_words[source] <= 0.0
+                && (replies || self.on_day.contains(&source)),
+        }
+    }
+
+    /// The factor by which the best units of the named days come first; 1 if the question names none.
+    pub(super) fn worth_on_its_day(&self, unit: &Unit<'_>, index: usize) -> f32 {
+        match self.on_day.contains(&unit.source) {
+            true => self.worth[index].max(0.0).sqrt(),
+            false if self.on_day.is_empty() => 1.0,
+            false => weights::ANOTHER_DAY,
+        }
+    }
+}
+
+/// The order of the sources, and which of them end with a question.
+struct Talk {
+    ordinals: Vec<Option<Ordinal>>,
+    asks: Vec<bool>,
+}
+
+impl Talk {
+    fn new(pool: &Pool<'_>) -> Talk {
+        let mut talk = Talk {
+            ordinals: vec![None; pool.sources],
+            asks: vec![false; pool.sources],
+        };
+        for unit in &pool.units {
+            talk.ordinals[unit.source] = unit.ordinal;
+            talk.asks[unit.source] = unit.cues.intersects(Cues::QUESTION);
+        }
+        talk
+    }
+
+    /// What a message has of the relevance of the messages beside it: more if it answers a question.
+    fn beside(&self, source: usize, messages: &[f32]) -> Beside {
+        let relevance = |at: Option<usize>| {
+            let at = at?;
+            let (this, other) = (self.ordinals[source]?, (*self.ordinals.get(at)?)?);
+            (this.0.abs_diff(other.0) <= 1).then_some((messages[at], self.asks[at]))
+        };
+        let (before, asks) = relevance(source.checked_sub(1)).unwrap_or_default();
+        let (after, _) = relevance(Some(source + 1)).unwrap_or_default();
+        let is_answer = asks && before > 0.0 && !self.asks[source];
+        let share = match is_answer {
+            true => weights::ANSWER,
+            false => weights::NEIGHBOUR,
+        };
+        Beside {
+            relevance: (share * before).max(weights::NEIGHBOUR * after),
+            follows: before > 0.0,
+            is_answer,
+        }
+    }
+}
+
+/// What a message has of the messages beside it.
+struct Beside {
+    relevance: f32,
+    /// Whether the message before it is relevant.
+    follows: bool,
+    /// Whether the message before it is a relevant question, and this one is not a question.
+    is_answer: bool,
+}
+
+/// What each source gains if the question names its speaker: a question about a person is answered
+/// by that person rather than in messages to them.
+fn said_by(pool: &mut Pool<'_>, task: &str) -> Vec<f32> {
+    let mut speakers: Vec<Option<&str>> = vec![None; pool.sources];
+    for unit in &pool.units {
+        let named = unit.speaker != unit.role.name() && !unit.speaker.is_empty();
+        speakers[unit.source] = named.then_some(unit.speaker);
+    }
+    // In a fixed order, because the vocabulary numbers new terms in the order of their appearance.
+    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+    for speaker in speakers.iter().flatten() {
+        *times.entry(speaker).or_default() += 1;
+    }
+    let words = pool.terms_of(task);
+    let sources = pool.sources;
+    let mut gain = |speaker: &str, n: usize| {
+        let is_named = pool
+            .terms_of(speaker)
+            .iter()
+            .any(|term| words.contains(term));
+        match is_named {
+            true => weights::SPEAKER * rarity(sources, n),
+            false => 0.0,
+        }
+    };
+    let gains: BTreeMap<&str, f32> = times
+        .into_iter()
+        .map(|(name, n)| (name, gain(name, n)))
+        .collect();
+    let of = |speaker: &Option<&str>| {
+        speaker
+            .and_then(|name| gains.get(name).copied())
+            .unwrap_or(0.0)
+    };
+    speakers.iter().map(of).collect()
+}
+
+/// The weight of something that `n` of all sources have: the inverse document frequency of BM25.
+fn rarity(all: usize, n: usize) -> f32 {
+    let (all, n) = (all as f32, n as f32);
+    ((all - n + 0.5) / (n + 0.5) + 1.0).ln()
+}

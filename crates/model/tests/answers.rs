@@ -1,0 +1,179 @@
+//! Tests of the offline model's answers and of the days in its summaries.
+
+use std::fmt::Write as _;
+
+use unisono_context::{Ordinal, Role, Timestamp, Tokens};
+use unisono_model::extractive::{
+    AnswerInput, DelegateAnswer, Passage, SummaryInput, SummaryLayout, SynthesisInput, answer,
+    summarise, synthesise,
+};
+
+const DAY: i64 = 86_400_000;
+/// 2025-01-06, a Monday.
+const START: i64 = 1_736_121_600_000;
+
+fn count(text: &str) -> u64 {
+    text.len() as u64 / 4
+}
+
+/// A message of a person, so many days after the first.
+fn said<'a>(n: u32, days: i64, name: &'a str, text: &'a str) -> Passage<'a> {
+    let mut passage = Passage::text(Ordinal(n), Role::User, Timestamp(START + days * DAY), text);
+    passage.author = Some(name.into());
+    passage
+}
+
+fn ask(passages: &[Passage<'_>], task: &str) -> String {
+    let input = AnswerInput {
+        passages,
+        summaries: &[],
+        persona: "",
+        task,
+        cap: Tokens(900),
+        count: &count,
+    };
+    answer(&input).text
+}
+
+#[test]
+fn the_message_after_a_question_is_its_answer() {
+    let talk = [
+        said(1, 0, "Ben", "The train was late again."),
+        said(2, 0, "Ben", "My dad is in the hospital since yesterday."),
+        said(3, 0, "Ana", "Oh no. Which hospital?"),
+        said(4, 0, "Ben", "Saint Mary, ward 23."),
+        said(5, 3, "Ana", "I bought a red bicycle."),
+    ];
+    let text = ask(&talk, "Which hospital is Ben's dad in?");
+    assert!(
+        text.contains("#2 Ben") && text.contains("ward 23"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("train") && !text.contains("bicycle"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_question_that_was_asked_before_has_the_answer_of_then() {
+    let talk = [
+        said(1, 0, "Ana", "How much did the sofa cost?"),
+        said(2, 0, "Ben", "640 euros, with delivery."),
+        said(3, 1, "Ana", "The kitchen is blue now."),
+    ];
+    let text = ask(&talk, "How much did the sofa cost?");
+    assert!(text.contains("640 euros"), "{text}");
+    assert!(
+        !text.contains("How much") && !text.contains("kitchen"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_question_about_a_month_is_answered_with_what_was_said_then() {
+    let talk = [
+        said(1, 2, "Ana", "I signed the lease for the flat in Porto."),
+        said(
+            2,
+            60,
+            "Ben",
+            "I got the job at the planetarium, for 3,150 euros.",
+        ),
+        said(3, 61, "Ana", "ok"),
+        said(4, 120, "Ana", "I passed the exam at the second try."),
+    ];
+    let text = ask(&talk, "What happened in March 2025?");
+    assert!(text.contains("planetarium"), "{text}");
+    assert!(!text.contains("lease") && !text.contains("exam"), "{text}");
+    let text = ask(&talk, "What did Ana do on 8 January 2025?");
+    assert!(text.contains("lease") && !text.contains("exam"), "{text}");
+}
+
+#[test]
+fn an_answer_of_quotes_is_not_quoted() {
+    let mut lead = said(
+        3,
+        1,
+        "lead",
+        "# When?\n\n## Answer (lead)\n\n**2025-01-06**\n- #1 Ana: “The launch is on Friday.”",
+    );
+    lead.role = Role::Assistant;
+    let talk = [
+        said(1, 0, "Ana", "The launch is on Friday."),
+        said(2, 1, "Ben", "Fine with me."),
+        lead,
+    ];
+    let text = ask(&talk, "When is the launch?");
+    assert!(text.contains("#1 Ana") && !text.contains("#3"), "{text}");
+    let summary = summarise(&SummaryInput {
+        passages: &talk,
+        prior: None,
+        prior_facts: &[],
+        cap: Tokens(300),
+        style: SummaryLayout::Rolling,
+        instructions: None,
+        count: &count,
+    });
+    assert!(!summary.text.contains("#3"), "{}", summary.text);
+}
+
+#[test]
+fn a_quote_has_no_day_of_another_section() {
+    let text =
+        "## Answer\n\n**2025-01-06**\n- #1 Ana: “We ship.”\n\n## Risks\n- #2 Ben: “It may rain.”";
+    let results = [DelegateAnswer {
+        agent: "risks",
+        result: Ok(text),
+    }];
+    let text = synthesise(&SynthesisInput {
+        task: "What is left?",
+        results: &results,
+        cap: Tokens(400),
+        count: &count,
+    });
+    let text = text.text;
+    assert!(text.contains("“We ship.” (2025-01-06)"), "{text}");
+    assert!(text.ends_with("“It may rain.”"), "{text}");
+}
+
+#[test]
+fn as_many_days_as_fit_are_above_their_quotes() {
+    let texts: Vec<String> = (0..200)
+        .map(|n| format!("Parcel K{} went to the harbour of Town{n}.", 1_000 + n))
+        .collect();
+    let passages: Vec<Passage<'_>> = (1..)
+        .zip(&texts)
+        .map(|(n, text)| said(n, i64::from(n), "Ana", text))
+        .collect();
+    let mut prior: Option<String> = None;
+    for (generation, part) in passages.chunks(50).enumerate() {
+        let draft = summarise(&SummaryInput {
+            passages: part,
+            prior: prior.as_deref(),
+            prior_facts: &[],
+            cap: Tokens(500),
+            style: SummaryLayout::Rolling,
+            instructions: None,
+            count: &count,
+        });
+        let (mut days, mut dated, mut quotes) = (0, 0, 0);
+        let mut is_dated = false;
+        for line in draft.text.lines() {
+            is_dated &= !line.starts_with('#');
+            if line.ends_with(':') {
+                (is_dated, days) = (true, days + 1);
+            } else if line.starts_with("- ") {
+                quotes += 1;
+                dated += usize::from(is_dated);
+            }
+        }
+        let mut text = String::new();
+        let _ = write!(text, "generation {generation}:\n{}", draft.text);
+        assert!(
+            days > 5 && 3 * dated > 2 * quotes,
+            "{dated} of {quotes} {text}"
+        );
+        prior = Some(draft.text);
+    }
+}
