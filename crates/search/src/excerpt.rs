@@ -142,6 +142,7 @@ mod tests {
         (text, marked)
     }
 
+    #[cfg(feature = "index")]
     #[test]
     fn a_short_text_is_given_whole_on_one_line() {
         let (text, marked) = of("We  plan\n\nto migrate the plans.", "migration plan", 200);

@@ -439,6 +439,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "index")]
     #[test]
     fn a_query_is_bounded_in_bytes_and_in_terms() {
         let read = |text: &str| Query::parse(text, NOW).map(|query| query.terms());
