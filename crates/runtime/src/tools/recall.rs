@@ -156,7 +156,8 @@ async fn search(text: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
     blocks.extend(beside);
     let texts = blocks.iter().map(|(text, _)| text.clone()).collect();
     let counts = ctx.count(texts).await;
-    let (mut out, mut used, mut given) = (format_cited_line(&on_branch), Tokens::ZERO, 0);
+    let cited = format_cited_line(&on_branch, !elsewhere.is_empty());
+    let (mut out, mut used, mut given) = (cited, Tokens::ZERO, 0);
     for ((block, _), tokens) in blocks.iter().zip(counts) {
         used = Tokens(used.0.saturating_add(tokens.0));
         if used > MAX_TOKENS && given > 0 {
@@ -238,11 +239,16 @@ fn format_outside_message(found: &OutsideMessage, stems: &[String]) -> String {
     out
 }
 
-/// The search and its matches, in one line.
-fn format_cited_line(recalled: &OnBranch) -> String {
+/// The search and its matches, in one line. `elsewhere` says whether matches outside the branch
+/// follow: they may have the words that the branch does not have.
+fn format_cited_line(recalled: &OnBranch, elsewhere: bool) -> String {
+    let place = if elsewhere { "on this branch " } else { "" };
     match &recalled.nowhere[..] {
         [] => "[found, the best first]".to_owned(),
-        nowhere => format!("[found, the best first; nowhere: {}]", nowhere.join(", ")),
+        nowhere => format!(
+            "[found, the best first; {place}nowhere: {}]",
+            nowhere.join(", ")
+        ),
     }
 }
 
@@ -317,4 +323,25 @@ fn with_rest(mut out: String, next: u32, to: u32) -> String {
         Ordinal(next)
     );
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_the_branch_does_not_have_may_be_elsewhere() {
+        let mut recalled = OnBranch::default();
+        let line = |recalled: &OnBranch, elsewhere| format_cited_line(recalled, elsewhere);
+        assert_eq!(line(&recalled, true), "[found, the best first]");
+        recalled.nowhere.push("elderflower".into());
+        assert_eq!(
+            line(&recalled, false),
+            "[found, the best first; nowhere: elderflower]"
+        );
+        assert_eq!(
+            line(&recalled, true),
+            "[found, the best first; on this branch nowhere: elderflower]"
+        );
+    }
 }
