@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// Only messages since then: a date, an instant, or an age
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Only messages before then
+    /// Only messages until then; a date includes that day
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
     /// Maximum number of messages
