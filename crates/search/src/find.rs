@@ -20,10 +20,13 @@ use crate::error::{Error, Result};
 use crate::guarded::guarded;
 use crate::index::{Fields, Index, Place};
 use crate::query::{Clause, Filters, Occurrence, Query};
+use crate::times::Period;
 
 /// Of a query with more terms the search engine cannot leave out much, and its search can be ended
 /// within a segment.
 const PRUNED: usize = 16;
+/// The score of a message for its time: less than for a word in its text.
+const PERIOD_SCORE: f32 = 0.5;
 
 /// The best `limit` messages, limited to the named sessions, if any, and to the owner, if any.
 pub(crate) fn find(
@@ -88,13 +91,15 @@ fn matching(
 ) -> Box<dyn Matching> {
     let of = |need: Occurrence| query.clauses.iter().filter(move |c| c.need == need);
     for clause in of(Occurrence::Excluded) {
-        all.push((Occur::MustNot, clause_query(fields, clause)));
+        let mut any = vec![clause_query(fields, clause)];
+        any.extend(of_period(fields, clause));
+        all.push((Occur::MustNot, union(any)));
     }
     let required: Vec<_> = of(Occurrence::Required)
-        .map(|clause| (Occur::Must, with_author(fields, clause)))
+        .map(|clause| (Occur::Must, anywhere(fields, clause)))
         .collect();
     let optional: Vec<_> = of(Occurrence::Wanted)
-        .map(|clause| (Occur::Should, with_author(fields, clause)))
+        .map(|clause| (Occur::Should, anywhere(fields, clause)))
         .collect();
     match (required.is_empty(), all.is_empty()) {
         // Only the best of these are read.
@@ -164,15 +169,34 @@ fn of_term(term: Term) -> Box<dyn Matching> {
     Box::new(TermQuery::new(term, IndexRecordOption::Basic))
 }
 
-/// The words of a clause in a text, or a single word in its author's name.
-fn with_author(fields: Fields, clause: &Clause) -> Box<dyn Matching> {
-    let text = clause_query(fields, clause);
-    match &clause.stems[..] {
-        [word] => Box::new(BooleanQuery::union(vec![
-            text,
-            of_term(Term::from_field_text(fields.author, word)),
-        ])),
-        _ => text,
+/// The words of a clause in a text, a single word in its author's name, or a time of the message.
+fn anywhere(fields: Fields, clause: &Clause) -> Box<dyn Matching> {
+    let mut any = vec![clause_query(fields, clause)];
+    if let [word] = &clause.stems[..] {
+        any.push(of_term(Term::from_field_text(fields.author, word)));
+    }
+    any.extend(of_period(fields, clause));
+    union(any)
+}
+
+/// The messages of a clause's day or month.
+fn of_period(fields: Fields, clause: &Clause) -> Option<Box<dyn Matching>> {
+    let Period { since, until } = clause.period?;
+    let at = |at: Timestamp| Term::from_field_i64(fields.at, at.0);
+    let range = RangeQuery::new(Bound::Included(at(since)), Bound::Excluded(at(until)));
+    Some(Box::new(ConstScoreQuery::new(
+        Box::new(range),
+        PERIOD_SCORE,
+    )))
+}
+
+fn union(mut any: Vec<Box<dyn Matching>>) -> Box<dyn Matching> {
+    match (any.len(), any.pop()) {
+        (1, Some(only)) => only,
+        (_, last) => {
+            any.extend(last);
+            Box::new(BooleanQuery::union(any))
+        }
     }
 }
 

@@ -37,6 +37,7 @@ mod query;
 mod recall;
 #[cfg(feature = "index")]
 mod service;
+mod times;
 #[cfg(feature = "index")]
 mod windows;
 #[cfg(feature = "index")]
@@ -54,8 +55,7 @@ pub use committed::{CommittedMessages, PlacedMessage};
 pub use directory::{directory, remove};
 pub use error::{Error, Result};
 pub use excerpt::{Excerpt, excerpt};
-pub use query::{
-    Bound, Clause, Filters, MAX_BYTES, MAX_TERMS, Occurrence, Query, TooLarge, instant, role,
-};
+pub use query::{Clause, Filters, MAX_BYTES, MAX_TERMS, Occurrence, Query, TooLarge, role};
 #[cfg(feature = "index")]
 pub use service::{Search, compact};
+pub use times::{Bound, instant};

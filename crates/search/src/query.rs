@@ -8,14 +8,14 @@
 //! role:user agent:risks      the author
 //! since:2026-03-01 until:7d  a date, an instant, or an age (after:, before: as well)
 //! session:0192ab             the session
+//! 2026-03-02  March 2026     these words, or any message of that day or month
 //! ```
 //!
 //! An invalid filter is ignored and explained in [`Query::notes`].
 
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
 use unisono_context::{AgentId, Role, Timestamp};
 
+use crate::times::{Bound, Period, instant, period};
 use crate::words::words;
 
 /// Maximum number of bytes in a query.
@@ -57,6 +57,8 @@ pub struct Clause {
     pub need: Occurrence,
     /// Its words in the form of the index; never empty.
     pub(crate) stems: Vec<String>,
+    /// The day or month that it names, with the words before it: messages of that time match, too.
+    pub(crate) period: Option<Period>,
 }
 
 /// Whether a clause must match.
@@ -97,6 +99,7 @@ impl Query {
         while !rest.is_empty() {
             rest = query.take(rest, now).trim_start();
         }
+        query.read_periods();
         match query.terms() {
             terms if terms > MAX_TERMS => Err(TooLarge::Terms(terms)),
             _ => Ok(query),
@@ -108,8 +111,9 @@ impl Query {
     pub(crate) fn merged(mut self) -> Query {
         let mut clauses: Vec<Clause> = Vec::with_capacity(self.clauses.len());
         for clause in self.clauses {
+            let key = |clause: &Clause| (clause.need, clause.period);
             let is_known =
-                |known: &Clause| (known.need, &known.stems) == (clause.need, &clause.stems);
+                |known: &Clause| key(known) == key(&clause) && known.stems == clause.stems;
             if !clauses.iter().any(is_known) {
                 clauses.push(clause);
             }
@@ -182,7 +186,23 @@ impl Query {
             text: text.to_owned(),
             need,
             stems,
+            period: period(text),
         });
+    }
+
+    /// Reads days and months of several words. The last word of each has its period.
+    fn read_periods(&mut self) {
+        for end in 2..=self.clauses.len() {
+            let found = [3, 2].into_iter().find_map(|length| {
+                let words = self.clauses.get(end.checked_sub(length)?..end)?;
+                let single = |one: &Clause| one.need == Occurrence::Wanted && one.stems.len() == 1;
+                let texts: Vec<&str> = words.iter().map(|one| &*one.text).collect();
+                period(&texts.join(" ")).filter(|_| words.iter().all(single))
+            });
+            if let (Some(found), Some(last)) = (found, self.clauses.get_mut(end - 1)) {
+                last.period = Some(found);
+            }
+        }
     }
 
     fn filter(&mut self, key: Key, value: &str, now: Timestamp) -> Result<(), String> {
@@ -259,56 +279,6 @@ pub fn role(name: &str) -> Result<Role, String> {
     known.ok_or_else(|| "a role is system, user, assistant or tool".to_owned())
 }
 
-/// The end of a time range that an instant is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
-    /// Its beginning: a date means its first moment.
-    Since,
-    /// Its end: a date means its last moment.
-    Until,
-}
-
-/// Parses an instant: `2026-03-02`, `2026-03-02T09:14:00Z`, or a period before now: `30m`, `12h`,
-/// `7d`, `2w`. Dates are in UTC.
-///
-/// # Errors
-///
-/// The text has none of these forms.
-pub fn instant(text: &str, now: Timestamp, bound: Bound) -> Result<Timestamp, String> {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at(digits);
-    let minutes = match unit {
-        "m" | "min" => Some(1),
-        "h" => Some(60),
-        "d" => Some(60 * 24),
-        "w" => Some(60 * 24 * 7),
-        _ => None,
-    };
-    if let (Ok(number), Some(minutes)) = (number.parse::<i64>(), minutes) {
-        let ago = number.saturating_mul(minutes).saturating_mul(60_000);
-        return Ok(now.plus_ms(ago.saturating_neg()));
-    }
-    if let Ok(date) = text.parse::<Date>()
-        && text.len() <= "2026-03-02".len()
-    {
-        let day = match bound {
-            Bound::Since => Ok(date),
-            Bound::Until => date.tomorrow(),
-        };
-        let start = day.and_then(|day| day.to_zoned(TimeZone::UTC));
-        if let Ok(start) = start {
-            return Ok(Timestamp(start.timestamp().as_millisecond()));
-        }
-    }
-    match text.parse::<jiff::Timestamp>() {
-        Ok(at) => Ok(Timestamp(at.as_millisecond())),
-        Err(_) => Err(
-            "a time is a date such as 2026-03-02, an instant such as 2026-03-02T09:14:00Z, or how long ago such as 12h or 7d"
-                .to_owned(),
-        ),
-    }
-}
-
 /// Removes common words that are not required, if other words are searched for.
 #[cfg(feature = "index")]
 pub(crate) fn drop_common(clauses: &mut Vec<Clause>) {
@@ -316,7 +286,7 @@ pub(crate) fn drop_common(clauses: &mut Vec<Clause>) {
     let common = |clause: &Clause| {
         let word = clause.text.trim_matches(|c: char| !c.is_alphanumeric());
         let single = clause.need == Occurrence::Wanted && clause.stems.len() == 1;
-        single && crate::words::is_common(&word.to_lowercase())
+        single && clause.period.is_none() && crate::words::is_common(&word.to_lowercase())
     };
     if clauses
         .iter()

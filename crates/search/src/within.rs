@@ -17,6 +17,7 @@ use crate::find::clause_query;
 use crate::guarded::guarded;
 use crate::index::{Fields, Index};
 use crate::query::Clause;
+use crate::times::Period;
 use crate::windows::{self, Ranked, Times};
 
 /// Ranks the messages of a path with at least one of the clauses, and their neighbours.
@@ -94,7 +95,8 @@ impl<'a> OnPath<'a> {
         Ok(ordinals)
     }
 
-    /// The frequencies of a clause: a word in texts, days and names of authors, a phrase in texts.
+    /// The frequencies of a clause: a word in texts, days and names of authors; a phrase in texts,
+    /// and as the day or month of messages.
     fn times(&self, clause: &Clause) -> tantivy::Result<Times> {
         let mut times = Times::new();
         for (segment, ordinals) in self.searcher.segment_readers().iter().zip(&self.ordinals) {
@@ -111,6 +113,9 @@ impl<'a> OnPath<'a> {
                 let mut matching = phrase.scorer(segment, 1.0)?;
                 self.wanted
                     .each(&mut *matching, |_, document| add(document, 1.0))?;
+                if let Some(period) = clause.period {
+                    each_within(segment, ordinals, period, |document| add(document, 1.0))?;
+                }
                 continue;
             };
             for field in [self.fields.text, self.fields.day, self.fields.author] {
@@ -126,6 +131,23 @@ impl<'a> OnPath<'a> {
         }
         Ok(times)
     }
+}
+
+/// Every document on the path whose message is from a period.
+fn each_within(
+    segment: &SegmentReader,
+    ordinals: &[u32],
+    period: Period,
+    mut f: impl FnMut(DocId),
+) -> tantivy::Result<()> {
+    let at = segment.fast_fields().i64("at")?;
+    let times = period.since.0..period.until.0;
+    for (document, ordinal) in (0..).zip(ordinals) {
+        if *ordinal > 0 && at.first(document).is_some_and(|at| times.contains(&at)) {
+            f(document);
+        }
+    }
+    Ok(())
 }
 
 /// Every document with a term, without removed ones.

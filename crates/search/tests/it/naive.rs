@@ -100,6 +100,45 @@ fn an_agent_is_given_what_fits_best_with_the_messages_around_it() {
 }
 
 #[test]
+fn messages_are_found_by_their_day_and_month() {
+    run(async {
+        let journal = memory();
+        let said = vec![
+            Said::new(0, "the kestrel plan").at("2025-02-15T09:00:00Z"),
+            Said::new(1, "nothing new").at("2025-02-15T23:59:59Z"),
+            Said::new(2, "we met on 2025-02-15").at("2025-12-02T09:00:00Z"),
+            Said::new(3, "nothing new").at("2025-12-12T09:00:00Z"),
+            Said::new(4, "kestrel in spring").at("2026-02-15T09:00:00Z"),
+            Said::new(5, "a time that nobody knows").at("1970-01-01T00:00:00Z"),
+        ];
+        write(&journal, session(1), &said).await;
+        let branch = Branch::new(session(1), &tree(&journal, session(1)).await, id(5));
+        let search = Search::in_memory(journal);
+        for (query, expected) in [
+            ("2025-02-15", &[1, 2, 3][..]),
+            ("\"15 February 2025\"", &[1, 2]),
+            ("February 2025", &[1, 2, 3]),
+            ("12 December 2025", &[3, 4]),
+            ("2025-02-12", &[]),
+            ("+2025-02-15 +kestrel", &[1]),
+            ("nothing -2025-02-15", &[4]),
+            ("kestrel until:2025-02-15", &[1]),
+        ] {
+            let found = found(&search, query).await.into_iter();
+            let found: Vec<u32> = found.map(|(_, ordinal)| ordinal).collect();
+            assert_eq!(found, expected, "{query}");
+        }
+        let best = find(&search, "kestrel February 2026").await;
+        assert_eq!(best[0].1, 5, "{best:?}");
+        let recalled = search.recall(&branch, "2025-02-15", 9).await.unwrap();
+        let best: BTreeSet<u32> = recalled.messages[..3].iter().map(|n| n.0).collect();
+        assert_eq!((best, recalled.nowhere), ([1, 2, 3].into(), Vec::new()));
+        let recalled = search.recall(&branch, "2025-02-12", 9).await.unwrap();
+        assert_eq!(recalled.nowhere, ["2025-02-12"]);
+    });
+}
+
+#[test]
 fn what_is_said_later_or_elsewhere_changes_nothing_for_an_agent() {
     run(async {
         let dir = tempfile::tempdir().unwrap();

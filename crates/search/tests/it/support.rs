@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use unisono_context::message::NewMessage;
 use unisono_context::{AgentId, MessageId, Part, Role, SessionId, Timestamp, Tree};
-use unisono_search::{Query, Search};
+use unisono_search::{Bound, Query, Search, instant};
 use unisono_session::{Event, Fact, State};
 use unisono_store::{Disk, Journal, Memory};
 
@@ -25,7 +25,7 @@ pub(crate) fn id(n: usize) -> MessageId {
     MessageId::from_u128(n as u128 + 1)
 }
 
-/// A message with number, parent (both from 0), role, author and text.
+/// A message with number, parent (both from 0), role, author, text and time.
 #[derive(Clone, Debug)]
 pub(crate) struct Said {
     pub(crate) n: usize,
@@ -33,6 +33,7 @@ pub(crate) struct Said {
     pub(crate) role: Role,
     pub(crate) author: Option<&'static str>,
     pub(crate) text: String,
+    pub(crate) at: Timestamp,
 }
 
 impl Said {
@@ -47,11 +48,17 @@ impl Said {
             },
             author: None,
             text: text.into(),
+            at: Timestamp(1_772_445_600_000 + n as i64 * 1_000),
         }
     }
 
+    pub(crate) fn at(self, at: &str) -> Said {
+        let at = instant(at, Timestamp(0), Bound::Since).unwrap();
+        Said { at, ..self }
+    }
+
     pub(crate) fn event(&self) -> Event {
-        let at = Timestamp(1_772_445_600_000 + self.n as i64 * 1_000);
+        let at = self.at;
         let message = NewMessage {
             id: id(self.n),
             role: self.role,
