@@ -450,9 +450,16 @@ fn pinned_messages_of_a_summarised_topic_stay() {
 fn topics_too_small_for_a_summary_are_merged() {
     let mut chat = topics(12, 15);
     let plans = compact(&mut chat, usable(1_000), &of_usable(Tiers::DEFAULT));
+    insta::assert_snapshot!(shown(&plans), @"summarise #1–#8 (120 tokens), as a bulk, into at most 60, by a model");
+    // Three of these are still too small.
+    let mut chat = topics(60, 5);
+    let plans = compact(&mut chat, usable(400), &of_usable(Tiers::DEFAULT));
     insta::assert_snapshot!(shown(&plans), @r"
-    summarise #1–#6 (90 tokens), as a bulk, into at most 45, by a model
-    summarise #7–#12 (90 tokens), as a bulk, into at most 45, by a model
+    summarise #1–#26 (130 tokens), as a bulk, into at most 64, by a model
+    summarise #27–#52 (130 tokens), as a bulk, into at most 64, by a model
+    summarise #53–#78 (130 tokens), as a bulk, into at most 64, by a model
+    summarise #79–#102 (120 tokens), as a bulk, into at most 60, by a model
+    summarise 3 earlier blocks (96 tokens), as a bulk, into at most 48, by a model
     ");
 }
 

@@ -152,15 +152,29 @@ pub(super) fn merge_topics(t: &Tiered<'_, '_>) -> Option<Plan> {
     let merge = t.tiers.merge.max(2) as usize;
     let all = t.older.len();
     // Kept topics give way before anything is dropped, and two are merged if there are no more.
-    let count = if all >= keep + merge {
-        merge
+    let (count, most) = if all >= keep + merge {
+        (merge, all - keep)
     } else {
-        merge.min(all)
+        (merge.min(all), all)
     };
-    if count < 2 {
-        return None;
-    }
-    t.summary(covering_all(t, &t.older[..count])?, Tier::Bulk)
+    let count = count.max(2).max(small_topics(t, most));
+    (count..=most).find_map(|count| t.summary(covering_all(t, &t.older[..count])?, Tier::Bulk))
+}
+
+/// Number of the oldest topics that are too small for a summary each, and are enough together: for
+/// the target of their tier, or for a bulk of full size.
+fn small_topics(t: &Tiered<'_, '_>, most: usize) -> usize {
+    let excess = t.loads[1].minus(t.targets[1]);
+    let full = t.tiers.bulk_cap.min(t.targets[2]);
+    let enough = excess.min(full + full);
+    let mut sum = Tokens::ZERO;
+    let oldest = t.older[..most].iter();
+    let oldest = oldest.take_while(|entry| {
+        let more = sum < enough && !entry.is_summarised();
+        sum += entry.tokens;
+        more
+    });
+    oldest.count()
 }
 
 /// Merges the oldest bulks; makes a bulk smaller that exceeds the limit of a bulk or of its whole
