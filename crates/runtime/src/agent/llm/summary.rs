@@ -61,8 +61,10 @@ fn quotes(
             parts.iter().filter_map(passage)
         })
         .collect();
-    let note = count(&summary_note("")) + JOINT;
-    let room = cap.0.saturating_sub(note);
+    // The summary is counted as the prompt shows it.
+    let note = count(&summary_note(""));
+    let room = cap.0.saturating_sub(note + JOINT);
+    let count = |text: &str| count(&summary_note(text)).saturating_sub(note);
     let draft = extractive::summarise(&SummaryInput {
         passages: &passages,
         prior,
@@ -70,7 +72,7 @@ fn quotes(
         cap: Tokens(room),
         style: SummaryLayout::Rolling,
         instructions: Some(task),
-        count,
+        count: &count,
     });
     match draft.text.is_empty() {
         true => "(nothing to quote)".into(),

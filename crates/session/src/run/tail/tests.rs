@@ -502,3 +502,18 @@ fn a_rejected_request_is_sent_again_smaller() {
         assert_eq!(narrower, expected, "{request:?} {limit:?}");
     }
 }
+
+#[test]
+fn a_summary_names_steps_and_not_messages() {
+    let note = summary_note(
+        "## Key points\n- assistant #3 Order W-7 is late. #4 I asked about #12 of the talk.\n\
+         - #5 “Done.” #6 So. \\#7 was said, and #8.\n#9",
+    );
+    let quotes = note.rsplit_once("\n\n").unwrap().1;
+    assert_eq!(
+        quotes,
+        "## Key points\n- assistant step 3 Order W-7 is late. step 4 I asked about #12 of the \
+         talk.\n- step 5 “Done.” step 6 So. \\#7 was said, and #8.\n#9"
+    );
+    assert!(note.contains("Step 1 is your first reply here") && !note.contains("#1 "));
+}
