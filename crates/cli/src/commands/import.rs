@@ -173,7 +173,7 @@ async fn several(
     let (mut all, mut imported) = (SkippedParts::default(), Vec::new());
     let mut result = Ok(());
     for conversation in chosen {
-        if conversation.messages == 0 && args.all {
+        if conversation.messages == 0 && !conversation.is_bad && args.all {
             let (name, number) = (&source.name, conversation.number);
             app.out.warn(format_args!(
                 "{name}: conversation {number} has no message; it was left out"

@@ -57,8 +57,10 @@ pub(super) fn read<'t>(
     }
     let mut read = vec![false; nodes.len()];
     order.iter().for_each(|at| read[*at] = true);
-    if let Some(node) = read.iter().position(|read| !read).map(|at| &nodes[at]) {
-        draft.bad(node.value.wrong("the message is its own predecessor"));
+    let lost = nodes.iter().zip(read).filter(|(_, read)| !read);
+    for (node, _) in lost {
+        let reason = "the message is its own predecessor, or follows such a message";
+        draft.bad(node.value.wrong(reason));
     }
     draft.main = current.and_then(|at| ends[at]);
 }

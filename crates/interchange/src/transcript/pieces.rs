@@ -135,13 +135,15 @@ fn after_wrapper(
     Ok(())
 }
 
-/// Reads a file that is not JSON: as a text, or by lines if the first one is not valid text.
+/// Reads a file that is not JSON: as a text, or by lines if the first one is not valid text and the
+/// second one may be JSON.
 fn non_json(text: Text<'_>, track: &SharedTracker, reader: &mut Reader<'_>) -> io::Result<()> {
     let at = track.next();
     let mut line = Vec::new();
     text.input.read_until(b'\n', &mut line)?;
     let offset = track.offset();
-    if std::str::from_utf8(&line).is_ok() {
+    let next = text.input.fill_buf()?.trim_ascii_start().first();
+    if std::str::from_utf8(&line).is_ok() || !matches!(next, Some(b'{' | b'[')) {
         return whole_text(text, line, (at, offset), reader);
     }
     let input = Cursor::new(line).chain(text.input);

@@ -23,6 +23,8 @@ pub struct Conversation {
     pub at: Option<Timestamp>,
     /// The number of its valid messages.
     pub messages: usize,
+    /// Whether it has only invalid messages.
+    pub is_bad: bool,
     /// Line and column of its beginning, from 1.
     pub place: (u32, u32),
     /// The digest with which a session made of it is labelled.
@@ -118,6 +120,7 @@ fn conversation(text: &str, options: &Options) -> Option<Conversation> {
         ..options.clone()
     };
     let parsed = read(text.as_bytes(), &options, stamps);
+    let is_bad = matches!(&parsed, Err(Error::NoMessage { skipped, .. }) if !skipped.is_empty());
     let messages = parsed.map_or(0, |parsed| parsed.import.messages.len());
     Some(Conversation {
         number: 0,
@@ -126,6 +129,7 @@ fn conversation(text: &str, options: &Options) -> Option<Conversation> {
         at: fields::seconds(&object, "create_time")
             .or_else(|| fields::instant(&object, "created_at")),
         messages,
+        is_bad,
         place: (1, 1),
         digest: Digest(*blake3::hash(text.as_bytes()).as_bytes()),
         begin: 0,

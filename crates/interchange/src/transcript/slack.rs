@@ -93,6 +93,10 @@ fn message<'t>(
     }
     let (role, author) = role_of(name.as_deref().unwrap_or_default());
     let at = fields::seconds(object, "ts");
+    if let (None, Some(ts)) = (at, object.get("ts")) {
+        let reason = "`ts` is not a time; the message gets that of a message beside it";
+        draft.warn(ts.wrong(reason));
+    }
     let before = draft.import.messages.len();
     draft.push(
         item.raw(),

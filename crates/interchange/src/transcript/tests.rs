@@ -445,3 +445,34 @@ fn messages_of_other_chats_are_no_bad_lines() {
     let outline = outline_of(one.as_bytes(), None);
     assert!(outline.contains("1:44: `role` is missing"), "{outline}");
 }
+
+#[test]
+fn messages_in_a_circle_are_reported_and_so_are_conversations_of_them() {
+    let node = |id: &str, parent: &str| {
+        let message = format!(
+            r#"{{"author":{{"role":"user"}},"content":{{"content_type":"text","parts":["{id}"]}}}}"#
+        );
+        format!(r#""{id}":{{"id":"{id}","parent":{parent},"message":{message}}}"#)
+    };
+    let circle = [
+        node("a", r#""b""#),
+        node("b", r#""a""#),
+        node("c", r#""b""#),
+    ]
+    .join(",");
+    let of = |nodes: &str| format!(r#"{{"title":"t","mapping":{{{nodes}}},"current_node":"b"}}"#);
+    let beside = of(&format!("{},{circle}", node("d", "null")));
+    let outline = outline_of(beside.as_bytes(), None);
+    assert_eq!(
+        outline.matches("is its own predecessor").count(),
+        3,
+        "{outline}"
+    );
+    let file = format!("[{beside},{},{}]", of(&circle), of(""));
+    let listed = several::list(file.as_bytes(), &Options::default()).unwrap();
+    let listed = listed.iter().map(|one| (one.messages, one.is_bad));
+    assert_eq!(
+        listed.collect::<Vec<_>>(),
+        [(1, false), (0, true), (0, false)]
+    );
+}

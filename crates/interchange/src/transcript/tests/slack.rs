@@ -110,3 +110,16 @@ fn apps_write_in_blocks_and_attachments() {
     let expected = [("empty message", 1), ("link preview", 1)];
     assert_eq!(left, expected.map(|(what, count)| (what.into(), count)));
 }
+
+#[test]
+fn a_time_that_is_none_is_reported() {
+    let list = r#"[{"type":"message","user":"U1","text":"hi","ts":"not a number"},
+        {"type":"message","user":"U2","text":"ok","ts":"1717400000.1"}]"#;
+    let outline = outline_of(list.as_bytes(), None);
+    let warned = outline.lines().filter(|line| line.starts_with("warning"));
+    let warned: Vec<&str> = warned.collect();
+    assert!(
+        warned.len() == 1 && warned[0].contains("`ts` is not a time"),
+        "{outline}"
+    );
+}
