@@ -22,6 +22,10 @@ const MAX_SPEAKERS: usize = 12;
 const MAX_PER_MESSAGE: usize = 8;
 /// A name is listed if it occurs in at least this many messages.
 const NAME_MIN_MESSAGES: usize = 2;
+/// The minimum number of characters of an id that begins with a digit, and of a code in capitals.
+const ID_MIN_CHARS: usize = 5;
+/// The minimum number of characters of such an id without a capital: a short hash of a commit.
+const HASH_MIN_CHARS: usize = 7;
 
 /// See [`super::anchors`].
 pub(super) fn anchors(input: &SummaryInput<'_>, text: &str) -> String {
@@ -156,19 +160,26 @@ fn lost_speakers<'r>(
     lost.take(MAX_SPEAKERS).map(|name| (name, 0))
 }
 
-/// The names and ids of the input except those in `kept`: ids with digits, and names that several
-/// messages have.
+/// The names and ids of the input except those in `kept`: ids with digits, codes in capitals, and
+/// names that several messages have.
 fn named(read: &WeighedInput<'_>, kept: &HashSet<Term>) -> HashMap<Term, NamedTerm> {
     let vocabulary = &read.pool.vocabulary;
     let mut found: HashMap<Term, NamedTerm> = HashMap::new();
+    // Words that are written in other ways, too, are shouted and no codes.
+    let mut other_ways: HashSet<Term> = HashSet::new();
     let has_capital_nouns = is_german(read);
     let mut place = 0;
     for unit in &read.pool.units {
+        let is_shouted = is_shouted(unit.text);
         words(unit.text, &mut |word, shape| {
             place += 1;
+            let known = vocabulary.known(word);
+            let is_code = is_code(word) && !is_shouted;
+            if let Some(term) = known.filter(|_| shape.letter && !shape.digit && !is_code) {
+                other_ways.insert(term);
+            }
             let is_named = shape.digit || shape.capital && word.chars().count() > 2;
-            let known = is_named.then(|| vocabulary.known(word)).flatten();
-            let Some(term) = known.filter(|term| !kept.contains(term)) else {
+            let Some(term) = known.filter(|term| is_named && !kept.contains(term)) else {
                 return;
             };
             let one = found.entry(term).or_insert_with(|| NamedTerm {
@@ -183,12 +194,59 @@ fn named(read: &WeighedInput<'_>, kept: &HashSet<Term>) -> HashMap<Term, NamedTe
             }
         });
     }
-    found.retain(|term, one| match vocabulary.class(*term) {
-        Class::Identifier => one.word.contains(|c: char| c.is_ascii_digit()),
-        Class::Name => one.sources >= NAME_MIN_MESSAGES && !has_capital_nouns,
-        _ => false,
+    found.retain(|term, one| {
+        let is_code = is_code(&one.word) && !other_ways.contains(term);
+        match vocabulary.class(*term) {
+            Class::Identifier => one.word.contains(|c: char| c.is_ascii_digit()) || is_code,
+            Class::Number => is_id(&one.word),
+            Class::Name => is_code || one.sources >= NAME_MIN_MESSAGES && !has_capital_nouns,
+            Class::Word => is_code,
+            Class::Stop => false,
+        }
     });
     found
+}
+
+/// Whether a word that begins with a digit is an id and no amount or time: five digits or more
+/// without separators (`252246`), or digits and letters in turns (`7FD2KE`, `9f3c1ab`) and not a
+/// number with a unit (`25kg`, `2nd`, `3h30m`).
+fn is_id(word: &str) -> bool {
+    let is_plain = word.bytes().all(|c| c.is_ascii_alphanumeric());
+    if !is_plain || word.len() < ID_MIN_CHARS {
+        return false;
+    }
+    if word.bytes().all(|c| c.is_ascii_digit()) {
+        return true;
+    }
+    let digits = |pair: &[u8]| pair[0].is_ascii_digit() != pair[1].is_ascii_digit();
+    let turns = word
+        .as_bytes()
+        .windows(2)
+        .filter(|pair| digits(pair))
+        .count();
+    let has_capital = word.bytes().any(|c| c.is_ascii_uppercase());
+    turns > 1 && (has_capital || word.len() >= HASH_MIN_CHARS)
+}
+
+/// Whether a word is a code: five capitals or more that nobody can pronounce (`DNDKNC`, but not
+/// `SELECT`), because they have few vowels or four consonants in a row.
+fn is_code(word: &str) -> bool {
+    let is_vowel = |c: &u8| b"AEIOUY".contains(c);
+    let vowels = word.bytes().filter(|c| is_vowel(c)).count();
+    let mut consonants = word.as_bytes().split(is_vowel).map(<[u8]>::len);
+    word.len() >= ID_MIN_CHARS
+        && word.bytes().all(|c| c.is_ascii_uppercase())
+        && (vowels * 4 < word.len() || consonants.any(|run| run >= 4))
+}
+
+/// Whether most letters of a text are capitals.
+fn is_shouted(text: &str) -> bool {
+    let (mut large, mut small) = (0, 0);
+    for c in text.chars() {
+        large += usize::from(c.is_uppercase());
+        small += usize::from(c.is_lowercase());
+    }
+    large > small
 }
 
 /// Whether a conversation is mostly in German, where every noun has a capital letter.
@@ -213,4 +271,48 @@ struct NamedTerm {
     first: usize,
     sources: usize,
     last: Option<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_context::{Ordinal, Timestamp, Tokens};
+
+    use super::super::{Passage, SummaryLayout};
+    use super::*;
+
+    #[test]
+    fn ids_that_begin_with_a_digit_and_codes_in_capitals_are_listed() {
+        let passage = [
+            "Ana booked the room, reservation 7FD2KE, case 252246, and paid 1,250 EUR on 12.05.",
+            "Commit 9f3c1ab fixes it in 3h30m; the train code is DNDKNC, SELECT it; the box has 25kg.",
+            "STOP SHOUTING ABOUT IT NOW PLEASE, we met at 10:30 on the 21st, in Room 4711.",
+            "It was URGENT then; an urgent call came on the 3rd.",
+        ];
+        let passages: Vec<Passage<'_>> = (1..)
+            .zip(passage)
+            .map(|(n, text)| {
+                Passage::text(Ordinal(n), Role::User, Timestamp(1_777_852_800_000), text)
+            })
+            .collect();
+        let count = |text: &str| text.split_whitespace().count() as u64;
+        let input = SummaryInput {
+            passages: &passages,
+            prior: None,
+            prior_facts: &[],
+            cap: Tokens(200),
+            style: SummaryLayout::Rolling,
+            instructions: None,
+            count: &count,
+        };
+        let named = |text: &str| {
+            let lines = anchors(&input, text);
+            let named = lines.split_once("Also named: ").map(|(_, names)| names);
+            named.unwrap_or_default().to_owned()
+        };
+        assert_eq!(named("On 4 May 2026."), "7FD2KE, 252246, 9f3c1ab, DNDKNC.");
+        assert_eq!(named("7FD2KE and DNDKNC."), "252246, 9f3c1ab.");
+        let covers = [Span::new(Ordinal(1), Ordinal(4))];
+        let coverage = coverage(&input, &covers, "On 4 May 2026: DNDKNC.").unwrap();
+        assert_eq!((coverage.facts, coverage.kept), (5, 2));
+    }
 }
