@@ -14,7 +14,7 @@ mod chat;
 use chat::{Chain, Chat, Fallback, GOOD, Summariser, usable};
 use unisono_context::budget::{Budget, Budgets, Limits};
 use unisono_context::checkpoint::Writer;
-use unisono_context::compaction::{self, Error, Mode};
+use unisono_context::compaction::{self, Error, Mode, Step};
 use unisono_context::policy::{Method, Policy, Preset};
 use unisono_context::{CheckpointId, Encoding, Ppm, Tokens};
 
@@ -293,4 +293,19 @@ fn a_budget_holds_what_must_stay_or_has_no_say() {
     let chat = Chat::asked("U100 A100 U100");
     let held = compaction::holds(&chat.view(), &usable(232), &OFF, manual, chat.now);
     assert_eq!(held, Some(true), "a person's own compaction compacts");
+}
+
+#[test]
+fn a_requested_summary_saves_a_tenth() {
+    let capped = |letters: &str, mode| {
+        let plan = Chat::asked(letters).plan(usable(100_000), &CHECKPOINT, mode);
+        match plan.unwrap()?.step {
+            Step::Summarise { cap, cover, .. } => Some((cap, cover.original)),
+            _ => None,
+        }
+    };
+    let manual = Mode::Manual { keep: None };
+    let (cap, original) = capped("U100 A100 U100", manual).unwrap();
+    assert_eq!((cap, original), (Tokens(180), Tokens(200)));
+    assert_eq!(capped("U15 A15 U100", manual), None, "too short for that");
 }

@@ -30,6 +30,7 @@ const HELP: &str = "\
 Without --keep, everything before the newest user message is summarised. --topic, --attention and
 --large shrink one part instead, by the rules of the preset tiered. --dry-run also shows the
 automatic compaction of the next turn. Messages in the journal are never changed or deleted.
+A summary has at most nine tenths of the tokens that it replaces.
 
 Examples:
   unisono compact latest --dry-run

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use crate::checkpoint::{Body, Checkpoint, Kind, Span, Tier, Writer};
 use crate::ids::Ordinal;
 use crate::policy::Method;
-use crate::tokens::Tokens;
+use crate::tokens::{Ppm, Tokens};
 
 use super::situation::{NOTE, Situation, replaced};
 use super::unit::Unit;
-use super::{Cover, Plan, Step, keep, summary_cap};
+use super::{Cover, Mode, Plan, Step, keep, summary_cap};
 
 /// Below this size no summary is requested.
 pub(super) const SMALLEST_SUMMARY: Tokens = Tokens(32);
+/// The largest part of the covered tokens that the summary of a requested compaction may have: a
+/// person gives up the messages for more than a few tokens.
+const WORTHWHILE: Ppm = Ppm::percent(90);
 
 /// The limit that a step must reach.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,7 +88,10 @@ fn before(s: &Situation<'_>, start: usize, reach: Reach, tightened: bool) -> Opt
     let room = room(s, start, reach, false);
     let largest = summary_cap(s.policy);
     let smallest = smallest_summary(largest, s.target);
-    let shrinking = cover.original.minus(s.budget.per_message + Tokens(1));
+    let shrinking = match s.mode {
+        Mode::Manual { .. } => WORTHWHILE.of(cover.original).minus(s.budget.per_message),
+        _ => cover.original.minus(s.budget.per_message + Tokens(1)),
+    };
     let cap = largest.min(room).min(shrinking);
     (room >= smallest.min(shrinking) && cap >= SMALLEST_SUMMARY.min(largest)).then(|| {
         let writer = writer(s);
