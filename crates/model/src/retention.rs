@@ -7,7 +7,9 @@
 //! to compare with.
 
 pub mod baseline;
+mod shown;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -15,6 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::date::Date;
 use crate::extractive::baseline::sentences;
+
+pub use shown::{ShownMessage, join};
 
 /// The category of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -168,16 +172,18 @@ pub fn kept(text: &str, probes: &[Probe]) -> Vec<bool> {
 
 /// The passages of a text: lines, or pairs of neighbouring sentences.
 fn passages(text: &str) -> Vec<String> {
-    let (mut day, mut speaker) = ("", "");
+    let (mut day, mut speaker) = (Cow::Borrowed(""), "");
     let mut passages = Vec::new();
     for line in text.lines() {
         let heading = line.trim_start_matches('#');
         if heading.len() < line.len() && heading.starts_with(' ') {
-            day = heading.trim();
-            speaker = "";
+            (day, speaker) = (heading.trim().into(), "");
         } else if is_day(line) {
-            day = line;
-            speaker = "";
+            (day, speaker) = (line.into(), "");
+        } else if let Some(name) = shown_day(line) {
+            (day, speaker) = (name.into(), "");
+        } else if let Some(author) = shown_author(line) {
+            speaker = author;
         } else if line.ends_with(':') && !line.contains(' ') {
             speaker = line;
         }
@@ -188,6 +194,23 @@ fn passages(text: &str) -> Vec<String> {
         passages.extend(found.map(|found| format!("{day} {speaker} {found}")));
     }
     passages
+}
+
+/// The day of the messages below a line such as `[2023-05-07]`, also as summaries write it.
+fn shown_day(line: &str) -> Option<String> {
+    let day = line.strip_prefix('[')?.strip_suffix(']')?;
+    let date: Date = day.parse().ok()?;
+    let name = date.strftime("%-d %B %Y").to_string().to_lowercase();
+    Some(format!("{day} {name}"))
+}
+
+/// The author of a message whose first line begins with its label: `#12 Ana: `; empty without an
+/// author.
+fn shown_author(line: &str) -> Option<&str> {
+    let (number, rest) = line.strip_prefix('#')?.split_once(' ')?;
+    let is_number = !number.is_empty() && number.bytes().all(|c| c.is_ascii_digit());
+    let author = rest.split_once(": ").map_or("", |(author, _)| author);
+    is_number.then_some(if author.contains(' ') { "" } else { author })
 }
 
 /// Whether a line is a day above quotes: `7 May 2023:`, `7 May:`.
@@ -324,6 +347,28 @@ mod tests {
                 of: 1
             }
         );
+    }
+
+    #[test]
+    fn a_message_has_the_day_and_the_author_above_it() {
+        let kept = |subject: &str, answer: &str| {
+            let probe = Probe {
+                id: "p".into(),
+                category: Category::Fact,
+                question: "?".into(),
+                subject: vec![subject.into()],
+                answer: vec![answer.into()],
+                ordinals: vec![1],
+            };
+            let text = "[2026-05-07]\n#12 Ana: I moved. The boiler broke. The cat is old.\n\
+                        [2026-05-08]\n#13 And the dog?\nIt sleeps.";
+            kept(text, &[probe])[0]
+        };
+        for answer in ["2026-05-07", "7 May 2026", "Ana"] {
+            assert!(kept("cat", answer), "{answer}");
+            assert!(!kept("sleeps", answer), "{answer}");
+        }
+        assert!(kept("sleeps", "8 May 2026"));
     }
 
     #[test]

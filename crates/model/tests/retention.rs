@@ -12,7 +12,7 @@ use unisono_context::{Encoding, Tokens};
 use unisono_model::Tokenizer;
 use unisono_model::extractive::{SummaryInput, SummaryLayout, summarise};
 use unisono_model::retention::baseline::{Baseline, measure};
-use unisono_model::retention::{Category, Probe, parse, report};
+use unisono_model::retention::{Category, Probe, ShownMessage, parse, report};
 
 #[path = "support/conversation.rs"]
 mod conversation;
@@ -66,8 +66,10 @@ fn a_tenth_retains_more_than_the_tail_and_random_text() {
             draft.tokens
         );
         let share = |text: &str| report(text, &probes).all.share();
+        let shown = messages.iter().map(|text| ShownMessage::unlabelled(*text));
+        let shown: Vec<ShownMessage<'_>> = shown.collect();
         let by = |baseline| {
-            measure(baseline, &messages, cap, &count, &probes)
+            measure(baseline, &shown, cap, &count, &probes)
                 .1
                 .all
                 .share()

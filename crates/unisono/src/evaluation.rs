@@ -8,15 +8,18 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
-use unisono_context::alteration::altered_parts;
+use unisono_context::alteration::{Form, altered_parts};
 use unisono_context::call::ClientOptions;
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::cost::Cost;
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::policy::{Method, Policy, Preset, Trigger};
 use unisono_context::view::View;
-use unisono_context::{Encoding, MessageId, Ordinal, Ppm, SessionId, Tokens, TurnId};
+use unisono_context::{
+    AgentId, Encoding, MessageId, Ordinal, Ppm, SessionId, Timestamp, Tokens, TurnId,
+};
 use unisono_model::catalogue;
+use unisono_model::retention::{self, ShownMessage};
 use unisono_runtime::{Agent, Answer, Ctx, Extensions, Failure, Task, clock};
 use unisono_session::State;
 use unisono_session::agent::{AgentKind, Definition, Team};
@@ -103,8 +106,8 @@ pub fn encoding(setup: &Setup) -> Result<Encoding, Error> {
     Ok(team(setup)?.lead.limits.encoding)
 }
 
-/// The text of each message of the branch `main`, oldest first.
-pub fn message_texts(conversation: &Import) -> Vec<String> {
+/// The messages of the branch `main` as a model sees them, oldest first.
+pub fn shown_messages(conversation: &Import) -> Vec<ShownMessage<'static>> {
     let by_id: HashMap<MessageId, (Option<MessageId>, &NewMessage)> = conversation
         .messages
         .iter()
@@ -112,9 +115,28 @@ pub fn message_texts(conversation: &Import) -> Vec<String> {
         .collect();
     let message = |id: Option<MessageId>| by_id.get(&id?).copied();
     let path = std::iter::successors(message(head(conversation)), |(parent, _)| message(*parent));
-    let mut said: Vec<String> = path.map(|(_, message)| text_of(&message.parts)).collect();
-    said.reverse();
-    said
+    let mut path: Vec<&NewMessage> = path.map(|(_, message)| message).collect();
+    path.reverse();
+    let numbers = (1..).map(Ordinal);
+    let shown = numbers.zip(path).map(|(number, message)| {
+        shown(number, message.author.as_ref(), message.at, &message.parts)
+    });
+    shown.collect()
+}
+
+fn shown(
+    number: Ordinal,
+    author: Option<&AgentId>,
+    at: Timestamp,
+    parts: &[Part],
+) -> ShownMessage<'static> {
+    let text = text_of(parts);
+    let shown = ShownMessage::new(number, author, at, &text);
+    ShownMessage {
+        day: shown.day,
+        label: shown.label,
+        text: shown.text.into_owned().into(),
+    }
 }
 
 /// A runtime in memory with one summariser.
@@ -328,22 +350,29 @@ fn kept(state: &State, head: MessageId, duration_ms: u64) -> Option<Compacted> {
     })
 }
 
-/// Blocks and messages in their order, as a model reads them.
+/// Blocks and messages in their order, as a model sees them. A mask has its number in its text.
 fn text(view: &View<'_>) -> String {
     let blocks = view.active().iter();
-    let blocks = blocks.map(|block| (block.first(), block.context_text()));
+    let blocks = blocks.map(|block| {
+        let text = ShownMessage::unlabelled(block.context_text());
+        (block.first(), text)
+    });
     let messages = view.items().into_iter().map(|item| {
         let message = &item.node.message;
-        let said = match item.form() {
-            Some(form) => text_of(&altered_parts(message, form)),
-            None => text_of(&message.parts),
+        let (number, author) = (item.ordinal(), message.author.as_ref());
+        let shown = match item.form() {
+            Some(form @ Form::Masked { .. }) => {
+                ShownMessage::unlabelled(text_of(&altered_parts(message, form)))
+            }
+            Some(form) => shown(number, author, message.at, &altered_parts(message, form)),
+            None => shown(number, author, message.at, &message.parts),
         };
-        (item.ordinal(), said)
+        (number, shown)
     });
-    let mut all: Vec<(Ordinal, String)> = blocks.chain(messages).collect();
+    let mut all: Vec<(Ordinal, ShownMessage<'_>)> = blocks.chain(messages).collect();
     all.sort_by_key(|(ordinal, _)| *ordinal);
-    let texts: Vec<String> = all.into_iter().map(|(_, text)| text).collect();
-    texts.join("\n")
+    let all: Vec<ShownMessage<'_>> = all.into_iter().map(|(_, shown)| shown).collect();
+    retention::join(&all)
 }
 
 fn text_of(parts: &[Part]) -> String {

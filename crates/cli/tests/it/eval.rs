@@ -64,19 +64,19 @@ fn the_table_is_the_same_every_time() {
     let place = Place::new();
     let done = place.call(&args).expect(0);
     insta::assert_snapshot!(done.stdout, @r"
-    clinic-scheduling.jsonl: 136 messages of 9,431 tokens (o200k_base), 75 probes
+    clinic-scheduling.jsonl: 136 messages of 9,824 tokens (o200k_base), 75 probes
 
-    10:1, at most 943 tokens
+    10:1, at most 982 tokens
     KEPT BY                     ALL   FACTS DECISIONS CONSTRAINTS   NAMES   TASKS × TAIL TOKENS
-    one summary, extractive  29.3 %  11.1 %    26.7 %      40.0 %  45.5 %  20.0 %   1.16    937
-    truncate                 16.0 %  22.2 %    10.0 %       6.7 %   9.1 %  50.0 %   0.63    695
-    checkpoint, extractive   25.3 %  22.2 %    20.0 %      20.0 %  27.3 %  50.0 %   1.00    895
-    tail                     25.3 %  22.2 %    26.7 %       6.7 %  18.2 %  60.0 %   1.00    908
-    head+tail                18.7 %  22.2 %    10.0 %      20.0 %  18.2 %  40.0 %   0.74    927
-    random                   19.4 %  13.6 %    18.7 %      23.5 %  19.3 %  20.5 %   0.76    930
-    LexRank                  26.7 %   0.0 %    46.7 %      26.7 %   0.0 %  20.0 %   1.05    899
-    TF-IDF with MMR          25.3 %  55.6 %    26.7 %      13.3 %   0.0 %  40.0 %   1.00    939
-    the whole conversation  100.0 % 100.0 %   100.0 %     100.0 % 100.0 % 100.0 %         9,431
+    one summary, extractive  29.3 %  11.1 %    26.7 %      40.0 %  45.5 %  20.0 %   1.22    980
+    truncate                 16.0 %  22.2 %    10.0 %       6.7 %   9.1 %  50.0 %   0.67    737
+    checkpoint, extractive   25.3 %  22.2 %    20.0 %      20.0 %  27.3 %  50.0 %   1.06    959
+    tail                     24.0 %  22.2 %    23.3 %       6.7 %  18.2 %  60.0 %   1.00    944
+    head+tail                18.7 %  22.2 %    10.0 %      20.0 %  18.2 %  40.0 %   0.78    964
+    random                   17.6 %  12.2 %    16.9 %      21.5 %  18.2 %  17.8 %   0.73    961
+    LexRank                  24.0 %   0.0 %    40.0 %      26.7 %   0.0 %  20.0 %   1.00    932
+    TF-IDF with MMR          25.3 %  55.6 %    26.7 %      13.3 %   0.0 %  40.0 %   1.06    973
+    the whole conversation  100.0 % 100.0 %   100.0 %     100.0 % 100.0 % 100.0 %         9,824
     ");
     assert_eq!(done.stderr, "");
     assert_eq!(place.call(&args).stdout, done.stdout);
@@ -110,8 +110,9 @@ fn more_room_keeps_more_and_all_categories_are_told() {
             let of = |size: &Value| {
                 let row = &size["rows"][row];
                 assert_eq!(row["error"], Value::Null, "{row}");
-                let within = row["tokens"].as_f64() <= size["tokens"].as_f64().map(|n| n * 1.01);
+                let within = row["tokens"].as_u64() <= size["tokens"].as_u64();
                 assert!(within, "{set}, {row} of at most {}", size["tokens"]);
+                assert_eq!(row["exceeds"], false, "{row}");
                 assert_eq!(row["retained"].as_object().unwrap().len(), 6, "{row}");
                 row["retained"]["all"].as_f64().unwrap()
             };
@@ -123,6 +124,56 @@ fn more_room_keeps_more_and_all_categories_are_told() {
         assert_eq!(names(&sizes[0]), names(&sizes[2]));
         assert!(report["whole"]["all"].as_f64() > Some(0.9));
     }
+}
+
+/// A chat of many days, whose facts are the days of its messages.
+fn many_days(place: &Place) -> String {
+    let session = serde_json::json!({"type": "session", "unisono": 1, "title": "many days"});
+    let messages = (0..120).map(|n| {
+        let at = format!("2025-{:02}-{:02}T09:00:00Z", 1 + n / 28, 1 + n % 28);
+        let author = ["Mara", "Jonas"][n % 2];
+        let text = format!("Good morning, the bus number {n} was late again today.");
+        serde_json::json!({"type": "message", "role": "user", "author": author,
+            "at": at, "parts": [{"type": "text", "text": text}]})
+    });
+    let lines: Vec<String> = std::iter::once(session)
+        .chain(messages)
+        .map(|line| line.to_string())
+        .collect();
+    place.write("days.jsonl", lines.join("\n"));
+    place.write(
+        "days.probes.jsonl",
+        r#"{"id":"d","category":"fact","question":"When was bus 31 late?","subject":["31"],"answer":["4 February 2025"],"ordinals":[32]}
+{"id":"n","category":"name","question":"Who took bus 119?","subject":["119"],"answer":["Jonas"],"ordinals":[120]}"#,
+    );
+    place.path("days.jsonl").display().to_string()
+}
+
+#[test]
+fn texts_are_measured_as_a_model_sees_them_and_within_their_size() {
+    let place = Place::new();
+    let talk = many_days(&place);
+    let args = [
+        "eval",
+        "compaction",
+        &talk,
+        "--probes",
+        "days.probes.jsonl",
+        "--sizes",
+        "4",
+    ];
+    let report = place.json(&args);
+    assert_eq!(report["whole"]["all"], 1.0, "{report}");
+    let size = &report["sizes"][0];
+    let rows = size["rows"].as_array().unwrap();
+    for row in rows {
+        assert_eq!(row["exceeds"], false, "{row}");
+        assert!(row["tokens"].as_u64() <= size["tokens"].as_u64(), "{row}");
+    }
+    let tail = rows.iter().find(|row| row["name"] == "tail").unwrap();
+    assert_eq!(tail["retained"]["name"], 1.0, "{tail}");
+    // A topic a day is too small for a summary: several are merged.
+    assert!(rows.iter().any(|row| row["preset"] == "tiered"));
 }
 
 #[test]
@@ -206,7 +257,7 @@ fn what_cannot_be_used_is_told_with_its_line() {
         place.call(&[&args, more].concat()).expect(2)
     };
     call(&["--sizes", "500"]).says(&[
-        "at 500:1 3 of 1,584 tokens are left",
+        "at 500:1 3 of 1,592 tokens are left",
         "too few",
         "hint: name smaller",
     ]);

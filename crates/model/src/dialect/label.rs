@@ -46,7 +46,7 @@ impl Labels {
 
 /// Puts a backslash before each line that looks like a label (`#12 …`, or `[2026-05-07]` alone).
 /// `first_line` is false for the text of a message: its first line follows the message's label.
-pub(super) fn without_labels(text: Cow<'_, str>, first_line: bool) -> Cow<'_, str> {
+pub(crate) fn without_labels(text: Cow<'_, str>, first_line: bool) -> Cow<'_, str> {
     let begins = |at: usize| match at {
         0 => first_line,
         _ => text.as_bytes().get(at - 1) == Some(&b'\n'),
@@ -83,10 +83,10 @@ fn looks_like_label(line: &str) -> bool {
 
 /// What stands before one message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Label<'m> {
-    pub(super) day: Option<Date>,
-    pub(super) number: Ordinal,
-    pub(super) author: Option<&'m str>,
+pub(crate) struct Label<'m> {
+    pub(crate) day: Option<Date>,
+    pub(crate) number: Ordinal,
+    pub(crate) author: Option<&'m str>,
 }
 
 impl fmt::Display for Label<'_> {

@@ -3,6 +3,9 @@
 //! Each takes whole messages (or sentences) and fills the rest of the size with as many words of
 //! the next one as fit, so that none of them wastes room.
 
+use std::collections::BTreeSet;
+
+use super::shown::{Piece, ShownMessage, join_pieces};
 use super::{Probe, Report, report};
 use crate::extractive::CountTokens;
 use crate::extractive::baseline as model;
@@ -51,7 +54,7 @@ impl Baseline {
 /// The tokens of a baseline's text of at most `cap` tokens, and its report.
 pub fn measure(
     baseline: Baseline,
-    messages: &[&str],
+    messages: &[ShownMessage<'_>],
     cap: u64,
     count: CountTokens<'_>,
     probes: &[Probe],
@@ -61,76 +64,157 @@ pub fn measure(
     } else {
         1
     };
-    let texts = (1..=seeds).map(|seed| keep(baseline, seed, messages, cap, count));
+    let texts = (1..=seeds).map(|seed| keep_shown(baseline, seed, messages, cap, count));
     let measured = texts.map(|text| (count(&text), report(&text, probes)));
     let (tokens, reports): (Vec<u64>, Vec<Report>) = measured.unzip();
     (tokens.iter().sum::<u64>() / seeds, Report::mean(&reports))
 }
 
-/// The text of at most `cap` tokens that a baseline keeps of the messages, in their order. Only
-/// [`Baseline::Random`] depends on the seed.
+/// The text of at most `cap` tokens that a baseline keeps of texts without labels.
 pub fn keep(
     baseline: Baseline,
     seed: u64,
-    messages: &[&str],
+    texts: &[&str],
     cap: u64,
     count: CountTokens<'_>,
 ) -> String {
+    let texts = texts.iter().map(|text| ShownMessage::unlabelled(*text));
+    keep_shown(baseline, seed, &texts.collect::<Vec<_>>(), cap, count)
+}
+
+/// The text of at most `cap` tokens that a baseline keeps of the messages, in their order, with the
+/// days and labels of the kept ones. Only [`Baseline::Random`] depends on the seed.
+fn keep_shown(
+    baseline: Baseline,
+    seed: u64,
+    messages: &[ShownMessage<'_>],
+    cap: u64,
+    count: CountTokens<'_>,
+) -> String {
+    let texts: Vec<&str> = messages.iter().map(|message| &*message.text).collect();
+    let whole = |(message, text)| Piece { message, text };
+    let pieces: Vec<Piece<'_>> = texts.iter().copied().enumerate().map(whole).collect();
+    let room = || Room::new(messages, cap, count);
     match baseline {
-        Baseline::Tail => tail(messages, cap, count),
+        Baseline::Tail => tail(&pieces, room()),
         Baseline::HeadTail => {
-            let head = fill(messages, 0..messages.len(), cap / 2, count);
+            let head = fill(
+                &pieces,
+                0..pieces.len(),
+                Room::new(messages, cap / 2, count),
+            );
             let used = count(&head);
-            let tail = tail(messages, cap - used.min(cap), count);
+            let tail = tail(&pieces, Room::new(messages, cap - used.min(cap), count));
             format!("{head}\n{tail}")
         }
-        Baseline::Random => fill(messages, shuffled(messages.len(), seed), cap, count),
+        Baseline::Random => fill(&pieces, shuffled(pieces.len(), seed), room()),
         Baseline::LexRank => {
-            let (sentences, order) = model::lexrank(messages);
-            fill(&sentences, order, cap, count)
+            let (_, order) = model::lexrank(&texts);
+            let sentences = pieces.iter().flat_map(|piece| {
+                let sentences = model::sentences(piece.text).into_iter();
+                sentences.map(|text| Piece { text, ..*piece })
+            });
+            fill(&sentences.collect::<Vec<_>>(), order, room())
         }
-        Baseline::TfIdfMmr => fill(messages, model::tf_idf_mmr(messages), cap, count),
+        Baseline::TfIdfMmr => fill(&pieces, model::tf_idf_mmr(&texts), room()),
+    }
+}
+
+/// The room for a baseline's text.
+struct Room<'a> {
+    messages: &'a [ShownMessage<'a>],
+    count: CountTokens<'a>,
+    left: u64,
+    /// The days and the messages that have a line or a label.
+    days: BTreeSet<&'a str>,
+    labelled: BTreeSet<usize>,
+}
+
+impl<'a> Room<'a> {
+    fn new(messages: &'a [ShownMessage<'a>], left: u64, count: CountTokens<'a>) -> Room<'a> {
+        Room {
+            messages,
+            count,
+            left,
+            days: BTreeSet::new(),
+            labelled: BTreeSet::new(),
+        }
+    }
+
+    /// Takes the room of a part, or of as much of it as `cut` leaves of the rest of the room.
+    /// Returns that text, and whether it is the whole part.
+    fn take<'p>(
+        &mut self,
+        piece: &Piece<'p>,
+        cut: fn(&'p str, u64, CountTokens<'_>) -> &'p str,
+    ) -> (Piece<'p>, bool) {
+        let before = self.heading(piece.message);
+        let tokens = (self.count)(piece.text) + 1 + before;
+        if tokens <= self.left {
+            self.left -= tokens;
+            return (*piece, true);
+        }
+        let text = cut(piece.text, self.left.saturating_sub(before), self.count);
+        (Piece { text, ..*piece }, false)
+    }
+
+    /// The tokens of the day and the label of a message that are not there yet.
+    fn heading(&mut self, message: usize) -> u64 {
+        let Some(shown) = self.messages.get(message) else {
+            return 0;
+        };
+        let mut tokens = 0;
+        if !shown.day.is_empty() && self.days.insert(&shown.day) {
+            tokens += (self.count)(&shown.day) + 1;
+        }
+        if !shown.label.is_empty() && self.labelled.insert(message) {
+            // The space at its end belongs to the next word.
+            tokens += (self.count)(shown.label.trim_end());
+        }
+        tokens
     }
 }
 
 /// The last lines that fit, and the end of the one before them.
-fn tail(messages: &[&str], cap: u64, count: CountTokens<'_>) -> String {
+fn tail(messages: &[Piece<'_>], mut room: Room<'_>) -> String {
     let mut lines = Vec::new();
-    let mut left = cap;
-    for line in messages.iter().rev().flat_map(|m| m.lines().rev()) {
-        let tokens = count(line) + 1;
-        if tokens > left {
-            lines.push(last_words(line, left, count));
+    let all = messages.iter().rev().flat_map(|piece| {
+        let lines = piece.text.lines().rev();
+        lines.map(|text| Piece { text, ..*piece })
+    });
+    for line in all {
+        let (kept, is_whole) = room.take(&line, last_words);
+        lines.push(kept);
+        if !is_whole {
             break;
         }
-        left -= tokens;
-        lines.push(line);
     }
     lines.reverse();
-    lines.join("\n")
+    without_empty(room.messages, lines)
 }
 
-/// Takes texts in the given order until the cap is reached; the last one is cut at a word.
-fn fill(
-    texts: &[&str],
-    order: impl IntoIterator<Item = usize>,
-    cap: u64,
-    count: CountTokens<'_>,
-) -> String {
-    let mut kept: Vec<(usize, &str)> = Vec::new();
-    let mut left = cap;
+/// Takes texts in the given order until the room is used; the last one is cut at a word.
+fn fill(texts: &[Piece<'_>], order: impl IntoIterator<Item = usize>, mut room: Room<'_>) -> String {
+    let mut kept: Vec<(usize, Piece<'_>)> = Vec::new();
     for index in order {
-        let tokens = count(texts[index]) + 1;
-        if tokens > left {
-            kept.push((index, first_words(texts[index], left, count)));
+        let (piece, is_whole) = room.take(&texts[index], first_words);
+        kept.push((index, piece));
+        if !is_whole {
             break;
         }
-        left -= tokens;
-        kept.push((index, texts[index]));
     }
     kept.sort_unstable_by_key(|(index, _)| *index);
-    let texts: Vec<&str> = kept.into_iter().map(|(_, text)| text).collect();
-    texts.join("\n")
+    let kept = kept.into_iter().map(|(_, piece)| piece);
+    without_empty(room.messages, kept.collect())
+}
+
+/// The text of the parts. A message of which no word is left has no label.
+fn without_empty(messages: &[ShownMessage<'_>], mut pieces: Vec<Piece<'_>>) -> String {
+    pieces.retain(|piece| {
+        let label = messages.get(piece.message).map_or("", |shown| &shown.label);
+        !piece.text.is_empty() || label.is_empty()
+    });
+    join_pieces(messages, pieces)
 }
 
 /// The longest beginning of a text, in words, with fewer than `left` tokens.

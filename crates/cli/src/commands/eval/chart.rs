@@ -72,11 +72,11 @@ fn draw_panel(out: &mut String, size: &Size, top: u32) {
         text(out, (x, top + 34), style, category.name());
     }
     for (index, row) in (0..).zip(&size.rows) {
-        draw_row(out, row, top + HEADING + LINE * index);
+        draw_row(out, size, row, top + HEADING + LINE * index);
     }
 }
 
-fn draw_row(out: &mut String, row: &Row, top: u32) {
+fn draw_row(out: &mut String, size: &Size, row: &Row, top: u32) {
     let base = top + 14;
     let end = "text-anchor=\"end\"";
     text(out, (BARS_AT - 10, base), end, &row.way.label());
@@ -92,7 +92,11 @@ fn draw_row(out: &mut String, row: &Row, top: u32) {
         "<rect x=\"{BARS_AT}\" y=\"{top}\" width=\"{length}\" height=\"18\" fill=\"{colour}\"/>"
     );
     let after = BARS_AT + length as u32 + 6;
-    text(out, (after, base), "", &percent(Some(all)));
+    let mut share = percent(Some(all));
+    if size.is_exceeded(kept) {
+        let _ = write!(share, " of {} tokens", show::number(kept.tokens));
+    }
+    text(out, (after, base), "", &share);
     for (index, category) in (0..).zip(Category::ALL) {
         let score = kept.retained.by_category.get(&category).copied();
         let share = score.map_or(0.0, |score| score.share());

@@ -11,7 +11,7 @@ use unisono_context::policy::Preset;
 use unisono_model::Tokenizer;
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_model::retention::baseline::{self, Baseline};
-use unisono_model::retention::{self, Probe};
+use unisono_model::retention::{self, Probe, ShownMessage};
 use unisono_session::machine::Import;
 
 use super::report::{EvaluatedMethod, Made, Report, RetainedRow, Row, Size};
@@ -23,6 +23,8 @@ use crate::show;
 
 /// Minimum tokens of a size.
 const SMALLEST: u64 = 128;
+/// Maximum number of compactions to reach a size.
+const TRIES: u32 = 4;
 
 const HELP: &str = "\
 A probe is a fact of the conversation. It counts as kept if one line of the result has one of the
@@ -35,7 +37,8 @@ open question); ordinals are the messages with the fact, from 1. Case is ignored
 
 Each preset compacts as before a turn, with a trigger that leads to the size; the configured
 preset uses the configured numbers. `one summary` is the whole conversation in one summary of the
-size. Nothing is stored, and without --summarisers no model is called. With --summarisers, quotes
+size. All texts are measured as a model sees them: messages with number, author and day. A row that
+exceeds the size (marked +) is not compared with the others. Nothing is stored, and without --summarisers no model is called. With --summarisers, quotes
 of the same size (`extractive`) are measured too, and a summary that keeps less is reported.
 
 Examples:
@@ -46,7 +49,7 @@ Examples:
 
 JSON: conversation, messages, tokens, encoding, probes {category: number}, whole {all, category:
 share}, sizes [{ratio, tokens, rows [{name, kind (summary, preset, baseline), preset, summariser,
-tokens, retained {all, category: share}, times_tail, times_extractive (of a model's summary),
+tokens, exceeds (the size), retained {all, category: share}, times_tail, times_extractive (of a model's summary),
 writers, duration_ms, cost_usd, error}]}].";
 
 #[derive(Debug, clap::Args)]
@@ -136,8 +139,8 @@ fn write(path: &Path, text: &str) -> Result<()> {
 struct Subject {
     name: String,
     import: Import,
-    /// The text of each message of the branch `main`.
-    said: Vec<String>,
+    /// The messages of the branch `main`, as a model sees them.
+    said: Vec<ShownMessage<'static>>,
     probes: Vec<Probe>,
     tokenizer: Tokenizer,
     tokens: u64,
@@ -145,12 +148,11 @@ struct Subject {
 
 impl Subject {
     fn read(args: &Args, setup: &Setup, import: Import) -> Result<Subject> {
-        let said = evaluation::message_texts(&import);
+        let said = evaluation::shown_messages(&import);
         let probes = probes(&args.probes, said.len())?;
         let encoding = evaluation::encoding(setup).map_err(refused)?;
         let tokenizer = Tokenizer::load(encoding).map_err(Problem::failed)?;
-        let counts = tokenizer.count_many(&said);
-        let tokens = counts.iter().map(|count| count.tokens.0).sum();
+        let tokens = tokenizer.count(&retention::join(&said)).tokens.0;
         let name = match args.transcript.as_str() {
             "-" => "standard input".into(),
             path => Path::new(path)
@@ -195,7 +197,7 @@ impl Subject {
             messages: self.said.len(),
             tokens: self.tokens,
             encoding: self.tokenizer.encoding().name(),
-            whole: retention::report(&self.said.join("\n"), &self.probes),
+            whole: retention::report(&retention::join(&self.said), &self.probes),
             sizes,
         })
     }
@@ -256,11 +258,8 @@ impl Subject {
         if by_model {
             app.out.message(format_args!("{what} …"));
         }
-        let kept = match evaluation
-            .compact(&self.import, how, Tokens(size.tokens))
-            .await
-        {
-            Ok(kept) => Ok(self.kept(kept)),
+        let kept = match self.within(evaluation, how, size.tokens, by_model).await {
+            Ok(kept) => Ok(kept),
             Err(evaluation::Error::Failed(reason)) => {
                 app.out.warn(format_args!("{what}: {reason}"));
                 Err(reason.to_string())
@@ -284,6 +283,29 @@ impl Subject {
         })
     }
 
+    /// The result of a compaction, repeated for a smaller size while it is too large: planned sizes
+    /// do not contain the lines of days. A model's summaries are not repeated.
+    async fn within(
+        &self,
+        evaluation: &Evaluation,
+        how: CompactionMethod,
+        size: u64,
+        by_model: bool,
+    ) -> std::result::Result<RetainedRow, evaluation::Error> {
+        let mut planned = size;
+        let mut tries = if by_model { 1 } else { TRIES };
+        loop {
+            let kept = evaluation.compact(&self.import, how, Tokens(planned));
+            let kept = self.kept(kept.await?);
+            tries -= 1;
+            if kept.tokens <= size || tries == 0 {
+                return Ok(kept);
+            }
+            let smaller = u128::from(planned) * u128::from(size) / u128::from(kept.tokens);
+            planned = u64::try_from(smaller).unwrap_or(size).max(1);
+        }
+    }
+
     fn kept(&self, kept: evaluation::Compacted) -> RetainedRow {
         RetainedRow {
             tokens: self.tokenizer.count(&kept.text).tokens.0,
@@ -297,9 +319,9 @@ impl Subject {
     }
 
     fn by_baseline(&self, baseline: Baseline, tokens: u64) -> Row {
-        let said: Vec<&str> = self.said.iter().map(String::as_str).collect();
         let count = |text: &str| self.tokenizer.count(text).tokens.0;
-        let (tokens, retained) = baseline::measure(baseline, &said, tokens, &count, &self.probes);
+        let (tokens, retained) =
+            baseline::measure(baseline, &self.said, tokens, &count, &self.probes);
         Row {
             way: EvaluatedMethod::Baseline(baseline),
             kept: Ok(RetainedRow {

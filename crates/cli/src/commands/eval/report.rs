@@ -126,8 +126,17 @@ impl EvaluatedMethod {
 }
 
 impl Size {
-    /// The retained share of a row, divided by the share of the tail; none if the tail retains nothing.
+    /// Whether a result has more tokens than this size.
+    pub(super) const fn is_exceeded(&self, kept: &RetainedRow) -> bool {
+        kept.tokens > self.tokens
+    }
+
+    /// The retained share of a row, divided by the share of the tail; none if the tail retains nothing,
+    /// or if the row exceeds the size.
     pub(super) fn times_tail(&self, kept: &RetainedRow) -> Option<f64> {
+        if self.is_exceeded(kept) {
+            return None;
+        }
         let tail = |row: &&Row| row.way == EvaluatedMethod::Baseline(Baseline::Tail);
         let tail = self.rows.iter().find(tail)?.kept.as_ref().ok()?;
         let tail = tail.retained.all.share();
@@ -138,11 +147,15 @@ impl Size {
     pub(super) fn by_quotes(&self, way: &EvaluatedMethod) -> Option<&RetainedRow> {
         let quoted = way.by_quotes().filter(|quoted| quoted != way)?;
         let row = self.rows.iter().find(|row| row.way == quoted)?;
-        row.kept.as_ref().ok()
+        let kept = row.kept.as_ref().ok();
+        kept.filter(|kept| !self.is_exceeded(kept))
     }
 
     /// The share of a row divided by theirs.
     fn times_quotes(&self, way: &EvaluatedMethod, kept: &RetainedRow) -> Option<f64> {
+        if self.is_exceeded(kept) {
+            return None;
+        }
         let quotes = self.by_quotes(way)?.retained.all.share();
         (quotes > 0.0).then(|| kept.retained.all.share() / quotes)
     }
@@ -189,6 +202,7 @@ fn size_json(size: &Size) -> Value {
             "preset": preset,
             "summariser": row.way.summariser(),
             "tokens": kept.map(|kept| kept.tokens),
+            "exceeds": kept.map(|kept| size.is_exceeded(kept)),
             "retained": kept.map(|kept| shares(&kept.retained)),
             "times_tail": kept.and_then(|kept| size.times_tail(kept)).map(rounded),
             "times_extractive": kept.and_then(|kept| size.times_quotes(&row.way, kept)).map(rounded),

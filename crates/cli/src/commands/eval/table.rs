@@ -43,16 +43,19 @@ pub(super) fn tables(report: &Report) -> String {
 fn cells(size: &Size, row: &Row) -> Vec<String> {
     let name = row.way.label();
     match &row.kept {
-        Ok(kept) => kept_cells(name, kept, size.times_tail(kept)),
+        Ok(kept) => kept_cells(name, size, kept),
         Err(_) => vec![name, "failed".to_owned()],
     }
 }
 
-fn kept_cells(name: String, kept: &RetainedRow, times: Option<f64>) -> Vec<String> {
+/// The cells of a result. A `+` marks one that exceeds its size.
+fn kept_cells(name: String, size: &Size, kept: &RetainedRow) -> Vec<String> {
+    let times = size.times_tail(kept);
     let times = times.map_or_else(|| "–".to_owned(), |times| format!("{times:.2}"));
+    let mark = if size.is_exceeded(kept) { "+" } else { "" };
     let mut cells = vec![name];
     cells.extend(shares(&kept.retained));
-    cells.extend([times, show::number(kept.tokens)]);
+    cells.extend([times, format!("{}{mark}", show::number(kept.tokens))]);
     cells
 }
 
