@@ -200,6 +200,10 @@ fn a_person_delegates_to_agents_of_their_choice_without_a_daemon() {
     let agents: Vec<&str> = runs.map(|run| run["agent"].as_str().unwrap()).collect();
     assert_eq!(agents, ["risks", "broken", "lead"]);
     assert_eq!(reply["snapshot_agents"], 3, "one snapshot");
+    // The common task is the input; the call of an agent does not repeat it.
+    let calls = place.call(&["export", "latest"]).expect(0).stdout;
+    assert!(calls.contains(r#"{"agent":"broken"}"#), "{calls}");
+    assert!(calls.contains(r#""task":"What can go wrong?""#), "{calls}");
 
     let nobody = delegate(&["nobody"], "What was decided?").expect(2);
     nobody.says(&["unknown agent `nobody`", "known are: "]);

@@ -37,14 +37,14 @@ impl Form {
         }
     }
 
-    /// The form for a turn. Delegates of a delegation have tasks of their own; stages of a pipeline
-    /// have no requested tasks.
+    /// The form for a turn. A turn with delegates has findings, whether their tasks are their own or
+    /// the common one; stages of a pipeline have no requested tasks.
     fn of(turn: &Turn) -> Form {
         let delegated = |run: &Run| run.role == "delegate" && run.stage.is_none();
         let mut delegates = turn.runs.iter().filter(|run| delegated(run));
         match turn.task {
             None => Form::Compaction,
-            Some(_) if delegates.any(|run| run.task.is_some()) => Form::Findings,
+            Some(_) if delegates.next().is_some() => Form::Findings,
             Some(_) => Form::Answer,
         }
     }

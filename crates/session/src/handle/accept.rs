@@ -31,8 +31,10 @@ pub(super) fn handle(
     check(recorder, &new, None)?;
     let lead = define(recorder, &new.team.lead)?;
     let mut delegates = Vec::with_capacity(new.team.delegates.len());
+    let input = new.work.input_text();
     for delegate in &new.team.delegates {
-        delegates.push((define(recorder, &delegate.agent)?, delegate.task.clone()));
+        let task = own_task(delegate.task.as_ref(), input.as_deref());
+        delegates.push((define(recorder, &delegate.agent)?, task));
     }
     let available = new.team.available.iter();
     let available = available.map(|agent| define(recorder, agent));
@@ -72,6 +74,13 @@ pub(super) fn handle(
     Ok(recorder.record(Fact::TurnAccepted {
         turn: Box::new(turn),
     })?)
+}
+
+/// The task of a delegate; none if it is the turn's input: the branch then has the input once, and
+/// not again in each call.
+fn own_task(task: Option<&Arc<str>>, input: Option<&str>) -> Option<Arc<str>> {
+    let is_own = |task: &&Arc<str>| input.is_none_or(|input| input.trim() != task.trim());
+    task.filter(is_own).cloned()
 }
 
 /// Whether a turn has other rules than the turns before it. A turn without any call that a rule may

@@ -124,6 +124,26 @@ fn a_fan_out_call_has_a_task_only_if_it_differs_from_the_input() {
 }
 
 #[test]
+fn a_fan_out_call_with_the_input_as_its_task_names_only_the_agent() {
+    let mut fan_out = team(agent("lead"), [agent("facts"), agent("risks")]);
+    fan_out.delegates[0].task = Some("what is left to do?".into());
+    fan_out.delegates[1].task = Some(" what is left to do?\n".into());
+    let mut shell = Shell::with(2);
+    shell.accept(turn(0, fan_out));
+    for assignment in shell.dispatched() {
+        assert_eq!(&*assignment.task, "what is left to do?");
+        shell.finish(&assignment, "found");
+    }
+    insta::assert_snapshot!(shown(&shell, 4).join("\n"), @r#"
+    user: what is left to do?
+    assistant: delegate_1 delegate {"agent":"facts"}
+    assistant: delegate_2 delegate {"agent":"risks"}
+    tool: delegate_1 found false
+    tool: delegate_2 found false
+    "#);
+}
+
+#[test]
 fn an_old_turn_keeps_the_input_in_its_calls() {
     let mut shell = fanned_out();
     for event in &mut shell.journal {
