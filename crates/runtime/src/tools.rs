@@ -42,6 +42,11 @@ const RECALL: &str = "recall";
 /// The names of the built-in tools, sorted.
 pub const BUILT_IN: [&str; 4] = [COMPACT, DELEGATE, READ_MESSAGE, RECALL];
 
+/// Whether a call of this tool only reads the conversation, so that it may be made again.
+pub(crate) fn is_reading_tool(name: &str) -> bool {
+    [READ_MESSAGE, RECALL].contains(&name)
+}
+
 /// The addition to the description of `recall` if its scope is larger than the branch.
 const WIDER_RECALL: &str =
     " What was said in other branches or sessions is found as well, after that.";

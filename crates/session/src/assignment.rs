@@ -71,6 +71,8 @@ pub struct RunAssignment {
     pub calibration: Option<Calibration>,
     /// Whether its model calls must be reserved first ([`crate::Input::Reserve`]).
     pub bounded: bool,
+    /// As [`crate::event::AcceptedTurn::shared_headroom`].
+    pub shared_headroom: bool,
     /// As [`Run::wrapped_up`].
     pub wrapped_up: Option<(usize, Arc<str>)>,
     /// Steps of earlier attempts. They are not repeated.
@@ -154,6 +156,7 @@ impl State {
                 .find(|of| of.model == definition.model)
                 .cloned(),
             bounded: self.is_bounded(run.id),
+            shared_headroom: turn.accepted.shared_headroom,
             wrapped_up: run.wrapped_up.clone(),
             steps: run.steps.clone(),
             definition: definition.clone(),

@@ -407,6 +407,7 @@ impl Attempt {
             context: Tokens::ZERO,
             calibration: None,
             bounded: self.bounded,
+            shared_headroom: true,
             wrapped_up: self.wrapped_up.clone(),
             steps: self.steps.clone(),
             head: Some(snapshot.manifest().head),

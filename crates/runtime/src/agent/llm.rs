@@ -15,6 +15,7 @@ use unisono_session::run::tail::Masked;
 use unisono_session::run::{self, CUT_OFF, NextAction, Reply, RunCause, Step, Stop, reply_usage};
 
 pub(crate) mod meter;
+mod newest;
 pub(crate) mod results;
 mod summary;
 
@@ -356,7 +357,7 @@ async fn call_tools(
 ) -> Result<Step, Failure> {
     let round = reply_count(steps);
     let called = ctx.while_tools_work(tools::call_all_of(reply, round, ctx));
-    results::results(called.await?, (steps, round), scales, ctx).await
+    results::results(called.await?, (reply, steps, round), scales, ctx).await
 }
 
 /// The end of a run whose last reply contains only calls that are not made, without any earlier

@@ -52,6 +52,9 @@ pub struct AcceptedTurn {
     /// Digest of the settings by which models write summaries of the conversation, if the next
     /// summary may be written ahead after the turn; none: it may not.
     pub prepare: Option<Digest>,
+    /// Whether a reply of its agents that may call tools needs a part of their headroom only. In
+    /// older turns it needs the longest reply ([`crate::run::tail::Headroom`]).
+    pub shared_headroom: bool,
 }
 
 /// The limits of delegation by agents (a configured fan-out is not limited by them), and the share

@@ -70,6 +70,7 @@ pub(super) fn handle(
         key,
         short_calls: true,
         prepare: new.prepare,
+        shared_headroom: true,
     };
     Ok(recorder.record(Fact::TurnAccepted {
         turn: Box::new(turn),

@@ -33,6 +33,8 @@ pub struct ResultText {
     pub overhead: Tokens,
     /// The name under which the rest is read; none: this agent cannot read it.
     pub name: Option<Arc<str>>,
+    /// For a result without a name: the tool that gives more of it if it is called alone.
+    pub again: Option<Arc<str>>,
 }
 
 impl ResultText {
@@ -45,6 +47,7 @@ impl ResultText {
             suffix: end.into(),
             overhead: around,
             name,
+            again: None,
         }
     }
 
@@ -57,11 +60,16 @@ impl ResultText {
     /// The note after the first `chars` characters.
     pub fn note(&self, chars: usize) -> String {
         let total = self.text.chars().count();
-        match &self.name {
-            Some(name) => format!(
+        match (&self.name, &self.again) {
+            (Some(name), _) => format!(
                 "[characters 0 to {chars} of {total}; read_message {{\"result\":\"{name}\",\"skip\":{chars}}} reads on]"
             ),
-            None => format!("[characters 0 to {chars} of {total}; the rest is left out]"),
+            (None, Some(tool)) => format!(
+                "[characters 0 to {chars} of {total}; a call of {tool} alone has room for more]"
+            ),
+            (None, None) => {
+                format!("[characters 0 to {chars} of {total}; the rest is left out]")
+            }
         }
     }
 
@@ -305,6 +313,7 @@ mod tests {
             suffix: "".into(),
             overhead: Tokens(2),
             name: Some("delegate_1".into()),
+            again: None,
         }
     }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use unisono_context::Tokens;
 
-use super::tail::{Headroom, Masked, ModelCallKind, Weight, plan_tail};
+use super::tail::{self, Headroom, Masked, ModelCallKind, Weight, plan_tail};
 use super::{Reply, RunCause, Step, Usage};
 
 /// The next action of a model-driven run.
@@ -122,7 +122,9 @@ fn after_reply(
     let asked_with = weights.get(..at).unwrap_or(weights);
     let stopped = if replies(steps).count() >= bounds.max_model_calls as usize {
         format!("stopped after {} model calls", bounds.max_model_calls)
-    } else if plan_tail(asked_with, bounds.room).call == ModelCallKind::WrapUp {
+    } else if plan_tail(asked_with, bounds.room).call == ModelCallKind::WrapUp
+        || !takes_results(steps, weights, at, bounds.room)
+    {
         "stopped: there was no room left for what the tools it called would answer".to_owned()
     } else {
         return NextAction::CallTools(Box::new(reply.clone()));
@@ -131,6 +133,15 @@ fn after_reply(
         text: last_text(steps).unwrap_or_default(),
         partial: Some(stopped.into()),
     }
+}
+
+/// Whether the model can be called again after the calls of the reply at this step. In older turns
+/// the longest reply was kept free before the reply.
+fn takes_results(steps: &[Arc<Step>], weights: &[Weight], at: usize, room: Headroom) -> bool {
+    let calls = steps.get(at).and_then(|step| step.reply());
+    let count = calls.map_or(0, |reply| reply.calls.len());
+    let weights = weights.get(..=at).unwrap_or(weights);
+    !room.is_shared || tail::takes_results(weights, count, room)
 }
 
 fn before_call(steps: &[Arc<Step>], weights: &[Weight], bounds: RunBounds) -> NextAction {
@@ -300,6 +311,7 @@ mod tests {
                 tokens: Tokens(10_000),
                 reply: Tokens(200),
                 note: Tokens(20),
+                is_shared: false,
             },
         };
         let results = |tokens| Weight::Results(vec![Tokens(tokens)]);
@@ -349,6 +361,7 @@ mod tests {
                 tokens: Tokens(1_000),
                 reply: Tokens(200),
                 note: Tokens(20),
+                is_shared: false,
             },
         };
         let reply = |tokens| Weight::Reply(Tokens(tokens));

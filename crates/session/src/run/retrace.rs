@@ -248,6 +248,7 @@ mod tests {
                 tokens: Tokens(1_000),
                 reply: Tokens(200),
                 note: Tokens(20),
+                is_shared: false,
             },
         };
         let out = |steps: &[Arc<Step>], weights: &[Weight]| -> Vec<(usize, Option<usize>)> {

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! Before each model call, the first of these that suffices: nothing, while the exchange and the
-//! longest reply fit the headroom; notes replace old tool results, oldest first; a summary replaces
+//! next reply fit the headroom; notes replace old tool results, oldest first; a summary replaces
 //! the oldest rounds; the model is called a last time, to answer with what it has; nothing fits any
 //! more. Removed parts never return, and the newest round, whose results the model has not seen, is
-//! never removed. All of this depends only on the recorded steps and their tokens.
+//! never removed; its results are cut to the room before they are recorded ([`results_room`]). All of this depends only on the recorded steps and their tokens.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -20,6 +20,11 @@ use unisono_context::Tokens;
 use unisono_context::attachment::Extent;
 
 use super::{Step, ToolResult};
+
+mod newest;
+
+pub(super) use newest::takes_results;
+pub use newest::{left_out_note, left_out_tokens, results_limit, results_room, without_share};
 
 /// The maximum number of tokens of a note: a dozen words, and up to twenty digits with three digits
 /// per token.
@@ -33,6 +38,10 @@ const ENDS: [char; 14] = [
     '.', '!', '?', '…', '。', '！', '？', '”', '"', '`', ')', ']', '}', ';',
 ];
 const SUMMARY_MOST: Tokens = Tokens(8_000);
+
+/// The part of the headroom that the next reply needs, and its minimum.
+const REPLY_PART: u64 = 4;
+const REPLY_LEAST: Tokens = Tokens(512);
 
 /// The tokens that a step adds to the exchange, in the encoding of the agent's model. Upper bounds
 /// guarantee that the exchange fits.
@@ -63,6 +72,9 @@ pub struct Headroom {
     pub reply: Tokens,
     /// The maximum size of a note that replaces a result.
     pub note: Tokens,
+    /// Whether a reply that may call tools needs a part of the headroom only. In older turns it
+    /// needs the longest reply.
+    pub is_shared: bool,
 }
 
 /// The next model call: its kind and its masked results.
@@ -141,6 +153,7 @@ impl Headroom {
         tokens: Tokens(u64::MAX),
         reply: Tokens::ZERO,
         note: Tokens::ZERO,
+        is_shared: false,
     };
 
     /// The headroom of a model with this maximum output and overhead per message.
@@ -149,7 +162,25 @@ impl Headroom {
             tokens,
             reply: max_output,
             note: NOTE + per_message,
+            is_shared: false,
         }
+    }
+
+    /// The tokens that stay free for the next reply and the results of its calls. The longest reply
+    /// may be larger than a small headroom, and replies that call tools are rarely long: a part
+    /// suffices, because results are cut to the room that is left ([`results_room`]).
+    fn next_reply(&self) -> Tokens {
+        let part = Tokens(self.tokens.0 / REPLY_PART).max(REPLY_LEAST);
+        match self.is_shared {
+            true => self.reply.min(part),
+            false => self.reply,
+        }
+    }
+
+    /// The maximum size of a summary of the oldest rounds; none if there is too little room for one.
+    fn summary_cap(&self) -> Option<Tokens> {
+        let cap = Tokens(self.tokens.0 / SUMMARY_PART).min(SUMMARY_MOST);
+        (cap >= SUMMARY_LEAST).then_some(cap)
     }
 }
 
@@ -411,7 +442,7 @@ impl Exchange {
     /// Masks as little as the best possible call needs.
     fn decide(&mut self, room: Headroom) -> ModelCallKind {
         for (reply, call) in [
-            (room.reply, ModelCallKind::Normal),
+            (room.next_reply(), ModelCallKind::Normal),
             (Tokens::ZERO, ModelCallKind::WrapUp),
         ] {
             if let Some(count) = self.results_to_mask(room, reply) {
@@ -462,10 +493,9 @@ impl Exchange {
     fn rounds_to_summarise(&self, room: Headroom, reply: Tokens) -> Option<(usize, Tokens)> {
         let (newest, older) = self.rounds.split_last()?;
         let free = room.tokens.minus(reply);
-        let cap = Tokens(room.tokens.0 / SUMMARY_PART).min(SUMMARY_MOST);
-        if cap < SUMMARY_LEAST || newest.cost + cap > free {
-            return None;
-        }
+        let cap = room
+            .summary_cap()
+            .filter(|cap| newest.cost + *cap <= free)?;
         let mut kept = newest.cost + cap;
         let stays = |round: &&ExchangeRound| {
             kept += round.cost;

@@ -82,7 +82,7 @@ layout! {
     struct RequestKey { name, request }
     struct AcceptedTurn {
         id, branch, work, policy, safety, lead, delegates, tools, available, calibrations,
-        delegation; caps, key, short_calls, prepare
+        delegation; caps, key, short_calls, prepare, shared_headroom
     }
     struct DelegationLimits { depth, live_runs, results }
     struct Calibration { model, ratio, band }

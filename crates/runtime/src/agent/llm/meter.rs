@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use unisono_context::Tokens;
-use unisono_context::attachment::Extent;
+use unisono_context::attachment::{AttachedFile, Extent};
 use unisono_model::language::Request;
 use unisono_model::media::Accepts;
 use unisono_session::assignment::RunAssignment;
@@ -104,6 +104,35 @@ impl ExchangeMeter {
             .tokens
             .minus(tail::minimum_tokens(&self.weights, room.note) + others);
         Ok(Some(results_bound(left, ctx.assignment().results_reserve)))
+    }
+
+    /// The room for the results of the newest reply, and the headroom; none if they fit with `more`
+    /// tokens at most.
+    ///
+    /// # Errors
+    /// The assignment alone does not fit.
+    pub(super) async fn results_room(
+        &mut self,
+        steps: &[Arc<Step>],
+        more: Tokens,
+        ctx: &Ctx,
+    ) -> Result<Option<(Tokens, Headroom)>, Failure> {
+        if self.room.is_none() {
+            if self.fits_with(steps, more, ctx) {
+                return Ok(None);
+            }
+            self.measure(ctx).await?;
+        }
+        self.count(steps, ctx).await;
+        let room = run::narrowed_headroom(steps, self.room.unwrap_or(Headroom::UNBOUNDED));
+        Ok(Some((tail::results_room(&self.weights, room), room)))
+    }
+
+    /// The tokens of files in the results of tools, at most.
+    pub(super) fn files_tokens(&self, files: &[AttachedFile]) -> Tokens {
+        let each = files.iter();
+        each.map(|file| file_tokens(self.accepts, file.content.extent))
+            .sum()
     }
 
     /// The step with the new limits of the run, after the provider rejected a request as too large.
@@ -216,7 +245,10 @@ pub(crate) fn headroom(
         ));
     }
     let room = room.minus(needed);
-    Ok(Headroom::new(room, limits.max_output, limits.per_message))
+    Ok(Headroom {
+        is_shared: of.shared_headroom,
+        ..Headroom::new(room, limits.max_output, limits.per_message)
+    })
 }
 
 /// The text beside the context and the exchange, including the schema of the answer, and its number

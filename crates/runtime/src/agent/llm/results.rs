@@ -10,11 +10,12 @@ use unisono_context::Tokens;
 use unisono_model::language::Request;
 use unisono_model::prompt::{DelegateOutcome, DelegateResult, Prefix};
 use unisono_session::assignment::{self, RunAssignment};
-use unisono_session::run::Step;
 use unisono_session::run::excerpts::{ResultFit, ResultText, results_bound};
+use unisono_session::run::{Reply, Step};
 use unisono_session::tool;
 
 use super::meter::{self, ExchangeMeter};
+use super::newest;
 use crate::agent::{Ctx, Failure, request};
 use crate::tools::{CallOutcome, READ_MESSAGE};
 
@@ -78,7 +79,11 @@ where
     })
 }
 
-async fn fitted<F, C>(pieces: &[ResultText], total: Tokens, count: F) -> Vec<Option<usize>>
+pub(super) async fn fitted<F, C>(
+    pieces: &[ResultText],
+    total: Tokens,
+    count: F,
+) -> Vec<Option<usize>>
 where
     F: Fn(Vec<String>) -> C,
     C: Future<Output = Vec<Tokens>>,
@@ -122,6 +127,7 @@ fn piece(delegated: &DelegateResult, name: &Arc<str>, assignment: &RunAssignment
         suffix: end.into(),
         overhead: assignment.definition.limits.per_message,
         name: Some(name.clone()).filter(|_| can_read_results(assignment)),
+        again: None,
     }
 }
 
@@ -143,16 +149,17 @@ fn can_read_results(assignment: &RunAssignment) -> bool {
         && tool::allows(&assignment.definition.tools, READ_MESSAGE)
 }
 
-/// The results of calls, with as much of other agents' results as fits.
+/// The results of a reply's calls, with as much of them as fits.
 ///
 /// # Errors
 /// The assignment alone does not fit.
 pub(super) async fn results(
-    called: Vec<CallOutcome>,
-    (steps, round): (&[Arc<Step>], u32),
+    mut called: Vec<CallOutcome>,
+    (reply, steps, round): (&Reply, &[Arc<Step>], u32),
     scales: &mut ExchangeMeter,
     ctx: &Ctx,
 ) -> Result<Step, Failure> {
+    newest::cut_to_room(&mut called, (reply, steps), scales, ctx).await?;
     let of_tasks = |called: &&CallOutcome| called.task.is_some();
     let text = |called: &CallOutcome| called.result.content.to_string();
     let tasks: Vec<String> = called.iter().filter(of_tasks).map(text).collect();
@@ -182,7 +189,6 @@ pub(super) async fn results(
         .iter()
         .zip(cuts)
         .map(|(piece, cut)| piece.excerpt(cut));
-    let mut called = called;
     for one in called.iter_mut().filter(|called| called.task.is_some()) {
         if let Some(text) = shown.next() {
             one.result.content = text.into();

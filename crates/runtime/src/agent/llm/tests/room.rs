@@ -65,28 +65,85 @@ async fn a_model_without_headroom_is_asked_for_its_answer() {
     assert_eq!(model.requests().len(), 2, "this attempt does not ask again");
 }
 
+/// The contents of the results in the newest round of a request.
+fn newest(request: &Request) -> Vec<&str> {
+    let Some(Exchange::Results(results)) = request.exchange.last() else {
+        panic!("results");
+    };
+    results.iter().map(|result| &*result.content).collect()
+}
+
+#[tokio::test]
+async fn many_results_in_one_round_are_cut_to_the_room() {
+    let calls = vec![("recall", r#"{"n":1}"#); 12];
+    let ask = |room: u64| {
+        let (attempt, calls) = (narrow(room), calls.clone());
+        async move {
+            let model = Scripted::new([Act::call(&calls), Act::say("done")]);
+            let answer = run(&attempt, &model).await.unwrap();
+            assert_eq!((&*answer.text, answer.partial), ("done", None));
+            let requests = model.requests();
+            let shown = newest(&requests[1]).into_iter().map(str::to_owned);
+            let shown: Vec<String> = shown.collect();
+            // Another attempt and a replay have the same results.
+            let steps = attempt.session.steps();
+            assert!(matches!(&*steps[1], Step::Tools(results) if *results[3].content == *shown[3]));
+            shown
+        }
+    };
+    let shown = ask(6_000).await;
+    for result in &shown {
+        assert!(result.starts_with("#1 user:\nxxx"), "{result}");
+        assert!(
+            result.ends_with("of 1009; a call of recall alone has room for more]"),
+            "{result}"
+        );
+    }
+    let shown = ask(1_100).await;
+    assert_eq!(shown.len(), 12);
+    assert!(
+        shown[0].contains("of 1009; a call of recall alone"),
+        "{}",
+        shown[0]
+    );
+    assert_eq!(shown[11], "[left out: no room; call recall alone]");
+}
+
+#[tokio::test]
+async fn a_small_headroom_does_not_take_the_tools_away() {
+    let mut attempt = narrow(4_000);
+    attempt.definition.limits.max_output = Tokens(4_000);
+    let model = reads(2);
+    let answer = run(&attempt, &model).await.unwrap();
+    assert_eq!((&*answer.text, answer.partial), ("done", None));
+    let requests = model.requests();
+    assert_eq!(requests.len(), 3);
+    assert!(requests.iter().all(|request| request.wrap_up.is_none()));
+}
+
 #[tokio::test]
 async fn an_exchange_that_does_not_fit_ends_the_run_with_the_last_text() {
-    let failure = run(&narrow(1_000), &reads(1)).await.unwrap_err();
-    let says = "its exchange needs 1031 tokens, there is room for 923";
-    assert_eq!(
-        (failure.cause, &*failure.reason),
-        (RunCause::Overflow, says)
-    );
-
-    let talking = Scripted::by(|_| match Act::call(&[("recall", r#"{"n":1}"#)]) {
-        Act::Reply(reply) => Act::Reply(Reply {
-            text: "so far".into(),
-            ..reply
-        }),
-        other => other,
-    });
-    let answer = run(&narrow(1_000), &talking).await.unwrap();
-    let says = "context_overflow: its exchange needs 1037 tokens, there is room for 923";
+    // A reply that leaves no room for any result.
+    let said = "so far ".repeat(128);
+    let talking = |text: &str| {
+        let text = text.to_owned();
+        Scripted::by(move |_| match Act::call(&[("recall", r#"{"n":1}"#)]) {
+            Act::Reply(reply) => Act::Reply(Reply {
+                text: text.as_str().into(),
+                ..reply
+            }),
+            other => other,
+        })
+    };
+    let answer = run(&narrow(1_000), &talking(&said)).await.unwrap();
+    let says = "stopped: there was no room left for what the tools it called would answer";
     assert_eq!(
         (&*answer.text, answer.partial.as_deref()),
-        ("so far", Some(says))
+        (&*said, Some(says))
     );
+    let blank = " ".repeat(900);
+    let failure = run(&narrow(1_000), &talking(&blank)).await.unwrap_err();
+    assert_eq!(failure.cause, RunCause::BadOutput, "it has said nothing");
 }
 
 #[tokio::test]

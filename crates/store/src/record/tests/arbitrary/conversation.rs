@@ -376,6 +376,7 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
             option::of((text(), digest())),
             any::<bool>(),
             option::of(digest()),
+            any::<bool>(),
         ),
     )
         .prop_map(
@@ -395,6 +396,7 @@ pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
                 key: more.4.map(|(name, request)| RequestKey { name, request }),
                 short_calls: more.5,
                 prepare: more.6,
+                shared_headroom: more.7,
             },
         )
 }

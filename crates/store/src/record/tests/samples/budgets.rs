@@ -28,6 +28,18 @@ fn with_short_calls() -> Fact {
     Fact::TurnAccepted { turn: turn.into() }
 }
 
+/// A turn whose agents keep a part of their headroom free for the next reply.
+fn with_shared_headroom() -> Fact {
+    let Fact::TurnAccepted { turn } = with_short_calls() else {
+        unreachable!("it is accepted");
+    };
+    let turn = AcceptedTurn {
+        shared_headroom: true,
+        ..*turn
+    };
+    Fact::TurnAccepted { turn: turn.into() }
+}
+
 pub(super) fn facts() -> Vec<(&'static str, Fact)> {
     let caps = TurnCaps {
         session: Caps {
@@ -61,6 +73,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
             bounded(TurnCaps::default(), Some(key)),
         ),
         ("turn_accepted_short_calls", with_short_calls()),
+        ("turn_accepted_shared_headroom", with_shared_headroom()),
         (
             "reserved",
             Fact::Reserved {

@@ -163,6 +163,7 @@ pub(super) fn accepted(work: Work, policy: Policy) -> Fact {
             key: None,
             short_calls: false,
             prepare: None,
+            shared_headroom: false,
         }),
     }
 }
