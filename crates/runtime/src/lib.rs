@@ -53,6 +53,7 @@ pub use load::{Gauge, Load, Observer};
 pub use residence::ResidenceBounds;
 pub use restart::Intensity;
 pub use runtime::{Error, Options, Runtime};
+pub use schema::schema_fault;
 pub use session::{
     Events, Folded, Handle, Progress, ProgressUpdate, RecallScope, SharedEvent, settle,
 };

@@ -28,6 +28,27 @@ pub(crate) fn faults(value: &Value, schema: &str) -> Vec<String> {
     faults.collect()
 }
 
+/// Why nothing can be checked against a schema: it is not valid, or refers to another document,
+/// which is not fetched. None: it can be used.
+#[cfg(feature = "schema")]
+pub fn schema_fault(schema: &str) -> Option<String> {
+    let schema = match serde_json::from_str::<Value>(schema) {
+        Ok(schema) => schema,
+        Err(error) => return Some(error.to_string()),
+    };
+    let error = jsonschema::validator_for(&schema).err()?;
+    Some(match error.instance_path().to_string() {
+        path if path.is_empty() => error.to_string(),
+        path => format!("{path}: {error}"),
+    })
+}
+
+/// None: this build does not check schemas.
+#[cfg(not(feature = "schema"))]
+pub fn schema_fault(_: &str) -> Option<String> {
+    None
+}
+
 /// No faults: this build does not check schemas.
 #[cfg(not(feature = "schema"))]
 pub(crate) fn faults(_: &Value, _schema: &str) -> Vec<String> {
@@ -97,6 +118,36 @@ mod tests {
                 (Err(fault), Err(says)) => assert!(fault.starts_with(says), "{text}: {fault}"),
                 (found, _) => panic!("{text}: {found:?}"),
             }
+        }
+    }
+
+    #[cfg(feature = "schema")]
+    #[test]
+    fn a_schema_that_cannot_be_used_has_a_fault() {
+        let faults = [
+            (r#"{"type":"objekt"}"#, "/type: \"objekt\""),
+            (r#"{"properties":{"a":{"pattern":"(["}}}"#, "(["),
+            (
+                r#"{"$ref":"https://example.com/elsewhere.json"}"#,
+                "https://example.com/elsewhere.json",
+            ),
+            (r##"{"$ref":"#/$defs/none"}"##, "/$defs/none"),
+            ("none", "expected"),
+        ];
+        for (schema, says) in faults {
+            let fault = schema_fault(schema).unwrap_or_default();
+            assert!(fault.contains(says), "{schema}: {fault}");
+        }
+        for schema in [
+            SCHEMA,
+            "{}",
+            "true",
+            r#"{"type":["string","null"],"format":"unknown","x-own":1}"#,
+            r#"{"pattern":"^(?!draft)\\p{L}+$"}"#,
+            r##"{"$defs":{"n":{"items":{"$ref":"#/$defs/n"}}},"$ref":"#/$defs/n"}"##,
+            r#"{"$schema":"http://json-schema.org/draft-07/schema#","dependencies":{"a":["b"]}}"#,
+        ] {
+            assert_eq!(schema_fault(schema), None, "{schema}");
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use unisono_context::AgentId;
+use unisono_runtime::schema_fault;
 
 use super::files::Source;
 use crate::diagnostic::{Diagnostic, Diagnostics};
@@ -18,7 +19,7 @@ const KEY: &str = "output_schema";
 pub(super) fn schema_text(source: &Source, found: &mut Diagnostics) -> Option<Arc<str>> {
     let node = source.table.get(KEY)?;
     let (text, from) = match &node.value {
-        Value::Table(table) => return Some(json_of(table).into()),
+        Value::Table(table) => (json_of(table), String::new()),
         Value::Text(text) if is_inline_schema(text) => (text.clone(), String::new()),
         Value::Text(path) => match std::fs::read_to_string(path) {
             Ok(text) => (text, format!("{}: ", shown(path))),
@@ -31,14 +32,15 @@ pub(super) fn schema_text(source: &Source, found: &mut Diagnostics) -> Option<Ar
         },
         _ => return None,
     };
-    match object(&text) {
-        Ok(schema) => Some(schema),
-        Err(fault) => {
-            let problem = not_a_schema(&source.id, &from, &fault);
-            found.push(diagnostic(source, problem));
-            None
-        }
-    }
+    let problem = match object(&text) {
+        Ok(schema) => match schema_fault(&schema) {
+            None => return Some(schema),
+            Some(fault) => not_checkable(&source.id, &from, &fault),
+        },
+        Err(fault) => not_a_schema(&source.id, &from, &fault),
+    };
+    found.push(diagnostic(source, problem));
+    None
 }
 
 fn shown(path: &str) -> String {
@@ -55,6 +57,10 @@ fn diagnostic(source: &Source, problem: String) -> Diagnostic {
 
 fn not_a_schema(agent: &AgentId, from: &str, fault: &str) -> String {
     format!("agent `{agent}`: {from}`{KEY}` is not a JSON object: {fault}")
+}
+
+fn not_checkable(agent: &AgentId, from: &str, fault: &str) -> String {
+    format!("agent `{agent}`: {from}`{KEY}` is not a JSON schema that can be checked: {fault}")
 }
 
 /// The text of a JSON object, without surrounding text.

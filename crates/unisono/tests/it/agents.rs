@@ -111,6 +111,25 @@ fn an_output_schema_is_a_table_or_json_or_a_file() {
     let list = list.file("project/schemas/answer.json", "[1]");
     insta::assert_snapshot!(list.check(), @"agents/a.toml:2:17: error: agent `a`: answer.json: `output_schema` is not a JSON object: it does not begin with `{`");
     assert_eq!(of(with_agent("a.toml", "description = \"x\"\n")), None);
+
+    for (schema, says) in [
+        (
+            "{ type = \"objekt\" }",
+            "can be checked: /type: \"objekt\" is not valid",
+        ),
+        ("{ pattern = \"([\" }", "(["),
+        (
+            "'{\"$ref\": \"https://example.com/a.json\"}'",
+            "https://example.com/a.json",
+        ),
+    ] {
+        let found = with_agent("a.toml", &agent(schema)).check();
+        assert!(
+            found.starts_with("agents/a.toml:2:17: error: agent `a`: `output_schema` is not"),
+            "{found}"
+        );
+        assert!(found.contains(says), "{found}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use unisono_api::Code;
 use unisono_context::Tokens;
+use unisono_runtime::schema_fault;
 use unisono_session::Definition;
 
 use super::FieldError;
@@ -126,7 +127,11 @@ fn shape(format: &RawValue) -> Result<Shape, String> {
             }
             let members: Members = serde_json::from_str(schema.get())
                 .map_err(|_| "has a `schema` that is not a JSON object".to_owned())?;
-            Ok(Shape::Schema(members.without_dialect().into()))
+            let schema = members.without_dialect();
+            match schema_fault(&schema) {
+                None => Ok(Shape::Schema(schema.into())),
+                Some(fault) => Err(format!("has a `schema` that cannot be checked: {fault}")),
+            }
         }
         kind => Err(format!("knows no format of type {kind:?}")),
     }
@@ -230,6 +235,14 @@ mod tests {
                 "knows no format of type \"grammar\"",
             ),
             (r#"{"type":"json_schema"}"#, "has no `schema`"),
+            (
+                r#"{"type":"json_schema","schema":{"type":"objekt"}}"#,
+                "has a `schema` that cannot be checked: /type: \"objekt\"",
+            ),
+            (
+                r#"{"type":"json_schema","schema":{"$ref":"https://example.com/a.json"}}"#,
+                "has a `schema` that cannot be checked: ",
+            ),
             (
                 r#"{"type":"json_schema","schema":[]}"#,
                 "has a `schema` that is not",
