@@ -9,3 +9,4 @@ mod audit;
 pub mod deployment;
 pub mod http;
 pub mod mcp;
+mod waiting;

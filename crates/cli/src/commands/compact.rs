@@ -366,7 +366,7 @@ async fn one_by_one(
     loop {
         let mut followed = turns.begin(session, &asked, branch).await?;
         let mut screen = Screen::new(&app.out);
-        let limits = Limits::leaving(None, interrupts);
+        let limits = Limits::leaving(interrupts);
         let end = follow(turns.service(), &mut followed, &mut screen, limits).await?;
         drop(screen);
         let watch = followed.leave();

@@ -44,7 +44,8 @@ pub(crate) struct Args {
     /// The branch to continue
     #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
-    /// Cancels it after this: 30s, 2m, 1h
+    /// Ends the command after this, and cancels its turn, also while a call waits for approval:
+    /// 30s, 2m, 1h
     #[arg(long, value_name = "TIME", value_parser = time)]
     timeout: Option<Duration>,
 }
@@ -80,6 +81,7 @@ impl Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let deadline = run::deadline(args.timeout);
     let setup = app.setup(args.timeout.map(run::limit).into_iter().collect())?;
     let ask = args.ask()?;
     let mut interrupts = Interrupts::listen()?;
@@ -90,7 +92,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     let found = find_session(idle_store.service(), &args.session).await?;
     let from = From::Session(found.session);
-    let limits = Limits::leaving(args.timeout, &mut interrupts);
+    let limits = Limits::leaving(&mut interrupts).until(deadline);
     let (watch, end) =
         run::run_turn(app, (setup, idle_store), from, &ask, (screen, limits)).await?;
     conclude_delegation(&app.out, &watch, end)

@@ -128,7 +128,7 @@ async fn one(
         screen.headline("snapshot", &format!("{id} as before"));
         screen.agents(watch);
     }
-    let limits = Limits::leaving(None, interrupts);
+    let limits = Limits::leaving(interrupts);
     let end = follow(turns.service(), &mut followed, &mut screen, limits).await?;
     drop(screen);
     Ok((end, conclude(&app.out, &followed.leave(), end)))

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ArgGroup;
+use tokio::time::Instant;
 use unisono::Service;
 use unisono::ask::Ask;
 use unisono_api::session::MAIN_BRANCH;
@@ -72,7 +73,8 @@ pub(crate) struct Args {
     /// The branch to continue
     #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
-    /// Cancels the turn after this: 30s, 2m, 1h
+    /// Ends the command after this, and cancels its turn, also while a call waits for approval:
+    /// 30s, 2m, 1h
     #[arg(long, value_name = "TIME", value_parser = time)]
     timeout: Option<Duration>,
     /// Input format (default: detected)
@@ -101,6 +103,7 @@ pub(super) enum From<'f> {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    let deadline = deadline(args.timeout);
     let mut flags = args.workers.overrides();
     flags.extend(args.timeout.map(limit));
     let setup = app.setup(flags)?;
@@ -140,7 +143,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             From::Session(find_session(idle_store.service(), name).await?.session)
         }
     };
-    let limits = Limits::leaving(args.timeout, &mut interrupts);
+    let limits = Limits::leaving(&mut interrupts).until(deadline);
     let (watch, end) = run_turn(app, (setup, idle_store), from, &ask, (screen, limits)).await?;
     conclude(&app.out, &watch, end)?;
     skipped.ending()
@@ -169,6 +172,11 @@ pub(super) async fn run_turn(
     let watch = followed.leave();
     turns.stop(end).await;
     Ok((watch, end))
+}
+
+/// The end of the time of a command that begins now.
+pub(super) fn deadline(timeout: Option<Duration>) -> Option<Instant> {
+    timeout.map(|timeout| Instant::now() + timeout)
 }
 
 /// The time limit of a turn, also in a daemon, rounded up to whole seconds.

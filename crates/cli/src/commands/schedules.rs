@@ -125,7 +125,7 @@ async fn begin(app: &App, name: &str) -> Result<()> {
     let mut screen = Screen::new(&app.out);
     let text = format!("{name} in session {}", show::short_id(&begun.session));
     screen.headline("schedule", &text);
-    let limits = Limits::leaving(None, &mut interrupts);
+    let limits = Limits::leaving(&mut interrupts);
     let end = follow(turns.service(), &mut followed, &mut screen, limits).await?;
     drop(screen);
     let concluded = conclude(&app.out, &followed.leave(), end);

@@ -88,26 +88,34 @@ pub(crate) trait Show {
 /// The conditions that end following.
 #[derive(Debug)]
 pub(crate) struct Limits<'i> {
-    /// The time at which the turn is cancelled; none for no limit.
+    /// The time that the turn may take, without the time of a person's decisions; none for no limit.
     timeout: Option<Duration>,
+    /// The end of the command's own time, whatever the turn waits for.
+    deadline: Option<Instant>,
     interrupts: &'i mut Interrupts,
     interrupted: Interrupted,
 }
 
 impl<'i> Limits<'i> {
     /// An interruption leaves the turn open.
-    pub(crate) fn leaving(timeout: Option<Duration>, interrupts: &'i mut Interrupts) -> Limits<'i> {
+    pub(crate) fn leaving(interrupts: &'i mut Interrupts) -> Limits<'i> {
         Limits {
-            timeout,
+            timeout: None,
+            deadline: None,
             interrupts,
             interrupted: Interrupted::Leave,
         }
     }
 
-    /// Sets a time limit, unless there is one.
+    /// Sets the end of the command's own time.
+    pub(crate) fn until(self, deadline: Option<Instant>) -> Limits<'i> {
+        Limits { deadline, ..self }
+    }
+
+    /// Sets a time limit, unless the command has a time of its own.
     pub(crate) fn with_timeout(self, timeout: Duration) -> Limits<'i> {
         Limits {
-            timeout: self.timeout.or(Some(timeout)),
+            timeout: Some(timeout).filter(|_| self.deadline.is_none()),
             ..self
         }
     }
@@ -119,6 +127,7 @@ impl<'i> Limits<'i> {
     ) -> Limits<'i> {
         Limits {
             timeout,
+            deadline: None,
             interrupts,
             interrupted: Interrupted::Cancel,
         }
@@ -164,11 +173,12 @@ pub(crate) async fn follow(
 ) -> Result<End> {
     let Limits {
         timeout,
+        deadline,
         interrupts,
         interrupted,
     } = limits;
     let (mut end, mut cancelled) = (End::Ended, false);
-    let mut late = timeout.map(|timeout| Instant::now() + timeout);
+    let mut late = deadline.or(timeout.map(|timeout| Instant::now() + timeout));
     let mut answers = Answers::default();
     for call in &watch.waiting {
         screen.on_waiting_call(call, watch);
@@ -188,8 +198,8 @@ pub(crate) async fn follow(
                 None
             }
             reply = screen.reply() => answers.take(reply, service).await,
-            // The time of a person's decision does not count.
-            () = sleep_until(late), if !cancelled && !watch.waiting.is_empty() => {
+            // The time of a person's decision counts only for the command.
+            () = sleep_until(late), if !cancelled && deadline.is_none() && !watch.waiting.is_empty() => {
                 late = timeout.map(|timeout| Instant::now() + timeout);
                 None
             }

@@ -48,6 +48,7 @@ mod exports;
 mod fallbacks;
 mod guide;
 mod held;
+mod held_calls;
 mod hooks;
 mod http;
 mod http_agents;

@@ -11,6 +11,7 @@ mod chat;
 mod continued;
 pub(super) mod ephemeral;
 mod form;
+mod models;
 mod responses;
 
 use std::sync::Arc;
@@ -23,18 +24,19 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use unisono_api::Code;
-use unisono_api::openai::{ChatCompletion, ChatRequest, Failure, Model, Models, Reason};
+use unisono_api::openai::{ChatCompletion, ChatRequest, Failure, Reason};
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
 use unisono_context::message::Part;
 use unisono_runtime::{Handle, clock};
 use unisono_session::machine::Import;
+use unisono_session::run::calls::WaitingCall;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::extract::Path;
 use super::problem::ApiError;
 use super::{Shared, events, extract, sessions, turns};
+use crate::waiting::{describe_calls, until_waiting};
 pub(super) use answer::is_cut_off;
 use continued::List;
 use ephemeral::EphemeralSession;
@@ -52,8 +54,7 @@ pub(super) const SESSION: &str = "x-unisono-session";
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
-        .routes(routes!(models))
-        .routes(routes!(model))
+        .merge(models::routes())
         .routes(routes!(complete))
         .merge(responses::routes())
 }
@@ -112,54 +113,6 @@ impl IntoResponse for FieldError {
         }
         response
     }
-}
-
-/// The available models: the team, and each agent.
-#[utoipa::path(
-    get, path = "/openai/v1/models", tag = "openai",
-    responses((status = 200, description = "The agents", body = Models))
-)]
-async fn models(State(shared): State<Arc<Shared>>) -> Json<Models> {
-    Json(Models {
-        object: "list",
-        data: names(&shared).into_iter().map(model_named).collect(),
-    })
-}
-
-/// The team, and each agent.
-fn names(shared: &Shared) -> Vec<String> {
-    let setup = shared.local.setup();
-    let agents = setup.roster.iter();
-    let agents = agents.map(|agent| agent.definition.id.to_string());
-    std::iter::once(TEAM.to_owned()).chain(agents).collect()
-}
-
-fn model_named(id: String) -> Model {
-    Model {
-        id,
-        object: "model",
-        created: 0,
-        owned_by: "unisono",
-    }
-}
-
-/// One available model: the team, or an agent.
-#[utoipa::path(
-    get, path = "/openai/v1/models/{model}", tag = "openai",
-    params(("model" = String, Path, description = "`team`, or an agent's name")),
-    responses((status = 200, description = "The agent", body = Model))
-)]
-async fn model(
-    State(shared): State<Arc<Shared>>,
-    path: Result<Path<String>, ApiError>,
-) -> Result<Json<Model>, FieldError> {
-    let Path(id) = path?;
-    let known = names(&shared).contains(&id);
-    if !known {
-        let detail = format!("there is no agent {id:?}; GET /openai/v1/models lists all");
-        return Err(FieldError::field("model", Code::NotFound, detail));
-    }
-    Ok(Json(model_named(id)))
 }
 
 /// Gives a task to an agent, or to the team.
@@ -268,7 +221,14 @@ async fn answer_of(
     mut prepared: PreparedRequest,
 ) -> Result<(TurnId, Turn, String), FieldError> {
     let id = begin(shared, &mut prepared).await?;
-    let turn = match shared.local.wait(&prepared.session, id).await {
+    let ended = tokio::select! {
+        biased;
+        ended = shared.local.wait(&prepared.session, id) => ended,
+        waiting = until_waiting(&prepared.session, id) => {
+            return Err(prepared.waits(id, &waiting));
+        }
+    };
+    let turn = match ended {
         Ok(_) => turns::read(shared, &prepared.session, id).await,
         Err(error) => Err(error.into()),
     };
@@ -295,6 +255,21 @@ impl PreparedRequest {
         let id = self.session.id().to_string();
         let id = self.ephemeral.is_none().then_some(id)?;
         HeaderValue::from_str(&id).ok()
+    }
+
+    /// The error for a turn with calls that wait for a person, which may take hours. The turn stays,
+    /// with its session. Clients do not repeat the request after this status.
+    fn waits(&mut self, turn: TurnId, waiting: &[WaitingCall]) -> FieldError {
+        if let Some(ephemeral) = self.ephemeral.take() {
+            ephemeral.keep();
+        }
+        let session = self.session.id();
+        let text = describe_calls(session, turn, waiting);
+        let detail = format!(
+            "{text}The turn stays. Once that is decided, GET /v1/sessions/{session}/turns/{turn} \
+             has its answer."
+        );
+        ApiError::new(Code::Refused, detail).into()
     }
 
     /// Removes the ephemeral session of this request.

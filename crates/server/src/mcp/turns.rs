@@ -264,7 +264,7 @@ async fn follow(
                 Some((seq, event)) => {
                     after = seq;
                     is_over = ends(&event.fact, turn);
-                    may_wait = can_wait(&event.fact);
+                    may_wait = waiting::can_wait(&event.fact);
                     if is_news(&event.fact) {
                         teller.notify(&event.fact.to_string()).await;
                     }
@@ -378,11 +378,6 @@ async fn cancel(session: &Handle, turn: TurnId) {
 
 fn ends(fact: &Fact, turn: TurnId) -> bool {
     matches!(fact, Fact::TurnEnded { turn: ended, .. } if *ended == turn)
-}
-
-/// Whether a call may wait for a person since.
-fn can_wait(fact: &Fact) -> bool {
-    matches!(fact, Fact::ToolsCalled { .. } | Fact::ToolInDoubt { .. })
 }
 
 /// The subject of a notification.

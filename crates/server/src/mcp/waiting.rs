@@ -16,6 +16,8 @@ use unisono_session::State;
 use unisono_session::run::calls::{CallDecision, CallStatus, WaitingCall};
 
 use super::Server;
+use crate::waiting::describe_calls;
+pub(super) use crate::waiting::{can_wait, waiting};
 
 /// The name of the question, and of its one field.
 const APPROVE: &str = "approve";
@@ -90,15 +92,6 @@ pub(super) struct QuestionState {
     pub(super) session: String,
     pub(super) turn: String,
     call: String,
-}
-
-/// The calls of a turn that wait for a person.
-pub(super) async fn waiting(session: &Handle, turn: TurnId) -> Result<Vec<WaitingCall>, String> {
-    let look = session.inspect(move |state| {
-        let waiting = state.waiting_calls();
-        waiting.filter(|call| call.turn == turn).collect()
-    });
-    look.await.map_err(|error| error.to_string())
 }
 
 /// The first call for which a yes or no is a complete answer.
@@ -258,26 +251,11 @@ pub(super) fn decode_answer(
 
 /// The instructions for continuing a waiting turn.
 pub(super) fn describe(session: SessionId, turn: TurnId, waiting: &[WaitingCall]) -> String {
-    let mut text = format!("turn {turn} of session {session} waits for a person:\n");
-    for one in waiting {
-        let (call, agent) = (one.id, &one.agent);
-        let (tool, arguments) = (&one.call.planned.tool, &one.call.planned.arguments);
-        text += &match one.call.status {
-            CallStatus::InDoubt => format!(
-                "- nobody knows whether call {call} was made: {agent} called {tool} {arguments}. \
-                 `unisono approvals settle {call}` with --done, --failed or --repeat says what became of it\n"
-            ),
-            _ => format!(
-                "- {agent} wants to call {tool} {arguments}. `unisono approvals approve {call}` \
-                 or `unisono approvals deny {call}` decides, as does the page of `unisono serve`\n"
-            ),
-        };
-    }
-    text += &format!(
-        "The turn stays. Once that is decided, the tool `wait` with session {session} and turn \
+    let text = describe_calls(session, turn, waiting);
+    format!(
+        "{text}The turn stays. Once that is decided, the tool `wait` with session {session} and turn \
          {turn} gives its answer."
-    );
-    text
+    )
 }
 
 /// The same for programs.

@@ -19,6 +19,7 @@ use unisono_session::run::CUT_OFF;
 use super::{FieldError, PreparedRequest, answer_text, follow};
 use crate::http::events::{Next, Stream};
 use crate::http::{Shared, turns};
+use crate::waiting::{can_wait, waiting};
 
 /// The format of a response.
 pub(super) trait Shape: Send {
@@ -142,7 +143,19 @@ impl<S: Shape> Answer<S> {
                 self.whole = self.sent.is_empty();
             }
             Fact::TurnEnded { turn, .. } if *turn == self.turn => self.end().await,
+            fact if can_wait(fact) => self.check_waiting().await,
             _ => {}
+        }
+    }
+
+    /// Ends the stream if calls of the turn wait for a person.
+    async fn check_waiting(&mut self) {
+        let waiting = waiting(&self.asked.session, self.turn).await;
+        let waiting = waiting.unwrap_or_default();
+        if !waiting.is_empty() {
+            self.ended = true;
+            let refused = self.asked.waits(self.turn, &waiting);
+            self.ready.extend(self.shape.failed(&refused.failure()));
         }
     }
 

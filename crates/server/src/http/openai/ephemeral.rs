@@ -121,6 +121,11 @@ impl EphemeralSession {
         remove(&self.local, &self.session).await;
         self.gone = true;
     }
+
+    /// Leaves the session until the next start of the program: its turn waits for a person.
+    pub(super) fn keep(mut self) {
+        self.gone = true;
+    }
 }
 
 impl Drop for EphemeralSession {
