@@ -126,9 +126,18 @@ impl App {
             Err(error) => return Err(error.into()),
         };
         let reason = error.to_string();
-        // If reading fails too, the first error is reported.
+        // If reading fails too, the first error is reported, unless another process has the store.
         let opened = local::open_read_only(path, reason).await;
-        let opened = opened.map_err(|_| Problem::from(error))?;
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(held @ Error::Held { .. }) => {
+                return match self.holder(setup, &held) {
+                    Some(running) => Ok(Place::Daemon(client(&running)?)),
+                    None => Err(held.into()),
+                };
+            }
+            Err(_) => return Err(error.into()),
+        };
         if let Health::ReadOnly { reason } = opened.journal.health() {
             self.out
                 .warn(format_args!("the store is open for reading only: {reason}"));
@@ -148,6 +157,7 @@ impl App {
         let first = error.to_string();
         match local::open_degraded(path, error).await {
             Ok(opened) => Ok(Place::Process(opened)),
+            Err(held @ Error::Held { .. }) => Err(held.into()),
             // If reading fails too, the first error is reported.
             Err(_) => Err(Problem::failed(first)),
         }

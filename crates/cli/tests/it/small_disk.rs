@@ -259,6 +259,11 @@ fn a_daemon_that_starts_on_a_read_only_disk_reads_and_takes_writes_later() {
     disk.mount("ro");
     let daemon = disk.serve();
     check_degraded(&daemon, 503, "unavailable", "read-only");
+    // Other processes read it as well.
+    for _ in 0..2 {
+        let listed = disk.call(&["sessions", "list"]).expect(0);
+        assert!(listed.stdout.contains("talk"), "{listed:?}");
+    }
     disk.mount("rw");
     daemon.post("/v1/sessions", &conversation(1)).expect(201);
     daemon.get("/readyz").expect(200);

@@ -138,6 +138,9 @@ impl State {
             let reason = format!("it did not open; the next try is in {seconds} s");
             return Err(Error::Unwritable { reason });
         }
+        if let Some(lock) = &lock {
+            lock.make_exclusive(&self.root).map_err(transient)?;
+        }
         match Disk::open_held(&self.root, lock.clone()) {
             Ok(disk) => {
                 tracing::info!(store = %self.root.display(), "the store takes writes");

@@ -1,7 +1,8 @@
 //! One process per store: a locked file with the holder's pid in it.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -11,10 +12,13 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
+const EXCLUSIVE: FlockOperation = FlockOperation::NonBlockingLockExclusive;
+const SHARED: FlockOperation = FlockOperation::NonBlockingLockShared;
+
 /// A lock, held as long as any of its clones exists; the kernel releases it when the process ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Lock {
-    _held: Arc<Held>,
+    held: Arc<Held>,
 }
 
 #[derive(Debug)]
@@ -45,7 +49,7 @@ impl Lock {
             .mode(0o600)
             .open(&path)
             .map_err(|error| Error::io("open the lock", &path, error))?;
-        lock(root, &mut file)?;
+        lock(root, &mut file, EXCLUSIVE)?;
         if let Err(error) = note(&file) {
             tracing::warn!(store = %root.display(), %error, "cannot note which process holds the store");
         }
@@ -53,8 +57,8 @@ impl Lock {
     }
 
     fn of(file: File) -> Self {
-        let _held = Arc::new(Held { file });
-        Self { _held }
+        let held = Arc::new(Held { file });
+        Self { held }
     }
 
     /// Writes this process's id into a lock that was taken without it.
@@ -62,15 +66,32 @@ impl Lock {
         note(&OpenOptions::new().write(true).open(root.join("LOCK"))?)
     }
 
-    /// Locks a store for reading only, without writing the process id.
+    /// Locks a store for reading only, without writing the process id. On a read-only file system
+    /// nobody writes, so any number of processes may read.
     pub(super) fn take_unmarked(root: &Path) -> Result<Option<Self>> {
         let path = root.join("LOCK");
         let mut file = match File::open(&path) {
             // The store was never opened for writing.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             file => file.map_err(|error| Error::io("open the lock", &path, error))?,
         };
-        lock(root, &mut file).map(|()| Some(Self::of(file)))
+        let operation = match OpenOptions::new().write(true).open(&path) {
+            Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => SHARED,
+            _ => EXCLUSIVE,
+        };
+        lock(root, &mut file, operation).map(|()| Some(Self::of(file)))
+    }
+
+    /// Has a lock for reading exclude other readers, before this process writes. If there are
+    /// others, it stays as it is.
+    pub(super) fn make_exclusive(&self, root: &Path) -> Result<()> {
+        let mut file = &self.held.file;
+        let made = lock(root, &mut file, EXCLUSIVE);
+        if made.is_err() {
+            // The kernel releases a lock before it changes it.
+            lock(root, &mut file, SHARED)?;
+        }
+        made
     }
 }
 
@@ -82,8 +103,8 @@ fn note(file: &File) -> io::Result<()> {
 }
 
 /// Locks the file, or returns an error that names the holder.
-fn lock(root: &Path, file: &mut File) -> Result<()> {
-    match flock(&*file, FlockOperation::NonBlockingLockExclusive) {
+fn lock<F: AsFd + Read>(root: &Path, file: &mut F, operation: FlockOperation) -> Result<()> {
+    match flock(&*file, operation) {
         Ok(()) => Ok(()),
         Err(Errno::WOULDBLOCK) => {
             let mut text = String::new();
