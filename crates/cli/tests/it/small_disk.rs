@@ -154,6 +154,10 @@ fn a_daemon_on_a_full_disk_reads_on_and_goes_on_when_there_is_room() {
     assert!(detail.contains("free some space"), "{detail}");
     daemon.get("/readyz").expect(503);
     daemon.get("/healthz").expect(200);
+    // The store can be moved: the archive is kept elsewhere.
+    let archive = daemon.get("/v1/archive").expect(200);
+    let sessions = archive.header("unisono-archive-sessions").unwrap();
+    assert_eq!(sessions, (kept.len() + 2).to_string());
     // What its agent comes back with cannot be written down.
     tell(&release, "go");
     for session in kept.iter().chain([&first, &working]) {
@@ -259,11 +263,13 @@ fn a_daemon_that_starts_on_a_read_only_disk_reads_and_takes_writes_later() {
     disk.mount("ro");
     let daemon = disk.serve();
     check_degraded(&daemon, 503, "unavailable", "read-only");
-    // Other processes read it as well.
+    // Other processes read it as well, and it can be moved.
     for _ in 0..2 {
         let listed = disk.call(&["sessions", "list"]).expect(0);
         assert!(listed.stdout.contains("talk"), "{listed:?}");
     }
+    let archive = daemon.get("/v1/archive").expect(200);
+    assert_eq!(archive.header("unisono-archive-sessions"), Some("1"));
     disk.mount("rw");
     daemon.post("/v1/sessions", &conversation(1)).expect(201);
     daemon.get("/readyz").expect(200);

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::Json;
@@ -86,17 +87,15 @@ const PART_BYTES: usize = 256 * 1024;
                content_type = "application/octet-stream"))
 )]
 async fn archive(State(shared): State<Arc<Shared>>) -> Result<(HeaderMap, Body), ApiError> {
-    let directory = shared.local.directory();
-    let place = match directory {
-        Some(directory) => tempfile::tempdir_in(directory),
-        None => tempfile::tempdir(),
+    let system = std::env::temp_dir();
+    let own = shared.local.directory();
+    let own = own.unwrap_or(&system);
+    let kept = match archive_in(&shared, own).await {
+        // The disk of the store is full or read-only: the store is moved because of that.
+        Err(error) if own != system && is_unwritable(&error) => archive_in(&shared, &system).await,
+        kept => kept,
     };
-    let place = place.map_err(|error| unkept(&error))?;
-    let path = place.path().join("archive");
-    let archived = shared.local.archive(&path).await?;
-    // The file has no name, so it is removed when the request ends.
-    let file = File::open(&path).map_err(|error| unkept(&error))?;
-    place.close().map_err(|error| unkept(&error))?;
+    let (file, archived) = kept?;
     let ArchiveCounts {
         sessions,
         events,
@@ -111,6 +110,23 @@ async fn archive(State(shared): State<Arc<Shared>>) -> Result<(HeaderMap, Body),
     Ok((headers, Body::from_stream(stream::try_unfold(file, part))))
 }
 
+/// An archive in a new directory of this one. The file has no name, so it is removed when the
+/// request ends.
+async fn archive_in(shared: &Shared, directory: &Path) -> Result<(File, ArchiveCounts), ApiError> {
+    let unkept = |error| unkept(directory, &error);
+    // Only this user may read it.
+    let place = tempfile::tempdir_in(directory).map_err(unkept)?;
+    let path = place.path().join("archive");
+    let archived = shared.local.archive(&path).await?;
+    let file = File::open(&path).map_err(unkept)?;
+    place.close().map_err(unkept)?;
+    Ok((file, archived))
+}
+
+fn is_unwritable(error: &ApiError) -> bool {
+    matches!(error.problem().code, Code::DiskFull | Code::Unavailable)
+}
+
 /// The next part of a file, with the rest of the file.
 async fn part(mut file: File) -> io::Result<Option<(Bytes, File)>> {
     let read = move || {
@@ -123,11 +139,13 @@ async fn part(mut file: File) -> io::Result<Option<(Bytes, File)>> {
     done.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
-fn unkept(error: &io::Error) -> ApiError {
-    let code = match unisono_store::is_full(error) {
-        true => Code::DiskFull,
-        false => Code::Failed,
+fn unkept(directory: &Path, error: &io::Error) -> ApiError {
+    let code = match error.kind() {
+        _ if unisono_store::is_full(error) => Code::DiskFull,
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => Code::Unavailable,
+        _ => Code::Failed,
     };
-    let detail = format!("the archive cannot be kept in the store's directory: {error}");
+    let directory = directory.display();
+    let detail = format!("the archive cannot be kept in {directory}: {error}");
     ApiError::new(code, detail)
 }
