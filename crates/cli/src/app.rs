@@ -276,6 +276,20 @@ impl App {
         })
     }
 
+    /// Mends what a repair by this call left of sessions, and records the repair.
+    pub(crate) async fn record_repair(&self, setup: &Setup, salvage: &Salvage) {
+        match local::open_configured(&setup.loaded.config).await {
+            Ok(opened) => {
+                local::mend_branches(&opened.journal, salvage).await;
+                if let Err(error) = opened.journal.close().await {
+                    self.out.warn(error);
+                }
+            }
+            Err(error) => self.out.warn(error),
+        }
+        self.record_maintenance(setup).await;
+    }
+
     /// Records in the audit log that this call has changed the store as a whole. The change is made: if
     /// the log cannot be written, there is a warning only.
     pub(crate) async fn record_maintenance(&self, setup: &Setup) {

@@ -254,7 +254,10 @@ pub(crate) fn unknown_branch(branches: &[Branch], name: &str) -> Problem {
     let problem = Problem::not_found(format!("the session has no branch `{name}`"));
     let known: Vec<&str> = branches.iter().map(|branch| branch.name.as_str()).collect();
     match known[..] {
-        [] => problem.hint("it has no messages yet"),
+        [] => problem.hint(
+            "it has no messages yet; if it lost its branches with damaged data, `unisono export` \
+             and `unisono import` keep its messages",
+        ),
         _ => problem.hint(format!("it has: {}", known.join(", "))),
     }
 }

@@ -19,7 +19,7 @@ use unisono_context::{
 
 use crate::agent::Definition;
 use crate::budget;
-use crate::event::{HookPlace, Outcome, Preparation, RunRole};
+use crate::event::{Fact, HookPlace, Outcome, Preparation, RunRole};
 use crate::ids;
 use crate::input::RESERVED_LABELS;
 use crate::reserve::TeamNeeds;
@@ -160,6 +160,17 @@ impl State {
     /// Its title.
     pub fn title(&self) -> &str {
         &self.title
+    }
+
+    /// The fact that sets the main branch to the last message, if there are messages and no branch:
+    /// the events after the messages of an import were lost. None otherwise.
+    pub fn missing_branch(&self) -> Option<Fact> {
+        let last = self.tree.iter().last()?;
+        let has_branch = self.tree.branches().next().is_some();
+        (!has_branch).then(|| Fact::BranchSet {
+            branch: MAIN.into(),
+            head: last.message.id,
+        })
     }
 
     /// The system text at the beginning of every prompt.

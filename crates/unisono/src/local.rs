@@ -11,6 +11,7 @@
 mod builder;
 mod caller;
 mod cluster;
+mod mend;
 mod model_queries;
 mod opened;
 mod options;
@@ -53,6 +54,7 @@ use crate::view::View;
 use unisono_config::setup::Setup;
 
 pub use builder::Builder;
+pub use mend::mend_branches;
 pub use opened::{
     OpenedStore, open_beside, open_configured, open_degraded, open_read_only, open_store,
 };

@@ -84,7 +84,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
             None => return Err(error.into()),
         },
     };
-    let search = app.wait_for(index(app, &setup, checkup.salvage.is_some()))?;
+    let search = app.wait_for(index(app, &setup, checkup.salvage.as_ref()))?;
     let around = app.wait_for(around(&setup, false))?;
     let works = around.iter().all(|check| check.result.is_ok());
     let losses = losses(store)?;
@@ -271,15 +271,15 @@ fn looked_at(check: &Check) -> Value {
 
 /// Brings the search index up to date and checks it; none without an index. After a repair of the
 /// store it rebuilds the index.
-async fn index(app: &App, setup: &Setup, repaired: bool) -> Result<Option<Condition>> {
-    if repaired {
-        app.record_maintenance(setup).await;
+async fn index(app: &App, setup: &Setup, repaired: Option<&Salvage>) -> Result<Option<Condition>> {
+    if let Some(salvage) = repaired {
+        app.record_repair(setup, salvage).await;
     }
     let store = &setup.loaded.config.store;
     if store.search_index == SearchIndex::Memory {
         return Ok(None);
     }
-    if repaired {
+    if repaired.is_some() {
         unisono_search::remove(&unisono_search::directory(&store.path))?;
     }
     let opened = app.store(setup).await?;

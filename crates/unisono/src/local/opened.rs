@@ -7,7 +7,7 @@ use unisono_search::Search;
 use unisono_store::audit::{Retention, record_opening};
 use unisono_store::{DegradedDisk, Disk, Journal, Losses, Memory, ReadOnlyDisk, Salvage};
 
-use super::settings;
+use super::{mend_branches, settings};
 use unisono_config::settings::{Audit, Config, SearchIndex};
 use unisono_config::setup::Setup;
 
@@ -105,6 +105,9 @@ pub async fn open_store(path: &Path) -> Result<OpenedStore, unisono_store::Error
             sessions = unfinished,
             "an import was cut short: nothing of it is kept"
         );
+    }
+    if let Some(salvage) = &opened.salvage {
+        mend_branches(&journal, salvage).await;
     }
     Ok(OpenedStore {
         journal,
