@@ -11,7 +11,9 @@ use unisono::telemetry;
 use unisono_api::store::LostEvents;
 use unisono_client::Client;
 use unisono_config::diagnostic::Origin;
-use unisono_config::settings::{Override, Program, SessionOverrides, Sources, Store};
+use unisono_config::settings::{
+    MODEL_OVERRIDE, Override, Program, SessionOverrides, Sources, Store,
+};
 use unisono_config::setup::Setup;
 use unisono_model::calibration::Calibrations;
 use unisono_runtime::Extensions;
@@ -75,7 +77,7 @@ impl App {
 
     /// Reads configuration and agents, reports warnings, and sets up the log.
     pub(crate) fn setup(&self, flags: Vec<Override>) -> Result<Setup> {
-        let setup = Setup::load(self.sources(flags)?)?;
+        let setup = self.load(flags)?;
         for warning in setup.warnings.iter().filter(|warning| !warning.of_model) {
             let help = warning.help.as_ref().map(|help| format!("; {help}"));
             let help = help.unwrap_or_default();
@@ -85,6 +87,26 @@ impl App {
         let variable = std::env::var(telemetry::VARIABLE).ok();
         telemetry::init(&setup.loaded.config.log, variable.as_deref()).map_err(Problem::usage)?;
         Ok(setup)
+    }
+
+    /// Reads configuration and agents. If a daemon has the store, it knows the model of a flag.
+    fn load(&self, flags: Vec<Override>) -> Result<Setup> {
+        let mut sources = self.sources(flags)?;
+        let found = match Setup::load(sources.clone()) {
+            Ok(setup) => return Ok(setup),
+            Err(found) => found,
+        };
+        let all = sources.overrides.clone();
+        // A name without a provider is wrong everywhere.
+        let is_model = |flag: &Override| flag.key == MODEL_OVERRIDE && flag.value.contains('/');
+        sources.overrides.retain(|flag| !is_model(flag));
+        if sources.overrides.len() == all.len() {
+            return Err(found.into());
+        }
+        match Setup::load(sources) {
+            Ok(setup) if self.has_daemon(&setup) => Ok(setup.with_request_overrides(all)),
+            _ => Err(found.into()),
+        }
     }
 
     /// Configuration and agents for a session with these settings.

@@ -177,6 +177,13 @@ impl Loaded {
         &self.sources
     }
 
+    /// The same settings with these flags for requests to a daemon, which checks them by its own
+    /// settings.
+    pub(crate) fn with_request_overrides(mut self, overrides: Vec<Override>) -> Loaded {
+        self.sources.overrides = overrides;
+        self
+    }
+
     /// The same settings with a draft for a file of an agent.
     pub(crate) fn with_draft(&self, path: PathBuf, text: String) -> Loaded {
         let mut loaded = self.clone();

@@ -36,6 +36,14 @@ impl Setup {
         Setup::checked(loaded, found)
     }
 
+    /// The same setup with these flags for requests to a daemon, which checks them by its own
+    /// settings. They change nothing here.
+    #[must_use]
+    pub fn with_request_overrides(self, overrides: Vec<Override>) -> Setup {
+        let loaded = self.loaded.with_request_overrides(overrides);
+        Setup { loaded, ..self }
+    }
+
     /// The same configuration with the current definitions of agents, in files and in tables of the
     /// configuration, checked as at a start.
     ///

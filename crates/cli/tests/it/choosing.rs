@@ -73,6 +73,67 @@ fn the_chosen_model_is_asked_by_agents_that_name_another() {
 }
 
 #[test]
+fn a_daemon_knows_the_chosen_model_by_its_own_settings() {
+    let provider = provider();
+    let place = place(&provider, "");
+    place.call(&["import", &example()]).expect(0);
+    let own = format!(
+        "[providers.own]\nlike = \"openai-compatible\"\nbase_url = \"{}/v1\"\nattempts = 1\n",
+        provider.url()
+    );
+    place.write("own.toml", own);
+    let ask = [
+        "run",
+        "--session",
+        "latest",
+        "-t",
+        "And?",
+        "--model",
+        "own/some",
+    ];
+    let unknown = place.call(&ask).expect(2);
+    unknown.says(&["flag --model: unknown provider `own`"]);
+    let command = place.command(&["serve", "--bind", "127.0.0.1:0", "--config", "own.toml"]);
+    let daemon = Daemon::of(&place, command);
+    let lead_alone = ["--agents", "", "--lead", "lead"];
+    place.call(&[&ask[..], &lead_alone].concat()).expect(0);
+    assert_eq!(asked(&provider), ["some"]);
+    let nobody = [
+        "run",
+        "--session",
+        "latest",
+        "-t",
+        "And?",
+        "--model",
+        "none/some",
+    ];
+    place
+        .call(&nobody)
+        .expect(2)
+        .says(&["unknown provider `none`"]);
+    daemon.stop();
+}
+
+#[test]
+fn flags_take_what_the_settings_show_and_name_what_is_empty() {
+    let place = Place::new();
+    place.call(&["import", &example()]).expect(0);
+    let quoted = [
+        "context",
+        "latest",
+        "--set",
+        "compaction.preset=\"retention\"",
+    ];
+    place.call(&quoted).expect(0);
+    place
+        .call(&["run", "--model", ""])
+        .expect(2)
+        .says(&["--model"]);
+    let all = place.json(&["models"]);
+    assert_eq!(place.json(&["models", "list"]), all);
+}
+
+#[test]
 fn a_chosen_model_that_cannot_be_asked_is_refused_whatever_stands_in() {
     let provider = provider();
     // Without a choice, the fallback answers for an agent whose key is missing.
