@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use unisono::ask::Ask;
@@ -122,11 +123,11 @@ impl Global {
                 let problem = Problem::usage(format!("--set {text}: this must be KEY=VALUE"));
                 return Err(problem.hint("as in --set compaction.trigger_tokens=12000"));
             };
-            all.push(Override::new(
-                format!("--set {key}"),
-                key.trim(),
-                value.trim(),
-            ));
+            let value = value.trim();
+            // A text in quotes is as `config show` writes it; TOML's are JSON's.
+            let quoted = serde_json::from_str::<String>(value).ok();
+            let value = quoted.as_deref().unwrap_or(value);
+            all.push(Override::new(format!("--set {key}"), key.trim(), value));
         }
         Ok(all)
     }
@@ -209,7 +210,7 @@ pub(crate) struct Workers {
     #[arg(long, value_name = "AGENT")]
     lead: Option<String>,
     /// The model of all agents, in place of their own: provider/model, or extractive
-    #[arg(long, short, value_name = "MODEL")]
+    #[arg(long, short, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
     model: Option<String>,
     /// Maximum cost of all agents together, in dollars; a daemon's own maximum stays
     #[arg(long, value_name = "USD")]

@@ -19,10 +19,13 @@ retires (a date) or null, successor or null,
 input_usd_per_million, output_usd_per_million, cache_read_usd_per_million,
 cache_write_usd_per_million, notice (what to do about it, if it is configured)}.";
 
+/// The word that lists all models.
+const LIST: &str = "list";
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Only models whose name contains this
+    /// Only models whose name contains this; `list` lists all
     name: Option<String>,
     /// Only available models
     #[arg(long)]
@@ -43,11 +46,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             }
         })
         .collect();
-    let named = |model: &Model| {
-        args.name
-            .as_ref()
-            .is_none_or(|part| model.model.contains(part))
-    };
+    // As with other nouns, `list` is the verb.
+    let name = args.name.filter(|name| name != LIST);
+    let named = |model: &Model| name.as_ref().is_none_or(|part| model.model.contains(part));
     models.retain(|model| named(model) && (!args.usable || model.usable));
     if app.out.json {
         app.out.json(&models);

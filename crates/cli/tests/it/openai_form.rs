@@ -203,6 +203,11 @@ fn one_model_is_told_and_one_that_is_not_there_is_named_as_openai_does() {
         let error = reply.expect(404).json()["error"].clone();
         assert_eq!(error["code"], "model_not_found", "{error}");
         assert_eq!(error["param"], "model");
+        let message = error["message"].as_str().unwrap();
+        assert!(
+            message.contains("team") || message.contains("lists all"),
+            "{message}"
+        );
     }
     daemon.stop();
 }

@@ -43,6 +43,7 @@ use ephemeral::EphemeralSession;
 use form::Form;
 use unisono::ask::Ask;
 use unisono::client_tools::ClientToolRequest;
+use unisono_config::agents::Error as AgentsError;
 use unisono_config::settings::Attachments;
 
 /// The base path.
@@ -317,9 +318,7 @@ async fn prepare(
         Some(session) => shared.local.setup_of(session).await?,
         None => shared.local.setup(),
     };
-    let team = ask
-        .team(&setup)
-        .map_err(|error| FieldError::field("model", Code::NotFound, error.to_string()))?;
+    let team = ask.team(&setup).map_err(|error| no_model(&error))?;
     wanted.fits(&team.lead)?;
     // Checked before the session exists, so that an error leaves no session behind.
     let place = said
@@ -338,6 +337,17 @@ async fn prepare(
         known: None,
         place,
     })
+}
+
+/// The error for a model that is no agent, and not the team.
+fn no_model(error: &AgentsError) -> FieldError {
+    let detail = match error {
+        AgentsError::Unknown { .. } => {
+            format!("{error}; `{TEAM}` is the configured lead with its delegates")
+        }
+        error => error.to_string(),
+    };
+    FieldError::field("model", Code::NotFound, detail)
 }
 
 /// The ask for the team, or for a single agent with the client's tools.
