@@ -19,7 +19,7 @@ use unisono_model::Tokenizer;
 use unisono_model::extractive::{Passage, SummaryInput, SummaryLayout, summarise};
 use unisono_model::language::Models;
 use unisono_model::retention::baseline::{Baseline, measure as by_baseline};
-use unisono_model::retention::{Probe, parse, report};
+use unisono_model::retention::{Probe, ShownMessage, parse, report};
 use unisono_runtime::{Options, Runtime, clock};
 use unisono_session::event::{Outcome, SummaryOptions, Work};
 use unisono_session::machine::Import;
@@ -264,8 +264,12 @@ fn shares(probed: &Probed, part: u64, tokenizer: Tokenizer) -> Shares {
     let texts: Vec<String> = probed.messages.iter().map(said).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let cap = texts.iter().map(|text| count(text)).sum::<u64>() / part;
+    let shown: Vec<_> = texts
+        .iter()
+        .map(|text| ShownMessage::unlabelled(*text))
+        .collect();
     let of = |baseline| {
-        by_baseline(baseline, &texts, cap, &count, &probed.probes)
+        by_baseline(baseline, &shown, cap, &count, &probed.probes)
             .1
             .all
             .share()

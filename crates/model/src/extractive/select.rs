@@ -243,7 +243,7 @@ mod tests {
             "The boiler is new.",
         ];
         let said = |n: u32| {
-            let text = texts[usize::from(n % 4 == 0)];
+            let text = texts[usize::from(n.is_multiple_of(4))];
             Passage::text(Ordinal(n), Role::User, Timestamp(0), text)
         };
         let passages: Vec<Passage<'_>> = (1..=8).map(said).collect();

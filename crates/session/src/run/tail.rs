@@ -22,9 +22,11 @@ use unisono_context::attachment::Extent;
 use super::{Step, ToolResult};
 
 mod newest;
+mod summary_note;
 
 pub(super) use newest::takes_results;
 pub use newest::{left_out_note, left_out_tokens, results_limit, results_room, without_share};
+pub use summary_note::summary_note;
 
 /// The maximum number of tokens of a note: a dozen words, and up to twenty digits with three digits
 /// per token.
@@ -33,10 +35,6 @@ const NOTE: Tokens = Tokens(32);
 /// The part of the headroom for a summary of the oldest rounds, its minimum and its maximum.
 const SUMMARY_PART: u64 = 8;
 const SUMMARY_LEAST: Tokens = Tokens(256);
-/// The ends of sentences in quotes: a number after one of them begins a quote.
-const ENDS: [char; 14] = [
-    '.', '!', '?', '…', '。', '！', '？', '”', '"', '`', ')', ']', '}', ';',
-];
 const SUMMARY_MOST: Tokens = Tokens(8_000);
 
 /// The part of the headroom that the next reply needs, and its minimum.
@@ -279,40 +277,6 @@ pub fn countable(step: &Step, takes: impl Fn(Extent) -> bool) -> Vec<String> {
         Step::Summarised { text, .. } => vec![summary_note(text)],
         Step::Named { .. } | Step::Narrowed { .. } | Step::Spent(_) => Vec::new(),
     }
-}
-
-/// A summary of a run's first rounds in the form of the prompt. It quotes them as `#3`; the prompt
-/// says `step 3`, because `#3` is a message of the conversation there.
-pub fn summary_note(summary: &str) -> String {
-    format!(
-        "Your first replies and what your tools answered are left out; this is their summary. \
-         Step 1 is your first reply here, with its calls and results; steps are no messages of \
-         the conversation.\n\n{}",
-        with_steps(summary)
-    )
-}
-
-/// The text with `step 3` in place of a `#3` that begins a quote: after `- ` and the speaker, or
-/// after a sentence. Such numbers within quotes have a backslash before them.
-fn with_steps(summary: &str) -> String {
-    let mut out = String::with_capacity(summary.len());
-    let mut rest = summary;
-    while let Some((before, after)) = rest.split_once('#') {
-        out.push_str(before);
-        let line = out.rsplit('\n').next().unwrap_or_default();
-        let begins_item = line.strip_prefix("- ").is_some_and(|speaker| {
-            speaker.is_empty() || speaker.find(' ') == Some(speaker.len() - 1)
-        });
-        let follows = line.ends_with(' ') && line.trim_end().ends_with(ENDS);
-        let is_number = after.starts_with(|c: char| c.is_ascii_digit());
-        out.push_str(match is_number && (begins_item || follows) {
-            true => "step ",
-            false => "#",
-        });
-        rest = after;
-    }
-    out.push_str(rest);
-    out
 }
 
 /// The summary of a run's first steps, and the number of these steps.

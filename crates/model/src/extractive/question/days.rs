@@ -61,8 +61,8 @@ fn named_days(task: &str) -> Vec<NamedDay> {
         .collect();
     let mut named: Vec<NamedDay> = words.iter().filter_map(|word| iso_day(word)).collect();
     for (at, word) in words.iter().enumerate() {
-        let is_word = |months: &&str| months.split(' ').any(|month| month == word);
-        let Some(month) = MONTHS.iter().position(|months| is_word(&months)) else {
+        let is_word = |months: &str| months.split(' ').any(|month| month == word);
+        let Some(month) = MONTHS.iter().position(|months| is_word(months)) else {
             continue;
         };
         let word = |at: Option<usize>| at.and_then(|at| words.get(at)).map(String::as_str);
