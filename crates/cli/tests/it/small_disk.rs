@@ -156,8 +156,13 @@ fn a_daemon_on_a_full_disk_reads_on_and_goes_on_when_there_is_room() {
     daemon.get("/healthz").expect(200);
     // The store can be moved: the archive is kept elsewhere.
     let archive = daemon.get("/v1/archive").expect(200);
-    let sessions = archive.header("unisono-archive-sessions").unwrap();
-    assert_eq!(sessions, (kept.len() + 2).to_string());
+    let sessions: usize = archive
+        .header("unisono-archive-sessions")
+        .unwrap()
+        .parse()
+        .unwrap();
+    // The beginning of the refused one may be on the disk until there is room to remove it.
+    assert!((2..=3).contains(&(sessions - kept.len())), "{sessions}");
     // What its agent comes back with cannot be written down.
     tell(&release, "go");
     for session in kept.iter().chain([&first, &working]) {
