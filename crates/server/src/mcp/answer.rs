@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn wait_answers_in_the_form_of_what_the_turn_was_asked_for() {
-        let plain = turn("answered", &[run("risks", "delegate", None, "done")]);
+        let plain = turn("answered", &[run("lead", "lead", None, "done")]);
         assert_eq!(outcome_of("wait", plain).text, "All of it.");
         let runs = [
             run("risks", "delegate", Some("Which?"), "done"),
