@@ -164,6 +164,9 @@ impl FollowedTurn<'_> {
     }
 }
 
+const ENDED_EARLY: &str =
+    "the stream of the turn's events ended early; `unisono attach` follows the turn again";
+
 /// Follows the turn and shows it.
 pub(crate) async fn follow(
     service: &dyn Service,
@@ -191,8 +194,7 @@ pub(crate) async fn follow(
             biased;
             who = interrupts.next() => Some(who),
             update = updates.next() => {
-                let ended = || Problem::failed("the stream of the turn's events ended early; `unisono attach` follows the turn again");
-                let update = update.ok_or_else(ended)??;
+                let update = update.ok_or_else(|| Problem::failed(ENDED_EARLY))??;
                 watch.apply(&update.event);
                 screen.update(&update.event, watch);
                 None
