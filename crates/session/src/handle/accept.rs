@@ -39,21 +39,7 @@ pub(super) fn handle(
     let available = new.team.available.iter();
     let available = available.map(|agent| define(recorder, agent));
     let available = available.collect::<Result<_, _>>()?;
-    if *recorder.state.instructions != *new.instructions {
-        let text = new.instructions;
-        recorder.record(Fact::InstructionsSet { text })?;
-    }
-    if new.policy.tiers().is_some() && *recorder.state.phrases != *new.phrases {
-        let phrases = new.phrases;
-        recorder.record(Fact::PhrasesSet { phrases })?;
-    }
-    if recorder.state.call_cap != new.call_cap {
-        let calls = new.call_cap.0;
-        recorder.record(Fact::CallCapSet { calls })?;
-    }
-    if changes_rules(&recorder.state.tool_rules, &new.rules) {
-        recorder.record(Fact::ToolRulesSet { rules: new.rules })?;
-    }
+    record_settings(recorder, &new)?;
     let turn = AcceptedTurn {
         id: new.id,
         branch: new.branch,
@@ -75,6 +61,27 @@ pub(super) fn handle(
     Ok(recorder.record(Fact::TurnAccepted {
         turn: Box::new(turn),
     })?)
+}
+
+/// Records what the turn changes of the session's settings.
+fn record_settings(recorder: &mut Recorder<'_>, new: &NewTurn) -> Result<(), Refusal> {
+    if *recorder.state.instructions != *new.instructions {
+        let text = new.instructions.clone();
+        recorder.record(Fact::InstructionsSet { text })?;
+    }
+    if new.policy.tiers().is_some() && *recorder.state.phrases != *new.phrases {
+        let phrases = new.phrases.clone();
+        recorder.record(Fact::PhrasesSet { phrases })?;
+    }
+    if recorder.state.call_cap != new.call_cap {
+        let calls = new.call_cap.0;
+        recorder.record(Fact::CallCapSet { calls })?;
+    }
+    if changes_rules(&recorder.state.tool_rules, &new.rules) {
+        let rules = new.rules.clone();
+        recorder.record(Fact::ToolRulesSet { rules })?;
+    }
+    Ok(())
 }
 
 /// The task of a delegate; none if it is the turn's input: the branch then has the input once, and
