@@ -103,6 +103,37 @@ async fn a_task_that_was_given_before_is_not_quoted() {
 }
 
 #[tokio::test]
+async fn a_question_without_words_follows_the_last_one() {
+    let chat = || {
+        Chat::new(1)
+            .say(Role::User, "We decided to ship the billing job on Friday.")
+            .say(Role::User, "The weather is nice today, says Olga.")
+            .say(Role::User, "When does the billing job ship?")
+            .say(Role::Assistant, "On Friday.")
+    };
+    for task in ["When exactly?", "Why?", "And who does that?", "Und warum?"] {
+        let asked = request(
+            Some(chat().say(Role::User, task).freeze()),
+            task,
+            Vec::new(),
+        );
+        let text = Extractive.complete(asked).await.unwrap().text;
+        assert!(text.contains("ship the billing job"), "{task}: {text}");
+        assert!(!text.contains("weather"), "{task}: {text}");
+    }
+    // A question with own words does not follow, and neither do thanks.
+    for task in ["When does Kangaroo Ltd. open?", "Thanks!"] {
+        let asked = request(
+            Some(chat().say(Role::User, task).freeze()),
+            task,
+            Vec::new(),
+        );
+        let text = Extractive.complete(asked).await.unwrap().text;
+        assert!(!text.starts_with("## Answer"), "{task}: {text}");
+    }
+}
+
+#[tokio::test]
 async fn an_agent_that_looks_for_everything_looks_for_what_the_task_names() {
     let chat = Chat::new(1)
         .say(Role::User, "We decided to ship the billing job on Friday.")
