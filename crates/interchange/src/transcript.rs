@@ -281,6 +281,7 @@ fn bad_lines(name: &str, lines: &[LineError]) -> String {
 
 fn left_out(skipped: &[LineError]) -> String {
     match skipped.first() {
+        Some(only) if skipped.len() == 1 => format!(" besides a bad line at {only}"),
         Some(first) => format!(" besides {} bad lines, the first at {first}", skipped.len()),
         None => String::new(),
     }

@@ -476,3 +476,16 @@ fn messages_in_a_circle_are_reported_and_so_are_conversations_of_them() {
         [(1, false), (0, true), (0, false)]
     );
 }
+
+#[test]
+fn a_conversation_without_messages_names_the_first_bad_line() {
+    let bad = |line| LineError {
+        line,
+        column: 1,
+        reason: "no role".to_owned(),
+    };
+    assert_eq!(left_out(&[]), "");
+    assert_eq!(left_out(&[bad(3)]), " besides a bad line at 3:1: no role");
+    let two = " besides 2 bad lines, the first at 3:1: no role";
+    assert_eq!(left_out(&[bad(3), bad(4)]), two);
+}
