@@ -1,8 +1,8 @@
 //! A test that keys are in requests and nowhere else: not in errors, not in logs, and not in debug
 //! output.
 //!
-//! It has a process of its own: a log statement that another thread reaches first, without a
-//! subscriber, may stay disabled.
+//! The file has only this test: `tracing` may disable a log statement for good if another thread
+//! reaches it first, without a subscriber.
 
 #![allow(
     clippy::unwrap_used,

@@ -9,10 +9,10 @@ use unisono_context::{Ordinal, Role, Tokens};
 
 use super::cues::Cues;
 use super::focus::Focus;
+use super::nested_quotes::quotable_text;
 use super::pool::Pool;
 use super::quote::quote;
 use super::readability::{companion, readability};
-use super::requoted::quotable_text;
 use super::select::{Worth, choose};
 use super::summary::quoted;
 use super::terms::{Class, Term};

@@ -27,8 +27,7 @@ pub(super) fn quotable_text<'a>(passage: &'a Passage<'_>) -> Cow<'a, str> {
 }
 
 fn without_quotes(text: Cow<'_, str>) -> Cow<'_, str> {
-    if !text.contains('\n') && has_quote(&text) {
-        // An excerpt of such an answer is one line.
+    if is_excerpt(&text) && has_quote(&text) {
         return Cow::Borrowed("");
     }
     if !text.lines().any(is_quote) {
@@ -36,9 +35,15 @@ fn without_quotes(text: Cow<'_, str>) -> Cow<'_, str> {
     }
     let own: Vec<&str> = text
         .lines()
-        .filter(|line| !is_quote(line) && !is_frame(line.trim()))
+        .filter(|line| !is_quote(line) && !is_heading_or_note(line.trim()))
         .collect();
     Cow::Owned(own.join("\n"))
+}
+
+/// Whether a text may be an excerpt of an answer, as a search shows it: one line that begins with the
+/// answer's heading, or that is cut.
+fn is_excerpt(text: &str) -> bool {
+    !text.contains('\n') && (text.starts_with(['#', '…']) || text.ends_with('…'))
 }
 
 /// Whether a line is only a quote: `- #12 Ana: “the quote” (2026-05-07)`.
@@ -77,7 +82,7 @@ fn after_number(item: &str) -> Option<&str> {
 }
 
 /// Whether a line of an answer is a heading, a day, or a note that there is nothing.
-fn is_frame(line: &str) -> bool {
+fn is_heading_or_note(line: &str) -> bool {
     let is_day = line.starts_with("**") && line.ends_with("**");
     line.starts_with('#') || is_day || line == UNKNOWN || line.ends_with(NOTHING_NEW)
 }
@@ -96,6 +101,11 @@ mod tests {
             ),
             ("- #12 “We ship.” (2026-03-11)\n- plain", "- plain"),
             ("… done. - #141 user: “reverse path stays", ""),
+            ("## Answer - #1 Ana: “We ship.”", ""),
+            (
+                "Look at - #12 Ana: “We ship” and wait.",
+                "Look at - #12 Ana: “We ship” and wait.",
+            ),
             (
                 "- #12 Ana: “We ship” is why Ben waits.\n- #13 is open.",
                 "- #12 Ana: “We ship” is why Ben waits.\n- #13 is open.",

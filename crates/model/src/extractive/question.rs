@@ -90,7 +90,7 @@ pub(super) fn relevance(
     let each = each.map(|(index, (unit, own))| {
         let message = messages.relevance(unit);
         // In a reply without words of the question no unit is better than another.
-        let own = match message.is_equal_in_all_units {
+        let own = match message.is_same_for_all_units {
             true => 1.0,
             false => 1.0 - weights::UNIT_SHARE + weights::UNIT_SHARE * own / most,
         };
@@ -101,7 +101,7 @@ pub(super) fn relevance(
             _ => 1.0,
         };
         let readable = readability(pool, index).sqrt();
-        message.relevance * own * asks * readable * messages.worth_on_its_day(unit, index)
+        message.value * own * asks * readable * messages.day_factor(unit, index)
     });
     Some(each.collect())
 }

@@ -8,11 +8,11 @@ use unisono_context::checkpoint::{Body, KeyFact, Span, block_text};
 use unisono_context::{Ordinal, Tokens};
 
 use super::fit::{Fitted, fit};
+use super::nested_quotes::quotable_text;
 use super::passage::Passage;
 use super::pool::Pool;
 use super::quote::push_unit;
 use super::render::{self, Coverage};
-use super::requoted::quotable_text;
 use super::section::Section;
 use super::select::{Worth, choose};
 use super::{SummaryDraft, SummaryInput, SummaryLayout, days, facts, prior, score, weights};

@@ -208,7 +208,7 @@ fn fill(texts: &[Piece<'_>], order: impl IntoIterator<Item = usize>, mut room: R
     without_empty(room.messages, kept.collect())
 }
 
-/// The text of the parts. A message of which no word is left has no label.
+/// Joins the parts. It omits the label of a message that has no words left.
 fn without_empty(messages: &[ShownMessage<'_>], mut pieces: Vec<Piece<'_>>) -> String {
     pieces.retain(|piece| {
         let label = messages.get(piece.message).map_or("", |shown| &shown.label);

@@ -27,12 +27,12 @@ pub(super) struct Messages {
     talk: Talk,
 }
 
-/// The relevance of the message of a unit.
-pub(super) struct OfMessage {
-    pub(super) relevance: f32,
-    /// Whether its units do not differ by their words: it replies to a relevant message, or is of a
-    /// named day, and has no words of the question.
-    pub(super) is_equal_in_all_units: bool,
+/// The relevance of a message to the question.
+pub(super) struct MessageRelevance {
+    pub(super) value: f32,
+    /// Whether all units of the message have this relevance: it has no words of the question, and
+    /// replies to a relevant message, or is of a named day.
+    pub(super) is_same_for_all_units: bool,
 }
 
 impl Messages {
@@ -65,21 +65,22 @@ impl Messages {
     }
 
     /// The relevance of the message of a unit.
-    pub(super) fn relevance(&self, unit: &Unit<'_>) -> OfMessage {
+    pub(super) fn relevance(&self, unit: &Unit<'_>) -> MessageRelevance {
         let source = unit.source;
-        let beside = self.talk.beside(source, &self.relevance);
+        let beside = self.talk.of_neighbours(source, &self.relevance);
         let decides = unit.cues.intersects(Cues::DECISION.with(Cues::CHANGE));
         let replies =
             beside.is_answer || beside.follows && (decides || self.by_author[source] > 0.0);
-        OfMessage {
-            relevance: self.relevance[source] + beside.relevance,
-            is_equal_in_all_units: self.own_words[source] <= 0.0
+        MessageRelevance {
+            value: self.relevance[source] + beside.relevance,
+            is_same_for_all_units: self.own_words[source] <= 0.0
                 && (replies || self.on_day.contains(&source)),
         }
     }
 
-    /// The factor by which the best units of the named days come first; 1 if the question names none.
-    pub(super) fn worth_on_its_day(&self, unit: &Unit<'_>, index: usize) -> f32 {
+    /// The factor of a unit by its day: the best units of the named days come first. 1 if the question
+    /// names no day.
+    pub(super) fn day_factor(&self, unit: &Unit<'_>, index: usize) -> f32 {
         match self.on_day.contains(&unit.source) {
             true => self.worth[index].max(0.0).sqrt(),
             false if self.on_day.is_empty() => 1.0,
@@ -107,8 +108,8 @@ impl Talk {
         talk
     }
 
-    /// What a message has of the relevance of the messages beside it: more if it answers a question.
-    fn beside(&self, source: usize, messages: &[f32]) -> Beside {
+    /// The relevance that a message gets from the messages beside it: more if it answers a question.
+    fn of_neighbours(&self, source: usize, messages: &[f32]) -> OfNeighbours {
         let relevance = |at: Option<usize>| {
             let at = at?;
             let (this, other) = (self.ordinals[source]?, (*self.ordinals.get(at)?)?);
@@ -121,7 +122,7 @@ impl Talk {
             true => weights::ANSWER,
             false => weights::NEIGHBOUR,
         };
-        Beside {
+        OfNeighbours {
             relevance: (share * before).max(weights::NEIGHBOUR * after),
             follows: before > 0.0,
             is_answer,
@@ -129,8 +130,8 @@ impl Talk {
     }
 }
 
-/// What a message has of the messages beside it.
-struct Beside {
+/// The relevance that a message gets from the messages beside it.
+struct OfNeighbours {
     relevance: f32,
     /// Whether the message before it is relevant.
     follows: bool,
