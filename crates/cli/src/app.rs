@@ -298,11 +298,12 @@ impl App {
         })
     }
 
-    /// Mends what a repair by this call left of sessions, and records the repair.
+    /// After this call has repaired the store: repairs the branches of its sessions, and records the
+    /// repair.
     pub(crate) async fn record_repair(&self, setup: &Setup, salvage: &Salvage) {
         match local::open_configured(&setup.loaded.config).await {
             Ok(opened) => {
-                local::mend_branches(&opened.journal, salvage).await;
+                local::repair_branches(&opened.journal, salvage).await;
                 if let Err(error) = opened.journal.close().await {
                     self.out.warn(error);
                 }

@@ -8,10 +8,10 @@
 //! local.shutdown()          ─► open turns stay open and resume at the next start
 //! ```
 
+mod branch_repair;
 mod builder;
 mod caller;
 mod cluster;
-mod mend;
 mod model_queries;
 mod opened;
 mod options;
@@ -53,8 +53,8 @@ use crate::tokens::TokenCache;
 use crate::view::View;
 use unisono_config::setup::Setup;
 
+pub use branch_repair::repair_branches;
 pub use builder::Builder;
-pub use mend::mend_branches;
 pub use opened::{
     OpenedStore, open_beside, open_configured, open_degraded, open_read_only, open_store,
 };

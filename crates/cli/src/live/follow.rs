@@ -88,9 +88,9 @@ pub(crate) trait Show {
 /// The conditions that end following.
 #[derive(Debug)]
 pub(crate) struct Limits<'i> {
-    /// The time that the turn may take, without the time of a person's decisions; none for no limit.
+    /// The time that the turn may take. It does not count while a person decides; none for no limit.
     timeout: Option<Duration>,
-    /// The end of the command's own time, whatever the turn waits for.
+    /// When the command ends, also while a person decides; none for no limit.
     deadline: Option<Instant>,
     interrupts: &'i mut Interrupts,
     interrupted: Interrupted,
@@ -107,12 +107,12 @@ impl<'i> Limits<'i> {
         }
     }
 
-    /// Sets the end of the command's own time.
+    /// Sets when the command ends.
     pub(crate) fn until(self, deadline: Option<Instant>) -> Limits<'i> {
         Limits { deadline, ..self }
     }
 
-    /// Sets a time limit, unless the command has a time of its own.
+    /// Sets a time limit of the turn, unless the command has a deadline.
     pub(crate) fn with_timeout(self, timeout: Duration) -> Limits<'i> {
         Limits {
             timeout: Some(timeout).filter(|_| self.deadline.is_none()),
@@ -200,7 +200,7 @@ pub(crate) async fn follow(
                 None
             }
             reply = screen.reply() => answers.take(reply, service).await,
-            // The time of a person's decision counts only for the command.
+            // The time limit of the turn begins again while a person decides; a deadline stays.
             () = sleep_until(late), if !cancelled && deadline.is_none() && !watch.waiting.is_empty() => {
                 late = timeout.map(|timeout| Instant::now() + timeout);
                 None

@@ -161,7 +161,7 @@ fn a_daemon_on_a_full_disk_reads_on_and_goes_on_when_there_is_room() {
         .unwrap()
         .parse()
         .unwrap();
-    // The beginning of the refused one may be on the disk until there is room to remove it.
+    // The refused one may be there without an event, if there was room to claim it.
     assert!((2..=3).contains(&(sessions - kept.len())), "{sessions}");
     // What its agent comes back with cannot be written down.
     tell(&release, "go");

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn wait_answers_in_the_form_of_what_the_turn_was_asked_for() {
+    fn wait_has_the_findings_of_delegates_before_the_answer() {
         let plain = turn("answered", &[run("lead", "lead", None, "done")]);
         assert_eq!(outcome_of("wait", plain).text, "All of it.");
         let runs = [

@@ -203,7 +203,7 @@ pub(super) fn specs() -> Vec<Tool> {
         ),
         tool(
             WAIT,
-            "Waits for the end of a turn that was begun before, such as one that waited for a person, and gives its answer.",
+            "Waits for the end of a turn that was begun before, such as one that waited for a person, and gives the results of its delegates and its answer.",
             json!({
                 "session": known,
                 "turn": {"type": "string", "description": "The turn's id"},

@@ -9,8 +9,9 @@
 //! Before each model call, the first of these that suffices: nothing, while the exchange and the
 //! next reply fit the headroom; notes replace old tool results, oldest first; a summary replaces
 //! the oldest rounds; the model is called a last time, to answer with what it has; nothing fits any
-//! more. Removed parts never return, and the newest round, whose results the model has not seen, is
-//! never removed; its results are cut to the room before they are recorded ([`results_room`]). All of this depends only on the recorded steps and their tokens.
+//! more. Removed parts never return. The newest round, whose results the model has not seen, is never
+//! removed; its results are cut to the room before they are recorded ([`results_room`]). All of this
+//! depends only on the recorded steps and their tokens.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;

@@ -133,8 +133,8 @@ pub trait Cluster: Send + Sync {
     fn owned(&self) -> EngineFuture<'_, Vec<SessionInfo>>;
 
     /// Returns the sessions of all members that were created at that time or later, without the known
-    /// ones. `known` has sessions and their times of creation. All times are those of the database's
-    /// clock, in milliseconds since 1970 UTC.
+    /// ones. `known` has sessions with their times of creation. The database's clock gives all times,
+    /// in milliseconds since 1970 UTC.
     fn created_since(
         &self,
         unix_ms: u64,

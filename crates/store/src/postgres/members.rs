@@ -67,7 +67,7 @@ pub(super) struct Membership {
     fenced: AtomicU64,
     /// The time at which the last successful beat began.
     seen: Mutex<Instant>,
-    /// Its last absence, or that of all members before it joined.
+    /// The last absence of this program; or, until it had one, that of all members before it joined.
     absence: Mutex<Option<Absence>>,
     at_once: Notify,
     /// Whether it waits for budget that others hold.

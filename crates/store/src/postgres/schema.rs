@@ -1,8 +1,8 @@
 //! The tables, and how they are created and migrated.
 //!
 //! A session is one narrow row that is updated in place: an append changes no indexed column, so
-//! PostgreSQL can update the row within its page. Events are only inserted. All times are those of
-//! the database's clock.
+//! PostgreSQL can update the row within its page. Events are only inserted. The database's
+//! clock gives all times.
 
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;

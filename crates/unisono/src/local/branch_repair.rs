@@ -9,15 +9,15 @@ use unisono_store::{Journal, LostData, Salvage};
 use crate::Error;
 use crate::history;
 
-/// Sets the main branch of each session that lost all its branches to its last message. This is a
-/// new event; the saved ones stay as they are.
-pub async fn mend_branches(journal: &Journal, salvage: &Salvage) {
+/// Sets the main branch of each session that lost all its branches to its last message. It appends
+/// an event, and changes no other.
+pub async fn repair_branches(journal: &Journal, salvage: &Salvage) {
     for lost in &salvage.lost {
         let LostData::Events { session, .. } = lost else {
             continue;
         };
         let session = SessionId::from(*session);
-        match mend(journal, session).await {
+        match repair(journal, session).await {
             Ok(true) => {
                 tracing::warn!(%session, "the session has lost its branches; `main` is at its last message")
             }
@@ -30,7 +30,7 @@ pub async fn mend_branches(journal: &Journal, salvage: &Salvage) {
 }
 
 /// Whether a branch was missing.
-async fn mend(journal: &Journal, session: SessionId) -> Result<bool, Error> {
+async fn repair(journal: &Journal, session: SessionId) -> Result<bool, Error> {
     // Journals of the store itself are no sessions.
     if journal.session(session).await?.is_none() {
         return Ok(false);
@@ -53,7 +53,7 @@ async fn mend(journal: &Journal, session: SessionId) -> Result<bool, Error> {
 
 #[cfg(test)]
 mod tests {
-    //! A session whose last event, that of its branch, is lost.
+    //! Tests with a session that lost its last event, which set its branch.
 
     use std::sync::Arc;
 
@@ -107,7 +107,7 @@ mod tests {
             }],
         };
         for _ in 0..2 {
-            mend_branches(&journal, &salvage).await;
+            repair_branches(&journal, &salvage).await;
             let state = history::state(&journal, session).await.unwrap().unwrap();
             let branches: Vec<_> = state.tree().branches().collect();
             assert_eq!(branches, [("main", MessageId::from_u128(2))]);

@@ -7,7 +7,7 @@ use unisono_search::Search;
 use unisono_store::audit::{Retention, record_opening};
 use unisono_store::{DegradedDisk, Disk, Journal, Losses, Memory, ReadOnlyDisk, Salvage};
 
-use super::{mend_branches, settings};
+use super::{repair_branches, settings};
 use unisono_config::settings::{Audit, Config, SearchIndex};
 use unisono_config::setup::Setup;
 
@@ -107,7 +107,7 @@ pub async fn open_store(path: &Path) -> Result<OpenedStore, unisono_store::Error
         );
     }
     if let Some(salvage) = &opened.salvage {
-        mend_branches(&journal, salvage).await;
+        repair_branches(&journal, salvage).await;
     }
     Ok(OpenedStore {
         journal,

@@ -33,7 +33,7 @@ async fn models(State(shared): State<Arc<Shared>>) -> Json<Models> {
 }
 
 /// The team, and each agent.
-pub(super) fn names(shared: &Shared) -> Vec<String> {
+fn names(shared: &Shared) -> Vec<String> {
     let setup = shared.local.setup();
     let agents = setup.roster.iter();
     let agents = agents.map(|agent| agent.definition.id.to_string());
