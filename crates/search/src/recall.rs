@@ -18,8 +18,7 @@ pub(crate) fn recall(
     limit: usize,
     wanted: &CancelFlag,
 ) -> Result<RecallResult> {
-    let mut ranked = rank(index, branch, &clauses, wanted)?;
-    ranked.messages.truncate(limit);
+    let ranked = rank(index, branch, &clauses, limit, wanted)?;
     let counted = clauses.iter().zip(&ranked.found);
     let nowhere = counted.filter(|(_, found)| **found == 0);
     let nowhere = nowhere.map(|(clause, _)| clause.text.clone()).collect();

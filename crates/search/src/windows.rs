@@ -5,8 +5,6 @@
 //! Robertson, H. Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009) with the
 //! neighbours as separate fields.
 
-use std::collections::BTreeMap;
-
 use unisono_context::Ordinal;
 
 /// BM25's saturation and normalisation by length, as for people's searches.
@@ -25,46 +23,73 @@ pub(crate) struct Ranked {
     pub(crate) found: Vec<usize>,
 }
 
-/// The frequency of a clause by the position of the message.
-pub(crate) type Times = BTreeMap<usize, f32>;
+/// Scores the messages of a path, clause by clause.
+pub(crate) struct Ranking {
+    /// The normalised length of each message with its neighbours, by its position from the root.
+    lengths: Vec<f32>,
+    scores: Vec<f32>,
+    found: Vec<usize>,
+}
 
-/// Ranks the messages of a path. `lengths` has the number of words of each, by its position from
-/// the root (the first is position 0); `clauses` has the frequencies of each clause.
-pub(crate) fn rank(lengths: &[u32], clauses: &[Times]) -> Ranked {
-    let found: Vec<usize> = clauses.iter().map(Times::len).collect();
-    let weighted = |position: usize| -> f32 {
-        around(position, lengths.len())
-            .map(|(at, weight)| weight * lengths.get(at).copied().unwrap_or(0) as f32)
-            .sum()
-    };
-    let total: f32 = (0..lengths.len()).map(weighted).sum();
-    let average = (total / lengths.len().max(1) as f32).max(1.0);
-    let mut scores: BTreeMap<usize, f32> = BTreeMap::new();
-    for (times, has) in clauses.iter().zip(&found) {
-        let without = lengths.len().saturating_sub(*has) as f32;
-        let rarity = (1.0 + (without + 0.5) / (*has as f32 + 0.5)).ln();
-        let mut spread: BTreeMap<usize, f32> = BTreeMap::new();
-        for (position, times) in times {
-            for (at, weight) in around(*position, lengths.len()) {
-                *spread.entry(at).or_default() += weight * times;
+impl Ranking {
+    /// `lengths` has the number of words of each message, the first at position 0.
+    pub(crate) fn new(lengths: &[u32]) -> Ranking {
+        let own: Vec<f32> = lengths.iter().map(|length| *length as f32).collect();
+        let weighted = spread(&own);
+        let total: f32 = weighted.iter().sum();
+        let average = (total / lengths.len().max(1) as f32).max(1.0);
+        let normalised = weighted.iter().map(|length| 1.0 - B + B * length / average);
+        Ranking {
+            lengths: normalised.collect(),
+            scores: vec![0.0; lengths.len()],
+            found: Vec::new(),
+        }
+    }
+
+    /// Adds a clause with its frequency in each message.
+    pub(crate) fn add(&mut self, times: &[f32]) {
+        let has = times.iter().filter(|times| **times > 0.0).count();
+        self.found.push(has);
+        let without = times.len().saturating_sub(has) as f32;
+        let rarity = (1.0 + (without + 0.5) / (has as f32 + 0.5)).ln();
+        let places = self.scores.iter_mut().zip(&self.lengths);
+        for ((score, length), times) in places.zip(spread(times)) {
+            *score += rarity * times * (K1 + 1.0) / (times + K1 * length);
+        }
+    }
+
+    /// The best `limit` messages.
+    pub(crate) fn best(self, limit: usize) -> Ranked {
+        let scored = self
+            .scores
+            .iter()
+            .zip(1..)
+            .filter(|(score, _)| **score > 0.0);
+        let mut scored: Vec<(f32, u32)> = scored.map(|(score, n)| (*score, n)).collect();
+        let order = |a: &(f32, u32), b: &(f32, u32)| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1));
+        if limit < scored.len() {
+            scored.select_nth_unstable_by(limit, order);
+            scored.truncate(limit);
+        }
+        scored.sort_by(order);
+        Ranked {
+            messages: scored.into_iter().map(|(_, n)| Ordinal(n)).collect(),
+            found: self.found,
+        }
+    }
+}
+
+/// The sum at each position: its own value and those of its neighbours, each with its weight.
+fn spread(values: &[f32]) -> Vec<f32> {
+    let mut sums = vec![0.0; values.len()];
+    for (position, value) in values.iter().enumerate().filter(|(_, value)| **value > 0.0) {
+        for (at, weight) in around(position, values.len()) {
+            if let Some(sum) = sums.get_mut(at) {
+                *sum += weight * value;
             }
         }
-        for (position, times) in spread {
-            let length = 1.0 - B + B * weighted(position) / average;
-            *scores.entry(position).or_default() +=
-                rarity * times * (K1 + 1.0) / (times + K1 * length);
-        }
     }
-    let mut scored: Vec<(usize, f32)> = scores.into_iter().collect();
-    scored.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
-    let ordinal = |position: usize| u32::try_from(position + 1).ok().map(Ordinal);
-    Ranked {
-        messages: scored
-            .into_iter()
-            .filter_map(|(at, _)| ordinal(at))
-            .collect(),
-        found,
-    }
+    sums
 }
 
 /// A position and its neighbours, each with its weight.
@@ -78,14 +103,21 @@ fn around(position: usize, end: usize) -> impl Iterator<Item = (usize, f32)> {
 mod tests {
     use super::*;
 
-    fn times(positions: &[usize]) -> Times {
-        positions.iter().map(|at| (*at, 1.0)).collect()
+    /// Ranks messages of these lengths; each clause is once in the messages at its positions.
+    fn rank(lengths: &[u32], clauses: &[&[usize]]) -> Ranked {
+        let mut ranking = Ranking::new(lengths);
+        for positions in clauses {
+            let mut times = vec![0.0; lengths.len()];
+            positions.iter().for_each(|at| times[*at] = 1.0);
+            ranking.add(&times);
+        }
+        ranking.best(10)
     }
 
     #[test]
     fn the_answer_next_to_the_question_is_found() {
         // Message 3 has the words of a question; the next message answers it without them.
-        let ranked = rank(&[10; 20], &[times(&[3]), times(&[3, 15])]);
+        let ranked = rank(&[10; 20], &[&[3], &[3, 15]]);
         let best: Vec<u32> = ranked.messages.iter().map(|n| n.0).collect();
         assert_eq!(
             best[..3],
@@ -100,7 +132,7 @@ mod tests {
     fn words_of_one_exchange_count_together() {
         // One message has half of the words, its neighbour the other half; one word occurs alone
         // elsewhere.
-        let ranked = rank(&[10; 30], &[times(&[4, 20]), times(&[5])]);
+        let ranked = rank(&[10; 30], &[&[4, 20], &[5]]);
         assert_eq!(ranked.messages[..2], [Ordinal(6), Ordinal(5)]);
         assert!(ranked.messages.iter().position(|n| n.0 == 21) > Some(1));
     }
@@ -109,9 +141,9 @@ mod tests {
     fn a_short_message_fits_better_than_a_long_one_and_nothing_is_found_of_nothing() {
         let mut lengths = [10; 30];
         lengths[20] = 400;
-        let ranked = rank(&lengths, &[times(&[5, 20])]);
+        let ranked = rank(&lengths, &[&[5, 20]]);
         assert_eq!(ranked.messages[0], Ordinal(6));
         assert_eq!(rank(&[], &[]), Ranked::default());
-        assert!(rank(&[5; 3], &[times(&[])]).messages.is_empty());
+        assert!(rank(&[5; 3], &[&[]]).messages.is_empty());
     }
 }

@@ -18,21 +18,25 @@ use crate::guarded::guarded;
 use crate::index::{Fields, Index};
 use crate::query::Clause;
 use crate::times::Period;
-use crate::windows::{self, Ranked, Times};
+use crate::windows::{Ranked, Ranking};
 
-/// Ranks the messages of a path with at least one of the clauses, and their neighbours.
+/// Ranks the messages of a path with at least one of the clauses, and their neighbours: the best
+/// `limit`.
 pub(crate) fn rank(
     index: &Index,
     branch: &Branch,
     clauses: &[Clause],
+    limit: usize,
     wanted: &CancelFlag,
 ) -> Result<Ranked> {
     let searcher = index.searcher();
     guarded("read", || {
         let path = OnPath::read(index.fields, &searcher, branch, wanted)?;
-        let times: tantivy::Result<Vec<Times>> =
-            clauses.iter().map(|clause| path.times(clause)).collect();
-        Ok(windows::rank(&path.lengths, &times?))
+        let mut ranking = Ranking::new(&path.lengths);
+        for clause in clauses {
+            ranking.add(&path.times(clause)?);
+        }
+        Ok(ranking.best(limit))
     })
 }
 
@@ -95,16 +99,17 @@ impl<'a> OnPath<'a> {
         Ok(ordinals)
     }
 
-    /// The frequencies of a clause: a word in texts, days and names of authors; a phrase in texts,
+    /// The frequency of a clause in each message: a word in texts, days and names of authors; a phrase in texts,
     /// and as the day or month of messages.
-    fn times(&self, clause: &Clause) -> tantivy::Result<Times> {
-        let mut times = Times::new();
+    fn times(&self, clause: &Clause) -> tantivy::Result<Vec<f32>> {
+        let mut times = vec![0.0; self.lengths.len()];
         for (segment, ordinals) in self.searcher.segment_readers().iter().zip(&self.ordinals) {
             self.wanted.check()?;
             let mut add = |document: DocId, count: f32| {
                 let ordinal = ordinals.get(document as usize).copied().unwrap_or(0);
-                if ordinal > 0 {
-                    *times.entry(ordinal as usize - 1).or_default() += count;
+                let position = (ordinal as usize).checked_sub(1);
+                if let Some(times) = position.and_then(|at| times.get_mut(at)) {
+                    *times += count;
                 }
             };
             let [stem] = &clause.stems[..] else {
