@@ -7,7 +7,7 @@ import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 
 const root = resolve(import.meta.dirname, "../..");
-const binary = process.env.UNISONO ?? join(root, "target/debug/unisono");
+const binary = resolve(process.env.UNISONO ?? join(root, "target/debug/unisono"));
 export const example = join(root, "examples/orders-migration.jsonl");
 
 export class Place {
