@@ -107,6 +107,7 @@ fn summary(messages: &[NewMessage], cap: u64, tokenizer: Tokenizer) -> String {
         prior_facts: &[],
         cap: Tokens(cap),
         style: SummaryLayout::Rolling,
+        telegraphic: false,
         instructions: None,
         count: &|text: &str| tokenizer.count(text).tokens.0,
     });

@@ -44,7 +44,7 @@ fn leads(setup: &Setup) -> BTreeSet<Arc<str>> {
     agents.map(|agent| agent.definition.model.clone()).collect()
 }
 
-/// The chain for the conversations that a model leads.
+/// The chain for the conversations that a model leads; without models if none can be asked.
 pub fn chain(
     loaded: &Loaded,
     calibrations: &Calibrations,
@@ -65,7 +65,7 @@ pub fn chain(
         let prompt = loaded.prompts.get(name)?.as_ref().clone();
         Some(Arc::new(prompt.in_style(writers.style)))
     };
-    (!models.is_empty()).then_some(Chain {
+    Some(Chain {
         models,
         prompt: prompt(&writers.prompt)?,
         topic: prompt(TOPIC)?,
@@ -78,6 +78,9 @@ pub fn chain(
 /// none: no model does.
 pub fn digest(loaded: &Loaded, lead: &str) -> Option<Digest> {
     let chain = chain(loaded, &Calibrations::default(), lead, None)?;
+    if chain.models.is_empty() {
+        return None;
+    }
     let mut h = Hasher::new("unisono/summarisers", 1);
     for summariser in &chain.models {
         h.str(&summariser.model);

@@ -33,6 +33,7 @@ mod select;
 mod split;
 mod summary;
 mod synthesis;
+mod telegraphic;
 mod terms;
 mod weights;
 
@@ -70,6 +71,8 @@ pub struct SummaryInput<'a> {
     pub cap: Tokens,
     /// The layout.
     pub style: SummaryLayout,
+    /// Whether quotes leave out articles and fillers.
+    pub telegraphic: bool,
     /// The user's instructions about what to keep, if any.
     pub instructions: Option<&'a str>,
     /// The tokenizer of the reading model.

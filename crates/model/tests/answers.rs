@@ -112,6 +112,7 @@ fn an_answer_of_quotes_is_not_quoted() {
         prior_facts: &[],
         cap: Tokens(300),
         style: SummaryLayout::Rolling,
+        telegraphic: false,
         instructions: None,
         count: &count,
     });
@@ -154,6 +155,7 @@ fn as_many_days_as_fit_are_above_their_quotes() {
             prior_facts: &[],
             cap: Tokens(500),
             style: SummaryLayout::Rolling,
+            telegraphic: false,
             instructions: None,
             count: &count,
         });

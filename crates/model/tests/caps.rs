@@ -47,6 +47,7 @@ fn accepted(
         prior_facts: facts,
         cap: Tokens(cap),
         style: SummaryLayout::Rolling,
+        telegraphic: false,
         instructions: None,
         count: &count,
     };

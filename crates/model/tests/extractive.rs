@@ -94,6 +94,7 @@ fn summary(passages: &[Passage<'_>], prior: Option<&str>, cap: u64) -> SummaryDr
         prior_facts: &[],
         cap: Tokens(cap),
         style: SummaryLayout::Rolling,
+        telegraphic: false,
         instructions: None,
         count: &count,
     })
@@ -113,6 +114,7 @@ fn a_paragraph_is_one_paragraph() {
         prior_facts: &[],
         cap: Tokens(80),
         style: SummaryLayout::Paragraph,
+        telegraphic: false,
         instructions: None,
         count: &count,
     });
@@ -142,6 +144,7 @@ fn a_changed_key_fact_replaces_the_old_one() {
         prior_facts: &draft.key_facts,
         cap: Tokens(150),
         style: SummaryLayout::Rolling,
+        telegraphic: false,
         instructions: None,
         count: &count,
     });
@@ -163,6 +166,7 @@ fn instructions_select_the_named_content() {
             prior_facts: &[],
             cap: Tokens(60),
             style: SummaryLayout::Rolling,
+            telegraphic: false,
             instructions,
             count: &count,
         };
@@ -865,6 +869,7 @@ fn repeatedly_merged_paragraphs_have_one_beginning() {
             prior_facts: &[],
             cap: Tokens(120),
             style: SummaryLayout::Paragraph,
+            telegraphic: false,
             instructions: None,
             count: &count,
         };
@@ -928,6 +933,7 @@ fn facts_lost_by_a_models_summary_are_listed_within_the_cap() {
         prior_facts: &[],
         cap: Tokens(cap),
         style: SummaryLayout::Rolling,
+        telegraphic: false,
         instructions: None,
         count: &count,
     };

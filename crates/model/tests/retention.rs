@@ -57,6 +57,7 @@ fn a_tenth_retains_more_than_the_tail_and_random_text() {
             prior_facts: &[],
             cap: Tokens(cap),
             style: SummaryLayout::Rolling,
+            telegraphic: false,
             instructions: None,
             count: &count,
         });
@@ -116,6 +117,7 @@ fn ten_compactions_in_a_row_keep_old_facts() {
             prior_facts: &[],
             cap: Tokens(cap),
             style: SummaryLayout::Rolling,
+            telegraphic: false,
             instructions: None,
             count: &count,
         });

@@ -1,5 +1,7 @@
 //! Compaction is steered while the daemon runs: thresholds of one model, who writes, how, how long.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Script};
 
@@ -142,6 +144,33 @@ fn a_concise_summary_of_quotes_is_half_as_long_and_a_detailed_one_longer() {
     assert!(concise <= 1_024 && concise > 512, "{concise}");
     assert!(standard <= 2_048 && standard > 1_024, "{standard}");
     assert!(detailed <= 4_096 && detailed > standard, "{detailed}");
+}
+
+#[test]
+fn a_telegraphic_summary_of_quotes_has_no_articles_and_more_facts() {
+    let words = |style: &str| {
+        let place = Place::with_config("[models]\ndefault = \"extractive\"\n");
+        place.json(&["import", &example()]);
+        let style = format!("compaction.style={style}");
+        place.json(&["compact", "--keep", "4", "--yes", "--set", &style]);
+        let shown = place.json(&["checkpoints", "list"])[0].clone();
+        let text = shown["text"].as_str().unwrap().to_lowercase();
+        assert!(shown["tokens_after"].as_u64().unwrap() <= 2_048, "{shown}");
+        let words = text.split_whitespace().map(str::to_owned);
+        words.collect::<Vec<String>>()
+    };
+    let [standard, telegraphic] = ["standard", "telegraphic"].map(words);
+    let articles = |words: &[String]| words.iter().filter(|word| *word == "the").count();
+    assert!(articles(&standard) > 20, "{standard:?}");
+    assert!(articles(&telegraphic) <= 2, "{telegraphic:?}");
+    let numbers = |words: &[String]| {
+        let distinct: BTreeSet<&String> = words.iter().collect();
+        let numbers = distinct
+            .into_iter()
+            .filter(|word| word.contains(char::is_numeric));
+        numbers.count()
+    };
+    assert!(numbers(&telegraphic) > numbers(&standard));
 }
 
 #[test]

@@ -76,7 +76,7 @@ pub struct Numbers {
     pub summarisers: Option<Vec<String>>,
     /// Their prompt: its name, or the absolute path of its file.
     pub prompt: Option<String>,
-    /// How detailed summaries are: `standard`, `detailed` or `concise`.
+    /// The style of summaries: `standard`, `detailed`, `concise` or `telegraphic`.
     pub style: Option<String>,
     /// Retries per summariser; for all models only.
     pub summariser_retries: Option<u32>,
@@ -112,7 +112,7 @@ pub(crate) struct Writers {
     pub(crate) names: Vec<String>,
     /// The prompt's name or path.
     pub(crate) prompt: String,
-    /// How detailed summaries are.
+    /// The style of summaries.
     pub(crate) style: Style,
     /// Retries per summariser.
     pub(crate) retries: u32,
@@ -263,7 +263,7 @@ impl Scopes<'_> {
         }
     }
 
-    /// How detailed summaries are.
+    /// The style of summaries.
     fn style(&self) -> Style {
         let name = self.pick(|n| n.style.clone());
         name.and_then(|name| Style::from_name(&name))

@@ -295,8 +295,8 @@ const PRESETS: &[&str] = &[
     "tiered",
 ];
 
-/// How detailed summaries are, as [`unisono_model::summariser::Style`] has them.
-const STYLES: &[&str] = &["standard", "detailed", "concise"];
+/// The styles of summaries, as [`unisono_model::summariser::Style`] has them.
+const STYLES: &[&str] = &["standard", "detailed", "concise", "telegraphic"];
 
 /// The numbers of a compaction policy: for all models, for a provider, or for one model.
 macro_rules! policy_keys {

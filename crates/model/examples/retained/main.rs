@@ -1,7 +1,7 @@
 //! How much of what was said the extractive summary keeps, beside simple ways to keep as much.
 //!
-//! `cargo run -p unisono-model --example retained` prints the table, `… show chat tune` one of the
-//! summaries. The talks are made of the fragments in `probes`, each kind in two halves: weights
+//! `cargo run -p unisono-model --example retained` prints the table, `… telegraphic` the one of
+//! telegraphic wording, `… show chat tune` one of the summaries. The talks are made of the fragments in `probes`, each kind in two halves: weights
 //! were fitted on `tune` and the shipped conversations; `report` was looked at to compare variants.
 
 #![allow(
@@ -154,6 +154,7 @@ fn summary(
             prior_facts: &prior.key_facts,
             cap: Tokens(cap),
             style: SummaryLayout::Rolling,
+            telegraphic: std::env::args().any(|argument| argument == "telegraphic"),
             instructions: None,
             count,
         },

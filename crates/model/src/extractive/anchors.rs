@@ -301,6 +301,7 @@ mod tests {
             prior_facts: &[],
             cap: Tokens(200),
             style: SummaryLayout::Rolling,
+            telegraphic: false,
             instructions: None,
             count: &count,
         };

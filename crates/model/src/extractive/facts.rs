@@ -9,7 +9,7 @@ use unisono_context::{Ordinal, Role, Tokens};
 use super::CountTokens;
 use super::cues::Cues;
 use super::passage::PassageKind;
-use super::pool::{Pool, Unit};
+use super::pool::Pool;
 use super::quote::push_unit;
 use super::readability::{dangles, readability};
 use super::terms::Class;
@@ -49,22 +49,22 @@ pub(super) fn extract(
 }
 
 fn fact(pool: &Pool<'_>, unit: usize) -> KeyFact {
-    let unit = &pool.units[unit];
     KeyFact {
-        text: fact_text(unit).into(),
-        ordinal: unit.ordinal.unwrap_or(Ordinal::FIRST),
+        text: fact_text(pool, unit).into(),
+        ordinal: pool.units[unit].ordinal.unwrap_or(Ordinal::FIRST),
     }
 }
 
 /// The text of a unit as a fact: `Marta: I am allergic to nuts.`, or without the speaker if the
 /// speaker has no name.
-pub(super) fn fact_text(unit: &Unit<'_>) -> String {
+pub(super) fn fact_text(pool: &Pool<'_>, index: usize) -> String {
+    let unit = &pool.units[index];
     let mut text = String::new();
     if unit.speaker != unit.role.name() {
         text.push_str(&unit.speaker.replace('\u{a0}', " "));
         text.push_str(": ");
     }
-    push_unit(unit, &mut text);
+    push_unit(pool, index, &mut text);
     text
 }
 

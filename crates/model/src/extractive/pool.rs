@@ -8,6 +8,7 @@ use super::cues::Cues;
 use super::passage::{Passage, PassageKind};
 use super::section::Section;
 use super::split::{Block, split};
+use super::telegraphic::LeftOut;
 use super::terms::{Marks, Term, Vocabulary};
 
 /// A unit that can be quoted.
@@ -54,6 +55,8 @@ pub(super) struct Pool<'a> {
     pub(super) units: Vec<Unit<'a>>,
     pub(super) vocabulary: Vocabulary,
     pub(super) sources: usize,
+    /// The words that quotes leave out, if any.
+    pub(super) left_out: Option<LeftOut>,
     terms: Vec<Term>,
 }
 
@@ -63,6 +66,7 @@ impl<'a> Pool<'a> {
             units: Vec::new(),
             vocabulary: Vocabulary::new(),
             sources: 0,
+            left_out: None,
             terms: Vec::new(),
         }
     }

@@ -228,6 +228,7 @@ mod tests {
                     prior_facts: &[],
                     cap: unisono_context::Tokens(400),
                     style,
+                    telegraphic: false,
                     instructions: None,
                     count: &|text| text.len() as u64 / 4,
                 };

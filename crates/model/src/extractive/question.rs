@@ -45,10 +45,10 @@ const REQUESTS: &str = "tell say show explain list know remind please";
 const ASKING_VERBS: &str = "sum give find check compare name describe count help gib nenne zeig zeige \
     sag sage liste erkläre prüfe finde zähle beschreibe vergleiche";
 
-/// The common words of the question's language, which say nothing of its subject; `None` for English.
-/// The language is the one with the most common words in the question: at least two, and at least as
+/// The common words of the language of a question or another text; `None` for English.
+/// The language is the one with the most common words in the text: at least two, and at least as
 /// many as English has.
-fn common_words(task: &str) -> Option<&'static str> {
+pub(super) fn common_words(task: &str) -> Option<&'static str> {
     let words: Vec<String> = words(task).collect();
     let times = |list: &str| {
         let has = |word: &&String| has_word(list, word);

@@ -1,5 +1,5 @@
-//! Writes quotes: with single white space, without the marks of Markdown's emphasis, and with the
-//! date after `yesterday` and similar words.
+//! Writes quotes: with single white space, without the marks of Markdown's emphasis, with the date
+//! after `yesterday` and similar words, and without articles and fillers if that is asked for.
 
 use std::borrow::Cow;
 
@@ -29,13 +29,14 @@ pub(super) fn quote(pool: &Pool<'_>, units: &[usize], out: &mut String) {
             };
             out.push_str(if next { within_line } else { GAP });
         }
-        push_unit(unit, out);
+        push_unit(pool, index, out);
         previous = Some(unit);
     }
 }
 
 /// Writes one unit.
-pub(super) fn push_unit(unit: &Unit<'_>, out: &mut String) {
+pub(super) fn push_unit(pool: &Pool<'_>, unit: usize, out: &mut String) {
+    let unit = &pool.units[unit];
     let prose = unit.kind == PassageKind::Text && matches!(unit.block, Block::Prose | Block::Item);
     let mut text = Cow::Borrowed(unit.text);
     if prose && text.contains('*') {
@@ -45,6 +46,9 @@ pub(super) fn push_unit(unit: &Unit<'_>, out: &mut String) {
     let date = unit.at.filter(|_| prose && !unit.prior).and_then(utc_date);
     if let Some(resolved) = date.and_then(|date| resolved(&text, date)) {
         text = resolved.into();
+    }
+    if let Some(left_out) = pool.left_out.filter(|_| prose) {
+        text = left_out.apply(&text).into();
     }
     push_normalised(&text, out);
 }

@@ -15,6 +15,7 @@ use super::quote::push_unit;
 use super::render::{self, Coverage};
 use super::section::Section;
 use super::select::{Worth, choose};
+use super::telegraphic::LeftOut;
 use super::{SummaryDraft, SummaryInput, SummaryLayout, days, facts, prior, score, weights};
 use crate::date::utc_date;
 use crate::redact::redact;
@@ -126,6 +127,7 @@ impl<'a> WeighedInput<'a> {
         for (passage, text) in input.passages.iter().zip(&texts.passages) {
             pool.add_passage(passage, text);
         }
+        pool.left_out = input.telegraphic.then(|| LeftOut::of(&pool));
         let wanted = input
             .instructions
             .map(|text| pool.known(text))
@@ -166,7 +168,7 @@ impl<'a> WeighedInput<'a> {
     /// Excludes units that are key facts from the summary.
     fn exclude_facts(&self, chosen: &mut Vec<usize>, facts: &[KeyFact]) {
         let carried: HashSet<&str> = facts.iter().map(|fact| &*fact.text).collect();
-        chosen.retain(|&unit| !carried.contains(&*facts::fact_text(&self.pool.units[unit])));
+        chosen.retain(|&unit| !carried.contains(&*facts::fact_text(&self.pool, unit)));
     }
 
     fn text(&self, input: &SummaryInput<'_>, chosen: &[usize], cap: u64) -> Fitted {
@@ -219,7 +221,7 @@ impl<'a> WeighedInput<'a> {
             let _ = write!(text, "{ordinal} ");
         }
         let start = text.len();
-        push_unit(unit, &mut text);
+        push_unit(&self.pool, index, &mut text);
         if text.len() - start > bytes {
             let end = (start..=start + bytes)
                 .rev()

@@ -147,6 +147,11 @@ impl Prompt {
         Prompt { style, ..self }
     }
 
+    /// Its style.
+    pub fn style(&self) -> Style {
+        self.style
+    }
+
     /// Whether it names a section that a rolling summary must have. A summary by another prompt
     /// would always be rejected.
     pub fn names_sections(&self) -> bool {

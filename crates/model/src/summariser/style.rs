@@ -1,8 +1,8 @@
-//! How detailed a summary is: the instruction for its writer, and its maximum length.
+//! The style of a summary: the instruction for its writer, and its maximum length.
 
 use unisono_context::Tokens;
 
-/// The detail of summaries.
+/// The detail and the wording of summaries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Style {
     /// As in the prompt.
@@ -12,11 +12,18 @@ pub enum Style {
     Detailed,
     /// Half as long: decisions, current state, open points.
     Concise,
+    /// As long as the standard, without articles and fillers, so that more fits.
+    Telegraphic,
 }
 
 impl Style {
     /// All of them.
-    pub const ALL: [Style; 3] = [Style::Standard, Style::Detailed, Style::Concise];
+    pub const ALL: [Style; 4] = [
+        Style::Standard,
+        Style::Detailed,
+        Style::Concise,
+        Style::Telegraphic,
+    ];
 
     /// The name used in configuration.
     pub const fn name(self) -> &'static str {
@@ -24,6 +31,7 @@ impl Style {
             Style::Standard => "standard",
             Style::Detailed => "detailed",
             Style::Concise => "concise",
+            Style::Telegraphic => "telegraphic",
         }
     }
 
@@ -35,7 +43,7 @@ impl Style {
     /// The maximum length of a summary in this style, for writers with and without a prompt.
     pub const fn scaled(self, cap: Tokens) -> Tokens {
         match self {
-            Style::Standard => cap,
+            Style::Standard | Style::Telegraphic => cap,
             Style::Detailed => Tokens(cap.0.saturating_mul(2)),
             Style::Concise => cap.half(),
         }
@@ -54,6 +62,10 @@ impl Style {
                 "Write concisely: only what was decided, what holds now, and what is open. Leave \
                  out how it came about, and anything a reader can do without. Shorter than you \
                  are allowed is better."
+            }
+            Style::Telegraphic => {
+                "Write in telegraphic style: leave out articles and fillers, so that more facts \
+                 fit. Keep names, numbers, days, ids and every \"not\"."
             }
         }
     }

@@ -26,7 +26,7 @@ use unisono_session::machine::CallEnd;
 use super::batch;
 use super::carry_out::{count, count_block};
 use super::chain::{Chain, Summariser};
-use super::extract::{self, Block, cost, style, summary_of};
+use super::extract::{self, Block, cost, layout, summary_of};
 use super::retry::{self, NoSummary};
 use super::{StepEvent, Work};
 use crate::clock;
@@ -124,7 +124,7 @@ async fn part(
         let by = by.unwrap_or(&asked.summariser.model);
         asked.work.report_usage(by, reply.usage);
         let last = index + 1 == parts.parts.len();
-        let judged = match summary(&reply, style(&asked.work.job)) {
+        let judged = match summary(&reply, layout(&asked.work.job)) {
             Ok(text) if last => finished(asked, text, target, by).await?,
             Ok(text) => carry_forward(asked, text, target, parts.carried).await?,
             Err(rejection) => Err(RejectedReply { rejection, target }),

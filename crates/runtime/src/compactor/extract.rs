@@ -9,6 +9,7 @@ use unisono_context::tokens::Counts;
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_model::extractive::{self, Passage, SummaryInput, SummaryLayout};
 use unisono_model::redact::redact;
+use unisono_model::summariser::Style;
 use unisono_model::tokenizer::Tokenizer;
 use unisono_session::assignment::CompactionJob;
 
@@ -37,9 +38,10 @@ pub(super) async fn extracted(
     job: &CompactionJob,
     cover: &Cover,
     cap: Tokens,
+    style: Style,
     tokenizer: &tokenizer::Handle,
 ) -> Result<Block, Arc<str>> {
-    let (text, key_facts) = extract(job, cover, cap).await?;
+    let (text, key_facts) = extract(job, cover, cap, style).await?;
     let body = Body::Summary(text.as_str().into());
     let block = block_text(&cover.spans, &body, &key_facts);
     let counts = count_block(job, &block, tokenizer).await?;
@@ -64,7 +66,7 @@ pub(super) async fn extracted(
 }
 
 /// The layout of the summary: one paragraph for topics and bulks.
-pub(super) fn style(job: &CompactionJob) -> SummaryLayout {
+pub(super) fn layout(job: &CompactionJob) -> SummaryLayout {
     match job.plan.step.tier() {
         Tier::Conversation => SummaryLayout::Rolling,
         Tier::Topic | Tier::Bulk => SummaryLayout::Paragraph,
@@ -83,13 +85,19 @@ async fn extract(
     job: &CompactionJob,
     cover: &Cover,
     cap: Tokens,
+    style: Style,
 ) -> Result<(String, Vec<KeyFact>), Arc<str>> {
     let (job, spans) = (job.clone(), cover.spans.clone());
     // A summary must be smaller than its input.
     let cap = cap.min(cover.original.minus(Tokens(1)));
     let work = tokio::task::spawn_blocking(move || {
         with_input(&job, cap, |input| {
-            let draft = extractive::checkpoint(input, &spans);
+            let telegraphic = style == Style::Telegraphic;
+            let input = SummaryInput {
+                telegraphic,
+                ..*input
+            };
+            let draft = extractive::checkpoint(&input, &spans);
             (draft.text, draft.key_facts)
         })
     });
@@ -164,7 +172,8 @@ fn with_input<T>(
         prior: (!prior.is_empty()).then_some(prior.as_str()),
         prior_facts: &prior_facts(job),
         cap,
-        style: style(job),
+        style: layout(job),
+        telegraphic: false,
         instructions: job.writing.instructions.as_deref(),
         count: &|text| tokenizer.count(text).at_most.0,
     }))
@@ -208,7 +217,7 @@ async fn truncate(
     let key_facts = KeyFact::carried_within(&prior_facts(job), &[], room, bytes);
     let mut keep = TRUNCATION_KEEPS;
     while keep > 0 {
-        let text = match style(job) {
+        let text = match layout(job) {
             SummaryLayout::Rolling => format!("## {}\n{}", SECTIONS[0], truncated(&whole, keep)),
             SummaryLayout::Paragraph => truncated(&whole, keep),
         };

@@ -15,6 +15,7 @@ use unisono_context::checkpoint::{Kind, Writer};
 use unisono_context::compaction::Cover;
 use unisono_context::cost::Cost;
 use unisono_model::catalogue::EXTRACTIVE;
+use unisono_model::summariser::Style;
 use unisono_session::event::SummaryFallback;
 use unisono_session::machine::WrittenSummary;
 
@@ -55,7 +56,8 @@ pub(super) async fn summarise(
             if by_nobody.is_some() {
                 work.report("quotes are used instead".to_owned());
             }
-            let block = extract::extracted(&work.job, cover, cap, &work.tokenizer).await?;
+            let style = style(work);
+            let block = extract::extracted(&work.job, cover, cap, style, &work.tokenizer).await?;
             (block, Writer::Deterministic)
         }
     };
@@ -120,10 +122,18 @@ pub(super) async fn rewrite(
 
 /// The chain for this conversation.
 pub(super) fn chain(work: &Work) -> Option<Arc<Chain>> {
+    configured(work).filter(|chain| !chain.models.is_empty())
+}
+
+fn configured(work: &Work) -> Option<Arc<Chain>> {
     let summariser = work.job.writing.summariser.as_deref();
     let chains = &work.env.options.summarisers;
-    let chain = chains.get(&work.job.model, summariser, &work.job.settings);
-    chain.filter(|chain| !chain.models.is_empty())
+    chains.get(&work.job.model, summariser, &work.job.settings)
+}
+
+/// The style of this conversation's summaries.
+fn style(work: &Work) -> Style {
+    configured(work).map_or(Style::default(), |chain| chain.prompt.style())
 }
 
 pub(super) fn written(

@@ -71,6 +71,7 @@ fn quotes(
         prior_facts: &[],
         cap: Tokens(room),
         style: SummaryLayout::Rolling,
+        telegraphic: false,
         instructions: Some(task),
         count: &count,
     });
