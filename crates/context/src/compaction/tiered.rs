@@ -1,7 +1,7 @@
 //! The preset with three tiers: the current topic, older topics, and bulks of the oldest.
 //!
-//! Each tier has a share of the budget. A tier that exceeds its share is made smaller, in this
-//! order:
+//! Each tier has a share of the budget, and bulks have what the other tiers leave of theirs. A tier
+//! that exceeds its limit is made smaller, in this order:
 //!
 //! ```text
 //! current topic   1 cut the largest message         2 summarise between the first and the last
@@ -63,6 +63,13 @@ impl Loads {
         Some(blocks? + view.verbatim_from(first, budget)?)
     }
 
+    /// The limits of the tiers for an amount: their shares, and for bulks what the others leave.
+    pub fn limits(self, tiers: &Tiers, amount: Tokens) -> [Tokens; 3] {
+        let [topic, topics, bulks] = tiers.shares(amount);
+        let left = amount.minus(self.topic.tokens).minus(self.topics.tokens);
+        [topic, topics, bulks.max(left)]
+    }
+
     const fn all(self) -> [Count; 3] {
         [self.topic, self.topics, self.bulks]
     }
@@ -80,21 +87,21 @@ pub(super) fn is_due(
     over.is_some_and(|over| over.contains(&true)) || summarised_in_part(view)
 }
 
-/// The tiers that exceed their limits: their shares and, after the first step, the target part of
-/// them. Estimated counts lower a share by a tenth.
+/// The tiers that exceed their limits, or after the first step the target part of them. Estimated
+/// counts lower a limit by a tenth.
 fn over(loads: Loads, policy: &Policy, tiers: &Tiers, mode: Mode, budget: &Budget) -> [bool; 3] {
     let amount = policy.trigger_amount(budget).unwrap_or(budget.usable);
-    let shares = tiers.shares(amount);
-    let is_over = |(load, share): (Count, Tokens)| {
+    let limits = loads.limits(tiers, amount);
+    let is_over = |(load, limit): (Count, Tokens)| {
         let limit = match mode {
-            Mode::Continue => policy.target.of(share),
-            _ if load.is_approximate() => Ppm::percent(90).of(share),
-            _ => share,
+            Mode::Continue => policy.target.of(limit),
+            _ if load.is_approximate() => Ppm::percent(90).of(limit),
+            _ => limit,
         };
         load.tokens > limit
     };
     let [topic, topics, bulks] = loads.all();
-    [(topic, shares[0]), (topics, shares[1]), (bulks, shares[2])].map(is_over)
+    [(topic, limits[0]), (topics, limits[1]), (bulks, limits[2])].map(is_over)
 }
 
 /// Whether a topic ended after a part of it was summarised: it must be summarised completely or not
@@ -114,7 +121,7 @@ pub(super) struct Tiered<'s, 'a> {
     s: &'s Situation<'a>,
     tiers: &'s Tiers,
     /// The limit of each tier …
-    shares: [Tokens; 3],
+    limits: [Tokens; 3],
     /// … whether the tier exceeds it …
     over: [bool; 3],
     /// … and the target of a tier that did.
@@ -148,15 +155,15 @@ impl<'s, 'a> Tiered<'s, 'a> {
             .policy
             .trigger_amount(&s.budget)
             .unwrap_or(s.budget.usable);
-        let shares = tiers.shares(amount);
+        let limits = loads.limits(tiers, amount);
         let topic = s.view.current_topic();
         let first = s.units.partition_point(|unit| unit.span.last < topic);
         Some(Tiered {
             s,
             tiers,
-            shares,
+            limits,
             over: over(loads, s.policy, tiers, s.mode, &s.budget),
-            targets: shares.map(|share| s.policy.target.of(share)),
+            targets: limits.map(|limit| s.policy.target.of(limit)),
             loads: loads.all().map(|load| load.tokens),
             first,
             topic,

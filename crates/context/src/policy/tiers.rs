@@ -65,7 +65,7 @@ impl Tiers {
         },
     };
 
-    /// The limits of the current topic, older topics and bulks for an amount, each rounded down.
+    /// The shares of the current topic, older topics and bulks of an amount, each rounded down.
     pub const fn shares(&self, amount: Tokens) -> [Tokens; 3] {
         [
             self.topic.of(amount),

@@ -213,25 +213,25 @@ pub(super) fn check_result(chat: &Chat, budgets: &Budgets, policy: &Policy, mode
     }
 }
 
-/// C3: no tier is over its share where its last measure could still be taken, and the loads add
+/// C3: no tier is over its limit where its last measure could still be taken, and the loads add
 /// up to what is effective. Whether all are within.
 fn check_tiers(chat: &Chat, budget: &Budget, policy: &Policy, tiers: &Tiers) -> bool {
     let view = chat.view();
     let loads = Loads::of(&view, budget).unwrap();
     let effective = chat.effective(budget);
     assert_eq!(loads.topic + loads.topics + loads.bulks, effective);
-    let shares = tiers.shares(policy.trigger_amount(budget).unwrap());
+    let limits = loads.limits(tiers, policy.trigger_amount(budget).unwrap());
     let within = [loads.topic, loads.topics, loads.bulks]
         .into_iter()
-        .zip(shares)
-        .map(|(load, share)| load.tokens <= share);
+        .zip(limits)
+        .map(|(load, limit)| load.tokens <= limit);
     let within: Vec<bool> = within.collect();
     let summaries = view.active().iter().filter(|c| c.tier != Tier::Topic);
     let mut large = summaries.filter(|c| {
         let tokens = c.counts.get(budget.encoding).unwrap().tokens;
         matches!(c.body, Body::Summary(_)) && tokens.0 > 32
     });
-    assert!(within[2] || large.next().is_none(), "{loads:?} {shares:?}");
+    assert!(within[2] || large.next().is_none(), "{loads:?} {limits:?}");
     within.iter().all(|within| *within)
 }
 

@@ -94,16 +94,16 @@ pub fn loads(view: &View<'_>, policy: &Policy, budget: &Budget) -> Vec<TierLoad>
     let tiers = policy.tiers().zip(policy.trigger_amount(budget));
     let loads = tiers.zip(Loads::of(view, budget));
     loads.map_or_else(Vec::new, |((tiers, amount), loads)| {
-        let [topic, topics, bulks] = tiers.shares(amount);
+        let [topic, topics, bulks] = loads.limits(tiers, amount);
         let each = [
             ("current topic", loads.topic, topic),
             ("older topics", loads.topics, topics),
             ("bulks", loads.bulks, bulks),
         ];
-        let each = each.map(|(name, load, share)| TierLoad {
+        let each = each.map(|(name, load, limit)| TierLoad {
             name,
             tokens: load.tokens.0,
-            share: share.0,
+            share: limit.0,
         });
         each.into()
     })

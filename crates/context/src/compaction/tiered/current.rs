@@ -20,7 +20,7 @@ pub(super) fn cut(t: &Tiered<'_, '_>) -> Option<Plan> {
     let free = free(t, t.topic);
     match t.tiers.large {
         Large::OfTopic(part) => {
-            let limit = part.of(t.shares[0]);
+            let limit = part.of(t.limits[0]);
             cut_largest(t, free.collect(), (limit, limit))
         }
         Large::Chars(limit) => cut_tails(t, free, limit),
@@ -34,7 +34,7 @@ pub(super) fn cut_anywhere(t: &Tiered<'_, '_>, over: Option<Tokens>) -> Option<P
     let free = free(t, Ordinal::FIRST);
     let limit = match (over, t.tiers.large) {
         (Some(limit), _) => limit,
-        (None, Large::OfTopic(part)) => part.of(t.shares[0]),
+        (None, Large::OfTopic(part)) => part.of(t.limits[0]),
         (None, Large::Chars(limit)) => return cut_tails(t, free, limit),
     };
     let length = t.s.policy.target.of(limit);

@@ -178,7 +178,8 @@ fn small_topics(t: &Tiered<'_, '_>, most: usize) -> usize {
 }
 
 /// Merges the oldest bulks; makes a bulk smaller that exceeds the limit of a bulk or of its whole
-/// tier; makes kept topics another bulk so that there are enough to merge; drops the oldest.
+/// tier; makes kept topics another bulk so that there are enough to merge; merges the two oldest;
+/// drops the oldest.
 pub(super) fn shrink_bulks(t: &Tiered<'_, '_>) -> Option<Plan> {
     let bulks = t.summaries(|c| c.tier != Tier::Topic);
     let merge = t.tiers.merge.max(2) as usize;
@@ -194,6 +195,7 @@ pub(super) fn shrink_bulks(t: &Tiered<'_, '_>) -> Option<Plan> {
             let summarised = topics.iter().all(Entry::is_summarised);
             summarised.then(|| t.summary(covering_all(t, topics)?, Tier::Bulk))?
         })
+        .or_else(|| bulks.get(..2).and_then(merged))
         .or_else(|| (1..=bulks.len()).find_map(|oldest| dropped(t, &bulks[..oldest])))
 }
 

@@ -155,8 +155,8 @@ fn keeps(policy: &Policy, budget: &Budget) -> String {
             let amount = policy.trigger_amount(budget).unwrap_or(budget.usable);
             let [topic, topics, bulks] = tiers.shares(amount).map(number);
             format!(
-                "the current topic of up to {topic} tokens; up to {topics} tokens of older topics \
-                 and {bulks} of bulks, summarised where there are more"
+                "the current topic of up to {topic} tokens; up to {topics} tokens of older topics, \
+                 summarised where there are more; {bulks} of bulks, and what the others leave"
             )
         }
     }
