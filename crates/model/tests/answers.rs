@@ -91,6 +91,39 @@ fn a_question_about_a_month_is_answered_with_what_was_said_then() {
 }
 
 #[test]
+fn a_later_correction_stands_beside_what_it_corrects() {
+    let talk = [
+        said(1, 0, "Ana", "The wedding is on 14 September in Ghent."),
+        said(2, 0, "Ben", "I look for a band."),
+        said(3, 4, "Ana", "Correction: it moved to 21 September."),
+        said(4, 5, "Ben", "The change of plan at work is annoying."),
+    ];
+    let text = ask(&talk, "When is the wedding?");
+    assert!(
+        text.contains("14 September") && text.contains("21 September"),
+        "{text}"
+    );
+    assert!(!text.contains("band") && !text.contains("work"), "{text}");
+}
+
+#[test]
+fn the_reply_to_a_proposal_stands_beside_it() {
+    let talk = [
+        said(
+            1,
+            0,
+            "Ana",
+            "The variable VAT_RATE is gone. I propose to restore it with 0.19.",
+        ),
+        said(2, 0, "Ben", "Do it, but with 0.21."),
+        said(3, 0, "Ana", "The tests run."),
+    ];
+    let text = ask(&talk, "Which value has VAT_RATE now?");
+    assert!(text.contains("0.19") && text.contains("0.21"), "{text}");
+    assert!(!text.contains("tests"), "{text}");
+}
+
+#[test]
 fn an_answer_of_quotes_is_not_quoted() {
     let mut lead = said(
         3,

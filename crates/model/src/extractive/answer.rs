@@ -32,6 +32,9 @@ const BETWEEN: &str = "\n\n";
 pub(super) const UNKNOWN: &str = "No message has the words of this question.";
 /// The number of focuses of an agent that looks for everything.
 const GENERALIST: usize = 5;
+/// The best quotes that later statements may correct, and the maximum number of these.
+const CORRECTED: usize = 3;
+const CORRECTIONS: usize = 2;
 /// The maximum number of quotes; more would be a worse answer.
 const MAX_QUOTES: usize = 14;
 
@@ -130,6 +133,13 @@ fn first(
         }
         chosen.push(unit);
     }
+    for unit in corrections(pool, &chosen) {
+        room -= pool.units[unit].tokens;
+        if room <= 0.0 {
+            break;
+        }
+        chosen.push(unit);
+    }
     if best > 0.0 {
         return section(pool, chosen, "Answer", cap, input);
     }
@@ -140,6 +150,32 @@ fn first(
         units: Vec::new(),
         quotes: Vec::new(),
     })
+}
+
+/// Later statements that replace something in the best quotes: they have a name, number or id of
+/// such a quote, though maybe no word of the question.
+fn corrections(pool: &Pool<'_>, chosen: &[usize]) -> Vec<usize> {
+    let is_specific = |term: &&Term| {
+        let class = pool.vocabulary.class(**term);
+        matches!(class, Class::Name | Class::Number | Class::Identifier)
+    };
+    let corrects = |unit: usize, quote: usize| {
+        let (later, quoted) = (&pool.units[unit], &pool.units[quote]);
+        let mut specific = pool.terms(unit).iter().filter(is_specific);
+        later.ordinal > quoted.ordinal && specific.any(|term| pool.terms(quote).contains(term))
+    };
+    let best = &chosen[..chosen.len().min(CORRECTED)];
+    let changes = |unit: &usize| {
+        let cues = pool.units[*unit].cues;
+        cues.intersects(Cues::CHANGE) && !cues.intersects(Cues::QUESTION)
+    };
+    (0..pool.units.len())
+        .rev()
+        .filter(changes)
+        .filter(|unit| !chosen.contains(unit))
+        .filter(|&unit| best.iter().any(|&quote| corrects(unit, quote)))
+        .take(CORRECTIONS)
+        .collect()
 }
 
 /// Whether another unit has the same words; or, in the same message, all words apart from a day that a

@@ -31,6 +31,8 @@ impl Cues {
     pub(super) const OFFER: Cues = Cues(1 << 13);
     /// The speaker will do it.
     pub(super) const PROMISE: Cues = Cues(1 << 12);
+    /// A proposal, which the next message accepts, changes or rejects.
+    pub(super) const PROPOSAL: Cues = Cues(1 << 14);
 
     /// Whether it has any of `others`.
     pub(super) const fn intersects(self, others: Cues) -> bool {
@@ -98,7 +100,13 @@ pub(super) fn whole_words(text: &str, start: usize, end: usize) -> bool {
 }
 
 /// The phrases of each cue, separated by bars.
-const PHRASES: [(Cues, &str); 16] = [
+const PHRASES: [(Cues, &str); 17] = [
+    (
+        Cues::PROPOSAL,
+        "i propose|i'd propose|i suggest|i'd suggest|i would suggest|i recommend|i'd recommend|\
+         i would recommend|my proposal|my suggestion|how about|schlage vor|mein vorschlag|\
+         ich empfehle|je propose|propongo",
+    ),
     (
         Cues::DECISION.with(Cues::CHANGE),
         "replaces|replaced by|reversed|reversing|reverse the decision|changed my mind|switch to|\
@@ -107,7 +115,7 @@ const PHRASES: [(Cues, &str); 16] = [
     ),
     (
         Cues::DECISION,
-        "decided|decision|decide|we go with|we'll go with|go with|going with|agreed|\
+        "we take|we'll take|let's take|decided|decision|decide|we go with|we'll go with|go with|going with|agreed|\
          agree on|let's use|we use|we'll use|will use|we keep|we'll keep|\
          let's keep|let's go|chose|chosen|we choose|i choose|picked|rather than|\
          settled|approved|approves|signed off|rejected|ruled out|dropped|\

@@ -89,10 +89,12 @@ impl Messages {
     }
 }
 
-/// The order of the sources, and which of them end with a question.
+/// The order of the sources, and which of them end with a question or a proposal to somebody else.
 struct Talk {
     ordinals: Vec<Option<Ordinal>>,
     asks: Vec<bool>,
+    /// Whether the next source is the reply of somebody else to a proposal in this one.
+    proposes: Vec<bool>,
 }
 
 impl Talk {
@@ -100,15 +102,23 @@ impl Talk {
         let mut talk = Talk {
             ordinals: vec![None; pool.sources],
             asks: vec![false; pool.sources],
+            proposes: vec![false; pool.sources],
         };
+        let mut speakers = vec![""; pool.sources];
         for unit in &pool.units {
             talk.ordinals[unit.source] = unit.ordinal;
             talk.asks[unit.source] = unit.cues.intersects(Cues::QUESTION);
+            talk.proposes[unit.source] |= unit.cues.intersects(Cues::PROPOSAL);
+            speakers[unit.source] = unit.speaker;
+        }
+        for (source, pair) in speakers.windows(2).enumerate() {
+            talk.proposes[source] &= pair[0] != pair[1];
         }
         talk
     }
 
-    /// The relevance that a message gets from the messages beside it: more if it answers a question.
+    /// The relevance that a message gets from the messages beside it: more if it answers a question
+    /// or a proposal.
     fn of_neighbours(&self, source: usize, messages: &[f32]) -> OfNeighbours {
         let relevance = |at: Option<usize>| {
             let at = at?;
@@ -117,7 +127,8 @@ impl Talk {
         };
         let (before, asks) = relevance(source.checked_sub(1)).unwrap_or_default();
         let (after, _) = relevance(Some(source + 1)).unwrap_or_default();
-        let is_answer = asks && before > 0.0 && !self.asks[source];
+        let replies = source.checked_sub(1).is_some_and(|at| self.proposes[at]);
+        let is_answer = (asks && !self.asks[source] || replies) && before > 0.0;
         let share = match is_answer {
             true => weights::ANSWER,
             false => weights::NEIGHBOUR,
@@ -135,7 +146,8 @@ struct OfNeighbours {
     relevance: f32,
     /// Whether the message before it is relevant.
     follows: bool,
-    /// Whether the message before it is a relevant question, and this one is not a question.
+    /// Whether the message before it is a relevant question, and this one is not a question; or a
+    /// relevant proposal of somebody else.
     is_answer: bool,
 }
 
