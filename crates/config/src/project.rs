@@ -8,32 +8,45 @@ use std::path::{Path, PathBuf};
 
 /// The file's name.
 const FILE: &str = "AGENTS.md";
+/// In place of the text of a file that is not read.
+const OUTSIDE: &str = "[not read: it is a link that leads out of the project]";
 /// The marker of a project's root.
 const ROOT: &str = ".git";
 
 /// The instructions for a working directory, each file below a line that names it; empty without
 /// any file. All files together have at most `most` bytes: the first file that exceeds this is cut,
-/// and later files are omitted. A file that cannot be read is omitted.
+/// and later files are omitted. A file that cannot be read is omitted. A link that leads out of the
+/// project is not read, so that a project cannot have other files of the machine sent to a model.
 ///
 /// The root is the nearest directory with `.git`, else `project`, else the directory itself.
 pub fn instructions(directory: &Path, project: Option<&Path>, most: u64) -> String {
     let (mut all, mut left) = (String::new(), most);
-    for path in paths(directory, project) {
+    let (root, paths) = paths(directory, project);
+    for path in paths {
         if left == 0 {
             break;
         }
-        let Some((text, bytes)) = read(&path, left) else {
+        let found = match is_within(&root, &path) {
+            true => read(&path, left),
+            false => Some((OUTSIDE.to_owned(), OUTSIDE.len() as u64)),
+        };
+        let Some((text, bytes)) = found else {
             continue;
         };
         let given = text.len() as u64;
-        left = if given < bytes { 0 } else { left - given };
-        if text.trim().is_empty() {
+        left = if given < bytes {
+            0
+        } else {
+            left.saturating_sub(given)
+        };
+        let text = text.trim_start_matches('\u{feff}').trim();
+        if text.is_empty() {
             continue;
         }
         if !all.is_empty() {
             all.push_str("\n\n");
         }
-        let (shown, text) = (shown(&path, directory), text.trim());
+        let shown = shown(&path, directory);
         let _ = write!(all, "# Instructions of this project ({shown})\n\n{text}");
         if given < bytes {
             let _ = write!(
@@ -46,15 +59,27 @@ pub fn instructions(directory: &Path, project: Option<&Path>, most: u64) -> Stri
     all
 }
 
-/// The existing files, from the root of the project downwards.
-fn paths(directory: &Path, project: Option<&Path>) -> Vec<PathBuf> {
+/// The root of the project, and the existing files from it downwards.
+fn paths(directory: &Path, project: Option<&Path>) -> (PathBuf, Vec<PathBuf>) {
     let ancestors: Vec<&Path> = directory.ancestors().collect();
     let has_root = ancestors.iter().position(|at| at.join(ROOT).exists());
     let is_project = || ancestors.iter().position(|at| Some(*at) == project);
     let root = has_root.or_else(is_project);
     let within = &ancestors[..=root.unwrap_or(0)];
     let files = within.iter().rev().map(|at| at.join(FILE));
-    files.filter(|file| file.is_file()).collect()
+    let root = within.last().map(|at| at.to_path_buf());
+    (
+        root.unwrap_or_default(),
+        files.filter(|file| file.is_file()).collect(),
+    )
+}
+
+/// Whether a file is in a directory, also if it is a link.
+fn is_within(root: &Path, file: &Path) -> bool {
+    match (fs::canonicalize(root), fs::canonicalize(file)) {
+        (Ok(root), Ok(file)) => file.starts_with(root),
+        _ => false,
+    }
 }
 
 /// The beginning of a file up to the limit, and the size of the file.
@@ -133,6 +158,27 @@ mod tests {
             "{text}"
         );
         assert_eq!(instructions(&at("project/none"), None, 10), "");
+    }
+
+    #[test]
+    fn a_link_out_of_the_project_is_not_read() {
+        let place = place(&[
+            ("secret", "the key"),
+            ("project/.git/HEAD", ""),
+            ("project/docs/rules.md", "\u{feff}Be brief."),
+            ("project/a/b/x", ""),
+        ]);
+        let at = |name: &str| place.path().join(name);
+        std::os::unix::fs::symlink(at("secret"), at("project/AGENTS.md")).unwrap();
+        std::os::unix::fs::symlink("../docs/rules.md", at("project/a/AGENTS.md")).unwrap();
+        let text = instructions(&at("project/a/b"), None, 10_000);
+        assert_eq!(
+            text,
+            format!(
+                "# Instructions of this project (../../AGENTS.md)\n\n{OUTSIDE}\n\n\
+                 # Instructions of this project (../AGENTS.md)\n\nBe brief."
+            )
+        );
     }
 
     #[test]

@@ -120,7 +120,7 @@ impl Skills {
     /// The skill does not exist, or cannot be read; in words for a model.
     pub fn instructions(&self, name: &str) -> Result<String, String> {
         let skill = self.get(name)?;
-        let text = text_of(&skill.folder.join(FILE)).map_err(|wrong| format!("{FILE} {wrong}"))?;
+        let text = main_file(&skill.folder).map_err(|wrong| format!("{FILE} {wrong}"))?;
         let body = document::from_markdown(Origin::Program, &text)
             .map(|(_, body)| body.trim().to_owned())
             .map_err(|wrong| wrong.problem)?;
@@ -205,7 +205,7 @@ fn folders(places: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
 }
 
 fn read(folder: &Path, place: Place) -> Result<Skill, String> {
-    let text = text_of(&folder.join(FILE)).map_err(|wrong| format!("its file {wrong}"))?;
+    let text = main_file(folder).map_err(|wrong| format!("its file {wrong}"))?;
     let (table, _) = document::from_markdown((*place.origin).clone(), &text)
         .map_err(|wrong| wrong.problem.clone())?;
     let text = |key: &str| {
@@ -296,13 +296,26 @@ fn is_name(name: &str) -> bool {
     name.len() <= NAME_CHARS && name.split('-').all(fits)
 }
 
+/// The text of a skill's `SKILL.md`.
+fn main_file(folder: &Path) -> Result<String, String> {
+    let real = |path: &Path| fs::canonicalize(path);
+    let file = folder.join(FILE);
+    match (real(&file), real(folder)) {
+        (Ok(file), Ok(folder)) if !file.starts_with(&folder) => {
+            Err("is a link that leads out of the folder".to_owned())
+        }
+        _ => text_of(&file),
+    }
+}
+
 /// A complete text file, or the error.
 fn text_of(path: &Path) -> Result<String, String> {
     let cannot = |error: io::Error| format!("cannot be read: {error}");
-    let file = fs::File::open(path).map_err(cannot)?;
-    if !file.metadata().map_err(cannot)?.is_file() {
+    // Opening a pipe would wait for its writer.
+    if !fs::metadata(path).map_err(cannot)?.is_file() {
         return Err("is not a file".to_owned());
     }
+    let file = fs::File::open(path).map_err(cannot)?;
     let mut read = Vec::new();
     file.take(FILE_BYTES + 1)
         .read_to_end(&mut read)

@@ -224,7 +224,9 @@ impl State {
                 Err(short) => self.refuse(&request, reply, described(&request, &short)),
             }
         }
-        self.other_programs.end_needs(&self.journal);
+        if blocked.is_empty() {
+            self.other_programs.end_needs(&self.journal);
+        }
     }
 
     /// Decides again about what waits, and asks for what another program needs.

@@ -23,7 +23,8 @@ self, sessions, joined, last_seen_ms, same_agents (null: unknown)}.";
 const DRAIN_HELP: &str = "\
 The daemon takes no new sessions and forwards requests for them. Its open turns have
 server.drain_seconds to end; then other daemons take them over, and it can be stopped. MEMBER is
-the id, or the start or end of the id.
+the address, the id, or the start or end of the id. A daemon that has handed its sessions over has
+a new id; its address stays.
 
 JSON: as for `unisono cluster list`, of that program.";
 
@@ -76,9 +77,7 @@ async fn list(app: &App, service: &dyn Service) -> Result<()> {
 
 async fn drain(app: &App, service: &dyn Service, args: Drain) -> Result<()> {
     let members = members(service).await?;
-    let meant = members
-        .iter()
-        .filter(|one| is_meant(&one.member, &args.member));
+    let meant = members.iter().filter(|one| names(&args.member, one));
     let found: Vec<&str> = meant.map(|one| one.member.as_str()).collect();
     if found.is_empty() {
         let problem = format!("no program of the cluster has the id {}", args.member);
@@ -97,6 +96,11 @@ async fn drain(app: &App, service: &dyn Service, args: Drain) -> Result<()> {
             .message(format_args!("{} hands its sessions over", member.name));
     }
     Ok(())
+}
+
+/// Whether a text is the address of a member, its id, or a part of the id.
+fn names(text: &str, member: &ClusterMember) -> bool {
+    member.address.as_deref() == Some(text) || is_meant(text, &member.member)
 }
 
 async fn members(service: &dyn Service) -> Result<Vec<ClusterMember>> {

@@ -333,6 +333,8 @@ fn a_daemon_that_slept_writes_nothing_and_passes_requests_on() {
     let turn = begin(&sleeper, &id);
     block_on(provider.wait_for(1));
     sleeper.going.signal("STOP");
+    // A request that was passed on to it before it counts as lost is not left there.
+    other.get(&format!("/v1/sessions/{id}")).expect(200);
     block_on(provider.wait_for(2));
     // Both have an answer now: the one that wakes is too late.
     gate.open();
@@ -390,7 +392,8 @@ fn a_daemon_that_is_drained_hands_over_and_passes_everything_on() {
     block_on(provider.wait_for(1));
     let all = members(&other, |all| all.len() == 2);
     let member = all.iter().find(|one| one["self"] == false).unwrap()["member"].clone();
-    let asked = places[1].json(&["cluster", "drain", member.as_str().unwrap()]);
+    let beginning = &member.as_str().unwrap()[..13];
+    let asked = places[1].json(&["cluster", "drain", beginning]);
     assert_eq!(asked["state"], "draining");
     block_on(provider.wait_for(2));
     gate.open();
@@ -407,6 +410,12 @@ fn a_daemon_that_is_drained_hands_over_and_passes_everything_on() {
     };
     let all = members(&other, is_free);
     one.get(&format!("/v1/sessions/{new}")).expect(200);
+    // It has a new id now, and is known by its address.
+    let address = format!("http://{}", one.address);
+    places[1]
+        .call(&["cluster", "drain", &address])
+        .expect(0)
+        .says(&["hands its sessions over"]);
     // The last one cannot be drained.
     let own = all.iter().find(|one| one["self"] == true).unwrap()["member"].clone();
     let path = format!("/v1/cluster/{}", own.as_str().unwrap());
@@ -603,11 +612,8 @@ fn settings_and_logins_hold_on_every_daemon() {
     let entered = open(&other, &format!("/login{code}"), "").expect(303);
     let cookie = entered.header("set-cookie").unwrap();
     let cookie = cookie.split(';').next().unwrap().to_owned();
-    let until = Instant::now() + PATIENCE;
-    while open(&one, "/", &cookie).status != 200 {
-        assert!(Instant::now() < until, "the browser is not known");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    // Behind a load balancer the next request may come to any of them.
+    open(&one, "/", &cookie).expect(200);
     assert_ne!(
         open(&one, &format!("/login{code}"), "").status,
         303,

@@ -109,8 +109,8 @@ fn a_model_that_fails_at_one_daemon_is_left_alone_by_all() {
     other.stop();
 }
 
-#[test]
-fn budget_that_one_daemon_holds_and_does_not_use_is_had_by_another() {
+/// Asks daemons in turn, each in a session of its own, with a budget that two calls at a time exceed.
+fn ask_each(budget: &str, labels: &Value) {
     let Some(server) = Server::start(&[]) else {
         return;
     };
@@ -120,16 +120,29 @@ fn budget_that_one_daemon_holds_and_does_not_use_is_had_by_another() {
         ..Usage::default()
     };
     let script = Script::always(Answer::text("All is well.").usage(used));
-    // A call reserves about 18,000 tokens, so that two of them are too much.
-    let (_provider, settings) = provider(script, "[budget.daemon]\nmax_tokens = 30_000\n");
+    // A call reserves about 18,000 tokens.
+    let (_provider, settings) = provider(script, budget);
     let places = [0; 3].map(|_| machine(&server, TOKEN, &settings));
     let daemons = places.each_ref().map(daemon);
     members(&daemons[0], |all| all.len() == 3);
     for daemon in daemons.iter().cycle().take(6) {
-        let turn = turn(daemon, &session(daemon, "A talk."));
+        let new = json!({"labels": labels, "messages": [{"role": "user", "content": "A talk."}]});
+        let made = daemon.post("/v1/sessions", &new).expect(201).json();
+        let turn = turn(daemon, made["session"].as_str().unwrap());
         assert_eq!(turn["state"], "answered", "{turn}");
     }
     daemons.into_iter().for_each(Daemon::stop);
+}
+
+#[test]
+fn budget_that_one_daemon_holds_and_does_not_use_is_had_by_another() {
+    ask_each("[budget.daemon]\nmax_tokens = 30_000\n", &json!({}));
+}
+
+#[test]
+fn an_owners_budget_that_one_daemon_holds_and_does_not_use_is_had_by_another() {
+    let owner = json!({"owner": "ada"});
+    ask_each("[budget.owner]\nmax_tokens = 30_000\n", &owner);
 }
 
 /// The value of a setting there.

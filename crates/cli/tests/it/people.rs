@@ -656,6 +656,19 @@ fn a_proxy_with_the_daemons_token_names_the_person_and_nobody_else_does() {
     of("ada", "GET", &path, None).expect(200);
     of("bob", "GET", &path, None).expect(404);
     of("ada", "GET", "/v1/settings", None).expect(403);
+    // Of a session one reads only what it can set, not the rest of the configuration.
+    let settings = of("ada", "GET", &format!("{path}/settings"), None).expect(200);
+    let settings = settings.json();
+    let keys = settings
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["key"].as_str().unwrap());
+    let keys: Vec<&str> = keys.collect();
+    assert!(
+        keys.contains(&"turn.lead") && !keys.contains(&"store.path"),
+        "{keys:?}"
+    );
     of("a b", "GET", "/v1/sessions", None).expect(403);
     daemon.get(&path).expect(200);
     // A token of a person names that person, whatever a header says.
@@ -706,6 +719,8 @@ fn a_link_logs_in_whose_token_asked_for_it_until_the_token_is_revoked() {
             .json();
         let url = link["url"].as_str().unwrap().to_owned();
         let at = url[url.find("/login").unwrap()..].to_owned();
+        let preview = head("HEAD", &at, &[("Host", &host)], 0);
+        daemon.send(&preview, b"").expect(200);
         let reply = daemon
             .send(&head("GET", &at, &[("Host", &host)], 0), b"")
             .expect(303);

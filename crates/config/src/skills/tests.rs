@@ -76,6 +76,26 @@ fn a_wrong_skill_is_left_out_with_a_reason() {
 }
 
 #[test]
+fn a_skill_is_in_its_folder_and_no_pipe() {
+    let (place, places) = place(&[
+        ("elsewhere/SKILL.md", &skill("linked", "D.")),
+        ("skills/linked/notes.md", "x"),
+        ("skills/whole/SKILL.md", &skill("whole", "D.")),
+    ]);
+    let at = |name: &str| place.path().join(name);
+    std::os::unix::fs::symlink(at("elsewhere/SKILL.md"), at("skills/linked/SKILL.md")).unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .arg(at("skills/whole/pipe"))
+        .status();
+    assert!(made.unwrap().success());
+    let (skills, wrong) = read_all(&places);
+    assert_eq!(skills.names().collect::<Vec<_>>(), ["whole"]);
+    assert!(wrong[0].contains("leads out of the folder"), "{wrong:?}");
+    let refused = skills.file("whole", "pipe").unwrap_err();
+    assert!(refused.contains("is not a file"), "{refused}");
+}
+
+#[test]
 fn a_skill_beyond_those_that_are_read_is_named() {
     let name = |at| format!("s{at:03}");
     let files: Vec<(String, String)> = (0..=MAX_SKILLS)

@@ -76,7 +76,7 @@ pub(super) async fn forward(
 /// The answer of the owner of a session, for routes that find the session themselves; none if this
 /// daemon must answer.
 pub(super) async fn by_owner(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     session: Option<SessionId>,
     request: Request,
 ) -> Result<Option<Response>, ApiError> {
@@ -114,7 +114,7 @@ fn is_of_each(path: &str) -> bool {
 }
 
 async fn pass(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     session: Option<SessionId>,
     request: Request,
 ) -> Result<Forwarding, ApiError> {
@@ -130,10 +130,15 @@ async fn pass(
     copy = copy.uri(uri_at(address, &parts.uri)?);
     let mut asked = copy.body(body).map_err(|error| failed(&owner, &error))?;
     *asked.headers_mut() = headers(shared, &parts)?;
-    match connections::send(asked).await {
+    let answered = tokio::select! {
+        answered = connections::send(asked) => answered,
+        () = is_lost(shared.clone(), session, owner.clone()) => Err(connections::Error::Lost),
+    };
+    match answered {
         Ok(answer) => {
             Note::from_extensions(&parts.extensions).passed_on();
-            Ok(Forwarding::Remote(until_stop(shared, answer)))
+            let lost = is_lost(shared.clone(), session, owner.clone());
+            Ok(Forwarding::Remote(until_stop(shared, answer, lost)))
         }
         // A request that only reads has no body that could be lost.
         Err(error) if reads => {
@@ -143,6 +148,27 @@ async fn pass(
         }
         Err(error) => Err(failed(&owner, &error)),
     }
+}
+
+/// Ends when the owner of a session counts as lost, and another daemon owns the session or may take it
+/// over. A daemon that hangs keeps its connections.
+async fn is_lost(shared: Arc<Shared>, session: Option<SessionId>, owner: Member) {
+    let (Some(session), Some(mut beats)) = (session, shared.local.beats()) else {
+        return std::future::pending().await;
+    };
+    let mut alive = beats.borrow_and_update().alive;
+    while beats.changed().await.is_ok() {
+        let beat = beats.borrow_and_update().clone();
+        // Only if members have changed: streams are open for hours.
+        if !beat.has_gone && std::mem::replace(&mut alive, beat.alive) == beat.alive {
+            continue;
+        }
+        let now = shared.local.owner(Some(session)).await;
+        if now.is_ok_and(|now| now.is_none_or(|now| now.id != owner.id)) {
+            return;
+        }
+    }
+    std::future::pending().await
 }
 
 fn failed(owner: &Member, error: &dyn std::error::Error) -> ApiError {
@@ -201,9 +227,13 @@ fn headers(shared: &Shared, given: &Parts) -> Result<HeaderMap, ApiError> {
     Ok(headers)
 }
 
-/// The response of another daemon. A stream of events ends when this daemon stops; its client
-/// reconnects to another daemon.
-fn until_stop(shared: &Shared, mut answer: Response) -> Response {
+/// The response of another daemon. A stream of events ends when this daemon stops or the other one is
+/// `lost`; its client reconnects.
+fn until_stop(
+    shared: &Shared,
+    mut answer: Response,
+    lost: impl Future<Output = ()> + Send + 'static,
+) -> Response {
     for name in [header::CONNECTION, header::TRANSFER_ENCODING] {
         answer.headers_mut().remove(name);
     }
@@ -214,8 +244,11 @@ fn until_stop(shared: &Shared, mut answer: Response) -> Response {
     }
     let mut stopping = shared.stopping.clone();
     let stopped = async move {
-        // A closed channel also means that the program stops.
-        let _ = stopping.wait_for(|stopping| *stopping).await;
+        tokio::select! {
+            // A closed channel also means that the program stops.
+            _ = stopping.wait_for(|stopping| *stopping) => {}
+            () = lost => {}
+        }
     };
     answer
         .map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(stopped))))

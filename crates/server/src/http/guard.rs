@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::StreamExt as _;
@@ -31,11 +31,27 @@ pub(super) async fn guard(
     next: Next,
 ) -> Response {
     let recording = Recording::begin(&shared, &mut request);
+    let has_body = has_body(request.headers());
     let answered = let_through(&shared, request, next).await;
-    let answered = answered.unwrap_or_else(|fault| problem::format_for(recording.uri(), fault));
+    let mut answered = answered.unwrap_or_else(|fault| problem::format_for(recording.uri(), fault));
+    if has_body && is_refusal(answered.status()) {
+        // The body may be unread, and the connection then ends with this answer.
+        let close = HeaderValue::from_static("close");
+        answered.headers_mut().insert(header::CONNECTION, close);
+    }
     shared.answers.count(answered.status());
     recording.finish(answered.status().as_u16());
     answered
+}
+
+fn has_body(headers: &HeaderMap) -> bool {
+    let length = headers.get(header::CONTENT_LENGTH);
+    length.is_some_and(|length| length != "0") || headers.contains_key(header::TRANSFER_ENCODING)
+}
+
+/// Whether a request was refused by its head alone.
+fn is_refusal(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
 
 async fn let_through(
@@ -135,7 +151,7 @@ async fn authenticate(
     headers: &HeaderMap,
 ) -> Result<Identity, ApiError> {
     if !people::has_secret(headers)
-        && let Some(login) = shared.logins.login(headers)
+        && let Some(login) = login::find(shared, headers).await
     {
         if method.is_safe() || headers.contains_key(header::ORIGIN) {
             return people::of_login(shared, login);

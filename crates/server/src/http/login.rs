@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 use std::{fs, io};
 
 use axum::Json;
 use axum::extract::{Extension, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use blake3::Hash;
 use serde::Deserialize;
@@ -313,6 +314,18 @@ pub(super) async fn new_link(shared: &Shared, host: &str, login: Login) -> io::R
     Ok(format!("http://{host}{PATH}?code={code}"))
 }
 
+/// The login of the browser that sent a request. If the browser is unknown, the shared text is read: it
+/// may just have logged in at another daemon.
+pub(super) async fn find(shared: &Shared, headers: &HeaderMap) -> Option<Login> {
+    let known = shared.logins.login(headers);
+    let may_be_new = known.is_none() && cookie(headers).is_some() && shared.local.is_shared();
+    if may_be_new && shared.people.may_read(Instant::now()) {
+        take(shared).await;
+        return shared.logins.login(headers);
+    }
+    known
+}
+
 /// Reads the browsers of the other daemons on the same database.
 pub(super) async fn take(shared: &Shared) -> bool {
     let _sharing = shared.logins.sharing.lock().await;
@@ -413,12 +426,16 @@ pub(super) struct LinkQuery {
     code: String,
 }
 
-/// Logs a browser in by a one-time link.
+/// Logs a browser in by a one-time link. HEAD, which previews send, does not use the link.
 pub(super) async fn enter(
+    method: Method,
     State(shared): State<Arc<Shared>>,
     Extension(note): Extension<Note>,
     Query(LinkQuery { code }): Query<LinkQuery>,
 ) -> Response {
+    if method == Method::HEAD {
+        return StatusCode::OK.into_response();
+    }
     let _sharing = shared.logins.sharing.lock().await;
     let new = match use_link(&shared, &code).await {
         Ok(new) => new,

@@ -133,8 +133,8 @@ impl People {
         }
     }
 
-    /// Whether the store may be read again for unknown tokens.
-    fn may_read(&self, now: Instant) -> bool {
+    /// Whether the store may be read again for unknown tokens and browsers.
+    pub(super) fn may_read(&self, now: Instant) -> bool {
         let mut read_at = self.read_at.lock().unwrap_or_else(PoisonError::into_inner);
         if read_at.is_some_and(|read_at| now.duration_since(read_at) < READ_EVERY) {
             return false;

@@ -50,7 +50,7 @@ impl service::Settings for Local {
 
     async fn session_settings(&self, session: &str) -> service::Result<Vec<Setting>> {
         let session = self.view(id("session", session)?).await?;
-        Ok(to_api(&*self.setup_of(&session).await?, is_settable))
+        Ok(of_session(&*self.setup_of(&session).await?))
     }
 
     async fn change_session_settings(
@@ -66,16 +66,21 @@ impl service::Settings for Local {
         let wanted = each.collect::<Result<_, Error>>()?;
         change(self, &session, wanted).await?;
         let session = self.view(session.id()).await?;
-        Ok(to_api(
-            &*self.setup_for_reading(&session).await?,
-            is_settable,
-        ))
+        Ok(of_session(&*self.setup_for_reading(&session).await?))
     }
 }
 
 /// Every setting of all sessions.
 pub fn settings(setup: &Setup) -> Vec<Setting> {
     to_api(setup, is_changeable)
+}
+
+/// The settings that a session can override: whoever may read the session may read these, and not the
+/// rest of the daemon's configuration.
+fn of_session(setup: &Setup) -> Vec<Setting> {
+    let mut all = to_api(setup, is_settable);
+    all.retain(|setting| setting.changeable);
+    all
 }
 
 fn to_api(setup: &Setup, changeable: fn(&str) -> bool) -> Vec<Setting> {

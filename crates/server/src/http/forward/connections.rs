@@ -26,6 +26,8 @@ const KEEPALIVE_RETRIES: u32 = 3;
 pub(super) enum Error {
     #[error(transparent)]
     Sent(#[from] hyper_util::client::legacy::Error),
+    #[error("it sends no heartbeat; it may have carried the request out")]
+    Lost,
     #[error(
         "TLS cannot be set up: {0}; install the system's CA certificates (package ca-certificates), or \
          set SSL_CERT_FILE to a file of certificates"
