@@ -2,7 +2,7 @@
 //!
 //! A word is a run of letters and digits, so `parse_config` is two consecutive words and is found
 //! as a phrase. Scripts without spaces between words (Han, kana, Thai …) are split into single
-//! characters, and a run of them is a phrase in the same way.
+//! characters, and a run of them is a phrase in the same way. So are emoji.
 
 use std::ops::Range;
 use std::str::CharIndices;
@@ -14,7 +14,7 @@ use tantivy::tokenizer::{
 
 /// The analysis in the index's schema. A change of it needs another name: an index of the old one
 /// is then rebuilt.
-pub(crate) const ANALYSIS: &str = "unisono_words_1";
+pub(crate) const ANALYSIS: &str = "unisono_words_2";
 
 /// A longer run of letters and digits is data, not a word; a SHA-512 in hexadecimal still is one.
 const LONGEST_BYTES: usize = 129;
@@ -92,7 +92,8 @@ impl Tokenizer for Words {
 
 impl TokenStream for Stream<'_> {
     fn advance(&mut self) -> bool {
-        let Some((from, first)) = self.chars.find(|(_, c)| c.is_alphanumeric()) else {
+        let is_word = |(_, c): &(usize, char)| c.is_alphanumeric() || stands_alone(*c);
+        let Some((from, first)) = self.chars.find(is_word) else {
             return false;
         };
         let mut to = from + first.len_utf8();
@@ -123,10 +124,13 @@ impl TokenStream for Stream<'_> {
     }
 }
 
-/// Whether a script has no spaces between words.
+/// Whether a character is a word by itself: an emoji, or of a script without spaces between words.
 fn stands_alone(c: char) -> bool {
     matches!(u32::from(c),
-        0x0E00..=0x0EFF // Thai, Lao
+        0x2600..=0x27BF // emoji
+        | 0x1F1E6..=0x1F1FF
+        | 0x1F300..=0x1FAFF
+        | 0x0E00..=0x0EFF // Thai, Lao
         | 0x1000..=0x109F // Myanmar
         | 0x1780..=0x17FF // Khmer
         | 0x3040..=0x30FF // kana
@@ -157,6 +161,10 @@ mod tests {
         assert_eq!(
             stems("検索する the 次"),
             ["検", "索", "す", "る", "the", "次"]
+        );
+        assert_eq!(
+            stems("We won🎉👍🏽 → ❤️!"),
+            ["we", "won", "🎉", "👍", "🏽", "❤"]
         );
         assert_eq!(stems("v2検索x"), ["v2", "検", "索", "x"]);
         assert_eq!(stems("… ?! —"), [""; 0]);
