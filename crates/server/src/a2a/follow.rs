@@ -59,7 +59,7 @@ impl Updates {
         Ok(Updates {
             a2a: a2a.clone(),
             follower,
-            updates: updates::Updates::new(&task, look.waiting, sent.from_middle),
+            updates: updates::Updates::new(&task, look.waiting),
             ready: [StreamResponse::Task(task)].into(),
             until,
             is_done: false,

@@ -150,7 +150,7 @@ impl A2a {
                 if look.status().is_ended() {
                     return Err(task_ended(&look));
                 }
-                let sent = self.task_handle(look.id, true).await?;
+                let sent = self.task_handle(look.id).await?;
                 let stream = Updates::new(self, sent, StreamEnd::End, place).await?;
                 Ok(Answer::Stream(stream.into()))
             }

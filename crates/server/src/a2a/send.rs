@@ -27,8 +27,6 @@ pub(super) struct TaskHandle {
     pub(super) id: TaskId,
     /// Its follower, if any; it started before the task continued.
     pub(super) follower: Option<Follower>,
-    /// Whether the task had started earlier, so that part of its output is already past.
-    pub(super) from_middle: bool,
 }
 
 impl A2a {
@@ -78,17 +76,12 @@ impl A2a {
     }
 
     /// A task with its follower.
-    pub(super) async fn task_handle(
-        &self,
-        id: TaskId,
-        from_middle: bool,
-    ) -> Result<TaskHandle, Error> {
+    pub(super) async fn task_handle(&self, id: TaskId) -> Result<TaskHandle, Error> {
         let handle = self.local.open(id.session).await?;
         let follower = self.local.follower(handle, id.turn, None).await?;
         Ok(TaskHandle {
             id,
             follower: Some(follower),
-            from_middle,
         })
     }
 
@@ -116,11 +109,10 @@ impl A2a {
         let answers = message::answers(message, &look.waiting)?;
         // The follower starts before the calls continue, so that their results are sent.
         let sent = match is_followed {
-            true => self.task_handle(look.id, true).await?,
+            true => self.task_handle(look.id).await?,
             false => TaskHandle {
                 id: look.id,
                 follower: None,
-                from_middle: true,
             },
         };
         let handle = self.local.open(look.id.session).await?;
@@ -167,12 +159,8 @@ impl A2a {
             turn: turn.turn.parse().map_err(no_id)?,
         };
         match is_followed {
-            true => self.task_handle(id, false).await,
-            false => Ok(TaskHandle {
-                id,
-                follower: None,
-                from_middle: false,
-            }),
+            true => self.task_handle(id).await,
+            false => Ok(TaskHandle { id, follower: None }),
         }
     }
 

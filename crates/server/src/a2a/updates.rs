@@ -1,8 +1,9 @@
 //! Converts updates of a turn to the events of a task.
 //!
 //! The answer is streamed in deltas, each appended to the previous ones. If the model is asked
-//! again or continues after tool calls, the next delta replaces the text before it. If the deltas
-//! do not add up to the answer, the complete answer follows.
+//! again or continues after tool calls, the next delta replaces the text before it. A client that
+//! comes in the middle of a reply gets its further deltas. If the deltas do not add up to the answer,
+//! the complete answer follows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,10 +48,19 @@ struct Answer {
     is_missed: bool,
 }
 
+impl Answer {
+    /// Before the first delta of a reply, or before the first one that the client gets.
+    fn next() -> Answer {
+        Answer {
+            begins: true,
+            ..Answer::default()
+        }
+    }
+}
+
 impl Updates {
-    /// Continues after a task that the client has, with its waiting calls. `from_middle`: the task began
-    /// earlier, so the client has missed the beginning of the current replies.
-    pub(super) fn new(task: &Task, waiting: Vec<Approval>, from_middle: bool) -> Updates {
+    /// Continues after a task that the client has, with its waiting calls.
+    pub(super) fn new(task: &Task, waiting: Vec<Approval>) -> Updates {
         let artifacts = task.artifacts.iter().flatten();
         Updates {
             task: task.id.clone(),
@@ -59,11 +69,7 @@ impl Updates {
             lead: None,
             agents: BTreeMap::new(),
             artifacts: artifacts.map(|one| one.artifact_id.clone()).collect(),
-            answer: Answer {
-                reply: String::new(),
-                begins: !from_middle,
-                is_missed: from_middle,
-            },
+            answer: Answer::next(),
             waiting: waiting
                 .into_iter()
                 .map(|one| (one.call.clone(), one))
@@ -121,10 +127,7 @@ impl Updates {
             }
             TurnEvent::RunRetried { agent, .. } => {
                 if agent.run.as_deref().is_some_and(|run| self.is_lead(run)) {
-                    self.answer = Answer {
-                        begins: true,
-                        ..Answer::default()
-                    };
+                    self.answer = Answer::next();
                 }
                 self.members(vec![agent])
             }

@@ -38,10 +38,10 @@ fn ended(state: &str, answer: Option<&str>) -> Value {
 }
 
 /// The events of these updates, shortly.
-fn lines(state: &str, from_middle: bool, updates: &[Value]) -> Vec<String> {
+fn lines(state: &str, updates: &[Value]) -> Vec<String> {
     let begun = serde_json::from_value(turn(state, None, json!([]))).unwrap();
     let begun = task::task("s.t", &begun, &[], Extent::ALL);
-    let mut made = Updates::new(&begun, Vec::new(), from_middle);
+    let mut made = Updates::new(&begun, Vec::new());
     let mut all = Vec::new();
     for update in updates {
         let events = made.take(serde_json::from_value(update.clone()).unwrap(), NOW);
@@ -91,9 +91,8 @@ fn an_answer_is_whole_whatever_was_missed_or_tried_again() {
         "agent": agent("lead", "lead", "running", None)});
     let missed = json!({"kind": "missed"});
     let answered = |text| ended("answered", Some(text));
-    let rows: [(bool, &[Value], &[&str]); 7] = [
+    let rows: [(&[Value], &[&str]); 7] = [
         (
-            false,
             &[
                 begun.clone(),
                 says("It "),
@@ -103,13 +102,8 @@ fn an_answer_is_whole_whatever_was_missed_or_tried_again() {
             ],
             &["answer=It ", "answer+is.", "answer+.", "COMPLETED"],
         ),
+        (&[answered("It is.")], &["answer=It is..", "COMPLETED"]),
         (
-            false,
-            &[answered("It is.")],
-            &["answer=It is..", "COMPLETED"],
-        ),
-        (
-            false,
             &[
                 begun.clone(),
                 says("It "),
@@ -120,7 +114,6 @@ fn an_answer_is_whole_whatever_was_missed_or_tried_again() {
             &["answer=It ", "answer=It is so!.", "COMPLETED"],
         ),
         (
-            false,
             &[
                 begun.clone(),
                 says("It w"),
@@ -131,7 +124,6 @@ fn an_answer_is_whole_whatever_was_missed_or_tried_again() {
             &["answer=It w", "answer=It is.", "answer+.", "COMPLETED"],
         ),
         (
-            false,
             &[
                 begun.clone(),
                 says("I look."),
@@ -142,19 +134,17 @@ fn an_answer_is_whole_whatever_was_missed_or_tried_again() {
             ],
             &["answer=I look.", "answer=Blue.", "answer+.", "COMPLETED"],
         ),
-        // Somebody who comes in the middle of a reply is given that whole, and the next one in pieces.
+        // A client that comes in the middle of a reply gets its further pieces, and the whole at the end.
         (
-            true,
             &[
                 begun.clone(),
                 says("is."),
                 stepped.clone(),
                 answered("It is."),
             ],
-            &["answer=It is..", "COMPLETED"],
+            &["answer=is.", "answer=It is..", "COMPLETED"],
         ),
         (
-            true,
             &[
                 begun,
                 says("ok."),
@@ -163,11 +153,11 @@ fn an_answer_is_whole_whatever_was_missed_or_tried_again() {
                 stepped,
                 answered("Blue."),
             ],
-            &["answer=Blue.", "answer+.", "COMPLETED"],
+            &["answer=ok.", "answer=Blue.", "answer+.", "COMPLETED"],
         ),
     ];
-    for (from_middle, updates, expected) in rows {
-        assert_eq!(lines("working", from_middle, updates), expected);
+    for (updates, expected) in rows {
+        assert_eq!(lines("working", updates), expected);
     }
 }
 
@@ -189,7 +179,7 @@ fn other_agents_results_are_artifacts_of_their_own_each_once() {
         "answer=So..",
         "COMPLETED",
     ];
-    assert_eq!(lines("queued", false, &rows), expected);
+    assert_eq!(lines("queued", &rows), expected);
 }
 
 #[test]
@@ -215,7 +205,7 @@ fn a_person_is_asked_about_all_calls_that_wait() {
         "WORKING".to_owned(),
         "CANCELED".to_owned(),
     ];
-    assert_eq!(lines("working", false, &rows), expected);
+    assert_eq!(lines("working", &rows), expected);
 }
 
 #[test]
@@ -233,6 +223,6 @@ fn the_end_says_what_became_of_it() {
         (ended("cancelled", None), "CANCELED"),
     ];
     for (end, expected) in rows {
-        assert_eq!(lines("working", false, &[end]), [expected]);
+        assert_eq!(lines("working", &[end]), [expected]);
     }
 }
