@@ -406,6 +406,58 @@ fn a_token_of_one_owner_reads_no_attachment_of_another_by_its_digest() {
     bob.post(&own, &with("digest", digest)).expect(201);
 }
 
+/// Operations of A2A require the same scope in both bindings, and a refusal has the id of its request.
+fn operations_of_a2a_have_scopes(read: &Caller<'_>, ask: &Caller<'_>) {
+    let message = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Tell."}]});
+    let task = ask.a2a("SendMessage", &json!({"message": message}))["result"]["task"].clone();
+    let id = task["id"].as_str().unwrap();
+    let of_task = json!({"taskId": id, "id": "c"});
+    for (method, params) in [
+        ("GetTask", json!({"id": id})),
+        ("ListTasks", json!({})),
+        ("SubscribeToTask", json!({"id": id})),
+        ("GetTaskPushNotificationConfig", of_task.clone()),
+        ("ListTaskPushNotificationConfigs", json!({"taskId": id})),
+        ("GetExtendedAgentCard", json!({})),
+    ] {
+        let (one, other) = (read.a2a(method, &params), ask.a2a(method, &params));
+        assert_eq!(one, other, "{method}");
+    }
+    for (method, params) in [
+        ("SendMessage", json!({"message": message})),
+        ("SendStreamingMessage", json!({"message": message})),
+        ("CancelTask", json!({"id": id})),
+        (
+            "CreateTaskPushNotificationConfig",
+            json!({"taskId": id, "url": "https://a.example"}),
+        ),
+        ("DeleteTaskPushNotificationConfig", of_task.clone()),
+    ] {
+        let refused = read.a2a(method, &params);
+        let reason = &refused["error"]["data"][0]["reason"];
+        assert_eq!(
+            (&refused["id"], reason),
+            (&json!(1), &json!("PERMISSION_DENIED")),
+            "{method}"
+        );
+    }
+    let version = [("A2A-Version", "1.0")];
+    let rest = |method: &str, path: &str, body: Option<&Value>| {
+        read.send(method, &format!("/a2a{path}"), &version, body)
+    };
+    rest("POST", "/message:send", Some(&json!({"message": message}))).expect(403);
+    rest("POST", &format!("/tasks/{id}:cancel"), Some(&json!({}))).expect(403);
+    rest(
+        "DELETE",
+        &format!("/tasks/{id}/pushNotificationConfigs/c"),
+        None,
+    )
+    .expect(403);
+    rest("GET", &format!("/tasks/{id}"), None).expect(200);
+    // The task has ended, which only a permitted request is told.
+    rest("POST", &format!("/tasks/{id}:subscribe"), Some(&json!({}))).expect(400);
+}
+
 #[test]
 fn each_scope_may_do_what_it_is_for_and_nothing_above_it() {
     let place = Place::with_config(&settings());
@@ -497,6 +549,7 @@ fn each_scope_may_do_what_it_is_for_and_nothing_above_it() {
     assert_eq!(asked["result"]["isError"], true, "{asked}");
     let listed = read.tool("sessions", &json!({}));
     assert_eq!(listed["result"]["isError"], false, "{listed}");
+    operations_of_a2a_have_scopes(read, &callers[1]);
     daemon.stop();
 }
 

@@ -14,6 +14,7 @@ use unisono::tasks::{Place, Status, TaskId, TaskQuery};
 use unisono_api::Code;
 use unisono_api::approval::{Approval, ApprovalQuery};
 use unisono_api::service::{Approvals as _, Turns as _};
+use unisono_api::token::Scope;
 use unisono_api::turn::Turn;
 use unisono_context::Timestamp;
 
@@ -45,6 +46,23 @@ pub(super) enum Operation {
 }
 
 impl Operation {
+    /// The scope that it requires.
+    const fn scope(&self) -> Scope {
+        match self {
+            Operation::GetTask(_)
+            | Operation::ListTasks(_)
+            | Operation::SubscribeToTask(_)
+            | Operation::GetCallback(_)
+            | Operation::ListCallbacks(_)
+            | Operation::GetExtendedAgentCard => Scope::Read,
+            Operation::SendMessage(_)
+            | Operation::SendStreamingMessage(_)
+            | Operation::CancelTask(_)
+            | Operation::CreateCallback(_)
+            | Operation::DeleteCallback(_) => Scope::Ask,
+        }
+    }
+
     /// Notes it for the audit log, if it changes something.
     fn note(&self, note: &Note) {
         let of_task = |id: &str| vec![("task", id.to_owned())];
@@ -118,14 +136,14 @@ impl A2a {
         note: &Note,
     ) -> Result<Answer, Error> {
         operation.note(note);
+        self.local.check_scope(operation.scope())?;
         self.check_agent(agent)?;
         match operation {
             Operation::SendMessage(request) => self.send_and_wait(agent, request).await,
             Operation::SendStreamingMessage(request) => {
                 let place = self.reserve_stream()?;
                 let sent = self.send(agent, request, true).await?;
-                let until = StreamEnd::EndOrQuestion;
-                let stream = Updates::new(self, sent, until, place).await?;
+                let stream = Updates::new(self, sent, StreamEnd::EndOrQuestion, place).await?;
                 Ok(Answer::Stream(stream.into()))
             }
             Operation::GetTask(request) => {

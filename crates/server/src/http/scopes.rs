@@ -259,12 +259,9 @@ fn listed(method: &str, path: &str) -> Option<Scope> {
 
 /// The scope that a route requires.
 fn required(method: &Method, path: &str) -> Scope {
-    // Actions of A2A routes follow a colon, which a route pattern cannot express.
+    // Operations of A2A check their own scopes: JSON-RPC has one address for all of them.
     if a2a::is_under(path) {
-        return match *method {
-            Method::GET | Method::HEAD => Scope::Read,
-            _ => Scope::Ask,
-        };
+        return Scope::Read;
     }
     let method = match *method {
         Method::HEAD => "GET",
@@ -369,7 +366,7 @@ mod tests {
         assert_eq!(required(&Method::GET, "/v1/new"), Scope::Admin);
         assert_eq!(required(&Method::POST, "/v1/search"), Scope::Admin);
         assert_eq!(required(&Method::HEAD, "/v1/sessions"), Scope::Read);
-        assert_eq!(required(&Method::POST, "/a2a/"), Scope::Ask);
+        assert_eq!(required(&Method::POST, "/a2a/"), Scope::Read);
         assert_eq!(required(&Method::GET, "/a2a/tasks"), Scope::Read);
     }
 }
