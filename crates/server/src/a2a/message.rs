@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use a2a::{Message, Part, PartContent, Role};
+use a2a::{Message, Part, PartContent, Role, SendMessageRequest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use serde_json::Value;
 use unisono::Download;
 use unisono::attachments;
 use unisono::chat::CallAnswer;
@@ -13,6 +14,7 @@ use unisono_api::approval::Approval;
 use unisono_api::turn::NewAttachment;
 
 use super::error::{Error, Kind};
+use super::rpc::typed;
 
 /// Parts of one message, at most.
 const PARTS: usize = 1_000;
@@ -22,6 +24,32 @@ const ID_BYTES: usize = 1_024;
 /// The expected form of a decision about a waiting call, for the error.
 pub(super) const HOW: &str = "answer `approve`, or `deny: <why>`; where several calls wait, name one: \
                               `approve <call>`";
+
+/// The contents of a part, of which it has one.
+const CONTENTS: [&str; 4] = ["text", "raw", "url", "data"];
+
+/// Parses a request that sends a message.
+///
+/// # Errors
+///
+/// The first invalid field. A part with several contents is invalid.
+pub(super) fn request(params: Value) -> Result<SendMessageRequest, Error> {
+    check_contents(&params["message"]["parts"])?;
+    typed(params)
+}
+
+/// Rejects parts with several contents, of which parsing would drop all but one.
+fn check_contents(parts: &Value) -> Result<(), Error> {
+    for (at, part) in parts.as_array().into_iter().flatten().enumerate() {
+        let has = |name: &&&str| part.get(name).is_some_and(|content| !content.is_null());
+        let found: Vec<&str> = CONTENTS.iter().filter(has).copied().collect();
+        if found.len() > 1 {
+            let why = format!("has {}; a part has one content", found.join(" and "));
+            return Err(Error::field(format!("message.parts[{at}]"), why));
+        }
+    }
+    Ok(())
+}
 
 /// Rejects a message whose role is not the user.
 pub(super) fn check(message: &Message) -> Result<(), Error> {
@@ -208,7 +236,7 @@ fn select_call(call: Option<String>, waiting: &[Approval]) -> Result<String, Str
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -224,6 +252,33 @@ mod tests {
             "contract": "pure", "rule": null, "requested_at": "2026-05-07T00:00:00Z", "expires_at": null}),
         )
         .unwrap()
+    }
+
+    #[test]
+    fn a_part_has_one_content_and_an_invalid_one_is_named() {
+        let sent = |part: Value| {
+            let parts = json!([{"text": "See."}, part]);
+            let message = json!({"messageId": "m", "role": "ROLE_USER", "parts": parts});
+            request(json!({"message": message}))
+        };
+        sent(json!({"text": "a", "raw": null, "filename": "a.txt"})).unwrap();
+        sent(json!({"data": null})).unwrap();
+        for (part, why) in [
+            (json!({"text": "a", "data": {}}), "has text and data"),
+            (json!({"text": "a", "raw": "YQ=="}), "has text and raw"),
+            (
+                json!({"raw": "YQ==", "url": "https://h"}),
+                "has raw and url",
+            ),
+            (json!({"raw": "!"}), "Invalid symbol 33"),
+            (json!({"kind": "text"}), "must have one of"),
+        ] {
+            let refused = sent(part).unwrap_err();
+            assert_eq!(refused.kind, Kind::InvalidParams);
+            let refused = refused.to_string();
+            assert!(refused.starts_with("message.parts[1]: "), "{refused}");
+            assert!(refused.contains(why), "{refused}");
+        }
     }
 
     #[test]

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
+use a2a::SendMessageRequest;
 use axum::Router;
 use axum::extract::{RawPathParams, Request, State};
 use axum::http::Uri;
 use axum::response::Response;
 use axum::response::sse::Event;
 use axum::routing::{get, post};
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::error::{Error, Kind};
 use super::operations::{Answer, Operation};
 use super::rpc::typed;
-use super::{A2a, agent, http};
+use super::{A2a, agent, http, message};
 use crate::audit::Note;
 
 /// The name of the event that ends a stream with an error.
@@ -40,12 +40,12 @@ pub(super) fn routes() -> Router<Arc<A2a>> {
 type Extracted = (State<Arc<A2a>>, Uri, RawPathParams);
 
 async fn send(at: Extracted, request: Request) -> Response {
-    let read = async |request| Ok(Operation::SendMessage(read(request).await?));
+    let read = async |request| Ok(Operation::SendMessage(sent(request).await?));
     carry_out(at, request, read).await
 }
 
 async fn stream(at: Extracted, request: Request) -> Response {
-    let read = async |request| Ok(Operation::SendStreamingMessage(read(request).await?));
+    let read = async |request| Ok(Operation::SendStreamingMessage(sent(request).await?));
     carry_out(at, request, read).await
 }
 
@@ -155,10 +155,10 @@ async fn carry_out(
     }
 }
 
-/// Reads the request of an operation from a body.
-async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Error> {
+/// Reads a request that sends a message from a body.
+async fn sent(request: Request) -> Result<SendMessageRequest, Error> {
     let body = http::body(request, false).await?;
-    typed(Value::Object(object(&body)?))
+    message::request(Value::Object(object(&body)?))
 }
 
 fn object(body: &[u8]) -> Result<Map<String, Value>, Error> {

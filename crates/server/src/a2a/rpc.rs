@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::error::{Error, Kind};
 use super::operations::{Answer, Operation};
-use super::{A2a, agent, http};
+use super::{A2a, agent, http, message};
 use crate::audit::Note;
 
 /// The media type of a response.
@@ -137,8 +137,10 @@ fn read(body: &[u8]) -> Result<Call, Box<InvalidRequest>> {
 
 fn operation(method: &str, params: Value) -> Result<Operation, Error> {
     Ok(match method {
-        methods::SEND_MESSAGE => Operation::SendMessage(typed(params)?),
-        methods::SEND_STREAMING_MESSAGE => Operation::SendStreamingMessage(typed(params)?),
+        methods::SEND_MESSAGE => Operation::SendMessage(message::request(params)?),
+        methods::SEND_STREAMING_MESSAGE => {
+            Operation::SendStreamingMessage(message::request(params)?)
+        }
         methods::GET_TASK => Operation::GetTask(typed(params)?),
         methods::LIST_TASKS => Operation::ListTasks(typed(params)?),
         methods::CANCEL_TASK => Operation::CancelTask(typed(params)?),
@@ -162,13 +164,31 @@ fn operation(method: &str, params: Value) -> Result<Operation, Error> {
 ///
 /// The first invalid field.
 pub(super) fn typed<T: DeserializeOwned>(params: Value) -> Result<T, Error> {
-    let wrong = |error: serde_json::Error| Error::new(Kind::InvalidParams, error.to_string());
-    serde_json::from_value(params).map_err(wrong)
+    let parsed = serde_path_to_error::deserialize(params);
+    parsed.map_err(|error: serde_path_to_error::Error<serde_json::Error>| {
+        match error.path().iter().next() {
+            Some(_) => Error::field(error.path().to_string(), error.inner()),
+            None => Error::new(Kind::InvalidParams, error.inner().to_string()),
+        }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_invalid_field_is_named() {
+        let params = json!({"pageSize": 5, "statusTimestampAfter": "yesterday"});
+        let refused = typed::<a2a::ListTasksRequest>(params)
+            .unwrap_err()
+            .to_string();
+        assert!(refused.starts_with("statusTimestampAfter: "), "{refused}");
+        let refused = typed::<a2a::GetTaskRequest>(json!({}))
+            .unwrap_err()
+            .to_string();
+        assert_eq!(refused, "missing field `id`");
+    }
 
     #[test]
     fn what_is_no_request_is_refused_with_what_is_known_of_its_id() {
