@@ -62,7 +62,14 @@ impl Sessions {
             ..New::default()
         };
         let session = self.service.create_session(new).await?.session;
-        self.servers.connect(&self.service, &session, servers).await;
+        let connected = self.servers.connect(&self.service, &session, servers);
+        if let Err(refused) = connected.await {
+            // The editor does not get its id.
+            if let Err(error) = self.service.delete_session(&session, false).await {
+                tracing::warn!(%session, %error, "a session without an editor is left");
+            }
+            return Err(refused);
+        }
         let options = self.options(&session).await?;
         Ok(json!({"sessionId": session, "configOptions": options}))
     }
@@ -97,7 +104,9 @@ impl Sessions {
         let servers = tool_servers::read(params.mcp_servers, &params.cwd)?;
         let options = self.options(&params.session_id).await?;
         let session = params.session_id.as_str();
-        self.servers.connect(&self.service, session, servers).await;
+        self.servers
+            .connect(&self.service, session, servers)
+            .await?;
         Ok(json!({"configOptions": options}))
     }
 

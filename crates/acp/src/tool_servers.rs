@@ -24,15 +24,19 @@ pub(crate) struct ToolServers(HashMap<String, JoinSet<()>>);
 
 impl ToolServers {
     /// Replaces the servers of a session. A session works without servers that cannot be connected.
+    ///
+    /// # Errors
+    ///
+    /// A server is refused, for example for its address.
     pub(crate) async fn connect(
         &mut self,
         service: &Arc<dyn Service>,
         session: &str,
         servers: Vec<NewToolServer>,
-    ) {
+    ) -> Result<(), Error> {
         self.disconnect(session);
         if servers.is_empty() {
-            return;
+            return Ok(());
         }
         let new = NewToolServers { servers };
         match service.connect_tool_servers(session, &new).await {
@@ -41,8 +45,12 @@ impl ToolServers {
                 holding.spawn(hold(service.clone(), session.to_owned(), new, states));
                 self.0.insert(session.to_owned(), holding);
             }
+            Err(error) if matches!(error.code(), Code::Refused | Code::InvalidRequest) => {
+                return Err(error.into());
+            }
             Err(error) => tracing::warn!(%error, "tool servers of the editor are not connected"),
         }
+        Ok(())
     }
 
     /// Ends the servers of a session.

@@ -201,6 +201,12 @@ fn servers_that_cannot_be_are_errors_and_no_session_is_made() {
         ),
         (one(json!({"command": "a"})), "name"),
         (json!({"cwd": "/work", "mcpServers": many}), "16"),
+        (
+            json!({"cwd": "/work", "mcpServers": [
+                {"name": "good", "command": "a"},
+                {"type": "http", "name": "keyed", "url": "https://a/mcp?key=1"}]}),
+            "\\\"keyed\\\"",
+        ),
     ] {
         let error = editor.ask("session/new", &params).unwrap_err();
         assert_eq!(error["code"], -32602);
@@ -208,6 +214,12 @@ fn servers_that_cannot_be_are_errors_and_no_session_is_made() {
     }
     let listed = editor.ask("session/list", &json!({})).unwrap();
     assert_eq!(listed["sessions"], json!([]));
+    let made = editor.ask("session/new", &json!({"cwd": "/work", "mcpServers": []}));
+    let keyed = json!({"type": "http", "name": "keyed", "url": "https://a/mcp?key=1"});
+    let resumed = json!({"sessionId": made.unwrap()["sessionId"], "cwd": "/work",
+        "mcpServers": [keyed]});
+    let error = editor.ask("session/resume", &resumed).unwrap_err();
+    assert!(error.to_string().contains("keyed"), "{error}");
     editor.leave();
 }
 
