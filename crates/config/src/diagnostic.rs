@@ -192,6 +192,13 @@ impl fmt::Display for Diagnostic {
 pub struct Diagnostics(Vec<Diagnostic>);
 
 impl Diagnostics {
+    /// The errors, without the warnings.
+    #[must_use]
+    pub fn errors(&self) -> Diagnostics {
+        let is_error = |one: &&Diagnostic| one.severity == Severity::Error;
+        self.0.iter().filter(is_error).cloned().collect()
+    }
+
     /// Adds a diagnostic, unless it is already in the list.
     pub fn push(&mut self, diagnostic: Diagnostic) {
         if !self.0.contains(&diagnostic) {

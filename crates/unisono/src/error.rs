@@ -109,8 +109,8 @@ pub enum ChangeError {
     /// A session cannot override them.
     #[error(transparent)]
     Own(#[from] OverrideError),
-    /// They cause errors.
-    #[error("{0}")]
+    /// They cause errors. Warnings that the settings have without the change do not belong there.
+    #[error("{}", .0.errors())]
     Wrong(Diagnostics),
     /// The session cannot be opened, or its journal cannot be written.
     #[error(transparent)]

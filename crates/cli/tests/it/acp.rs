@@ -159,7 +159,11 @@ pub(crate) fn prompt(session: &str, text: &str) -> Value {
 
 #[test]
 fn an_editor_asks_lists_loads_and_resumes_sessions() {
-    let place = Place::new();
+    // A configuration with a warning: the key has no effect.
+    let place = Place::with_config(
+        "[agents.far]\ndescription = \"Far\"\nkind = \"http\"\nurl = \"http://127.0.0.1:9\"\n\
+         temperature = 0.5\n",
+    );
     let mut editor = Editor::start(&place);
     let session = editor.new_session();
     let done = editor.prompt(&session, "The move is on Friday 6 March. When is the move?");
@@ -198,6 +202,13 @@ fn an_editor_asks_lists_loads_and_resumes_sessions() {
     let set = json!({"sessionId": session, "configId": "lead", "value": "facts"});
     let set = editor.ask("session/set_config_option", &set).unwrap();
     assert_eq!(set["configOptions"][0]["currentValue"], "facts");
+    let unknown = json!({"sessionId": session, "configId": "lead", "value": "nobody"});
+    let refused = editor
+        .ask("session/set_config_option", &unknown)
+        .unwrap_err();
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("`nobody`"), "{message}");
+    assert!(!message.contains("warning"), "{message}");
     editor.prompt(&session, "When?").unwrap();
     let shown = place.json(&["sessions", "show", &session]);
     assert!(shown.to_string().contains("facts"), "{shown}");
