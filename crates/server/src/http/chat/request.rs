@@ -67,6 +67,13 @@ fn task(request: &ChatRequest, last: &UiMessage, before: &[UiMessage]) -> Result
             "messages: the answer to the first message of a chat cannot be regenerated".to_owned(),
         );
     }
+    let is_edited = request.message_id.as_deref() == Some(&*last.id);
+    if after.is_none() && request.trigger == Trigger::SubmitMessage && is_edited {
+        return Err(
+            "messages: the first message of a chat cannot be edited: begin a new session"
+                .to_owned(),
+        );
+    }
     let mut place = vec![&*last.id, &text, after.as_deref().unwrap_or_default(), anew];
     for file in &files {
         let content = file.data.as_deref().or(file.url.as_deref());
@@ -183,6 +190,9 @@ mod tests {
         let task = asked(first("What is open?"));
         assert_eq!((&*task.text, &task.after), ("What is open?", &None));
         assert_eq!(task, asked(first("What is open?")), "sent again");
+        let mut submitted = first("What is open?");
+        submitted["trigger"] = "submit-message".into();
+        assert_eq!(task, asked(submitted));
         // An edited message keeps its id.
         assert_ne!(task.key, asked(first("Who?")).key);
         let later = |trigger, id| {
@@ -281,6 +291,11 @@ mod tests {
             (
                 json!({"messages": [says("m", "user", "x")], "trigger": "regenerate-message"}),
                 "cannot be regenerated",
+            ),
+            (
+                json!({"messages": [says("m", "user", "x")], "trigger": "submit-message",
+                    "messageId": "m"}),
+                "cannot be edited: begin a new session",
             ),
         ];
         for (request, reason) in rows {
