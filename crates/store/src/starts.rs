@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unisono_context::{SessionId, Timestamp, TurnId};
+use unisono_context::{Digest, SessionId, Timestamp, TurnId};
 
 use crate::engine::STARTS as ID;
 use crate::error::{Fault, Result};
@@ -47,6 +47,8 @@ pub enum StartFact {
         scheduled: Option<Timestamp>,
         /// The session to which it is submitted.
         session: SessionId,
+        /// The content of the request; `None` if the key alone identifies it.
+        request: Option<Digest>,
     },
     /// The turn was submitted.
     Started {
@@ -88,6 +90,8 @@ pub struct Start {
     pub session: SessionId,
     /// Its progress.
     pub progress: Progress,
+    /// The content of the request; `None` if the key alone identifies it.
+    pub request: Option<Digest>,
 }
 
 /// The progress of a start.
@@ -139,6 +143,7 @@ impl Source {
                 key,
                 scheduled,
                 session,
+                request,
             } => {
                 self.settled = scheduled.unwrap_or(self.settled).max(self.settled);
                 if self.starts.len() == KEPT {
@@ -150,6 +155,7 @@ impl Source {
                     at,
                     session: *session,
                     progress: Progress::Intended,
+                    request: *request,
                 });
             }
             StartFact::Started { key, turn } => self.came_to(key, Progress::Started(*turn)),
@@ -180,14 +186,14 @@ layout! {
     struct Entry { source, at, fact }
     enum StartFact {
         0 Follows { rule },
-        1 Intended { key, scheduled, session },
+        1 Intended { key, scheduled, session; request },
         2 Started { key, turn },
         3 Failed { key, reason },
         4 Skipped { scheduled, reason },
         5 Paused,
         6 Resumed,
     }
-    struct Start { key, scheduled, at, session, progress }
+    struct Start { key, scheduled, at, session, progress; request }
     enum Progress { 0 Intended, 1 Started(turn), 2 Failed(reason) }
     struct Source { rule, settled, paused, skipped, starts }
 }
@@ -291,6 +297,7 @@ mod tests {
             key: format!("schedule:daily:{n}").into(),
             scheduled: Some(Timestamp(n)),
             session: SESSION,
+            request: (n % 2 == 1).then(|| Digest::of_bytes(&n.to_le_bytes())),
         }
     }
 
@@ -352,6 +359,7 @@ mod tests {
             key: "x".into(),
             scheduled: None,
             session: SESSION,
+            request: None,
         };
         assert_eq!(
             say(2_000, by_hand).settled,

@@ -154,6 +154,7 @@ fn a_turn_that_was_about_to_begin_begins_once() {
         key: "schedule:beat:2026-01-01T00:00:00.000Z".into(),
         scheduled: Some(scheduled),
         session,
+        request: None,
     };
     write(&place, vec![(scheduled, intended)]);
     for _ in 0..2 {

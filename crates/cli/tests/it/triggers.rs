@@ -89,6 +89,8 @@ fn a_request_that_knows_the_secret_begins_one_turn() {
             .json(),
         other
     );
+    let reused = post(&daemon, "deploy", &with_key("1"), b"{\"ref\":\"other\"}").expect(422);
+    assert!(reused.problem("key_reused").contains("use a new key"));
     let third = post(&daemon, "deploy", &with_key("2"), b"{}")
         .expect(202)
         .json();

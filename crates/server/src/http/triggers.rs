@@ -40,7 +40,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// `Authorization: Bearer <secret>`, by `X-Hub-Signature-256: sha256=<HMAC-SHA256 of the body>` as
 /// GitHub signs, or by `webhook-id`, `webhook-timestamp` and `webhook-signature` as Standard
 /// Webhooks does. Requests with the same `Idempotency-Key`, `webhook-id` or `X-GitHub-Delivery`
-/// refer to the same turn.
+/// refer to the same turn; with another body they are refused.
 #[utoipa::path(
     post, path = "/v1/triggers/{trigger}", tag = "triggers",
     params(("trigger" = String, Path, description = "The trigger's name"),

@@ -11,6 +11,7 @@ use unisono_api::turn::NewTurn;
 use unisono_config::automation::{NewTask, Target, Trigger, on_clock, zone};
 use unisono_context::{Digest, SessionId, Timestamp, TurnId};
 use unisono_runtime::{Handle, clock};
+use unisono_session::Refusal;
 use unisono_session::event::RequestKey;
 use unisono_session::machine::Import;
 use unisono_store::starts::{Progress, Source, Start, StartFact};
@@ -53,7 +54,8 @@ impl Local {
     ///
     /// # Errors
     ///
-    /// The session does not exist, or the turn is refused.
+    /// `key_reused`: the key was used with another body. The session does not exist, or the turn is
+    /// refused.
     pub async fn begin_triggered(
         &self,
         trigger: &Trigger,
@@ -79,7 +81,13 @@ impl Local {
             body: Some(body),
         };
         let session = self.target(cause.task).await?;
-        let known = self.intend(&cause.source, &key, session).await?;
+        let request = Some(Digest::of_bytes(body.as_bytes()));
+        let known = self.intend(&cause.source, &key, session, request).await?;
+        // A start of an earlier program has no content.
+        if known.request.is_some() && known.request != request {
+            let reused = Refusal::KeyReused(key);
+            return Err(unisono_runtime::Error::from(reused).into());
+        }
         match &known.progress {
             Progress::Started(turn) => Ok(StartedTurn {
                 session: known.session,
@@ -91,14 +99,18 @@ impl Local {
     }
 
     /// Records the start of a turn under this key, requested by a person or program. Returns the
-    /// recorded start, which may be an earlier one.
+    /// recorded start, which may be an earlier one, perhaps of another request.
     pub(super) async fn intend(
         &self,
         source: &Arc<str>,
         key: &Arc<str>,
         session: SessionId,
+        request: Option<Digest>,
     ) -> Result<Start, Error> {
-        let new = intended(key, None, session);
+        let new = Start {
+            request,
+            ..intended(key, None, session)
+        };
         let decide = |known: &Source| match known.start(key) {
             Some(start) => (start.clone(), None),
             None => (new.clone(), Some(fact(&new))),
@@ -256,6 +268,7 @@ fn intended(key: &Arc<str>, scheduled: Option<Timestamp>, session: SessionId) ->
         at: clock::now(),
         session,
         progress: Progress::Intended,
+        request: None,
     }
 }
 
@@ -264,6 +277,7 @@ fn fact(start: &Start) -> StartFact {
         key: start.key.clone(),
         scheduled: start.scheduled,
         session: start.session,
+        request: start.request,
     }
 }
 

@@ -105,6 +105,7 @@ mod tests {
             at: Timestamp(HOUR),
             session: SessionId::from_u128(1),
             progress,
+            request: None,
         }
     }
 

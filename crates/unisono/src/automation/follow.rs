@@ -159,7 +159,7 @@ impl Local {
         let source = of_schedule(&schedule.name);
         let key = format!("{source}:by-hand:{}", uuid::Uuid::now_v7()).into();
         let session = self.target(&schedule.task).await?;
-        let start = self.intend(&source, &key, session).await?;
+        let start = self.intend(&source, &key, session, None).await?;
         let given = self.carry_out(&cause(schedule, &start), &start).await;
         if let Err(error) = &given
             && may_work_later(error)
