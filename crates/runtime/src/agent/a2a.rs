@@ -49,6 +49,12 @@ const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The first and the longest pause between two polls.
 const POLL_PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
+/// Why a message that may have arrived is not sent again.
+const DOUBT: &str = "nobody knows whether the remote agent was given the task before the program \
+                     ended or the connection broke; it is not given it twice, because its contract \
+                     is `at_most_once`. Set `contract = \"idempotent\"` if it knows messages by their \
+                     ids";
+
 /// Carries out definitions of kind `a2a`.
 #[derive(Clone, Debug)]
 pub(crate) struct A2aAgent {
@@ -152,11 +158,7 @@ impl Remote {
             return Ok(begun.result);
         }
         if sending.is_sent && contract == Contract::AtMostOnce {
-            let reason = "nobody knows whether the remote agent was given the task before the \
-                          program ended or the connection broke; it is not given it twice, because \
-                          its contract is `at_most_once`. Set `contract = \"idempotent\"` if it \
-                          knows messages by their ids";
-            return Err(Failure::new(RunCause::BadInput, reason));
+            return Err(Failure::new(RunCause::BadInput, DOUBT));
         }
         let id = format!("{}-{number}", http::key(self.ctx.assignment()));
         let name = journaled::sending_step(number);
@@ -178,7 +180,7 @@ impl Remote {
             Err(CallError::Broken(failed)) if failed.cause == RunCause::Rejected => {
                 return Err(self.give_up(number, failed).await);
             }
-            Err(CallError::Broken(failed)) => return Err(failed),
+            Err(CallError::Broken(failed)) => return Err(after_sending(failed, contract)),
         };
         let result = match sent {
             SendMessageResponse::Task(task) => SendResult::Task(task.id),
@@ -378,6 +380,20 @@ fn broken_connection(url: &str, failed: &unisono_model::dialect::Failure) -> Fai
         wait_ms: failed.class.retry_after_ms(),
         ..Failure::new(cause, format!("{url}: {}", failed.reason))
     }
+}
+
+/// The failure of a message that was sent and has no result. Another attempt follows only if the
+/// message may be sent again and had no complete response.
+fn after_sending(failed: Failure, contract: Contract) -> Failure {
+    let reason = &failed.reason;
+    let reason = match (failed.cause, contract) {
+        (RunCause::BadOutput, _) => {
+            format!("{reason}; the remote agent was given the task, and is not given it again")
+        }
+        (_, Contract::AtMostOnce) => format!("{reason}; {DOUBT}"),
+        _ => return failed,
+    };
+    Failure::new(RunCause::BadInput, reason)
 }
 
 /// A remote task that is followed. If the run is cancelled or gives up, the task is cancelled. If

@@ -261,7 +261,7 @@ async fn a_message_that_may_have_arrived_is_repeated_only_if_idempotent() {
     let remote = server.remote();
     let first = attempt(&remote);
     let failed = ask(&remote, &first).await.unwrap_err();
-    assert_eq!(failed.cause, RunCause::BadOutput, "{}", failed.reason);
+    assert!(!failed.cause.is_retryable(), "{}", failed.reason);
     assert_eq!(names(&first), ["a2a.sending.1"]);
     let doubt = ask(&remote, &later(&first, &remote)).await.unwrap_err();
     assert_eq!(doubt.cause, RunCause::BadInput);
@@ -462,6 +462,52 @@ async fn a_reply_that_is_garbage_or_too_large_ends_the_attempt() {
             .await
             .unwrap_err();
         assert_eq!(failed.cause, cause, "{status}: {}", failed.reason);
+    }
+}
+
+#[tokio::test]
+async fn a_message_without_a_result_fails_with_its_first_reason() {
+    let json = "application/json";
+    let large = || vec![b'x'; MAX_OUTPUT_BYTES + 1];
+    let once = Contract::AtMostOnce;
+    type Row = (u16, Vec<u8>, Contract, bool, [&'static str; 2]);
+    let rows: [Row; 5] = [
+        (
+            200,
+            b"nonsense".to_vec(),
+            once,
+            false,
+            ["invalid response", "not given it again"],
+        ),
+        (
+            200,
+            large(),
+            once,
+            false,
+            ["larger than 4194304 bytes", "not given it again"],
+        ),
+        (
+            200,
+            large(),
+            Contract::Idempotent,
+            false,
+            ["larger than", "not given it again"],
+        ),
+        (503, b"{}".to_vec(), once, false, ["503", "nobody knows"]),
+        (503, b"{}".to_vec(), Contract::Idempotent, true, ["503", ""]),
+    ];
+    for (status, body, contract, is_retried, says) in rows {
+        let script = move |_: &str, _: &Value| Reply::Raw(status, json, body.clone());
+        let server = Server::start(plain, script).await;
+        let remote = A2a {
+            contract,
+            ..server.remote()
+        };
+        let failed = ask(&remote, &attempt(&remote)).await.unwrap_err();
+        assert_eq!(failed.cause.is_retryable(), is_retried, "{}", failed.reason);
+        for part in says {
+            assert!(failed.reason.contains(part), "{}", failed.reason);
+        }
     }
 }
 
