@@ -33,6 +33,9 @@ pub enum AttachmentError {
         "attachment {0:?} has more than one of `data`, `digest` and `url`: send only one of them"
     )]
     Several(String),
+    /// It has no content.
+    #[error("attachment {0:?} has no content: it needs `data`, `digest` or `url`")]
+    Nothing(String),
     /// Its address is refused, or returned no file.
     #[error("attachment {name:?}: its address {why}")]
     Address {
@@ -127,7 +130,8 @@ impl<'g> NewContent<'g> {
     fn check_ways(&self) -> Result<(), AttachmentError> {
         let ways = [self.data, self.digest, self.url];
         match ways.iter().flatten().count() {
-            0 | 1 => Ok(()),
+            0 => Err(AttachmentError::Nothing(self.filename.to_owned())),
+            1 => Ok(()),
             _ => Err(AttachmentError::Several(self.filename.to_owned())),
         }
     }

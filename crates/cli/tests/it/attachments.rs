@@ -241,6 +241,14 @@ fn files_that_are_no_images_are_refused_with_their_reason() {
         let detail = refused["detail"].as_str().unwrap();
         assert!(detail.contains(reason), "{detail}: {reason}");
     }
+    let nothing = json!({"task": "x", "attachments": [{"filename": "x.png"}]});
+    let turns = format!("/v1/sessions/{session}/turns");
+    let refused = daemon.post(&turns, &nothing).expect(400);
+    assert!(
+        refused
+            .problem("invalid_request")
+            .contains("needs `data`, `digest` or `url`")
+    );
     upload(&daemon, "image/gif", &whole).expect(400);
     let messages = daemon.get(&format!("/v1/sessions/{session}/messages"));
     assert_eq!(
