@@ -27,6 +27,8 @@ const ANSWER_BYTES: usize = 65_536;
 /// The number of characters of a reason, and of instructions, that are kept.
 const REASON_CHARS: usize = 1_000;
 const INSTRUCTION_CHARS: usize = 8_000;
+/// The keys of an answer.
+const KEYS: [&str; 4] = ["decision", "reason", "pin", "instructions"];
 /// The maximum number of messages that one answer pins.
 const PINS: usize = 100;
 /// The time that a server is awaited beyond the hook's timeout.
@@ -245,6 +247,7 @@ fn cut(text: &str, chars: usize) -> String {
 /// Parses the answer of a hook: empty, or one JSON object.
 fn read(bytes: &[u8]) -> Result<HookReply, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "its answer is not UTF-8".to_owned())?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
         return Ok(HookReply::default());
     }
@@ -271,6 +274,16 @@ fn read(bytes: &[u8]) -> Result<HookReply, String> {
             ));
         }
     };
+    // A denial counts, whatever stands beside it.
+    if let (None, Some(key)) = (
+        &deny,
+        object.keys().find(|key| !KEYS.contains(&key.as_str())),
+    ) {
+        let (key, known) = (cut(key, 40), KEYS.join(", "));
+        return Err(format!(
+            "its answer has the unknown key {key:?}; known are: {known}"
+        ));
+    }
     let instructions = sent("instructions")?.map(str::trim);
     let instructions = instructions.filter(|text| !text.is_empty());
     Ok(HookReply {
@@ -394,8 +407,18 @@ mod tests {
             (" \n", Ok(HookReply::default())),
             ("{}", Ok(HookReply::default())),
             (
-                "{\"decision\":\"allow\",\"more\":1}",
+                "\u{feff}{\"decision\":\"allow\"}\n",
                 Ok(HookReply::default()),
+            ),
+            ("\u{feff}", Ok(HookReply::default())),
+            (
+                "{\"decision\":\"allow\",\"more\":1}",
+                Err("unknown key \"more\"; known are: decision, reason"),
+            ),
+            ("{\"decison\":\"deny\"}", Err("unknown key \"decison\"")),
+            (
+                "{\"decision\":\"deny\",\"more\":1}",
+                Ok(deny("it gave no reason")),
             ),
             (
                 "{\"decision\":\"allow\",\"reason\":\"fine\"}",
