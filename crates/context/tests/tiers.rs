@@ -10,7 +10,7 @@
 #[path = "support/chat.rs"]
 mod chat;
 
-use chat::{Chain, Chat, Fallback, GOOD, Summariser, ordinals, usable};
+use chat::{Chat, GOOD, ordinals, usable};
 use unisono_context::alteration::{Form, cut, with_note};
 use unisono_context::budget::{Budget, Budgets};
 use unisono_context::checkpoint::{Body, Checkpoint, Tier};
