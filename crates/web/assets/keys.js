@@ -10,7 +10,7 @@ const KEYS = [
   ["c", "Write a task"],
   ["Ctrl Enter", "Send the task"],
   ["g s", "Sessions"], ["g a", "Agents"], ["g u", "Usage"], ["g w", "Calls that wait"], ["g t", "Settings"],
-  ["@", "In a task: choose an agent"],
+  ["@", "In a task: choose an agent; Tab takes the first one"],
   ["Esc", "Close"],
 ];
 
@@ -210,6 +210,12 @@ const chips = () => [...document.querySelectorAll(".chips input[name='agent']")]
 
 function suggest(field) {
   const before = field.value.slice(0, field.selectionStart);
+  const whole = /(?:^|\s)@([\w-]+)\s$/.exec(before);
+  const named = whole && chips().find((chip) => chip.value === whole[1]);
+  if (named) {
+    take(field, named);
+    return;
+  }
   const begun = /(?:^|\s)@([\w-]*)$/.exec(before);
   const names = begun ? chips().filter((chip) => chip.value.startsWith(begun[1])) : [];
   let list = document.getElementById("named");
@@ -229,7 +235,7 @@ function suggest(field) {
 }
 
 function take(field, chip) {
-  const start = field.value.slice(0, field.selectionStart).replace(/@[\w-]*$/, "");
+  const start = field.value.slice(0, field.selectionStart).replace(/@[\w-]*\s?$/, "");
   field.value = start + field.value.slice(field.selectionStart);
   field.setSelectionRange(start.length, start.length);
   chip.checked = true;

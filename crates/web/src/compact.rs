@@ -114,7 +114,7 @@ fn numbers(place: &BranchView, estimate: &Estimate, keep: &str, part: &str) -> M
                 @if estimate.tokens_before < SHORT {
                     p class="warn" { "The conversation is short: little is saved." }
                 }
-                p class="quiet" { "No message is lost: the full history and “Restore” always have them." }
+                p class="quiet" { "No message is lost: the full history always has them, and “Undo” restores the context." }
                 form method="post" action=(action) {
                     input type="hidden" name="branch" value=(place.branch);
                     input type="hidden" name="keep" value=(keep);

@@ -74,7 +74,7 @@ fn form(form_data: &FormData) -> Markup {
             button { "Import" }
         }
         form class="card" method="post" action="/examples" {
-            p { "Or start from an example: a conversation of 160 messages about a migration." }
+            p { "Or start from an example: a conversation of 159 messages about a migration." }
             button class="small plain" { "Start from the example" }
         }
     }
@@ -135,16 +135,16 @@ fn imported_page(imported: &ImportResult) -> Response {
     }
     let body = html! {
         section class="card" {
-            h1 { "ImportResult: " (session.title) }
+            h1 { "Imported: " (session.title) }
             ul {
-                @if imported.skipped_messages > 0 { li { (counted(imported.skipped_messages, "invalid message or line")) " skipped" } }
+                @if imported.skipped_messages > 0 { li { (counted(imported.skipped_messages, "invalid line")) " skipped" } }
                 @if imported.skipped_parts > 0 { li { (counted(imported.skipped_parts, "invalid message part")) " skipped" } }
                 @for (what, count) in &imported.dropped_content { li { (counted(*count, what)) " not supported by sessions" } }
             }
             p { a class="button" href=(to) { "Open the conversation" } }
         }
     };
-    layout("ImportResult", &body)
+    layout("Imported", &body)
 }
 
 /// Imports the example.

@@ -201,7 +201,7 @@ fn nothing() -> Markup {
             ol class="steps" {
                 li {
                     form method="post" action="/examples" {
-                        p { "Start from an example: a conversation of 160 messages about a migration." }
+                        p { "Start from an example: a conversation of 159 messages about a migration." }
                         button class="small" { "Start from the example" }
                     }
                 }

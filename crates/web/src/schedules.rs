@@ -37,7 +37,7 @@ fn table(all: &[Schedule]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="group" aria-label="Schedules" { table {
             thead { tr {
-                th scope="col" { "Schedule" } th scope="col" { "When" } th scope="col" { "Next" }
+                th scope="col" { "Schedule" } th scope="col" { "When" } th scope="col" { "Next (UTC)" }
                 th scope="col" { "Last turn" } th scope="col" { "Left out" } th scope="col" { "Now" }
             } }
             tbody { @for one in all { tr {

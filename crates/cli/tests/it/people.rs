@@ -805,6 +805,13 @@ fn a_link_logs_in_whose_token_asked_for_it_until_the_token_is_revoked() {
         ];
         daemon.send(&head("POST", path, &headers, 0), b"")
     };
+    // The streams of a browser end when it is logged out.
+    let again = enter(&ada);
+    let events = format!("/v1{path}/events?after=0");
+    let mut stream = see(&again, &events).expect(200).events();
+    assert!(stream.next().is_some());
+    post(&again, "/logout").expect(303);
+    while stream.next().is_some() {}
     assert_eq!(post(&of_bob, "/").status, 403, "it may only look");
     post(&of_bob, "/logout").expect(303);
     see(&of_bob, "/").expect(401);

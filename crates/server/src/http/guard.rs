@@ -93,6 +93,7 @@ async fn let_through(
             "as many requests as `server.requests` allows are being answered",
         ));
     };
+    let browser = browser(request.headers());
     let held = shared.bodies.hold(request.headers())?;
     let mut request = request.map(|body| held.body(body, shared.stall));
     let token = who.token();
@@ -101,24 +102,61 @@ async fn let_through(
     let answered = match token {
         None => answering.await,
         Some(token) => tokio::select! {
-            answered = answering => while_valid(shared, token, answered),
+            answered = answering => answered,
             () = shared.people.wait_until_invalid(token) => {
                 let detail = "the token was revoked or expired while the request was answered";
                 return Err(ApiError::new(Code::Unauthorized, detail));
             }
         },
     };
+    let answered = while_valid(shared, token, browser, answered);
     held.refusal().map_or(Ok(answered), Err)
 }
 
-/// A stream of events ends with the token of its reader.
-fn while_valid(shared: &Shared, token: Digest, answered: Response) -> Response {
+/// The cookies of a request, if it has no other secret.
+fn browser(headers: &HeaderMap) -> Option<HeaderMap> {
+    if people::has_secret(headers) || !headers.contains_key(header::COOKIE) {
+        return None;
+    }
+    let cookies = headers.get_all(header::COOKIE).iter();
+    Some(
+        cookies
+            .map(|cookie| (header::COOKIE, cookie.clone()))
+            .collect(),
+    )
+}
+
+/// A stream of events ends with the token or the login of its reader.
+fn while_valid(
+    shared: &Shared,
+    token: Option<Digest>,
+    browser: Option<HeaderMap>,
+    answered: Response,
+) -> Response {
     let kind = answered.headers().get(header::CONTENT_TYPE);
-    if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
+    let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+    if !is_stream || token.is_none() && browser.is_none() {
         return answered;
     }
-    let common = shared.common.clone();
-    let ended = async move { common.people.wait_until_invalid(token).await };
+    let (common, logins) = (shared.common.clone(), shared.logins.clone());
+    let invalid = async move {
+        match token {
+            Some(token) => common.people.wait_until_invalid(token).await,
+            None => std::future::pending().await,
+        }
+    };
+    let logged_out = async move {
+        match browser {
+            Some(browser) => logins.wait_until_logged_out(browser).await,
+            None => std::future::pending().await,
+        }
+    };
+    let ended = async move {
+        tokio::select! {
+            () = invalid => {}
+            () = logged_out => {}
+        }
+    };
     answered.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(ended))))
 }
 

@@ -1,5 +1,7 @@
 //! `/v1/login-links` and `/login`: a one-time link logs a browser in.
 
+mod lines;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -11,6 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use blake3::Hash;
 use serde::Deserialize;
+use tokio::sync::watch;
 use unisono_api::Code;
 use unisono_api::session::Link as NewLink;
 use unisono_context::{Digest, Timestamp};
@@ -48,6 +51,8 @@ pub(super) struct Logins {
     /// `None` if logins end with the program.
     file: Option<PathBuf>,
     entries: Mutex<Entries>,
+    /// Notified when a browser is logged out.
+    logouts: watch::Sender<()>,
     /// Held while the shared text is read or replaced, so that an older text never replaces a newer
     /// one.
     sharing: tokio::sync::Mutex<()>,
@@ -110,6 +115,7 @@ impl Logins {
                 links: Vec::new(),
                 browsers: text.lines().filter_map(Browser::read).collect(),
             }),
+            logouts: watch::Sender::default(),
             sharing: tokio::sync::Mutex::default(),
         }
     }
@@ -175,6 +181,16 @@ impl Logins {
             known.browsers.retain(|browser| browser.secret != secret);
             self.write(&known.browsers);
         });
+        self.logouts.send_replace(());
+    }
+
+    /// Ends when the browser that sent a request is logged out; never without a login.
+    pub(super) async fn wait_until_logged_out(self: Arc<Self>, headers: HeaderMap) {
+        let mut logouts = self.logouts.subscribe();
+        if self.login(&headers).is_none() {
+            return std::future::pending().await;
+        }
+        while self.login(&headers).is_some() && logouts.changed().await.is_ok() {}
     }
 
     /// The shared text for other members, for [`Logins::take`].
@@ -188,17 +204,15 @@ impl Logins {
         })
     }
 
-    /// Replaces the links by those of the shared text.
+    /// Replaces links and browsers by those of the shared text: a browser that is logged out at one
+    /// daemon is logged out at all.
     fn take(&self, text: &str) {
         self.with_entries(|known| {
             known.links = text.lines().filter_map(Link::read).collect();
-            for browser in text.lines().filter_map(Browser::read) {
-                if !known.browsers.contains(&browser) {
-                    keep(&mut known.browsers, browser);
-                }
-            }
+            known.browsers = text.lines().filter_map(Browser::read).collect();
             self.write(&known.browsers);
         });
+        self.logouts.send_replace(());
     }
 
     fn digest(&self, secret: &str) -> Hash {
@@ -217,70 +231,6 @@ impl Logins {
     fn with_entries<T>(&self, use_it: impl FnOnce(&mut Entries) -> T) -> T {
         // Nothing in it can be half done.
         use_it(&mut self.entries.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Browser {
-    fn is_known(&self, now: Timestamp) -> bool {
-        (0..KNOWN_MS).contains(&now.0.saturating_sub(self.since.0))
-    }
-
-    fn line(&self) -> String {
-        format!(
-            "{} {}{}\n",
-            self.secret.to_hex(),
-            self.since.0,
-            self.login.end()
-        )
-    }
-
-    /// Parses a line; none if it is invalid.
-    fn read(line: &str) -> Option<Browser> {
-        let mut words = line.split(' ');
-        Some(Browser {
-            secret: Hash::from_hex(words.next()?).ok()?,
-            since: Timestamp(words.next()?.trim().parse().ok()?),
-            login: Login::read(words.next())?,
-        })
-    }
-}
-
-impl Link {
-    /// Clocks of several daemons may differ.
-    fn is_valid(&self, now: Timestamp) -> bool {
-        now.0.abs_diff(self.made.0) < LINK_MS
-    }
-
-    fn line(&self) -> String {
-        format!(
-            "link {} {}{}\n",
-            self.code.to_hex(),
-            self.made.0,
-            self.login.end()
-        )
-    }
-
-    fn read(line: &str) -> Option<Link> {
-        let mut words = line.strip_prefix("link ")?.split(' ');
-        Some(Link {
-            code: Hash::from_hex(words.next()?).ok()?,
-            made: Timestamp(words.next()?.trim().parse().ok()?),
-            login: Login::read(words.next())?,
-        })
-    }
-}
-
-impl Login {
-    /// The end of a line.
-    fn end(self) -> String {
-        self.token
-            .map_or(String::new(), |token| format!(" {token}"))
-    }
-
-    /// Parses a word; none if it is not a digest, so that an invalid line permits no login.
-    fn read(word: Option<&str>) -> Option<Login> {
-        let token = word.map(|word| word.trim().parse()).transpose().ok()?;
-        Some(Login { token })
     }
 }
 
@@ -431,6 +381,7 @@ pub(super) async fn enter(
     method: Method,
     State(shared): State<Arc<Shared>>,
     Extension(note): Extension<Note>,
+    headers: HeaderMap,
     Query(LinkQuery { code }): Query<LinkQuery>,
 ) -> Response {
     if method == Method::HEAD {
@@ -442,6 +393,10 @@ pub(super) async fn enter(
         Err(error) => return error.into_response(),
     };
     let Some(NewLogin { secret, login }) = new else {
+        // A link that was used is opened again, in the same browser.
+        if shared.logins.login(&headers).is_some() {
+            return Redirect::to("/").into_response();
+        }
         return unisono_web::refused(
             "This link was used before, is older than an hour, or is not one of this daemon's.",
         );
@@ -512,8 +467,9 @@ mod tests {
         let cookie = with(&format!("unisono={secret}"));
         assert!(one.login_at(&cookie, now).is_some() && other.login_at(&cookie, now).is_some());
         assert!(!one.text().contains(&secret) && !one.text().contains(&code));
-        one.take("garbage\nlink x\n");
-        assert!(one.login_at(&cookie, now).is_some());
+        other.forget(&secret);
+        one.take(&format!("garbage\nlink x\n{}", other.text()));
+        assert!(one.login_at(&cookie, now).is_none(), "logged out at all");
     }
 
     #[test]
