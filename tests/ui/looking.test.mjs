@@ -466,6 +466,14 @@ test("keys: a list, a palette, an agent that is named, and an estimate before a 
     await page.keyboard.press("Tab");
     assert.equal(await page.getByLabel("Task").inputValue(), "Which risks? ");
     assert.equal(await page.getByRole("checkbox", { name: "risks" }).isChecked(), true);
+    // Or its whole name is written.
+    const facts = page.getByRole("checkbox", { name: "facts" });
+    await facts.uncheck();
+    await page.getByLabel("Task").focus();
+    await page.keyboard.press("End");
+    await page.keyboard.type("@facts and who?");
+    assert.equal(await page.getByLabel("Task").inputValue(), "Which risks? and who?");
+    assert.equal(await facts.isChecked(), true);
     await page.locator("#estimate", { hasText: "tokens in" }).waitFor();
     await faults(page, "with an estimate");
     await shot(page, "estimate");

@@ -137,7 +137,11 @@ fn imported_page(imported: &ImportResult) -> Response {
         section class="card" {
             h1 { "Imported: " (session.title) }
             ul {
-                @if imported.skipped_messages > 0 { li { (counted(imported.skipped_messages, "invalid line")) " skipped" } }
+                @match imported.skipped_messages {
+                    0 => {}
+                    1 => li { "1 invalid message or line skipped" },
+                    more => li { (more) " invalid messages or lines skipped" },
+                }
                 @if imported.skipped_parts > 0 { li { (counted(imported.skipped_parts, "invalid message part")) " skipped" } }
                 @for (what, count) in &imported.dropped_content { li { (counted(*count, what)) " not supported by sessions" } }
             }
