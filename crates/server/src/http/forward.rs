@@ -132,12 +132,12 @@ async fn pass(
     *asked.headers_mut() = headers(shared, &parts)?;
     let answered = tokio::select! {
         answered = connections::send(asked) => answered,
-        () = is_lost(shared.clone(), session, owner.clone()) => Err(connections::Error::Lost),
+        () = is_lost(shared.clone(), address.clone()) => Err(connections::Error::Lost),
     };
     match answered {
         Ok(answer) => {
             Note::from_extensions(&parts.extensions).passed_on();
-            let lost = is_lost(shared.clone(), session, owner.clone());
+            let lost = is_lost(shared.clone(), address.clone());
             Ok(Forwarding::Remote(until_stop(shared, answer, lost)))
         }
         // A request that only reads has no body that could be lost.
@@ -150,10 +150,10 @@ async fn pass(
     }
 }
 
-/// Ends when the owner of a session counts as lost, and another daemon owns the session or may take it
-/// over. A daemon that hangs keeps its connections.
-async fn is_lost(shared: Arc<Shared>, session: Option<SessionId>, owner: Member) {
-    let (Some(session), Some(mut beats)) = (session, shared.local.beats()) else {
+/// Ends when the daemon at an address counts as lost: one that hangs keeps its connections. A daemon
+/// that hands its sessions over has a new id and the same address.
+async fn is_lost(shared: Arc<Shared>, address: String) {
+    let Some(mut beats) = shared.local.beats() else {
         return std::future::pending().await;
     };
     let mut alive = beats.borrow_and_update().alive;
@@ -163,8 +163,7 @@ async fn is_lost(shared: Arc<Shared>, session: Option<SessionId>, owner: Member)
         if !beat.has_gone && std::mem::replace(&mut alive, beat.alive) == beat.alive {
             continue;
         }
-        let now = shared.local.owner(Some(session)).await;
-        if now.is_ok_and(|now| now.is_none_or(|now| now.id != owner.id)) {
+        if let Ok(false) = shared.local.is_alive_at(&address).await {
             return;
         }
     }
