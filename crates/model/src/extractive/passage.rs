@@ -32,7 +32,8 @@ pub struct Passage<'a> {
     pub at: Timestamp,
     /// The kind.
     pub kind: PassageKind,
-    /// Its text. Quotes are substrings of it, white space aside.
+    /// Its text. Quotes are substrings of it, white space aside; in telegraphic wording without its
+    /// articles and fillers.
     pub text: Cow<'a, str>,
 }
 
