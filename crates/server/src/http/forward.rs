@@ -150,20 +150,14 @@ async fn pass(
     }
 }
 
-/// Ends when the daemon at an address counts as lost: one that hangs keeps its connections. A daemon
+/// Ends when the daemon at an address counts as lost. A daemon that hangs keeps its connections; one
 /// that hands its sessions over has a new id and the same address.
 async fn is_lost(shared: Arc<Shared>, address: String) {
     let Some(mut beats) = shared.local.beats() else {
         return std::future::pending().await;
     };
-    let mut alive = beats.borrow_and_update().alive;
     while beats.changed().await.is_ok() {
-        let beat = beats.borrow_and_update().clone();
-        // Only if members have changed: streams are open for hours.
-        if !beat.has_gone && std::mem::replace(&mut alive, beat.alive) == beat.alive {
-            continue;
-        }
-        if let Ok(false) = shared.local.is_alive_at(&address).await {
+        if !beats.borrow_and_update().addresses.contains(&address) {
             return;
         }
     }

@@ -61,6 +61,8 @@ pub struct Beat {
     pub has_gone: bool,
     /// Number of members that are alive, including itself; 0 before the first beat.
     pub alive: usize,
+    /// The addresses of the other live members.
+    pub addresses: Vec<String>,
     /// Number of sessions that it has claimed, as far as it knows.
     pub owned: usize,
     /// Number of its writes that were refused because another member had claimed the session.

@@ -67,7 +67,8 @@ pub(super) struct Membership {
     fenced: AtomicU64,
     /// The time at which the last successful beat began.
     seen: Mutex<Instant>,
-    /// The last absence of this program; or, until it had one, that of all members before it joined.
+    /// The last absence of this program. Before its first one: the absence of all members before it
+    /// joined.
     absence: Mutex<Option<Absence>>,
     at_once: Notify,
     /// Whether it waits for budget that others hold.

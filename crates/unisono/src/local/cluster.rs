@@ -116,19 +116,6 @@ impl Local {
             .find(takes_work))
     }
 
-    /// Whether a live member has this address.
-    ///
-    /// # Errors
-    /// The database does not respond.
-    pub async fn is_alive_at(&self, address: &str) -> Result<bool, Error> {
-        let Some(cluster) = self.cluster() else {
-            return Ok(false);
-        };
-        let members = cluster.members().await?;
-        let mut alive = members.iter().filter(|(member, _)| member.is_alive);
-        Ok(alive.any(|(member, _)| member.announced.address.as_deref() == Some(address)))
-    }
-
     /// Applies this program's part of the providers' limits, and the holds of other programs.
     pub fn share_limits(&self, beat: &Beat) {
         self.shared

@@ -63,6 +63,9 @@ pub(super) fn next(before: &Beat, members: &[MemberRow], of: OwnBeat<'_>) -> Bea
         lapses: before.lapses + u64::from(!held && !is_first),
         has_gone: some_wait || others().any(|known| !known.member.is_alive),
         alive: alive().count() + 1,
+        addresses: alive()
+            .filter_map(|known| known.member.announced.address.clone())
+            .collect(),
         documents: documents.unwrap_or(before.documents),
         is_draining: own.map_or(drains, |own| own.member.is_draining),
         differing: alive()
@@ -156,6 +159,18 @@ mod tests {
             assert_eq!(seen, (lapses, has_gone, alive), "{before:?}");
             assert_eq!(beat.count, before.count + 1);
         }
+        let at = |n: u128, age, address: &str| {
+            known(n, age, |one| {
+                one.member.announced.address = Some(address.to_owned());
+            })
+        };
+        let members = [
+            at(1, 900, "own"),
+            at(2, 900, "alive"),
+            at(3, 10_000, "gone"),
+        ];
+        let beat = next(&started, &members, own_beat(&Announcement::default()));
+        assert_eq!(beat.addresses, ["alive"]);
         let announced = Announcement::default();
         let late = OwnBeat {
             is_late: true,
