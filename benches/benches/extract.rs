@@ -106,7 +106,7 @@ fn summary(messages: &[NewMessage], cap: u64, tokenizer: Tokenizer) -> String {
         prior: None,
         prior_facts: &[],
         cap: Tokens(cap),
-        style: SummaryLayout::Rolling,
+        layout: SummaryLayout::Rolling,
         telegraphic: false,
         instructions: None,
         count: &|text: &str| tokenizer.count(text).tokens.0,

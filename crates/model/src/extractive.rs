@@ -70,7 +70,7 @@ pub struct SummaryInput<'a> {
     /// The maximum tokens of the text.
     pub cap: Tokens,
     /// The layout.
-    pub style: SummaryLayout,
+    pub layout: SummaryLayout,
     /// Whether quotes leave out articles and fillers.
     pub telegraphic: bool,
     /// The user's instructions about what to keep, if any.

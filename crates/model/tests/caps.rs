@@ -46,7 +46,7 @@ fn accepted(
         prior,
         prior_facts: facts,
         cap: Tokens(cap),
-        style: SummaryLayout::Rolling,
+        layout: SummaryLayout::Rolling,
         telegraphic: false,
         instructions: None,
         count: &count,

@@ -153,7 +153,7 @@ fn summary(
             prior: (!prior.text.is_empty()).then_some(&prior.text),
             prior_facts: &prior.key_facts,
             cap: Tokens(cap),
-            style: SummaryLayout::Rolling,
+            layout: SummaryLayout::Rolling,
             telegraphic: std::env::args().any(|argument| argument == "telegraphic"),
             instructions: None,
             count,

@@ -300,7 +300,7 @@ mod tests {
             prior: None,
             prior_facts: &[],
             cap: Tokens(200),
-            style: SummaryLayout::Rolling,
+            layout: SummaryLayout::Rolling,
             telegraphic: false,
             instructions: None,
             count: &count,

@@ -32,7 +32,7 @@ const BETWEEN: &str = "\n\n";
 pub(super) const UNKNOWN: &str = "No message has the words of this question.";
 /// The number of focuses of an agent that looks for everything.
 const GENERALIST: usize = 5;
-/// The best quotes that later statements may correct, and the maximum number of these.
+/// The number of best quotes for which corrections are searched, and the maximum number of these.
 const CORRECTED: usize = 3;
 const CORRECTIONS: usize = 2;
 /// The maximum number of quotes; more would be a worse answer.
@@ -152,8 +152,8 @@ fn first(
     })
 }
 
-/// Later statements that replace something in the best quotes: they have a name, number or id of
-/// such a quote, though maybe no word of the question.
+/// Later statements that change something in the best quotes. They share a name, a number or an id
+/// with such a quote; they may have no word of the question.
 fn corrections(pool: &Pool<'_>, chosen: &[usize]) -> Vec<usize> {
     let is_specific = |term: &&Term| {
         let class = pool.vocabulary.class(**term);

@@ -115,7 +115,8 @@ const PHRASES: [(Cues, &str); 17] = [
     ),
     (
         Cues::DECISION,
-        "we take|we'll take|let's take|decided|decision|decide|we go with|we'll go with|go with|going with|agreed|\
+        "decided|decision|decide|we go with|we'll go with|go with|going with|agreed|\
+         we take|we'll take|let's take|\
          agree on|let's use|we use|we'll use|will use|we keep|we'll keep|\
          let's keep|let's go|chose|chosen|we choose|i choose|picked|rather than|\
          settled|approved|approves|signed off|rejected|ruled out|dropped|\

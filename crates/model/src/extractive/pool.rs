@@ -8,7 +8,7 @@ use super::cues::Cues;
 use super::passage::{Passage, PassageKind};
 use super::section::Section;
 use super::split::{Block, split};
-use super::telegraphic::LeftOut;
+use super::telegraphic::DroppedWords;
 use super::terms::{Marks, Term, Vocabulary};
 
 /// A unit that can be quoted.
@@ -55,8 +55,8 @@ pub(super) struct Pool<'a> {
     pub(super) units: Vec<Unit<'a>>,
     pub(super) vocabulary: Vocabulary,
     pub(super) sources: usize,
-    /// The words that quotes leave out, if any.
-    pub(super) left_out: Option<LeftOut>,
+    /// The words that quotes drop, if any.
+    pub(super) dropped_words: Option<DroppedWords>,
     terms: Vec<Term>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Pool<'a> {
             units: Vec::new(),
             vocabulary: Vocabulary::new(),
             sources: 0,
-            left_out: None,
+            dropped_words: None,
             terms: Vec::new(),
         }
     }

@@ -216,8 +216,8 @@ mod tests {
     #[test]
     fn every_quote_keeps_its_message_and_its_speaker() {
         let mut read = 0;
-        for (start, style) in (0..40).flat_map(|seed| {
-            [SummaryLayout::Rolling, SummaryLayout::Paragraph].map(|style| (seed, style))
+        for (start, layout) in (0..40).flat_map(|seed| {
+            [SummaryLayout::Rolling, SummaryLayout::Paragraph].map(|layout| (seed, layout))
         }) {
             let (mut seed, mut said, mut summary) = (start, Vec::new(), String::new());
             for generation in 0..5 {
@@ -227,7 +227,7 @@ mod tests {
                     prior: (generation > 0).then_some(&*summary),
                     prior_facts: &[],
                     cap: unisono_context::Tokens(400),
-                    style,
+                    layout,
                     telegraphic: false,
                     instructions: None,
                     count: &|text| text.len() as u64 / 4,

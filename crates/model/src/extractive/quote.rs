@@ -47,8 +47,8 @@ pub(super) fn push_unit(pool: &Pool<'_>, unit: usize, out: &mut String) {
     if let Some(resolved) = date.and_then(|date| resolved(&text, date)) {
         text = resolved.into();
     }
-    if let Some(left_out) = pool.left_out.filter(|_| prose) {
-        text = left_out.apply(&text).into();
+    if let Some(dropped) = pool.dropped_words.filter(|_| prose) {
+        text = dropped.remove_from(&text).into();
     }
     push_normalised(&text, out);
 }

@@ -15,7 +15,7 @@ use super::quote::push_unit;
 use super::render::{self, Coverage};
 use super::section::Section;
 use super::select::{Worth, choose};
-use super::telegraphic::LeftOut;
+use super::telegraphic::DroppedWords;
 use super::{SummaryDraft, SummaryInput, SummaryLayout, days, facts, prior, score, weights};
 use crate::date::utc_date;
 use crate::redact::redact;
@@ -127,7 +127,7 @@ impl<'a> WeighedInput<'a> {
         for (passage, text) in input.passages.iter().zip(&texts.passages) {
             pool.add_passage(passage, text);
         }
-        pool.left_out = input.telegraphic.then(|| LeftOut::of(&pool));
+        pool.dropped_words = input.telegraphic.then(|| DroppedWords::detect(&pool));
         let wanted = input
             .instructions
             .map(|text| pool.known(text))
@@ -172,7 +172,7 @@ impl<'a> WeighedInput<'a> {
     }
 
     fn text(&self, input: &SummaryInput<'_>, chosen: &[usize], cap: u64) -> Fitted {
-        let lay_out = |units: &[usize]| match input.style {
+        let lay_out = |units: &[usize]| match input.layout {
             SummaryLayout::Rolling => render::rolling(&self.pool, units, &self.coverage, cap),
             SummaryLayout::Paragraph => render::paragraph(&self.pool, units, &self.coverage),
         };
@@ -213,7 +213,7 @@ impl<'a> WeighedInput<'a> {
     ) -> Option<Fitted> {
         let unit = &self.pool.units[index];
         let mut text = String::new();
-        if input.style == SummaryLayout::Rolling {
+        if input.layout == SummaryLayout::Rolling {
             let section = Section::classify(unit, self.pool.sources);
             let _ = write!(text, "## {}\n- ", section.title());
         }

@@ -1,33 +1,33 @@
-//! Telegraphic wording: texts without articles and fillers. Everything else stays, and so does a
-//! filler after a negation (`not just`), and what is between quotation marks or backticks.
+//! Telegraphic wording: texts without articles and fillers. A filler after a negation stays (`not
+//! just`), and so does everything between quotation marks or backticks.
 
 use super::pool::Pool;
 use super::question::common_words;
 
-/// The bytes of a conversation from which its language is known.
+/// The bytes of a conversation from which its language is detected.
 const SAMPLE_BYTES: usize = 20_000;
 
-/// The words of a language that telegraphic wording leaves out.
+/// The words of a language that telegraphic wording drops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct LeftOut {
+pub(super) struct DroppedWords {
     articles: &'static str,
     fillers: &'static str,
-    /// Left out at the beginning of a sentence and before a comma: `Well, it works well.`
+    /// Dropped at the beginning of a sentence and before a comma: `Well, it works well.`
     openings: &'static str,
     negations: &'static str,
 }
 
-const ENGLISH: LeftOut = LeftOut {
+const ENGLISH: DroppedWords = DroppedWords {
     articles: "a an the",
     fillers: "just really very quite actually basically literally simply honestly definitely totally",
     openings: "well so oh hey yeah ok okay um hmm right anyway look wow haha",
     negations: "not no never",
 };
 /// Other languages, each with a common word that only this one has.
-const OTHERS: [(&str, LeftOut); 4] = [
+const OTHERS: [(&str, DroppedWords); 4] = [
     (
         "und",
-        LeftOut {
+        DroppedWords {
             articles: "der die das den dem des ein eine einen einem einer eines",
             fillers: "halt eben mal wirklich eigentlich sehr ganz",
             openings: "also ja na ach ok okay hm naja",
@@ -36,7 +36,7 @@ const OTHERS: [(&str, LeftOut); 4] = [
     ),
     (
         "avec",
-        LeftOut {
+        DroppedWords {
             articles: "le la les un une des",
             fillers: "vraiment très simplement",
             openings: "bon ben alors ah oui ok",
@@ -45,7 +45,7 @@ const OTHERS: [(&str, LeftOut); 4] = [
     ),
     (
         "cuándo",
-        LeftOut {
+        DroppedWords {
             articles: "el la los las un una unos unas",
             fillers: "realmente simplemente muy",
             openings: "bueno pues ah sí ok",
@@ -54,7 +54,7 @@ const OTHERS: [(&str, LeftOut); 4] = [
     ),
     (
         "het",
-        LeftOut {
+        DroppedWords {
             articles: "de het een",
             fillers: "echt heel gewoon eigenlijk",
             openings: "nou ja ok oké ach",
@@ -63,9 +63,10 @@ const OTHERS: [(&str, LeftOut); 4] = [
     ),
 ];
 
-impl LeftOut {
-    /// The words of the language of a conversation. A language without a list leaves out nothing.
-    pub(super) fn of(pool: &Pool<'_>) -> LeftOut {
+impl DroppedWords {
+    /// Detects the language of a conversation and returns its words; none for a language without a
+    /// list.
+    pub(super) fn detect(pool: &Pool<'_>) -> DroppedWords {
         let mut sample = String::new();
         for unit in &pool.units {
             if sample.len() > SAMPLE_BYTES {
@@ -74,10 +75,10 @@ impl LeftOut {
             sample.push_str(unit.text);
             sample.push(' ');
         }
-        LeftOut::of_text(&sample)
+        DroppedWords::detect_in(&sample)
     }
 
-    fn of_text(text: &str) -> LeftOut {
+    fn detect_in(text: &str) -> DroppedWords {
         let Some(common) = common_words(text) else {
             return ENGLISH;
         };
@@ -85,15 +86,15 @@ impl LeftOut {
         own.map(|(_, words)| *words).unwrap_or_default()
     }
 
-    /// The text without these words. A sentence whose first word is left out begins with a capital
-    /// letter as before.
-    pub(super) fn apply(self, text: &str) -> String {
+    /// Removes the words from a text. If the first word of a sentence is removed, the next one gets its
+    /// capital letter.
+    pub(super) fn remove_from(self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let (mut literal, mut begins, mut capital, mut negated) = (None, true, false, false);
         for word in text.split_whitespace() {
             let lower = word.to_lowercase();
             let is_capital = word.starts_with(char::is_uppercase);
-            let is_left_out = literal.is_none()
+            let is_dropped = literal.is_none()
                 && match lower.strip_suffix(',') {
                     Some(opening) => begins && has(self.openings, opening),
                     None => {
@@ -101,7 +102,7 @@ impl LeftOut {
                         article || (!negated && has(self.fillers, &lower))
                     }
                 };
-            if is_left_out {
+            if is_dropped {
                 capital |= begins && is_capital;
                 continue;
             }
@@ -115,7 +116,7 @@ impl LeftOut {
                 }
                 None => out.push_str(word),
             }
-            literal = after(literal, word);
+            literal = literal_after(literal, word);
             negated =
                 has(self.negations, &lower) || lower.ends_with("n't") || lower.ends_with("n’t");
             begins = word.ends_with(['.', '!', '?', ':']);
@@ -137,7 +138,7 @@ fn is_plain(word: &str) -> bool {
 }
 
 /// The mark that ends the code or the quotation after a word, if the text is within one.
-fn after(literal: Option<char>, word: &str) -> Option<char> {
+fn literal_after(literal: Option<char>, word: &str) -> Option<char> {
     word.chars().fold(literal, |literal, c| match (literal, c) {
         (Some(end), c) if c == end => None,
         (None, '`' | '"') => Some(c),
@@ -177,8 +178,8 @@ mod tests {
             ("Choose plan A, an exit.", "Choose plan A, exit."),
         ];
         for (text, expected) in rows {
-            assert_eq!(ENGLISH.apply(text), expected, "{text}");
-            assert_eq!(ENGLISH.apply(expected), expected, "a second time");
+            assert_eq!(ENGLISH.remove_from(text), expected, "{text}");
+            assert_eq!(ENGLISH.remove_from(expected), expected, "a second time");
         }
     }
 
@@ -200,7 +201,7 @@ mod tests {
             ("Мы едем в Киев.", "Мы едем в Киев."),
         ];
         for (text, expected) in rows {
-            assert_eq!(LeftOut::of_text(text).apply(text), expected);
+            assert_eq!(DroppedWords::detect_in(text).remove_from(text), expected);
         }
     }
 }

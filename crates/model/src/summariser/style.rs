@@ -55,7 +55,7 @@ impl Style {
             Style::Standard => "",
             Style::Detailed => {
                 "Write in detail: besides what happened, give the reasons, the alternatives that \
-                 were weighed and why they were reserved, and the circumstances under which each \
+                 were weighed and why they were rejected, and the circumstances under which each \
                  figure or decision holds. Use the length you are given."
             }
             Style::Concise => {

@@ -172,7 +172,7 @@ fn with_input<T>(
         prior: (!prior.is_empty()).then_some(prior.as_str()),
         prior_facts: &prior_facts(job),
         cap,
-        style: layout(job),
+        layout: layout(job),
         telegraphic: false,
         instructions: job.writing.instructions.as_deref(),
         count: &|text| tokenizer.count(text).at_most.0,

@@ -70,7 +70,7 @@ fn quotes(
         prior,
         prior_facts: &[],
         cap: Tokens(room),
-        style: SummaryLayout::Rolling,
+        layout: SummaryLayout::Rolling,
         telegraphic: false,
         instructions: Some(task),
         count: &count,
