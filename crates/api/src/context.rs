@@ -212,7 +212,7 @@ pub struct TierLoad {
     /// Its tokens.
     pub tokens: u64,
     /// Its maximum tokens.
-    pub share_tokens: u64,
+    pub limit_tokens: u64,
 }
 
 /// A summary in the context.

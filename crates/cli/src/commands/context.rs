@@ -27,7 +27,7 @@ summaries [{checkpoint, first, last, messages, tier (conversation, topic, bulk),
 tokens_before, compression_ratio, tightened, note, at, model, text}], topics {count, items, has_more,
 url}, the newest 20 first [{first, last, messages, title, started_at, last_at, sealed_at, summary (the
 number of its checkpoint), ended_by (phrase, silence, share, person or null), status (verbatim,
-summarised, partly_summarised)}], tiers [{name, tokens, share_tokens}] of the preset tiered, messages
+summarised, partly_summarised)}], tiers [{name, tokens, limit_tokens}] of the preset tiered, messages
 [{ordinal, role, author, tokens, pinned, form (masked, cut or null), text}], prepared {state (writing,
 ready, dropped), first, last, after (a turn), tokens, model, reason}: the summary that is written ahead.
 

@@ -84,7 +84,7 @@ fn a_long_conversation_keeps_its_topics_over_several_turns() {
     assert_covered(&place, &context, 24 * 6 + 2);
     for tier in context["tiers"].as_array().unwrap() {
         assert!(
-            tier["tokens"].as_u64() <= tier["share_tokens"].as_u64(),
+            tier["tokens"].as_u64() <= tier["limit_tokens"].as_u64(),
             "{tier}"
         );
     }

@@ -39,7 +39,7 @@ pub fn to_api(
     let tiers = tiers.into_iter().map(|tier| TierLoad {
         name: tier.name.to_owned(),
         tokens: tier.tokens,
-        share_tokens: tier.share,
+        limit_tokens: tier.limit,
     });
     let session = state.id().map(|id| id.to_string()).unwrap_or_default();
     let topics = topics::to_api(state, branch).unwrap_or_default();

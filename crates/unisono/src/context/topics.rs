@@ -86,7 +86,7 @@ pub struct TierLoad {
     /// Its size.
     pub tokens: u64,
     /// Its limit.
-    pub share: u64,
+    pub limit: u64,
 }
 
 /// The size of each tier of a branch; none if the policy has no tiers.
@@ -103,7 +103,7 @@ pub fn loads(view: &View<'_>, policy: &Policy, budget: &Budget) -> Vec<TierLoad>
         let each = each.map(|(name, load, limit)| TierLoad {
             name,
             tokens: load.tokens.0,
-            share: limit.0,
+            limit: limit.0,
         });
         each.into()
     })

@@ -63,7 +63,7 @@ fn topics(context: &Context, paint: Paint) -> String {
     let mut out = String::new();
     if !context.tiers.is_empty() {
         let tiers = context.tiers.iter().map(|tier| {
-            let (has, share) = (show::number(tier.tokens), show::number(tier.share_tokens));
+            let (has, share) = (show::number(tier.tokens), show::number(tier.limit_tokens));
             format!("{} {has} of {share}", tier.name)
         });
         let tiers: Vec<String> = tiers.collect();
