@@ -79,7 +79,7 @@ impl Ranking {
     }
 }
 
-/// The sum at each position: its own value and those of its neighbours, each with its weight.
+/// Adds the weighted values of its neighbours to the value of each position.
 fn spread(values: &[f32]) -> Vec<f32> {
     let mut sums = vec![0.0; values.len()];
     for (position, value) in values.iter().enumerate().filter(|(_, value)| **value > 0.0) {

@@ -20,8 +20,7 @@ use crate::query::Clause;
 use crate::times::Period;
 use crate::windows::{Ranked, Ranking};
 
-/// Ranks the messages of a path with at least one of the clauses, and their neighbours: the best
-/// `limit`.
+/// The best `limit` messages of a path: those with a clause, and their neighbours.
 pub(crate) fn rank(
     index: &Index,
     branch: &Branch,
@@ -99,8 +98,8 @@ impl<'a> OnPath<'a> {
         Ok(ordinals)
     }
 
-    /// The frequency of a clause in each message: a word in texts, days and names of authors; a phrase in texts,
-    /// and as the day or month of messages.
+    /// The frequency of a clause in each message. A word is looked for in texts, days and names of
+    /// authors; a phrase in texts, and as the day or month of messages.
     fn times(&self, clause: &Clause) -> tantivy::Result<Vec<f32>> {
         let mut times = vec![0.0; self.lengths.len()];
         for (segment, ordinals) in self.searcher.segment_readers().iter().zip(&self.ordinals) {

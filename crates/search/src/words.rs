@@ -124,7 +124,7 @@ impl TokenStream for Stream<'_> {
     }
 }
 
-/// Whether a character is a word by itself: an emoji, or of a script without spaces between words.
+/// Whether a character is a word by itself. Emoji are, and characters of scripts without spaces.
 fn stands_alone(c: char) -> bool {
     matches!(u32::from(c),
         0x2600..=0x27BF // emoji

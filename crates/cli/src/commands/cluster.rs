@@ -80,7 +80,10 @@ async fn drain(app: &App, service: &dyn Service, args: Drain) -> Result<()> {
     let meant = members.iter().filter(|one| names(&args.member, one));
     let found: Vec<&str> = meant.map(|one| one.member.as_str()).collect();
     if found.is_empty() {
-        let problem = format!("no program of the cluster has the id {}", args.member);
+        let problem = format!(
+            "no program of the cluster has the id or address {}",
+            args.member
+        );
         let problem = Problem::usage(problem).code(Code::NotFound);
         return Err(problem.hint("`unisono cluster list` shows the members"));
     }

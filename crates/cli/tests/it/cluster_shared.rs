@@ -109,7 +109,7 @@ fn a_model_that_fails_at_one_daemon_is_left_alone_by_all() {
     other.stop();
 }
 
-/// Asks daemons in turn, each in a session of its own, with a budget that two calls at a time exceed.
+/// Asks each daemon twice, in new sessions. Two calls at a time exceed the budget.
 fn ask_each(budget: &str, labels: &Value) {
     let Some(server) = Server::start(&[]) else {
         return;

@@ -25,7 +25,7 @@ const ID_BYTES: usize = 1_024;
 pub(super) const HOW: &str = "answer `approve`, or `deny: <why>`; where several calls wait, name one: \
                               `approve <call>`";
 
-/// The contents of a part, of which it has one.
+/// The keys of a content. A part has one of them.
 const CONTENTS: [&str; 4] = ["text", "raw", "url", "data"];
 
 /// Parses a request that sends a message.
@@ -38,7 +38,7 @@ pub(super) fn request(params: Value) -> Result<SendMessageRequest, Error> {
     typed(params)
 }
 
-/// Rejects parts with several contents, of which parsing would drop all but one.
+/// Rejects parts with several contents. Parsing would drop all but one.
 fn check_contents(parts: &Value) -> Result<(), Error> {
     for (at, part) in parts.as_array().into_iter().flatten().enumerate() {
         let has = |name: &&&str| part.get(name).is_some_and(|content| !content.is_null());

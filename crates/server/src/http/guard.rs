@@ -35,7 +35,7 @@ pub(super) async fn guard(
     let answered = let_through(&shared, request, next).await;
     let mut answered = answered.unwrap_or_else(|fault| problem::format_for(recording.uri(), fault));
     if has_body && is_refusal(answered.status()) {
-        // The body may be unread, and the connection then ends with this answer.
+        // The connection ends if the body is unread.
         let close = HeaderValue::from_static("close");
         answered.headers_mut().insert(header::CONNECTION, close);
     }
@@ -49,7 +49,7 @@ fn has_body(headers: &HeaderMap) -> bool {
     length.is_some_and(|length| length != "0") || headers.contains_key(header::TRANSFER_ENCODING)
 }
 
-/// Whether a request was refused by its head alone.
+/// Whether a request may have been refused before its body was read.
 fn is_refusal(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
@@ -93,7 +93,7 @@ async fn let_through(
             "as many requests as `server.requests` allows are being answered",
         ));
     };
-    let browser = browser(request.headers());
+    let cookies = browser_cookies(request.headers());
     let held = shared.bodies.hold(request.headers())?;
     let mut request = request.map(|body| held.body(body, shared.stall));
     let token = who.token();
@@ -109,12 +109,12 @@ async fn let_through(
             }
         },
     };
-    let answered = while_valid(shared, token, browser, answered);
+    let answered = while_valid(shared, token, cookies, answered);
     held.refusal().map_or(Ok(answered), Err)
 }
 
 /// The cookies of a request, if it has no other secret.
-fn browser(headers: &HeaderMap) -> Option<HeaderMap> {
+fn browser_cookies(headers: &HeaderMap) -> Option<HeaderMap> {
     if people::has_secret(headers) || !headers.contains_key(header::COOKIE) {
         return None;
     }
@@ -130,12 +130,12 @@ fn browser(headers: &HeaderMap) -> Option<HeaderMap> {
 fn while_valid(
     shared: &Shared,
     token: Option<Digest>,
-    browser: Option<HeaderMap>,
+    cookies: Option<HeaderMap>,
     answered: Response,
 ) -> Response {
     let kind = answered.headers().get(header::CONTENT_TYPE);
     let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-    if !is_stream || token.is_none() && browser.is_none() {
+    if !is_stream || token.is_none() && cookies.is_none() {
         return answered;
     }
     let (common, logins) = (shared.common.clone(), shared.logins.clone());
@@ -146,8 +146,8 @@ fn while_valid(
         }
     };
     let logged_out = async move {
-        match browser {
-            Some(browser) => logins.wait_until_logged_out(browser).await,
+        match cookies {
+            Some(cookies) => logins.wait_until_logged_out(cookies).await,
             None => std::future::pending().await,
         }
     };

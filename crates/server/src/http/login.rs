@@ -204,8 +204,8 @@ impl Logins {
         })
     }
 
-    /// Replaces links and browsers by those of the shared text: a browser that is logged out at one
-    /// daemon is logged out at all.
+    /// Replaces links and browsers by those of the shared text. A logout at one daemon is a logout at
+    /// all of them.
     fn take(&self, text: &str) {
         self.with_entries(|known| {
             known.links = text.lines().filter_map(Link::read).collect();
@@ -264,8 +264,8 @@ pub(super) async fn new_link(shared: &Shared, host: &str, login: Login) -> io::R
     Ok(format!("http://{host}{PATH}?code={code}"))
 }
 
-/// The login of the browser that sent a request. If the browser is unknown, the shared text is read: it
-/// may just have logged in at another daemon.
+/// The login of the browser that sent a request. If the browser is unknown, this reads the shared text:
+/// it may just have logged in at another daemon.
 pub(super) async fn find(shared: &Shared, headers: &HeaderMap) -> Option<Login> {
     let known = shared.logins.login(headers);
     let may_be_new = known.is_none() && cookie(headers).is_some() && shared.local.is_shared();

@@ -75,8 +75,7 @@ pub fn settings(setup: &Setup) -> Vec<Setting> {
     to_api(setup, is_changeable)
 }
 
-/// The settings that a session can override: whoever may read the session may read these, and not the
-/// rest of the daemon's configuration.
+/// The settings that a session can override. A reader of the session may read no others.
 fn of_session(setup: &Setup) -> Vec<Setting> {
     let mut all = to_api(setup, is_settable);
     all.retain(|setting| setting.changeable);
