@@ -212,3 +212,20 @@ fn as_many_days_as_fit_are_above_their_quotes() {
         prior = Some(draft.text);
     }
 }
+
+#[test]
+fn a_question_about_a_kind_of_facts_is_answered_with_them() {
+    let talk = [
+        said(1, 0, "Ana", "The date picker has a new colour."),
+        said(2, 1, "Ben", "The freeze is on 14 March."),
+        said(3, 2, "Ana", "I updated the docs of the exporter."),
+        said(4, 3, "Ben", "The freeze is postponed to Friday 21 March."),
+        said(5, 4, "Ana", "The exporter is fast now."),
+    ];
+    let text = ask(&talk, "Which dates changed?");
+    assert!(text.contains("postponed to Friday 21 March"), "{text}");
+    assert!(
+        !text.contains("picker") && !text.contains("exporter"),
+        "{text}"
+    );
+}

@@ -1,7 +1,8 @@
 //! The relevance of units to a question: its words in the unit, in its message, and in the
-//! neighbouring messages.
+//! neighbouring messages, and the kinds of facts that it names.
 
 mod days;
+mod kind;
 mod messages;
 
 use std::collections::HashSet;
@@ -83,8 +84,13 @@ pub(super) fn relevance(
         .map(|unit| asked.contains(&unit) || is_repeated(pool, unit, &known, &requests))
         .collect();
     let query = query(pool, known, task, &focus_terms);
-    let messages = Messages::new(pool, task, &query);
-    let units = bm25::of_units(pool, &query);
+    let by_kind = kind::gains(pool, task);
+    let messages = Messages::new(pool, task, &query, &by_kind);
+    let mut units = bm25::of_units(pool, &query);
+    units
+        .iter_mut()
+        .zip(&by_kind)
+        .for_each(|(own, gain)| *own += gain);
     let most = units.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
     let each = pool.units.iter().zip(&units).enumerate();
     let each = each.map(|(index, (unit, own))| {

@@ -1,10 +1,11 @@
-//! Days named by their distance: `yesterday`, `two days ago`, `last Friday`.
+//! Days named by their distance: `yesterday`, `two days ago`, `last Friday`, `vor zwei Tagen`.
 
-use std::sync::OnceLock;
+mod phrases;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use jiff::ToSpan;
 use jiff::civil::{Date, Weekday};
+
+use phrases::phrases;
 
 use super::cues::whole_words;
 use super::days::day_name;
@@ -14,85 +15,22 @@ use super::days::day_name;
 enum Distance {
     Days(i64),
     Before(Weekday),
+    This(Weekday),
     After(Weekday),
     Months(i64),
     Years(i64),
 }
 
-const WEEKDAYS: [(&str, Weekday); 7] = [
-    ("monday", Weekday::Monday),
-    ("tuesday", Weekday::Tuesday),
-    ("wednesday", Weekday::Wednesday),
-    ("thursday", Weekday::Thursday),
-    ("friday", Weekday::Friday),
-    ("saturday", Weekday::Saturday),
-    ("sunday", Weekday::Sunday),
-];
-const NUMBERS: [&str; 9] = [
-    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-];
-/// The largest number of days in digits.
-const MOST_DAYS: i64 = 99;
-const WORDS: [(&str, Distance); 15] = [
-    ("yesterday", Distance::Days(-1)),
-    ("last night", Distance::Days(-1)),
-    ("the day before yesterday", Distance::Days(-2)),
-    ("day before yesterday", Distance::Days(-2)),
-    ("tomorrow", Distance::Days(1)),
-    ("the day after tomorrow", Distance::Days(2)),
-    ("day after tomorrow", Distance::Days(2)),
-    ("last weekend", Distance::Before(Weekday::Saturday)),
-    ("last month", Distance::Months(-1)),
-    ("next month", Distance::Months(1)),
-    ("last year", Distance::Years(-1)),
-    ("next year", Distance::Years(1)),
-    ("a week ago", Distance::Days(-7)),
-    ("gestern", Distance::Days(-1)),
-    ("vorgestern", Distance::Days(-2)),
-];
-
-struct Phrases {
-    matcher: AhoCorasick,
-    meanings: Vec<Distance>,
-}
-
-fn phrases() -> Option<&'static Phrases> {
-    static PHRASES: OnceLock<Option<Phrases>> = OnceLock::new();
-    let build = || {
-        let mut all: Vec<(String, Distance)> = Vec::new();
-        all.extend(WORDS.map(|(text, distance)| (text.to_owned(), distance)));
-        for (name, weekday) in WEEKDAYS {
-            all.push((format!("last {name}"), Distance::Before(weekday)));
-            all.push((format!("next {name}"), Distance::After(weekday)));
-        }
-        for (number, days) in NUMBERS.iter().zip(2..) {
-            all.push((format!("{number} days ago"), Distance::Days(-days)));
-            all.push((format!("{number} weeks ago"), Distance::Days(-7 * days)));
-        }
-        for days in 2..=MOST_DAYS {
-            all.push((format!("{days} days ago"), Distance::Days(-days)));
-        }
-        let matcher = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .match_kind(MatchKind::LeftmostLongest)
-            .kind(Some(AhoCorasickKind::DFA))
-            .build(all.iter().map(|(text, _)| text))
-            .ok()?;
-        Some(Phrases {
-            matcher,
-            meanings: all.into_iter().map(|(_, distance)| distance).collect(),
-        })
-    };
-    PHRASES.get_or_init(build).as_ref()
-}
-
 impl Distance {
-    /// Whether people mean different days by it: next Friday, said before the Friday of the same week.
+    /// Whether people mean different days by it: next Friday, said before the Friday of the same week;
+    /// this Friday, said on it or after it.
     fn is_ambiguous(self, from: Date) -> bool {
+        let is_before = |weekday: Weekday| {
+            from.weekday().to_monday_zero_offset() < weekday.to_monday_zero_offset()
+        };
         match self {
-            Distance::After(weekday) => {
-                from.weekday().to_monday_zero_offset() < weekday.to_monday_zero_offset()
-            }
+            Distance::After(weekday) => is_before(weekday),
+            Distance::This(weekday) => !is_before(weekday),
             _ => false,
         }
     }
@@ -101,7 +39,9 @@ impl Distance {
         let day = match self {
             Distance::Days(days) => from.checked_add(days.days()).ok()?,
             Distance::Before(weekday) => from.nth_weekday(-1, weekday).ok()?,
-            Distance::After(weekday) => from.nth_weekday(1, weekday).ok()?,
+            Distance::This(weekday) | Distance::After(weekday) => {
+                from.nth_weekday(1, weekday).ok()?
+            }
             Distance::Months(months) => {
                 let month = from.first_of_month().checked_add(months.months()).ok()?;
                 return Some(month.strftime("%B %Y").to_string());
@@ -151,25 +91,34 @@ const NUMERALS: [&str; 13] = [
     "ninety", "hundred", "half",
 ];
 
+/// Words before `morgen` that make it a time of day.
+const BEFORE_MORNING: [&str; 6] = ["am", "gestern", "guten", "heute", "jeden", "seit"];
+
+/// The beginnings of a text that make the weekday before it one of an event: `of June`,
+/// `before Easter`.
+const OF_AN_EVENT: [&str; 6] = [" before ", " of ", " vor ", " im ", " des ", " der "];
+
 /// Whether a phrase is part of one that means another day, such as `twenty-two days ago`, `a week
-/// from tomorrow`, `the last Friday of June` and `the last Tuesday before Easter`, or is resolved
-/// already.
+/// from tomorrow`, `the last Friday of June`, `the last Tuesday before Easter` and `am Morgen`, or is
+/// resolved already.
 fn is_part_of_another(before: &str, phrase: &str, follows: &str) -> bool {
     let last = before.trim_end().rsplit(|c: char| !c.is_alphanumeric());
-    let last = last.into_iter().next().unwrap_or_default();
-    let is_ago = phrase
-        .get(phrase.len() - 3..)
-        .is_some_and(|end| end.eq_ignore_ascii_case("ago"));
-    let counts = |word: &&str| last.eq_ignore_ascii_case(word);
-    let is_counted = is_ago && (last.parse::<u64>().is_ok() || NUMERALS.iter().any(counts));
-    let is_named_by_an_event = phrase
-        .get(..5)
-        .is_some_and(|start| ["last ", "next "].contains(&start.to_lowercase().as_str()))
-        && (last.eq_ignore_ascii_case("the") || follows.starts_with(" before "));
+    let last = last.into_iter().next().unwrap_or_default().to_lowercase();
+    let is_one_of = |words: &[&str]| words.contains(&last.as_str());
+    let is_counted = phrase.to_lowercase().ends_with("ago")
+        && (last.parse::<u64>().is_ok() || is_one_of(&NUMERALS));
+    let begins = |words: [&str; 4]| {
+        let first = phrase.split(' ').next().unwrap_or_default().to_lowercase();
+        words.contains(&first.as_str())
+    };
+    let is_named_by_an_event = begins(["last", "next", "letzten", "nächsten"])
+        && (is_one_of(&["the"]) || OF_AN_EVENT.iter().any(|of| follows.starts_with(of)));
+    let is_morning = phrase == "Morgen" || phrase == "morgen" && is_one_of(&BEFORE_MORNING);
     before.ends_with(['-', '–', '/'])
         || is_named_by_an_event
         || is_counted
-        || last.eq_ignore_ascii_case("from")
+        || is_morning
+        || is_one_of(&["from"])
         || follows.starts_with(" (")
         || follows.starts_with(" of ")
 }
@@ -201,6 +150,19 @@ mod tests {
             ("10 days ago", "10 days ago (28 April 2023)"),
             ("next Monday", "next Monday (15 May 2023)"),
             ("Gestern war Oma da", "Gestern (7 May 2023) war Oma da"),
+            ("vor zwei Tagen", "vor zwei Tagen (6 May 2023)"),
+            ("Vor 3 Tagen kam er", "Vor 3 Tagen (5 May 2023) kam er"),
+            ("bis morgen", "bis morgen (9 May 2023)"),
+            (
+                "nächsten Monat ziehen wir um",
+                "nächsten Monat (June 2023) ziehen wir um",
+            ),
+            ("letzten Freitag", "letzten Freitag (5 May 2023)"),
+            ("this Friday", "this Friday (12 May 2023)"),
+            (
+                "Diesen Freitag geht es",
+                "Diesen Freitag (12 May 2023) geht es",
+            ),
             (
                 "the day after tomorrow",
                 "the day after tomorrow (10 May 2023)",
@@ -226,6 +188,11 @@ mod tests {
             "next Friday",
             "a week from tomorrow",
             "pre-yesterday",
+            "this Monday",
+            "heute morgen, jeden morgen",
+            "Guten Morgen! Am Morgen",
+            "am letzten Freitag im Juni",
+            "vor zweiundzwanzig Tagen",
         ] {
             assert_eq!(resolved(same, monday), None, "{same}");
         }

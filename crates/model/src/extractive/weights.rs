@@ -93,6 +93,8 @@ pub(super) mod question {
     pub(in super::super) const SPEAKER: f32 = 0.8;
     /// The weight of the day that the question names relative to a word in the text.
     pub(in super::super) const DAY: f32 = 1.5;
+    /// The weight of a kind of facts that the question names relative to a word in the text.
+    pub(in super::super) const KIND: f32 = 1.0;
     /// A message of another day.
     pub(in super::super) const ANOTHER_DAY: f32 = 0.5;
     /// The share of its neighbours' relevance that a message gets.

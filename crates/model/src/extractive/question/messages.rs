@@ -14,7 +14,7 @@ use crate::extractive::{bm25, score};
 
 /// What is known of each source with regard to a question.
 pub(super) struct Messages {
-    /// BM25 of its words.
+    /// BM25 of its words, and the gain of its facts.
     own_words: Vec<f32>,
     /// What it gains by its speaker.
     by_author: Vec<f32>,
@@ -36,8 +36,22 @@ pub(super) struct MessageRelevance {
 }
 
 impl Messages {
-    pub(super) fn new(pool: &mut Pool<'_>, task: &str, query: &[(Term, f32)]) -> Messages {
-        let own_words = bm25::of_sources(pool, query);
+    /// `by_kind`: what each unit gains by the kinds of its facts.
+    pub(super) fn new(
+        pool: &mut Pool<'_>,
+        task: &str,
+        query: &[(Term, f32)],
+        by_kind: &[f32],
+    ) -> Messages {
+        let mut own_words = bm25::of_sources(pool, query);
+        let mut most = vec![0.0_f32; pool.sources];
+        for (unit, gain) in pool.units.iter().zip(by_kind) {
+            most[unit.source] = most[unit.source].max(*gain);
+        }
+        own_words
+            .iter_mut()
+            .zip(most)
+            .for_each(|(own, gain)| *own += gain);
         let by_author = said_by(pool, task);
         let on_day = days::sources_on_named_days(pool, task);
         let of_day = weights::DAY * rarity(pool.sources, on_day.len());
@@ -189,7 +203,7 @@ fn said_by(pool: &mut Pool<'_>, task: &str) -> Vec<f32> {
 }
 
 /// The weight of something that `n` of all sources have: the inverse document frequency of BM25.
-fn rarity(all: usize, n: usize) -> f32 {
+pub(super) fn rarity(all: usize, n: usize) -> f32 {
     let (all, n) = (all as f32, n as f32);
     ((all - n + 0.5) / (n + 0.5) + 1.0).ln()
 }
