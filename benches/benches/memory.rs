@@ -10,6 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mimalloc::MiMalloc;
+use serde_json::{Value, json};
+use unisono_benches::conversation::{MESSAGE_CHARS, text};
+use unisono_benches::daemon::Daemon;
 use unisono_benches::remote::{self, Session};
 use unisono_benches::stub::{self, Stub};
 use unisono_benches::{Conversation, Table, bytes, memory, team};
@@ -69,7 +72,6 @@ async fn measure(what: &str, url: &str) -> Vec<f64> {
         "agents" => at_work(&runtime, 1, 64).await,
         "sessions" => at_work(&runtime, 8, 4).await,
         "deleted" => deleted(&runtime).await,
-        "load" => after_a_load(&runtime).await,
         "import" => import(&runtime).await,
         other => unreachable!("{other}"),
     }
@@ -110,25 +112,60 @@ async fn deleted(runtime: &Runtime) -> Vec<f64> {
     vec![memory::resident().0 - before]
 }
 
-/// Idle after one turn, then after a load and a while without work.
-async fn after_a_load(runtime: &Runtime) -> Vec<f64> {
-    turns(runtime, 1, 4, "first").await;
+/// The settings of a daemon whose agents ask the provider at that address.
+fn settings(provider: &str) -> String {
+    let agents: String = (0..64)
+        .map(|n| format!("[agents.delegate-{n}]\ndescription = \"answers\"\n"))
+        .collect();
+    format!(
+        "[models]\ndefault = \"openai/gpt-4o-mini\"\n[providers.openai]\nbase_url = \"{provider}/v1\"\n\
+         api_key_env = \"BENCH_KEY\"\n[compaction]\npreset = \"off\"\n\
+         [runtime]\npassivate_after_seconds = {}\n[agents.lead]\ndescription = \"leads\"\n{agents}",
+        PASSIVATE.as_secs()
+    )
+}
+
+/// Makes a session of 80k tokens; its path.
+async fn session(daemon: &Daemon) -> String {
+    let role = |n: u32| {
+        if n.is_multiple_of(2) {
+            "user"
+        } else {
+            "assistant"
+        }
+    };
+    let message = |n: u32| json!({"role": role(n), "content": text(n.into(), MESSAGE_CHARS)});
+    let messages: Vec<Value> = (0..LONG).map(message).collect();
+    let new = json!({"title": "load", "messages": messages});
+    let made = daemon.client().post("/v1/sessions", &new).await;
+    format!("/v1/sessions/{}", made["session"].as_str().unwrap())
+}
+
+/// A turn of so many agents, until its answer.
+async fn turn(daemon: &Daemon, agents: usize) {
+    let session = session(daemon).await;
+    let names: Vec<String> = (0..agents).map(|n| format!("delegate-{n}")).collect();
+    let task = json!({"task": "Does anything speak against it?", "lead": "lead", "agents": names});
+    let turns = format!("{session}/turns");
+    let answered = daemon.client().post(&turns, &task).await;
+    assert_eq!(answered["state"], "answered", "{answered}");
+}
+
+/// What a daemon holds after one turn, at most at work, and after a load and a while without work.
+async fn after_a_load(provider: &str) -> [f64; 3] {
+    let daemon = Daemon::start(&settings(provider));
+    turn(&daemon, 4).await;
     tokio::time::sleep(LEFT_ALONE).await;
-    let idle = memory::resident().0;
-    for n in 0..64 {
-        let at = SessionId::from_u128(1_000 + n);
-        let session = runtime.create(Conversation::new(0, LONG).import(at));
-        session.await.unwrap();
+    let idle = daemon.resident().0;
+    for _ in 0..64 {
+        session(&daemon).await;
     }
-    for n in 0..8 {
-        let conversation = Conversation::new(0, LONG);
-        let session = Session::create(runtime, 2_000 + n, &conversation).await;
-        session.fork("load").await;
-        session.answer("load", remote::team(64)).await;
+    for _ in 0..8 {
+        turn(&daemon, 64).await;
     }
-    let highest = memory::resident().1;
+    let highest = daemon.resident().1;
     tokio::time::sleep(LEFT_ALONE).await;
-    vec![idle, highest, memory::resident().0]
+    [idle, highest, daemon.resident().0]
 }
 
 /// The most while a conversation of some 25 MB becomes a session.
@@ -155,7 +192,7 @@ fn report(stub: &Stub) {
     let table = Table::new(
         "memory",
         "Resident memory of the whole process, its code included, with the program's allocator and \
-         a store and an index on disk; each row in a process of its own.",
+         a store and an index on disk; each row in a process of its own, the last three in the daemon.",
     );
     let peak = |what: &str, name: &str, most: f64| {
         let highest = figures(stub, name)[0];
@@ -177,21 +214,21 @@ fn report(stub: &Stub) {
         "import",
         250.0 * MIB,
     );
-    let load = figures(stub, "load");
-    let (idle, highest, after) = (load[0], load[1], load[2]);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let [idle, highest, after] = runtime.block_on(after_a_load(stub.url()));
     table.note(
-        "idle after a turn of 4 agents on 80k tokens",
+        "the daemon, idle after a turn of 4 agents on 80k tokens",
         &bytes(idle),
         None,
     );
     table.note(
-        "the most, 64 sessions and 8 turns of 64 agents",
+        "the daemon at most, 64 more sessions and 8 turns of 64 agents, over HTTP",
         &bytes(highest),
         None,
     );
     let ratio = after / idle;
     table.row(
-        "idle after that",
+        "the daemon, idle after that",
         "≤ 1.5 × the idle figure",
         &bytes(after),
         Some(ratio),

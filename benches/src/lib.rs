@@ -12,6 +12,7 @@ pub mod appending;
 pub mod bare;
 pub mod conversation;
 pub mod counting;
+pub mod daemon;
 pub mod memory;
 pub mod remote;
 pub mod samples;

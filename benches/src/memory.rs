@@ -2,7 +2,12 @@
 
 /// Resident memory of this process in bytes: now, and at most so far.
 pub fn resident() -> (f64, f64) {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    resident_of("self")
+}
+
+/// Resident memory of the process of that id in bytes: now, and at most so far.
+pub fn resident_of(process: &str) -> (f64, f64) {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("Linux");
     let of = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kib = line.and_then(|line| line.trim_end_matches("kB").trim().parse::<f64>().ok());

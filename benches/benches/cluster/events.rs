@@ -7,9 +7,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use unisono_benches::daemon::{Client, TOKEN};
 use unisono_benches::{Samples, Table, time};
 
-use crate::nodes::{Group, Node, TOKEN};
+use crate::nodes::Group;
 
 /// Listeners, each on a session of its own.
 const LISTENERS: usize = 64;
@@ -79,7 +80,7 @@ async fn heard_by_all(group: &Group, sessions: &[String], shift: usize) -> Sampl
 }
 
 /// A listener: its connection, after the head of the reply.
-async fn listener(node: &Node, session: &str) -> TcpStream {
+async fn listener(node: &Client, session: &str) -> TcpStream {
     let mut stream = TcpStream::connect(&node.address).await.unwrap();
     let head = format!(
         "GET /v1/sessions/{session}/events HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\n\r\n",

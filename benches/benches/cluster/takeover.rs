@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use unisono::Local;
+use unisono_benches::daemon::TOKEN;
 use unisono_benches::{Conversation, Table, team, time};
 use unisono_context::SessionId;
 use unisono_context::policy::{Policy, Preset};
@@ -22,7 +23,6 @@ use unisono_server::http::Server;
 use unisono_session::agent::{AgentKind, Definition};
 
 use crate::database::Database;
-use crate::nodes::TOKEN;
 
 /// Set for a process that is to be a daemon: the database, its directory, how many turns it begins.
 const ASKED: &str = "UNISONO_BENCH_DAEMON";

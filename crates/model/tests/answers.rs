@@ -229,3 +229,28 @@ fn a_question_about_a_kind_of_facts_is_answered_with_them() {
         "{text}"
     );
 }
+
+#[test]
+fn the_next_message_that_contradicts_stands_beside_its_quote() {
+    let talk = [
+        said(1, 0, "Ana", "The keys of the shed are only with Anne."),
+        said(2, 0, "Ben", "No, I gave them to Kai yesterday."),
+        said(3, 1, "Ana", "The fence is green."),
+        said(
+            4,
+            2,
+            "Ana",
+            "Die Versammlung ist am 17. Oktober im Gasthof Löwen.",
+        ),
+        said(
+            5,
+            9,
+            "Ben",
+            "Der Löwen hat abgesagt, wir treffen uns im Pfarrsaal.",
+        ),
+    ];
+    let text = ask(&talk, "Who has the keys of the shed?");
+    assert!(text.contains("to Kai") && !text.contains("fence"), "{text}");
+    let text = ask(&talk, "Wo ist die Versammlung?");
+    assert!(text.contains("Pfarrsaal"), "{text}");
+}

@@ -722,9 +722,9 @@ fn each_line_of_a_long_record_names_the_record() {
     };
     let passage = Passage::of_part(Ordinal(3), Role::Tool, None, Timestamp(START), &part).unwrap();
     let lines: Vec<&str> = passage.text.lines().collect();
-    assert_eq!(lines[0], "HAT023: flight_number: HAT023, date: 2024-05-26");
+    assert_eq!(lines[0], "flight_number: HAT023, date: 2024-05-26");
     assert_eq!(lines[1], "HAT023 prices: economy: 87, business: 365");
-    assert!(lines.len() > 2 && lines.iter().all(|line| line.starts_with("HAT023")));
+    assert!(lines.len() > 2 && lines.iter().all(|line| line.contains("HAT023")));
 }
 
 #[test]

@@ -153,21 +153,25 @@ fn first(
 }
 
 /// Later statements that change something in the best quotes. They share a name, a number or an id
-/// with such a quote; they may have no word of the question.
+/// with such a quote, or are the message after it; they may have no word of the question.
 fn corrections(pool: &Pool<'_>, chosen: &[usize]) -> Vec<usize> {
     let is_specific = |term: &&Term| {
         let class = pool.vocabulary.class(**term);
         matches!(class, Class::Name | Class::Number | Class::Identifier)
     };
     let corrects = |unit: usize, quote: usize| {
-        let (later, quoted) = (&pool.units[unit], &pool.units[quote]);
+        let (Some(later), Some(quoted)) = (pool.units[unit].ordinal, pool.units[quote].ordinal)
+        else {
+            return false;
+        };
         let mut specific = pool.terms(unit).iter().filter(is_specific);
-        later.ordinal > quoted.ordinal && specific.any(|term| pool.terms(quote).contains(term))
+        let replies = later.0 == quoted.0 + 1;
+        later > quoted && (replies || specific.any(|term| pool.terms(quote).contains(term)))
     };
     let best = &chosen[..chosen.len().min(CORRECTED)];
     let changes = |unit: &usize| {
         let cues = pool.units[*unit].cues;
-        cues.intersects(Cues::CHANGE) && !cues.intersects(Cues::QUESTION)
+        cues.intersects(Cues::CHANGE.with(Cues::CORRECTION)) && !cues.intersects(Cues::QUESTION)
     };
     (0..pool.units.len())
         .rev()

@@ -27,6 +27,8 @@ impl Cues {
     pub(super) const QUESTION: Cues = Cues(1 << 10);
     /// A decision that replaces an earlier one.
     pub(super) const CHANGE: Cues = Cues(1 << 11);
+    /// Something that was said before is no longer so.
+    pub(super) const CORRECTION: Cues = Cues(1 << 15);
     /// An offer or a prompt without content.
     pub(super) const OFFER: Cues = Cues(1 << 13);
     /// The speaker will do it.
@@ -60,6 +62,9 @@ impl Cues {
                 }
             }
         }
+        if contradicts(text) {
+            cues = cues.with(Cues::CORRECTION);
+        }
         let end = text.trim_end_matches(['"', ')', '*', '_', '”', ' ']);
         if end.ends_with(['?', '？']) {
             cues.with(Cues::QUESTION)
@@ -68,6 +73,19 @@ impl Cues {
         }
     }
 }
+
+/// Whether a text begins by contradicting, and then says something.
+fn contradicts(text: &str) -> bool {
+    let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '\'');
+    let first = words.next().unwrap_or_default();
+    let begins_so = CONTRADICTING
+        .iter()
+        .any(|word| word.eq_ignore_ascii_case(first));
+    begins_so && words.filter(|word| !word.is_empty()).count() >= 3
+}
+
+/// Words with which a contradiction begins.
+const CONTRADICTING: [&str; 6] = ["no", "nope", "actually", "nein", "doch", "nee"];
 
 /// Finds all phrases in one pass, each with its cue.
 fn matcher() -> Option<&'static (AhoCorasick, Vec<Cues>)> {
@@ -100,7 +118,7 @@ pub(super) fn whole_words(text: &str, start: usize, end: usize) -> bool {
 }
 
 /// The phrases of each cue, separated by bars.
-const PHRASES: [(Cues, &str); 17] = [
+const PHRASES: [(Cues, &str); 18] = [
     (
         Cues::PROPOSAL,
         "i propose|i'd propose|i suggest|i'd suggest|i would suggest|i recommend|i'd recommend|\
@@ -123,6 +141,11 @@ const PHRASES: [(Cues, &str); 17] = [
          we drop|stays|confirmed|i confirm|we confirm|final|\
          we're going|preferred|prefer|we won't|leave it|\
          in favour of|in favor of|plan is",
+    ),
+    (
+        Cues::CORRECTION,
+        "is now|are now|after all|will be instead|abgesagt|verschoben|stattdessen|doch nicht|\
+         nicht mehr|geändert|korrektur|ist jetzt|sind jetzt|jetzt doch|wir sind jetzt",
     ),
     (
         Cues::CONSTRAINT,

@@ -7,6 +7,9 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 /// Objects and arrays that fit in this many bytes stay on one line.
 const INLINE_BYTES: usize = 200;
 
+/// Plain members up to this many bytes stand on a line together.
+const SHORT_BYTES: usize = 80;
+
 /// Keys with these endings name their record.
 const NAMING: [&str; 7] = ["id", "name", "number", "key", "code", "title", "path"];
 /// The maximum length of a name.
@@ -20,6 +23,17 @@ pub(super) fn lines(text: &str) -> Option<String> {
     value.write_lines("", &mut out);
     out.truncate(out.trim_end().len());
     Some(out)
+}
+
+/// Writes a line of a record, unless it is empty.
+fn write_line(context: &str, line: &str, out: &mut String) {
+    if line.is_empty() {
+        return;
+    }
+    if !context.is_empty() {
+        out.extend([context, ": "]);
+    }
+    out.extend([line, "\n"]);
 }
 
 enum Json {
@@ -49,45 +63,46 @@ impl Json {
         }
     }
 
-    /// A record that is too long for a line: its plain members together, then each longer one, all
-    /// with the record's name.
+    /// A record that is too long for a line: its short members together, then each longer one. A line
+    /// without the member that names the record begins with the name.
     fn write_record(members: &[(String, Json)], context: &str, out: &mut String) {
-        let name = members.iter().find_map(|(key, value)| value.name(key));
-        let context = match (context, name) {
+        let naming = members.iter().find_map(|(key, value)| value.name(key));
+        let named = match (context, naming) {
             ("", Some(name)) => name.to_owned(),
             (context, Some(name)) => format!("{context} {name}"),
             (context, None) => context.to_owned(),
         };
-        let mut plain = String::new();
-        let flush = |plain: &mut String, out: &mut String| {
-            if !plain.is_empty() {
-                if !context.is_empty() {
-                    out.push_str(&context);
-                    out.push_str(": ");
-                }
-                out.push_str(plain);
-                out.push('\n');
-                plain.clear();
+        let (mut line, mut has_name) = (String::new(), false);
+        for (key, text) in members
+            .iter()
+            .filter_map(|(key, value)| Some((key, value.short()?)))
+        {
+            if line.len() + key.len() + text.len() > INLINE_BYTES {
+                let context = if has_name { context } else { &named };
+                write_line(context, &std::mem::take(&mut line), out);
+                has_name = false;
             }
-        };
-        for (key, value) in members {
-            if let Json::Plain(text) = value {
-                if plain.len() + key.len() + text.len() > INLINE_BYTES {
-                    flush(&mut plain, out);
-                }
-                plain.push_str(if plain.is_empty() { "" } else { ", " });
-                plain.extend([key, ": ", text]);
-                continue;
-            }
-            flush(&mut plain, out);
-            let path = if context.is_empty() {
+            has_name |= naming == Some(text);
+            line.push_str(if line.is_empty() { "" } else { ", " });
+            line.extend([key, ": ", text]);
+        }
+        write_line(if has_name { context } else { &named }, &line, out);
+        for (key, value) in members.iter().filter(|(_, value)| value.short().is_none()) {
+            let path = if named.is_empty() {
                 key.clone()
             } else {
-                format!("{context} {key}")
+                format!("{named} {key}")
             };
             value.write_lines(&path, out);
         }
-        flush(&mut plain, out);
+    }
+
+    /// A plain value that stands on a line with others.
+    fn short(&self) -> Option<&str> {
+        match self {
+            Json::Plain(text) if text.len() <= SHORT_BYTES => Some(text),
+            _ => None,
+        }
     }
 
     /// The text that names this record, if `key` is a naming key.

@@ -115,12 +115,33 @@ fn is_part_of_another(before: &str, phrase: &str, follows: &str) -> bool {
         && (is_one_of(&["the"]) || OF_AN_EVENT.iter().any(|of| follows.starts_with(of)));
     let is_morning = phrase == "Morgen" || phrase == "morgen" && is_one_of(&BEFORE_MORNING);
     before.ends_with(['-', '–', '/'])
+        || is_title(before, phrase)
+        || is_quoted(before)
         || is_named_by_an_event
         || is_counted
         || is_morning
         || is_one_of(&["from"])
         || follows.starts_with(" (")
         || follows.starts_with(" of ")
+}
+
+/// Whether a phrase with a capital letter stands within a sentence, as titles do.
+fn is_title(before: &str, phrase: &str) -> bool {
+    let before = before.trim_end();
+    let begins_sentence =
+        before.is_empty() || !before.ends_with(|c: char| c.is_alphanumeric() || c == ',');
+    phrase.starts_with(char::is_uppercase) && !begins_sentence
+}
+
+/// Whether the text after `before` is in quotation marks: it may be of another day.
+fn is_quoted(before: &str) -> bool {
+    before.chars().fold(false, |is_open, c| match c {
+        // A German text closes with the mark that opens an English one.
+        '"' | '“' | '«' | '»' => !is_open,
+        '„' => true,
+        '”' => false,
+        _ => is_open,
+    })
 }
 
 #[cfg(test)]
@@ -193,6 +214,9 @@ mod tests {
             "Guten Morgen! Am Morgen",
             "am letzten Freitag im Juni",
             "vor zweiundzwanzig Tagen",
+            "The song is Yesterday by the Beatles",
+            "She wrote \"come tomorrow\"",
+            "Er schrieb „bis morgen“",
         ] {
             assert_eq!(resolved(same, monday), None, "{same}");
         }

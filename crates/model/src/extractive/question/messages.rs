@@ -8,6 +8,7 @@ use unisono_context::Ordinal;
 use super::days;
 use super::weights;
 use crate::extractive::cues::Cues;
+use crate::extractive::passage::PassageKind;
 use crate::extractive::pool::{Pool, Unit};
 use crate::extractive::terms::Term;
 use crate::extractive::{bm25, score};
@@ -103,7 +104,8 @@ impl Messages {
     }
 }
 
-/// The order of the sources, and which of them end with a question or a proposal to somebody else.
+/// The order of the sources, and which of them end with a question, a call or a proposal to somebody
+/// else.
 struct Talk {
     ordinals: Vec<Option<Ordinal>>,
     asks: Vec<bool>,
@@ -121,7 +123,8 @@ impl Talk {
         let mut speakers = vec![""; pool.sources];
         for unit in &pool.units {
             talk.ordinals[unit.source] = unit.ordinal;
-            talk.asks[unit.source] = unit.cues.intersects(Cues::QUESTION);
+            talk.asks[unit.source] =
+                unit.cues.intersects(Cues::QUESTION) || unit.kind == PassageKind::ToolCall;
             talk.proposes[unit.source] |= unit.cues.intersects(Cues::PROPOSAL);
             speakers[unit.source] = unit.speaker;
         }

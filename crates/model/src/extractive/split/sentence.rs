@@ -68,7 +68,10 @@ fn sentence_ends(text: &str, before: Range<usize>, after: Range<usize>) -> bool 
         .next()
         .unwrap_or_default();
     let next = rest.trim_start().chars().next().unwrap_or(' ');
-    if is_abbreviation(word) || is_letter_of_several(word, rest) || is_ordinal(before, word, rest) {
+    if is_abbreviation(word, next)
+        || is_letter_of_several(word, rest)
+        || is_ordinal(before, word, rest)
+    {
         return false;
     }
     // Sentences in chats often start in lower case; after a short word it is more likely an
@@ -77,13 +80,19 @@ fn sentence_ends(text: &str, before: Range<usize>, after: Range<usize>) -> bool 
 }
 
 /// Abbreviations of English and German.
-const ABBREVIATIONS: [&str; 62] = [
-    "e.g", "i.e", "eg", "ie", "etc", "vs", "cf", "ca", "approx", "incl", "excl", "resp", "no",
-    "nr", "fig", "sec", "ch", "vol", "pp", "mr", "mrs", "ms", "dr", "prof", "st", "inc", "ltd",
-    "co", "corp", "jr", "sr", "dept", "max", "min", "z.b", "d.h", "u.a", "o.ä", "bzw", "usw",
-    "evtl", "ggf", "inkl", "zzgl", "bspw", "vgl", "str", "tel", "abs", "art", "hr", "fr", "dipl",
-    "ing", "med", "phil", "jan", "feb", "aug", "okt", "nov", "dez",
+const ABBREVIATIONS: [&str; 82] = [
+    "e.g", "i.e", "eg", "ie", "etc", "vs", "cf", "ca", "approx", "incl", "excl", "resp", "nr",
+    "fig", "sec", "ch", "vol", "pp", "mr", "mrs", "ms", "dr", "prof", "st", "inc", "ltd", "co",
+    "corp", "jr", "sr", "dept", "max", "min", "z.b", "d.h", "u.a", "o.ä", "bzw", "usw", "evtl",
+    "ggf", "inkl", "zzgl", "bspw", "vgl", "str", "tel", "abs", "art", "hr", "fr", "dipl", "ing",
+    "med", "phil", "ser", "abt", "bd", "hrsg", "geb", "gest", "verh", "ehem", "allg", "tägl", "lt",
+    "vorm", "nachm", "mio", "mrd", "std", "sek", "pkt", "nachf", "verw", "anm", "jan", "feb",
+    "aug", "okt", "nov", "dez",
 ];
+/// Words that are abbreviations before a number.
+const BEFORE_NUMBERS: [&str; 2] = ["no", "cat"];
+/// The ends of abbreviated compounds, such as `Seriennr.` and `Hauptstr.`
+const ENDS: [&str; 2] = ["nr", "str"];
 /// German months after an ordinal number, such as `am 14. Juni`.
 const MONTHS: [&str; 13] = [
     "januar",
@@ -101,10 +110,16 @@ const MONTHS: [&str; 13] = [
     "dezember",
 ];
 
-fn is_abbreviation(word: &str) -> bool {
+fn is_abbreviation(word: &str, next: char) -> bool {
     let mut letters = word.chars();
     let initial = matches!((letters.next(), letters.next()), (Some(c), None) if c.is_uppercase());
-    initial || (word.len() <= 6 && ABBREVIATIONS.contains(&word.to_lowercase().as_str()))
+    let word = word.to_lowercase();
+    let is_known = if BEFORE_NUMBERS.contains(&word.as_str()) {
+        next.is_ascii_digit()
+    } else {
+        ABBREVIATIONS.contains(&word.as_str())
+    };
+    initial || is_known || ENDS.iter().any(|end| word.ends_with(end))
 }
 
 /// Whether a word is the first letter of `z. B.`, `d. h.` and `u. a.`.
@@ -142,7 +157,7 @@ mod tests {
 
     #[test]
     fn sentences_survive_abbreviations_numbers_and_lower_case() {
-        let rows: [(&str, &[&str]); 15] = [
+        let rows: [(&str, &[&str]); 19] = [
             ("One. Two! Three?", &["One.", "Two!", "Three?"]),
             (
                 "Use e.g. v2.3 here. Done.",
@@ -179,6 +194,22 @@ mod tests {
             ("I am 30. My wife is 28.", &["I am 30.", "My wife is 28."]),
             ("We have 2. Decided?", &["We have 2.", "Decided?"]),
             ("I chose option b. Then", &["I chose option b.", "Then"]),
+            (
+                "Der Mäher (Seriennr. MZCG-81) ist kaputt. Ja.",
+                &["Der Mäher (Seriennr. MZCG-81) ist kaputt.", "Ja."],
+            ),
+            (
+                "Hauptstr. 5, geb. Kluge. Gut.",
+                &["Hauptstr. 5, geb. Kluge.", "Gut."],
+            ),
+            (
+                "It is no. 7, cat. 12. Fine.",
+                &["It is no. 7, cat. 12.", "Fine."],
+            ),
+            (
+                "He said no. We have a cat. Fine.",
+                &["He said no.", "We have a cat.", "Fine."],
+            ),
         ];
         for (text, expected) in rows {
             let found: Vec<&str> = sentences(text, 0..text.len())
