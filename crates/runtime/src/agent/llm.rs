@@ -43,8 +43,8 @@ impl Agent for LlmAgent {
             scales.measure_steps(&steps, &ctx).await?;
             let step =
                 match run::next_action(&steps, scales.weights(), scales.bounds(max_model_calls)) {
-                    NextAction::Done { text, .. } if text.trim().is_empty() => {
-                        return Err(empty_reply_failure(&ctx));
+                    NextAction::Done { text, partial } if text.trim().is_empty() => {
+                        return Err(no_text_failure(&steps, partial, &ctx));
                     }
                     NextAction::Done { text, partial } => {
                         let usage = reply_usage(&steps);
@@ -387,6 +387,19 @@ fn may_be_empty(reply: &Reply, ctx: &Ctx) -> bool {
 fn empty_reply_failure(ctx: &Ctx) -> Failure {
     let reason = format!("model {} replied with nothing", ctx.definition().model);
     Failure::new(RunCause::BadOutput, reason)
+}
+
+/// The failure of a run that was stopped before its model gave a text. The reply that stopped it is
+/// recorded, so another attempt would be stopped as well.
+fn no_text_failure(steps: &[Arc<Step>], stopped: Option<Arc<str>>, ctx: &Ctx) -> Failure {
+    let Some(stopped) = stopped else {
+        return empty_reply_failure(ctx);
+    };
+    let last = steps.iter().rev().find_map(|step| step.reply());
+    let calls = last.map_or(0, |reply| reply.calls.len());
+    let model = &ctx.definition().model;
+    let reason = format!("model {model} gave no text but {calls} calls of tools; {stopped}");
+    Failure::new(RunCause::Overflow, reason)
 }
 
 fn refusal(reply: &Reply, ctx: &Ctx) -> String {

@@ -163,3 +163,18 @@ async fn an_empty_answer_is_a_failure_and_no_step() {
     assert_eq!(&*answer.text, "so far");
     assert!(answer.partial.is_some());
 }
+
+#[tokio::test]
+async fn a_reply_whose_calls_take_all_room_ends_the_run_with_their_number() {
+    let attempt = lead(2_000, &[]);
+    let calls = [("recall", r#"{"n":1}"#); 400];
+    let failure = run(&attempt, &Scripted::new([Act::call(&calls)]))
+        .await
+        .unwrap_err();
+    assert_eq!(failure.cause, RunCause::Overflow, "{}", failure.reason);
+    assert!(
+        failure.reason.contains("no text but 400 calls of tools"),
+        "{}",
+        failure.reason
+    );
+}
