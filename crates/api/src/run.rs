@@ -338,11 +338,11 @@ pub struct Why {
     pub run: Run,
     /// The causes, from the input of its turn to its own end.
     pub causes: Vec<Cause>,
-    /// All of its requests.
-    pub requests: Vec<SentRequest>,
+    /// All of its requests. The last one may not have been sent.
+    pub requests: Vec<RunRequest>,
     /// Why its requests are unknown, or some of them.
     pub unknown: Option<String>,
-    /// The bytes of the selected request; null: it sent none.
+    /// The bytes of the selected request; null: it has none.
     pub body: Option<RequestBody>,
     /// Recorded values, compared with rebuilt ones.
     pub checks: Vec<DigestCheck>,
@@ -368,7 +368,7 @@ pub struct Cause {
 /// A request of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct SentRequest {
+pub struct RunRequest {
     /// Its number, from 1.
     pub number: u64,
     /// The model, or the program.
@@ -382,7 +382,10 @@ pub struct SentRequest {
     /// The digest of the prompt bytes sent to a fallback model; absent: no fallback was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback_prefix: Option<String>,
-    /// Number of steps of its run that were known when it was sent.
+    /// Whether the journal shows that its receiver got it, or may have got it. False for a request
+    /// that a budget or the window did not allow, and for one of a run that was cancelled first.
+    pub sent: bool,
+    /// Number of steps of its run before it.
     pub after_steps: u64,
     /// Number of tool results that were replaced by a note.
     pub masked: u64,

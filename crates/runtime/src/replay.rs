@@ -3,6 +3,8 @@
 //!
 //! This has no effects outside: models only render, no program is started, no actor runs.
 
+mod sent;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
@@ -28,7 +30,7 @@ use crate::agent::llm::{meter, results};
 use crate::agent::{acp, request};
 use crate::session::render;
 
-/// A request, or the input of a program, as it was sent.
+/// A request, or the input of a program.
 #[derive(Clone, Debug)]
 pub struct RebuiltRequest {
     /// Its receiver: a model as in definitions, or a program.
@@ -49,6 +51,8 @@ pub struct RebuiltRequest {
     pub reply: Option<usize>,
     /// For a program: the attempt.
     pub attempt: Option<u32>,
+    /// Whether the journal shows that its receiver got it, or may have got it.
+    pub sent: bool,
 }
 
 /// The requests of a run.
@@ -58,8 +62,8 @@ pub struct Requests {
     pub run: RunId,
     /// Its agent.
     pub agent: AgentId,
-    /// Oldest first.
-    pub sent: Vec<RebuiltRequest>,
+    /// Oldest first. The last one may be unsent.
+    pub requests: Vec<RebuiltRequest>,
     /// The reason why some or all of them cannot be rebuilt.
     pub unknown: Option<String>,
 }
@@ -158,7 +162,7 @@ fn one(
     let mut requests = Requests {
         run: run.id,
         agent: run.agent.clone(),
-        sent: Vec::new(),
+        requests: Vec::new(),
         unknown: None,
     };
     let digest = |digest: Digest| digest.to_string();
@@ -180,7 +184,8 @@ fn one(
     };
     match &assignment.definition.kind {
         AgentKind::Command(_) | AgentKind::Http(_) | AgentKind::A2a(_) | AgentKind::Acp(_) => {
-            requests.sent = documents(&assignment, prefix);
+            requests.requests = documents(&assignment, prefix);
+            sent::mark_documents(run, &assignment.definition.kind, &mut requests.requests);
         }
         // It gets results, and returns the last one.
         AgentKind::Pipeline => {}
@@ -191,7 +196,8 @@ fn one(
         AgentKind::Llm => match known.0.get(&assignment.definition.model) {
             Ok(model) => {
                 let conversation = Conversation::retrace(&assignment, prefix, &*model, known);
-                requests.sent = conversation.sent;
+                requests.requests = conversation.requests;
+                sent::mark_model_requests(run, &assignment, &mut requests.requests);
                 requests.unknown = conversation.unknown;
                 for (what, recorded, rebuilt) in conversation.checks {
                     check(what, recorded, rebuilt);
@@ -235,6 +241,7 @@ fn documents(assignment: &RunAssignment, prefix: &Prefix) -> Vec<RebuiltRequest>
             wrap_up: None,
             reply: None,
             attempt: Some(attempt),
+            sent: false,
         }
     });
     documents.collect()
@@ -242,7 +249,7 @@ fn documents(assignment: &RunAssignment, prefix: &Prefix) -> Vec<RebuiltRequest>
 
 /// The requests to a model, and their comparison with the recorded steps.
 struct Conversation {
-    sent: Vec<RebuiltRequest>,
+    requests: Vec<RebuiltRequest>,
     checks: Vec<(&'static str, String, String)>,
     /// The name of a fallback that is no longer known: its requests are omitted.
     unknown: Option<String>,
@@ -261,14 +268,14 @@ impl Conversation {
         let Ok((bounds, first)) = bounded else {
             // It ended before its model was called.
             return Conversation {
-                sent: Vec::new(),
+                requests: Vec::new(),
                 checks: Vec::new(),
                 unknown: None,
             };
         };
         let (mut fallbacks, mut unknown) = (FallbackPrefixes::default(), None);
         let retraced = run::retrace(&assignment.steps, &weights, bounds);
-        let sent = retraced.calls.iter().filter_map(|asked| {
+        let requests = retraced.calls.iter().filter_map(|asked| {
             let known = assignment.steps.get(..asked.known).unwrap_or_default();
             let wrap_up = wrap_up(assignment, asked);
             let mut request = request::continuation(&first, known, &asked.masked, wrap_up);
@@ -281,7 +288,7 @@ impl Conversation {
                 return match fallbacks.body(assignment, by, request, models) {
                     Ok((prefix, body)) => Some(RebuiltRequest {
                         fallback_prefix: Some(prefix),
-                        ..sent(assignment, asked, (&by.model, body))
+                        ..rebuilt_request(assignment, asked, (&by.model, body))
                     }),
                     Err(reason) => {
                         unknown = Some(reason);
@@ -290,19 +297,19 @@ impl Conversation {
                 };
             }
             let body = rendered_body(model, &request, assignment);
-            Some(sent(
+            Some(rebuilt_request(
                 assignment,
                 asked,
                 (&assignment.definition.model, body),
             ))
         });
-        let sent = sent.collect();
+        let requests = requests.collect();
         let mut checks = fallbacks.checks();
         let follow = || "each step follows from the earlier ones".to_owned();
         let steps = retraced.divergence.map_or_else(follow, |at| at.to_string());
         checks.push(("steps", follow(), steps));
         Conversation {
-            sent,
+            requests,
             checks,
             unknown,
         }
@@ -375,7 +382,7 @@ fn wrap_up(assignment: &RunAssignment, asked: &ModelCall) -> Option<Arc<str>> {
     asked.wrap_up.clone().or(by_budget)
 }
 
-fn sent(
+fn rebuilt_request(
     assignment: &RunAssignment,
     asked: &ModelCall,
     (to, body): (&Arc<str>, [Bytes; 2]),
@@ -390,6 +397,7 @@ fn sent(
         wrap_up: wrap_up(assignment, asked),
         reply: asked.reply,
         attempt: None,
+        sent: false,
     }
 }
 

@@ -211,7 +211,11 @@ impl State {
                 not_before,
                 ..
             } => {
+                let bounded = self.is_bounded(*run);
                 let run = self.run_mut(*run)?;
+                if !bounded {
+                    run.requested = Some(run.next_request());
+                }
                 run.attempt = *attempt;
                 run.not_before = *not_before;
                 Ok(())
@@ -223,6 +227,7 @@ impl State {
                     return Ok(());
                 }
                 let run = self.run_mut(*run)?;
+                run.requested = Some(run.next_request());
                 if let Some(why) = &reservation.wrap_up {
                     run.wrapped_up = Some((run.next_request(), why.clone()));
                 }

@@ -315,6 +315,9 @@ pub struct Run {
     /// Set if its model was called for the last time because of a budget: the number of steps, up
     /// to the last one that its request depends on, and the reason.
     pub wrapped_up: Option<(usize, Arc<str>)>,
+    /// The newest request that has a trace in the journal besides a reply: the number of steps
+    /// before it, as in [`Run::wrapped_up`]. It was reserved, charged or repeated.
+    pub requested: Option<usize>,
 }
 
 impl Run {
@@ -336,6 +339,7 @@ impl Run {
             calls: Vec::new(),
             ending: None,
             wrapped_up: None,
+            requested: None,
         }
     }
 

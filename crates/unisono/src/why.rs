@@ -46,10 +46,13 @@ impl Difference {
         (run, at): (RunId, usize),
         other: RunId,
     ) -> Option<Difference> {
-        let ours = requests(rebuilt, run)?.sent.get(at)?;
+        let ours = requests(rebuilt, run)?.requests.get(at)?;
         let theirs = requests(rebuilt, other)?;
-        let number = at.min(theirs.sent.len().checked_sub(1)?);
-        let (a, b) = (ours.body.concat(), theirs.sent.get(number)?.body.concat());
+        let number = at.min(theirs.requests.len().checked_sub(1)?);
+        let (a, b) = (
+            ours.body.concat(),
+            theirs.requests.get(number)?.body.concat(),
+        );
         let shared = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
         let (run, of) = (trace.run(run)?, trace.run(other)?);
         Some(Difference {

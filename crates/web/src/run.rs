@@ -124,6 +124,8 @@ fn beginning(text: &str, json: &str, room: &TextLimit) -> Markup {
 fn request_sizes(why: &Why, beside: Option<&Sibling>, turn: &Turn) -> Markup {
     let wrong = why.checks.iter().filter(|check| !check.matches);
     let wrong: Vec<_> = wrong.collect();
+    let of_body = |body: &RequestBody| why.requests.iter().find(|of| of.number == body.number);
+    let shown = why.body.as_ref().and_then(of_body);
     html! {
         section {
             h2 { "Its request" }
@@ -131,8 +133,10 @@ fn request_sizes(why: &Why, beside: Option<&Sibling>, turn: &Turn) -> Markup {
             @if why.requests.is_empty() && why.unknown.is_none() {
                 p class="quiet" { "No request: the run ended before its first one, or its agent needs no model." }
             }
-            @if wrong.is_empty() && !why.checks.is_empty() {
-                p { span class="badge" { "exact" } " These are the bytes that were sent: all "
+            @if let (Some(shown), true) = (shown, wrong.is_empty() && !why.checks.is_empty()) {
+                p { span class="badge" { "exact" }
+                    @if shown.sent { " These are the bytes that were sent: all " }
+                    @else { " This request was not sent. These would be its bytes: all " }
                     (why.checks.len()) " digests are as recorded." }
             }
             @for check in &wrong {
@@ -199,7 +203,8 @@ fn requests(why: &Why) -> Markup {
                         td { (request.to)
                             @if let Some(prefix) = &request.fallback_prefix {
                                 " (fallback, prefix " (digest(prefix)) ")"
-                            } }
+                            }
+                            @if !request.sent { " (was not sent)" } }
                         td class="number" { (number(request.bytes)) }
                         td class="number" { (number(request.head_bytes)) }
                         td { (digest(&request.digest)) }

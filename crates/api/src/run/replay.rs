@@ -59,6 +59,8 @@ pub struct ReplayedRequest {
     pub bytes: u64,
     /// The BLAKE3 digest of its bytes.
     pub digest: String,
-    /// For a program: the attempt that got it.
+    /// For a program: the attempt.
     pub attempt: Option<u32>,
+    /// Whether it was sent, as in a run's requests.
+    pub sent: bool,
 }

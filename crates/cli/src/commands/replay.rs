@@ -13,8 +13,8 @@ No model is called and nothing is started. Exits with 1 if anything differs from
 changed catalogue entry of a model, an altered record, or another version of this program.
 
 JSON: session, turn, state (`open` or how it ended), text (the same for people), error {code,
-reason}, requests (how many), runs [{run, agent, requests [{to, bytes, digest, attempt}], unknown}],
-prepared (the checkpoints that were written ahead), checks [{check (snapshot, definition, prefix, steps, results; the prefix of a fallback follows its
+reason}, requests (how many), runs [{run, agent, requests [{to, bytes, digest, attempt, sent}],
+unknown}], prepared (the checkpoints that were written ahead), checks [{check (snapshot, definition, prefix, steps, results; the prefix of a fallback follows its
 name), run, recorded, rebuilt, matches}], mismatches.";
 
 #[derive(Debug, clap::Args)]
@@ -66,8 +66,13 @@ fn text(app: &App, replay: &Replay) -> String {
         out += &mismatch(app, check);
     }
     let held = replay.checks.iter().filter(|check| check.matches).count();
+    let unsent = replay.runs.iter().flat_map(|run| &run.requests);
+    let unsent = match unsent.filter(|request| !request.sent).count() {
+        0 => String::new(),
+        unsent => format!(" ({unsent} not sent)"),
+    };
     out += &format!(
-        "{} rebuilt without a call to a model, {held} of {} hold\n",
+        "{}{unsent} rebuilt without a call to a model, {held} of {} hold\n",
         show::many(replay.requests, "request"),
         show::many(replay.checks.len() as u64, "check")
     );

@@ -4,7 +4,7 @@
 mod sibling;
 
 use unisono::fmt::{api_role, digest};
-use unisono_api::run::{RequestBody, SentRequest, Why, WhyQuery};
+use unisono_api::run::{RequestBody, RunRequest, Why, WhyQuery};
 use unisono_context::Digest;
 
 use crate::app::App;
@@ -15,7 +15,8 @@ use crate::show;
 
 const HELP: &str = "\
 Requests are rebuilt from the journal: the frozen context from its manifest, the recorded
-definition and the recorded steps. A retried request has the same bytes. Requests that only warm
+definition and the recorded steps. `was not sent` marks a request that the journal has no trace of,
+because a budget or the window did not allow it, or its run was cancelled first. A retried request has the same bytes. Requests that only warm
 the provider's cache (cache_warm = prewarm) are not shown.
 
 Examples:
@@ -27,7 +28,7 @@ Examples:
 
 JSON: as for `runs list`, with causes [{event, at, cause, text}], requests [{number, to,
 fallback_prefix (absent: no fallback), head_bytes, bytes, digest, after_steps, masked,
-wrap_up, attempt, head, tail}], unknown (why they cannot be rebuilt), body {number, head, tail} of
+wrap_up, attempt, sent, head, tail}], unknown (why they cannot be rebuilt), body {number, head, tail} of
 the selected request, checks as for `replay`, against {run, agent, request, shared_bytes, suffix,
 sibling_suffix, differing_keys} (null: no sibling).";
 
@@ -103,7 +104,7 @@ fn exact(why: &Why) -> Result<()> {
         return Ok(());
     };
     let problem = format!(
-        "these are not the bytes that were sent: {} was recorded as {} and is {}",
+        "these are not the original bytes: {} was recorded as {} and is {}",
         check.check, check.recorded, check.rebuilt
     );
     Err(Problem::failed(problem).hint("`unisono replay` shows the differences"))
@@ -124,8 +125,8 @@ fn text(paint: Paint, why: &Why, body: &RequestBody) -> String {
         out += &format!("  event {:<6} {at}  {}\n", cause.event, cause.text);
     }
     out += &format!("\n{}\n", paint.bold("requests"));
-    for sent in &why.requests {
-        out += &format!("  {}\n", line(sent));
+    for request in &why.requests {
+        out += &format!("  {}\n", line(request));
     }
     out += &format!(
         "\n{} the first {} bytes (digest {}) are shared with its siblings; then\n{}\n",
@@ -137,27 +138,30 @@ fn text(paint: Paint, why: &Why, body: &RequestBody) -> String {
     out
 }
 
-fn line(sent: &SentRequest) -> String {
-    let prefix = sent.fallback_prefix.as_deref();
+fn line(request: &RunRequest) -> String {
+    let prefix = request.fallback_prefix.as_deref();
     let fallback = prefix.map(|prefix| format!(" (fallback, prefix {})", digest(prefix)));
     let mut line = format!(
         "{}  to {}{}, {} bytes ({} of its own), digest {}",
-        sent.number,
-        sent.to,
+        request.number,
+        request.to,
         fallback.unwrap_or_default(),
-        show::number(sent.bytes),
-        show::number(sent.bytes - sent.head_bytes),
-        digest(&sent.digest)
+        show::number(request.bytes),
+        show::number(request.bytes - request.head_bytes),
+        digest(&request.digest)
     );
-    if sent.masked > 0 {
-        let results = show::many(sent.masked, "tool result");
+    if request.masked > 0 {
+        let results = show::many(request.masked, "tool result");
         line += &format!(", {results} left out");
     }
-    if let Some(why) = &sent.wrap_up {
+    if let Some(why) = &request.wrap_up {
         line += &format!(", the last: {why}");
     }
-    if let Some(attempt) = sent.attempt {
+    if let Some(attempt) = request.attempt {
         line += &format!(", attempt {attempt}");
+    }
+    if !request.sent {
+        line += ", was not sent";
     }
     line
 }

@@ -32,6 +32,7 @@ use unisono_session::tool::Contract;
 use super::command::MAX_OUTPUT_BYTES;
 use super::{Agent, Answer, Ctx, Failure, Task, failure, http, request};
 use card::Peer;
+pub(crate) use journaled::is_message_begun;
 use journaled::{Begun, MessageState, SendResult, Sending};
 use outcome::Outcome;
 

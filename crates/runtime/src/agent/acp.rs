@@ -27,6 +27,7 @@ use unisono_session::assignment::RunAssignment;
 use unisono_session::run::{RunCause, ToolResult};
 
 use super::{Agent, Answer, Ctx, Failure, Task, request};
+pub(crate) use journaled::is_prompt_begun;
 use journaled::{AgentAnswer, NextAction, Place, Prompt};
 use peer::Peer;
 use protocol::{Message, PERMISSION, PromptResult};

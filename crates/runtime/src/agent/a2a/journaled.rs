@@ -93,6 +93,11 @@ impl MessageState {
     }
 }
 
+/// Whether the agent may have got a message.
+pub(crate) fn is_message_begun(steps: &[Arc<Step>]) -> bool {
+    result(steps, &sending_step(1)).is_some()
+}
+
 fn result<'s>(steps: &'s [Arc<Step>], wanted: &str) -> Option<&'s str> {
     steps.iter().find_map(|step| match &**step {
         Step::Named { name, result } if &**name == wanted => Some(&**result),

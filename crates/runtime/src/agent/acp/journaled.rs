@@ -95,6 +95,12 @@ pub(super) fn places(steps: &[Arc<Step>]) -> Vec<Place> {
         .collect()
 }
 
+/// Whether the agent may have got a prompt.
+pub(crate) fn is_prompt_begun(steps: &[Arc<Step>]) -> bool {
+    let mut numbers = 1..=tries(steps);
+    numbers.any(|number| json(steps, &step_name("prompt", number)).is_some())
+}
+
 fn tries(steps: &[Arc<Step>]) -> u32 {
     let mut tries = 0;
     while json(steps, &step_name("place", tries + 1)).is_some() {

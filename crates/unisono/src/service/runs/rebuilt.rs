@@ -2,7 +2,7 @@
 
 use unisono_api::Code;
 use unisono_api::run::{
-    Cause, DigestCheck, Replay, ReplayedRequest, ReplayedRun, RequestBody, SentRequest,
+    Cause, DigestCheck, Replay, ReplayedRequest, ReplayedRun, RequestBody, RunRequest,
     SiblingRequest, Why, WhyQuery,
 };
 use unisono_api::turn::ErrorInfo;
@@ -31,17 +31,17 @@ pub(super) async fn why(local: &Local, found: &FoundRun, query: &WhyQuery) -> Re
         Some(own) => own.unknown.clone(),
         None => Some(unreadable(&rebuilt)),
     };
-    let sent = own.map_or(&[][..], |own| &own.sent);
+    let rebuilt_requests = own.map_or(&[][..], |own| &own.requests);
     let number = query.number.map(|number| number as usize);
     let at = number.unwrap_or(1).checked_sub(1);
-    let chosen = at.and_then(|at| Some((at, sent.get(at)?)));
+    let chosen = at.and_then(|at| Some((at, rebuilt_requests.get(at)?)));
     if let (None, Some(number)) = (chosen, number) {
-        return Err(no_request(number, sent.len()));
+        return Err(no_request(number, rebuilt_requests.len()));
     }
     let against = other
         .zip(at)
         .and_then(|(other, at)| Difference::between(&found.trace, &rebuilt, (found.id, at), other));
-    let requests = sent.iter().enumerate();
+    let requests = rebuilt_requests.iter().enumerate();
     let causes = causes::of_run(&found.trace, found.id);
     Ok(Why {
         session: found.session.to_string(),
@@ -49,10 +49,10 @@ pub(super) async fn why(local: &Local, found: &FoundRun, query: &WhyQuery) -> Re
         run: found.run()?,
         causes: causes.iter().map(cause).collect(),
         requests: requests
-            .map(|(at, sent)| sent_request(at, sent, query.bodies))
+            .map(|(at, request)| run_request(at, request, query.bodies))
             .collect(),
         unknown,
-        body: chosen.map(|(at, sent)| body(at, sent)),
+        body: chosen.map(|(at, request)| body(at, request)),
         checks: checks(&rebuilt, Some(found.id)),
         against: against.as_ref().map(compared),
     })
@@ -71,7 +71,7 @@ pub(super) async fn replay(
         return Err(Error::not_found("turn", turn));
     }
     let outcome = replay.outcome();
-    let requests: usize = rebuilt.runs.iter().map(|run| run.sent.len()).sum();
+    let requests: usize = rebuilt.runs.iter().map(|run| run.requests.len()).sum();
     Ok(Replay {
         session: session.to_string(),
         turn: turn.to_string(),
@@ -151,27 +151,28 @@ fn cause(cause: &causes::Cause) -> Cause {
     }
 }
 
-fn sent_request(at: usize, sent: &RebuiltRequest, with_bytes: bool) -> SentRequest {
-    let [head, tail] = &sent.body;
+fn run_request(at: usize, request: &RebuiltRequest, with_bytes: bool) -> RunRequest {
+    let [head, tail] = &request.body;
     let text = |bytes: &[u8]| with_bytes.then(|| String::from_utf8_lossy(bytes).into_owned());
-    SentRequest {
+    RunRequest {
         number: at as u64 + 1,
-        to: sent.to.to_string(),
+        to: request.to.to_string(),
         head_bytes: head.len() as u64,
         bytes: (head.len() + tail.len()) as u64,
-        digest: sent.digest.to_string(),
-        fallback_prefix: sent.fallback_prefix.map(|prefix| prefix.to_string()),
-        after_steps: sent.known as u64,
-        masked: sent.masked as u64,
-        wrap_up: sent.wrap_up.as_ref().map(ToString::to_string),
-        attempt: sent.attempt,
+        digest: request.digest.to_string(),
+        fallback_prefix: request.fallback_prefix.map(|prefix| prefix.to_string()),
+        after_steps: request.known as u64,
+        masked: request.masked as u64,
+        wrap_up: request.wrap_up.as_ref().map(ToString::to_string),
+        attempt: request.attempt,
+        sent: request.sent,
         head: text(head),
         tail: text(tail),
     }
 }
 
-fn body(at: usize, sent: &RebuiltRequest) -> RequestBody {
-    let [head, tail] = &sent.body;
+fn body(at: usize, request: &RebuiltRequest) -> RequestBody {
+    let [head, tail] = &request.body;
     RequestBody {
         number: at as u64 + 1,
         head: String::from_utf8_lossy(head).into_owned(),
@@ -214,11 +215,12 @@ fn compared(difference: &Difference) -> SiblingRequest {
 }
 
 fn replayed(run: &Requests) -> ReplayedRun {
-    let requests = run.sent.iter().map(|sent| ReplayedRequest {
-        to: sent.to.to_string(),
-        bytes: sent.body.iter().map(|piece| piece.len() as u64).sum(),
-        digest: sent.digest.to_string(),
-        attempt: sent.attempt,
+    let requests = run.requests.iter().map(|request| ReplayedRequest {
+        to: request.to.to_string(),
+        bytes: request.body.iter().map(|piece| piece.len() as u64).sum(),
+        digest: request.digest.to_string(),
+        attempt: request.attempt,
+        sent: request.sent,
     });
     ReplayedRun {
         run: run.run.to_string(),
