@@ -246,7 +246,7 @@ impl Updates {
     pub(crate) fn end(&mut self, end: TurnEnd) -> (Vec<Update>, Result<StopReason, Error>) {
         let mut all = self.agents(end.agents);
         if let Some(context) = &self.context {
-            all.push(used(context, end.usage.cost_usd));
+            all.push(used(context, end.turn.usage.cost_usd));
         }
         let ended = match (end.turn.state.as_str(), end.turn.answer) {
             ("cancelled", _) => Ok(StopReason::Cancelled),

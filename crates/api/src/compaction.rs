@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::session::main_branch;
 use crate::turn::{Settings, Turn, yes};
+use crate::usage::Amounts;
 
 /// A checkpoint: a stored summary and the messages that it replaces.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -109,6 +110,10 @@ pub struct CheckpointDetail {
     pub duration_ms: u64,
     /// Its cost, in dollars; null if the price is unknown.
     pub cost_usd: Option<f64>,
+    /// The usage of the requests for it, with unused replies; absent: no model was asked, or it was
+    /// imported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Amounts>,
     /// The effect of reverting it; null if it is not in the context.
     pub revert: Option<RevertEffect>,
     /// Why it is not in the context; absent if it is.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::compaction::{
     EditSummary, NewCompaction, RegenerateSummary, RetryCompaction, RevertCheckpoint,
 };
+use crate::fmt;
 use crate::run::CallResult;
 use crate::session::main_branch;
 use crate::usage::Amounts;
@@ -316,7 +317,13 @@ pub struct Turn {
     pub notices: Vec<String>,
     /// Its runs, in the order of their opening.
     pub runs: Vec<Run>,
-    /// The total cost of its ended runs; null if a price is unknown.
+    /// The usage of its runs and of its requests for summaries.
+    #[serde(default)]
+    pub usage: Amounts,
+    /// The part of requests for summaries; absent: no model was asked for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summaries: Option<SummaryUsage>,
+    /// The cost of its usage; null if a price is unknown.
     pub cost_usd: Option<f64>,
     /// When it was accepted.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
@@ -387,6 +394,27 @@ pub struct Compacted {
     /// Whether fewer messages were kept verbatim than the preset or a person requested, because the
     /// context would not have fitted.
     pub tightened: bool,
+}
+
+/// The usage of a turn's requests for summaries.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct SummaryUsage {
+    /// The total.
+    pub usage: Amounts,
+    /// The part of models whose summaries were not used: too long, refused, or replaced by quotes;
+    /// absent: all were used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unused: Option<Amounts>,
+}
+
+impl SummaryUsage {
+    /// That a summary was not used, with its tokens; none if all were used.
+    pub fn unused_text(&self) -> Option<String> {
+        let unused = self.unused?;
+        let tokens = fmt::number(unused.input_tokens + unused.output_tokens);
+        Some(format!("a summary was tried and not used: {tokens} tokens"))
+    }
 }
 
 /// A call of a client tool.

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::approval::Approval;
 use crate::compaction::FactCoverage;
 use crate::turn::Turn;
-use crate::usage::{Amounts, Budget};
+use crate::usage::Budget;
 
 pub use crate::turn::Member;
 
@@ -316,8 +316,6 @@ pub struct TurnEnd {
     pub tokens_before: Option<u64>,
     /// For `compacted` and `reverted`: tokens of the context now.
     pub tokens_after: Option<u64>,
-    /// The total usage of the agents that are done.
-    pub usage: Amounts,
     /// The state of its budgets and those of its session; empty if unknown.
     pub budgets: Vec<Budget>,
 }

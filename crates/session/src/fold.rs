@@ -18,6 +18,7 @@ mod hooks;
 mod posted;
 mod prepared;
 mod spending;
+mod summary_usage;
 mod turns;
 
 /// An event that does not follow from the events before it.
@@ -73,6 +74,7 @@ impl State {
             return Err(Error::Creation);
         }
         self.apply_to_budget(&event.fact, event.at);
+        self.apply_to_summary_usage(&event.fact);
         let is_folded = self.apply_to_preparations(&event.fact)
             || self.apply_to_conversation(&event.fact, event.at)?;
         if !is_folded {

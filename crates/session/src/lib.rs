@@ -35,6 +35,7 @@ pub mod reserve;
 pub mod run;
 mod spending;
 pub mod state;
+pub mod summary_usage;
 pub mod tool;
 mod topics;
 pub mod trace;

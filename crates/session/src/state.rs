@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use unisono_context::alteration::Alterations;
-use unisono_context::call::ClientOptions;
+use unisono_context::call::{ClientOptions, Usage};
 use unisono_context::checkpoint::{Checkpoints, reverted};
 use unisono_context::compaction::Plan;
 use unisono_context::message::NewMessage;
@@ -25,6 +25,7 @@ use crate::input::RESERVED_LABELS;
 use crate::reserve::TeamNeeds;
 use crate::run::Run;
 use crate::run::calls::CallPlace;
+use crate::summary_usage::SummaryUsage;
 use crate::tool::ToolRules;
 use crate::turn::{Phase, Turn};
 
@@ -91,6 +92,10 @@ pub struct State {
     pub(crate) unanswered: Arc<HashMap<MessageId, StepLocation>>,
     /// The spent and reserved amounts.
     pub(crate) budget: budget::Tree,
+    /// The requests for summaries of turns that are open or write ahead.
+    pub(crate) summary_usage: BTreeMap<TurnId, SummaryUsage>,
+    /// The usage of the steps that made checkpoints, if they asked a model.
+    pub(crate) checkpoint_usage: Arc<BTreeMap<CheckpointId, Usage>>,
     pub(crate) events: u64,
 }
 

@@ -18,6 +18,7 @@ use crate::event::{
     AcceptedTurn, DelegatedCall, Event, Fact, LateOutput, OpenedRun, Outcome, RunRole,
 };
 use crate::run::{Ending, Step, Usage};
+use crate::summary_usage::SummaryUsage;
 
 pub use answered::AnsweredCalls;
 pub use run_event::{DecidedCall, RecordedDecision, RunEvent, decisions};
@@ -45,6 +46,8 @@ pub struct TurnTrace {
     pub checkpoints: Vec<u32>,
     /// The effect of its compaction; none if nothing was planned.
     pub compacted: Option<CompactionTrace>,
+    /// The usage of its requests for summaries, also of one that was written ahead after it.
+    pub summaries: SummaryUsage,
     /// The frozen context.
     pub frozen: Option<(Moment, SnapshotId)>,
     /// Its runs in the order in which they were opened.
@@ -87,6 +90,7 @@ impl TurnTrace {
     }
 
     fn covered(&mut self, checkpoint: &Checkpoint) {
+        self.summaries.written(checkpoint.writer, &checkpoint.model);
         self.checkpoints.push(checkpoint.number);
         self.carried_out(|plan| {
             let counted = checkpoint.counts.get(plan.budget.encoding)?;
@@ -123,6 +127,7 @@ impl TurnTrace {
                 tightened,
             });
         }
+        self.summaries.failed();
         self.ended = Some((now, outcome.clone()));
     }
 }
@@ -320,6 +325,7 @@ impl Trace {
                 plans: Vec::new(),
                 checkpoints: Vec::new(),
                 compacted: None,
+                summaries: SummaryUsage::default(),
                 frozen: None,
                 runs: Vec::new(),
                 ended: None,
@@ -336,6 +342,9 @@ impl Trace {
             turn: Some(turn), ..
         }
         | Fact::CompactionFailed { turn, .. }
+        | Fact::SummariserUsed { turn, .. }
+        | Fact::SummaryPrepared { turn, .. }
+        | Fact::PreparationDropped { turn, .. }
         | Fact::Frozen { turn, .. }
         | Fact::TurnEnded { turn, .. }) = fact
         else {
@@ -349,7 +358,13 @@ impl Trace {
             Fact::CompactionPlanned { plan, .. } => turn.planned(now, plan),
             Fact::Compacted { checkpoint, .. } => turn.covered(checkpoint),
             Fact::Altered { alterations, .. } => turn.altered(alterations),
+            Fact::SummariserUsed { model, usage, .. } => turn.summaries.replied(model, *usage),
+            Fact::SummaryPrepared { summary, .. } => {
+                turn.summaries.written(summary.writer, &summary.model);
+            }
+            Fact::PreparationDropped { .. } => turn.summaries.failed(),
             Fact::CompactionFailed { .. } => {
+                turn.summaries.failed();
                 turn.carried_out(|_| Some((Tokens::ZERO, Tokens::ZERO)));
             }
             Fact::Frozen { snapshot, .. } => turn.frozen = Some((now, *snapshot)),
@@ -438,6 +453,12 @@ impl Trace {
     /// A turn.
     pub fn turn(&self, id: TurnId) -> Option<&TurnTrace> {
         self.turns.get(&id)
+    }
+
+    /// The usage of a turn: of its runs and of its requests for summaries.
+    pub fn turn_usage(&self, turn: &TurnTrace) -> Usage {
+        let runs = turn.runs.iter().filter_map(|run| self.runs.get(run));
+        runs.fold(turn.summaries.total, |sum, run| sum + run.usage())
     }
 
     /// A run.

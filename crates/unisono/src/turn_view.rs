@@ -1,10 +1,13 @@
 //! The turns of a session in the types of the API, including old ones.
 
 use unisono_api::Page;
-use unisono_api::turn::{ClientToolCall, Compacted, ErrorInfo as Failed, Run, Turn};
+use unisono_api::turn::{
+    ClientToolCall, Compacted, ErrorInfo as Failed, Run, SummaryUsage as Summaries, Turn,
+};
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_session::event::{Outcome, RunRole};
 use unisono_session::run::Ending;
+use unisono_session::summary_usage::SummaryUsage;
 use unisono_session::trace::{self, RunTrace, TurnTrace};
 use unisono_session::{State, Trace};
 use unisono_store::Journal;
@@ -84,6 +87,7 @@ fn to_api(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Tu
     let outcome = turn.ended.as_ref().map(|(_, outcome)| outcome);
     let lead = ran.iter().find(|run| run.role == "lead");
     let answered = matches!(outcome, Some(Outcome::Answered));
+    let usage = values::amounts(&trace.turn_usage(turn));
     Turn {
         session: session.to_string(),
         turn: id.to_string(),
@@ -107,17 +111,21 @@ fn to_api(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Tu
         checkpoints: turn.checkpoints.clone(),
         notices: Vec::new(),
         compacted: turn.compacted.map(compacted),
-        // An empty sum is -0.0.
-        cost_usd: ran
-            .iter()
-            .map(|run| run.usage.cost_usd)
-            .sum::<Option<f64>>()
-            .map(|sum| sum + 0.0),
+        usage,
+        summaries: turn.summaries.is_used().then(|| summaries(&turn.summaries)),
+        cost_usd: usage.cost_usd,
         runs: ran,
         accepted_at: values::instant(accepted.at),
         started_at: turn.started.map(|started| values::instant(started.at)),
         frozen_at: turn.frozen.map(|(frozen, _)| values::instant(frozen.at)),
         ended_at: turn.ended.as_ref().map(|(end, _)| values::instant(end.at)),
+    }
+}
+
+fn summaries(of: &SummaryUsage) -> Summaries {
+    Summaries {
+        usage: values::amounts(&of.total),
+        unused: (of.unused_steps > 0).then(|| values::amounts(&of.unused)),
     }
 }
 

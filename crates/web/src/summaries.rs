@@ -183,7 +183,9 @@ fn whole(place: &BranchView, detail: &CheckpointDetail) -> Markup {
             h2 id="checkpoint" { "Checkpoint " (number) }
             p { (heading(checkpoint)) }
             p class="quiet" { (checkpoint.kind) ", " (checkpoint.tier) ", preset " (checkpoint.preset)
-                ", took " (self::number(detail.duration_ms)) " ms, cost " (dollars(detail.cost_usd)) }
+                ", took " (self::number(detail.duration_ms)) " ms, cost " (dollars(detail.cost_usd))
+                @if let Some(used) = &detail.usage { ", " (self::number(used.input_tokens)) " tokens in, "
+                    (self::number(used.output_tokens)) " out" } }
             @if let Some(coverage) = checkpoint.coverage { p class="quiet" { "It gives " (coverage.to_string()) } }
             details class="summary" open { summary { "The summary as the model sees it" }
                 pre class="text" { (detail.block) } }

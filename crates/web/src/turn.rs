@@ -119,6 +119,7 @@ fn changed(found: &Compaction) -> Markup {
                     @if let Some(ratio) = fmt::compression(before, after) { ", " (ratio) } }
             }
             @if turn.compacted.is_some_and(|all| all.tightened) { (tightened()) }
+            (unused_summary(turn))
             @if let Some(reason) = &found.no_change_reason { p { "Nothing changed: " (reason) "." } }
             @if let Some(preview) = &found.preview {
                 p class="quiet" { "The summary begins:" }
@@ -282,7 +283,14 @@ fn compacted(turn: &Turn) -> Markup {
                 } }
         }
         @if turn.compacted.is_some_and(|all| all.tightened) { (tightened()) }
+        (unused_summary(turn))
     }
+}
+
+/// That a summary was tried and not used.
+fn unused_summary(turn: &Turn) -> Markup {
+    let unused = turn.summaries.and_then(|summaries| summaries.unused_text());
+    html! { @if let Some(unused) = unused { p class="quiet" { "In this turn " (unused) "." } } }
 }
 
 /// The warning that the context keeps fewer messages verbatim than configured.

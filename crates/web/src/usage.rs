@@ -205,10 +205,7 @@ fn first() -> PageQuery {
 
 /// The usage of the newest turns of a session, oldest first.
 fn over_time(turns: &[Turn]) -> Markup {
-    let spent = turns.iter().rev().map(|turn| {
-        let used = Amounts::together(turn.runs.iter().map(|run| &run.usage));
-        (turn, used)
-    });
+    let spent = turns.iter().rev().map(|turn| (turn, turn.usage));
     let spent: Vec<(&Turn, Amounts)> = spent.filter(|(_, used)| used.input_tokens > 0).collect();
     let bars: Vec<UsageBar<'_>> = spent
         .iter()

@@ -51,7 +51,8 @@ checkpoints [{number, messages, tokens_before, tokens_after, compression_ratio, 
 regenerates, duration_ms, coverage}],
 runs [{run, agent, role, stage, state, text, input_tokens, output_tokens, cache_expected_tokens,
 cache_read_tokens, cache_write_tokens, cache_missed, cost_usd, duration_ms, cause, reason}],
-cost_usd, usage {as for `usage`, of all runs together}.";
+cost_usd, usage {as for `usage`, of all runs and summaries together}, summaries {usage, unused}
+(null: no model was asked for a summary; unused: of summaries that were tried and not used).";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use unisono_api::compaction::FactCoverage;
 use unisono_api::harmless::for_terminal;
-use unisono_api::turn::ErrorInfo;
+use unisono_api::turn::{ErrorInfo, SummaryUsage};
 use unisono_api::turn_event::{Member, NewCheckpoint};
 use unisono_api::usage::{Amounts, Budget};
 use unisono_context::Cost;
@@ -45,10 +45,12 @@ pub(crate) struct Report {
     /// After `resume`: the agents whose definitions have changed since the turn began. The turn
     /// continued with the old ones.
     changed_agents: Vec<String>,
-    /// The cost of its finished runs; none if a price is unknown.
+    /// The cost of its usage; none if a price is unknown.
     cost_usd: Option<f64>,
-    /// The usage of all runs.
+    /// The usage of all runs and of the requests for summaries.
     usage: Amounts,
+    /// The part of requests for summaries; none: no model was asked for one.
+    summaries: Option<SummaryUsage>,
     /// The budgets of the turn and its session at its end, in dollars, tokens or seconds.
     budgets: Vec<Budget>,
 }
@@ -125,6 +127,7 @@ impl Report {
             changed_agents: watch.changed.iter().map(|one| one.agent.clone()).collect(),
             cost_usd: used.cost_usd,
             usage: used,
+            summaries: watch.end.as_ref().and_then(|end| end.turn.summaries),
             budgets: watch
                 .end
                 .as_ref()
@@ -270,8 +273,17 @@ fn report_cost(out: &Out, watch: &Watch) {
     ));
 }
 
+/// Reports that a summary was tried and not used.
+pub(crate) fn report_unused_summary(out: &Out, watch: &Watch) {
+    let summaries = watch.end.as_ref().and_then(|end| end.turn.summaries);
+    if let Some(unused) = summaries.and_then(|summaries| summaries.unused_text()) {
+        out.message(format_args!("summary    {unused}"));
+    }
+}
+
 /// Reports the end of a turn without a complete answer.
 pub(crate) fn ending(out: &Out, watch: &Watch, end: End) -> Result<()> {
+    report_unused_summary(out, watch);
     let short = show::short_id(&watch.session);
     match (end, watch.outcome()) {
         (End::Interrupted, _) => {

@@ -141,10 +141,10 @@ impl Watch {
         self.end.as_ref()?.turn.answer.as_deref()
     }
 
-    /// The usage of the finished runs.
+    /// The usage of the turn; before its end, of the finished runs.
     pub(crate) fn usage(&self) -> Amounts {
         match &self.end {
-            Some(end) => end.usage,
+            Some(end) => end.turn.usage,
             None => {
                 let finished = self.agents.iter().filter_map(|agent| agent.usage.as_ref());
                 Amounts::together(finished)

@@ -71,6 +71,42 @@ fn the_catalogues_summariser_of_the_leads_model_writes_the_summary() {
 }
 
 #[test]
+fn the_usage_of_a_turn_has_its_summaries_also_those_that_are_not_used() {
+    let used = Usage {
+        input: 70_000,
+        output: 300,
+        ..Usage::default()
+    };
+    let file = example();
+    let json = [&run(&file)[..], &["--json"]].concat();
+    let (place, _provider) = place(move || Act::answer(Answer::text(SUMMARY).usage(used)));
+    let report = call(&place, &json).expect(0).json();
+    let summaries = &report["summaries"];
+    assert_eq!(summaries["usage"]["input_tokens"], 70_000, "{report}");
+    assert!(summaries["unused"].is_null(), "{report}");
+    let runs = report["runs"].as_array().unwrap().iter();
+    let runs: u64 = runs.map(|run| run["input_tokens"].as_u64().unwrap()).sum();
+    assert_eq!(report["usage"]["input_tokens"], 70_000 + runs);
+    let shown = call(&place, &["checkpoints", "show", "latest", "1", "--json"]);
+    let shown = shown.expect(0).json();
+    assert_eq!(shown["usage"]["input_tokens"], 70_000, "{shown}");
+    assert_eq!(shown["usage"]["output_tokens"], 300, "{shown}");
+
+    // One request and two retries, and then quotes.
+    let (place, _provider) =
+        self::place(move || Act::answer(Answer::text("I would rather not.").usage(used)));
+    let done = call(&place, &json).expect(0);
+    let report = done.json();
+    let unused = &report["summaries"]["unused"];
+    assert_eq!(unused["input_tokens"], 210_000, "{report}");
+    done.says(&["a summary was tried and not used: 210,900 tokens"]);
+    let shown = call(&place, &["checkpoints", "show", "latest", "1", "--json"]);
+    let shown = shown.expect(0).json();
+    assert_eq!(shown["degraded"], true, "{shown}");
+    assert_eq!(shown["usage"]["input_tokens"], 210_000, "{shown}");
+}
+
+#[test]
 fn where_the_summariser_fails_quotes_are_taken_and_it_is_said() {
     let (place, provider) = place(|| Act::refuse(Refusal::Unauthorised));
     let file = example();

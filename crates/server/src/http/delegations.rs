@@ -9,7 +9,6 @@ use axum::response::Response;
 use unisono_api::Code;
 use unisono_api::delegation::{Delegation, MissingResult, NewDelegation};
 use unisono_api::turn::Turn;
-use unisono_api::usage::Amounts;
 use unisono_context::TurnId;
 use unisono_runtime::Handle;
 use utoipa_axum::router::OpenApiRouter;
@@ -75,7 +74,7 @@ async fn read(shared: &Shared, session: &Handle, turn: TurnId) -> Result<Delegat
 
 /// Converts a turn to a delegation and names missing agents.
 fn to_api(turn: Turn) -> Delegation {
-    let usage = Amounts::together(turn.runs.iter().map(|run| &run.usage));
+    let usage = turn.usage;
     let given = turn.runs.into_iter().filter(|run| run.role != "lead");
     let runs: Vec<_> = given.collect();
     let lacking = |state: &str| matches!(state, "partial" | "failed" | "cancelled");

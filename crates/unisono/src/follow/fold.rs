@@ -111,7 +111,6 @@ impl TurnFold {
             answer_message: answer.map(|node| node.ordinal().0),
             tokens_before: amounts.map(|(before, _)| before),
             tokens_after: amounts.map(|(_, after)| after),
-            usage: values::amounts(&self.agents.usage()),
             budgets: self.budgets.iter().map(values::budget).collect(),
         }
     }

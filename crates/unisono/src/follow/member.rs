@@ -5,7 +5,7 @@ use unisono_api::turn_event::Member;
 use unisono_context::{AgentId, RunId};
 use unisono_session::agent::Team;
 use unisono_session::event::RunRole;
-use unisono_session::run::{Ending, Run, Usage};
+use unisono_session::run::{Ending, Run};
 use unisono_session::turn::Turn;
 use unisono_session::{Definition, State};
 
@@ -89,15 +89,6 @@ impl Agents {
                 seat.status = Status::Ended(Ending::Cancelled);
             }
         }
-    }
-
-    /// The total usage of finished runs.
-    pub(super) fn usage(&self) -> Usage {
-        let finished = self.0.iter().filter_map(|seat| match &seat.status {
-            Status::Ended(Ending::Finished { usage, .. }) => Some(*usage),
-            _ => None,
-        });
-        finished.fold(Usage::NONE, |sum, usage| sum + usage)
     }
 
     pub(super) fn to_api(&self) -> Vec<Member> {

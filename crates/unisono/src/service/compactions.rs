@@ -182,6 +182,7 @@ async fn detail(
     let inactive = inactive(&state, head, &found);
     let ask = Ask::revert(found.id).branch(branch);
     let (id, active) = (found.id, checkpoint.active);
+    let usage = state.checkpoint_usage(found.id);
     let learnt = local.calibrations().clone();
     let without = move || RevertEstimate::of((&setup, &learnt), &ask, &mut state, head, id);
     let work = move || active.then(without);
@@ -200,6 +201,7 @@ async fn detail(
         covers: covers.collect(),
         key_facts: key_facts.collect(),
         duration_ms: found.duration_ms,
+        usage: usage.map(|used| values::amounts(&used)),
         cost_usd: values::dollars(found.cost_micros.map(Cost::from_micro_dollars)),
         revert: without.map(|without| without.to_api()),
         inactive,

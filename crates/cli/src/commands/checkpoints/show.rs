@@ -11,8 +11,8 @@ use crate::show;
 
 const HELP: &str = "\
 JSON: as for `list`, with block (its text in the context), covers [{first, last}], key_facts [{text,
-ordinal}], duration_ms, cost_usd (null: unknown), revert {tokens_before, tokens_after,
-usable_tokens, fits} (null: not in the context of `main`; then inactive {reason, revert_first (the
+ordinal}], duration_ms, cost_usd (null: unknown), usage (as for `usage`; absent: no model was
+asked), revert {tokens_before, tokens_after, usable_tokens, fits} (null: not in the context of `main`; then inactive {reason, revert_first (the
 checkpoint that replaced it), branches (with its messages)}).";
 
 #[derive(Debug, clap::Args)]
@@ -77,8 +77,16 @@ fn about(detail: &CheckpointDetail) -> String {
     };
     let coverage = c.coverage.map(|coverage| format!("it gives {coverage}\n"));
     let coverage = coverage.unwrap_or_default();
+    let used = detail.usage.map(|used| {
+        let (input, output) = (
+            show::number(used.input_tokens),
+            show::number(used.output_tokens),
+        );
+        format!(", {input} tokens in, {output} out")
+    });
+    let used = used.unwrap_or_default();
     format!(
-        "checkpoint {} ({}, {}, {}), {}, {} → {} tokens{}, by {}, {}, {} UTC{degraded}{tightened}\n{coverage}",
+        "checkpoint {} ({}, {}, {}), {}, {} → {} tokens{}, by {}, {}{used}, {} UTC{degraded}{tightened}\n{coverage}",
         c.number,
         c.kind,
         c.tier,

@@ -225,7 +225,7 @@ impl Parts {
     fn end(&mut self, end: TurnEnd) -> Vec<Part> {
         self.is_ended = true;
         let mut parts = self.members(end.agents);
-        self.metadata.usage = Some(end.usage);
+        self.metadata.usage = Some(end.turn.usage);
         let turn = end.turn;
         let is_cut = is_cut_off(&turn);
         match (turn.state.as_str(), turn.answer) {

@@ -9,7 +9,6 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use unisono_api::openai::Failure;
 use unisono_api::turn::Turn;
-use unisono_api::usage::Amounts;
 use unisono_context::{RunId, TurnId};
 use unisono_runtime::Progress;
 use unisono_session::Fact;
@@ -33,7 +32,7 @@ pub(super) trait Shape: Send {
     fn failed(&mut self, failure: &Failure) -> Vec<Event>;
 }
 
-/// The usage of all runs of a turn.
+/// The usage of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Used {
     pub(super) input: u64,
@@ -43,12 +42,10 @@ pub(super) struct Used {
 
 impl Used {
     pub(super) fn of(turn: &Turn) -> Used {
-        let sum =
-            |of: fn(&Amounts) -> u64| -> u64 { turn.runs.iter().map(|run| of(&run.usage)).sum() };
         Used {
-            input: sum(|used| used.input_tokens),
-            output: sum(|used| used.output_tokens),
-            cached: sum(|used| used.cache_read_tokens),
+            input: turn.usage.input_tokens,
+            output: turn.usage.output_tokens,
+            cached: turn.usage.cache_read_tokens,
         }
     }
 }
