@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use unisono_api::approval::Approval;
-use unisono_api::turn::Member;
+use unisono_api::turn::{Compacted, Member};
 use unisono_api::turn_event::{FrozenContext, TurnEnd, TurnEvent};
 
 use crate::client::Error;
@@ -252,7 +252,7 @@ impl Updates {
             ("cancelled", _) => Ok(StopReason::Cancelled),
             ("compacted", None) => {
                 (self.is_missed, self.is_joining) = (false, false);
-                all.extend(self.piece(saved(end.tokens_before, end.tokens_after)));
+                all.extend(self.piece(saved(end.turn.compacted)));
                 Ok(StopReason::EndTurn)
             }
             (_, Some(answer)) => {
@@ -309,10 +309,11 @@ fn used(context: &FrozenContext, cost: Option<f64>) -> Update {
 }
 
 /// The result of a requested compaction.
-fn saved(before: Option<u64>, after: Option<u64>) -> String {
-    match (before, after) {
-        (Some(before), Some(after)) if after < before => {
-            format!("The context is compacted: {after} tokens instead of {before}.")
+fn saved(compacted: Option<Compacted>) -> String {
+    match compacted.and_then(|done| Some((done, done.tokens_after?))) {
+        Some((done, after)) if after < done.tokens_before => {
+            let (before, effect) = (done.tokens_before, done.text());
+            format!("The context is compacted ({effect}): {after} tokens instead of {before}.")
         }
         _ => "Nothing was compacted: there is nothing to summarise.".to_owned(),
     }

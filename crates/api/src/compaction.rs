@@ -396,6 +396,43 @@ pub struct RevertCheckpoint {
     pub wait: bool,
 }
 
+/// What a compaction did to a context: its strongest change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionEffect {
+    /// Nothing changed.
+    Nothing,
+    /// Tool results were masked.
+    Masked,
+    /// Messages were cut, and tool results may have been masked.
+    Cut,
+    /// Messages were dropped, with a note in their place.
+    Dropped,
+    /// Messages were summarised.
+    Summarised,
+    /// A checkpoint was reverted.
+    Reverted,
+}
+
+impl CompactionEffect {
+    /// The effect for people, with this number of messages that were masked or cut.
+    pub fn text(self, shortened: u64) -> String {
+        let some = |one: &str| match shortened {
+            1 => format!("1 {one}"),
+            many => format!("{many} {one}s"),
+        };
+        match self {
+            CompactionEffect::Nothing => "nothing changed".to_owned(),
+            CompactionEffect::Masked => format!("masked {}", some("result")),
+            CompactionEffect::Cut => format!("shortened {}", some("message")),
+            CompactionEffect::Dropped => "dropped messages".to_owned(),
+            CompactionEffect::Summarised => "summarised".to_owned(),
+            CompactionEffect::Reverted => "reverted".to_owned(),
+        }
+    }
+}
+
 /// The compression ratio, to two decimals; none if nothing is left.
 pub fn ratio(before: u64, after: u64) -> Option<f64> {
     (after > 0).then(|| (before as f64 / after as f64 * 100.0).round() / 100.0)
@@ -403,7 +440,14 @@ pub fn ratio(before: u64, after: u64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::ratio;
+    use super::{CompactionEffect, ratio};
+
+    #[test]
+    fn an_effect_names_the_number_of_shortened_messages() {
+        assert_eq!(CompactionEffect::Masked.text(12), "masked 12 results");
+        assert_eq!(CompactionEffect::Cut.text(1), "shortened 1 message");
+        assert_eq!(CompactionEffect::Summarised.text(3), "summarised");
+    }
 
     #[test]
     fn a_ratio_has_two_decimals_and_none_of_nothing() {

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::compaction::{
-    EditSummary, NewCompaction, RegenerateSummary, RetryCompaction, RevertCheckpoint,
+    CompactionEffect, EditSummary, NewCompaction, RegenerateSummary, RetryCompaction,
+    RevertCheckpoint,
 };
 use crate::fmt;
 use crate::run::CallResult;
@@ -394,6 +395,17 @@ pub struct Compacted {
     /// Whether fewer messages were kept verbatim than the preset or a person requested, because the
     /// context would not have fitted.
     pub tightened: bool,
+    /// Its strongest change.
+    pub effect: CompactionEffect,
+    /// Number of messages that were masked or cut.
+    pub shortened: u64,
+}
+
+impl Compacted {
+    /// What it did, for people.
+    pub fn text(&self) -> String {
+        self.effect.text(self.shortened)
+    }
 }
 
 /// The usage of a turn's requests for summaries.

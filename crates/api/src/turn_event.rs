@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::approval::Approval;
-use crate::compaction::FactCoverage;
+use crate::compaction::{CompactionEffect, FactCoverage};
 use crate::turn::Turn;
 use crate::usage::Budget;
 
@@ -80,6 +80,8 @@ pub enum TurnEvent {
     Shortened {
         /// Number of messages.
         messages: u64,
+        /// `masked` or `cut`; `nothing`: no message got smaller.
+        effect: CompactionEffect,
     },
     /// A compaction step failed.
     StepFailed {

@@ -8,8 +8,8 @@ mod timeline;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unisono_context::alteration::Alteration;
-use unisono_context::checkpoint::Checkpoint;
+use unisono_context::alteration::{Alteration, Form};
+use unisono_context::checkpoint::{Body, Checkpoint};
 use unisono_context::compaction::{Plan, Step as Planned};
 use unisono_context::{Digest, RunId, SnapshotId, Timestamp, Tokens, TurnId};
 
@@ -66,15 +66,62 @@ pub struct CompactionTrace {
     pub after: Option<Tokens>,
     /// Whether a step kept less than the preset, or a person, requested.
     pub tightened: bool,
+    /// The strongest change.
+    pub effect: CompactionEffect,
+    /// The number of messages that were masked or cut.
+    pub shortened: u64,
+}
+
+/// What a compaction did to a context, the strongest change last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CompactionEffect {
+    /// Nothing changed.
+    #[default]
+    Nothing,
+    /// Tool results were masked.
+    Masked,
+    /// Messages were cut.
+    Cut,
+    /// Messages were dropped with a note.
+    Dropped,
+    /// Messages were summarised.
+    Summarised,
+    /// A checkpoint was reverted.
+    Reverted,
+}
+
+impl CompactionEffect {
+    /// The effect of masking or cutting these messages.
+    pub fn of_alterations(alterations: &[Alteration]) -> CompactionEffect {
+        let effects = alterations.iter().map(|made| match made.form {
+            Form::Masked { .. } => CompactionEffect::Masked,
+            Form::Cut { .. } | Form::Truncated { .. } => CompactionEffect::Cut,
+        });
+        effects.max().unwrap_or_default()
+    }
+}
+
+impl CompactionTrace {
+    fn planned(before: Tokens) -> CompactionTrace {
+        CompactionTrace {
+            before,
+            after: None,
+            tightened: false,
+            effect: CompactionEffect::Nothing,
+            shortened: 0,
+        }
+    }
+
+    fn note(&mut self, effect: CompactionEffect) {
+        self.effect = self.effect.max(effect);
+    }
 }
 
 impl TurnTrace {
     fn planned(&mut self, now: Moment, plan: &Plan) {
-        let so_far = self.compacted.get_or_insert(CompactionTrace {
-            before: plan.before,
-            after: None,
-            tightened: false,
-        });
+        let so_far = self
+            .compacted
+            .get_or_insert(CompactionTrace::planned(plan.before));
         so_far.after = None;
         so_far.tightened |= plan.tightened;
         self.plans.push((now, plan.clone()));
@@ -92,6 +139,12 @@ impl TurnTrace {
     fn covered(&mut self, checkpoint: &Checkpoint) {
         self.summaries.written(checkpoint.writer, &checkpoint.model);
         self.checkpoints.push(checkpoint.number);
+        if let Some(so_far) = &mut self.compacted {
+            so_far.note(match checkpoint.body {
+                Body::Summary(_) => CompactionEffect::Summarised,
+                Body::Tombstone => CompactionEffect::Dropped,
+            });
+        }
         self.carried_out(|plan| {
             let counted = checkpoint.counts.get(plan.budget.encoding)?;
             let came = counted.tokens + plan.budget.per_message;
@@ -100,6 +153,10 @@ impl TurnTrace {
     }
 
     fn altered(&mut self, alterations: &[Alteration]) {
+        if let Some(so_far) = &mut self.compacted {
+            so_far.note(CompactionEffect::of_alterations(alterations));
+            so_far.shortened += alterations.len() as u64;
+        }
         self.carried_out(|plan| {
             // The plan does not have the earlier size of a cut message.
             let Planned::Mask(targets) = &plan.step else {
@@ -120,12 +177,12 @@ impl TurnTrace {
     fn ended(&mut self, now: Moment, outcome: &Outcome) {
         if let Outcome::Compacted { before, after } | Outcome::Reverted { before, after } = outcome
         {
-            let tightened = self.compacted.is_some_and(|so_far| so_far.tightened);
-            self.compacted = Some(CompactionTrace {
-                before: *before,
-                after: Some(*after),
-                tightened,
-            });
+            let planned = CompactionTrace::planned(*before);
+            let so_far = self.compacted.get_or_insert(planned);
+            (so_far.before, so_far.after) = (*before, Some(*after));
+            if matches!(outcome, Outcome::Reverted { .. }) {
+                so_far.note(CompactionEffect::Reverted);
+            }
         }
         self.summaries.failed();
         self.ended = Some((now, outcome.clone()));

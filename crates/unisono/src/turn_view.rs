@@ -137,6 +137,8 @@ fn compacted(made: trace::CompactionTrace) -> Compacted {
         compression_ratio: after
             .and_then(|after| unisono_api::compaction::ratio(made.before.0, after)),
         tightened: made.tightened,
+        effect: values::effect(made.effect),
+        shortened: made.shortened,
     }
 }
 

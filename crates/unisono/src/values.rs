@@ -1,11 +1,12 @@
 //! Times, amounts and names in JSON.
 
 use jiff::Timestamp as Instant;
-use unisono_api::compaction::FactCoverage;
+use unisono_api::compaction::{CompactionEffect, FactCoverage};
 use unisono_api::usage::{Amounts, Budget};
 use unisono_context::call::Usage;
 use unisono_context::{Cost, Timestamp, checkpoint};
 use unisono_session::budget::BudgetStatus;
+use unisono_session::trace;
 
 /// RFC 3339 in UTC, to the millisecond.
 pub fn instant(at: Timestamp) -> String {
@@ -73,5 +74,16 @@ pub fn amounts(usage: &Usage) -> Amounts {
         cache_write_tokens: usage.cache_write.0,
         cache_missed: usage.missed(),
         cost_usd: dollars(usage.cost),
+    }
+}
+
+pub(crate) const fn effect(of: trace::CompactionEffect) -> CompactionEffect {
+    match of {
+        trace::CompactionEffect::Nothing => CompactionEffect::Nothing,
+        trace::CompactionEffect::Masked => CompactionEffect::Masked,
+        trace::CompactionEffect::Cut => CompactionEffect::Cut,
+        trace::CompactionEffect::Dropped => CompactionEffect::Dropped,
+        trace::CompactionEffect::Summarised => CompactionEffect::Summarised,
+        trace::CompactionEffect::Reverted => CompactionEffect::Reverted,
     }
 }

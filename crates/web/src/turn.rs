@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::{Redirect, Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
-use unisono_api::compaction::Compaction;
+use unisono_api::compaction::{Compaction, CompactionEffect};
 use unisono_api::fmt;
 use unisono_api::service::Service;
 use unisono_api::turn::{ErrorInfo, Run, Turn};
@@ -95,6 +95,12 @@ fn answer(turn: &Turn) -> Option<&str> {
     (turn.calls.is_empty() || !answer.is_empty()).then_some(answer)
 }
 
+/// Whether a compaction had no effect.
+fn is_unchanged(turn: &Turn) -> bool {
+    let effect = turn.compacted.map(|done| done.effect);
+    effect == Some(CompactionEffect::Nothing)
+}
+
 /// The result of a change of the context.
 fn changed(found: &Compaction) -> Markup {
     let turn = &found.turn;
@@ -103,6 +109,7 @@ fn changed(found: &Compaction) -> Markup {
     html! {
         section class="card" {
             h2 { @match turn.state.as_str() {
+                "compacted" if is_unchanged(turn) => "Nothing was changed",
                 "compacted" => "The context was compacted",
                 "reverted" => "The checkpoint was reverted",
                 "failed" => "Nothing was changed",
@@ -114,7 +121,8 @@ fn changed(found: &Compaction) -> Markup {
                 p class="quiet" data-progress=(turn.turn) role="status" { "Counting and writing …" }
             }
             @if let Some((before, after)) = amounts {
-                p { strong { (number(before)) " → " (number(after)) " tokens" }
+                p { @if let Some(done) = &turn.compacted { (done.text()) ": " }
+                    strong { (number(before)) " → " (number(after)) " tokens" }
                     @if before > after { ", " (number(before - after)) " saved" }
                     @if let Some(ratio) = fmt::compression(before, after) { ", " (ratio) } }
             }
@@ -272,10 +280,10 @@ fn compacted(turn: &Turn) -> Markup {
     let branch = encoded(&turn.branch);
     let sizes = turn
         .compacted
-        .and_then(|all| Some((all.tokens_before, all.tokens_after?)));
+        .and_then(|all| Some((all.text(), all.tokens_before, all.tokens_after?)));
     html! {
-        @if let Some((before, after)) = sizes {
-            p { "The context was compacted first: "
+        @if let Some((effect, before, after)) = sizes {
+            p { "The context was compacted first (" (effect) "): "
                 strong { (number(before)) " → " (number(after)) " tokens" }
                 @if let Some(ratio) = fmt::compression(before, after) { ", " (ratio) }
                 @for number in &turn.checkpoints {

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 use unisono::ask::Ask;
-use unisono_api::compaction::{Estimate, NextTurn};
+use unisono_api::compaction::{CompactionEffect, Estimate, NextTurn};
 use unisono_api::session::MAIN_BRANCH;
-use unisono_api::turn::TurnRequest;
+use unisono_api::turn::{Compacted, TurnRequest};
 use unisono_api::turn_event::NewCheckpoint;
 use unisono_context::compaction::ContextPart;
 use unisono_context::policy::Keep;
@@ -46,7 +46,8 @@ tokens_before, estimated_tokens_after, estimated_compression_ratio, estimated_co
 price is unknown), step, no_change_reason (the reason if there is no step), next_turn {preset, starts_above_tokens,
 keeps, tokens_before, estimated_tokens_after, estimated_compression_ratio, steps, tightened, problem}.
 JSON otherwise: session, state (compacted, shortened, nothing_to_do), checkpoint, messages, tokens_before,
-tokens_after, tokens_saved, compression_ratio (before by after), preview, no_change_reason (the reason if
+tokens_after, tokens_saved, effect (masked, cut, dropped, summarised, nothing),
+compression_ratio (before by after), preview, no_change_reason (the reason if
 nothing was done).";
 
 #[derive(Debug, clap::Args)]
@@ -394,19 +395,32 @@ pub(crate) fn report(app: &App, watch: &Watch, end: End) -> Result<()> {
     Ok(())
 }
 
-/// Reports the tokens saved by cutting messages.
+fn compacted(watch: &Watch) -> Option<Compacted> {
+    watch.end.as_ref()?.turn.compacted
+}
+
+fn effect(watch: &Watch) -> Option<CompactionEffect> {
+    Some(compacted(watch)?.effect)
+}
+
+fn effect_text(watch: &Watch) -> String {
+    compacted(watch).map_or_else(|| "nothing changed".to_owned(), |done| done.text())
+}
+
+/// Reports the tokens saved by masking and cutting messages.
 fn shortened(app: &App, watch: &Watch, (before, after): (u64, u64)) {
     let saved = before.saturating_sub(after);
     if app.out.json {
         app.out.json(&json!({
             "session": watch.session, "state": "shortened", "checkpoint": null, "messages": 0,
-            "tokens_before": before, "tokens_after": after, "tokens_saved": saved,
+            "tokens_before": before, "tokens_after": after, "tokens_saved": saved, "effect": effect(watch),
             "compression_ratio": show::ratio(before, after), "preview": null, "no_change_reason": null,
         }));
         return;
     }
     app.out.data(format_args!(
-        "cut: {} → {} tokens, {} saved{}; the messages stay whole in the history",
+        "{}: {} → {} tokens, {} saved{}; the messages stay whole in the history",
+        effect_text(watch),
         show::number(before),
         show::number(after),
         show::number(saved),
@@ -422,7 +436,7 @@ fn report_checkpoint(app: &App, watch: &Watch, (before, after): (u64, u64), made
         app.out.json(&json!({
             "session": watch.session, "state": "compacted", "checkpoint": made.number,
             "messages": made.messages, "tokens_before": before,
-            "tokens_after": after, "tokens_saved": saved,
+            "tokens_after": after, "tokens_saved": saved, "effect": effect(watch),
             "compression_ratio": show::ratio(before, after), "preview": preview, "no_change_reason": null,
         }));
         return;

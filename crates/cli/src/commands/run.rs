@@ -47,6 +47,7 @@ Examples:
 JSON: session, turn, state (answered, failed, cancelled, timeout, open), error {code, reason},
 answer, answer_message, snapshot, snapshot_agents, tokens_before, tokens_after, usable_tokens,
 compression_ratio (before by after), tightened (fewer messages were kept than requested),
+effect (of a compaction: masked, cut, dropped, summarised, nothing),
 checkpoints [{number, messages, tokens_before, tokens_after, compression_ratio, model, degraded,
 regenerates, duration_ms, coverage}],
 runs [{run, agent, role, stage, state, text, input_tokens, output_tokens, cache_expected_tokens,

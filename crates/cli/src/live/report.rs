@@ -1,7 +1,7 @@
 //! The result of a turn: the answer or the JSON on stdout, and the exit code.
 
 use serde::Serialize;
-use unisono_api::compaction::FactCoverage;
+use unisono_api::compaction::{CompactionEffect, FactCoverage};
 use unisono_api::harmless::for_terminal;
 use unisono_api::turn::{ErrorInfo, SummaryUsage};
 use unisono_api::turn_event::{Member, NewCheckpoint};
@@ -39,6 +39,8 @@ pub(crate) struct Report {
     compression_ratio: Option<f64>,
     /// Whether fewer messages were kept verbatim than requested, so that the context fits.
     tightened: bool,
+    /// What the compaction did; none without one.
+    effect: Option<CompactionEffect>,
     /// Checkpoints this turn made.
     checkpoints: Vec<Made>,
     runs: Vec<RunReport>,
@@ -122,6 +124,10 @@ impl Report {
                 .zip(context)
                 .and_then(|(before, context)| show::ratio(before, context.tokens)),
             tightened: watch.tightened,
+            effect: watch
+                .end
+                .as_ref()
+                .and_then(|end| Some(end.turn.compacted?.effect)),
             checkpoints: watch.checkpoints.iter().map(made).collect(),
             runs: watch.agents.iter().map(run).collect(),
             changed_agents: watch.changed.iter().map(|one| one.agent.clone()).collect(),

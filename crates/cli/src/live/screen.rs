@@ -109,7 +109,9 @@ impl<'o> Screen<'o> {
                 }
                 self.step(format!("compacting: {step}"));
             }
-            TurnEvent::Shortened { messages } => self.shortened(*messages, watch),
+            TurnEvent::Shortened { messages, effect } => {
+                self.shortened(&effect.text(*messages), watch)
+            }
             TurnEvent::Compacted { checkpoint } => self.compacted(checkpoint, watch),
             TurnEvent::StepFailed { reason, pause_ms } => self.step_failed(reason, *pause_ms),
             TurnEvent::PreparationDropped { reason } => {
@@ -134,11 +136,10 @@ impl<'o> Screen<'o> {
         }
     }
 
-    fn shortened(&mut self, messages: u64, watch: &Watch) {
+    fn shortened(&mut self, effect: &str, watch: &Watch) {
         self.step_done();
         if watch.notifies {
-            let messages = show::many(messages, "message");
-            let text = format!("{messages} masked or cut, still there for `recall`");
+            let text = format!("{effect}, still there for `recall`");
             self.headline("shortened", &text);
         }
     }

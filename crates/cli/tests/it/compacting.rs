@@ -225,6 +225,7 @@ fn large_messages_are_cut_on_request() {
     assert!(dry["messages_to_shorten"].as_u64() > Some(0), "{dry}");
     let done = place.json(&["compact", "--large=300", "--yes"]);
     assert_eq!(done["state"], "shortened", "{done}");
+    assert_eq!(done["effect"], "cut", "{done}");
     assert_eq!(done["tokens_after"], dry["estimated_tokens_after"]);
     let context = place.json(&["context"]);
     assert_eq!(context["used_tokens"], done["tokens_after"]);

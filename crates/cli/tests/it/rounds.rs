@@ -241,6 +241,7 @@ fn old_tool_results_are_masked_before_a_model_is_asked_and_recall_reads_them() {
         "{report}"
     );
 
+    assert_eq!(report["effect"], "masked", "{report}");
     let requests = provider.requests();
     assert!(
         !requests.iter().any(asks_for_a_summary),

@@ -3,6 +3,7 @@
 use rmcp::model::InputRequiredResult;
 use serde_json::{Value, json};
 use unisono::fmt;
+use unisono_api::compaction::CompactionEffect;
 use unisono_api::turn::{Run, Turn};
 use unisono_runtime::Handle;
 use unisono_session::run::calls::WaitingCall;
@@ -122,27 +123,25 @@ fn findings(turn: &Turn) -> String {
 }
 
 fn compaction(turn: &Turn) -> String {
-    match (turn.state.as_str(), turn.checkpoints.last()) {
-        ("compacted", Some(checkpoint)) => {
-            let sizes = turn.compacted;
-            let sizes = sizes.and_then(|all| Some((all.tokens_before, all.tokens_after?)));
-            let sizes = sizes.map(|(before, after)| {
-                let ratio = fmt::compression(before, after);
-                let ratio = ratio.map_or_else(String::new, |ratio| format!(" ({ratio})"));
-                format!(
-                    ", {} → {} tokens{ratio}",
-                    fmt::number(before),
-                    fmt::number(after)
-                )
-            });
-            format!(
-                "compacted: checkpoint {checkpoint}{}",
-                sizes.unwrap_or_default()
-            )
-        }
-        ("compacted", None) => "nothing to summarise: all remaining messages must stay".to_owned(),
-        _ => without_answer(turn),
+    if turn.state != "compacted" {
+        return without_answer(turn);
     }
+    let done = turn.compacted;
+    let done = done.filter(|done| done.effect != CompactionEffect::Nothing);
+    let mut text = match (turn.checkpoints.last(), &done) {
+        (Some(checkpoint), _) => format!("compacted: checkpoint {checkpoint}"),
+        (None, Some(done)) => done.text(),
+        (None, None) => "nothing to summarise: all remaining messages must stay".to_owned(),
+    };
+    if let Some((before, after)) =
+        done.and_then(|done| Some((done.tokens_before, done.tokens_after?)))
+    {
+        text += &format!(", {} → {} tokens", fmt::number(before), fmt::number(after));
+        if let Some(ratio) = fmt::compression(before, after) {
+            text += &format!(" ({ratio})");
+        }
+    }
+    text
 }
 
 /// Why the turn has no answer, and the state of each run.
@@ -247,7 +246,16 @@ mod tests {
             tokens_after: Some(3),
             compression_ratio: Some(3.0),
             tightened: true,
+            effect: CompactionEffect::Masked,
+            shortened: 12,
         });
+        let mut masked = turn.clone();
+        masked.state = "compacted".to_owned();
+        let text = compaction(&masked);
+        assert!(
+            text.starts_with("masked 12 results, 9 → 3 tokens"),
+            "{text}"
+        );
         let note = outcome_of("ask", turn).note.unwrap();
         assert!(
             note.starts_with("Less of the conversation was kept"),

@@ -11,6 +11,7 @@ use unisono_context::{RunId, SessionId, TurnId};
 use unisono_session::budget::BudgetStatus;
 use unisono_session::event::{HookPoint, Outcome};
 use unisono_session::run::calls::{CallOutput, CallPlace, WaitingCall};
+use unisono_session::trace::CompactionEffect;
 use unisono_session::turn::Phase;
 use unisono_session::{Event, Fact, State};
 
@@ -211,6 +212,7 @@ impl TurnFold {
                 alterations,
             } if *turn == self.turn => Some(TurnEvent::Shortened {
                 messages: alterations.len() as u64,
+                effect: values::effect(CompactionEffect::of_alterations(alterations)),
             }),
             Fact::Compacted {
                 turn: Some(turn),
