@@ -263,6 +263,8 @@ pub struct Estimate {
     /// Why nothing can be compacted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_change_reason: Option<String>,
+    /// Budgets that have less left than the maximum, for people.
+    pub warnings: Vec<String>,
     /// The automatic compaction of the next turn, without its input.
     pub next_turn: NextTurn,
 }

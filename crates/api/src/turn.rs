@@ -111,6 +111,8 @@ pub struct TurnEstimate {
     pub max_cost_usd: Option<f64>,
     /// Whether a count is only an estimate.
     pub approximate: bool,
+    /// Budgets that have less left than the maximum, for people.
+    pub warnings: Vec<String>,
 }
 
 /// What the first request of an agent is expected to use.

@@ -56,6 +56,7 @@ fn summary(all: &TurnEstimate) -> Markup {
                 (number(all.context_tokens_after)) " tokens." }
         }
         @if let Some(problem) = &all.problem { p class="trouble" { "The turn would fail: " (problem) } }
+        @for warning in &all.warnings { p class="warn" { (warning) } }
         details { summary { (counted(all.runs.len() as u64, "request")) } (table(&all.runs)) }
     }
 }

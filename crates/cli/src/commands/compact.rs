@@ -43,7 +43,8 @@ Examples:
 
 JSON of --dry-run: session, branch, total_messages, messages_to_summarise, messages_to_shorten,
 tokens_before, estimated_tokens_after, estimated_compression_ratio, estimated_cost_usd (null: the
-price is unknown), step, no_change_reason (the reason if there is no step), next_turn {preset, starts_above_tokens,
+price is unknown), step, no_change_reason (the reason if there is no step), warnings (budgets
+that have less left than this may need), next_turn {preset, starts_above_tokens,
 keeps, tokens_before, estimated_tokens_after, estimated_compression_ratio, steps, tightened, problem}.
 JSON otherwise: session, state (compacted, shortened, nothing_to_do), checkpoint, messages, tokens_before,
 tokens_after, tokens_saved, effect (masked, cut, dropped, summarised, nothing),
@@ -272,6 +273,9 @@ fn report_estimate(app: &App, estimate: &Estimate) {
     for (name, value) in rows {
         let row = format!("{} {value}", paint.bold(format_args!("{name:<14}")));
         app.out.data(show::wrap(&row, BEHIND));
+    }
+    for warning in &estimate.warnings {
+        app.out.warn(warning);
     }
 }
 

@@ -197,6 +197,14 @@ fn an_estimate_is_near_what_is_counted_and_starts_nothing() {
         daemon.get(&at("/turns")).expect(200).json()["items"],
         json!([])
     );
+    assert_eq!(reply["warnings"], json!([]));
+    let mut limited = new.clone();
+    limited["settings"] = json!({"budget.turn.max_tokens": 5_000});
+    let reply = daemon.post(&at("/turns/estimate"), &limited);
+    let reply = reply.expect(200).json();
+    let warning = reply["warnings"][0].as_str().unwrap();
+    let left = "the turn's budget has 5,000 tokens left, and this may need ";
+    assert!(warning.starts_with(left), "{reply:#}");
     let wrong = json!({"task": "x", "agents": ["nobody"]});
     daemon.post(&at("/turns/estimate"), &wrong).expect(422);
     let elsewhere = json!({"task": "x", "branch": "other"});

@@ -1,6 +1,7 @@
 //! The expected outcome of a requested compaction, of the next turn's automatic one, or of
 //! reverting a checkpoint, without carrying it out.
 
+pub(crate) mod budget_warnings;
 mod next_turn;
 mod simulation;
 mod turn;
@@ -24,6 +25,7 @@ use unisono_session::event::Work;
 use super::{measure, tokenizer};
 use crate::ask::{Ask, ContextInputs, check_chosen};
 use crate::fmt;
+use budget_warnings::MaximumUse;
 pub use next_turn::NextTurn;
 use next_turn::decide_topics;
 use simulation::SimulationInput;
@@ -71,6 +73,10 @@ pub struct Estimate {
     pub after: Tokens,
     /// The cost of the first summariser; none if its price is unknown.
     pub cost: Option<Cost>,
+    /// The maximum tokens of its request, in and out; none without a model.
+    pub tokens: Tokens,
+    /// Warnings about the budgets of the turn and the session.
+    pub warnings: Vec<String>,
     /// The steps; empty: nothing can be compacted.
     pub plans: Vec<Plan>,
     /// Why nothing can be compacted, if so.
@@ -130,17 +136,24 @@ impl Estimate {
             Some((plan, cover)) => (cover.original, most(plan)?),
             None => (Tokens::ZERO, Tokens::ZERO),
         };
+        let chosen = (&*team.lead.model, ask.summariser());
+        let cost = cost(setup, chosen, original, written);
+        let tokens = match asks_model(setup, chosen) {
+            true => original + written,
+            false => Tokens::ZERO,
+        };
+        let needed = MaximumUse {
+            tokens: tokens.0,
+            cost_usd: cost.map(|cost| cost.micro_dollars() as f64 / 1e6),
+        };
         Ok(Estimate {
+            tokens,
+            warnings: budget_warnings::of_session((setup, &team), &state, &[], needed),
             total: view.len().0,
             no_change_reason: no_change_reason(&view, ask.mode()),
             before,
             after: after.tokens,
-            cost: cost(
-                setup,
-                (&team.lead.model, ask.summariser()),
-                original,
-                written,
-            ),
+            cost,
             plans: simulation.plans,
             next_turn,
         })
@@ -169,6 +182,7 @@ impl Estimate {
             ),
             estimated_cost_usd: self.cost.map(|cost| cost.micro_dollars() as f64 / 1e6),
             no_change_reason: steps.is_empty().then(|| self.no_change_reason.clone()),
+            warnings: self.warnings.clone(),
             step: (!steps.is_empty()).then(|| steps.join("; ")),
             next_turn: self.next_turn.to_api(),
         }
@@ -234,6 +248,14 @@ fn most(plan: &Plan) -> Result<Tokens, Error> {
             Ok(tokenizer.count(&note).at_most)
         }
         Step::Mask(_) | Step::Cut { .. } | Step::Truncate { .. } => Ok(Tokens::ZERO),
+    }
+}
+
+/// Whether a model writes the summary.
+fn asks_model(setup: &Setup, (lead, chosen): (&str, Option<&str>)) -> bool {
+    match chosen {
+        Some(name) => name != EXTRACTIVE,
+        None => !summarisers::models(&setup.loaded, lead).is_empty(),
     }
 }
 

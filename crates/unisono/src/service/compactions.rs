@@ -18,9 +18,11 @@ use unisono_context::{CheckpointId, Cost, MessageId};
 use unisono_session::{Input, State};
 
 use super::messages::unknown_branch;
+use super::usage::budgets;
 use super::{cursor, id, requests};
 use crate::Local;
 use crate::ask::Ask;
+use crate::context::estimate::budget_warnings::MaximumUse;
 use crate::context::estimate::{self, RevertEstimate};
 use crate::context::topics;
 use crate::error::Error;
@@ -69,9 +71,18 @@ impl Compactions for Local {
         let setup = self.setup_for(&session, &ask).await?;
         let mut state = session.inspect(Clone::clone).await.map_err(Error::from)?;
         let learnt = self.calibrations().clone();
+        let before = state.clone();
         let work = move || estimate::Estimate::of(&setup, &learnt, &ask, &mut state);
         let estimate = off_thread(work).await.map_err(Error::from)?;
+        let needed = MaximumUse {
+            tokens: estimate.tokens.0,
+            cost_usd: estimate.cost.map(|cost| cost.micro_dollars() as f64 / 1e6),
+        };
+        let shared = budgets::warnings(self, &before, needed).await;
+        let shared = shared.map_err(Error::from)?;
+        let warnings = [estimate.warnings.clone(), shared].concat();
         Ok(Estimate {
+            warnings,
             session: session.id().to_string(),
             branch: new.branch.clone(),
             ..estimate.to_api()

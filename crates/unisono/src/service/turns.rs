@@ -15,7 +15,9 @@ use unisono_session::{Input, State};
 
 use super::messages::unknown_branch;
 use super::sessions::ended_turn;
+use super::usage::budgets;
 use super::{cursor, id, requests};
+use crate::context::estimate::budget_warnings::MaximumUse;
 use crate::context::{estimate, tip};
 use crate::error::Error;
 use crate::follow::Follower;
@@ -56,9 +58,17 @@ impl Turns for Local {
             return Err(unknown_branch(ask.on_branch()).into());
         }
         let (learnt, task) = (self.calibrations().clone(), new.task.clone());
+        let before = state.clone();
         let work = move || estimate::turn(&setup, &learnt, (&ask, &task), &mut state);
         let estimate = off_thread(work).await.map_err(Error::from)?;
+        let needed = MaximumUse {
+            tokens: estimate.input_tokens + estimate.max_output_tokens,
+            cost_usd: estimate.max_cost_usd,
+        };
+        let shared = budgets::warnings(self, &before, needed).await;
+        let shared = shared.map_err(Error::from)?;
         Ok(TurnEstimate {
+            warnings: [estimate.warnings, shared].concat(),
             session: session.id().to_string(),
             branch: new.branch.clone(),
             ..estimate

@@ -11,6 +11,7 @@ use unisono_session::reserve::TeamNeeds;
 use unisono_session::{Definition, State};
 
 use super::super::{measure, tokenizer};
+use super::budget_warnings::{self, MaximumUse};
 use super::{Error, NextTurn};
 use crate::ask::{Ask, ContextInputs};
 use crate::models;
@@ -58,7 +59,15 @@ pub fn turn(
         .map(|error| error.to_string());
     let unpriced = models::check_prices(setup, &by.team).err();
     let problem = refused.or(unpriced.map(|error| error.to_string()));
+    let needed = MaximumUse {
+        tokens: runs
+            .iter()
+            .map(|run| run.input_tokens + run.max_output_tokens)
+            .sum(),
+        cost_usd: total(runs.iter().map(|run| run.max_cost_usd)),
+    };
     Ok(TurnEstimate {
+        warnings: budget_warnings::of_session((setup, &by.team), state, &runs, needed),
         session: String::new(),
         branch: String::new(),
         task_tokens: task_tokens.tokens.0,
@@ -72,7 +81,7 @@ pub fn turn(
         input_tokens: runs.iter().map(|run| run.input_tokens).sum(),
         max_output_tokens: runs.iter().map(|run| run.max_output_tokens).sum(),
         input_cost_usd: total(runs.iter().map(|run| run.input_cost_usd)),
-        max_cost_usd: total(runs.iter().map(|run| run.max_cost_usd)),
+        max_cost_usd: needed.cost_usd,
         approximate: is_estimated(setup, &by),
         runs,
     })

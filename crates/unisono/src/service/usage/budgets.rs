@@ -10,6 +10,7 @@ use unisono_session::{Fact, OWNER, State};
 use unisono_store::{Grants, Journal};
 
 use crate::Local;
+use crate::context::estimate::budget_warnings::{MaximumUse, warning};
 use crate::history::read;
 use crate::history::usage::KnownUse;
 use crate::view::Inspect as _;
@@ -59,6 +60,28 @@ pub(crate) async fn budgets(
         all.extend(left.into_iter().map(|status| (Some(owner.clone()), status)));
     }
     Ok(all)
+}
+
+/// Warnings about the budgets of the session's owner and of the daemon that have less left than an
+/// estimate needs.
+///
+/// # Errors
+///
+/// As [`budgets`].
+pub(crate) async fn warnings(
+    local: &Local,
+    state: &State,
+    needed: MaximumUse,
+) -> Result<Vec<String>, unisono_store::Error> {
+    let config = &local.setup().loaded.config;
+    let owner = state.labels().get(OWNER);
+    let names = owner.cloned().into_iter().collect();
+    let all = budgets(local, local.journal(), &config.budget, names).await?;
+    let warnings = all.iter().filter_map(|(whose, status)| match whose {
+        Some(whose) if Some(whose) != owner => None,
+        whose => warning(status, whose.as_deref(), needed),
+    });
+    Ok(warnings.collect())
 }
 
 /// The usage of the sessions that hold more than they had spent. A journal is read once: a session
