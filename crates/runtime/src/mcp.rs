@@ -117,6 +117,15 @@ impl Server {
     }
 }
 
+/// Connects to a server of its own, does the handshake, and returns the number of offered tools.
+///
+/// # Errors
+/// The server does not start or does not answer.
+pub async fn check(server: &Server) -> Result<usize, ServerFault> {
+    let listed = server::list_once(server).await;
+    listed.map_err(|reason| server.fault(reason))
+}
+
 /// All servers, by name.
 #[derive(Clone, Default)]
 pub(crate) struct Servers(BTreeMap<Arc<str>, Handle>);

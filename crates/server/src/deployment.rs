@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use axum::http::Uri;
 use tokio::net::TcpStream;
-use unisono_runtime::find_program;
-use unisono_runtime::mcp::{Server, ServerTransport};
+use unisono_runtime::mcp::{self, Server};
 use unisono_store::private;
 
 use crate::http::{self, token};
@@ -51,12 +50,8 @@ pub async fn check(setup: &Setup, runs: bool) -> Vec<Check> {
             result: disk(&config.store.path),
         },
     ];
-    for server in &setup.loaded.tools.servers {
-        checks.push(Check {
-            name: format!("tools of {}", server.name),
-            result: tools(server).await,
-        });
-    }
+    let servers = setup.loaded.tools.servers.iter().map(tools);
+    checks.extend(futures_util::future::join_all(servers).await);
     let traces = &config.telemetry.otlp_endpoint;
     if !traces.is_empty() {
         checks.push(Check {
@@ -154,14 +149,16 @@ fn disk(store: &Path) -> Result<String, String> {
     }
 }
 
-async fn tools(server: &Server) -> Result<String, String> {
-    match &server.transport {
-        ServerTransport::Program(command) => {
-            let found = find_program(&command.program);
-            let found = found.map(|path| path.display().to_string());
-            found.ok_or_else(|| format!("program {:?} was not found", command.program))
-        }
-        ServerTransport::Address { url, .. } => reached(&url.to_string()).await,
+/// Does the handshake with a tool server and lists its tools.
+async fn tools(server: &Server) -> Check {
+    let listed = mcp::check(server).await;
+    Check {
+        name: format!("tools of {}", server.name),
+        result: match listed {
+            Ok(1) => Ok("answers, and offers 1 tool".to_owned()),
+            Ok(tools) => Ok(format!("answers, and offers {tools} tools")),
+            Err(fault) => Err(fault.reason.to_string()),
+        },
     }
 }
 

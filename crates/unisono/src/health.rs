@@ -1,13 +1,11 @@
 //! Health checks of a program and its environment. They change nothing and do not read every record
-//! of the store.
+//! of the store. They connect to the tool servers.
 
 use std::path::Path;
 
 use unisono_api::store::HealthCheck;
 use unisono_config::settings::EditAgents;
 use unisono_config::setup::Setup;
-use unisono_runtime::find_program;
-use unisono_runtime::mcp::ServerTransport;
 use unisono_store::private;
 
 use crate::Local;
@@ -36,7 +34,7 @@ pub(crate) async fn checks(local: &Local) -> Vec<HealthCheck> {
     let warnings = setup.warnings.iter().chain(setup.loaded.warnings.iter());
     let warnings = warnings.take(MAX_ENTRIES);
     checks.extend(warnings.map(|warning| check("settings", NOTICE, warning.to_string())));
-    checks.extend(servers(&setup));
+    checks.extend(servers(local, &setup).await);
     checks.push(editing(&setup));
     checks.push(store(local).await);
     let losses = local.losses().len();
@@ -93,26 +91,30 @@ fn model(setup: &Setup) -> HealthCheck {
     }
 }
 
-/// Checks whether the programs of tool servers exist. It does not connect to addresses.
-fn servers(setup: &Setup) -> Vec<HealthCheck> {
-    let servers = setup.loaded.tools.servers.iter();
-    let checks = servers.map(|server| {
+/// Lists the tools of each server. A server that is not connected is started.
+async fn servers(local: &Local, setup: &Setup) -> Vec<HealthCheck> {
+    let Ok(runtime) = local.runtime() else {
+        return Vec::new();
+    };
+    let each = setup.loaded.tools.servers.iter().map(|server| async move {
         let name = format!("tools of {}", server.name);
-        match &server.transport {
-            ServerTransport::Program(command) => match find_program(&command.program) {
-                Some(path) => check(&name, GOOD, path.display().to_string()),
-                None => check(
-                    &name,
-                    BAD,
-                    format!("program {:?} was not found", command.program),
-                ),
-            },
-            ServerTransport::Address { url, .. } => {
-                check(&name, GOOD, format!("at {url}; not checked"))
+        let limit = server.start_timeout;
+        match tokio::time::timeout(limit, runtime.offers(&server.name)).await {
+            Ok(Ok(offers)) => {
+                let message = match offers.len() {
+                    1 => "answers, and offers 1 tool".to_owned(),
+                    tools => format!("answers, and offers {tools} tools"),
+                };
+                check(&name, GOOD, message)
+            }
+            Ok(Err(fault)) => check(&name, BAD, fault.reason.to_string()),
+            Err(_) => {
+                let seconds = limit.as_secs_f64();
+                check(&name, BAD, format!("did not answer within {seconds:.1} s"))
             }
         }
     });
-    checks.collect()
+    futures_util::future::join_all(each).await
 }
 
 fn editing(setup: &Setup) -> HealthCheck {

@@ -36,8 +36,8 @@ without an index,
 providers [{provider, usable, unavailable_reason, address, key (its origin)}],
 catalogue {generated, stale_days (null: it is fresh), models [{model, problem, help}]}: the date
 of the catalogue and notes on available models, deployment [{name, good, message}]: the daemon's
-token and address, free disk space, and whether tool servers and the receiver of traces, and the daemons on the same database, can be
-reached. While a daemon has the store open, its readiness is checked, and its records only in a database:
+token and address, free disk space, whether each tool server does the handshake and lists its tools, and whether
+the receiver of traces, and the daemons on the same database, can be reached. While a daemon has the store open, its readiness is checked, and its records only in a database:
 store, daemon {url, pid, unavailable_reason}, losses, checked (the report on a database, or null),
 providers, catalogue, deployment.";
 

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use unisono_fake_provider::tools::LOG;
 use unisono_fake_provider::{
     Act, Answer, At, CacheSettings, CacheSim, Ending, FakeProvider, Refusal, Script, Usage,
     block_on,
@@ -259,13 +260,20 @@ fn doctor_says_what_a_deployment_lacks() {
         .unwrap();
     let open = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let tools = format!(
-        "[mcp.here]\nurl = \"http://{}/mcp\"\n[mcp.gone]\nurl = \"http://{closed}/mcp\"\n\
-         [mcp.shell]\ncommand = \"sh\"\n[mcp.typo]\ncommand = \"no-such-program\"\n\
+        "[mcp.here]\nurl = \"http://{}/mcp\"\nstart_timeout = \"1s\"\n\
+         [mcp.gone]\nurl = \"http://{closed}/mcp\"\n\
+         [mcp.shell]\ncommand = \"sh\"\nstart_timeout = \"1s\"\n[mcp.typo]\ncommand = \"no-such-program\"\n\
          [server]\nbind = \"{}\"\n[telemetry]\notlp_endpoint = \"http://{closed}\"\n",
         open.local_addr().unwrap(),
         open.local_addr().unwrap(),
     );
-    let place = Place::with_config(&tools);
+    let exe = std::env::current_exe().unwrap();
+    let works = format!(
+        "{tools}[mcp.works]\ncommand = {exe:?}\n\
+         args = [\"tools::tool_server\", \"--exact\", \"--nocapture\"]\n\
+         [mcp.works.env]\n{LOG} = \"/dev/null\"\n"
+    );
+    let place = Place::with_config(&works);
     let token = place.path("settings/unisono/token");
     fs::create_dir_all(token.parent().unwrap()).unwrap();
     fs::write(&token, "x".repeat(64)).unwrap();
@@ -285,9 +293,10 @@ fn doctor_says_what_a_deployment_lacks() {
         ("token", false, "chmod 600"),
         ("address", true, "something else listens there"),
         ("disk", true, "GiB free"),
-        ("tools of here", true, "can be reached"),
-        ("tools of gone", false, "cannot be reached"),
-        ("tools of shell", true, "/sh"),
+        ("tools of works", true, "answers, and offers"),
+        ("tools of here", false, "did not answer within 1.0 s"),
+        ("tools of gone", false, "could not be spoken to"),
+        ("tools of shell", false, ""),
         ("tools of typo", false, "no-such-program"),
         ("traces", false, "cannot be reached"),
     ] {

@@ -17,7 +17,7 @@ use unisono_context::Timestamp;
 
 use super::connection::{self, Connection, ConnectionError, Opened};
 use super::stdio::Program;
-use super::{Server, ServerFault, ServerTransport, http};
+use super::{Server, ServerFault, ServerTransport, http, names, within};
 use crate::clock;
 use crate::restart::{History, Intensity, Verdict};
 
@@ -238,6 +238,26 @@ async fn open(
             http::open(way, trouble, use_legacy_handshake, cancelled).await
         }
     }
+}
+
+/// Connects to a server, lists its tools and closes the connection.
+///
+/// # Errors
+/// The failure of the server.
+pub(super) async fn list_once(server: &Server) -> Result<usize, String> {
+    let limit = server.start_timeout;
+    let cancelled = CancellationToken::new();
+    let _guard = cancelled.clone().drop_guard();
+    let opening = async {
+        match open(server, false, cancelled.clone()).await {
+            Err((_, true)) => open(server, true, cancelled.clone()).await,
+            opened => opened,
+        }
+        .map_err(|(reason, _)| reason)
+    };
+    let (connection, _service) = within(limit, "did not answer", opening).await?;
+    let tools = within(limit, "did not list its tools", connection.list()).await?;
+    Ok(names::offers(server, &tools).len())
 }
 
 impl Actor for ToolServer {
