@@ -3,7 +3,8 @@
 //! archives.
 //!
 //! The digest of the content determines the id of the journal, so equal contents are stored once.
-//! The first event is the content. Each later event adds or removes a session that refers to it.
+//! The first event is the content. Each later event adds or removes a session that refers to it, or
+//! an owner who uploaded it: until a session refers to it, only that owner may read it.
 //! The store deletes the journal with the last session that refers to it ([`Journal::delete`]);
 //! [`Journal::sweep_blobs`] deletes the contents that a crash left without a session.
 
@@ -47,6 +48,11 @@ fn journal_of(digest: &Digest) -> SessionId {
     SessionId::from_u128(u128::from_be_bytes(id))
 }
 
+/// The mark of an owner's uploads, in place of a session. No session has such an id.
+fn uploader(owner: &str) -> SessionId {
+    journal_of(&Digest::of_bytes(owner.as_bytes()))
+}
+
 /// Checks the first event of a content's journal and returns its fault, if any.
 pub(crate) fn fault(journal: SessionId, payload: &[u8]) -> Option<Fault> {
     match payload {
@@ -75,7 +81,7 @@ fn note(session: SessionId, names: bool, journal: SessionId, seq: u64) -> Result
     record::encode_entry(&(*session.0.as_bytes(), names), journal, seq)
 }
 
-/// The sessions that refer to a content.
+/// The sessions that refer to a content, and the marks of its uploaders.
 async fn sessions_of(engine: &dyn Engine, journal: SessionId) -> Result<BTreeSet<SessionId>> {
     let (mut sessions, mut last) = (BTreeSet::new(), 1);
     loop {
@@ -188,7 +194,7 @@ async fn name(
     last_seq: u64,
 ) -> Result<()> {
     let payload = match session {
-        Some(session) if sessions.contains(&session) => return Ok(()),
+        Some(session) if sessions.contains(&session) && !is_blob(session) => return Ok(()),
         Some(session) => note(session, true, journal, last_seq + 1)?,
         // No session has this id; only the time of the event matters.
         None => note(LAST, false, journal, last_seq + 1)?,
@@ -212,7 +218,7 @@ async fn forget(
     let journal = info.session;
     let sessions = sessions_of(engine, journal).await?;
     let (deleted, left): (Vec<_>, Vec<_>) = sessions.into_iter().partition(is_deleted);
-    if left.is_empty() {
+    if left.into_iter().all(is_blob) {
         let deletion = Deletion {
             expected_seq: Some(info.last_seq),
             ..Deletion::of(journal)
@@ -267,7 +273,8 @@ pub(crate) async fn merge(
 
 impl Journal {
     /// Stores a content once; it is on disk when this returns. It stays as long as the session exists,
-    /// or for an hour without a session.
+    /// or for an hour without a session. Without a session, only the owner of this view may read it,
+    /// or views without an owner.
     ///
     /// # Errors
     /// [`Error::TooLarge`] over [`MAX_BLOB_BYTES`]; the store accepts no writes or fails.
@@ -281,6 +288,8 @@ impl Journal {
         }
         let digest = Digest::of_bytes(content);
         let session = session.map(engine::SessionId::from);
+        let mark = || self.owner().map(|owner| uploader(owner));
+        let session = session.or_else(mark);
         let _lock = self.loaded().lock(&digest).await;
         put(self.engine().as_ref(), content, session).await?;
         self.loaded().keep(digest, content);
@@ -292,7 +301,9 @@ impl Journal {
     /// # Errors
     /// [`Error::Corrupt`] if it is damaged; the store fails. It never returns other bytes.
     pub async fn blob(&self, digest: Digest) -> Result<Option<Arc<[u8]>>> {
-        if self.owner().is_some() && !self.shows_blob(digest).await? {
+        if let Some(owner) = self.owner()
+            && !self.shows_blob(owner, digest).await?
+        {
             return Ok(None);
         }
         if let Some(bytes) = self.loaded().get(&digest) {
@@ -306,16 +317,19 @@ impl Journal {
         Ok(found)
     }
 
-    /// Whether the owner of this journal view may read a content: a session of that owner refers to
-    /// it, or no session does yet, as after an upload.
-    async fn shows_blob(&self, digest: Digest) -> Result<bool> {
-        let named = self.blob_sessions(digest).await?;
-        for session in &named {
-            if self.shows(*session).await? {
+    /// Whether this owner may read a content: a session of the owner refers to it, or the owner
+    /// uploaded it.
+    async fn shows_blob(&self, owner: &str, digest: Digest) -> Result<bool> {
+        let named = sessions_of(self.engine().as_ref(), journal_of(&digest)).await?;
+        if named.contains(&uploader(owner)) {
+            return Ok(true);
+        }
+        for session in named {
+            if self.shows(session.into()).await? {
                 return Ok(true);
             }
         }
-        Ok(named.is_empty())
+        Ok(false)
     }
 
     /// The sessions that refer to a content.
@@ -324,7 +338,8 @@ impl Journal {
     /// The store fails.
     pub async fn blob_sessions(&self, digest: Digest) -> Result<Vec<Session>> {
         let sessions = sessions_of(self.engine().as_ref(), journal_of(&digest)).await?;
-        Ok(sessions.into_iter().map(Into::into).collect())
+        let sessions = sessions.into_iter().filter(|session| !is_blob(*session));
+        Ok(sessions.map(Into::into).collect())
     }
 
     /// The number and size of all contents.

@@ -400,6 +400,25 @@ fn a_token_of_one_owner_reads_no_attachment_of_another_by_its_digest() {
     }
     let own = session(&bob);
     bob.post(&own, &with("digest", digest)).expect(404);
+    // Nor one that ada has uploaded and that no message names yet.
+    let upload = |caller: &Caller<'_>| {
+        let token = format!("Bearer {}", caller.token);
+        let headers = [
+            ("Host", daemon.address.as_str()),
+            ("Authorization", &token),
+            ("Content-Type", "image/png"),
+        ];
+        let bytes = png(8, 8, b"uploaded");
+        let head = head("POST", "/v1/blobs", &headers, bytes.len());
+        let stored = daemon.send(&head, &bytes).expect(201).json();
+        format!("/v1/blobs/{}", stored["digest"].as_str().unwrap())
+    };
+    let uploaded = upload(&ada);
+    ada.get(&uploaded).expect(200);
+    assert_eq!(bob.get(&uploaded).status, 404);
+    daemon.get(&uploaded).expect(200);
+    assert_eq!(upload(&bob), uploaded);
+    bob.get(&uploaded).expect(200);
     // Whoever has the content can store it too.
     bob.post(&own, &with("data", &image)).expect(201);
     bob.get(&address).expect(200);

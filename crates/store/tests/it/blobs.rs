@@ -220,6 +220,34 @@ async fn an_archive_has_the_contents_and_adds_to_those_that_are_there() {
 }
 
 #[tokio::test]
+async fn an_upload_without_a_session_is_its_owners() {
+    let journal = Journal::new(Arc::new(Memory::new()));
+    let [ada, bob] = ["ada", "bob"].map(|owner| journal.of_owner(owner.into()));
+    let content = bytes("of ada");
+    let digest = ada.put_blob(&content, None).await.unwrap();
+    assert!(ada.blob(digest).await.unwrap().is_some());
+    assert!(bob.blob(digest).await.unwrap().is_none());
+    assert!(journal.blob(digest).await.unwrap().is_some());
+    assert_eq!(journal.blob_sessions(digest).await.unwrap(), []);
+    // Whoever has the content can upload it too.
+    assert_eq!(bob.put_blob(&content, None).await.unwrap(), digest);
+    assert!(bob.blob(digest).await.unwrap().is_some());
+    assert!(ada.blob(digest).await.unwrap().is_some());
+    // Without an owner nobody else may read it.
+    let other = bytes("of the daemon");
+    let digest = journal.put_blob(&other, None).await.unwrap();
+    assert!(ada.blob(digest).await.unwrap().is_none());
+    // It goes with its last session, and after an hour without one.
+    let made = session(&journal, 1, &content).await;
+    let digest = Digest::of_bytes(&content);
+    assert!(journal.delete(made).await.unwrap());
+    drop(content);
+    assert!(journal.blob(digest).await.unwrap().is_none());
+    drop(other);
+    assert_eq!(journal.sweep_blobs(u64::MAX).await.unwrap(), 1);
+}
+
+#[tokio::test]
 async fn an_id_of_the_stores_own_is_no_session() {
     let journal = Journal::new(Arc::new(Memory::new()));
     let id = SessionId::from_u128(0xff_ffff << 104);
