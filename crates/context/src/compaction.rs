@@ -188,7 +188,7 @@ pub enum Error {
     /// The content that must not be compacted does not fit.
     #[error(
         "context overflow: the pending input, pinned messages and what must stay need {needed} \
-         tokens, but only {usable} are usable of a window of {window}"
+         tokens, but only {usable} of a window of {window} are left for them"
     )]
     Overflow {
         /// Tokens of that content.

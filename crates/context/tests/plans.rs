@@ -170,5 +170,5 @@ fn an_overflow_names_its_numbers() {
     let chat = Chat::asked("U2000! A200 U1500");
     let policy = Policy::of(Preset::Checkpoint);
     let error = chat.plan(window(4_000, 3_000), &policy, Mode::Check);
-    insta::assert_snapshot!(error.unwrap_err(), @"context overflow: the pending input, pinned messages and what must stay need 3500 tokens, but only 3000 are usable of a window of 4000");
+    insta::assert_snapshot!(error.unwrap_err(), @"context overflow: the pending input, pinned messages and what must stay need 3500 tokens, but only 3000 of a window of 4000 are left for them");
 }

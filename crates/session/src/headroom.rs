@@ -208,8 +208,8 @@ fn too_small(agent: &Definition, budget: &Budget, needed: Tokens) -> Arc<str> {
     let Budget { usable, window, .. } = budget;
     let model = &agent.model;
     format!(
-        "the context has {needed} tokens for it, and only {usable} of the {window} of model {model} \
-         are usable: give it a model with a larger window, or `context = \"task_only\"`"
+        "the context has {needed} tokens for it, and {usable} of the {window} of model {model} are \
+         left for the context: give it a model with a larger window, or `context = \"task_only\"`"
     )
     .into()
 }

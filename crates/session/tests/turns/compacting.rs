@@ -121,7 +121,7 @@ fn an_agent_that_is_too_small_is_refused_by_name_and_the_others_continue() {
         panic!("it is refused");
     };
     assert_eq!(cause, RunCause::Overflow);
-    insta::assert_snapshot!(reason, @r#"the context has 248 tokens for it, and only 74 of the 300 of model fake/model are usable: give it a model with a larger window, or `context = "task_only"`"#);
+    insta::assert_snapshot!(reason, @r#"the context has 248 tokens for it, and 74 of the 300 of model fake/model are left for the context: give it a model with a larger window, or `context = "task_only"`"#);
     let mut shell = shell.recovered();
     let again = shell.dispatched();
     assert_eq!(again.len(), 1, "it stays refused");
