@@ -1,5 +1,6 @@
 //! The past of a session, read from its journal: turns, runs and their requests.
 
+pub mod run_index;
 pub mod runs;
 mod settled;
 pub mod usage;

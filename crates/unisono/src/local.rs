@@ -42,6 +42,7 @@ use crate::current::Current;
 use crate::decisions::RecentDecisions;
 use crate::error::Error;
 use crate::history;
+use crate::history::run_index::RunIndex;
 use crate::history::usage::Folds;
 use crate::metrics::Metrics;
 use crate::models::notices::LoggedNotices;
@@ -116,6 +117,7 @@ pub(crate) struct Shared {
     last_view: Mutex<Option<(SessionId, Arc<State>)>>,
     /// The usage of sessions, folded on demand.
     usage_folds: Folds,
+    run_index: RunIndex,
     /// Recently decided calls.
     recent_decisions: RecentDecisions,
     /// The tokens of people and programs.
@@ -196,6 +198,7 @@ impl Local {
             search_index: None,
             last_view: Mutex::default(),
             usage_folds: Folds::default(),
+            run_index: RunIndex::default(),
             recent_decisions: RecentDecisions::default(),
             tokens: TokenCache::default(),
             audit: AuditLog::default(),
@@ -300,6 +303,11 @@ impl Local {
     }
 
     /// The usage of sessions, folded on demand.
+    /// The openings of all runs.
+    pub(crate) fn run_index(&self) -> &RunIndex {
+        &self.shared.run_index
+    }
+
     pub(crate) fn usage_folds(&self) -> &Folds {
         &self.shared.usage_folds
     }

@@ -181,6 +181,53 @@ fn lists_begin_with_the_newest_on_a_command_line_and_over_http() {
     daemon.stop();
 }
 
+#[test]
+fn runs_of_all_sessions_are_in_the_order_of_their_openings() {
+    let place = Place::new();
+    place.talk();
+    let imported = || place.json(&["import", "talk.json"])["session"].clone();
+    let (older, newer) = (imported(), imported());
+    let daemon = Daemon::start(&place);
+    for session in [&older, &newer, &older] {
+        let path = format!("/v1/sessions/{}/turns", session.as_str().unwrap());
+        let turn = json!({"task": "What is open?", "agents": []});
+        daemon.post(&path, &turn).expect(200);
+    }
+    let sessions = |list: &Value| -> Vec<Value> {
+        let items = list["items"].as_array().unwrap().iter();
+        items.map(|run| run["session"].clone()).collect()
+    };
+    let get = |path: &str| daemon.get(path).expect(200).json();
+    let all = get("/v1/runs");
+    assert_eq!(
+        sessions(&all),
+        [older.clone(), newer.clone(), older.clone()]
+    );
+    let (mut parts, mut path) = (Vec::new(), "/v1/runs?limit=1".to_owned());
+    loop {
+        let part = get(&path);
+        parts.extend(part["items"].as_array().unwrap().clone());
+        let Some(next) = part["next"].as_str() else {
+            break;
+        };
+        path = format!("/v1/runs?limit=1&cursor={next}");
+    }
+    assert_eq!(Value::from(parts), all["items"]);
+    // The last turn of the older session does not move its first run.
+    let from_second = get("/v1/runs?limit=1")["next"].clone();
+    let path = format!("/v1/sessions/{}/turns", newer.as_str().unwrap());
+    daemon
+        .post(&path, &json!({"task": "And now?", "agents": []}))
+        .expect(200);
+    let path = format!("/v1/runs?cursor={}", from_second.as_str().unwrap());
+    assert_eq!(sessions(&get(&path)), [newer.clone(), older.clone()]);
+    let gone = format!("/v1/sessions/{}", newer.as_str().unwrap());
+    daemon.request("DELETE", &gone, None).expect(204);
+    assert_eq!(sessions(&get("/v1/runs")), [older.clone(), older]);
+    daemon.get("/v1/runs?cursor=x").expect(400);
+    daemon.stop();
+}
+
 /// The error that a call prints as JSON.
 fn error(done: &Done) -> Value {
     let last = done.stderr.lines().last().unwrap_or_default();

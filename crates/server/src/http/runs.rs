@@ -49,8 +49,8 @@ struct RunFilter {
     limit: Option<NonZeroUsize>,
 }
 
-/// The runs of all sessions: the newest session first, and in each the newest run first. A page may
-/// have fewer items than requested and still have `next`.
+/// The runs of all sessions, the run that was opened last first. A page may have fewer items than
+/// requested and still have `next`.
 #[utoipa::path(
     get, path = "/v1/runs", tag = "runs", params(RunFilter),
     responses((status = 200, description = "A part of the list", body = Page<ListedRun>))

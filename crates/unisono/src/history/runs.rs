@@ -1,30 +1,18 @@
-//! Pages of runs: those of one session, with its newest turn first, and those of all sessions, with
-//! the newest session first.
+//! Pages of the runs of one session, with its newest turn first.
 //!
-//! For one session, a page costs the events of the turns that it examines, wherever they are in the
-//! journal, up to a limit. The last page searches for more turns up to the beginning.
-//!
-//! There is no index of runs. A page costs one row for each session of the store, and the journals
-//! of the sessions whose runs it examines, up to a limit: if few runs match, a page may be short,
-//! or empty, and still have a next page. If only open runs are requested, the last event of a
-//! session tells whether its journal must be read.
+//! A page costs the events of the turns that it examines, wherever they are in the journal, up to a
+//! limit. The last page searches for more turns up to the beginning.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-use unisono_context::{RunId, SessionId, TurnId};
+use unisono_context::{RunId, TurnId};
 use unisono_session::Trace;
-use unisono_store::{Journal, SessionInfo};
+use unisono_store::Journal;
 
-use super::{Error, trace, turns};
+use super::{Error, turns};
 use crate::view::Inspect;
 
-/// Maximum journals that are read for one page.
-const JOURNALS: usize = 64;
-/// Maximum last events that are read for one page.
-const LOOKS: usize = 1_024;
-/// Sessions listed at a time.
-const PAGE: usize = 1_024;
 /// Maximum turns of one session that are examined for one page.
 const TURNS: usize = 1_024;
 /// Turns of one session that are read at a time.
@@ -128,120 +116,4 @@ pub async fn of_session<T>(
             run: None,
         }),
     ))
-}
-
-/// The start of a page of all runs: a position in a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    session: SessionId,
-    /// The last examined run of it; none: all were.
-    run: Option<RunId>,
-}
-
-impl Display for Place {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self.run {
-            Some(run) => write!(f, "{}.{run}", self.session),
-            None => write!(f, "{}", self.session),
-        }
-    }
-}
-
-impl FromStr for Place {
-    type Err = uuid::Error;
-
-    fn from_str(text: &str) -> Result<Place, uuid::Error> {
-        let (session, run) = match text.split_once('.') {
-            Some((session, run)) => (session, Some(run)),
-            None => (text, None),
-        };
-        let run = run.map(str::parse).transpose()?;
-        let session = session.parse()?;
-        Ok(Place { session, run })
-    }
-}
-
-/// At most `limit` runs after a position, and the start of the next page; none at the end. `pick`
-/// returns the matching runs of a session; the newest session comes first, and in it the run that
-/// was opened last. `open`: only runs of open turns can match.
-///
-/// # Errors
-/// The store fails.
-pub async fn part<T>(
-    journal: &Journal,
-    open: bool,
-    after: Option<Place>,
-    limit: usize,
-    pick: impl Fn(SessionId, &Trace) -> Vec<(RunId, T)>,
-) -> Result<(Vec<T>, Option<Place>), Error> {
-    let (mut found, mut journals, mut looks) = (Vec::new(), 0, 0);
-    let mut sessions = newest_first(journal, after).await?.into_iter().peekable();
-    while let Some(info) = sessions.next() {
-        let session = SessionId::from(info.session);
-        let more = sessions.peek().map(|_| Place { session, run: None });
-        if open {
-            looks += 1;
-            if journal.has_open_turns(&info).await? == Some(false) {
-                if looks == LOOKS {
-                    return Ok((found, more));
-                }
-                continue;
-            }
-        }
-        let traced = trace(journal, session).await?;
-        journals += 1;
-        let last = after.filter(|place| place.session == session);
-        let mut runs: Vec<(RunId, T)> = pick(session, &traced);
-        runs.sort_by_key(|(run, _)| opened(&traced, *run));
-        if let Some(at) = last.and_then(|place| opened(&traced, place.run?)) {
-            runs.retain(|(run, _)| opened(&traced, *run).is_some_and(|opened| opened < at));
-        }
-        for (run, wanted) in runs.into_iter().rev() {
-            if found.len() == limit {
-                return Ok((found, place_before(session, run, &traced)));
-            }
-            found.push(wanted);
-        }
-        if journals == JOURNALS || found.len() == limit {
-            return Ok((found, more));
-        }
-    }
-    Ok((found, None))
-}
-
-/// The position before a run that is not returned any more: after the run that was opened next to
-/// it.
-fn place_before(session: SessionId, next: RunId, traced: &Trace) -> Option<Place> {
-    let next = opened(traced, next)?;
-    let later = traced.runs().map(|(id, run)| (run.opened.0.seq, id));
-    let run = later.filter(|(seq, _)| *seq > next).min();
-    let run = run.map(|(_, id)| id);
-    Some(Place { session, run })
-}
-
-fn opened(traced: &Trace, run: RunId) -> Option<u64> {
-    traced.run(run).map(|run| run.opened.0.seq)
-}
-
-/// The sessions from a position on.
-async fn newest_first(journal: &Journal, after: Option<Place>) -> Result<Vec<SessionInfo>, Error> {
-    let mut all = Vec::new();
-    loop {
-        let last = all.last().map(|info: &SessionInfo| info.session.into());
-        let page = journal.sessions(last, PAGE).await?;
-        if page.is_empty() {
-            break;
-        }
-        all.extend(page);
-    }
-    let is_left = |id: SessionId| {
-        after.is_none_or(|place| match place.run {
-            Some(_) => id <= place.session,
-            None => id < place.session,
-        })
-    };
-    // A claimed session without events does not exist.
-    all.retain(|info| info.last_seq > 0 && is_left(info.session.into()));
-    all.reverse();
-    Ok(all)
 }

@@ -15,7 +15,7 @@ use crate::show;
 
 const HELP: &str = "\
 RUN is the end of the run's id; every command accepts it. `?` is an unknown cost, not zero.
-Sessions and their runs are listed newest first; if there are more than --limit runs, the output
+The run that was opened last is listed first, of all sessions; if there are more than --limit runs, the output
 names the next cursor.
 
 Examples:

@@ -1,19 +1,28 @@
 //! Lists of runs: of one session, and of all sessions.
 
+use std::collections::BTreeSet;
+
 use unisono_api::run::{ListedRun, RunQuery};
 use unisono_api::turn::Turn;
 use unisono_api::{Code, Page};
-use unisono_context::{RunId, TurnId};
+use unisono_context::{RunId, SessionId, TurnId};
 use unisono_session::State;
 use unisono_session::trace::RunStatus;
+use unisono_store::Journal;
 
 use super::super::{cursor, id, no_cursor};
 use crate::Local;
 use crate::error::Error;
 use crate::history;
-use crate::history::runs::{Place, RunCursor};
+use crate::history::run_index::{OpenedRun, Opening};
+use crate::history::runs::RunCursor;
 use crate::turn_view;
 use crate::view::{Inspect as _, View};
+
+/// Maximum turns that are read for one page of all sessions.
+const TURNS: usize = 1_024;
+/// Sessions listed at a time.
+const SESSIONS: usize = 1_024;
 
 /// The requested runs.
 pub(super) async fn runs(local: &Local, query: &RunQuery) -> Result<Page<ListedRun>, Error> {
@@ -96,20 +105,77 @@ fn runs_of(turns: Vec<Turn>) -> impl DoubleEndedIterator<Item = ListedRun> {
     })
 }
 
-/// The runs of all sessions, after a position.
+/// The runs of all sessions, the newest opening first, after a position. If few runs match, a page
+/// may be short, or empty, and still have a next page.
 async fn of_all(
     local: &Local,
     wanted: &ListFilter,
-    after: Option<Place>,
+    after: Option<Opening>,
     limit: usize,
 ) -> Result<Page<ListedRun>, Error> {
     let journal = local.journal();
-    let part = history::runs::part(journal, wanted.is_open(), after, limit, |session, trace| {
-        wanted.of(turn_view::all_turns(trace, session))
-    });
-    let (items, next) = part.await?;
-    let next = next.map(|place| place.to_string());
-    Ok(Page { items, next })
+    let open = match wanted.is_open() {
+        true => Some(open_sessions(journal).await?),
+        false => None,
+    };
+    let is_agent = |run: &OpenedRun| {
+        let agent = wanted.agent.as_deref();
+        agent.is_none_or(|agent| run.agent.as_str() == agent)
+    };
+    let (mut items, mut last, mut turns) = (Vec::new(), after, 0);
+    let mut read: Option<(TurnId, Vec<ListedRun>)> = None;
+    loop {
+        // One more run shows whether there is a next page.
+        let index = local.run_index();
+        let page = index.page(journal, last, limit + 1, open.as_ref(), is_agent);
+        let page = page.await?;
+        let is_end = page.len() <= limit;
+        for opened in page {
+            if items.len() == limit || turns == TURNS {
+                let next = last.map(|last| last.to_string());
+                return Ok(Page { items, next });
+            }
+            if read.as_ref().is_none_or(|(turn, _)| *turn != opened.turn) {
+                turns += 1;
+                read = Some((opened.turn, runs_of_opened(local, &opened).await?));
+            }
+            let id = opened.run.to_string();
+            let runs = read.iter().flat_map(|(_, runs)| runs);
+            let run = runs.into_iter().find(|listed| listed.run.run == id);
+            items.extend(run.filter(|listed| wanted.has(listed)).cloned());
+            last = Some(opened.opening);
+        }
+        if is_end {
+            return Ok(Page { items, next: None });
+        }
+    }
+}
+
+/// The runs of a run's turn. None if the session was deleted meanwhile.
+async fn runs_of_opened(local: &Local, opened: &OpenedRun) -> Result<Vec<ListedRun>, Error> {
+    let Ok(session) = local.view(opened.session()).await else {
+        return Ok(Vec::new());
+    };
+    let trace = history::turns(local.journal(), &session, opened.accepted + 1, 1).await?;
+    let turn = turn_view::of_turn(&trace, session.id(), opened.turn);
+    Ok(runs_of(turn.into_iter().collect()).collect())
+}
+
+/// The sessions that may have open turns.
+async fn open_sessions(journal: &Journal) -> Result<BTreeSet<SessionId>, Error> {
+    let (mut open, mut after) = (BTreeSet::new(), None);
+    loop {
+        let page = journal.sessions(after, SESSIONS).await?;
+        let Some(last) = page.last() else {
+            return Ok(open);
+        };
+        after = Some(last.session.into());
+        for info in page.into_iter().filter(|info| info.last_seq > 0) {
+            if journal.has_open_turns(&info).await? != Some(false) {
+                open.insert(info.session.into());
+            }
+        }
+    }
 }
 
 /// The runs of a turn, the newest first, after one of them.

@@ -1,0 +1,244 @@
+//! The runs of all sessions, the newest opening first.
+//!
+//! The openings of a session are folded once and kept; only later events are read. A page reads the
+//! journals of the sessions that can have a run in it: a session cannot have a run that was opened
+//! after its last event. Deleted sessions are forgotten with the next page.
+
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+
+use tokio::sync::Mutex;
+use unisono_context::{AgentId, RunId, SessionId, TurnId};
+use unisono_session::Fact;
+use unisono_store::{Journal, SessionInfo};
+
+use super::read_from;
+
+/// Sessions listed at a time.
+const PAGE: usize = 1_024;
+/// The maximum difference between the clock of the store and that of events, in milliseconds.
+const CLOCKS_MS: u64 = 60_000;
+
+/// A position among the runs of all sessions: the opening of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Opening {
+    /// Its time, in milliseconds since 1970.
+    at: i64,
+    session: SessionId,
+    /// Its event.
+    seq: u64,
+}
+
+impl Display for Opening {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.at, self.session, self.seq)
+    }
+}
+
+/// An invalid position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidOpening;
+
+impl FromStr for Opening {
+    type Err = InvalidOpening;
+
+    fn from_str(text: &str) -> Result<Opening, InvalidOpening> {
+        let mut parts = text.splitn(3, '.');
+        let mut part = || parts.next().ok_or(InvalidOpening);
+        let (at, session, seq) = (part()?, part()?, part()?);
+        Ok(Opening {
+            at: at.parse().map_err(|_| InvalidOpening)?,
+            session: session.parse().map_err(|_| InvalidOpening)?,
+            seq: seq.parse().map_err(|_| InvalidOpening)?,
+        })
+    }
+}
+
+/// A run and its opening.
+#[derive(Clone, Debug)]
+pub struct OpenedRun {
+    /// When and where it was opened.
+    pub opening: Opening,
+    /// The run.
+    pub run: RunId,
+    /// Its turn.
+    pub turn: TurnId,
+    /// The event that accepted its turn.
+    pub accepted: u64,
+    /// Its agent.
+    pub agent: AgentId,
+}
+
+impl OpenedRun {
+    /// Its session.
+    pub fn session(&self) -> SessionId {
+        self.opening.session
+    }
+}
+
+/// The known openings of runs.
+#[derive(Debug, Default)]
+pub struct RunIndex(Mutex<BTreeMap<SessionId, SessionRuns>>);
+
+/// The openings of one session.
+#[derive(Debug, Default)]
+struct SessionRuns {
+    /// When the session was created: after its deletion, another one may have its id.
+    created_unix_ms: u64,
+    /// The last folded event.
+    seq: u64,
+    /// The events that accepted its turns.
+    accepted: BTreeMap<TurnId, u64>,
+    /// The oldest first.
+    runs: Vec<OpenedRun>,
+}
+
+impl RunIndex {
+    /// At most `limit` runs that `wanted` selects, after a position. `is_possible`: whether a
+    /// session can have a selected run.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn page(
+        &self,
+        journal: &Journal,
+        after: Option<Opening>,
+        limit: usize,
+        only: Option<&BTreeSet<SessionId>>,
+        wanted: impl Fn(&OpenedRun) -> bool,
+    ) -> Result<Vec<OpenedRun>, unisono_store::Error> {
+        let sessions = newest_first(journal).await?;
+        let mut known = self.0.lock().await;
+        if journal.owner().is_none() {
+            let there: BTreeSet<SessionId> = sessions.iter().map(id).collect();
+            known.retain(|session, _| there.contains(session));
+        }
+        let is_meant = |info: &&SessionInfo| only.is_none_or(|only| only.contains(&id(info)));
+        let mut sessions = sessions.iter().filter(is_meant).peekable();
+        let (mut found, mut next) = (Vec::new(), BinaryHeap::new());
+        while found.len() < limit {
+            // Sessions with an event after the newest candidate may have a newer run.
+            let newest: Option<i64> = next.peek().map(|opening: &Opening| opening.at);
+            let is_due = |info: &&SessionInfo| newest.is_none_or(|at| at <= last_event(info));
+            if let Some(info) = sessions.next_if(|info| is_due(info)) {
+                let of = known.entry(id(info)).or_default();
+                of.follow(journal, info).await?;
+                next.extend(of.before(after).map(|run| run.opening));
+                continue;
+            }
+            let Some(opening) = next.pop() else { break };
+            let Some(of) = known.get(&opening.session) else {
+                continue;
+            };
+            next.extend(of.before(Some(opening)).map(|run| run.opening));
+            found.extend(of.at(opening).filter(|run| wanted(run)).cloned());
+        }
+        Ok(found)
+    }
+}
+
+impl SessionRuns {
+    /// The newest run before a position.
+    fn before(&self, after: Option<Opening>) -> Option<&OpenedRun> {
+        let end = match after {
+            Some(after) => self.runs.partition_point(|run| run.opening < after),
+            None => self.runs.len(),
+        };
+        self.runs.get(end.checked_sub(1)?)
+    }
+
+    fn at(&self, opening: Opening) -> Option<&OpenedRun> {
+        let at = self.runs.binary_search_by_key(&opening, |run| run.opening);
+        self.runs.get(at.ok()?)
+    }
+
+    /// Folds the new events of the session.
+    async fn follow(
+        &mut self,
+        journal: &Journal,
+        info: &SessionInfo,
+    ) -> Result<(), unisono_store::Error> {
+        let session = id(info);
+        if self.created_unix_ms != info.created_unix_ms || self.seq > info.last_seq {
+            *self = SessionRuns {
+                created_unix_ms: info.created_unix_ms,
+                ..SessionRuns::default()
+            };
+        }
+        if self.seq == info.last_seq {
+            return Ok(());
+        }
+        read_from(journal, session, self.seq + 1, |event| {
+            // Event by event, so that none is folded twice if this is interrupted.
+            self.seq += 1;
+            match &event.fact {
+                Fact::TurnAccepted { turn } => drop(self.accepted.insert(turn.id, self.seq)),
+                Fact::TurnEnded { turn, .. } => drop(self.accepted.remove(turn)),
+                Fact::RunOpened { run } => {
+                    // The times of a session never decrease in the list, even if a clock was set
+                    // back.
+                    let newest = self.runs.last().map_or(i64::MIN, |run| run.opening.at);
+                    let opening = Opening {
+                        at: event.at.0.max(newest),
+                        session,
+                        seq: self.seq,
+                    };
+                    self.runs.push(OpenedRun {
+                        opening,
+                        run: run.id,
+                        turn: run.turn,
+                        accepted: self.accepted.get(&run.turn).copied().unwrap_or(self.seq),
+                        agent: run.agent.clone(),
+                    });
+                }
+                _ => {}
+            }
+            Ok(true)
+        })
+        .await
+    }
+}
+
+fn id(info: &SessionInfo) -> SessionId {
+    info.session.into()
+}
+
+/// The latest time of the last event of a session.
+fn last_event(info: &SessionInfo) -> i64 {
+    i64::try_from(info.updated_unix_ms.saturating_add(CLOCKS_MS)).unwrap_or(i64::MAX)
+}
+
+/// The sessions with events, the last changed one first.
+async fn newest_first(journal: &Journal) -> Result<Vec<SessionInfo>, unisono_store::Error> {
+    let mut all: Vec<SessionInfo> = Vec::new();
+    loop {
+        let last = all.last().map(id);
+        let page = journal.sessions(last, PAGE).await?;
+        if page.is_empty() {
+            break;
+        }
+        all.extend(page);
+    }
+    // A claimed session without events does not exist.
+    all.retain(|info| info.last_seq > 0);
+    all.sort_by_key(|info| std::cmp::Reverse(info.updated_unix_ms));
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_read_as_it_is_written() {
+        let opening = Opening {
+            at: 1_700_000_000_000,
+            session: SessionId::from_u128(7),
+            seq: 12,
+        };
+        assert_eq!(opening.to_string().parse(), Ok(opening));
+        assert_eq!("7.x.1".parse::<Opening>(), Err(InvalidOpening));
+        assert_eq!("7".parse::<Opening>(), Err(InvalidOpening));
+    }
+}
