@@ -1,5 +1,7 @@
 //! Tasks for a session, and their turns.
 
+mod estimate;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +15,8 @@ use crate::fmt;
 use crate::run::CallResult;
 use crate::session::main_branch;
 use crate::usage::Amounts;
+
+pub use estimate::{RunEstimate, TurnEstimate};
 
 /// A task for a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,65 +82,6 @@ impl NewTurn {
             wait: false,
         }
     }
-}
-
-/// What a task is expected to use.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct TurnEstimate {
-    /// The session.
-    #[cfg_attr(feature = "description", schema(format = "uuid"))]
-    pub session: String,
-    /// The branch.
-    pub branch: String,
-    /// Tokens of the task, in the encoding of the lead's model.
-    pub task_tokens: u64,
-    /// Tokens of the context now.
-    pub context_tokens: u64,
-    /// Maximum tokens of the context after the compaction that the turn begins with.
-    pub context_tokens_after: u64,
-    /// The steps of that compaction, for people; empty: nothing is compacted.
-    pub steps: Vec<String>,
-    /// Why the turn would fail.
-    pub problem: Option<String>,
-    /// The first request of each agent: its delegates in order, then the lead.
-    pub runs: Vec<RunEstimate>,
-    /// The sum of their input tokens.
-    pub input_tokens: u64,
-    /// The sum of their maximum output tokens.
-    pub max_output_tokens: u64,
-    /// Dollars for the input without a prompt cache; null: a price is unknown.
-    pub input_cost_usd: Option<f64>,
-    /// Dollars if each reply is as long as it may be; null: a price is unknown.
-    pub max_cost_usd: Option<f64>,
-    /// Whether a count is only an estimate.
-    pub approximate: bool,
-    /// Budgets that have less left than the maximum, for people.
-    pub warnings: Vec<String>,
-}
-
-/// What the first request of an agent is expected to use.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct RunEstimate {
-    /// The agent.
-    pub agent: String,
-    /// `lead` or `delegate`.
-    pub role: String,
-    /// Its model; null: it is a program or a server, whose use is unknown.
-    pub model: Option<String>,
-    /// Input tokens: system text, tools, role, context and task. The results of delegates come on
-    /// top of the lead's.
-    pub input_tokens: u64,
-    /// Input tokens that agents before it send to the same model as well: a prompt cache may have
-    /// them.
-    pub shared_tokens: u64,
-    /// Maximum tokens of its reply.
-    pub max_output_tokens: u64,
-    /// Dollars for the input without a prompt cache; null: the price is unknown.
-    pub input_cost_usd: Option<f64>,
-    /// Dollars if its reply is as long as it may be; null: a price is unknown.
-    pub max_cost_usd: Option<f64>,
 }
 
 /// An image or a document of a task: `data`, or the `digest` of an uploaded one.
@@ -367,6 +312,9 @@ pub struct Member {
     pub state: String,
     /// The attempt, from 1; null if it does not run.
     pub attempt: Option<u32>,
+    /// The pause before this attempt, which may be over; absent: it is the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<RunPause>,
     /// Its result.
     pub text: Option<String>,
     /// Why it failed or is incomplete.
@@ -375,6 +323,17 @@ pub struct Member {
     pub usage: Option<Amounts>,
     /// The duration of all attempts, in milliseconds.
     pub duration_ms: Option<u64>,
+}
+
+/// The pause of a run after a failed attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct RunPause {
+    /// The earliest time of the next attempt.
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub until: String,
+    /// Why the last attempt failed.
+    pub reason: String,
 }
 
 impl Member {
@@ -490,6 +449,9 @@ pub struct Run {
     pub waited_ms: Option<u64>,
     /// The attempt, from 1.
     pub attempt: u32,
+    /// The pause before this attempt; absent: it does not pause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<RunPause>,
     /// Number of finished steps.
     #[serde(default)]
     pub step_count: u64,

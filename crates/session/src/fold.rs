@@ -211,13 +211,15 @@ impl State {
                 run,
                 attempt,
                 not_before,
-                ..
+                reason,
             } => {
                 let bounded = self.is_bounded(*run);
                 let run = self.run_mut(*run)?;
                 if !bounded {
                     run.requested = Some(run.next_request());
                 }
+                let first = run.failures.take().map(|(first, _)| first);
+                run.failures = Some((first.unwrap_or_else(|| reason.clone()), reason.clone()));
                 run.attempt = *attempt;
                 run.not_before = *not_before;
                 Ok(())

@@ -315,6 +315,8 @@ pub struct Run {
     /// Set if its model was called for the last time because of a budget: the number of steps, up
     /// to the last one that its request depends on, and the reason.
     pub wrapped_up: Option<(usize, Arc<str>)>,
+    /// The reasons of its first and its last failed attempt; none: no attempt failed.
+    pub failures: Option<(Arc<str>, Arc<str>)>,
     /// The newest request that has a trace in the journal besides a reply: the number of steps
     /// before it, as in [`Run::wrapped_up`]. It was reserved, charged or repeated.
     pub requested: Option<usize>,
@@ -339,6 +341,7 @@ impl Run {
             calls: Vec::new(),
             ending: None,
             wrapped_up: None,
+            failures: None,
             requested: None,
         }
     }

@@ -2,9 +2,10 @@
 
 use unisono_api::Page;
 use unisono_api::turn::{
-    ClientToolCall, Compacted, ErrorInfo as Failed, Run, SummaryUsage as Summaries, Turn,
+    ClientToolCall, Compacted, ErrorInfo as Failed, Run, RunPause, SummaryUsage as Summaries, Turn,
 };
 use unisono_context::{RunId, SessionId, TurnId};
+use unisono_runtime::clock;
 use unisono_session::event::{Outcome, RunRole};
 use unisono_session::run::Ending;
 use unisono_session::summary_usage::SummaryUsage;
@@ -201,6 +202,7 @@ fn ran(trace: &Trace, id: RunId, run: &RunTrace) -> Run {
         waits_for: run.waits_for().map(|what| what.name().to_owned()),
         waited_ms: Some(trace::waited_ms(run)).filter(|ms| *ms > 0),
         attempt: run.attempt(),
+        pause: pause(run),
         step_count: run.steps.len() as u64,
         snapshot: opened.snapshot.map(|snapshot| snapshot.to_string()),
         prefix: opened.prefix.to_string(),
@@ -214,6 +216,16 @@ fn ran(trace: &Trace, id: RunId, run: &RunTrace) -> Run {
         ended_at: ended.map(values::instant),
         duration_ms: duration(run),
     }
+}
+
+/// The pause of an open run before its next attempt.
+fn pause(run: &RunTrace) -> Option<RunPause> {
+    let until = run.not_before.filter(|until| clock::now() < *until)?;
+    let (.., reason) = run.retries.last().filter(|_| run.ended.is_none())?;
+    Some(RunPause {
+        until: values::instant(until),
+        reason: reason.to_string(),
+    })
 }
 
 /// The duration of a run; none while it is open.

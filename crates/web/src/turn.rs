@@ -230,6 +230,7 @@ impl TurnView<'_> {
                     @if run.attempt > 1 { " " span class="quiet" { "attempt " (run.attempt) } }
                     @if let Some(model) = &run.model { " " span class="quiet" { (model) } }
                 }
+                (pause(run))
                 (numbers(run, turn))
                 (self.outcome(run, turn))
             }
@@ -325,6 +326,15 @@ pub(crate) fn under_way(turn: &Turn, waits: &WaitingCalls, place: &BranchView) -
             }
             @if turn.task.is_none() { p class="quiet" data-progress=(turn.turn) role="status" { "Counting and writing …" } }
             @if let Some(lead) = lead { pre class="text" data-run=(lead.run) { (lead.text.as_deref().unwrap_or("")) } }
+        }
+    }
+}
+
+/// The pause of a run before its next attempt.
+fn pause(run: &Run) -> Markup {
+    html! {
+        @if let Some(pause) = &run.pause {
+            p class="warn" { "Pauses until " (when(&pause.until)) ": " (fmt::line(&pause.reason, REASON)) }
         }
     }
 }

@@ -311,9 +311,12 @@ impl<'o> Screen<'o> {
 
     fn retried(&mut self, agent: &Member, reason: &str, watch: &Watch) {
         let name = &agent.agent;
+        let until = agent.pause.as_ref().map(|pause| show::second(&pause.until));
+        let until = until.map(|until| format!("; the next attempt is not before {until} UTC"));
+        let until = until.unwrap_or_default();
         self.headline(
             "retry",
-            &self.paint.yellow(format_args!("{name}: {reason}")),
+            &self.paint.yellow(format_args!("{name}: {reason}{until}")),
         );
         self.run(agent, watch);
     }

@@ -69,7 +69,11 @@ pub(super) fn handle(
             })?;
             calls::withdraw_permissions(recorder, id)
         }
-        AttemptEnd::Failed { cause, reason, .. } => failed(recorder, id, cause, reason),
+        AttemptEnd::Failed { cause, reason, .. } => {
+            let first = run.failures.as_ref().map(|(first, _)| &**first);
+            let reason = with_first_cause(reason, first);
+            failed(recorder, id, cause, reason)
+        }
     }
 }
 
@@ -97,6 +101,16 @@ pub(super) fn failed(
     match ends_turn {
         Some(turn) => recorder.fail_turn(turn, "delegate_failed", text),
         None => Ok(()),
+    }
+}
+
+/// The reason of the last failure, followed by the first clause of the first one, unless it has that
+/// already.
+fn with_first_cause(last: Arc<str>, first: Option<&str>) -> Arc<str> {
+    let clause = first.and_then(|first| first.split("; ").next());
+    match clause {
+        Some(clause) if !last.contains(clause) => format!("{last}; first: {clause}").into(),
+        _ => last,
     }
 }
 
@@ -159,4 +173,29 @@ fn next_attempt_at(run: &Run, earliest: Timestamp) -> Timestamp {
     let ceiling = (BACKOFF_MS << doublings).min(BACKOFF_MAX_MS);
     let draw = (run.id.as_u128() >> (8 * (run.attempt % 7))) as u64 % ceiling;
     earliest.plus_ms(draw as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_first_cause;
+
+    #[test]
+    fn the_first_cause_is_named_once() {
+        let rows = [
+            (None, "took longer than 2 s", "took longer than 2 s"),
+            (
+                Some("refused the connection; 3 attempts"),
+                "requests are paused for 9 s",
+                "requests are paused for 9 s; first: refused the connection",
+            ),
+            (
+                Some("refused the connection; 1 attempt"),
+                "refused the connection; 3 attempts",
+                "refused the connection; 3 attempts",
+            ),
+        ];
+        for (first, last, expected) in rows {
+            assert_eq!(&*with_first_cause(last.into(), first), expected);
+        }
+    }
 }

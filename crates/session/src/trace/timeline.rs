@@ -364,6 +364,7 @@ mod tests {
             stage: None,
             steps: Vec::new(),
             retries: Vec::new(),
+            not_before: None,
             events: Vec::new(),
             ended: attempt_times
                 .map(|attempt_times| (moment(99, 1_000), Arc::new(ending(attempt_times)))),

@@ -1,6 +1,6 @@
 //! The agents of a turn and their states.
 
-use unisono_api::turn::ErrorInfo;
+use unisono_api::turn::{ErrorInfo, RunPause};
 use unisono_api::turn_event::Member;
 use unisono_context::{AgentId, RunId};
 use unisono_session::agent::Team;
@@ -37,6 +37,7 @@ enum Status {
     Waiting,
     Running {
         attempt: u32,
+        pause: Option<RunPause>,
     },
     /// It waits for its delegates.
     Delegating,
@@ -64,7 +65,10 @@ impl Agents {
         });
         let seat = &mut self.0[place];
         seat.run = Some(run);
-        seat.status = Status::Running { attempt: 1 };
+        seat.status = Status::Running {
+            attempt: 1,
+            pause: None,
+        };
         seat.to_api(place)
     }
 
@@ -130,6 +134,7 @@ impl Slot {
             parent: self.parent().map(|parent| parent.to_string()),
             state: self.status.name().to_owned(),
             attempt: None,
+            pause: None,
             text: None,
             error: None,
             usage: None,
@@ -140,7 +145,10 @@ impl Slot {
             reason: reason.to_owned(),
         };
         match &self.status {
-            Status::Running { attempt } => member.attempt = Some(*attempt),
+            Status::Running { attempt, pause } => {
+                member.attempt = Some(*attempt);
+                member.pause = pause.clone();
+            }
             Status::Ended(Ending::Finished {
                 text,
                 partial,
@@ -175,6 +183,10 @@ impl Status {
             None if run.awaited_children() > 0 => Status::Delegating,
             None => Status::Running {
                 attempt: run.attempt,
+                pause: run.failures.as_ref().map(|(_, last)| RunPause {
+                    until: values::instant(run.not_before),
+                    reason: last.to_string(),
+                }),
             },
         }
     }

@@ -8,8 +8,8 @@ use unisono::api::service::{Error, Turns as _};
 use unisono::api::turn_event::{TurnEvent, TurnUpdate};
 use unisono::api::{Code, service};
 use unisono::{
-    Agent, Answer, Ask, Completion, Ctx, Failure, LanguageModel, Local, Reply, Request, Task,
-    Tokens,
+    Agent, Answer, Ask, Completion, Ctx, Failure, LanguageModel, Local, Reply, Request, RunCause,
+    Task, Tokens,
 };
 
 use crate::embedded::{extensions, program, tents, with_buyers};
@@ -208,5 +208,52 @@ async fn the_first_piece_of_a_reply_comes_alone_and_later_ones_together() {
         panic!("{end:?}");
     };
     assert_eq!(Some(texts.concat()), end.turn.answer);
+    local.shutdown().await;
+}
+
+/// Its first attempt finds its provider unavailable for a while.
+struct Stumbler;
+
+impl Agent for Stumbler {
+    async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        match ctx.attempt() {
+            1 => Err(Failure {
+                wait_ms: Some(60_000),
+                ..Failure::new(RunCause::Unavailable, "asks for a pause; 1 attempt")
+            }),
+            _ => Ok(Answer::text("done")),
+        }
+    }
+}
+
+#[tokio::test]
+async fn whoever_comes_during_a_pause_learns_its_end_and_its_reason() {
+    let local = program(extensions().agent("stumbler", Stumbler))
+        .set("agents.clerk.description", "counts")
+        .set("agents.clerk.kind", "stumbler")
+        .set("agents.clerk.retries", "1")
+        .in_memory();
+    let local = local.start().await.unwrap();
+    let session = local.import(tents()).await.unwrap();
+    let id = session.id().to_string();
+    let ask = Ask::new("Count.").agents([""; 0]).lead("clerk");
+    let turn = local.begin(&session, &ask).await.unwrap().to_string();
+    let mut followed = local.follow(&id, &turn, Some(0)).await.unwrap();
+    let retried = loop {
+        let update = followed.try_next().await.unwrap().unwrap();
+        if let TurnEvent::RunRetried { agent, .. } = update.event {
+            break agent;
+        }
+    };
+    let pause = retried.pause.unwrap();
+    assert_eq!(pause.reason, "asks for a pause; 1 attempt");
+    let mut joined = local.follow(&id, &turn, None).await.unwrap();
+    let first = joined.try_next().await.unwrap().unwrap();
+    let TurnEvent::State(state) = first.event else {
+        panic!("{first:?}");
+    };
+    assert_eq!(state.agents[0].pause.as_ref(), Some(&pause));
+    let read = service::Turns::turn(&local, &id, &turn).await.unwrap();
+    assert_eq!(read.runs[0].pause.as_ref(), Some(&pause));
     local.shutdown().await;
 }
