@@ -24,7 +24,6 @@ const LONG: &[(&str, &str, usize)] = &[
     ("session/src/event/kinds.rs", "kind", 107),
     ("session/src/event/summary.rs", "fmt", 234),
     ("session/src/fold.rs", "apply_to_conversation", 76),
-    ("session/src/fold.rs", "apply_to_turns", 73),
     ("session/src/handle.rs", "input", 80),
     ("session/src/handle/import.rs", "handle", 70),
     ("unisono/src/ask.rs", "turn", 67),

@@ -3,7 +3,7 @@
 use crate::compaction::ratio;
 use crate::context::UsableTokens;
 use crate::harmless::is_harmful;
-use crate::usage::Amounts;
+use crate::usage::{Amounts, SummaryUsage};
 
 /// A text on one line, without [harmful](is_harmful) characters, cut to this number of characters.
 pub fn line(text: &str, most: usize) -> String {
@@ -90,6 +90,13 @@ pub fn cache(used: &Amounts) -> Option<String> {
         number(read),
         number(written)
     ))
+}
+
+/// That a summary was tried and not used, with its tokens; none if all were used.
+pub fn unused_summary(of: &SummaryUsage) -> Option<String> {
+    let unused = of.unused?;
+    let tokens = number(unused.input_tokens + unused.output_tokens);
+    Some(format!("a summary was tried and not used: {tokens} tokens"))
 }
 
 #[cfg(test)]

@@ -11,10 +11,9 @@ use crate::compaction::{
     CompactionEffect, EditSummary, NewCompaction, RegenerateSummary, RetryCompaction,
     RevertCheckpoint,
 };
-use crate::fmt;
 use crate::run::CallResult;
 use crate::session::main_branch;
-use crate::usage::Amounts;
+use crate::usage::{Amounts, SummaryUsage};
 
 pub use estimate::{RunEstimate, TurnEstimate};
 
@@ -366,27 +365,6 @@ impl Compacted {
     /// What it did, for people.
     pub fn text(&self) -> String {
         self.effect.text(self.shortened)
-    }
-}
-
-/// The usage of a turn's requests for summaries.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct SummaryUsage {
-    /// The total.
-    pub usage: Amounts,
-    /// The part of models whose summaries were not used: too long, refused, or replaced by quotes;
-    /// absent: all were used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unused: Option<Amounts>,
-}
-
-impl SummaryUsage {
-    /// That a summary was not used, with its tokens; none if all were used.
-    pub fn unused_text(&self) -> Option<String> {
-        let unused = self.unused?;
-        let tokens = fmt::number(unused.input_tokens + unused.output_tokens);
-        Some(format!("a summary was tried and not used: {tokens} tokens"))
     }
 }
 

@@ -52,6 +52,18 @@ impl Amounts {
     }
 }
 
+/// The usage of a turn's requests for summaries.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct SummaryUsage {
+    /// The total.
+    pub usage: Amounts,
+    /// The part of models whose summaries were not used: too long, refused, or replaced by quotes;
+    /// absent: all were used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unused: Option<Amounts>,
+}
+
 /// The usage of one agent, or of summaries, by model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]

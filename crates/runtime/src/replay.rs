@@ -184,8 +184,7 @@ fn one(
     };
     match &assignment.definition.kind {
         AgentKind::Command(_) | AgentKind::Http(_) | AgentKind::A2a(_) | AgentKind::Acp(_) => {
-            requests.requests = documents(&assignment, prefix);
-            sent::mark_documents(run, &assignment.definition.kind, &mut requests.requests);
+            requests.requests = documents(run, &assignment, prefix);
         }
         // It gets results, and returns the last one.
         AgentKind::Pipeline => {}
@@ -195,11 +194,10 @@ fn one(
         }
         AgentKind::Llm => match known.0.get(&assignment.definition.model) {
             Ok(model) => {
-                let conversation = Conversation::retrace(&assignment, prefix, &*model, known);
-                requests.requests = conversation.requests;
-                sent::mark_model_requests(run, &assignment, &mut requests.requests);
-                requests.unknown = conversation.unknown;
-                for (what, recorded, rebuilt) in conversation.checks {
+                let retraced = Conversation::retrace((run, &assignment), prefix, &*model, known);
+                requests.requests = retraced.requests;
+                requests.unknown = retraced.unknown;
+                for (what, recorded, rebuilt) in retraced.checks {
                     check(what, recorded, rebuilt);
                 }
             }
@@ -213,7 +211,7 @@ fn one(
 }
 
 /// The inputs of a program or a server in each of its attempts.
-fn documents(assignment: &RunAssignment, prefix: &Prefix) -> Vec<RebuiltRequest> {
+fn documents(run: &Run, assignment: &RunAssignment, prefix: &Prefix) -> Vec<RebuiltRequest> {
     let to = match &assignment.definition.kind {
         AgentKind::Command(command) => &command.program,
         AgentKind::Acp(acp) => &acp.command.program,
@@ -244,7 +242,9 @@ fn documents(assignment: &RunAssignment, prefix: &Prefix) -> Vec<RebuiltRequest>
             sent: false,
         }
     });
-    documents.collect()
+    let mut documents: Vec<_> = documents.collect();
+    sent::mark_documents(run, &assignment.definition.kind, &mut documents);
+    documents
 }
 
 /// The requests to a model, and their comparison with the recorded steps.
@@ -257,7 +257,7 @@ struct Conversation {
 
 impl Conversation {
     fn retrace(
-        assignment: &RunAssignment,
+        (run, assignment): (&Run, &RunAssignment),
         prefix: &Prefix,
         model: &dyn LanguageModel,
         (models, files): (&Models, &Files),
@@ -303,7 +303,8 @@ impl Conversation {
                 (&assignment.definition.model, body),
             ))
         });
-        let requests = requests.collect();
+        let mut requests: Vec<_> = requests.collect();
+        sent::mark_model_requests(run, assignment, &mut requests);
         let mut checks = fallbacks.checks();
         let follow = || "each step follows from the earlier ones".to_owned();
         let steps = retraced.divergence.map_or_else(follow, |at| at.to_string());

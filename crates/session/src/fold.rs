@@ -8,7 +8,6 @@ use unisono_context::topic::DecidedTopics;
 use unisono_context::{Digest, MessageId, RunId, Timestamp, TurnId, tree};
 
 use crate::event::{Event, Fact};
-use crate::ids;
 use crate::run::calls::{CallPlace, CallStatus};
 use crate::state::{CallCap, State};
 
@@ -212,31 +211,8 @@ impl State {
                 attempt,
                 not_before,
                 reason,
-            } => {
-                let bounded = self.is_bounded(*run);
-                let run = self.run_mut(*run)?;
-                if !bounded {
-                    run.requested = Some(run.next_request());
-                }
-                let first = run.failures.take().map(|(first, _)| first);
-                run.failures = Some((first.unwrap_or_else(|| reason.clone()), reason.clone()));
-                run.attempt = *attempt;
-                run.not_before = *not_before;
-                Ok(())
-            }
-            Fact::Reserved { run, reservation } => {
-                let turn = self.budget.turn_of(*run);
-                if turn.is_some_and(|turn| ids::summaries(turn) == *run) {
-                    // A request for a summary belongs to no run.
-                    return Ok(());
-                }
-                let run = self.run_mut(*run)?;
-                run.requested = Some(run.next_request());
-                if let Some(why) = &reservation.wrap_up {
-                    run.wrapped_up = Some((run.next_request(), why.clone()));
-                }
-                Ok(())
-            }
+            } => self.retried(*run, *attempt, *not_before, reason),
+            Fact::Reserved { run, reservation } => self.reserved(*run, reservation),
             Fact::RunEnded { run, ending } => self.run_ended(*run, ending, at),
             Fact::TurnEnded { turn, outcome } => self.end(*turn, outcome, at),
             // Folded above, or relevant only for sums.

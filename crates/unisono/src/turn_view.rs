@@ -1,9 +1,8 @@
 //! The turns of a session in the types of the API, including old ones.
 
 use unisono_api::Page;
-use unisono_api::turn::{
-    ClientToolCall, Compacted, ErrorInfo as Failed, Run, RunPause, SummaryUsage as Summaries, Turn,
-};
+use unisono_api::turn::{ClientToolCall, Compacted, ErrorInfo as Failed, Run, RunPause, Turn};
+use unisono_api::usage::SummaryUsage as Summaries;
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_runtime::clock;
 use unisono_session::event::{Outcome, RunRole};

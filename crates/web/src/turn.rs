@@ -284,7 +284,7 @@ fn compacted(turn: &Turn) -> Markup {
         .and_then(|all| Some((all.text(), all.tokens_before, all.tokens_after?)));
     html! {
         @if let Some((effect, before, after)) = sizes {
-            p { "The context was compacted first (" (effect) "): "
+            p { "The context was compacted first: " (effect) ", "
                 strong { (number(before)) " → " (number(after)) " tokens" }
                 @if let Some(ratio) = fmt::compression(before, after) { ", " (ratio) }
                 @for number in &turn.checkpoints {
@@ -298,7 +298,7 @@ fn compacted(turn: &Turn) -> Markup {
 
 /// That a summary was tried and not used.
 fn unused_summary(turn: &Turn) -> Markup {
-    let unused = turn.summaries.and_then(|summaries| summaries.unused_text());
+    let unused = turn.summaries.as_ref().and_then(fmt::unused_summary);
     html! { @if let Some(unused) = unused { p class="quiet" { "In this turn " (unused) "." } } }
 }
 

@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 use unisono_api::compaction::{CompactionEffect, FactCoverage};
+use unisono_api::fmt;
 use unisono_api::harmless::for_terminal;
-use unisono_api::turn::{ErrorInfo, SummaryUsage};
+use unisono_api::turn::ErrorInfo;
 use unisono_api::turn_event::{Member, NewCheckpoint};
-use unisono_api::usage::{Amounts, Budget};
+use unisono_api::usage::{Amounts, Budget, SummaryUsage};
 use unisono_context::Cost;
 use unisono_session::budget::EXCEEDED;
 
@@ -282,7 +283,7 @@ fn report_cost(out: &Out, watch: &Watch) {
 /// Reports that a summary was tried and not used.
 pub(crate) fn report_unused_summary(out: &Out, watch: &Watch) {
     let summaries = watch.end.as_ref().and_then(|end| end.turn.summaries);
-    if let Some(unused) = summaries.and_then(|summaries| summaries.unused_text()) {
+    if let Some(unused) = summaries.and_then(|summaries| fmt::unused_summary(&summaries)) {
         out.message(format_args!("summary    {unused}"));
     }
 }

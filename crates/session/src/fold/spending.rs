@@ -2,11 +2,14 @@
 
 use unisono_context::{RunId, Timestamp};
 
-use crate::budget::RunEnd;
+use crate::budget::{Reservation, RunEnd};
 use crate::event::{Fact, LateOutput};
+use crate::ids;
 use crate::run::{Ending, Step};
 use crate::state::State;
 use crate::turn::Phase;
+
+use super::Error;
 
 impl State {
     /// Charges, reserves and releases the amounts of a fact. This happens before the fact is folded
@@ -59,5 +62,20 @@ impl State {
             Ending::Cancelled => RunEnd::Cancelled,
         };
         self.budget.end(run, end);
+    }
+
+    /// A model call of a run was reserved.
+    pub(super) fn reserved(&mut self, run: RunId, reservation: &Reservation) -> Result<(), Error> {
+        let turn = self.budget.turn_of(run);
+        if turn.is_some_and(|turn| ids::summaries(turn) == run) {
+            // A request for a summary belongs to no run.
+            return Ok(());
+        }
+        let run = self.run_mut(run)?;
+        run.requested = Some(run.next_request());
+        if let Some(why) = &reservation.wrap_up {
+            run.wrapped_up = Some((run.next_request(), why.clone()));
+        }
+        Ok(())
     }
 }

@@ -295,6 +295,24 @@ impl State {
         Ok(())
     }
 
+    pub(super) fn retried(
+        &mut self,
+        run: RunId,
+        attempt: u32,
+        not_before: Timestamp,
+        reason: &Arc<str>,
+    ) -> Result<(), Error> {
+        let bounded = self.is_bounded(run);
+        let run = self.run_mut(run)?;
+        if !bounded {
+            run.requested = Some(run.next_request());
+        }
+        let first = run.failures.take().map(|(first, _)| first);
+        run.failures = Some((first.unwrap_or_else(|| reason.clone()), reason.clone()));
+        (run.attempt, run.not_before) = (attempt, not_before);
+        Ok(())
+    }
+
     pub(super) fn run_ended(
         &mut self,
         id: RunId,

@@ -128,24 +128,16 @@ impl Estimate {
         }
         let after = simulation.state.view(head, false).ok_or_else(unknown)?;
         let after = after.effective(&measured.budget).unwrap_or_default();
-        let made = simulation
-            .plans
-            .iter()
-            .find(|plan| plan.step.cover().is_some());
+        let mut plans = simulation.plans.iter();
+        let made = plans.find(|plan| plan.step.cover().is_some());
         let (original, written) = match made.and_then(|plan| Some((plan, plan.step.cover()?))) {
             Some((plan, cover)) => (cover.original, most(plan)?),
             None => (Tokens::ZERO, Tokens::ZERO),
         };
         let chosen = (&*team.lead.model, ask.summariser());
         let cost = cost(setup, chosen, original, written);
-        let tokens = match asks_model(setup, chosen) {
-            true => original + written,
-            false => Tokens::ZERO,
-        };
-        let needed = MaximumUse {
-            tokens: tokens.0,
-            cost_usd: cost.map(|cost| cost.micro_dollars() as f64 / 1e6),
-        };
+        let tokens = (original + written).times(asks_model(setup, chosen).into());
+        let needed = MaximumUse::of_summary(tokens, cost);
         Ok(Estimate {
             tokens,
             warnings: budget_warnings::of_session((setup, &team), &state, &[], needed),

@@ -74,10 +74,7 @@ impl Compactions for Local {
         let before = state.clone();
         let work = move || estimate::Estimate::of(&setup, &learnt, &ask, &mut state);
         let estimate = off_thread(work).await.map_err(Error::from)?;
-        let needed = MaximumUse {
-            tokens: estimate.tokens.0,
-            cost_usd: estimate.cost.map(|cost| cost.micro_dollars() as f64 / 1e6),
-        };
+        let needed = MaximumUse::of_summary(estimate.tokens, estimate.cost);
         let shared = budgets::warnings(self, &before, needed).await;
         let shared = shared.map_err(Error::from)?;
         let warnings = [estimate.warnings.clone(), shared].concat();

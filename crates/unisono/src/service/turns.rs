@@ -61,10 +61,7 @@ impl Turns for Local {
         let before = state.clone();
         let work = move || estimate::turn(&setup, &learnt, (&ask, &task), &mut state);
         let estimate = off_thread(work).await.map_err(Error::from)?;
-        let needed = MaximumUse {
-            tokens: estimate.input_tokens + estimate.max_output_tokens,
-            cost_usd: estimate.max_cost_usd,
-        };
+        let needed = MaximumUse::of_runs(&estimate.runs);
         let shared = budgets::warnings(self, &before, needed).await;
         let shared = shared.map_err(Error::from)?;
         Ok(TurnEstimate {

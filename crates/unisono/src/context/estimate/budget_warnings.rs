@@ -1,6 +1,7 @@
 //! Warnings about budgets that have less left than an estimate needs.
 
 use unisono_api::turn::RunEstimate;
+use unisono_context::{Cost, Tokens};
 use unisono_session::State;
 use unisono_session::agent::Team;
 use unisono_session::budget::{Amount, BudgetStatus, Caps, Level, Resource};
@@ -19,6 +20,26 @@ pub(crate) struct MaximumUse {
 }
 
 impl MaximumUse {
+    pub(crate) fn of_summary(tokens: Tokens, cost: Option<Cost>) -> MaximumUse {
+        MaximumUse {
+            tokens: tokens.0,
+            cost_usd: cost.map(|cost| cost.micro_dollars() as f64 / 1e6),
+        }
+    }
+
+    /// Of all runs of a turn.
+    pub(crate) fn of_runs(runs: &[RunEstimate]) -> MaximumUse {
+        let each = runs.iter().map(MaximumUse::of_run);
+        let none = MaximumUse {
+            tokens: 0,
+            cost_usd: Some(0.0),
+        };
+        each.fold(none, |sum, run| MaximumUse {
+            tokens: sum.tokens + run.tokens,
+            cost_usd: sum.cost_usd.zip(run.cost_usd).map(|(a, b)| a + b),
+        })
+    }
+
     fn of_run(run: &RunEstimate) -> MaximumUse {
         MaximumUse {
             tokens: run.input_tokens + run.max_output_tokens,
@@ -83,8 +104,6 @@ pub(crate) fn of_session(
 
 #[cfg(test)]
 mod tests {
-    use unisono_context::{Cost, Tokens};
-
     use super::*;
 
     #[test]

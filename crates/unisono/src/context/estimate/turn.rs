@@ -59,13 +59,7 @@ pub fn turn(
         .map(|error| error.to_string());
     let unpriced = models::check_prices(setup, &by.team).err();
     let problem = refused.or(unpriced.map(|error| error.to_string()));
-    let needed = MaximumUse {
-        tokens: runs
-            .iter()
-            .map(|run| run.input_tokens + run.max_output_tokens)
-            .sum(),
-        cost_usd: total(runs.iter().map(|run| run.max_cost_usd)),
-    };
+    let needed = MaximumUse::of_runs(&runs);
     Ok(TurnEstimate {
         warnings: budget_warnings::of_session((setup, &by.team), state, &runs, needed),
         session: String::new(),
