@@ -185,7 +185,7 @@ fn lists_begin_with_the_newest_on_a_command_line_and_over_http() {
 fn runs_of_all_sessions_are_in_the_order_of_their_openings() {
     let place = Place::new();
     place.talk();
-    let imported = || place.json(&["import", "talk.json"])["session"].clone();
+    let imported = || place.json(&["import", "talk.json", "--copy"])["session"].clone();
     let (older, newer) = (imported(), imported());
     let daemon = Daemon::start(&place);
     for session in [&older, &newer, &older] {

@@ -52,3 +52,86 @@ fn ended_with_request(run: &Run) -> bool {
         Some(Ending::Cancelled) | None => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use unisono_context::{AgentId, Digest, RunId, Timestamp, TurnId};
+    use unisono_session::event::RunRole;
+    use unisono_session::run::{AttemptTimes, Step, Usage};
+
+    use super::*;
+
+    fn run(ending: Option<Ending>) -> Run {
+        Run {
+            id: RunId::from_u128(1),
+            turn: TurnId::from_u128(2),
+            role: RunRole::Lead,
+            agent: AgentId::from("lead"),
+            definition: Digest::of_bytes(b"definition"),
+            snapshot: None,
+            prefix: Digest::of_bytes(b"prefix"),
+            attempt: 1,
+            not_before: Timestamp(0),
+            opened_at: Timestamp(0),
+            opened_as: 1,
+            steps: Vec::new(),
+            rounds: Vec::new(),
+            calls: Vec::new(),
+            ending: ending.map(Arc::new),
+            wrapped_up: None,
+            failures: None,
+            requested: None,
+        }
+    }
+
+    fn failed(cause: RunCause) -> Option<Ending> {
+        Some(Ending::Failed {
+            cause,
+            reason: "no".into(),
+            duration_ms: 1,
+        })
+    }
+
+    #[test]
+    fn the_end_of_a_run_shows_whether_its_last_request_was_sent() {
+        let finished = Some(Ending::Finished {
+            text: "done".into(),
+            calls: Vec::new(),
+            partial: None,
+            usage: Usage::NONE,
+            duration_ms: 1,
+            attempt_times: AttemptTimes::default(),
+        });
+        for (ending, sent) in [
+            (finished, true),
+            (failed(RunCause::Unavailable), true),
+            (failed(RunCause::Timeout), true),
+            (failed(RunCause::Budget), false),
+            (failed(RunCause::Spawn), false),
+            (failed(RunCause::Busy), false),
+            (Some(Ending::Cancelled), false),
+            (None, false),
+        ] {
+            assert_eq!(ended_with_request(&run(ending.clone())), sent, "{ending:?}");
+        }
+    }
+
+    #[test]
+    fn a_message_to_a_remote_agent_counts_as_sent_once_it_has_begun() {
+        let step = |name: &str| -> Arc<Step> {
+            Arc::new(Step::Named {
+                name: name.into(),
+                result: "{}".into(),
+            })
+        };
+        assert!(!a2a::is_message_begun(&[]));
+        assert!(a2a::is_message_begun(&[step("a2a.sending.1")]));
+        assert!(!acp::is_prompt_begun(&[step("acp.place.1")]));
+        assert!(acp::is_prompt_begun(&[
+            step("acp.place.1"),
+            step("acp.prompt.1")
+        ]));
+    }
+}
