@@ -313,7 +313,7 @@ pub struct Member {
     pub attempt: Option<u32>,
     /// The pause before this attempt, which may be over; absent: it is the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pause: Option<RunPause>,
+    pub pause: Option<Box<RunPause>>,
     /// Its result.
     pub text: Option<String>,
     /// Why it failed or is incomplete.

@@ -37,7 +37,7 @@ enum Status {
     Waiting,
     Running {
         attempt: u32,
-        pause: Option<RunPause>,
+        pause: Option<Box<RunPause>>,
     },
     /// It waits for its delegates.
     Delegating,
@@ -183,9 +183,11 @@ impl Status {
             None if run.awaited_children() > 0 => Status::Delegating,
             None => Status::Running {
                 attempt: run.attempt,
-                pause: run.failures.as_ref().map(|(_, last)| RunPause {
-                    until: values::instant(run.not_before),
-                    reason: last.to_string(),
+                pause: run.failures.as_ref().map(|(_, last)| {
+                    Box::new(RunPause {
+                        until: values::instant(run.not_before),
+                        reason: last.to_string(),
+                    })
                 }),
             },
         }

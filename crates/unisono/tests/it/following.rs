@@ -254,6 +254,6 @@ async fn whoever_comes_during_a_pause_learns_its_end_and_its_reason() {
     };
     assert_eq!(state.agents[0].pause.as_ref(), Some(&pause));
     let read = service::Turns::turn(&local, &id, &turn).await.unwrap();
-    assert_eq!(read.runs[0].pause.as_ref(), Some(&pause));
+    assert_eq!(read.runs[0].pause.as_ref(), Some(&*pause));
     local.shutdown().await;
 }
