@@ -56,10 +56,12 @@ document.addEventListener("click", (event) => {
   }
 });
 
-// The page that a form asks for is shown in a dialog too, in place of the one with the form.
+// The page that a form asks for is shown in a dialog too, in place of the one with the form. A button can
+// ask for another page than the form's own.
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (form.method !== "get" || !(form.closest("dialog") || form.matches("[data-dialog]"))) return;
+  const method = event.submitter?.getAttribute("formmethod") ?? form.method;
+  if (method !== "get" || !(form.closest("dialog") || form.matches("[data-dialog]"))) return;
   event.preventDefault();
   const address = `${form.getAttribute("action")}?${new URLSearchParams(new FormData(form))}`;
   form.closest("dialog")?.close();

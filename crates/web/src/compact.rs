@@ -22,7 +22,7 @@ use crate::parts::{dollars, number};
 use crate::summaries::{SummaryForm, non_empty, redirect_to_turn, writer};
 
 /// The form of a compaction.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct CompactionForm {
     #[serde(default = "main_branch")]
     branch: String,
@@ -46,12 +46,14 @@ impl CompactionForm {
             "" | "attention" | "large" => None,
             number => Some(read("number of a message", number)?),
         };
-        // A part is compacted whole.
         let keep_messages: Option<NonZeroU32> = match keep {
-            number if part.is_empty() && !number.is_empty() => {
-                Some(read("number of messages", number)?)
+            "" => None,
+            _ if !part.is_empty() => {
+                let detail =
+                    "a part is compacted whole: leave the number of messages that stay empty";
+                return Err(Problem::new(Code::InvalidRequest, detail).into());
             }
-            _ => None,
+            number => Some(read("number of messages", number)?),
         };
         Ok(NewCompaction {
             instructions: non_empty(self.wanted.instructions),
@@ -73,7 +75,7 @@ impl CompactionForm {
 /// A number of a form.
 fn read<T: FromStr>(what: &str, text: &str) -> Result<T, PageError> {
     let wrong = |_| {
-        let detail = format!("{text:?} is not the id of a {what}");
+        let detail = format!("{text:?} is not a {what}");
         Problem::new(Code::InvalidRequest, detail).into()
     };
     text.parse().map_err(wrong)
@@ -83,64 +85,72 @@ fn read<T: FromStr>(what: &str, text: &str) -> Result<T, PageError> {
 pub(crate) async fn confirm(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
-    Query(keeping): Query<CompactionForm>,
+    Query(form): Query<CompactionForm>,
 ) -> Result<Response, PageError> {
-    let place = BranchView::load(&*service, &id, &keeping.branch).await?;
-    let (keep, part) = (keeping.keep.clone(), keeping.part.clone());
-    let new = keeping.compaction()?;
+    let place = BranchView::load(&*service, &id, &form.branch).await?;
+    let new = form.clone().compaction()?;
     let estimate = service.estimate(&id, &new).await?;
-    let body = place.page(&html! { (numbers(&place, &estimate, &keep, &part)) });
+    let body = place.page(&html! { (numbers(&place, &estimate, &form)) });
     Ok(layout("Compact", &body))
 }
 
-fn numbers(place: &BranchView, estimate: &Estimate, keep: &str, part: &str) -> Markup {
+fn numbers(place: &BranchView, estimate: &Estimate, written: &CompactionForm) -> Markup {
     let action = format!("/sessions/{}/compact", place.about.session);
     let cut = estimate.messages_to_shorten > 0;
     html! {
         section class="card dialog" aria-labelledby="compact" {
             h2 id="compact" { "Compact branch " (place.branch) }
-            @if estimate.step.is_none() {
-                p { "There is nothing to do: " (estimate.no_change_reason.as_deref().unwrap_or_default()) "." }
-            } @else {
-                dl class="facts" {
-                    dt { "Messages" } dd { (number(estimate.total_messages.into())) }
-                    @if cut { dt { "To cut" } dd { (number(estimate.messages_to_shorten)) } }
-                    @else { dt { "To summarise" } dd { (number(estimate.messages_to_summarise)) } }
-                    dt { "Tokens now" } dd { (number(estimate.tokens_before)) }
-                    dt { "Tokens after" } dd { "at most " (number(estimate.estimated_tokens_after))
-                        @if let Some(ratio) = fmt::compression(estimate.tokens_before, estimate.estimated_tokens_after) { " (" (ratio) ")" } }
-                    dt { "Cost" } dd { (dollars(estimate.estimated_cost_usd)) }
-                }
-                @if estimate.tokens_before < SHORT {
-                    p class="warn" { "The conversation is short: little is saved." }
-                }
-                p class="quiet" { "No message is lost: the full history always has them, and “Undo” restores the context." }
-                form method="post" action=(action) {
-                    input type="hidden" name="branch" value=(place.branch);
-                    input type="hidden" name="keep" value=(keep);
-                    input type="hidden" name="part" value=(part);
-                    @if !cut { (writer()) }
-                    button { "Compact" }
-                }
+            @match &estimate.step {
+                Some(_) => (amounts(estimate)),
+                None => p { "There is nothing to do: " (estimate.no_change_reason.as_deref().unwrap_or_default()) "." },
             }
-            form method="get" action=(action) {
+            // One form: both buttons send what is written in it.
+            form method="post" action=(action) {
                 input type="hidden" name="branch" value=(place.branch);
-                label for="keep" { "Newest messages that stay; empty: from the newest user message on" }
-                input id="keep" name="keep" value=(keep) inputmode="numeric" pattern="[0-9]*";
-                label for="part" { "Part to compact" }
-                select id="part" name="part" {
-                    option value="" { "all that is older, into one summary" }
-                    @if part.parse::<u32>().is_ok() {
-                        option value=(part) selected { "the topic of message " (part) }
-                    }
-                    option value="attention" selected[part == "attention"] { "the middle of the current topic" }
-                    option value="large" selected[part == "large"] { "large messages: their middle is cut out" }
-                }
-                button class="small plain" { "Show the numbers for that" }
+                (range(&written.keep, &written.part))
+                @if estimate.step.is_some() && !cut { (writer(&written.wanted)) }
+                @if estimate.step.is_some() { button { "Compact" } }
+                button class="small plain" formmethod="get" { "Show the numbers for that" }
             }
             p class="quiet" { (by_itself(&estimate.next_turn)) }
             p { a data-close href=(place.path("")) { "Leave it as it is" } }
         }
+    }
+}
+
+/// The sizes before and after, and the cost.
+fn amounts(estimate: &Estimate) -> Markup {
+    html! {
+        dl class="facts" {
+            dt { "Messages" } dd { (number(estimate.total_messages.into())) }
+            @if estimate.messages_to_shorten > 0 { dt { "To cut" } dd { (number(estimate.messages_to_shorten)) } }
+            @else { dt { "To summarise" } dd { (number(estimate.messages_to_summarise)) } }
+            dt { "Tokens now" } dd { (number(estimate.tokens_before)) }
+            dt { "Tokens after" } dd { "at most " (number(estimate.estimated_tokens_after))
+                @if let Some(ratio) = fmt::compression(estimate.tokens_before, estimate.estimated_tokens_after) { " (" (ratio) ")" } }
+            dt { "Cost" } dd { (dollars(estimate.estimated_cost_usd)) }
+        }
+        @if estimate.tokens_before < SHORT {
+            p class="warn" { "The conversation is short: little is saved." }
+        }
+        p class="quiet" { "No message is lost: the full history always has them, and “Undo” restores the context." }
+    }
+}
+
+/// The fields that choose the messages to compact.
+fn range(keep: &str, part: &str) -> Markup {
+    html! {
+        label for="part" { "Part to compact" }
+        select id="part" name="part" {
+            option value="" { "all that is older, into one summary" }
+            @if part.parse::<u32>().is_ok() {
+                option value=(part) selected { "the topic of message " (part) }
+            }
+            option value="attention" selected[part == "attention"] { "the middle of the current topic" }
+            option value="large" selected[part == "large"] { "large messages: their middle is cut out" }
+        }
+        label for="keep" { "Newest messages that stay, if all that is older is compacted; empty: from the newest user message on" }
+        input id="keep" name="keep" value=(keep) inputmode="numeric" pattern="[0-9]*";
     }
 }
 
@@ -153,7 +163,8 @@ fn by_itself(next: &NextTurn) -> Markup {
         @if let Some(problem) = &next.problem { "The next turn would fail: " (problem) "." }
         @else if next.steps.is_empty() { "The next turn would compact nothing." }
         @else {
-            "The next turn would make " (number(next.tokens_before)) " tokens at most "
+            "Steps of the next turn: " (next.steps.join("; ")) ". They make "
+            (number(next.tokens_before)) " tokens at most "
             (number(next.estimated_tokens_after))
             @if let Some(ratio) = fmt::compression(next.tokens_before, next.estimated_tokens_after) {
                 " (" (ratio) ")"
@@ -169,8 +180,8 @@ const SHORT: u64 = 2_000;
 pub(crate) async fn compact(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
-    Form(keeping): Form<CompactionForm>,
+    Form(form): Form<CompactionForm>,
 ) -> Result<Redirect, PageError> {
-    let new = keeping.compaction()?;
+    let new = form.compaction()?;
     redirect_to_turn(&*service, &id, TurnRequest::Compact(new)).await
 }

@@ -53,7 +53,7 @@ fn summary(all: &TurnEstimate) -> Markup {
             @if all.max_cost_usd != all.input_cost_usd { "; with the longest replies " (dollars(all.max_cost_usd)) } "." }
         @if !all.steps.is_empty() {
             p class="warn" { "The context is compacted first: " (number(all.context_tokens)) " → at most "
-                (number(all.context_tokens_after)) " tokens." }
+                (number(all.context_tokens_after)) " tokens: " (all.steps.join("; ")) "." }
         }
         @if let Some(problem) = &all.problem { p class="trouble" { "The turn would fail: " (problem) } }
         @for warning in &all.warnings { p class="warn" { (warning) } }

@@ -221,7 +221,7 @@ fn changes(place: &BranchView, checkpoint: &Checkpoint, effect: &RevertEffect) -
             summary { "Regenerate" }
             form method="post" action=(at("regenerate")) {
                 input type="hidden" name="branch" value=(place.branch);
-                (writer())
+                (writer(&SummaryForm::default()))
                 button { "Regenerate" }
             }
         }
@@ -232,17 +232,22 @@ fn changes(place: &BranchView, checkpoint: &Checkpoint, effect: &RevertEffect) -
     }
 }
 
-/// The fields for the instructions and the model of a summary.
-pub(crate) fn writer() -> Markup {
+/// The fields for the instructions and the model of a summary, with what was written in them.
+pub(crate) fn writer(written: &SummaryForm) -> Markup {
+    let failures = [
+        ("leave", OnFailure::Leave, "leave everything as it is"),
+        ("retry", OnFailure::Retry, "ask again"),
+        ("extractive", OnFailure::Extractive, "take quotes"),
+    ];
     html! {
         label for="what" { "What the summary must keep (may be left empty)" }
-        input id="what" name="instructions" maxlength="500";
-        (who(""))
+        input id="what" name="instructions" maxlength="500" value=(written.instructions);
+        (who(&written.summariser))
         label for="unwritten" { "If no model writes a usable summary" }
         select id="unwritten" name="on_failure" {
-            option value="leave" { "leave everything as it is" }
-            option value="retry" { "ask again" }
-            option value="extractive" { "take quotes" }
+            @for (value, failure, says) in failures {
+                option value=(value) selected[failure == written.on_failure] { (says) }
+            }
         }
     }
 }
@@ -275,7 +280,7 @@ pub(crate) fn choices(turn: &Turn, chosen: &str) -> Markup {
 }
 
 /// The form of a new summary.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct SummaryForm {
     #[serde(default)]
     pub(crate) instructions: String,

@@ -91,6 +91,44 @@ fn what_a_dry_run_says_of_the_next_turn_is_what_that_does() {
     assert!((ratio - expected).abs() < 0.01, "{ratio} {expected}");
 }
 
+/// A conversation whose lead got a long result of a delegate and answered.
+fn with_long_result() -> Place {
+    let rows: Vec<String> = (0..400).map(|row| format!("Row {row} is fine.")).collect();
+    let call = json!({"id": "c", "type": "function",
+        "function": {"name": "delegate", "arguments": "{\"agent\":\"facts\",\"task\":\"Look.\"}"}});
+    let talk = json!([
+        {"role": "user", "content": "Look the rows up."},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": rows.join("\n")},
+        {"role": "assistant", "content": "All rows are fine."},
+    ]);
+    let place = Place::new();
+    place.write("talk.json", talk.to_string());
+    place.json(&["import", "talk.json"]);
+    place
+}
+
+#[test]
+fn a_dry_run_foresees_that_the_results_of_delegates_are_masked() {
+    let place = with_long_result();
+    let reply = next_turn(&place, &["turn.agents="]);
+    let steps = reply["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 1, "{reply}");
+    let step = steps[0].as_str().unwrap();
+    assert!(step.starts_with("mask the tool results of #3"), "{step}");
+    let (before, most) = (
+        reply["tokens_before"].as_u64().unwrap(),
+        reply["estimated_tokens_after"].as_u64().unwrap(),
+    );
+    assert!(most + 1_000 < before, "{reply}");
+    let task = ["--agents", "", "--task", "Is that all?"];
+    place.json(&[&["run", "--session", "latest"][..], &task].concat());
+    let context = place.json(&["context", "latest"]);
+    assert_eq!(context["messages"][2]["form"], "masked", "{context}");
+    let again = next_turn(&place, &["turn.agents="]);
+    assert_eq!(again["steps"].as_array().unwrap().len(), 0, "{again}");
+}
+
 #[test]
 fn where_less_is_kept_than_was_asked_for_everybody_says_so() {
     let place = imported();

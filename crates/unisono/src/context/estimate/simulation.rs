@@ -52,8 +52,17 @@ impl SimulationInput<'_> {
                 break;
             };
             let plan = match compaction::plan(&view, self.budgets, self.policy, mode, self.now) {
-                Ok(Some(plan)) => plan,
-                Ok(None) => break,
+                Ok(plan) => {
+                    let first = all && simulation.plans.is_empty();
+                    match first
+                        .then(|| self.masks(&view, plan.is_some()))
+                        .flatten()
+                        .or(plan)
+                    {
+                        Some(plan) => plan,
+                        None => break,
+                    }
+                }
                 Err(error) => {
                     simulation.stuck = Some(error);
                     break;
@@ -79,6 +88,21 @@ impl SimulationInput<'_> {
             }
         }
         Ok(simulation)
+    }
+
+    /// The masks of delegates' results with which a turn begins: instead of a compaction that is `due`
+    /// and that they make unnecessary, or where neither a compaction nor a repair is due.
+    fn masks(&self, view: &View<'_>, due: bool) -> Option<Plan> {
+        let begins = match due {
+            true => matches!(self.mode, Mode::Check),
+            false => {
+                let repair = compaction::repair(view, self.budgets, self.policy, self.now);
+                !matches!(self.mode, Mode::Rest) && repair.is_none()
+            }
+        };
+        begins
+            .then(|| compaction::mask_delegated(view, self.budgets, self.policy))
+            .flatten()
     }
 
     /// The fact that a turn would record for a step.
