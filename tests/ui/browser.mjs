@@ -48,13 +48,22 @@ export async function received(page) {
   return () => [...bytes.values()].reduce((sum, size) => sum + size, 0);
 }
 
-// Sums the layout shifts of a page from now on.
+// Sums the layout shifts of a page from now on; `moved` has what moved, and by how much.
 export async function shifting(page) {
   await page.evaluate(() => {
     window.shift = 0;
+    window.moved = [];
+    const name = (node) => [node?.nodeName, node?.id, node?.className].filter(Boolean).join(".");
     new PerformanceObserver((list) => {
-      for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shift += entry.value;
+      for (const entry of list.getEntries()) {
+        if (entry.hadRecentInput) continue;
+        window.shift += entry.value;
+        const sources = entry.sources.map(({ node, previousRect, currentRect }) => `${name(node)} ${previousRect.y}->${currentRect.y}`);
+        window.moved.push(`${entry.value.toFixed(4)}: ${sources.join(", ")}`);
+      }
     }).observe({ type: "layout-shift" });
   });
-  return () => page.evaluate(() => window.shift);
+  const shift = () => page.evaluate(() => window.shift);
+  shift.moved = () => page.evaluate(() => window.moved.join("\n"));
+  return shift;
 }

@@ -27,14 +27,15 @@ function serveTools() {
 }
 
 // Calls `send` first; then says what it came back with. With `answer` it streams that, and ends the
-// reply when `finish` is called.
-export async function model(answer) {
+// reply when `finish` is called. Nothing is answered before `gate`.
+export async function model(answer, gate = Promise.resolve()) {
   let finish;
   const finished = new Promise((done) => { finish = done; });
   const server = createServer(async (request, reply) => {
     let text = "";
     for await (const piece of request) text += piece;
     const { messages } = JSON.parse(text);
+    await gate;
     const last = messages.at(-1);
     const call = { index: 0, id: "call_1", type: "function", function: { name: "mail__send", arguments: '{"text":"We <b>move</b> on Friday."}' } };
     const asks = !answer && last.role !== "tool";

@@ -144,14 +144,13 @@ async function loadOlder() {
   }
 }
 
-// Observed anew, a link that is still in view is reported again. On a narrow page the conversation has no
-// pane of its own, and messages above would move what is read: there it is a link only.
+// Observed anew, a link that is still in view is reported again.
 let reached = null;
 function watchOlder() {
   reached?.disconnect();
   const link = older();
   const pane = link?.closest(".scroller");
-  if (!pane || getComputedStyle(pane).overflowY !== "auto") return;
+  if (!pane) return;
   reached = new IntersectionObserver((seen) => {
     if (seen.some((one) => one.isIntersecting)) loadOlder();
   }, { root: pane });

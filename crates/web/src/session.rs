@@ -144,15 +144,6 @@ impl SessionPage {
         };
         place.page(&html! {
             @if let Some(lost) = &place.about.lost { (self::lost(lost)) }
-            @if !self.waits.calls().is_empty() {
-                section id="waiting" {
-                    h2 { "Waiting for you" }
-                    @for call in self.waits.calls().iter().take(CALLS) { (approvals::card(call, &place.path(""))) }
-                    @if self.waits.calls().len() > CALLS {
-                        p { a href="/approvals" { "All " (self.waits.calls().len()) " calls that wait" } }
-                    }
-                }
-            }
             @match &self.context {
                 Some(Ok(context)) => (bar(context, &places(place, &self.messages))),
                 Some(Err(wrong)) => p class="trouble" { "The context cannot be shown: " (wrong) },
@@ -188,13 +179,29 @@ impl SessionPage {
                 div class="messages" {
                     h2 { "Conversation" }
                     @if shown_first > 1 {
-                        p class="links" { a class="older" href=(place.path(&format!("/history?from={earlier}"))) { "Earlier messages" }
-                            a class="narrow" href="#newest" { "To the newest" } }
+                        p { a class="older" href=(place.path(&format!("/history?from={earlier}"))) { "Earlier messages" } }
                     }
                     @if self.messages.is_empty() { p class="quiet" { "There are no messages yet." } }
                     (message::list(&self.messages, place, place.length.saturating_sub(OPEN), &TextLimit::new(message::ROOM)))
                     @for turn in open { (turn::under_way(turn, &self.waits, place)) }
+                    (self.waiting(place))
                     div id="newest" {}
+                }
+            }
+        }
+    }
+
+    /// The calls that wait, at the end of the conversation, where they move nothing else.
+    fn waiting(&self, place: &BranchView) -> Markup {
+        let calls = self.waits.calls();
+        html! {
+            @if !calls.is_empty() {
+                section id="waiting" {
+                    h2 { "Waiting for you" }
+                    @for call in calls.iter().take(CALLS) { (approvals::card(call, &place.path(""))) }
+                    @if calls.len() > CALLS {
+                        p { a href="/approvals" { "All " (calls.len()) " calls that wait" } }
+                    }
                 }
             }
         }

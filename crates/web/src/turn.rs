@@ -55,15 +55,15 @@ pub(crate) async fn show(
         room: &room,
         max_runs: usize::MAX,
     };
+    // What comes while the turn goes on stands below what is there, and moves nothing.
     let body = place.page(&html! {
         @if turn.task.is_none() { (changed(&found)) }
-        @for call in waits.calls().iter().take(CALLS) { (approvals::card(call, &here)) }
+        @if let Some(task) = &turn.task {
+            section { h2 { "Task" } div class="card" { (message::text(task, &place, true, Some(&format!("/v1{here}")), &TextLimit::new(message::ROOM))) } }
+        }
         section {
             h2 { "Turn" }
             (view.card(turn, true))
-        }
-        @if let Some(task) = &turn.task {
-            section { h2 { "Task" } div class="card" { (message::text(task, &place, true, Some(&format!("/v1{here}")), &TextLimit::new(message::ROOM))) } }
         }
         @if let Some(error) = turn.error.as_ref().filter(|error| error.reason.chars().nth(REASON).is_some()) {
             section { h2 { "Error" } pre class="card text" { (error.reason) } }
@@ -71,11 +71,16 @@ pub(crate) async fn show(
         @if let Some(answer) = answer(turn) {
             section { h2 { "Answer" } div class="card" { (message::text(answer, &place, true, whole.as_deref(), &room)) } }
         }
-        @if !times.runs.is_empty() {
+        @if !times.runs.is_empty() && turn.ended_at.is_some() {
             section { h2 { "Timeline" } (timeline(&times, turn.snapshot_agents)) }
             @if turn.runs.len() > 1 { section { h2 { "Agents and their prompt prefixes" } (fan::graph(turn)) } }
         }
-        p { a href=(place.path("")) { "Back to the conversation" } }
+        @if turn.ended_at.is_some() { p { a href=(place.path("")) { "Back to the conversation" } } }
+        @if !waits.calls().is_empty() {
+            section class="sheet" id="waiting" aria-label="Waiting for you" {
+                @for call in waits.calls().iter().take(CALLS) { (approvals::card(call, &here)) }
+            }
+        }
     });
     Ok(layout(&title, &body))
 }
@@ -107,7 +112,7 @@ fn changed(found: &Compaction) -> Markup {
     let chosen = found.summariser.as_deref().unwrap_or_default();
     let amounts = found.tokens_before.zip(found.tokens_after);
     html! {
-        section class="card" {
+        section class="card changed" {
             h2 { @match turn.state.as_str() {
                 "compacted" if is_unchanged(turn) => "Nothing was changed",
                 "compacted" => "The context was compacted",
