@@ -19,12 +19,22 @@ const EACH: usize = 48;
 /// A part of a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
-    /// One of [`KINDS`].
-    kind: &'static str,
+    /// Its tokens by kind, each one of [`KINDS`].
+    kinds: Vec<(&'static str, u64)>,
     says: String,
-    tokens: u64,
     /// The link of the part.
     to: Option<String>,
+}
+
+impl Part {
+    fn new(kind: &'static str, says: String, tokens: u64, to: Option<String>) -> Part {
+        let kinds = vec![(kind, tokens)];
+        Part { kinds, says, to }
+    }
+
+    fn tokens(&self) -> u64 {
+        self.kinds.iter().map(|(_, tokens)| tokens).sum()
+    }
 }
 
 /// The links of messages and checkpoints, by number.
@@ -56,11 +66,11 @@ pub(crate) fn bar(context: &Context, places: &Places<'_>) -> Markup {
         div class={ "context " (class) } id="context" {
             p class="fullness" { strong { (used) " of " (usable) " tokens, " (number(percent)) " %" }
                 @if context.approximate { " (estimated)" } (says) }
-            @if let Some(prepared) = &context.prepared { p class="quiet" { "Prepared: " (prepared.to_string()) "." } }
             (occupancy(context))
             (drawn(&parts))
             details id="context-table" {
                 summary { "Parts" }
+                @if let Some(prepared) = &context.prepared { p class="quiet" { "Prepared: " (prepared.to_string()) "." } }
                 (table(&parts, &reserve(context)))
                 @for usable in &context.usable { p class="quiet" { "Usable: " (fmt::usable(usable).join(" ")) } }
             }
@@ -119,47 +129,94 @@ fn occupancy(context: &Context) -> Markup {
 }
 
 fn drawn(parts: &[Part]) -> Markup {
-    let whole: u64 = parts.iter().map(|part| part.tokens).sum();
+    let whole: u64 = parts.iter().map(Part::tokens).sum();
     let mut at = 0;
     let placed = parts.iter().map(|part| {
-        let x = scaled(at as f64, whole as f64);
-        at += part.tokens;
-        (x, scaled(part.tokens as f64, whole as f64), part)
+        let kinds = part.kinds.iter().map(|(kind, tokens)| {
+            let x = scaled(at as f64, whole as f64);
+            at += tokens;
+            (*kind, x, scaled(*tokens as f64, whole as f64))
+        });
+        (part, kinds.collect::<Vec<_>>())
     });
+    let placed: Vec<_> = placed.collect();
+    let has = |kind: &str| {
+        let kinds = parts.iter().flat_map(|part| &part.kinds);
+        kinds.into_iter().any(|(one, _)| *one == kind)
+    };
     html! {
         svg class="parts" viewBox="0 0 1000 24" preserveAspectRatio="none" aria-hidden="true" focusable="false" {
-            @for (x, width, part) in placed {
-                @let rect = html! {
-                    rect class=(part.kind) x=(attribute(x)) y="0" width=(attribute(width)) height="24" {
-                        title { (part.says) ", " (counted(part.tokens, "token")) }
-                    }
+            (textures())
+            @for (part, kinds) in placed {
+                @let rects = html! {
+                    title { (part.says) ", " (counted(part.tokens(), "token")) }
+                    @for (kind, x, width) in kinds { (textured(kind, x, width, 24)) }
                 };
                 @match &part.to {
-                    Some(to) => a href=(to) tabindex="-1" { (rect) },
-                    None => (rect),
+                    Some(to) => a href=(to) tabindex="-1" { (rects) },
+                    None => g { (rects) },
                 }
             }
         }
         ul class="legend quiet" aria-hidden="true" {
-            @for (kind, says) in KINDS { @if parts.iter().any(|part| part.kind == kind) {
-                li { span class={ "swatch " (kind) } {} (says) }
-            } }
+            @for (kind, _, says) in KINDS { @if has(kind) { li { (swatch(kind)) (says) } } }
         }
     }
 }
 
-/// Kinds of parts, for people.
-const KINDS: [(&str, &str); 10] = [
-    ("system", "system"),
-    ("skills", "skills"),
-    ("tools", "tools"),
-    ("checkpoint", "checkpoints"),
-    ("user", "user"),
-    ("assistant", "assistant"),
-    ("tool", "tool results"),
-    ("pinned", "pinned"),
-    ("short", "masked or cut"),
-    ("pending", "waits for the current turn"),
+/// The patterns of kinds, so that they differ not by their colours alone.
+fn textures() -> Markup {
+    let paths = [
+        ("rising", "M0 8L8 0"),
+        ("falling", "M0 0L8 8"),
+        ("cross", "M0 0L8 8M0 8L8 0"),
+        ("level", "M0 4H8"),
+        ("upright", "M4 0V8"),
+        ("grid", "M0 4H8M4 0V8"),
+        ("dots", "M3 4H5"),
+    ];
+    html! {
+        defs {
+            @for (name, path) in paths {
+                pattern id={ "texture-" (name) } width="8" height="8" patternUnits="userSpaceOnUse" {
+                    path class="texture" d=(path) {}
+                }
+            }
+        }
+    }
+}
+
+/// A rectangle of a kind, with its pattern.
+fn textured(kind: &str, x: f64, width: f64, height: u32) -> Markup {
+    let texture = KINDS.iter().find(|(name, ..)| *name == kind);
+    let texture = texture.map_or("", |(_, texture, _)| texture);
+    html! {
+        rect class=(kind) x=(attribute(x)) y="0" width=(attribute(width)) height=(height) {}
+        @if !texture.is_empty() {
+            rect class="over" fill={ "url(#texture-" (texture) ")" } x=(attribute(x)) y="0" width=(attribute(width)) height=(height) {}
+        }
+    }
+}
+
+/// A sample of a kind.
+fn swatch(kind: &str) -> Markup {
+    html! {
+        svg class="sample" viewBox="0 0 16 16" aria-hidden="true" focusable="false" { (textured(kind, 0.0, 16.0, 16)) }
+    }
+}
+
+/// Kinds of parts: their names, their patterns, and their names for people.
+const KINDS: [(&str, &str, &str); 10] = [
+    ("system", "", "system"),
+    ("skills", "dots", "skills"),
+    ("tools", "rising", "tools"),
+    ("checkpoint", "level", "checkpoints"),
+    ("user", "", "user"),
+    ("assistant", "falling", "assistant"),
+    ("tool", "upright", "tool results"),
+    ("pinned", "cross", "pinned"),
+    ("short", "grid", "masked or cut"),
+    ("pending", "", "waits for the current turn"),
 ];
 
 fn table(parts: &[Part], reserve: &[(&str, u64)]) -> Markup {
@@ -167,8 +224,9 @@ fn table(parts: &[Part], reserve: &[(&str, u64)]) -> Markup {
         div class="scroll" tabindex="0" role="group" aria-label="Parts of the context" { table {
             thead { tr { th scope="col" { "Part" } th scope="col" class="number" { "Tokens" } } }
             tbody { @for part in parts { tr {
-                td { @match &part.to { Some(to) => a href=(to) { (part.says) }, None => (part.says) } }
-                td class="number" { (number(part.tokens)) }
+                td { @for (kind, _) in &part.kinds { (swatch(kind)) }
+                    @match &part.to { Some(to) => a href=(to) { (part.says) }, None => (part.says) } }
+                td class="number" { (number(part.tokens())) }
             } }
             @for (says, tokens) in reserve { tr { td { (says) } td class="number" { (number(*tokens)) } } } }
         } }
@@ -185,12 +243,7 @@ fn parts(context: &Context, places: &Places<'_>) -> Vec<Part> {
     ];
     let fixed = fixed.into_iter().filter(|(.., tokens)| *tokens > 0);
     let mut all: Vec<Part> = fixed
-        .map(|(kind, says, tokens)| Part {
-            kind,
-            says: says.to_owned(),
-            tokens,
-            to: None,
-        })
+        .map(|(kind, says, tokens)| Part::new(kind, says.to_owned(), tokens, None))
         .collect();
     let mut summaries = context.summaries.iter().peekable();
     let mut stretch: Vec<&ContextMessage> = Vec::new();
@@ -211,27 +264,18 @@ fn parts(context: &Context, places: &Places<'_>) -> Vec<Part> {
     flush(&mut stretch, &mut all, places);
     all.extend(summaries.map(|summary| checkpoint(summary, places)));
     if context.pending_messages > 0 {
-        all.push(Part {
-            kind: "pending",
-            says: format!(
-                "{}, after the current turn",
-                counted(context.pending_messages.into(), "message")
-            ),
-            tokens: context.pending_tokens,
-            to: None,
-        });
+        let messages = counted(context.pending_messages.into(), "message");
+        let says = format!("{messages}, after the current turn");
+        all.push(Part::new("pending", says, context.pending_tokens, None));
     }
     all
 }
 
 fn checkpoint(summary: &Summary, places: &Places<'_>) -> Part {
     let (first, last) = (summary.first, summary.last);
-    Part {
-        kind: "checkpoint",
-        says: format!("Checkpoint {}: #{first}–#{last}", summary.checkpoint),
-        tokens: summary.tokens,
-        to: Some((places.checkpoint)(summary.checkpoint)),
-    }
+    let says = format!("Checkpoint {}: #{first}–#{last}", summary.checkpoint);
+    let to = (places.checkpoint)(summary.checkpoint);
+    Part::new("checkpoint", says, summary.tokens, Some(to))
 }
 
 /// Neighbouring messages as one part.
@@ -250,10 +294,15 @@ fn flush(stretch: &mut Vec<&ContextMessage>, all: &mut Vec<Part>, places: &Place
         }
         n => format!("#{}–#{}, {n} messages", first.ordinal, last.ordinal),
     };
+    let tokens = |kind: &&str| {
+        let own = stretch.iter().filter(|entry| self::kind(entry) == *kind);
+        own.map(|entry| entry.tokens).sum()
+    };
+    let kinds = KINDS.iter().map(|(kind, ..)| *kind);
+    let kinds = kinds.map(|kind| (kind, tokens(&kind)));
     all.push(Part {
-        kind: kind(first),
+        kinds: kinds.filter(|(_, tokens)| *tokens > 0).collect(),
         says,
-        tokens: stretch.iter().map(|entry| entry.tokens).sum(),
         to: Some((places.message)(first.ordinal)),
     });
     stretch.clear();
@@ -378,9 +427,9 @@ mod tests {
         let parts = places(|places| parts(&context(10, 3), places));
         let said = parts.iter().map(|part| {
             (
-                part.kind,
+                part.kinds[0].0,
                 part.says.as_str(),
-                part.tokens,
+                part.tokens(),
                 part.to.as_deref().unwrap_or(""),
             )
         });
@@ -420,9 +469,11 @@ mod tests {
     fn many_messages_are_few_parts_and_all_of_their_tokens() {
         let parts = places(|places| parts(&context(10, 10_000), places));
         assert!(parts.len() <= EACH + 4, "{}", parts.len());
-        let tokens: u64 = parts.iter().map(|part| part.tokens).sum();
+        let tokens: u64 = parts.iter().map(Part::tokens).sum();
         assert_eq!(tokens, 11 + 30 + 100_000 + 6);
         let last = &parts[parts.len() - 2];
         assert!(last.says.ends_with("messages"), "{}", last.says);
+        let kinds: Vec<_> = last.kinds.iter().map(|(kind, _)| *kind).collect();
+        assert_eq!(kinds, ["user", "assistant"], "both roles of the group");
     }
 }
