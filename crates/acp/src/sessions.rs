@@ -150,7 +150,13 @@ impl Sessions {
             (LEAD_SETTING.to_owned(), Some(lead.into())),
             (AGENTS_SETTING.to_owned(), others),
         ]);
-        let (session, changes) = (&params.session_id, Changes { changes });
+        let (session, changes) = (
+            &params.session_id,
+            Changes {
+                changes,
+                dry_run: false,
+            },
+        );
         self.service
             .change_session_settings(session, &changes)
             .await?;

@@ -52,11 +52,14 @@ pub struct SettingKeys {
 }
 
 /// Changes of settings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Changes {
     /// By dotted key; `null` removes the change, so that the settings files apply again.
     #[cfg_attr(feature = "description", schema(value_type = Object))]
     pub changes: BTreeMap<String, Option<Value>>,
+    /// Whether the changes are only checked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
 }

@@ -255,6 +255,17 @@ impl Change {
 }
 
 impl Change {
+    /// The change of a setting to a value in the syntax of settings files; it is only checked until the
+    /// person confirms it.
+    fn changes(&self) -> Changes {
+        let value = self.value.as_deref().map(as_written);
+        let value = value.map(|value| serde_json::to_value(value).unwrap_or(Value::Null));
+        Changes {
+            changes: [(self.key(), value)].into(),
+            dry_run: !self.confirmed,
+        }
+    }
+
     /// Checks whether there is such a setting.
     async fn check(&self, service: &dyn Service) -> Result<(), PageError> {
         let keys = service.setting_keys().await?;
@@ -306,12 +317,13 @@ pub(crate) async fn save(
     State(service): State<Arc<dyn Service>>,
     Form(change): Form<Change>,
 ) -> Result<Response, PageError> {
+    change.check(&*service).await?;
+    let changes = change.changes();
     if !change.confirmed {
         let known = service.settings().await?;
-        change.check(&*service).await?;
+        service.change_settings(&changes).await?;
         return Ok(layout("Change", &review(&change, &known, &OF_ALL)));
     }
-    let changes = changes(change.key(), change.value);
     service.change_settings(&changes).await?;
     Ok(Redirect::to("/settings").into_response())
 }
@@ -325,28 +337,20 @@ pub(crate) async fn save_own(
 ) -> Result<Response, PageError> {
     let place = BranchView::load(&*service, &id, &on.branch).await?;
     let action = place.path("/settings");
+    change.check(&*service).await?;
+    let changes = change.changes();
     if !change.confirmed {
         // Its settings may be wrong: this change may correct them.
         let known = match service.session_settings(&id).await {
             Ok(known) => known,
             Err(_) => service.settings().await?,
         };
-        change.check(&*service).await?;
+        service.change_session_settings(&id, &changes).await?;
         let body = place.page(&review(&change, &known, &of_session(&action)));
         return Ok(layout(&place.about.title, &body));
     }
-    let changes = changes(change.key, change.value);
     service.change_session_settings(&id, &changes).await?;
     Ok(Redirect::to(&action).into_response())
-}
-
-/// The change of a setting to a value in the syntax of settings files.
-fn changes(key: String, value: Option<String>) -> Changes {
-    let value = value.map(|text| as_written(&text));
-    let value = value.map(|value| serde_json::to_value(value).unwrap_or(Value::Null));
-    Changes {
-        changes: [(key, value)].into(),
-    }
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ impl Local {
     }
 
     /// Sets dotted keys, or removes them if there is no value, so that the settings files apply.
-    /// The changes are stored when it returns.
+    /// The changes are stored when it returns; with `dry_run` they are only checked.
     ///
     /// # Errors
     ///
@@ -105,12 +105,16 @@ impl Local {
     pub async fn change_settings(
         &self,
         changes: BTreeMap<String, Option<toml::Value>>,
+        dry_run: bool,
     ) -> Result<(), ChangeError> {
         let _one_at_a_time = self.shared.reloading.lock().await;
         for _ in 0..CHANGED_AT_MOST {
             let version = self.take_newer().await?;
             let (before, changes) = (self.setup(), changes.clone());
             let (setup, text) = off_thread(move || with_changes(&before, &changes)).await?;
+            if dry_run {
+                return Ok(());
+            }
             if self.share_settings(&text, version).await? {
                 return self.use_stored(setup, text).await;
             }

@@ -37,12 +37,13 @@ impl service::Settings for Local {
     }
 
     async fn change_settings(&self, changes: &Changes) -> service::Result<Vec<Setting>> {
+        let dry_run = changes.dry_run;
         let each = changes.changes.iter().map(|(key, value)| {
             let value = value.as_ref().map(|value| as_toml(key, value));
             Ok((key.clone(), value.transpose()?))
         });
         let changes = each.collect::<Result<_, Error>>()?;
-        Local::change_settings(self, changes)
+        Local::change_settings(self, changes, dry_run)
             .await
             .map_err(Error::from)?;
         Ok(settings(&self.setup()))
@@ -64,7 +65,7 @@ impl service::Settings for Local {
             Ok((key.clone(), value.as_ref().map(text).transpose()?))
         });
         let wanted = each.collect::<Result<_, Error>>()?;
-        change(self, &session, wanted).await?;
+        change(self, &session, wanted, changes.dry_run).await?;
         let session = self.view(session.id()).await?;
         Ok(of_session(&*self.setup_for_reading(&session).await?))
     }
@@ -107,6 +108,12 @@ fn comments(text: &str) -> BTreeMap<String, String> {
     let (mut all, mut section, mut said) = (BTreeMap::new(), String::new(), String::new());
     for line in text.lines() {
         let unset = line.strip_prefix("# ").and_then(key_of);
+        // Keys after the head of a table in a comment belong to that example, up to the next section.
+        if line.starts_with("# [") {
+            section.clear();
+            said.clear();
+            continue;
+        }
         if let Some(comment) = line.strip_prefix('#').filter(|_| unset.is_none()) {
             let is_item = comment.starts_with("   ");
             said.push_str(if is_item { "\n" } else { " " });
@@ -116,7 +123,7 @@ fn comments(text: &str) -> BTreeMap<String, String> {
             said.clear();
         } else {
             let key = unset.or_else(|| key_of(line));
-            if let Some(key) = key.filter(|_| !said.is_empty()) {
+            if let Some(key) = key.filter(|_| !said.is_empty() && !section.is_empty()) {
                 all.insert(format!("{section}.{key}"), said.trim().to_owned());
             }
             said.clear();
@@ -138,10 +145,14 @@ async fn change(
     local: &Local,
     session: &View,
     wanted: BTreeMap<String, Option<String>>,
+    dry_run: bool,
 ) -> Result<(), Error> {
     let before = session.inspect(|state| state.settings().clone()).await?;
     let setup = local.setup();
     let changes = off_thread(move || session_changes(&setup, &before, wanted)).await?;
+    if dry_run {
+        return Ok(());
+    }
     match session {
         View::Live(handle) => Ok(handle.set(changes).await?),
         View::Stored { id, .. } => local.settle(*id, Input::Set { changes }).await,
@@ -227,7 +238,8 @@ mod tests {
     fn the_meaning_of_a_setting_is_the_comment_before_it() {
         let all = comments(
             "# Top.\n\n[turn]\n# Who answers.\n# One:\n#   a  b\nlead = \"a\"\nagents = []\n\
-             # How long.\n# time = \"8h\"\n# More.\nmore = 1\n",
+             # How long.\n# time = \"8h\"\n# More.\nmore = 1\n\
+             # Of one:\n# [turn.one]\n# Its lead.\n# lead = \"b\"\n",
         );
         let expected = [
             ("turn.lead", "Who answers. One:\na  b"),
@@ -242,6 +254,23 @@ mod tests {
         );
         let search = about("store.search_index").unwrap();
         assert!(!search.contains("postgres"), "{search}");
+        for (key, says) in [
+            ("compaction.preset", "off          never"),
+            (
+                "compaction.trigger_tokens",
+                "Starts above this number of tokens",
+            ),
+            (
+                "approvals.timeout",
+                "Time after which a waiting call is denied",
+            ),
+        ] {
+            assert!(
+                about(key).is_some_and(|text| text.contains(says)),
+                "{key}: {:?}",
+                about(key)
+            );
+        }
         assert!(about("turn.lead").is_some_and(|text| text.len() > 10));
         assert_eq!(about("no.key"), None);
     }

@@ -77,7 +77,12 @@ async fn of_all(app: &App, setup: &Setup, args: &Args) -> Result<Vec<Setting>> {
     let value = value.map_err(Problem::failed)?;
     let changes = BTreeMap::from([(args.key.clone(), value)]);
     let service = app.maker(setup).await?;
-    let settings = service.change_settings(&Changes { changes }).await;
+    let settings = service
+        .change_settings(&Changes {
+            changes,
+            dry_run: false,
+        })
+        .await;
     service.close().await;
     Ok(settings?)
 }
@@ -88,7 +93,10 @@ async fn of_session(app: &App, setup: &Setup, session: &str, args: &Args) -> Res
     let session = find_session(&*service, session).await?.session;
     let value = args.value.clone().map(Into::into);
     let changes = BTreeMap::from([(args.key.clone(), value)]);
-    let changes = Changes { changes };
+    let changes = Changes {
+        changes,
+        dry_run: false,
+    };
     let settings = service.change_session_settings(&session, &changes).await;
     service.close().await;
     Ok(settings?)
