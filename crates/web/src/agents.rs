@@ -318,6 +318,9 @@ pub(crate) struct Draft {
     /// The mark of the last text that was compared with the file.
     #[serde(default)]
     seen: String,
+    /// What is wrong with the text.
+    #[serde(skip)]
+    problems: Vec<String>,
 }
 
 fn editing(detail: &AgentDetail, file: &AgentFile, draft: &Draft, found: &Markup) -> Markup {
@@ -329,7 +332,12 @@ fn editing(detail: &AgentDetail, file: &AgentFile, draft: &Draft, found: &Markup
             input type="hidden" name="digest" value=(draft.digest);
             input type="hidden" name="seen" value=(draft.seen);
             label for="text" { code { (file.path) } }
-            textarea id="text" name="text" rows="24" spellcheck="false" required { "\n" (draft.text) }
+            @if !draft.problems.is_empty() {
+                ul class="trouble" id="refused" role="alert" { @for problem in &draft.problems { li { (problem) } } }
+            }
+            textarea id="text" name="text" rows="24" spellcheck="false" required
+                aria-invalid=[(!draft.problems.is_empty()).then_some("true")]
+                aria-describedby=[(!draft.problems.is_empty()).then_some("refused")] { "\n" (draft.text) }
             @if draft.seen.is_empty() {
                 button { "Check and show the difference" }
             } @else {
@@ -366,6 +374,12 @@ pub(crate) async fn save(
         }
     }
     let current = service.agent(&name).await?.file.unwrap_or(file);
+    let (own, others): (Vec<String>, Vec<String>) = checked
+        .problems
+        .iter()
+        .cloned()
+        .partition(|problem| is_of_file(problem, &current.path));
+    draft.problems = own;
     let outdated = current.digest != draft.digest;
     let found = html! {
         section class="card" aria-live="polite" {
@@ -373,8 +387,8 @@ pub(crate) async fn save(
                 p class="trouble" role="alert" { "Somebody else changed the file since you began. The difference below compares your \
                      text with the new file; saving replaces their changes." }
             }
-            @if !checked.valid { p class="trouble" role="alert" { "The text cannot be saved:" } }
-            @if !checked.problems.is_empty() { ul { @for problem in &checked.problems { li { (problem) } } } }
+            @if !checked.valid { p class="trouble" { "The text cannot be saved." } }
+            @if !others.is_empty() { details { summary { "Other files" } ul { @for problem in &others { li { (problem) } } } } }
             @if checked.valid && checked.problems.is_empty() { p { "The text is valid." } }
             h2 { "The difference" }
             @if current.text == draft.text { p class="quiet" { "The text equals the file." } }
@@ -395,6 +409,15 @@ pub(crate) async fn save(
     Ok((status, page).into_response())
 }
 
+/// Whether a problem is one of a file: it begins with the file's path, as a whole or within the project.
+fn is_of_file(problem: &str, path: &str) -> bool {
+    let named = problem.split(':').next().unwrap_or_default();
+    !named.is_empty()
+        && (path == named
+            || path.ends_with(&format!("/{named}"))
+            || named.ends_with(&format!("/{path}")))
+}
+
 /// The mark of a text and of the file digest with which it was compared.
 fn mark(text: &str, digest: &str) -> String {
     use std::hash::{DefaultHasher, Hash, Hasher};
@@ -412,6 +435,19 @@ mod tests {
         assert_eq!(mark("a", "d"), mark("a", "d"));
         assert_ne!(mark("a", "d"), mark("b", "d"));
         assert_ne!(mark("a", "d"), mark("a", "e"));
+    }
+
+    #[test]
+    fn a_problem_is_of_the_file_that_it_names_first() {
+        for (problem, own) in [
+            ("agents/poet.md:3:1: unknown key", true),
+            ("/srv/x/agents/poet.md:3:1: unknown key", true),
+            ("agents/other.md:3:1: as in agents/poet.md", false),
+            ("nothing", false),
+        ] {
+            assert_eq!(is_of_file(problem, "agents/poet.md"), own, "{problem}");
+        }
+        assert!(is_of_file("agents/poet.md:1:1: x", "/srv/x/agents/poet.md"));
     }
 
     #[test]

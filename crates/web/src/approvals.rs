@@ -1,5 +1,6 @@
 //! `/approvals`: tool calls that wait for a person, and calls whose outcome is unknown.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -33,6 +34,13 @@ pub(crate) async fn show(
         limit: SHOWN,
     };
     let Page { items, next } = service.approvals(&query).await?;
+    let mut titles: BTreeMap<&str, String> = BTreeMap::new();
+    for call in &items {
+        if !titles.contains_key(call.session.as_str()) {
+            let session = service.session(&call.session).await?;
+            titles.insert(&call.session, session.title);
+        }
+    }
     let body = html! {
         div id="live" data-every=(EVERY) {
             h1 { "Approvals" }
@@ -40,7 +48,12 @@ pub(crate) async fn show(
                 p class="quiet" { "No call waits for you. A call does where " code { "approve" }
                     " of its agent says so, or after a crash that left unknown whether it was made." }
             }
-            @for call in &items { (card(call, "/approvals")) }
+            @for call in &items {
+                section aria-label=(titles[call.session.as_str()]) {
+                    p class="of-session" { "In " a href={ "/sessions/" (call.session) } { (titles[call.session.as_str()]) } ":" }
+                    (card(call, "/approvals"))
+                }
+            }
             @if let Some(next) = &next { p { a href={ "/approvals?cursor=" (encoded(next)) } { "More" } } }
         }
     };

@@ -108,11 +108,20 @@ fn results(place: &BranchView, found: &SearchResults, q: &str) -> Markup {
         section class="card dialog" aria-labelledby="results" {
             h2 id="results" { "Messages that match" }
             (searching(place, q))
-            p role="status" { (number(found.hits.len() as u64)) " found" }
+            p role="status" { (found_count(found)) }
             @for note in &found.notes { p class="quiet" { (note) } }
             @if !found.complete { p class="quiet" { "The newest messages are not indexed yet: search again in a moment." } }
             @for hit in &found.hits { (self::hit(hit, false)) }
         }
+    }
+}
+
+/// How many messages were found, or that these are the first of more.
+pub(crate) fn found_count(found: &SearchResults) -> String {
+    let shown = number(found.hits.len() as u64);
+    match found.next {
+        Some(_) => format!("The first {shown}; there are more: add a word to narrow the search"),
+        None => format!("{shown} found"),
     }
 }
 
@@ -238,5 +247,28 @@ fn line(stretch: &BranchSegment, place: &BranchView) -> Markup {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_part_of_the_results_is_not_their_number() {
+        let hit: Hit = serde_json::from_value(serde_json::json!({
+            "session": "s", "title": "t", "message": "m", "ordinal": 1, "role": "user",
+            "author": null, "at": null, "branches": [], "active": true, "checkpoint": null,
+            "status": "verbatim", "excerpt": "e", "marks": [], "score": 1.0,
+        }))
+        .unwrap();
+        let found = |next: Option<&str>| SearchResults {
+            notes: Vec::new(),
+            complete: true,
+            hits: vec![hit.clone(); 50],
+            next: next.map(str::to_owned),
+        };
+        assert_eq!(found_count(&found(None)), "50 found");
+        assert!(found_count(&found(Some("c"))).starts_with("The first 50; there are more"));
     }
 }

@@ -185,7 +185,7 @@ fn results(found: &SearchResults, q: &str) -> Markup {
     html! {
         h1 { "Search" }
         (searching(q))
-        p role="status" { (parts::number(found.hits.len() as u64)) " found" }
+        p role="status" { (history::found_count(found)) }
         @for note in &found.notes { p class="quiet" { (note) } }
         @if !found.complete { p class="quiet" { "The newest messages are not indexed yet: search again in a moment." } }
         @for hit in &found.hits { (history::hit(hit, true)) }

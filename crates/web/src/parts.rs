@@ -60,7 +60,7 @@ pub(crate) fn encoded(text: &str) -> String {
 /// cost of zero.
 pub(crate) fn cost(run: &Run) -> String {
     match run.usage.cost_usd {
-        Some(0.0) if is_unused(run) && is_broken(&run.state) => "nothing used".to_owned(),
+        Some(0.0) if is_unused(run) && is_broken(&run.state) => unreported(&run.state).to_owned(),
         Some(0.0) if is_unused(run) => "–".to_owned(),
         cost => dollars(cost),
     }
@@ -69,8 +69,17 @@ pub(crate) fn cost(run: &Run) -> String {
 /// The cost of a turn.
 pub(crate) fn turn_cost(turn: &Turn) -> String {
     match is_broken(&turn.state) && turn.runs.iter().all(is_unused) {
-        true => "nothing used".to_owned(),
+        true => unreported(&turn.state).to_owned(),
         false => dollars(turn.cost_usd),
+    }
+}
+
+/// What a run without reported usage cost. Calls that a cancellation interrupts are charged to the
+/// budgets with their worst case.
+fn unreported(state: &str) -> &'static str {
+    match state {
+        "cancelled" => "not reported; interrupted calls are charged at their worst case",
+        _ => "nothing used",
     }
 }
 
@@ -149,7 +158,12 @@ mod tests {
             .unwrap()
         };
         for (state, input, cost, shown) in [
-            ("cancelled", 0, Some(0.0), "nothing used"),
+            (
+                "cancelled",
+                0,
+                Some(0.0),
+                "not reported; interrupted calls are charged at their worst case",
+            ),
             ("failed", 0, Some(0.0), "nothing used"),
             ("answered", 0, Some(0.0), "free"),
             ("failed", 7, Some(0.0), "free"),
