@@ -209,6 +209,12 @@ document.addEventListener("keydown", (event) => {
 const chips = () => [...document.querySelectorAll(".chips input[name='agent']")];
 
 function suggest(field) {
+  for (const [, name] of field.value.matchAll(/(?:^|\s)@([\w-]+)(?=[^\w\s-])/g)) {
+    const chip = chips().find((chip) => chip.value === name);
+    if (!chip || chip.checked) continue;
+    chip.checked = true;
+    chip.dispatchEvent(new Event("change", { bubbles: true }));
+  }
   const before = field.value.slice(0, field.selectionStart);
   const whole = /(?:^|\s)@([\w-]+)\s$/.exec(before);
   const named = whole && chips().find((chip) => chip.value === whole[1]);

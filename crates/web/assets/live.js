@@ -2,6 +2,7 @@
 
 import { harmless } from "./harmless.js";
 import { morph, openFor } from "./morph.js";
+import { forget, keep, say as sayUnsent } from "./unsent.js";
 
 // Events that come together are one update: the first waits so long for the others, in milliseconds.
 const GATHER = 60;
@@ -30,7 +31,7 @@ const shownOf = (run) => document.querySelectorAll(`[data-run="${CSS.escape(run)
 // What is streamed of a run is more than the daemon renders while it goes on.
 const keeps = (old, fresh) => {
   // What a task would use is asked for by this page alone.
-  if (old.id === "estimate" && fresh.id === "estimate") return fresh.childElementCount === 0;
+  if (["estimate", "unsent"].includes(old.id) && fresh.id === old.id) return fresh.childElementCount === 0;
   const run = old.dataset.run;
   return run !== undefined && run === fresh.dataset.run && streamed.has(run) && fresh.textContent === "";
 };
@@ -244,6 +245,18 @@ function follow() {
     if (document.visibilityState !== "hidden" && !source) open();
   }
 
+  // A stream ends at a logout, too: the browser would only say that it tries again.
+  async function lookWhy() {
+    try {
+      const { reply } = await ask();
+      if (reply.status !== 401) return;
+      leave();
+      say(refused(reply));
+    } catch {
+      // The daemon is not there.
+    }
+  }
+
   function open() {
     const own = source = new EventSource(`/v1/sessions/${session}/events?after=${last}`);
     source.onopen = () => {
@@ -255,7 +268,11 @@ function follow() {
     source.onerror = () => {
       lose();
       if (!link.textContent || own.readyState !== EventSource.CLOSED) say("disconnected: trying again");
-      if (own.readyState !== EventSource.CLOSED || source !== own) return;
+      if (source !== own) return;
+      if (own.readyState !== EventSource.CLOSED) {
+        lookWhy();
+        return;
+      }
       source = null;
       timer = setTimeout(comeBack, wait);
       wait = Math.min(wait * 2, RETRY_MOST);
@@ -312,8 +329,9 @@ document.addEventListener("submit", async (event) => {
   event.preventDefault();
   if (composer.hasAttribute("aria-busy")) return;
   composer.setAttribute("aria-busy", "true");
+  keep(form);
   // Sent once more after a connection broke off, it is the same task.
-  form.elements.key.value = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  form.elements.key.value ||= [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   try {
     const written = new FormData(form);
     const files = written.getAll("file").some((file) => file.size > 0);
@@ -322,10 +340,16 @@ document.addEventListener("submit", async (event) => {
     const reply = await fetch(form.action, { method: "POST", body, headers: { Accept: "text/html" } });
     const page = new DOMParser().parseFromString(await reply.text(), "text/html");
     const fresh = page.getElementById("live");
-    if (!fresh) throw new Error(`no page: ${reply.status}`);
+    if (!fresh) {
+      const why = page.querySelector("main p")?.textContent ?? `the daemon answered ${reply.status}`;
+      sayUnsent(`Not sent: ${why}`);
+      return;
+    }
+    form.elements.key.value = "";
     composer.removeAttribute("data-keep");
     if (reply.ok) {
       form.reset();
+      forget(form);
       document.getElementById("estimate")?.replaceChildren();
     }
     // The form of the reply has the stored files.
@@ -334,8 +358,7 @@ document.addEventListener("submit", async (event) => {
     if (reply.ok) said.textContent = "The task was taken.";
     else document.getElementById("task")?.focus();
   } catch {
-    // As without this script: the browser says what is wrong.
-    form.submit();
+    sayUnsent("Not sent: the daemon does not answer. The task is kept here; send it again.");
   } finally {
     composer.removeAttribute("aria-busy");
   }

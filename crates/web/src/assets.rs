@@ -14,7 +14,7 @@ const START: &str = "/static/";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Name, type and content of each.
-const FILES: [(&str, &str, &str); 9] = [
+const FILES: [(&str, &str, &str); 10] = [
     (
         "page.css",
         "text/css; charset=utf-8",
@@ -23,6 +23,7 @@ const FILES: [(&str, &str, &str); 9] = [
     ("live.js", SCRIPT, include_str!("../assets/live.js")),
     ("morph.js", SCRIPT, include_str!("../assets/morph.js")),
     ("harmless.js", SCRIPT, include_str!("../assets/harmless.js")),
+    ("unsent.js", SCRIPT, include_str!("../assets/unsent.js")),
     ("keys.js", SCRIPT, include_str!("../assets/keys.js")),
     ("files.js", SCRIPT, include_str!("../assets/files.js")),
     ("drop.js", SCRIPT, include_str!("../assets/drop.js")),

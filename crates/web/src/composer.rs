@@ -121,6 +121,25 @@ impl Draft {
         self.agents.iter().any(|chosen| chosen == agent)
     }
 
+    /// Whether its task may name agents with `@`.
+    pub(crate) fn may_name_agents(&self) -> bool {
+        self.task.contains('@')
+    }
+
+    /// Chooses the agents that the task names with `@`, but the lead.
+    pub(crate) fn choose_named<'a>(
+        &mut self,
+        agents: impl IntoIterator<Item = &'a str>,
+        configured_lead: &str,
+    ) {
+        let lead = self.lead.as_deref().unwrap_or(configured_lead).to_owned();
+        for agent in agents.into_iter().filter(|agent| *agent != lead) {
+            if names(&self.task, agent) && !self.chosen(agent) {
+                self.agents.push(agent.to_owned());
+            }
+        }
+    }
+
     /// The turn that it asks for.
     pub(crate) fn turn(&self) -> NewTurn {
         let named = |agent: &String| match self.task_of(agent) {
@@ -146,6 +165,16 @@ impl Draft {
     }
 }
 
+/// Whether a text names an agent with `@`.
+fn names(text: &str, agent: &str) -> bool {
+    let is_name = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    let words = text.split_whitespace();
+    words.filter_map(|word| word.strip_prefix('@')).any(|word| {
+        let end = word.find(|c| !is_name(c)).unwrap_or(word.len());
+        &word[..end] == agent
+    })
+}
+
 fn attachment((digest, filename): &(String, String)) -> NewAttachment {
     NewAttachment {
         filename: filename.clone(),
@@ -162,6 +191,7 @@ pub(crate) fn form(
     draft: &Draft,
 ) -> Markup {
     let lead = settings.lead.as_str();
+    let shown_lead = draft.lead.as_deref().unwrap_or(lead);
     let refused = draft.error.is_some();
     let others = agents.iter().filter(|agent| agent.agent != lead);
     let others: Vec<(&str, &str)> = others
@@ -186,17 +216,18 @@ pub(crate) fn form(
                 @if let Some(error) = &draft.error { p class="trouble" id="refused" role="alert" { (error) } }
                 @if !others.is_empty() || !gone.is_empty() {
                     fieldset class="chips" {
-                        legend { "Agents that work before " (lead) }
+                        legend { "Agents that work before " span data-lead=(lead) { (shown_lead) } }
                         @for (agent, about) in others.iter().chain(&gone) { (chip(agent, about, draft)) }
                     }
                 }
                 (more(settings, &others, draft))
                 div class="send" {
                     // First in order: the Enter key takes the first button.
-                    button class="ask" { "Ask " (lead) }
+                    button class="ask" { "Ask " span data-lead=(lead) { (shown_lead) } }
                     button class="small plain" id="estimating" formenctype="application/x-www-form-urlencoded"
                         formaction={ "/sessions/" (place.about.session) "/estimate" } { "Estimate" }
                     div id="estimate" aria-live="polite" {}
+                    span id="unsent" class="warn" role="status" {}
                 }
             }
         }
@@ -311,6 +342,16 @@ mod tests {
         assert_eq!(turn.agents, Some(asked.to_vec()));
         let alone = Draft::read(fields(&[("task", "x"), ("lead", "")])).turn();
         assert_eq!((alone.agents, alone.lead), (Some(vec![]), None));
+    }
+
+    #[test]
+    fn an_agent_that_the_text_names_is_chosen() {
+        let mut draft = Draft::read(fields(&[(
+            "task",
+            "@facts, and mail to a@risks or @lead: when?",
+        )]));
+        draft.choose_named(["lead", "facts", "risks"], "lead");
+        assert_eq!(draft.agents, ["facts"]);
     }
 
     #[test]

@@ -68,6 +68,15 @@ pub(crate) async fn ask(
     form: FormWithFiles,
 ) -> Result<Response, PageError> {
     let mut draft = Draft::read(form.fields);
+    if draft.may_name_agents() {
+        let asked = AgentQuery {
+            session: Some(id.clone()),
+            ..AgentQuery::default()
+        };
+        let agents = service.agents(&asked).await.unwrap_or_default();
+        let names = agents.iter().map(|agent| agent.agent.as_str());
+        draft.choose_named(names, &SessionSettings::read(&*service, &id).await?.lead);
+    }
     let begun = async {
         draft.store(&*service, form.files).await?;
         let asked = TurnRequest::Task(draft.turn());
@@ -138,7 +147,7 @@ impl SessionPage {
         let view = TurnView {
             place,
             waits: &self.waits,
-            notifies: self.settings.notifies,
+            settings: &self.settings,
             room: &TextLimit::new(BESIDE),
             max_runs: MAX_RUNS,
         };
@@ -297,12 +306,12 @@ pub(crate) async fn turns(
 ) -> Result<Response, PageError> {
     let place = BranchView::load(&*service, &id, &which.branch).await?;
     let turns = lists::turns(&*service, &place, which.before, TURNS).await?;
-    let notifies = SessionSettings::read(&*service, &id).await?.notifies;
+    let settings = SessionSettings::read(&*service, &id).await?;
     let waits = WaitingCalls::read(&*service, &id).await?;
     let view = TurnView {
         place: &place,
         waits: &waits,
-        notifies,
+        settings: &settings,
         room: &TextLimit::new(2 * BESIDE),
         max_runs: MAX_RUNS,
     };

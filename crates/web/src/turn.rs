@@ -39,7 +39,7 @@ pub(crate) async fn show(
     let about = service.session(&id).await?;
     let found = service.compaction(&id, &turn).await?;
     let place = BranchView::of_session(&*service, about, &found.turn.branch).await?;
-    let notifies = SessionSettings::read(&*service, &id).await?.notifies;
+    let settings = SessionSettings::read(&*service, &id).await?;
     let waits = WaitingCalls::read(&*service, &id).await?.in_turn(&turn);
     let times = service.timeline(&id, &turn).await?;
     let title = title(&found.turn);
@@ -51,7 +51,7 @@ pub(crate) async fn show(
     let view = TurnView {
         place: &place,
         waits: &waits,
-        notifies,
+        settings: &settings,
         room: &room,
         max_runs: usize::MAX,
     };
@@ -155,8 +155,8 @@ fn changed(found: &Compaction) -> Markup {
 pub(crate) struct TurnView<'v> {
     pub(crate) place: &'v BranchView,
     pub(crate) waits: &'v WaitingCalls,
-    /// Whether automatic compactions are shown.
-    pub(crate) notifies: bool,
+    /// The settings of the session: whether automatic compactions are shown, and the configured agents.
+    pub(crate) settings: &'v SessionSettings,
     pub(crate) room: &'v TextLimit,
     /// Maximum shown runs of a turn.
     pub(crate) max_runs: usize,
@@ -169,7 +169,7 @@ impl TurnView<'_> {
         let open = turn.ended_at.is_none();
         // A folded card is short: a new turn pushes it down.
         let folds = !unfolded && !turn.runs.is_empty();
-        let notice = turn.task.is_some() && self.notifies;
+        let notice = turn.task.is_some() && self.settings.notifies;
         html! {
             article class="card turn" id={ "turn-" (turn.turn) } data-turn=(turn.turn) data-open[open] {
                 header {
@@ -187,7 +187,7 @@ impl TurnView<'_> {
                     }
                 }
                 @if notice && !folds { (compacted(turn)) }
-                @if let Some(error) = &turn.error { (trouble(error)) }
+                @if let Some(error) = &turn.error { (trouble(error)) (self.again(turn)) }
                 @if !turn.runs.is_empty() {
                     @if unfolded { (self.runs(turn)) }
                     @else {
@@ -202,6 +202,34 @@ impl TurnView<'_> {
                 @for call in &turn.calls {
                     p { "For the client to call: " code { (call.tool) } " "
                         span class="quiet" { (fmt::line(&call.arguments, 200)) } }
+                }
+            }
+        }
+    }
+
+    /// The form that sends the task of a failed turn once more: to its agents, or without runs to the
+    /// configured ones.
+    fn again(&self, turn: &Turn) -> Markup {
+        let lead = turn.runs.iter().find(|run| run.role == "lead");
+        let delegates = turn.runs.iter().filter(|run| run.role == "delegate");
+        let ran = delegates.map(|run| (run.agent.as_str(), run.task.as_deref().unwrap_or("")));
+        let configured = self.settings.agents.iter();
+        let configured = configured.map(|named| named.split_once('=').unwrap_or((named, "")));
+        let agents: Vec<(&str, &str)> = match turn.runs.is_empty() {
+            true => configured.collect(),
+            false => ran.collect(),
+        };
+        html! {
+            @if let Some(task) = &turn.task {
+                form method="post" action={ "/sessions/" (turn.session) "/ask" } {
+                    input type="hidden" name="branch" value=(turn.branch);
+                    input type="hidden" name="task" value=(task);
+                    @if let Some(lead) = lead { input type="hidden" name="lead" value=(lead.agent); }
+                    @for (agent, own) in agents {
+                        input type="hidden" name="agent" value=(agent);
+                        input type="hidden" name={ "task:" (agent) } value=(own);
+                    }
+                    button class="small plain" { "Ask again" }
                 }
             }
         }

@@ -1,0 +1,58 @@
+// A task is kept in this tab until the daemon has taken it, and the form says that it was not sent. Files
+// are not kept. The form names the lead that is chosen.
+
+const SKIPPED = new Set(["branch", "key", "file", "stored"]);
+const composer = () => document.querySelector("#composer form");
+const placeOf = (form) => `unsent:${new URL(form.action).pathname}:${form.elements.branch.value}`;
+
+export function say(text) {
+  const shown = document.getElementById("unsent");
+  if (shown) shown.textContent = text;
+}
+
+export function keep(form) {
+  const written = [...new FormData(form)].filter(([name]) => !SKIPPED.has(name));
+  if (form.elements.task.value.trim() === "") sessionStorage.removeItem(placeOf(form));
+  else sessionStorage.setItem(placeOf(form), JSON.stringify(written));
+}
+
+export function forget(form) {
+  sessionStorage.removeItem(placeOf(form));
+  say("");
+}
+
+function nameLead(form) {
+  const field = form.elements.lead;
+  for (const shown of form.querySelectorAll("[data-lead]")) shown.textContent = field.value || shown.dataset.lead;
+}
+
+// Puts what was kept into the form, unless the daemon has rendered a task in it.
+function restore() {
+  const form = composer();
+  const kept = form && sessionStorage.getItem(placeOf(form));
+  if (!kept || form.elements.task.value !== "") return;
+  const written = JSON.parse(kept);
+  for (const field of form.elements) {
+    if (!field.name || SKIPPED.has(field.name)) continue;
+    const values = written.filter(([name]) => name === field.name).map(([, value]) => value);
+    if (field.type === "checkbox") field.checked = values.includes(field.value);
+    else if (values.length > 0) field.value = values[0];
+  }
+  nameLead(form);
+  say("Not sent yet.");
+}
+
+for (const event of ["input", "change"]) {
+  document.addEventListener(event, ({ target }) => {
+    const form = target.form;
+    if (!form?.closest("#composer")) return;
+    // Another text is another task.
+    form.elements.key.value = "";
+    keep(form);
+    if (target.name === "lead") nameLead(form);
+  });
+}
+document.addEventListener("reset", ({ target }) => {
+  if (target.closest("#composer")) setTimeout(() => nameLead(target));
+});
+restore();
