@@ -145,6 +145,7 @@ impl BranchView {
                     a href={ "/usage?session=" (about.session) } { "Usage" }
                     a href={ "/sessions/" (about.session) "/export" } { "Export" }
                     a href=(self.path("/settings")) { "Settings" }
+                    a data-dialog href={ "/sessions/" (about.session) "/delete" } { "Delete …" }
                 }
                 }
                 (body)
@@ -155,7 +156,12 @@ impl BranchView {
 
 /// Back to a branch of a session.
 pub(crate) fn back(id: &str, branch: &str) -> Redirect {
-    Redirect::to(&format!("/sessions/{id}?branch={}", encoded(branch)))
+    Redirect::to(&back_path(id, branch))
+}
+
+/// The path of a branch of a session.
+pub(crate) fn back_path(id: &str, branch: &str) -> String {
+    format!("/sessions/{id}?branch={}", encoded(branch))
 }
 
 /// The branch of a session with that name.

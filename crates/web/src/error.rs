@@ -2,10 +2,11 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use maud::html;
+use maud::{PreEscaped, html};
 use unisono_api::{Code, Problem, fmt, service};
 
 use crate::layout::layout;
+use crate::refusal;
 
 /// The reason why a page cannot be shown.
 #[derive(Debug)]
@@ -44,6 +45,7 @@ pub fn problem(problem: &Problem) -> Response {
             h1 { (problem.title) }
             p { (problem.detail) }
             @if problem.code == Code::Busy { p { "Try again in a moment." } }
+            (PreEscaped(refusal::PLACEHOLDER))
             p { a href="/" { "Back to the sessions" } }
         }
     };

@@ -23,6 +23,7 @@ mod compare;
 mod composer;
 mod compress;
 mod context;
+mod deletion;
 mod diff;
 mod doctor;
 mod error;
@@ -36,7 +37,9 @@ mod lists;
 mod markdown;
 mod message;
 mod parts;
+mod permissions;
 mod pictures;
+mod refusal;
 mod run;
 mod schedules;
 mod session;
@@ -60,19 +63,22 @@ use unisono_api::Service;
 pub use assets::is_asset;
 pub use compress::compress;
 pub use error::{problem, refused, unknown};
+pub use permissions::Viewer;
+pub use refusal::with_way_back;
 
-/// The routes of the page over a service. `name` is the name of the logged-in person, if known. The
-/// page logs out by `POST /logout`, a route of the server.
+/// The routes of the page over a service, for a viewer. The page logs out by `POST /logout`, a route
+/// of the server, which also puts [`with_way_back`] around its own checks.
 pub fn router<S: Clone + Send + Sync + 'static>(
     service: Arc<dyn Service>,
-    name: Option<Arc<str>>,
+    viewer: Viewer,
 ) -> Router<S> {
-    let with_name = move |request: Request, next: Next| {
-        let name = name.clone();
-        async move { caller_header::with_caller(name, next.run(request).await).await }
+    let with_viewer = move |request: Request, next: Next| {
+        let viewer = viewer.clone();
+        async move { caller_header::with_viewer(&viewer, next.run(request).await).await }
     };
     routes()
-        .layer(from_fn(with_name))
+        .layer(from_fn(with_viewer))
+        .layer(from_fn(refusal::with_way_back))
         .layer(from_fn(compress::compress))
         .with_state(service)
 }
@@ -108,6 +114,10 @@ fn routes() -> Router<Arc<dyn Service>> {
         .route(
             "/sessions/{session}/ask",
             get(session::redirect_to_conversation).post(session::ask),
+        )
+        .route(
+            "/sessions/{session}/delete",
+            get(deletion::confirm).post(deletion::delete),
         )
         .route("/sessions/{session}/fork", post(changes::fork))
         .route("/sessions/{session}/seal", post(changes::seal))

@@ -81,6 +81,7 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
             "/sessions/{session}/checkpoints/{number}/revert",
             "/sessions/{session}/compact",
             "/sessions/{session}/context",
+            "/sessions/{session}/delete",
             "/sessions/{session}/export",
             "/sessions/{session}/history",
             "/sessions/{session}/messages/{ordinal}",
@@ -141,6 +142,7 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
             "/sessions/{session}/checkpoints/{number}/regenerate",
             "/sessions/{session}/checkpoints/{number}/revert",
             "/sessions/{session}/compact",
+            "/sessions/{session}/delete",
             "/sessions/{session}/fork",
             "/sessions/{session}/pin",
             "/sessions/{session}/runs/{run}/cancel",
@@ -255,6 +257,11 @@ fn listed(method: &str, path: &str) -> Option<Scope> {
     let mut all = SCOPES.iter();
     let found = all.find(|(_, of, paths)| *of == method && paths.contains(&path));
     found.map(|(scope, ..)| *scope)
+}
+
+/// The scope that a path in the table requires.
+pub(super) fn needed(method: &Method, path: &str) -> Option<Scope> {
+    listed(method.as_str(), pattern(method, path)?)
 }
 
 /// The scope that a route requires.

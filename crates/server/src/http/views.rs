@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Extension, Request, State};
-use axum::middleware;
+use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
 use hyper::service::Service as _;
@@ -85,6 +85,7 @@ impl Views {
             .merge(mcp::routes(shared, &self.calls))
             .merge(a2a::routes(a2a))
             .route_layer(scoped)
+            .layer(middleware::from_fn(way_back))
             .fallback(problem::not_found)
             .method_not_allowed_fallback(problem::method_not_allowed)
             .layer(DefaultBodyLimit::max(self.body_limit_bytes))
@@ -125,8 +126,21 @@ fn page(shared: &Shared) -> Router<Arc<Shared>> {
     let login = Router::new()
         .route(login::PATH, get(login::enter))
         .route("/logout", post(login::leave));
-    let who = shared.local.caller().name().cloned();
-    login.merge(unisono_web::router(shared.local.clone(), who))
+    let caller = shared.local.caller();
+    let viewer = unisono_web::Viewer {
+        name: caller.name().cloned(),
+        scope: caller.scope(),
+        needed: scopes::needed,
+    };
+    login.merge(unisono_web::router(shared.local.clone(), viewer))
+}
+
+/// Lets the refusals of the page's forms lead back, those for a scope included.
+async fn way_back(request: Request, next: Next) -> Response {
+    match unisono_web::is_page(request.uri().path()) {
+        true => unisono_web::with_way_back(request, next).await,
+        false => next.run(request).await,
+    }
 }
 
 /// The router of all requests: it identifies the caller, then dispatches to the caller's routes.
