@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { browser as launch, enter, shot } from "./browser.mjs";
 import { Place, example } from "./place.mjs";
+import { model, settings } from "./tools.mjs";
 
 let browser;
 
@@ -58,5 +59,251 @@ test("a part is compacted whole: a number of messages that stay is not ignored b
     await page.context().close();
   } finally {
     await place.stop();
+  }
+});
+
+test("a task that was not sent is kept, over a reload and while the daemon is away, and said so", async () => {
+  const place = await new Place().serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Kept", messages: said(2) });
+    const page = await enter(browser, place);
+    const home = `${place.address}/sessions/${session}`;
+    await page.goto(home);
+    const task = page.getByLabel("Task", { exact: true });
+    await task.fill("When is it?");
+    await page.getByRole("checkbox", { name: "facts" }).uncheck();
+    await page.reload();
+    await page.getByText("Not sent yet.").waitFor();
+    assert.equal(await task.inputValue(), "When is it?");
+    assert.equal(await page.getByRole("checkbox", { name: "facts" }).isChecked(), false);
+    // A pin leads to another page, and back.
+    await page.locator("#m1").getByText("Fork, pin").click();
+    await page.locator("#m1").getByRole("button", { name: /Pin/ }).click();
+    await page.waitForURL(/history/);
+    await page.goto(home);
+    assert.equal(await task.inputValue(), "When is it?");
+    await place.halt();
+    await page.getByRole("button", { name: /^Ask/ }).click();
+    await page.getByText("Not sent: the daemon does not answer.").waitFor();
+    await shot(page, "not-sent", false);
+    assert.equal(await task.inputValue(), "When is it?");
+    assert.equal(page.url(), home);
+    await place.serve();
+    await page.getByRole("button", { name: /^Ask/ }).click();
+    await page.locator(".turn").getByRole("link", { name: "When is it?" }).waitFor();
+    assert.equal(await task.inputValue(), "");
+    assert.equal(await page.getByText(/Not sent/).count(), 0);
+    await page.reload();
+    assert.equal(await task.inputValue(), "");
+    const { items } = await place.ask("GET", `/v1/sessions/${session}/turns`);
+    assert.equal(items.length, 1);
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("an agent that the text names is asked, and the form names the lead that is chosen", async () => {
+  for (const javaScriptEnabled of [true, false]) {
+    const place = await new Place().serve();
+    try {
+      const { session } = await place.ask("POST", "/v1/sessions", { title: "Named", messages: said(2) });
+      const page = await enter(browser, place, { javaScriptEnabled });
+      await page.goto(`${place.address}/sessions/${session}`);
+      for (const agent of ["actions", "decisions", "facts", "risks"]) await page.getByRole("checkbox", { name: agent }).uncheck();
+      await page.getByText("Tasks of their own, another lead").click();
+      await page.getByLabel("Lead", { exact: true }).selectOption("decisions");
+      const button = page.getByRole("button", { name: /^Ask/ });
+      if (javaScriptEnabled) assert.equal(await button.textContent(), "Ask decisions");
+      await page.getByLabel("Task", { exact: true }).fill("@facts, when is it?");
+      if (javaScriptEnabled) assert.equal(await page.getByRole("checkbox", { name: "facts" }).isChecked(), true);
+      await button.click();
+      await page.locator(".turn").getByRole("link", { name: "@facts, when is it?" }).waitFor();
+      const turns = async () => (await place.ask("GET", `/v1/sessions/${session}/turns`)).items;
+      for (let tries = 0; tries < 200 && !(await turns())[0].ended_at; tries++) await page.waitForTimeout(50);
+      const { runs } = (await turns())[0];
+      assert.deepEqual(runs.map((run) => run.agent).sort(), ["decisions", "facts"]);
+      await page.context().close();
+    } finally {
+      await place.stop();
+    }
+  }
+});
+
+test("a failed turn is asked again with its task", async () => {
+  const place = await new Place('[models]\ndefault = "openai/gpt-4o"\n[providers.openai]\nbase_url = "http://127.0.0.1:9/v1"\napi_key_env = "TEST_KEY"\nattempts = 1\n').serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Fails", messages: said(2) });
+    await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "When is it?", agents: ["facts"], wait: true });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    await page.locator(".turn").getByRole("button", { name: "Ask again" }).click();
+    await page.waitForURL(/sessions/);
+    const { items } = await place.ask("GET", `/v1/sessions/${session}/turns`);
+    assert.deepEqual(items.map((turn) => turn.task), ["When is it?", "When is it?"]);
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("a refused form leads back, with what was typed", async () => {
+  for (const javaScriptEnabled of [true, false]) {
+    const place = await new Place().serve();
+    try {
+      const { session } = await place.ask("POST", "/v1/sessions", { title: "Back", messages: said(2) });
+      const page = await enter(browser, place, { javaScriptEnabled });
+      const from = `${place.address}/sessions/${session}/history?from=1`;
+      await page.goto(from);
+      await page.locator("#m1").getByText("Fork, pin").click();
+      await page.locator("#m1").getByLabel(/Name of the branch/).fill("main");
+      await page.locator("#m1").getByRole("button", { name: "Fork" }).click();
+      await page.getByText('there is a branch "main" already').waitFor();
+      await shot(page, "refused", false);
+      assert.equal(await page.getByLabel("name").inputValue(), "main");
+      assert.equal(await page.getByRole("link", { name: "Back to where you were" }).evaluate((link) => link.href), from);
+      await page.getByLabel("name").fill("other");
+      await page.getByRole("button", { name: "Send again" }).click();
+      await page.getByRole("navigation", { name: "Branches" }).getByText("other").waitFor();
+      await page.context().close();
+    } finally {
+      await place.stop();
+    }
+  }
+});
+
+test("who may not do something is told so where the control would be", async () => {
+  const answers = await model();
+  const place = await new Place(settings(answers.address)).serve();
+  try {
+    const { secret } = await place.ask("POST", "/v1/tokens", { name: "reader", scope: "read" });
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Letters", messages: said(2) });
+    await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "Tell them.", wait: false });
+    place.bearer = secret;
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    const call = page.locator("article[id^='call-']");
+    await call.getByText("Approve: this needs the scope approve; yours is read.").waitFor();
+    await shot(page, "reader", false);
+    await page.locator("#composer").getByText("Ask clerk: this needs the scope ask; yours is read.").waitFor();
+    // Nothing is shown that would be refused.
+    assert.equal(await page.locator("main form[method=post]").count(), 0);
+    const nav = page.getByRole("navigation", { name: "Main" });
+    assert.equal(await nav.getByRole("link", { name: "Settings" }).count(), 0);
+    assert.equal(await nav.getByRole("link", { name: "Agents" }).count(), 1);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    delete place.bearer;
+    await place.stop();
+    await answers.close();
+  }
+});
+
+test("a session is deleted after a look at what goes", async () => {
+  for (const javaScriptEnabled of [true, false]) {
+    const place = await new Place().serve();
+    try {
+      const { session } = await place.ask("POST", "/v1/sessions", { title: "Gone", messages: said(2) });
+      await place.ask("POST", "/v1/sessions", { title: "Stays", messages: said(2) });
+      const page = await enter(browser, place, { javaScriptEnabled });
+      await page.goto(`${place.address}/sessions/${session}`);
+      await page.getByRole("navigation", { name: "Session" }).getByRole("link", { name: "Delete …" }).click();
+      await page.getByText("2 messages on 1 branch").waitFor();
+      await shot(page, "delete", false);
+      await page.getByRole("link", { name: "Keep it" }).click();
+      await page.getByRole("navigation", { name: "Session" }).getByRole("link", { name: "Delete …" }).click();
+      await page.getByRole("button", { name: "Delete this session" }).click();
+      await page.getByRole("heading", { name: "Sessions" }).waitFor();
+      await page.getByText("Stays").waitFor();
+      assert.equal(await page.getByText("Gone").count(), 0);
+      await page.context().close();
+    } finally {
+      await place.stop();
+    }
+  }
+});
+
+test("each waiting call names its session, and an open page tells of a logout at once", async () => {
+  const answers = await model();
+  const place = await new Place(settings(answers.address)).serve();
+  try {
+    const { secret } = await place.ask("POST", "/v1/tokens", { name: "clerk", scope: "approve" });
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Letters", messages: said(2) });
+    await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "Tell them.", wait: false });
+    place.bearer = secret;
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/approvals`);
+    await page.getByRole("region", { name: "Letters" }).getByRole("link", { name: "Letters" }).click();
+    await page.waitForURL(/sessions/);
+    await page.waitForLoadState("networkidle").catch(() => {});
+    // The stream ends at the logout; no other one answers.
+    await page.route("**/events?*", (route) => route.abort());
+    const other = await page.context().newPage();
+    await other.goto(place.address);
+    await other.getByRole("button", { name: "Log out" }).click();
+    await page.locator("#link").getByText("signed out").waitFor();
+    await page.context().close();
+  } finally {
+    delete place.bearer;
+    await place.stop();
+    await answers.close();
+  }
+});
+
+test("the kinds of the context differ, also in forced colours", async () => {
+  const place = new Place();
+  const { session } = place.call("import", example);
+  await place.serve();
+  try {
+    for (const options of [{}, { colorScheme: "dark" }, { forcedColors: "active" }, { viewport: { width: 390, height: 844 } }]) {
+      const page = await enter(browser, place, options);
+      await page.goto(`${place.address}/sessions/${session}`);
+      const kinds = ["system", "skills", "tools", "checkpoint", "user", "assistant", "tool", "pinned", "short"];
+      const looks = await page.evaluate((kinds) => kinds.map((kind) => {
+        const texture = { skills: "dots", tools: "rising", checkpoint: "level", assistant: "falling", tool: "upright", pinned: "cross", short: "grid" }[kind] ?? "";
+        const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+        rect.setAttribute("class", kind);
+        document.querySelector("svg.parts").append(rect);
+        return `${getComputedStyle(rect).fill} ${texture}`;
+      }), kinds);
+      assert.equal(new Set(looks).size, kinds.length, looks.join(", "));
+      const drawn = await page.locator("svg.parts a").first().locator("rect:not(.over)").count();
+      assert.ok(drawn >= 1);
+      // 159 messages are drawn in groups: each has the roles of all its messages.
+      const roles = await page.locator("svg.parts a").evaluateAll((all) => all.map((part) => part.querySelectorAll("rect:not(.over)").length));
+      assert.ok(roles.some((count) => count > 1), roles.join(" "));
+      await shot(page, `kinds-${JSON.stringify(options).replaceAll(/[^a-z0-9]+/gi, "-")}`, false);
+      await page.context().close();
+    }
+  } finally {
+    await place.stop();
+  }
+});
+
+test("several files are imported at once, and each says what became of it", async () => {
+  for (const javaScriptEnabled of [true, false]) {
+    const place = await new Place().serve();
+    try {
+      const page = await enter(browser, place, { javaScriptEnabled });
+      await page.goto(`${place.address}/import`);
+      const file = (name, lines) => ({ name, mimeType: "application/json", buffer: Buffer.from(lines.join("\n")) });
+      const line = (text) => JSON.stringify({ role: "user", content: text });
+      await page.getByLabel("Files").setInputFiles([
+        file("one.jsonl", [line("First."), line("Second.")]),
+        file("bad.jsonl", [line("Good."), '{"role": 7}']),
+        file("two.jsonl", [line("Third.")]),
+      ]);
+      await page.getByRole("button", { name: "Import", exact: true }).click();
+      await page.getByRole("heading", { name: "Imported 2 of 3 files" }).waitFor();
+      await page.getByRole("listitem").filter({ hasText: "bad.jsonl" }).getByText(/not imported\. .*2:\d/s).waitFor();
+      await shot(page, "imported-several", false);
+      await page.getByRole("listitem").filter({ hasText: "two.jsonl" }).getByRole("link").click();
+      await page.locator(".message").getByText("Third.").waitFor();
+      assert.equal((await place.ask("GET", "/v1/sessions")).items.length, 2);
+      await page.context().close();
+    } finally {
+      await place.stop();
+    }
   }
 });

@@ -351,12 +351,12 @@ test("without scripts a file is imported, with its invalid lines named, and expo
     const line = (role, content) => JSON.stringify({ role, content });
     const bad = [line("user", "One <b>"), "no json at all", line("assistant", "Two")].join("\n");
     const file = { name: "talk <i>.jsonl", mimeType: "application/json", buffer: Buffer.from(bad) };
-    await page.getByLabel("File", { exact: true }).setInputFiles(file);
+    await page.getByLabel("Files", { exact: true }).setInputFiles(file);
     await page.getByRole("button", { name: "Import" }).click();
     await page.locator("#refused", { hasText: "2" }).waitFor();
     assert.equal(await page.locator("main i").count(), 0);
     await shot(page, "import-refused");
-    await page.getByLabel("File", { exact: true }).setInputFiles(file);
+    await page.getByLabel("Files", { exact: true }).setInputFiles(file);
     await page.getByLabel("Skip invalid lines").check();
     await page.getByRole("button", { name: "Import" }).click();
     await page.getByText("1 invalid message or line skipped").waitFor();
@@ -369,10 +369,10 @@ test("without scripts a file is imported, with its invalid lines named, and expo
     // What was exported comes in again.
     await page.goto(`${place.address}/import`);
     const many = Array.from({ length: 6 }, () => line("user", "x")).join("\n");
-    await page.getByLabel("File", { exact: true }).setInputFiles({ name: "many.jsonl", mimeType: "application/json", buffer: Buffer.from(many) });
+    await page.getByLabel("Files", { exact: true }).setInputFiles({ name: "many.jsonl", mimeType: "application/json", buffer: Buffer.from(many) });
     await page.getByRole("button", { name: "Import" }).click();
     await page.locator("#refused", { hasText: "import_messages" }).waitFor();
-    await page.getByLabel("File", { exact: true }).setInputFiles({ name: "again.jsonl", mimeType: "application/json", buffer: Buffer.from("") });
+    await page.getByLabel("Files", { exact: true }).setInputFiles({ name: "again.jsonl", mimeType: "application/json", buffer: Buffer.from("") });
     await page.getByRole("button", { name: "Import" }).click();
     await page.locator("#refused").waitFor();
     await page.context().close();

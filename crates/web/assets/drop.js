@@ -1,4 +1,4 @@
-// A file that is dropped on the page is put into the form that imports it. Without this it is chosen.
+// Files that are dropped on the page are put into the form that imports them. Without this they are chosen.
 
 const form = document.getElementById("import");
 const field = document.getElementById("file");
@@ -11,7 +11,7 @@ for (const name of ["dragover", "dragleave", "drop"]) {
     form.classList.toggle("over", name === "dragover");
     if (name !== "drop" || event.dataTransfer.files.length === 0) return;
     field.files = event.dataTransfer.files;
-    says.textContent = `${field.files[0].name} is chosen.`;
+    says.textContent = `Chosen: ${[...field.files].map((file) => file.name).join(", ")}.`;
     form.requestSubmit();
   });
 }

@@ -40,7 +40,7 @@ pub(crate) struct FormWithFiles {
 }
 
 /// A file of a form.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct FormFile {
     /// Its name.
     pub(crate) filename: String,

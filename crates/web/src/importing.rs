@@ -11,9 +11,9 @@ use unisono_api::session::{Content, ExportQuery, ImportFile, ImportResult};
 
 use crate::assets::href;
 use crate::error::PageError;
-use crate::extract::{FormWithFiles, Path, Query};
+use crate::extract::{FormFile, FormWithFiles, Path, Query};
+use crate::import_results::{self, FileResult};
 use crate::layout::layout;
-use crate::parts::counted;
 
 /// The formats, with their descriptions.
 const FORMATS: [(&str, &str); 12] = [
@@ -37,12 +37,39 @@ const EXAMPLE: &str = include_str!("../assets/example.jsonl");
 /// The fields of the form, and the error of a refused file.
 #[derive(Debug, Default)]
 struct FormData {
-    name: String,
     format: String,
     pick: String,
     skip_bad: bool,
-    content: Vec<u8>,
     error: Option<String>,
+}
+
+impl FormData {
+    fn read(fields: Vec<(String, String)>) -> FormData {
+        let mut form_data = FormData::default();
+        for (name, text) in fields {
+            match name.as_str() {
+                "format" => form_data.format = text,
+                "pick" => form_data.pick = text.trim().to_owned(),
+                "skip_bad" => form_data.skip_bad = text == "true",
+                _ => {}
+            }
+        }
+        form_data
+    }
+
+    /// The import of a file.
+    fn import_of(&self, file: FormFile) -> ImportFile {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        ImportFile {
+            name: some(&file.filename).unwrap_or_else(|| "conversation".to_owned()),
+            format: some(&self.format),
+            pick: some(&self.pick),
+            skip_bad: self.skip_bad,
+            copy: false,
+            bounded: true,
+            content: Content::Bytes(file.bytes),
+        }
+    }
 }
 
 /// The form.
@@ -58,9 +85,9 @@ fn form(form_data: &FormData) -> Markup {
             @if let Some(error) = &form_data.error {
                 p class="trouble" id="refused" role="alert" { (error) }
             }
-            label for="file" { "File" }
-            input id="file" name="file" type="file" required aria-describedby=[form_data.error.as_ref().map(|_| "refused")];
-            p class="quiet" id="drop-says" { "JSON, JSON lines, or an export of another program." }
+            label for="file" { "Files" }
+            input id="file" name="file" type="file" multiple required aria-describedby=[form_data.error.as_ref().map(|_| "refused")];
+            p class="quiet" id="drop-says" { "JSON, JSON lines, or exports of another program." }
             label for="format" { "Format" }
             select id="format" name="format" {
                 @for (name, says) in FORMATS { option value=(name) selected[form_data.format == name] { (says) } }
@@ -80,40 +107,18 @@ fn form(form_data: &FormData) -> Markup {
     }
 }
 
-fn read(form: FormWithFiles) -> FormData {
-    let mut form_data = FormData::default();
-    if let Some(file) = form.files.into_iter().next() {
-        form_data.name = file.filename;
-        form_data.content = file.bytes;
-    }
-    for (name, text) in form.fields {
-        match name.as_str() {
-            "format" => form_data.format = text,
-            "pick" => form_data.pick = text.trim().to_owned(),
-            "skip_bad" => form_data.skip_bad = text == "true",
-            _ => {}
-        }
-    }
-    form_data
-}
-
-/// Imports a file. For a refused file it shows the form again with the error.
+/// Imports files. For a single refused file it shows the form again with the error; of several it says
+/// what became of each.
 pub(crate) async fn import(
     State(service): State<Arc<dyn Service>>,
     sent: FormWithFiles,
 ) -> Result<Response, PageError> {
-    let mut form_data = read(sent);
-    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let file = ImportFile {
-        name: some(&form_data.name).unwrap_or_else(|| "conversation".to_owned()),
-        format: some(&form_data.format),
-        pick: some(&form_data.pick),
-        skip_bad: form_data.skip_bad,
-        copy: false,
-        bounded: true,
-        content: Content::Bytes(std::mem::take(&mut form_data.content)),
-    };
-    match service.import_file(file).await {
+    let mut form_data = FormData::read(sent.fields);
+    if sent.files.len() > 1 {
+        return import_each(&*service, &form_data, sent.files).await;
+    }
+    let file = sent.files.into_iter().next().unwrap_or_default();
+    match service.import_file(form_data.import_of(file)).await {
         Ok(imported) => Ok(imported_page(&imported)),
         Err(service::Error::Problem(problem)) => {
             let status = StatusCode::from_u16(problem.status);
@@ -125,26 +130,41 @@ pub(crate) async fn import(
     }
 }
 
+/// Imports several files one after the other; one that is refused does not keep the others out.
+async fn import_each(
+    service: &dyn Service,
+    form_data: &FormData,
+    files: Vec<FormFile>,
+) -> Result<Response, PageError> {
+    let mut all = Vec::new();
+    for file in files {
+        let name = file.filename.clone();
+        let outcome = match service.import_file(form_data.import_of(file)).await {
+            Ok(made) => Ok(Box::new(made)),
+            Err(service::Error::Problem(problem)) => Err(problem.detail),
+            Err(error) => return Err(error.into()),
+        };
+        all.push(FileResult { name, outcome });
+    }
+    let body = html! {
+        (import_results::list(&all))
+        @if all.iter().any(|file| file.outcome.is_err()) { (form(form_data)) }
+        p { a href="/" { "To the sessions" } }
+    };
+    Ok(layout("Imported", &body))
+}
+
 /// Redirects to the session, or first shows the skipped parts of the import.
 fn imported_page(imported: &ImportResult) -> Response {
     let session = &imported.session;
     let to = format!("/sessions/{}", session.session);
-    let nothing = imported.skipped_messages == 0 && imported.skipped_parts == 0;
-    if nothing && imported.dropped_content.is_empty() {
+    if !import_results::has_losses(imported) {
         return Redirect::to(&to).into_response();
     }
     let body = html! {
         section class="card" {
             h1 { "Imported: " (session.title) }
-            ul {
-                @match imported.skipped_messages {
-                    0 => {}
-                    1 => li { "1 invalid message or line skipped" },
-                    more => li { (more) " invalid messages or lines skipped" },
-                }
-                @if imported.skipped_parts > 0 { li { (counted(imported.skipped_parts, "invalid message part")) " skipped" } }
-                @for (what, count) in &imported.dropped_content { li { (counted(*count, what)) " not supported by sessions" } }
-            }
+            (import_results::losses(imported))
             p { a class="button" href=(to) { "Open the conversation" } }
         }
     };

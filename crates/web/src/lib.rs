@@ -30,6 +30,7 @@ mod error;
 mod estimate;
 mod extract;
 mod history;
+mod import_results;
 mod importing;
 mod layout;
 mod list;
