@@ -184,12 +184,15 @@ mod tests {
         }
         let asks = seen(Scope::Ask);
         assert!(
-            asks.contains("This needs the scope approve; yours is ask."),
+            asks.contains("Approve: this needs the scope approve; yours is ask."),
             "{asks}"
         );
         assert!(
-            asks.contains("<form method=\"post\" action=\"/sessions/s/ask\"><button>"),
+            asks.contains("<form method=\"post\" action=\"/sessions/s/ask\">"),
             "{asks}"
         );
+        let reads = seen(Scope::Read);
+        let asking = ">Ask lead: this needs the scope ask; yours is read.<";
+        assert!(reads.contains(asking), "{reads}");
     }
 }

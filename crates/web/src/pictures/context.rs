@@ -454,7 +454,7 @@ mod tests {
             ("Reserved for a reply", 2),
             ("Reserved for persona and task", 2),
             ("Reserved for results", 0),
-            ("class=\"pending\"", 2),
+            ("class=\"pending\"", 4),
             ("2 messages, after the current turn", 2),
         ] {
             assert_eq!(shown.matches(says).count(), times, "{says}: {shown}");
