@@ -252,6 +252,8 @@ function follow() {
       if (reply.status !== 401) return;
       leave();
       say(refused(reply));
+      // A new login in another tab is enough.
+      timer = setTimeout(comeBack, wait);
     } catch {
       // The daemon is not there.
     }
