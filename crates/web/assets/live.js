@@ -339,7 +339,9 @@ document.addEventListener("submit", async (event) => {
     const files = written.getAll("file").some((file) => file.size > 0);
     if (!files) written.delete("file");
     const body = files ? written : new URLSearchParams(written);
-    const reply = await fetch(form.action, { method: "POST", body, headers: { Accept: "text/html" } });
+    const sent = { method: "POST", body, headers: { Accept: "text/html" } };
+    // After a connection that broke off, once more: by its key it is the same task.
+    const reply = await fetch(form.action, sent).catch(() => fetch(form.action, sent));
     const page = new DOMParser().parseFromString(await reply.text(), "text/html");
     const fresh = page.getElementById("live");
     if (!fresh) {
