@@ -149,7 +149,13 @@ fn kind_factor(pool: &Pool<'_>, index: usize) -> f32 {
         PassageKind::Attachment => return weights::ATTACHMENT,
         PassageKind::ToolCall if unit.text.contains("id: ") => is_record(unit.text, 2),
         PassageKind::ToolCall => is_record(unit.text, 1 + ARGUMENTS),
-        PassageKind::ToolResult => is_record(unit.text, MEMBERS) && !has_other_record(pool, index),
+        PassageKind::ToolResult => {
+            let of_source = |other: Option<&Unit<'_>>| other.map(|u| u.source) == Some(unit.source);
+            let before = index.checked_sub(1).and_then(|at| pool.units.get(at));
+            let is_first = !of_source(before);
+            let is_alone = is_first && !of_source(pool.units.get(index + 1));
+            is_alone && is_record(unit.text, MEMBERS) || is_first && has_only_members(unit.text)
+        }
     };
     match is_record {
         true => weights::RECORD,
@@ -157,14 +163,11 @@ fn kind_factor(pool: &Pool<'_>, index: usize) -> f32 {
     }
 }
 
-/// Whether a unit beside it, of the same result, is a record, too: it is one of a list.
-fn has_other_record(pool: &Pool<'_>, index: usize) -> bool {
-    let source = pool.units[index].source;
-    let beside = [index.checked_sub(1), Some(index + 1)];
-    let beside = beside.into_iter().flatten();
-    beside
-        .filter_map(|at| pool.units.get(at))
-        .any(|unit| unit.source == source && is_record(unit.text, MEMBERS))
+/// Whether a text consists of members, as the first line of an object does whose longer members
+/// stand below it.
+fn has_only_members(text: &str) -> bool {
+    let mut members = text.split(", ");
+    members.all(|member| member.contains(": ")) && is_record(text, MEMBERS + 1)
 }
 
 /// Whether a text is a record of at least so many members, `order: W-17, city: Oslo`, and not code.
