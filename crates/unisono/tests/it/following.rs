@@ -217,10 +217,12 @@ struct Stumbler;
 impl Agent for Stumbler {
     async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
         match ctx.attempt() {
-            1 => Err(Failure {
-                wait_ms: Some(60_000),
-                ..Failure::new(RunCause::Unavailable, "asks for a pause; 1 attempt")
-            }),
+            1 => {
+                let mut failure =
+                    Failure::new(RunCause::Unavailable, "asks for a pause; 1 attempt");
+                failure.wait_ms = Some(60_000);
+                Err(failure)
+            }
             _ => Ok(Answer::text("done")),
         }
     }
@@ -255,5 +257,6 @@ async fn whoever_comes_during_a_pause_learns_its_end_and_its_reason() {
     assert_eq!(state.agents[0].pause.as_ref(), Some(&pause));
     let read = service::Turns::turn(&local, &id, &turn).await.unwrap();
     assert_eq!(read.runs[0].pause.as_ref(), Some(&*pause));
+    drop((followed, joined));
     local.shutdown().await;
 }
