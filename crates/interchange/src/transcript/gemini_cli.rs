@@ -176,14 +176,20 @@ fn part<'t>(part: &Object<'t>) -> Result<'t, std::result::Result<Part, String>> 
 fn tool_call<'t>(call: &Object<'t>) -> Result<'t, (Part, Option<Part>)> {
     let id = call.opt_text("id")?.unwrap_or_default();
     let arguments = call.get("args").map_or("{}", Value::raw);
-    let status = call.opt_text("status")?;
-    let is_error = status.is_some_and(|status| status == "error" || status == "cancelled");
+    let status = call.opt_text("status")?.unwrap_or("success".into());
+    let is_error = status == "error" || status == "cancelled";
     let result = match call.get("result") {
         Some(list) if list.is_array() => list.array()?.first().copied(),
         result => result,
     };
     let answer = match result {
-        None => None,
+        None if status == "success" => None,
+        // Without a result, a call that was not carried out would look carried out.
+        None => Some(Part::ToolResult {
+            call_id: (&*id).into(),
+            content: missing_result(call, &status)?.into(),
+            is_error: true,
+        }),
         Some(text) if text.is_text() => Some(Part::ToolResult {
             call_id: (&*id).into(),
             content: text.text()?.into(),
@@ -205,6 +211,17 @@ fn tool_call<'t>(call: &Object<'t>) -> Result<'t, (Part, Option<Part>)> {
         arguments: arguments.into(),
     };
     Ok((call, answer))
+}
+
+/// The status of a call without a result, and the text that the program displayed.
+fn missing_result<'t>(call: &Object<'t>, status: &str) -> Result<'t, String> {
+    let displayed = call.get("resultDisplay").filter(|text| text.is_text());
+    let displayed = displayed.map(Value::text).transpose()?;
+    let note = format!("[no result; the status of the call: {status}]");
+    Ok(match displayed.filter(|text| !text.trim().is_empty()) {
+        Some(text) => format!("{note}\n{text}"),
+        None => note,
+    })
 }
 
 /// The result of a tool: the text in `output` or `error`, else the whole value.

@@ -6,6 +6,7 @@ use insta::{Settings, assert_snapshot};
 
 use super::*;
 
+mod sessions;
 mod slack;
 mod texts;
 

@@ -1,0 +1,34 @@
+//! Sessions of coding agents.
+
+use super::*;
+
+#[test]
+fn a_call_of_gemini_cli_that_was_not_carried_out_says_so() {
+    let call = |rest: &str| {
+        let call =
+            format!(r#"{{"id":"c","name":"shell","args":{{"command":"rm -rf /srv"}}{rest}}}"#);
+        let message = format!(r#"{{"id":"a","type":"gemini","content":"","toolCalls":[{call}]}}"#);
+        outline_of(format!(r#"{{"messages":[{message}]}}"#).as_bytes(), None)
+    };
+    for (rest, expected) in [
+        (
+            r#","status":"cancelled""#,
+            r#"content: "[no result; the status of the call: cancelled]", is_error: true"#,
+        ),
+        (
+            r#","status":"error","result":[],"resultDisplay":"no such file""#,
+            r#"content: "[no result; the status of the call: error]\nno such file", is_error: true"#,
+        ),
+        (
+            r#","status":"executing","result":null"#,
+            r#"content: "[no result; the status of the call: executing]", is_error: true"#,
+        ),
+    ] {
+        let outline = call(rest);
+        assert!(outline.contains(expected), "{outline}");
+    }
+    for rest in ["", r#","status":"success""#] {
+        let outline = call(rest);
+        assert!(!outline.contains("ToolResult"), "{outline}");
+    }
+}
