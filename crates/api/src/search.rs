@@ -13,9 +13,10 @@ use crate::session::main_branch;
 #[serde(deny_unknown_fields)]
 pub struct SearchQuery {
     /// Words, and among them: `"these in this order"`, `+required`, `-excluded`, `role:user`,
-    /// `agent:risks`, `since:2026-03-01`, `until:2026-03-31` (with that day), `until:7d`. A day or a
-    /// month (`2026-03-02`, `March 2026`) also finds the messages of that time. At most 4,096 bytes
-    /// and 128 terms.
+    /// `agent:risks`, `agent:"Maria Kowalski"` (an author, in upper or lower case),
+    /// `since:2026-03-01`, `until:2026-03-31` (with that day), `until:7d`. A day or a month
+    /// (`2026-03-02`, `March 2026`) also finds the messages of that time. At most 4,096 bytes and 128
+    /// terms.
     pub q: String,
     /// The branch whose context determines which results are active: `main`.
     #[serde(default = "main_branch")]

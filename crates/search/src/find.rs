@@ -21,6 +21,7 @@ use crate::guarded::guarded;
 use crate::index::{Fields, Index, Place};
 use crate::query::{Clause, Filters, Occurrence, Query};
 use crate::times::Period;
+use crate::words::name_key;
 
 /// Of a query with more terms the search engine cannot leave out much, and its search can be ended
 /// within a segment.
@@ -130,7 +131,7 @@ fn only(
     let roles = filters.roles.iter();
     let roles = roles.map(|role| Term::from_field_text(fields.role, role.name()));
     let agents = filters.agents.iter();
-    let agents = agents.map(|agent| Term::from_field_text(fields.agent, agent.as_str()));
+    let agents = agents.map(|agent| Term::from_field_text(fields.agent, &name_key(agent.as_str())));
     let sessions = sessions.iter().map(|session| fields.of_session(*session));
     let owner = owner.map(|owner| Term::from_field_text(fields.owner, owner));
     let mut all = Vec::new();

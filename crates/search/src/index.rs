@@ -21,7 +21,7 @@ use crate::directory::remove;
 use crate::error::{Error, Result};
 use crate::guarded::guarded;
 use crate::private_directory::PrivateDirectory;
-use crate::words::{ANALYSIS, analyzer};
+use crate::words::{ANALYSIS, analyzer, name_key};
 
 /// The term of all cursors.
 const ALL: &str = "all";
@@ -38,6 +38,7 @@ pub(crate) struct Fields {
     /// The session of a message.
     pub(crate) session: Field,
     pub(crate) role: Field,
+    /// The author's name as [`name_key`] compares it.
     pub(crate) agent: Field,
     /// The owner of its session, if it has one.
     pub(crate) owner: Field,
@@ -77,7 +78,7 @@ impl Fields {
             author: schema.add_text_field("author", heading),
             session: schema.add_text_field("session", name.clone()),
             role: schema.add_text_field("role", name.clone()),
-            agent: schema.add_text_field("agent", name.clone()),
+            agent: schema.add_text_field("agent_key", name.clone()),
             owner: schema.add_text_field("owner", name.clone()),
             at: schema.add_i64_field("at", number.clone()),
             ordinal: schema.add_u64_field("ordinal", number.clone()),
@@ -119,7 +120,7 @@ impl Fields {
         document.add_text(self.session, key(session));
         document.add_text(self.role, message.role.name());
         if let Some(author) = &message.author {
-            document.add_text(self.agent, author.as_str());
+            document.add_text(self.agent, name_key(author.as_str()));
             document.add_text(self.author, author.as_str());
         }
         if let Some(owner) = &placed.owner {

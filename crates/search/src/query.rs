@@ -5,7 +5,8 @@
 //! kestrel migration          either word; both rank higher
 //! "rate limit"               these words in this order, required
 //! +kestrel -draft            required, excluded
-//! role:user agent:risks      the author
+//! role:user agent:risks      the author, in upper or lower case
+//! agent:"Maria Kowalski"     an author whose name has spaces
 //! since:2026-03-01 until:7d  a date, an instant, or an age (after:, before: as well)
 //! session:0192ab             the session
 //! 2026-03-02  March 2026     these words, or any message of that day or month

@@ -51,6 +51,12 @@ pub(crate) fn words(text: &str) -> Vec<Word> {
     words
 }
 
+/// A name without the difference of upper and lower case. Without quotation marks too, since a query
+/// has them around a name.
+pub(crate) fn name_key(name: &str) -> String {
+    name.trim().to_lowercase().replace('"', "")
+}
+
 /// Whether a word is too common for a question. Such words are searched for only in queries without
 /// other words.
 pub(crate) fn is_common(word: &str) -> bool {

@@ -92,6 +92,23 @@ fn a_found_message_has_the_messages_beside_it() {
 }
 
 #[test]
+fn an_author_is_found_by_the_name_with_its_spaces() {
+    let place = Place::new();
+    let talk = "Maria Kowalski: We ship on Friday.\nDr. Vance: Fine.\n\
+        Maria Kowalski: And the docs?\nDr. Vance: On Monday.\n";
+    place.write("talk.txt", talk);
+    place.json(&["import", place.path("talk.txt").to_str().unwrap()]);
+    for (args, expected) in [
+        (&["ship", "--agent", "maria kowalski"][..], 1),
+        (&["--agent", "Dr. Vance", "--role", "user"], 2),
+        (&["agent:\"MARIA KOWALSKI\""], 2),
+        (&["ship", "--agent", "Kowalski"], 0),
+    ] {
+        assert_eq!(hits(&place, args).len(), expected, "{args:?}");
+    }
+}
+
+#[test]
 fn phrases_filters_and_what_is_wrong_with_them() {
     let place = imported();
     let roles = |query: &str| -> Vec<String> {

@@ -71,6 +71,44 @@ fn people_find_words_phrases_and_by_filter() {
 }
 
 #[test]
+fn an_author_is_found_by_the_whole_name_in_any_case() {
+    run(async {
+        let journal = memory();
+        let names = [
+            "Maria Kowalski",
+            "maria",
+            "Dr. Vance",
+            "Jörg Öztürk",
+            "Bo \"B\" Lind",
+            "小明",
+        ];
+        let said: Vec<Said> = (0..)
+            .zip(names)
+            .map(|(n, name)| Said {
+                author: Some(name),
+                ..Said::new(n, "the plan")
+            })
+            .collect();
+        write(&journal, session(1), &said).await;
+        let search = Search::in_memory(journal);
+        for (query, expected) in [
+            ("agent:\"Maria Kowalski\"", &[1][..]),
+            ("plan AGENT:\"maria KOWALSKI\"", &[1]),
+            ("agent:MARIA", &[2]),
+            ("agent:\"dr. vance\"", &[3]),
+            ("agent:\"JÖRG ÖZTÜRK\"", &[4]),
+            ("agent:\"bo b lind\"", &[5]),
+            ("agent:小明", &[6]),
+            ("agent:kowalski", &[]),
+        ] {
+            let found = found(&search, query).await.into_iter();
+            let found: Vec<u32> = found.map(|(_, ordinal)| ordinal).collect();
+            assert_eq!(found, expected, "{query}");
+        }
+    });
+}
+
+#[test]
 fn an_agent_is_given_what_fits_best_with_the_messages_around_it() {
     run(async {
         let journal = memory();

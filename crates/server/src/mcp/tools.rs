@@ -226,7 +226,7 @@ pub(super) fn specs() -> Vec<Tool> {
         ),
         tool(
             SEARCH,
-            "Full-text search over all sessions: words, \"phrases\", -without, role:user, agent:risks, session:ID, after:2026-01-31, before:7d.",
+            "Full-text search over all sessions: words, \"phrases\", -without, role:user, agent:risks, agent:\"Maria Kowalski\", session:ID, after:2026-01-31, before:7d.",
             json!({
                 "query": {"type": "string", "description": "What to look for"},
                 "limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10, "description": "Messages at most"},

@@ -19,7 +19,8 @@ Words match all their English forms, and single words the names of authors; mess
 rarer words come first. Common words such as \"the\" are left out if there are others. Within the query:
   \"rate limit\"                these words in this order
   +kestrel -draft             required, excluded
-  role:user agent:risks       the role and the agent
+  role:user agent:risks       the role and the author: an agent or a person
+  agent:\"Maria Kowalski\"      an author whose name has spaces; upper and lower case are the same
   since:2026-03-01 until:7d   when (UTC); a date, an instant, or how long ago: 30m 12h 7d 2w
   session:0192ab             the session
 A day or month (2026-03-02, 2026-03, 2 March 2026, March 2026) also finds the messages of that time. A
@@ -39,8 +40,8 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The query
-    #[arg(required = true)]
+    /// The query; may be absent beside a filter
+    #[arg(required_unless_present_any = ["session", "role", "agent", "since", "until"])]
     query: Vec<String>,
     /// Only this session
     #[arg(long)]
@@ -48,7 +49,7 @@ pub(crate) struct Args {
     /// Only messages of this role; may be repeated
     #[arg(long, value_parser = role)]
     role: Vec<Role>,
-    /// Only messages of this agent; may be repeated
+    /// Only messages of this agent or person, in upper or lower case; may be repeated
     #[arg(long)]
     agent: Vec<String>,
     /// Only messages since then: a date, an instant, or an age
@@ -109,7 +110,9 @@ fn words(args: &Args, query: &Query) -> String {
     let said = said.filter(|word| !word.starts_with("session:"));
     let mut words: Vec<String> = said.map(ToOwned::to_owned).collect();
     words.extend(args.role.iter().map(|role| format!("role:{}", role.name())));
-    words.extend(args.agent.iter().map(|agent| format!("agent:{agent}")));
+    // Names may have spaces; their quotation marks do not count.
+    let agents = args.agent.iter().map(|agent| agent.replace('"', ""));
+    words.extend(agents.map(|agent| format!("agent:\"{agent}\"")));
     let Filters { since, until, .. } = query.filters;
     let time = |name: &str, at: Timestamp| format!("{name}:{}", show::instant(at));
     let flags = [
