@@ -35,6 +35,8 @@ pub(super) struct Reader<'i> {
     inside: bool,
     /// The number of pieces so far.
     items: usize,
+    /// The elements of a channel in Slack, which are read once the names in all of them are known.
+    slack: Vec<(String, Place)>,
     /// The reason why the file is not a conversation.
     refused: Option<String>,
     bad: Vec<LineError>,
@@ -79,6 +81,7 @@ impl<'i> Reader<'i> {
             conversations: 0,
             inside: false,
             items: 0,
+            slack: Vec::new(),
             refused: None,
             bad: Vec::new(),
             bad_parts: 0,
@@ -199,6 +202,26 @@ impl<'i> Reader<'i> {
             return;
         };
         let format = self.refined(format, value);
+        match format {
+            Format::Slack => self.slack.push((text.to_owned(), begin)),
+            format => self.convert(format, value, text, begin),
+        }
+    }
+
+    /// Reads the elements of a channel in Slack.
+    fn convert_slack(&mut self) {
+        let held = std::mem::take(&mut self.slack);
+        let texts = held.iter().map(|(text, _)| text.as_str());
+        self.builder.line_context.names = slack::names(texts);
+        for (text, begin) in &held {
+            match Value::parse(text) {
+                Ok(value) => self.convert(Format::Slack, value, text, *begin),
+                Err(problem) => self.bad.extend(placed(problem, text, *begin)),
+            }
+        }
+    }
+
+    fn convert(&mut self, format: Format, value: Value<'_>, text: &str, begin: Place) {
         let (index, has_bad) = (self.items, self.has_bad());
         self.items += 1;
         let mut draft = Draft::new(text, &mut self.builder);
@@ -293,6 +316,7 @@ impl<'i> Reader<'i> {
         self.conversations = 0;
         self.warnings.clear();
         self.strange.clear();
+        self.slack.clear();
         self.bad_parts = 0;
         self.bad = vec![at.error(reason)];
     }
@@ -307,6 +331,7 @@ impl<'i> Reader<'i> {
 
     /// The result; `None` for an empty file. `Err` is the reason why it is not one conversation.
     pub(super) fn finish(mut self) -> Result<Option<ReadOutcome<'i>>, Refusal> {
+        self.convert_slack();
         gemini_cli::place_pending("", &mut Draft::new("", &mut self.builder));
         if self.conversations > 1 {
             return Err(Refusal::Several(self.conversations));

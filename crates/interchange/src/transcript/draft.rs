@@ -13,6 +13,7 @@ use unisono_session::machine::Import;
 use unisono_session::state::MAIN;
 
 use super::Stamps;
+use super::slack;
 use super::source::{Problem, Problems};
 
 /// The parent of a message.
@@ -71,7 +72,7 @@ pub(super) struct Pending {
 #[derive(Default)]
 pub(super) struct LineContext {
     /// The names of users by their ids.
-    pub(super) names: HashMap<String, String>,
+    pub(super) names: slack::Names,
     /// The number and author of the first message of each thread, by its time as text.
     pub(super) threads: HashMap<String, String>,
     /// The turn of each line, in sessions whose lines name the previous line.

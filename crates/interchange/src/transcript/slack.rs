@@ -2,6 +2,7 @@
 //! ids. A reply of a thread names the message that it answers, by its number and author.
 
 mod layout;
+mod names;
 
 use std::collections::HashMap;
 
@@ -15,6 +16,8 @@ use super::fields;
 use super::json::{Object, Value};
 use super::source::Problem;
 use super::text::role_of;
+
+pub(super) use names::{Names, names};
 
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
@@ -42,19 +45,10 @@ fn is_user(object: &Object<'_>) -> bool {
 pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;
     match is_user(&object) {
-        true => user(&object, draft),
+        // All names are known before.
+        true => object.need("profile")?.object().map(drop),
         false => message(item, &object, draft),
     }
-}
-
-fn user<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
-    let id = object.text("id")?.into();
-    let name = profile_name(&object.need("profile")?.object()?)?;
-    let name = name
-        .or(text_of(object, "real_name")?)
-        .or(text_of(object, "name")?);
-    draft.line_context.names.extend(name.map(|name| (id, name)));
-    Ok(())
 }
 
 fn message<'t>(
@@ -87,7 +81,7 @@ fn message<'t>(
     let is_reply = thread.is_some() && thread != ts;
     if let Some(thread) = thread.as_ref().filter(|_| is_reply) {
         match draft.line_context.threads.get(thread) {
-            Some(first) => parts.insert(0, Part::text(format!("[reply to {first}]"))),
+            Some(first) => begin_with(&format!("[reply to {first}]"), &mut parts),
             None => draft.omit("thread link"),
         }
     }
@@ -115,19 +109,22 @@ fn message<'t>(
     Ok(())
 }
 
-/// The sender's name of a message; the profile in it is remembered.
+/// Puts a note before the text, on its first line.
+fn begin_with(note: &str, parts: &mut Vec<Part>) {
+    match parts.first_mut() {
+        Some(Part::Text(text)) => *text = format!("{note} {text}").into(),
+        _ => parts.insert(0, Part::text(note)),
+    }
+}
+
+/// The sender's name of a message. A real name that is not part of it is left behind.
 fn author<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Option<String>> {
     let id = text_of(object, "user")?;
-    if let (Some(id), Some(profile)) = (&id, object.get("user_profile")) {
-        let name = profile_name(&profile.object()?)?;
-        draft
-            .line_context
-            .names
-            .extend(name.map(|name| (id.clone(), name)));
+    let names = &mut draft.line_context.names;
+    let known = id.as_ref().and_then(|id| names.shown.get(id).cloned());
+    if id.as_ref().and_then(|id| names.real.remove(id)).is_some() {
+        draft.omit("real name");
     }
-    let known = id
-        .as_ref()
-        .and_then(|id| draft.line_context.names.get(id).cloned());
     let bot = object.get("bot_profile").map(Value::object).transpose()?;
     let bot = bot.map(|bot| text_of(&bot, "name")).transpose()?.flatten();
     Ok(known.or(text_of(object, "username")?).or(bot).or(id))
@@ -143,7 +140,7 @@ fn parts<'t>(object: &Object<'t>, draft: &Draft<'t, '_, '_>) -> Result<'t, Vec<P
     };
     if !text.trim().is_empty() {
         parts.push(Part::text(plain_text(&text, &|id| {
-            draft.line_context.names.get(id).cloned()
+            draft.line_context.names.shown.get(id).cloned()
         })));
     }
     for file in object.get("files").map_or(Ok(Vec::new()), Value::array)? {
@@ -155,11 +152,6 @@ fn parts<'t>(object: &Object<'t>, draft: &Draft<'t, '_, '_>) -> Result<'t, Vec<P
         parts.push(attachment(&name, mime, size.unwrap_or_default()));
     }
     Ok(parts)
-}
-
-/// The display name, else the real name.
-fn profile_name<'t>(profile: &Object<'t>) -> Result<'t, Option<String>> {
-    Ok(text_of(profile, "display_name")?.or(text_of(profile, "real_name")?))
 }
 
 fn text_of<'t>(object: &Object<'t>, key: &str) -> Result<'t, Option<String>> {

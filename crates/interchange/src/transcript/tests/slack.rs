@@ -67,10 +67,8 @@ fn replies_of_a_thread_stand_together_and_name_the_message_that_they_answer() {
         .collect();
     let expected = [
         "Text(\"Who signs?\")",
-        "Text(\"[reply to #1 by Ada]\")",
-        "Text(\"I do.\")",
-        "Text(\"[reply to #1 by Ada]\")",
-        "Text(\"It is done.\")",
+        "Text(\"[reply to #1 by Ada] I do.\")",
+        "Text(\"[reply to #1 by Ada] It is done.\")",
         "Text(\"Lunch is at 12.\")",
         // Its first message is not in the files.
         "Text(\"An old one.\")",
@@ -122,4 +120,50 @@ fn a_time_that_is_none_is_reported() {
         warned.len() == 1 && warned[0].contains("`ts` is not a time"),
         "{outline}"
     );
+}
+
+#[test]
+fn names_are_known_wherever_they_are_and_are_told_apart() {
+    let message = |user: &str, text: &str, profile: &str, n: u32| {
+        let profile = match profile {
+            "" => String::new(),
+            profile => format!(r#","user_profile":{profile}"#),
+        };
+        format!(r#"{{"type":"message","user":"{user}","text":"{text}","ts":"{n}.1"{profile}}}"#)
+    };
+    let first = message("U1", "<@U2> and <@U3>, see <@U4>", "", 1);
+    let second = message(
+        "U2",
+        "ok",
+        r#"{"display_name":"sarah","real_name":"Sarah Lind"}"#,
+        2,
+    );
+    let third = message(
+        "U1",
+        "ok",
+        r#"{"display_name":"sarah","real_name":"Sarah Oka"}"#,
+        3,
+    );
+    let fourth = message(
+        "U3",
+        "ok",
+        r#"{"display_name":"momo","real_name":"Mehmet"}"#,
+        4,
+    );
+    let user = r#"{"id":"U4","profile":{"display_name":"","real_name":"Bo"}}"#;
+    let list = format!("[{first},{second},{third},{fourth},{user}]");
+    for text in [
+        list.clone().into_bytes(),
+        join_channel(&[("2024-05-07.json".to_owned(), list.into_bytes())]).unwrap(),
+    ] {
+        let outline = outline_of(&text, None);
+        for expected in [
+            "user sarah (Sarah Oka)\n  Text(\"@sarah (Sarah Lind) and @momo, see @Bo\")",
+            "user sarah (Sarah Lind)\n",
+            "user momo\n",
+            "left behind 1 real name\n",
+        ] {
+            assert!(outline.contains(expected), "{expected}: {outline}");
+        }
+    }
 }
