@@ -1,5 +1,7 @@
 //! The format of a file, detected by its first object; and the conversion of its pieces.
 
+use std::collections::HashMap;
+
 use super::draft::{ConversationBuilder, Draft};
 use super::json::{Object, Value};
 use super::source::{Place, Problem, Problems};
@@ -363,10 +365,27 @@ impl<'i> Reader<'i> {
             format: format.unwrap_or(Format::OpenAi),
             bad: self.bad,
             skipped_parts: self.bad_parts,
-            warnings: self.warnings,
+            warnings: counted(self.warnings),
             digest: self.digest,
         }))
     }
+}
+
+/// The first of equal warnings, with their number.
+fn counted(warnings: Vec<LineError>) -> Vec<LineError> {
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    for warning in &warnings {
+        *numbers.entry(warning.reason.clone()).or_default() += 1;
+    }
+    let first = warnings.into_iter().filter_map(|warning| {
+        let number = numbers.remove(&warning.reason)?;
+        let reason = match number {
+            1 => warning.reason,
+            _ => format!("{} ({number} times)", warning.reason),
+        };
+        Some(LineError { reason, ..warning })
+    });
+    first.collect()
 }
 
 fn placed(problem: Problem<'_>, text: &str, begin: Place) -> impl Iterator<Item = LineError> {

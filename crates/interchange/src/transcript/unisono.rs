@@ -50,6 +50,41 @@ const LINES: [&str; 9] = [
 const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
 const PARTS: [&str; 4] = ["text", "tool_call", "tool_result", "attachment"];
 
+/// The names of keys in other formats, this format's name, and its meaning.
+const OTHER_NAMES: [(&[&str], &str, &str); 3] = [
+    (
+        &[
+            "created_at",
+            "createdat",
+            "created",
+            "timestamp",
+            "time",
+            "date",
+            "datetime",
+            "ts",
+            "sent_at",
+        ],
+        "at",
+        "the time of a message",
+    ),
+    (
+        &["name", "sender", "speaker", "from", "user", "agent"],
+        "author",
+        "the author of a message",
+    ),
+    (
+        &[
+            "parent_id",
+            "parentid",
+            "parent_uuid",
+            "reply_to",
+            "previous",
+        ],
+        "parent",
+        "the message before it",
+    ),
+];
+
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
 /// Reads the line with this index; `has_bad` is whether an earlier one was bad.
@@ -276,9 +311,13 @@ fn named<'t>(
 fn warn_unknown<'t>(object: &Object<'t>, known: &[&str], draft: &mut Draft<'t, '_, '_>) {
     let unknown = object.fields().filter(|(name, _)| !known.contains(name));
     for (name, value) in unknown {
-        let help = match nearest(name, known.iter().copied()) {
-            Some(similar) => format!("; did you mean `{similar}`?"),
-            None => String::new(),
+        let other = OTHER_NAMES
+            .into_iter()
+            .find(|(names, own, _)| known.contains(own) && names.contains(&&*name.to_lowercase()));
+        let help = match (other, nearest(name, known.iter().copied())) {
+            (Some((_, own, what)), _) => format!("; {what} is `{own}`"),
+            (None, Some(similar)) => format!("; did you mean `{similar}`?"),
+            (None, None) => String::new(),
         };
         draft.warn(value.wrong(format!("unknown key `{name}` is not kept{help}")));
     }

@@ -32,3 +32,19 @@ fn a_call_of_gemini_cli_that_was_not_carried_out_says_so() {
         assert!(!outline.contains("ToolResult"), "{outline}");
     }
 }
+
+#[test]
+fn equal_unknown_keys_are_one_warning_that_names_the_right_key() {
+    let line = r#"{"type":"message","role":"user","created_at":"2025-05-07","parts":[{"type":"text","text":"x"}]}"#;
+    let lines = [line; 188].join("\n");
+    let text = format!("{{\"type\":\"session\",\"unisono\":1,\"time\":1}}\n{lines}\n");
+    let warnings = read_as(text.as_bytes(), &Options::default()).unwrap();
+    let warnings = warnings.warnings.iter().map(LineError::to_string);
+    assert_eq!(
+        warnings.collect::<Vec<_>>(),
+        [
+            "1:38: unknown key `time` is not kept; did you mean `title`?",
+            "2:46: unknown key `created_at` is not kept; the time of a message is `at` (188 times)",
+        ]
+    );
+}
