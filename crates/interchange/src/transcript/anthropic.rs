@@ -100,7 +100,12 @@ pub(super) fn parts<'t>(
     }
     let mut all = Vec::new();
     for value in content.array()? {
-        let part = value.object().and_then(|block| part(&block));
+        let part = value.object().and_then(|block| {
+            let citations = block.get("citations").and_then(|list| list.array().ok());
+            let citations = citations.unwrap_or_default();
+            citations.iter().for_each(|_| draft.omit("citation"));
+            part(&block)
+        });
         match part {
             Ok(Some(Ok(part))) => {
                 all.push(Ok(part));

@@ -195,6 +195,11 @@ fn piece<'t>(
         draft.omit(format!("{kind:?} content"));
         return Ok(None);
     };
+    let made = object.get("metadata").and_then(|made| made.object().ok());
+    let made = made.and_then(|made| made.get("dalle")?.object().ok());
+    if made.is_some_and(|made| made.get("prompt").is_some()) {
+        draft.omit("image prompt");
+    }
     if has_attached {
         return Ok(None);
     }

@@ -109,20 +109,58 @@ fn dropped_content(
         ("isApiErrorMessage", "error message"),
     ];
     let note = notes.into_iter().find(|(key, _)| says(key));
-    note.map(|(_, what)| what.to_owned())
+    let note = note.map(|(_, what)| what.to_owned());
+    note.or_else(|| program_text(object).filter(|_| kind == "user"))
 }
 
-/// The usage of a line's request, reported for the first of its lines only.
+/// The beginnings of texts that the program writes as a user's message.
+const PROGRAM_TEXTS: [(&str, &str); 7] = [
+    ("<command-name>", "command"),
+    ("<command-message>", "command"),
+    ("<bash-input>", "command"),
+    ("<local-command-", "command output"),
+    ("<bash-stdout>", "command output"),
+    ("<bash-stderr>", "command output"),
+    ("[Request interrupted by user", "interruption"),
+];
+
+/// The kind of a message whose only text is the program's.
+fn program_text(object: &Object<'_>) -> Option<String> {
+    let content = object.get("message")?.object().ok()?.get("content")?;
+    let text = match content.is_array() {
+        true => match content.array().ok()?.as_slice() {
+            [block] => block.object().ok()?.text("text").ok()?,
+            _ => return None,
+        },
+        false => content.text().ok()?,
+    };
+    let mut kinds = PROGRAM_TEXTS.into_iter();
+    let kind = kinds.find(|(begin, _)| text.trim_start().starts_with(begin));
+    kind.map(|(_, kind)| kind.to_owned())
+}
+
+/// The usage of a line's request, which the first message of its lines has. A later line of the same
+/// request replaces it: while a reply is streamed, its tokens are not all counted.
 fn reported_usage<'t>(
     message: &Object<'t>,
     draft: &mut Draft<'t, '_, '_>,
 ) -> Result<'t, Option<ReportedUsage>> {
     let request = message.opt_text("id")?.map(String::from);
-    let is_reported = request.is_some() && request == draft.line_context.request;
-    draft.line_context.request = request;
-    let usage = message.get("usage").filter(|_| !is_reported);
-    let usage = usage.map(Value::object).transpose()?;
-    Ok(usage.and_then(|usage| fields::usage(&usage, &INPUT, &["output_tokens"])))
+    let usage = message.get("usage").map(Value::object).transpose()?;
+    let usage = usage.and_then(|usage| fields::usage(&usage, &INPUT, &["output_tokens"]));
+    let known = draft.line_context.request.take();
+    let known = known.filter(|(known, _)| request.as_ref() == Some(known));
+    let (first, usage) = match known {
+        Some((_, first)) => {
+            if let (Some(_), Some((_, message))) = (usage, draft.import.messages.get_mut(first)) {
+                message.usage = usage;
+            }
+            (first, None)
+        }
+        None => (draft.import.messages.len(), usage),
+    };
+    draft.line_context.request = request.map(|request| (request, first));
+    Ok(usage)
 }
 
 /// The parent of a user's message: the previous message, or the point to which the user went back.

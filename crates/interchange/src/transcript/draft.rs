@@ -85,8 +85,8 @@ pub(super) struct LineContext {
     pub(super) pending: Option<Pending>,
     /// The parent of the next message.
     pub(super) next: Parent,
-    /// The request of the previous line.
-    pub(super) request: Option<String>,
+    /// The request of the previous line, and the index of its first message.
+    pub(super) request: Option<(String, usize)>,
 }
 
 /// The conversation so far.

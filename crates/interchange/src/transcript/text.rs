@@ -3,13 +3,13 @@
 //! are read as UTC.
 
 mod line;
+mod whatsapp;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use unisono_context::message::Part;
 use unisono_context::{AgentId, Role};
 
-use super::attachment::attachment;
 use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::source::Problem;
@@ -183,10 +183,12 @@ pub(super) fn read<'t>(text: &'t str, draft: &mut Draft<'t, '_, '_>) {
         return draft.bad(Problem::new(text, reason));
     };
     let mut current: Option<(&'t str, SpeakerLine<'t>, String)> = None;
+    let mut day = None;
     for (line, _, in_code) in lines(text) {
         let start = if in_code { None } else { speakers.start(line) };
         match (start, &mut current) {
             (Some(start), _) => {
+                let start = start.on_day(&mut day);
                 let body = start.text.to_owned();
                 push_message(current.replace((line, start, body)), draft);
             }
@@ -216,12 +218,20 @@ fn push_message<'t>(
     let Some(name) = start.name else {
         return draft.omit("unnamed notice");
     };
-    let text = text.trim();
+    let text = without_edit_mark(text.trim(), draft);
     if text.is_empty() {
         return draft.omit("empty message");
     }
+    if whatsapp::is_deletion(text) {
+        return draft.omit("deleted message");
+    }
     let (role, author) = role_of(name);
-    let part = attached(text).unwrap_or_else(|| Part::text(text));
+    let part = match (whatsapp::attached(text), start.clock) {
+        (Some(part), _) => part,
+        // A time without a date is no instant.
+        (None, Some(clock)) => Part::text(format!("[{clock}] {text}")),
+        (None, None) => Part::text(text),
+    };
     let message = DraftMessage {
         author,
         at: start.at,
@@ -230,14 +240,13 @@ fn push_message<'t>(
     draft.push_or_system(line, message);
 }
 
-/// An attachment in WhatsApp's notation.
-fn attached(text: &str) -> Option<Part> {
-    let named = text
-        .strip_prefix("<attached: ")
-        .and_then(|name| name.strip_suffix('>'));
-    let name = match text {
-        "<Media omitted>" => "media",
-        _ => named.or_else(|| text.strip_suffix(" (file attached)"))?,
-    };
-    Some(attachment(name, "application/octet-stream", 0))
+/// A text without the mark of an edited message, which is counted.
+fn without_edit_mark<'t>(text: &'t str, draft: &mut Draft<'_, '_, '_>) -> &'t str {
+    match whatsapp::without_edit_mark(text) {
+        Some(text) => {
+            draft.omit("edit mark");
+            text
+        }
+        None => text,
+    }
 }

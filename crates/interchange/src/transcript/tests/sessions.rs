@@ -48,3 +48,61 @@ fn equal_unknown_keys_are_one_warning_that_names_the_right_key() {
         ]
     );
 }
+
+#[test]
+fn what_claude_code_writes_itself_is_not_said_by_the_user() {
+    let line = |kind: &str, n: u32, message: &str| {
+        format!(r#"{{"type":"{kind}","sessionId":"s","uuid":"u{n}","message":{message}}}"#)
+    };
+    let said = |n: u32, text: &str| {
+        let message = format!(r#"{{"role":"user","content":[{{"type":"text","text":"{text}"}}]}}"#);
+        line("user", n, &message)
+    };
+    let reply = |n: u32, text: &str, output: u32| {
+        let usage = format!(r#"{{"input_tokens":7,"output_tokens":{output}}}"#);
+        let block = format!(r#"{{"type":"text","text":"{text}"}}"#);
+        let message = format!(r#"{{"id":"m","content":[{block}],"usage":{usage}}}"#);
+        line("assistant", n, &message)
+    };
+    let lines = [
+        said(1, "Fix it"),
+        reply(2, "I look.", 1),
+        reply(3, "It is done.", 90),
+        said(4, "[Request interrupted by user for tool use]"),
+        said(5, "<command-name>/compact</command-name>"),
+        said(6, "<local-command-stdout>Compacted</local-command-stdout>"),
+        said(7, "What does <command-name> mean?"),
+    ];
+    let outline = outline_of(lines.join("\n").as_bytes(), None);
+    let texts = outline.lines().filter(|line| line.contains("Text("));
+    assert_eq!(texts.count(), 4, "{outline}");
+    for expected in [
+        "assistant used 7 90\n  Text(\"I look.\")",
+        "assistant\n  Text(\"It is done.\")",
+        "left behind 1 command\n",
+        "left behind 1 command output\n",
+        "left behind 1 interruption\n",
+    ] {
+        assert!(outline.contains(expected), "{expected}: {outline}");
+    }
+}
+
+#[test]
+fn citations_and_prompts_of_images_are_counted() {
+    let claude = r#"[{"name":"T","chat_messages":[{"uuid":"a","sender":"assistant","content":[
+        {"type":"text","text":"At 7.","citations":[{"uuid":"c"},{"uuid":"d"}]}]}]}]"#;
+    let outline = outline_of(claude.as_bytes(), None);
+    assert!(outline.contains("left behind 2 citation\n"), "{outline}");
+    let image = r#"{"content_type":"image_asset_pointer","asset_pointer":"file-service://f",
+        "metadata":{"dalle":{"prompt":"a lighthouse"}}}"#;
+    let message = format!(
+        r#"{{"author":{{"role":"tool","name":"dalle.text2im"}},
+        "content":{{"content_type":"multimodal_text","parts":[{image}]}}}}"#
+    );
+    let chatgpt = format!(r#"{{"mapping":{{"a":{{"message":{message}}}}},"current_node":"a"}}"#);
+    let outline = outline_of(chatgpt.as_bytes(), None);
+    assert!(
+        outline.contains("left behind 1 image prompt\n"),
+        "{outline}"
+    );
+}

@@ -121,7 +121,11 @@ fn a_notice_is_no_part_of_the_message_before_it() {
             .into_iter()
             .map(|(_, author, text)| format!("{author}: {text}"));
         let messages: Vec<_> = messages.collect();
-        assert_eq!(messages, ["alice: hi", "bob: yo", "alice: bye"], "{text}");
+        let expected = match text.starts_with('[') {
+            true => ["alice: [04:46] hi", "bob: [04:47] yo", "alice: [04:49] bye"],
+            false => ["alice: hi", "bob: yo", "alice: bye"],
+        };
+        assert_eq!(messages, expected, "{text}");
     }
 }
 
@@ -159,4 +163,48 @@ fn all_dates_of_a_file_have_their_day_at_the_same_place() {
         let text = format!("{other} Ana: x\n{other} Ben: y\n{first} Ana: z\n");
         assert_eq!(day(&text), (at, thirteenth), "{text}");
     }
+}
+
+#[test]
+fn what_whatsapp_writes_is_not_said_by_people() {
+    let text = "13.11.24, 18:02 - Rolf: Kommst du?\n13.11.24, 18:05 - Ida: <Medien ausgeschlossen>\n\
+        13.11.24, 18:06 - Rolf: Gleis 9 \u{200e}<This message was edited>\n\
+        13.11.24, 18:07 - Ida: <Médias omis>\n13.11.24, 18:08 - Rolf: Diese Nachricht wurde gelöscht.\n\
+        13.11.24, 18:09 - Ida: This message was deleted\n13.11.24, 18:10 - Rolf: <Multimedia omitido>\n";
+    let outline = outline_of(text.as_bytes(), None);
+    let attachments = outline.matches("filename: \"media\"").count();
+    assert_eq!(attachments, 3, "{outline}");
+    assert!(outline.contains("Text(\"Gleis 9\")"), "{outline}");
+    assert!(
+        outline.contains("left behind 2 deleted message\n"),
+        "{outline}"
+    );
+    assert!(outline.contains("left behind 1 edit mark\n"), "{outline}");
+}
+
+#[test]
+fn a_time_of_day_without_a_date_stays_in_the_text() {
+    let text = "[10:32] <ali> moin\n[10:33] <zoe> the disk is dying\n[10:34] <ali> replace it\n";
+    let outline = outline_of(text.as_bytes(), None);
+    assert!(
+        outline.contains("user zoe\n  Text(\"[10:33] the disk is dying\")"),
+        "{outline}"
+    );
+    let lines = text.replace(['[', ']'], "");
+    let opened = format!("--- Log opened Sun Apr 27 04:46:00 2008\n{lines}");
+    assert_eq!(
+        said(&opened)[1],
+        (
+            1_209_292_380_000,
+            "zoe".to_owned(),
+            "the disk is dying".to_owned()
+        )
+    );
+}
+
+#[test]
+fn chinese_names_need_no_space_behind_the_colon() {
+    let text = "小明:会议几点开始\n小红:十点\n小明:好\n";
+    let outline = outline_of(text.as_bytes(), Some(Format::Text));
+    assert!(outline.contains("user 小红\n  Text(\"十点\")"), "{outline}");
 }

@@ -33,7 +33,33 @@ pub(super) struct SpeakerLine<'t> {
     /// `None` for a notice of the program.
     pub(super) name: Option<&'t str>,
     pub(super) at: Option<Timestamp>,
+    /// A time of day without a date, as it is written.
+    pub(super) clock: Option<&'t str>,
     pub(super) text: &'t str,
+}
+
+impl SpeakerLine<'_> {
+    /// The line with the date of the last notice about the day before it, if it has none itself.
+    pub(super) fn on_day(self, day: &mut Option<Date>) -> Self {
+        if self.name.is_none() && self.clock.is_none() {
+            *day = day_of_notice(self.text).or(*day);
+        }
+        let Some((clock, day)) = self.clock.zip(*day) else {
+            return self;
+        };
+        let at = moment(&format!("{day} {clock}"), DayOrder::Unknown).flatten();
+        let clock = self.clock.filter(|_| at.is_none());
+        SpeakerLine { at, clock, ..self }
+    }
+}
+
+/// The date in `Mon Apr 28 2008` or `Sun Apr 27 04:46:00 2008`, as in `--- Day changed …`.
+fn day_of_notice(text: &str) -> Option<Date> {
+    let words: Vec<&str> = words(text).collect();
+    let [_, month, day, .., year] = words.as_slice() else {
+        return None;
+    };
+    Date::strptime("%b %d %Y", format!("{month} {day} {year}")).ok()
 }
 
 /// Words before a colon that are not names.
@@ -74,7 +100,7 @@ impl DayOrder {
 const COLONS: [char; 2] = [':', '：'];
 
 /// Characters that only set the direction of a text.
-fn is_direction(c: char) -> bool {
+pub(super) fn is_direction(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
@@ -105,6 +131,8 @@ impl SpeakerStyle {
             SpeakerStyle::Plain => {
                 let (name, text) = line.split_once(COLONS)?;
                 let is_wide = line.get(name.len()..)?.starts_with('：');
+                // Chinese and Japanese have no space behind a colon.
+                let is_wide = is_wide || name.chars().all(|c| c.width() == Some(2));
                 let is_alone = is_wide || text.is_empty() || text.starts_with([' ', '\t']);
                 (is_alone.then_some(name)?, text)
             }
@@ -113,6 +141,7 @@ impl SpeakerStyle {
         Some(SpeakerLine {
             name: Some(name),
             at: None,
+            clock: None,
             text: text.trim(),
         })
     }
@@ -181,8 +210,12 @@ fn stamp(line: &str) -> Option<(&str, &str)> {
 /// A line with a time. Without a name it is a notice of the program.
 fn stamped(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
     if let Some(notice) = NOTICES.iter().find_map(|mark| line.strip_prefix(mark)) {
-        let (name, at, text) = (None, None, notice.trim());
-        return Some(SpeakerLine { name, at, text });
+        return Some(SpeakerLine {
+            name: None,
+            at: None,
+            clock: None,
+            text: notice.trim(),
+        });
     }
     let (stamp, rest) = stamp(line)?;
     let at = moment(stamp, order)?;
@@ -198,7 +231,13 @@ fn stamped(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
         None => (None, rest),
     };
     let text = text.trim_start_matches(is_direction).trim();
-    Some(SpeakerLine { name, at, text })
+    let clock = at.is_none().then(|| stamp.trim());
+    Some(SpeakerLine {
+        name,
+        at,
+        clock,
+        text,
+    })
 }
 
 /// Weekdays before a time; they do not say the date.

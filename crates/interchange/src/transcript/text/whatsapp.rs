@@ -1,0 +1,110 @@
+//! What WhatsApp writes in the place of a message, in the languages of the program.
+
+use unisono_context::message::Part;
+
+use super::line::is_direction;
+use crate::transcript::attachment::attachment;
+
+/// A file that the export does not have.
+const OMITTED: [&str; 8] = [
+    "<Media omitted>",
+    "<Medien ausgeschlossen>",
+    "<Médias omis>",
+    "<Multimedia omitido>",
+    "<Archivo omitido>",
+    "<Mídia oculta>",
+    "<Media omessi>",
+    "<Media weggelaten>",
+];
+/// A file of a known kind that the export of an iPhone does not have: `image omitted`.
+const OMITTED_ENDS: [&str; 6] = [
+    " omitted",
+    " weggelassen",
+    " ausgeschlossen",
+    " omis",
+    " omise",
+    " omitido",
+];
+/// The kinds of these files.
+const KINDS: [&str; 14] = [
+    "image",
+    "video",
+    "audio",
+    "sticker",
+    "gif",
+    "document",
+    "bild",
+    "dokument",
+    "vidéo",
+    "imagen",
+    "imagem",
+    "contact card",
+    "kontaktkarte",
+    "video note",
+];
+/// The beginning and end of the notation of a file in the export.
+const ATTACHED: [(&str, &str); 5] = [
+    ("<attached: ", ">"),
+    ("<Anhang: ", ">"),
+    ("<pièce jointe : ", ">"),
+    ("<adjunto: ", ">"),
+    ("", " (file attached)"),
+];
+/// The names of a file behind which Android writes this.
+const ATTACHED_ENDS: [&str; 3] = [
+    " (Datei angehängt)",
+    " (fichier joint)",
+    " (archivo adjunto)",
+];
+const EDITED: [&str; 5] = [
+    "<This message was edited>",
+    "<Diese Nachricht wurde bearbeitet.>",
+    "<Diese Nachricht wurde bearbeitet>",
+    "<Ce message a été modifié>",
+    "<Se editó este mensaje.>",
+];
+const DELETED: [&str; 10] = [
+    "This message was deleted",
+    "You deleted this message",
+    "Diese Nachricht wurde gelöscht",
+    "Du hast diese Nachricht gelöscht",
+    "Ce message a été supprimé",
+    "Vous avez supprimé ce message",
+    "Se eliminó este mensaje",
+    "Eliminaste este mensaje",
+    "Este mensaje fue eliminado",
+    "Este mensaje se eliminó",
+];
+
+/// The file for which a text stands.
+pub(super) fn attached(text: &str) -> Option<Part> {
+    let text = text.trim_matches(is_direction);
+    let file = |name: &str| attachment(name, "application/octet-stream", 0);
+    if OMITTED.contains(&text) {
+        return Some(file("media"));
+    }
+    let lower = text.to_lowercase();
+    let kind = OMITTED_ENDS.iter().find_map(|end| lower.strip_suffix(end));
+    if let Some(kind) = kind.filter(|kind| KINDS.contains(kind)) {
+        return Some(file(kind));
+    }
+    let between = |(begin, end): &(&str, &str)| {
+        let name = text.strip_prefix(*begin)?.strip_suffix(*end)?;
+        (!name.contains('\n')).then(|| name.to_owned())
+    };
+    let ends = ATTACHED_ENDS.map(|end| ("", end));
+    let name = ATTACHED.iter().chain(&ends).find_map(between)?;
+    Some(file(&name))
+}
+
+/// A text before the mark of an edited message; `None` without one.
+pub(super) fn without_edit_mark(text: &str) -> Option<&str> {
+    let before = EDITED.iter().find_map(|mark| text.strip_suffix(mark))?;
+    Some(before.trim_end_matches(|c: char| c.is_whitespace() || is_direction(c)))
+}
+
+/// Whether a text says that its message was deleted.
+pub(super) fn is_deletion(text: &str) -> bool {
+    let text = text.trim_matches(|c| is_direction(c) || c == '.');
+    DELETED.contains(&text)
+}
