@@ -121,14 +121,18 @@ pub(crate) fn open(file: &str, store: &Path) -> Result<Source> {
 }
 
 /// Opens the days of one channel in Slack's export, several files or the directory that has them, as
-/// one conversation; any other file as [`open`] does.
+/// one conversation; any other file as [`open`] does, and of the directory of an export its
+/// `conversations.json`.
 pub(crate) fn open_all(files: &[String], store: &Path) -> Result<Source> {
     let (name, days) = match files {
         [file] if Path::new(file).is_file() && is_day(Path::new(file)) && users(file).is_some() => {
             (file.as_str(), vec![PathBuf::from(file)])
         }
         [file] if !Path::new(file).is_dir() => return open(file, store),
-        [directory] => (directory.as_str(), days(Path::new(directory))?),
+        [directory] => match Path::new(directory).join("conversations.json") {
+            export if export.is_file() => return open(&export.to_string_lossy(), store),
+            _ => (directory.as_str(), days(Path::new(directory))?),
+        },
         files => {
             let parent = Path::new(&files[0]).parent().and_then(Path::to_str);
             let name = parent.filter(|parent| !parent.is_empty());

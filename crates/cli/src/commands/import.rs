@@ -1,5 +1,7 @@
 //! `unisono import`: a conversation becomes a session; an archive becomes all of its sessions.
 
+mod several;
+
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -30,7 +32,7 @@ export), or an archive that `unisono export --all` wrote. A file that was import
 imported again. Prints the session's id.
 
 --list shows the conversations of a file with several, --pick and --all import them, one session
-each. --all skips a conversation that cannot be read, warns, and exits with code 4. Unsupported
+each, and report for each whether it is new. --all skips a conversation that cannot be read, warns, and exits with code 4. Unsupported
 content, such as a model's reasoning, is dropped; a warning counts it by kind.
 
 With --skip-bad, messages or parts that cannot be read are skipped and counted, and the exit code
@@ -38,8 +40,9 @@ is 4. An archive adds its tokens; one whose name another token has is skipped in
 
 JSON: session, messages, branches, title, known (true: it was imported before), skipped_messages (skipped
 messages), skipped_parts (skipped parts of other messages), dropped_content (dropped content, by
-kind); with --pick or --all a list of these; with --list a list of number, id, at, messages, title;
-for an archive: sessions, events, checkpoints, skipped_tokens.
+kind); with --pick or --all {imported, known, left_out (numbers of conversations), conversations (a list
+of these, each with its number)}; with --list a list of number, id, at, messages, title; for an
+archive: sessions, events, checkpoints, skipped_tokens.
 
 Examples:
   unisono import talk.jsonl
@@ -54,8 +57,8 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The conversation or archive, or `-` for standard input; several, or a directory, are the days
-    /// of one Slack channel
+    /// The conversation or archive, the directory of an export, or `-` for standard input; several
+    /// files, or a directory of days, are one Slack channel
     #[arg(required = true, value_name = "FILE")]
     files: Vec<String>,
     /// Input format (default: detected)
@@ -128,7 +131,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         let found = source.conversations(args.format(), args.skip_bad)?;
         if !found.is_empty() {
             let chosen = args.selected(&source.name, found)?;
-            return several(app, &args, &setup, (source, chosen)).await;
+            return several::import(app, &args, &setup, (source, chosen)).await;
         }
         if args.pick.iter().any(|wanted| wanted != "1") {
             let problem = format!("{} holds one conversation, number 1", source.name);
@@ -160,90 +163,6 @@ async fn one(app: &App, args: &Args, setup: &Setup, mut source: Source) -> Resul
     report(app, &made, &branches, (false, &skipped));
     turns.stop(End::Ended).await;
     skipped.ending()
-}
-
-/// Imports some of the conversations of a file, one after the other.
-async fn several(
-    app: &App,
-    args: &Args,
-    setup: &Setup,
-    (mut source, chosen): (Source, Vec<Conversation>),
-) -> Result<()> {
-    let turns = app.new_idle_store(setup).await?.work(app, None).await?;
-    let (mut all, mut imported) = (SkippedParts::default(), Vec::new());
-    let mut result = Ok(());
-    for conversation in chosen {
-        if conversation.messages == 0 && !conversation.is_bad && args.all {
-            let (name, number) = (&source.name, conversation.number);
-            app.out.warn(format_args!(
-                "{name}: conversation {number} has no message; it was left out"
-            ));
-            continue;
-        }
-        let read = source.part(&conversation).and_then(|mut part| {
-            let (import, skipped) = part.read(args.format(), args.skip_bad, &app.out)?;
-            Ok((part, import, skipped))
-        });
-        let (part, import, skipped) = match read {
-            Ok(read) => read,
-            Err(problem) if args.all => {
-                let number = conversation.number;
-                app.out.warn(format_args!(
-                    "conversation {number} is left out: {}",
-                    problem.message
-                ));
-                all.conversations += 1;
-                continue;
-            }
-            Err(problem) => {
-                result = Err(problem);
-                break;
-            }
-        };
-        match keep(app, args, turns.service(), part, import, &skipped).await {
-            Ok(kept) => {
-                imported.push(kept);
-                all.add(&skipped);
-            }
-            Err(problem) => {
-                result = Err(problem);
-                break;
-            }
-        }
-    }
-    all.report(&source.name, &app.out);
-    if app.out.json {
-        app.out.json(&imported);
-    }
-    turns.stop(End::Ended).await;
-    result.and_then(|()| all.ending())
-}
-
-/// Imports one conversation of several; answers with it as JSON.
-async fn keep(
-    app: &App,
-    args: &Args,
-    service: &dyn Service,
-    part: Source,
-    import: Import,
-    skipped: &SkippedParts,
-) -> Result<Value> {
-    let known = existing_session(args, service, &part, &import).await?;
-    let is_known = known.is_some();
-    let session = match known {
-        Some(known) => known,
-        None => {
-            service
-                .import_file(args.file_import(import, part).file()?)
-                .await?
-                .session
-        }
-    };
-    let branches = all_branches(service, &session.session).await?;
-    if !app.out.json {
-        app.out.data(&session.session);
-    }
-    Ok(as_json(&session, &branches, (is_known, skipped)))
 }
 
 /// The session that a conversation became before.

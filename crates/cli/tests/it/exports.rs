@@ -69,7 +69,26 @@ fn a_file_of_several_conversations_is_listed_and_picked_from() {
         .expect(0)
         .says(&["left behind: 5 reasoning blocks"]);
     assert_eq!(picked.stdout.lines().count(), 2);
+    picked.says(&[
+        "conversation 1 \"Harbour\": imported, 2 messages",
+        "conversation 3 \"Winter\": imported, 3 messages",
+        "imported 2 conversations\n",
+    ]);
+    let pick_again = place.call(&pick).expect(0);
+    pick_again.says(&[
+        "conversation 1 \"Harbour\": was imported before",
+        "imported 0 conversations, 2 were imported before",
+    ]);
     let again = place.json(&pick);
+    assert_eq!(
+        (&again["imported"], &again["known"]),
+        (&json!(0), &json!(2))
+    );
+    let again = &again["conversations"];
+    assert_eq!(
+        (&again[0]["number"], &again[1]["number"]),
+        (&json!(1), &json!(3))
+    );
     assert_eq!(
         (&again[0]["known"], &again[1]["messages"]),
         (&json!(true), &json!(3))
@@ -87,6 +106,8 @@ fn a_file_of_several_conversations_is_listed_and_picked_from() {
         .call(&["import", "conversations.json", "--all", "--json"])
         .expect(0);
     let all = all.says(&["conversation 2 has no message"]).json();
+    assert_eq!(all["left_out"], 1);
+    let all = &all["conversations"];
     assert_eq!(all.as_array().unwrap().len(), 2);
     assert!(all[0]["known"] == true && all[1]["known"] == true, "{all}");
     assert_eq!(
@@ -107,12 +128,19 @@ fn an_export_of_one_conversation_is_that_of_a_later_export_too() {
     );
     let two = [&one, &chat("c-4", "New", &["Well?"])];
     place.write("two.json", serde_json::to_string(&two).unwrap());
-    let all = place.json(&["import", "two.json", "--all"]);
+    let all = &place.json(&["import", "two.json", "--all"])["conversations"];
     assert_eq!(
         (&all[0]["session"], &all[0]["known"]),
         (&first["session"], &json!(true))
     );
     assert_eq!(all[1]["known"], false);
+    // The directory of an export counts as its file.
+    place.write(
+        "export/conversations.json",
+        serde_json::to_string(&two).unwrap(),
+    );
+    let all = place.json(&["import", "export", "--all"]);
+    assert_eq!((&all["imported"], &all["known"]), (&json!(0), &json!(2)));
     // A file that is one conversation is number 1 of one.
     place.write("talk.txt", "Alice: Hello\nBob: Hi\nAlice: Bye\n");
     assert_eq!(
@@ -226,6 +254,11 @@ fn with_all_a_conversation_that_cannot_be_read_is_left_out() {
         .call(&["import", "conversations.json", "--all", "--json"])
         .expect(4);
     let kept = ended.json();
+    assert_eq!(
+        (&kept["imported"], &kept["left_out"]),
+        (&json!(1), &json!(2))
+    );
+    let kept = &kept["conversations"];
     assert_eq!(kept.as_array().unwrap().len(), 1);
     assert_eq!(kept[0]["title"], "Winter");
     ended.says(&[
@@ -267,7 +300,7 @@ fn over_http_one_of_several_conversations_is_named() {
         "{made}"
     );
     post("&pick=4").expect(422);
-    let all = place.json(&["import", "conversations.json", "--all"]);
+    let all = &place.json(&["import", "conversations.json", "--all"])["conversations"];
     assert_eq!(
         (&all[0]["known"], &all[1]["known"]),
         (&json!(false), &json!(true))

@@ -1,0 +1,136 @@
+//! Some of the conversations of a file, one after the other.
+
+use serde_json::{Value, json};
+use unisono::Service;
+use unisono_config::setup::Setup;
+use unisono_interchange::transcript::Conversation;
+
+use super::{Args, all_branches, as_json, existing_session};
+use crate::app::App;
+use crate::conversation::{SkippedParts, Source};
+use crate::live::End;
+use crate::problem::Result;
+use crate::show;
+
+/// Characters of a title in a report.
+const TITLE_CHARS: usize = 60;
+
+pub(super) async fn import(
+    app: &App,
+    args: &Args,
+    setup: &Setup,
+    (mut source, chosen): (Source, Vec<Conversation>),
+) -> Result<()> {
+    let turns = app.new_idle_store(setup).await?.work(app, None).await?;
+    let mut outcome = Outcome::default();
+    let mut result = Ok(());
+    for conversation in chosen {
+        let service = turns.service();
+        result = outcome
+            .add(app, args, service, (&mut source, &conversation))
+            .await;
+        if result.is_err() {
+            break;
+        }
+    }
+    outcome.skipped.report(&source.name, &app.out);
+    outcome.report(app);
+    turns.stop(End::Ended).await;
+    result.and_then(|()| outcome.skipped.ending())
+}
+
+/// The result so far.
+#[derive(Default)]
+struct Outcome {
+    /// The sessions, as JSON.
+    sessions: Vec<Value>,
+    /// The number of sessions that are new.
+    imported: u64,
+    /// The number of conversations without a session.
+    left_out: u64,
+    skipped: SkippedParts,
+}
+
+impl Outcome {
+    /// Imports a conversation, unless it was imported before.
+    async fn add(
+        &mut self,
+        app: &App,
+        args: &Args,
+        service: &dyn Service,
+        (source, conversation): (&mut Source, &Conversation),
+    ) -> Result<()> {
+        let number = conversation.number;
+        if conversation.messages == 0 && !conversation.is_bad && args.all {
+            let name = &source.name;
+            app.out.warn(format_args!(
+                "{name}: conversation {number} has no message; it was left out"
+            ));
+            self.left_out += 1;
+            return Ok(());
+        }
+        let read = source.part(conversation).and_then(|mut part| {
+            let (import, skipped) = part.read(args.format(), args.skip_bad, &app.out)?;
+            Ok((part, import, skipped))
+        });
+        let (part, import, skipped) = match read {
+            Ok(read) => read,
+            Err(problem) if args.all => {
+                app.out.warn(format_args!(
+                    "conversation {number} is left out: {}",
+                    problem.message
+                ));
+                self.skipped.conversations += 1;
+                self.left_out += 1;
+                return Ok(());
+            }
+            Err(problem) => return Err(problem),
+        };
+        let known = existing_session(args, service, &part, &import).await?;
+        let is_known = known.is_some();
+        let session = match known {
+            Some(known) => known,
+            None => {
+                let file = args.file_import(import, part).file()?;
+                service.import_file(file).await?.session
+            }
+        };
+        let branches = all_branches(service, &session.session).await?;
+        self.skipped.add(&skipped);
+        self.imported += u64::from(!is_known);
+        let mut described = as_json(&session, &branches, (is_known, &skipped));
+        described["number"] = json!(number);
+        self.sessions.push(described);
+        if !app.out.json {
+            let title = show::line(&session.title, TITLE_CHARS);
+            let done = match is_known {
+                true => "was imported before".to_owned(),
+                false => format!("imported, {}", show::many(session.messages, "message")),
+            };
+            app.out
+                .message(format_args!("conversation {number} {title:?}: {done}"));
+            app.out.data(&session.session);
+        }
+        Ok(())
+    }
+
+    fn report(&self, app: &App) {
+        let known = self.sessions.len() as u64 - self.imported;
+        if app.out.json {
+            app.out.json(&json!({
+                "imported": self.imported, "known": known, "left_out": self.left_out,
+                "conversations": self.sessions,
+            }));
+            return;
+        }
+        let mut report = format!("imported {}", show::many(self.imported, "conversation"));
+        if known > 0 {
+            let were = if known == 1 { "was" } else { "were" };
+            report += &format!(", {} {were} imported before", show::number(known));
+        }
+        if self.left_out > 0 {
+            report += &format!(", {} left out", show::number(self.left_out));
+        }
+        app.out.message(report);
+    }
+}
