@@ -1,6 +1,7 @@
 //! Values in short form for people: ids, steps, roles of runs, and all of `unisono_api::short`.
 
 use unisono_api::turn::Run;
+use unisono_context::Tokens;
 use unisono_context::compaction::Step;
 use unisono_session::event::RunRole;
 use unisono_session::trace::RunTrace;
@@ -20,9 +21,23 @@ pub fn end(id: &impl ToString) -> String {
         .to_owned()
 }
 
+/// Masked messages that a step names one by one; more are counted.
+const MASKS_NAMED: usize = 6;
+
 /// A compaction step. The permitted writer of a summary is omitted: its checkpoint names the actual
 /// one.
 pub fn step(step: &Step) -> String {
+    if let Step::Mask(targets) = step
+        && targets.len() > MASKS_NAMED
+        && let [first, .., last] = targets.as_slice()
+    {
+        let tokens: Tokens = targets.iter().map(|target| target.tokens).sum();
+        let (messages, tokens) = (targets.len(), number(tokens.0));
+        let (first, last) = (first.ordinal, last.ordinal);
+        return format!(
+            "mask the tool results of {messages} messages from {first} to {last} ({tokens} tokens)"
+        );
+    }
     let text = step.to_string();
     let writers = [", by a model", ", without a model"];
     let writer = writers
@@ -67,7 +82,30 @@ pub fn digest(digest: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use unisono_context::compaction::MaskTarget;
+    use unisono_context::{MessageId, Ordinal};
+
     use super::*;
+
+    #[test]
+    fn many_masks_are_counted() {
+        let masks = |many: u32| {
+            let target = |n| MaskTarget {
+                message: MessageId::from_u128(n.into()),
+                ordinal: Ordinal(n),
+                tokens: Tokens(1_000),
+            };
+            step(&Step::Mask((3..3 + many).map(target).collect()))
+        };
+        assert_eq!(
+            masks(61),
+            "mask the tool results of 61 messages from #3 to #63 (61,000 tokens)"
+        );
+        assert_eq!(
+            masks(2),
+            "mask the tool results of #3 (1000 tokens), #4 (1000 tokens)"
+        );
+    }
 
     #[test]
     fn an_id_is_known_by_its_end() {

@@ -2,6 +2,9 @@
 
 mod text;
 
+use unisono::Service;
+use unisono::ask::Ask;
+use unisono_api::compaction::NextTurn;
 use unisono_api::context::{Context, ContextQuery};
 use unisono_api::session::MAIN_BRANCH;
 
@@ -11,7 +14,8 @@ use crate::service::{branch_length, find_session};
 use crate::show;
 
 const HELP: &str = "\
-The bar is orange from 80 % and red from 95 % of the usable tokens. The line `usable` divides the
+The bar is orange from 80 % and red from 95 % of the usable tokens. Above 100 %, the line `next turn`
+has the steps of that turn before its agents begin, and the tokens that these free. The line `usable` divides the
 window; if another agent than the lead leaves the fewest usable tokens, it names that agent. The
 snapshot id is the one that a turn without new input would freeze: equal content has an equal id
 on every machine.
@@ -63,6 +67,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         ..ContextQuery::default()
     };
     let context = service.context(&found.session, &query).await?;
+    let next = match context.used_tokens > context.usable_tokens {
+        true => next_turn(&*service, &context).await,
+        false => None,
+    };
     service.close().await;
     if let Some(why) = &context.exact_error {
         app.out.warn(why);
@@ -72,16 +80,29 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             "the tools of `{server}` are not counted: no turn of this session has queried it yet"
         ));
     }
-    print(app, &found.title, &context, args.full);
+    print(app, &found.title, (&context, next.as_ref()), args.full);
     Ok(())
 }
 
+/// What the next turn does about a context that does not fit; none if nothing can be planned.
+async fn next_turn(service: &dyn Service, context: &Context) -> Option<NextTurn> {
+    let ask = Ask::new("").branch(context.branch.as_str());
+    let new = ask.compaction_request();
+    let estimate = service.estimate(&context.session, &new).await;
+    Some(estimate.ok()?.next_turn)
+}
+
 /// Prints a context; `full`: whole texts instead of their first line.
-pub(super) fn print(app: &App, title: &str, context: &Context, full: bool) {
+pub(super) fn print(
+    app: &App,
+    title: &str,
+    (context, next): (&Context, Option<&NextTurn>),
+    full: bool,
+) {
     if app.out.json {
         app.out.json(context);
     } else {
-        let text = text::text(context, title, app.out.paint, full);
+        let text = text::text((context, next), title, app.out.paint, full);
         // Complete texts keep their line breaks.
         app.out.data(match full {
             true => text,

@@ -1,6 +1,7 @@
 //! Models with small windows: a session goes on however full its context is, and a request has the
 //! input once.
 
+use serde_json::json;
 use unisono_fake_provider::{Answer, FakeProvider, Script, Usage};
 use unisono_session::Fact;
 use unisono_session::event::Outcome;
@@ -25,6 +26,35 @@ fn a_context_just_under_what_is_usable_does_not_strand_the_session() {
         let done = place.call(&[&run[..], &with[..]].concat()).expect(0);
         assert!(!done.stdout.trim().is_empty(), "{done:#?}");
     }
+}
+
+#[test]
+fn a_context_above_what_is_usable_says_what_the_next_turn_does() {
+    let place = Place::new();
+    let call = |n: u32| {
+        let text = format!("crane {n} lifts ").repeat(400);
+        let call = json!({"id": format!("c{n}"), "type": "function",
+            "function": {"name": "read", "arguments": "{}"}});
+        [
+            json!({"role": "user", "content": format!("Read {n}")}),
+            json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+            json!({"role": "tool", "tool_call_id": format!("c{n}"), "content": text}),
+        ]
+    };
+    let talk: Vec<_> = (0..20).flat_map(call).collect();
+    place.write("talk.json", json!(talk).to_string());
+    place.json(&["import", "talk.json"]);
+    window(&place, 12_000, 1_024);
+    let with = ["--set", "models.catalogue=m.toml"];
+    let shown = place.call(&[&["context"], &with[..]].concat()).expect(0);
+    let dry = place.json(&[&["compact", "--dry-run"], &with[..]].concat());
+    let step = dry["next_turn"]["steps"][0].as_str().unwrap();
+    assert!(step.starts_with("mask the tool results of "), "{dry}");
+    assert!(step.contains(" messages from #3 to #"), "{dry}");
+    let words: Vec<&str> = shown.stdout.split_whitespace().collect();
+    let words = words.join(" ");
+    assert!(words.contains("next turn frees at least "), "{words}");
+    assert!(words.contains(step), "{words}");
 }
 
 #[test]

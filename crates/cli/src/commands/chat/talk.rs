@@ -317,7 +317,7 @@ impl<'t> Talk<'t> {
     async fn context(&self, full: bool) -> Result<()> {
         let context = self.read_context().await?;
         let title = self.session.as_ref().map_or("", |session| &session.title);
-        context::print(self.app, title, &context, full);
+        context::print(self.app, title, (&context, None), full);
         Ok(())
     }
 

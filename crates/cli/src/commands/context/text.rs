@@ -1,6 +1,7 @@
 //! The context for people.
 
 use unisono::fmt;
+use unisono_api::compaction::NextTurn;
 use unisono_api::context::{Context, ContextMessage};
 use unisono_context::{Ordinal, SnapshotId, Tokens};
 
@@ -18,8 +19,17 @@ const PREVIEW_CHARS: usize = 84;
 /// Shown lines of a text without the flag for complete texts.
 const PREVIEW_LINES: usize = 6;
 
-pub(super) fn text(context: &Context, title: &str, paint: Paint, full: bool) -> String {
+pub(super) fn text(
+    (context, next): (&Context, Option<&NextTurn>),
+    title: &str,
+    paint: Paint,
+    full: bool,
+) -> String {
     let mut out = head(context, title, paint);
+    if let Some(next) = next {
+        let name = paint.bold("next turn");
+        out += &format!("{name} {}\n", next_turn(next));
+    }
     out += &section(paint, "system", context.system_tokens, "");
     out += &body(&context.system, full, "  ");
     let names: Vec<&str> = context.tools.iter().map(|tool| &*tool.name).collect();
@@ -56,6 +66,20 @@ pub(super) fn text(context: &Context, title: &str, paint: Paint, full: bool) -> 
         out += &line(entry, paint, full);
     }
     out
+}
+
+/// The steps of the next turn, and the tokens that they free.
+fn next_turn(next: &NextTurn) -> String {
+    if let Some(problem) = &next.problem {
+        return format!("would fail: {problem}");
+    }
+    let freed = next
+        .tokens_before
+        .saturating_sub(next.estimated_tokens_after);
+    match next.steps.join("; ") {
+        steps if steps.is_empty() => "compacts nothing".to_owned(),
+        steps => format!("frees at least {} tokens: {steps}", show::number(freed)),
+    }
 }
 
 /// The newest topics, and the tokens of the tiers.
