@@ -214,7 +214,9 @@ impl<'i> Reader<'i> {
     fn convert_slack(&mut self) {
         let held = std::mem::take(&mut self.slack);
         let texts = held.iter().map(|(text, _)| text.as_str());
-        self.builder.line_context.names = slack::names(texts);
+        let names = slack::names(texts);
+        self.builder.line_context.names = names.shown;
+        self.builder.line_context.real_names = names.real;
         for (text, begin) in &held {
             match Value::parse(text) {
                 Ok(value) => self.convert(Format::Slack, value, text, *begin),

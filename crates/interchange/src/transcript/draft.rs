@@ -13,7 +13,6 @@ use unisono_session::machine::Import;
 use unisono_session::state::MAIN;
 
 use super::Stamps;
-use super::slack;
 use super::source::{Problem, Problems};
 
 /// The parent of a message.
@@ -72,7 +71,9 @@ pub(super) struct Pending {
 #[derive(Default)]
 pub(super) struct LineContext {
     /// The names of users by their ids.
-    pub(super) names: slack::Names,
+    pub(super) names: HashMap<String, String>,
+    /// The real names of users by their ids, where these are not part of the names.
+    pub(super) real_names: HashMap<String, String>,
     /// The number and author of the first message of each thread, by its time as text.
     pub(super) threads: HashMap<String, String>,
     /// The turn of each line, in sessions whose lines name the previous line.

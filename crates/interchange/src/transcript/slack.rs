@@ -17,7 +17,7 @@ use super::json::{Object, Value};
 use super::source::Problem;
 use super::text::role_of;
 
-pub(super) use names::{Names, names};
+pub(super) use names::names;
 
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
@@ -120,9 +120,14 @@ fn begin_with(note: &str, parts: &mut Vec<Part>) {
 /// The sender's name of a message. A real name that is not part of it is left behind.
 fn author<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Option<String>> {
     let id = text_of(object, "user")?;
-    let names = &mut draft.line_context.names;
-    let known = id.as_ref().and_then(|id| names.shown.get(id).cloned());
-    if id.as_ref().and_then(|id| names.real.remove(id)).is_some() {
+    let line_context = &mut draft.line_context;
+    let known = id
+        .as_ref()
+        .and_then(|id| line_context.names.get(id).cloned());
+    let real = id
+        .as_ref()
+        .and_then(|id| line_context.real_names.remove(id));
+    if real.is_some() {
         draft.omit("real name");
     }
     let bot = object.get("bot_profile").map(Value::object).transpose()?;
@@ -140,7 +145,7 @@ fn parts<'t>(object: &Object<'t>, draft: &Draft<'t, '_, '_>) -> Result<'t, Vec<P
     };
     if !text.trim().is_empty() {
         parts.push(Part::text(plain_text(&text, &|id| {
-            draft.line_context.names.shown.get(id).cloned()
+            draft.line_context.names.get(id).cloned()
         })));
     }
     for file in object.get("files").map_or(Ok(Vec::new()), Value::array)? {
