@@ -206,21 +206,14 @@ impl TeamNeeds {
     }
 
     /// The part of `usable` that is reserved for results of other agents.
-    pub fn results(&self, digest: Digest, usable: Tokens) -> Tokens {
-        match self.agents.get(&digest) {
+    pub fn results(&self, agent: Digest, usable: Tokens) -> Tokens {
+        match self.agents.get(&agent) {
             Some(agent) if agent.gets_results => {
-                let least = self.references(digest).min(Tokens(usable.0 / 2));
+                let least = LEAST_RESULT.times(agent.handed).min(Tokens(usable.0 / 2));
                 self.results.of(usable).max(least)
             }
             _ => Tokens::ZERO,
         }
-    }
-
-    /// The tokens of references to all results that an agent is handed: without room for these it
-    /// cannot work.
-    pub(crate) fn references(&self, agent: Digest) -> Tokens {
-        let handed = self.agents.get(&agent).map_or(0, |agent| agent.handed);
-        LEAST_RESULT.times(handed)
     }
 
     fn role(&self, agent: &AgentNeeds) -> String {
