@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn many_masks_are_counted() {
         let masks = |many: u32| {
-            let target = |n| MaskTarget {
+            let target = |n: u32| MaskTarget {
                 message: MessageId::from_u128(n.into()),
                 ordinal: Ordinal(n),
                 tokens: Tokens(1_000),
