@@ -61,7 +61,7 @@ async fn a_model_without_headroom_is_asked_for_its_answer() {
 
     let model = reads(5);
     let failure = run(&attempt, &model).await.unwrap_err();
-    assert_eq!(failure.cause, RunCause::Overflow, "{}", failure.reason);
+    assert_eq!(failure.cause, RunCause::BadOutput, "it has said nothing");
     assert_eq!(model.requests().len(), 2, "this attempt does not ask again");
 }
 
