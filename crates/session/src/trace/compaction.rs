@@ -91,12 +91,13 @@ impl TurnTrace {
     pub(super) fn covered(&mut self, checkpoint: &Checkpoint) {
         self.summaries.written(checkpoint.writer, &checkpoint.model);
         self.checkpoints.push(checkpoint.number);
-        if let Some(so_far) = &mut self.compacted {
-            so_far.note(match checkpoint.body {
-                Body::Summary(_) => CompactionEffect::Summarised,
-                Body::Tombstone => CompactionEffect::Dropped,
-            });
-        }
+        // The edit of a summary has no plan.
+        let unplanned = CompactionTrace::planned(checkpoint.original);
+        let so_far = self.compacted.get_or_insert(unplanned);
+        so_far.note(match checkpoint.body {
+            Body::Summary(_) => CompactionEffect::Summarised,
+            Body::Tombstone => CompactionEffect::Dropped,
+        });
         self.carried_out(|plan| {
             let counted = checkpoint.counts.get(plan.budget.encoding)?;
             let came = counted.tokens + plan.budget.per_message;
@@ -105,10 +106,11 @@ impl TurnTrace {
     }
 
     pub(super) fn altered(&mut self, alterations: &[Alteration]) {
-        if let Some(so_far) = &mut self.compacted {
-            so_far.note(CompactionEffect::of_alterations(alterations));
-            so_far.shortened += alterations.len() as u64;
-        }
+        // Cuts that a person requested may have no plan; the end has the sizes.
+        let unplanned = CompactionTrace::planned(Tokens::ZERO);
+        let so_far = self.compacted.get_or_insert(unplanned);
+        so_far.note(CompactionEffect::of_alterations(alterations));
+        so_far.shortened += alterations.len() as u64;
         self.carried_out(|plan| {
             // The plan does not have the earlier size of a cut message.
             let Planned::Mask(targets) = &plan.step else {
