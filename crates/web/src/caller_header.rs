@@ -2,12 +2,11 @@
 //!
 //! Pages are rendered without the viewer. This changes the finished page.
 
-use axum::body::{Body, to_bytes};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use maud::html;
 use unisono_api::token::Scope;
 
+use crate::finished_page::{changed, is_page};
 use crate::permissions::Viewer;
 
 /// The placeholder in a page. Text of conversations is escaped and cannot have it.
@@ -15,18 +14,9 @@ pub(crate) const PLACEHOLDER: &str = "<!--who-->";
 
 /// Puts the viewer's name and permissions into a page.
 pub(crate) async fn with_viewer(viewer: &Viewer, response: Response) -> Response {
-    let kind = response.headers().get(header::CONTENT_TYPE);
-    let is_page = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
-    if !is_page || (viewer.name.is_none() && viewer.scope == Scope::Admin) {
+    if !is_page(&response) || (viewer.name.is_none() && viewer.scope == Scope::Admin) {
         return response;
     }
-    let (mut parts, body) = response.into_parts();
-    let Ok(bytes) = to_bytes(body, usize::MAX).await else {
-        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
-    };
-    let Ok(page) = std::str::from_utf8(&bytes) else {
-        return Response::from_parts(parts, Body::from(bytes));
-    };
     let header_form = html! {
         @if let Some(name) = &viewer.name {
             form class="who" method="post" action="/logout" {
@@ -34,8 +24,10 @@ pub(crate) async fn with_viewer(viewer: &Viewer, response: Response) -> Response
             }
         }
     };
-    parts.headers.remove(header::CONTENT_LENGTH);
-    let page = viewer.allow(page);
-    let page = page.replacen(PLACEHOLDER, &header_form.into_string(), 1);
-    Response::from_parts(parts, Body::from(page))
+    let header_form = header_form.into_string();
+    changed(response, |page| {
+        let page = viewer.allow(page);
+        page.replacen(PLACEHOLDER, &header_form, 1)
+    })
+    .await
 }

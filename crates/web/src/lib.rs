@@ -29,6 +29,7 @@ mod doctor;
 mod error;
 mod estimate;
 mod extract;
+mod finished_page;
 mod history;
 mod import_results;
 mod importing;

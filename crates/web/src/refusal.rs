@@ -9,6 +9,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 
+use crate::finished_page::{changed, is_page};
+
 /// The placeholder in a page. Text of conversations is escaped and cannot have it.
 pub(crate) const PLACEHOLDER: &str = "<!--way-back-->";
 
@@ -71,31 +73,18 @@ fn came_from(headers: &HeaderMap) -> Option<String> {
 
 /// Puts the way back into the page of a problem.
 async fn put(response: Response, from: Option<&str>, form: Option<(&str, Bytes)>) -> Response {
-    let kind = response.headers().get(header::CONTENT_TYPE);
-    let is_page = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
     // A compressed page has its way back already.
-    let is_page = is_page && !response.headers().contains_key(header::CONTENT_ENCODING);
-    if !is_page || !response.status().is_client_error() {
+    let is_compressed = response.headers().contains_key(header::CONTENT_ENCODING);
+    if !is_page(&response) || is_compressed || !response.status().is_client_error() {
         return response;
     }
-    let (mut parts, body) = response.into_parts();
-    let Ok(bytes) = to_bytes(body, usize::MAX).await else {
-        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
-    };
-    let Ok(page) = std::str::from_utf8(&bytes) else {
-        return Response::from_parts(parts, Body::from(bytes));
-    };
     let form = match form {
         Some((action, bytes)) => Some((action, fields(bytes).await)),
         None => None,
     };
-    let way = way_back(
-        from,
-        form.as_ref().map(|(action, all)| (*action, all.as_slice())),
-    );
-    parts.headers.remove(header::CONTENT_LENGTH);
-    let page = page.replacen(PLACEHOLDER, &way.into_string(), 1);
-    Response::from_parts(parts, Body::from(page))
+    let form = form.as_ref().map(|(action, all)| (*action, &all[..]));
+    let way = way_back(from, form).into_string();
+    changed(response, |page| page.replacen(PLACEHOLDER, &way, 1)).await
 }
 
 /// The fields of a form; none if it cannot be read.
@@ -108,13 +97,16 @@ async fn fields(form: Bytes) -> Vec<(String, String)> {
     read.map_or_else(|_| Vec::new(), |axum::Form(fields)| fields)
 }
 
-/// The form with its fields as they were written, and the link to its page.
+/// The form with its fields as they were written, and the link to its page. A form that came from no
+/// page of this server is not shown: a click would send it with the viewer's login.
 fn way_back(from: Option<&str>, form: Option<(&str, &[(String, String)])>) -> Markup {
     let is_written = |(name, value): &&(String, String)| {
         !HIDDEN.contains(&name.as_str()) && !value.trim().is_empty()
     };
+    let form =
+        form.filter(|(_, fields)| from.is_some() && fields.iter().any(|field| is_written(&field)));
     html! {
-        @if let Some((action, fields)) = form.filter(|(_, fields)| fields.iter().any(|field| is_written(&field))) {
+        @if let Some((action, fields)) = form {
             form method="post" action=(action) {
                 p { "What you wrote is not lost. Change it and send it again:" }
                 @for (at, (name, value)) in fields.iter().enumerate() {
@@ -162,6 +154,14 @@ mod tests {
     }
 
     #[test]
+    fn a_form_of_another_site_is_not_shown_again() {
+        let all = [("text".to_owned(), "yes".to_owned())];
+        let shown = |from| way_back(from, Some(("/approvals/c", &all))).into_string();
+        assert!(shown(Some("/sessions/s")).contains("<form"));
+        assert!(!shown(None).contains("<form"));
+    }
+
+    #[test]
     fn what_was_written_is_in_the_page_as_text_only() {
         let all = [
             ("branch", "main"),
@@ -178,7 +178,7 @@ mod tests {
         assert!(shown.contains("type=\"hidden\" name=\"branch\""), "{shown}");
         assert!(shown.contains("<textarea") && shown.contains("href=\"/x\""));
         assert!(
-            !way_back(None, Some(("/x", &all[..1])))
+            !way_back(Some("/x"), Some(("/x", &all[..1])))
                 .into_string()
                 .contains("<form")
         );
