@@ -1,4 +1,4 @@
-//! The program as a daemon: a process in a directory of its own.
+//! Starts the program as a daemon, in a process and a directory of its own.
 #![allow(clippy::panic, reason = "a measurement ends where it cannot go on")]
 
 use std::fs::{self, Permissions};

@@ -17,7 +17,7 @@ use super::read_from;
 
 /// Sessions listed at a time.
 const PAGE: usize = 1_024;
-/// The maximum difference between the clock of the store and that of events, in milliseconds.
+/// Milliseconds by which the clocks of the store and of events may differ.
 const CLOCKS_MS: u64 = 60_000;
 
 /// A position among the runs of all sessions: the opening of a run.
@@ -132,7 +132,7 @@ impl RunIndex {
                 continue;
             };
             next.extend(of.before(Some(opening)).map(|run| run.opening));
-            found.extend(of.at(opening).filter(|run| wanted(run)).cloned());
+            found.extend(of.opened_run(opening).filter(|run| wanted(run)).cloned());
         }
         Ok(found)
     }
@@ -148,7 +148,7 @@ impl SessionRuns {
         self.runs.get(end.checked_sub(1)?)
     }
 
-    fn at(&self, opening: Opening) -> Option<&OpenedRun> {
+    fn opened_run(&self, opening: Opening) -> Option<&OpenedRun> {
         let at = self.runs.binary_search_by_key(&opening, |run| run.opening);
         self.runs.get(at.ok()?)
     }

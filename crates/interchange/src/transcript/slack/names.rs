@@ -11,9 +11,9 @@ pub(crate) struct Names {
     pub(crate) real: HashMap<String, String>,
 }
 
-/// The names in all elements of a channel: a message may have the profile of a user whom an earlier
-/// one mentions. A user's display name counts, else the real name; users with the same name are told
-/// apart by their real names, else by their ids.
+/// The names of the users in all elements of a channel. A message may have the profile of a user whom
+/// an earlier message mentions. A user has the display name, or else the real name. Users with the
+/// same name have the real name or the id behind it.
 pub(crate) fn names<'t>(elements: impl Iterator<Item = &'t str>) -> Names {
     let mut users: BTreeMap<String, (String, String)> = BTreeMap::new();
     for element in elements {
