@@ -21,7 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   unisono run talk.jsonl                        import, compact, ask the configured agents
   unisono run talk.jsonl --task \"What is left?\" --agents risks,facts
-  unisono chat latest                           go on talking about it
+  unisono chat latest                           continue the conversation
   unisono context latest                        the context and its occupancy
   unisono sessions list                         all conversations of the store
 
@@ -29,7 +29,7 @@ Data goes to stdout, messages go to stderr. SESSION is an id, a unique start of 
 Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 daemon unreachable, 4 some agents failed
 or --skip-bad skipped something, 5 budget exceeded, 124 timeout, 130 interrupted.";
 
-/// One conversation, one frozen context, many agents on it.
+/// Runs several agents on one frozen snapshot of a conversation.
 #[derive(Debug, Parser)]
 #[command(name = "unisono", version, after_help = EXAMPLES)]
 #[command(infer_subcommands = false, arg_required_else_help = true)]
@@ -56,7 +56,7 @@ pub(crate) struct Global {
     /// Prints the result as JSON on stdout; keys stay the same between versions
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Colours: by themselves on a terminal, unless NO_COLOR is set
+    /// Colours (auto: on a terminal, unless NO_COLOR is set)
     #[arg(
         long,
         global = true,
@@ -387,7 +387,7 @@ pub(crate) enum Command {
     Config(config::Command),
     /// Writes a starter project: settings and agents to change
     Init(init::Args),
-    /// Checks every record of the store
+    /// Checks the store, providers and tool servers
     Doctor(doctor::Args),
     /// Frees the disk space of deleted data
     Vacuum(vacuum::Args),

@@ -24,12 +24,12 @@ Each line is a message; a line that ends in a backslash continues in the next li
 streamed. Ctrl-C cancels the turn, Ctrl-D or /quit ends the chat. The prompt shows the branch and
 how full its context is. Lines that begin with / are commands:
 
-  /context [full]     shows the context and its occupancy
+  /context [full]      shows the context and its occupancy
   /compact [TEXT]      summarises older messages now; TEXT: instructions for the summariser
   /branch [NAME [N]]   lists the branches; goes to one, or starts one at message N or at the end
-  /agents [A,B=TASK]  selects the delegates; none: only the lead; default: as configured
-  /seal                lets the current topic end
-  /history [N]         the newest messages
+  /agents [A,B=TASK]   selects the delegates; none: only the lead; default: as configured
+  /seal                ends the current topic
+  /history [N]         shows the newest messages
   /help, /quit         a message that begins with a slash is written with two
 
 Tool calls that need approval are decided here: y, or n with a reason. For a call whose outcome is

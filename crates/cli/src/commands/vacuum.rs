@@ -14,9 +14,9 @@ use crate::problem::Result;
 use crate::show;
 
 const HELP: &str = "\
-A daemon that has the store open continues to answer. Needs room for a second copy of the live
-data. After an interruption, either the old or the new store is complete. The search index is
-shrunk too. JSON: store, before_bytes, after_bytes, sessions, events.";
+A daemon that has the store open continues to answer. Disk space for a second copy of the live
+data is needed meanwhile. After an interruption, either the old or the new store is complete. The
+search index is shrunk too. JSON: store, before_bytes, after_bytes, sessions, events.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

@@ -13,9 +13,9 @@ use crate::problem::{Problem, Result};
 use crate::service::find_session;
 
 const HELP: &str = "\
-The change is stored beside the store. It overrides settings files, is overridden by environment
+The change is stored beside the journal. It overrides settings files, is overridden by environment
 variables and flags, and applies to later turns, also of a running daemon. Keys of `turn`,
-`delegation`, `agent_defaults` and `compaction` can be changed, including
+`delegation`, `agent_defaults` and `compaction` can be changed, also
 `compaction.providers.NAME` and `compaction.models.PROVIDER/MODEL`; the others are read when the
 program starts.
 

@@ -22,7 +22,7 @@ rarer words come first. Common words such as \"the\" are left out if there are o
   role:user agent:risks       the role and the author: an agent or a person
   agent:\"Maria Kowalski\"      an author whose name has spaces; upper and lower case are the same
   since:2026-03-01 until:7d   when (UTC); a date, an instant, or how long ago: 30m 12h 7d 2w
-  session:0192ab             the session
+  session:0192ab              the session
 A day or month (2026-03-02, 2026-03, 2 March 2026, March 2026) also finds the messages of that time. A
 date after until: includes that day.
 Without words, the newest matching messages are shown.
