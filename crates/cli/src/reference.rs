@@ -66,8 +66,10 @@ fn configuration() -> String {
 
 fn api() -> String {
     let described: Value = serde_json::from_str(&unisono_server::http::description()).unwrap();
-    let mut out = "# HTTP API\n\nEvery route. The complete description, with requests and responses, is at \
-                   `/v1/openapi.json`\nof a daemon. Every route except health and the pages about problems requires the token.\n\n\
+    let mut out = "# HTTP API\n\nThe complete description, with requests and responses, is at `/v1/openapi.json` of a daemon. Every route\n\
+                   requires a token, except health, the pages about problems, and triggers, which have secrets of their own.\n\
+                   An error is `application/problem+json`; `/problems/{code}` explains its `code`. MCP is at `/mcp`,\n\
+                   [A2A](../how-to/a2a.md) at `/a2a`.\n\n\
                    | route | what it does |\n|---|---|\n"
         .to_owned();
     for (path, methods) in described["paths"].as_object().unwrap() {
