@@ -61,7 +61,7 @@ live:
 catalogue:
     scripts/catalogue.py
 
-# Crash and power-cut tests with many more rounds, and a million schedules.
+# Crash and power-cut tests with many more rounds, and a million turns with crashes.
 soak rounds="1000":
     UNISONO_SOAK_ROUNDS={{rounds}} cargo test --release -p unisono-cli --test kill
     UNISONO_SOAK_ROUNDS={{rounds}} cargo test --release -p unisono-store -- --nocapture
