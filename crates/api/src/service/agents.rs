@@ -11,7 +11,7 @@ use crate::agent::{
 /// Agents and models.
 #[async_trait]
 pub trait Agents {
-    /// All agents by name, with their role in the described turn.
+    /// All agents by name, each with its role in the turn that the query describes.
     ///
     /// # Errors
     /// `refused`: a named agent is unknown, or a setting is wrong; `not_found`: the session.

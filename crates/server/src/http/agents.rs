@@ -26,7 +26,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(import))
 }
 
-/// All agents, each with its role in the described turn.
+/// All agents, each with its role in the turn that the query describes.
 #[utoipa::path(
     get, path = "/v1/agents", tag = "agents", params(AgentQuery),
     responses((status = 200, description = "The agents, by name", body = Vec<Agent>))

@@ -51,7 +51,7 @@ async fn run(
     Ok((StatusCode::ACCEPTED, Json(begun)))
 }
 
-/// Has a schedule begin no turns by itself, also after the daemon was started again.
+/// Pauses a schedule until it is resumed, also beyond a restart of the daemon.
 #[utoipa::path(
     post, path = "/v1/schedules/{schedule}/pause", tag = "schedules",
     params(("schedule" = String, Path, description = "The schedule's name")),
