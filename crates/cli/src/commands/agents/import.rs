@@ -16,7 +16,7 @@ const HELP: &str = "\
 Reads agents of Claude Code (.claude/agents/*.md), Codex (.codex/agents/*.toml), Copilot
 (.github/agents/*.agent.md), opencode (.opencode/agents/*.md, opencode.json), Gemini CLI
 (.gemini/agents/*.md, *.toml) and CrewAI (config/agents.yaml), and writes a file for each into
-agents/ of the project. In a directory, the places above are searched, and the files in it. A
+agents/ of the project. In a directory, these places and its own files are searched. A
 sequential crew (with tasks.yaml) becomes an agent with a pipeline.
 
 Unsupported keys are listed with file, line and reason. Existing files are kept, unless --force is

@@ -14,9 +14,9 @@ use crate::service::lookup::LookupScope;
 use crate::show;
 
 const HELP: &str = "\
-RUN is the end of the run's id; every command accepts it. `?` is an unknown cost, not zero.
-The run that was opened last is listed first, of all sessions; if there are more than --limit runs, the output
-names the next cursor.
+RUN is the end of the run's id; every command accepts it. `?` is an unknown cost, not zero. The run
+that was opened last comes first. If there are more than --limit runs, the output names the next
+cursor.
 
 Examples:
   unisono runs list --state running
