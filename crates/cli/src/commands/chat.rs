@@ -27,7 +27,7 @@ how full its context is. Lines that begin with / are commands:
   /context [full]      shows the context and its occupancy
   /compact [TEXT]      summarises older messages now; TEXT: instructions for the summariser
   /branch [NAME [N]]   lists the branches; goes to one, or starts one at message N or at the end
-  /agents [A,B=TASK]   selects the delegates; none: only the lead; default: as configured
+  /agents [A,B=TASK]   lists or selects delegates; none: the lead alone; default: as configured
   /seal                ends the current topic
   /history [N]         shows the newest messages
   /help, /quit         a message that begins with a slash is written with two
@@ -36,7 +36,7 @@ Tool calls that need approval are decided here: y, or n with a reason. For a cal
 unknown, answer with its outcome. Invalid answers repeat the question; Ctrl-C cancels the turn.
 
 If standard input is not a terminal, each line is one turn, nothing is asked, and the exit code is
-that of the last failed turn.
+that of the last failed turn or command.
 
 Examples:
   unisono chat

@@ -49,10 +49,11 @@ answer, answer_message, snapshot, snapshot_agents, tokens_before, tokens_after, 
 compression_ratio (before by after), tightened (fewer messages were kept than requested),
 effect (of a compaction: masked, cut, dropped, summarised, nothing),
 checkpoints [{number, messages, tokens_before, tokens_after, compression_ratio, model, degraded,
-regenerates, duration_ms, coverage}],
+regenerates, duration_ms, coverage {facts, kept, quoted}}],
 runs [{run, agent, role, stage, state, text, input_tokens, output_tokens, cache_expected_tokens,
 cache_read_tokens, cache_write_tokens, cache_missed, cost_usd, duration_ms, cause, reason}],
-cost_usd, usage {as for `usage`, of all runs and summaries together}, summaries {usage, unused}
+changed_agents (of `resume`: their definitions have changed since the turn began), cost_usd,
+usage {as for `usage`, of all runs and summaries together}, summaries {usage, unused}
 (null: no model was asked for a summary; unused: of summaries that were tried and not used).";
 
 #[derive(Debug, clap::Args)]

@@ -17,7 +17,9 @@ first.
 JSON: a list of {id, number, active (on the branch `main`), active_branches (number of branches
 with it in their context), retired (reverted), first, last, messages, tokens_before, tokens_after, kind (auto,
 manual), tier (conversation, topic, bulk), preset, model, degraded, tightened (fewer messages were
-kept than requested, so that the context fits), compression_ratio (before by after), at, text}.";
+kept than requested, so that the context fits), compression_ratio (before by after), coverage
+{facts, kept, quoted} (the days, names and ids of the messages, and those in a model's summary and in
+quotes of its size; or null), at, text}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

@@ -15,8 +15,8 @@ Later origins win: defaults, /etc/unisono/unisono.toml, $XDG_CONFIG_HOME/unisono
 config/unisono.toml of the project, changes by `config set`, the session (with --session),
 UNISONO__SECTION__KEY, flags.
 
-JSON: a list of {key, value (as TOML), origin, line and column (of a file; otherwise null), changeable
-(while a daemon runs; with --session, for it alone)}.
+JSON: a list of {key, value (as TOML), about (its meaning), origin, line and column (of a file;
+otherwise null), changeable (while a daemon runs; with --session, for it alone)}.
 
 Examples:
   unisono config show compaction

@@ -14,11 +14,12 @@ use crate::service::{all_branches, find_session, largest_part, open_turns};
 use crate::show;
 
 const HELP: &str = "\
-JSON: session, title, system, labels, settings, events, messages, branches [{name, head, messages, topics}],
+JSON: session, title, system, labels, settings, events, messages, branches [{name, head, parent (the last
+message that it shares with an earlier branch), messages, topics}],
 checkpoints, open_turns, open_runs [{turn, branch, agent, role, state, run, parent_run}],
 turns, the newest first, [{turn, state, error {code, reason}, answer_message, tokens_before and
 tokens_after where the context was compacted or reverted}],
-budgets [{level, resource, cap, spent, reserved, left}] in dollars, tokens or seconds,
+budgets [{level, resource, cap, spent, reserved, remaining}] in dollars, tokens or seconds,
 lost {first, last, found_at, quarantine} (events lost in a repair of the store) or null.";
 
 #[derive(Debug, clap::Args)]
