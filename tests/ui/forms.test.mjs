@@ -307,3 +307,54 @@ test("several files are imported at once, and each says what became of it", asyn
     }
   }
 });
+
+test("of a file with several conversations some are selected, and one is imported once", async () => {
+  for (const javaScriptEnabled of [true, false]) {
+    const place = await new Place().serve();
+    try {
+      const page = await enter(browser, place, { javaScriptEnabled });
+      const chat = (id, title, text) => ({ id, title, conversations: [{ from: "human", value: text }, { from: "gpt", value: "Yes." }] });
+      const chats = [chat("a", "Harbour", "Is it open?"), chat("b", "Winter <b>", "Is it cold?"), chat("c", "Spring", "Is it warm?")];
+      const file = (name, value) => ({ name, mimeType: "application/json", buffer: Buffer.from(JSON.stringify(value)) });
+      const several = file("chats.json", chats);
+      const list = page.getByRole("group", { name: "The file has 3 conversations" });
+      // A browser without scripts forgets the file: it is chosen again.
+      const again = async () => {
+        if (!javaScriptEnabled) await page.getByLabel("Files").setInputFiles(several);
+      };
+      await page.goto(`${place.address}/import`);
+      await page.getByLabel("Files").setInputFiles(several);
+      await page.getByRole("button", { name: "Import", exact: true }).click();
+      await list.getByLabel("Winter <b>").check();
+      await shot(page, "import-list", false);
+      await again();
+      await page.getByRole("button", { name: "Import the selected" }).click();
+      await page.locator(".message").getByText("Is it cold?").waitFor();
+      // What is there is marked, and left out of all.
+      await page.goto(`${place.address}/import`);
+      await page.getByLabel("Files").setInputFiles(several);
+      await page.getByRole("button", { name: "Import", exact: true }).click();
+      await list.getByRole("row").filter({ hasText: "Winter" }).getByRole("link", { name: "imported" }).waitFor();
+      assert.equal(await list.getByRole("link", { name: "imported" }).count(), 1);
+      await again();
+      await page.getByRole("button", { name: "Import all 3" }).click();
+      await page.getByRole("heading", { name: "Imported 2 of 3 conversations" }).waitFor();
+      await page.getByRole("listitem").filter({ hasText: "imported before" }).getByRole("link", { name: "Winter" }).waitFor();
+      assert.equal((await place.ask("GET", "/v1/sessions")).items.length, 3);
+      // One conversation: it is said where it is, and imported again on request.
+      const one = file("one.json", chats[0].conversations.map(({ value }) => ({ role: "user", content: value })));
+      for (const copy of [false, false, true]) {
+        await page.goto(`${place.address}/import`);
+        await page.getByLabel("Files").setInputFiles(one);
+        if (copy) await page.getByLabel("Import again").check();
+        await page.getByRole("button", { name: "Import", exact: true }).click();
+        await page.locator(".message, #known").first().waitFor();
+      }
+      assert.equal((await place.ask("GET", "/v1/sessions")).items.length, 5);
+      assert.deepEqual(page.faults, []);
+      await page.context().close();
+    } finally {
+      await place.stop();
+    }
+  }
+});

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -208,6 +209,15 @@ pub struct ImportResult {
     /// The session.
     #[serde(flatten)]
     pub session: Session,
+    /// What was not imported.
+    #[serde(flatten)]
+    pub losses: ImportLosses,
+}
+
+/// What of a conversation was not imported.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct ImportLosses {
     /// Number of bad messages and invalid lines that were skipped.
     pub skipped_messages: u64,
     /// Number of bad message parts that were skipped.
@@ -220,9 +230,49 @@ pub struct ImportResult {
 #[derive(Debug)]
 pub enum Content {
     /// Bytes in memory.
-    Bytes(Vec<u8>),
+    Bytes(Bytes),
     /// A file, from its current position on.
     File(std::fs::File),
+}
+
+/// A conversation in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct FileConversation {
+    /// Its number, from 1.
+    pub number: u64,
+    /// Its id in the program that wrote the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Its title; may be empty.
+    pub title: String,
+    /// When it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub at: Option<String>,
+    /// Number of its valid messages.
+    pub messages: u64,
+    /// The session that an earlier import made of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub session: Option<String>,
+}
+
+/// What became of a conversation in a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct ConversationImport {
+    /// The conversation; it has a session if that could be made.
+    #[serde(flatten)]
+    pub conversation: FileConversation,
+    /// Whether an earlier import made the session.
+    pub known: bool,
+    /// What was not imported.
+    #[serde(flatten)]
+    pub losses: ImportLosses,
+    /// Why it has no session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// A link with which one browser can log in once.

@@ -150,7 +150,7 @@ pub(crate) fn open_all(files: &[String], store: &Path) -> Result<Source> {
     let joined = transcript::join_channel(&files?).map_err(refused)?;
     Ok(Source {
         name: name.trim_end_matches('/').to_owned(),
-        held: SpooledData::Memory(Cursor::new(joined)),
+        held: SpooledData::Memory(Cursor::new(joined.into())),
         digest: String::new(),
         begins: None,
     })
@@ -337,7 +337,7 @@ impl Source {
         let text = text.map_err(|error| unreadable(&self.name, "a conversation's file", &error))?;
         Ok(Source {
             name: self.name.clone(),
-            held: SpooledData::Memory(Cursor::new(text)),
+            held: SpooledData::Memory(Cursor::new(text.into())),
             digest: String::new(),
             begins: Some(of.place),
         })

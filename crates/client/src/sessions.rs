@@ -2,11 +2,12 @@
 
 use async_trait::async_trait;
 use reqwest::{Body, Method, header};
+use serde::de::DeserializeOwned;
 use unisono_api::Page;
 use unisono_api::service::{Result, Sessions};
 use unisono_api::session::{
-    Content, ExportQuery, ImportFile, ImportResult, NewSession, Session, SessionListItem,
-    SessionQuery,
+    Content, ConversationImport, ExportQuery, FileConversation, ImportFile, ImportResult,
+    NewSession, Session, SessionListItem, SessionQuery,
 };
 
 use crate::{Client, Error};
@@ -28,21 +29,28 @@ impl Sessions for Client {
     }
 
     async fn import_file(&self, file: ImportFile) -> Result<ImportResult> {
-        let mut query = vec![
-            ("name", file.name.clone()),
-            ("skip_bad", file.skip_bad.to_string()),
-            ("copy", file.copy.to_string()),
-        ];
-        query.extend(file.format.map(|format| ("format", format)));
-        query.extend(file.pick.map(|pick| ("pick", pick)));
-        let request = self.request(Method::POST, "/v1/imports").query(&query);
-        let request = request.header(header::CONTENT_TYPE, "application/octet-stream");
-        let (length, body) = body(file.content).map_err(|error| Error::Unreadable {
-            name: file.name,
-            reason: error.to_string(),
-        })?;
-        let request = request.header(header::CONTENT_LENGTH, length);
-        self.json(request.body(body)).await
+        let pick = file.pick.clone().map(|pick| ("pick", pick));
+        let copy = ("copy", file.copy.to_string());
+        self.send_file("/v1/imports", file, pick.into_iter().chain([copy]))
+            .await
+    }
+
+    async fn conversations(&self, file: ImportFile) -> Result<Vec<FileConversation>> {
+        let all: Page<FileConversation> = self.send_file("/v1/imports/dry-run", file, []).await?;
+        Ok(all.items)
+    }
+
+    async fn import_conversations(
+        &self,
+        file: ImportFile,
+        picks: &[String],
+    ) -> Result<Vec<ConversationImport>> {
+        let picks = ("picks", picks.join(","));
+        let copy = ("copy", file.copy.to_string());
+        let all: Page<ConversationImport> = self
+            .send_file("/v1/imports/conversations", file, [picks, copy])
+            .await?;
+        Ok(all.items)
     }
 
     async fn export(&self, session: &str, query: &ExportQuery) -> Result<String> {
@@ -56,6 +64,31 @@ impl Sessions for Client {
         let path = format!("/v1/sessions/{session}?purge={purge}");
         self.send(self.request(Method::DELETE, &path)).await?;
         Ok(())
+    }
+}
+
+impl Client {
+    /// Sends a file, with these parameters beside its name and format.
+    async fn send_file<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        file: ImportFile,
+        parameters: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> Result<T> {
+        let mut query = vec![
+            ("name", file.name.clone()),
+            ("skip_bad", file.skip_bad.to_string()),
+        ];
+        query.extend(file.format.map(|format| ("format", format)));
+        query.extend(parameters);
+        let request = self.request(Method::POST, path).query(&query);
+        let request = request.header(header::CONTENT_TYPE, "application/octet-stream");
+        let (length, body) = body(file.content).map_err(|error| Error::Unreadable {
+            name: file.name,
+            reason: error.to_string(),
+        })?;
+        let request = request.header(header::CONTENT_LENGTH, length);
+        self.json(request.body(body)).await
     }
 }
 

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use unisono_store::private;
 
 /// Maximum bytes in memory.
@@ -41,7 +42,7 @@ impl Spool {
     pub fn finish(self) -> io::Result<SpooledData> {
         match self.file {
             Some(file) => SpooledData::file(file),
-            None => Ok(SpooledData::Memory(Cursor::new(self.memory))),
+            None => Ok(SpooledData::Memory(Cursor::new(self.memory.into()))),
         }
     }
 }
@@ -73,7 +74,7 @@ impl Write for Spool {
 #[derive(Debug)]
 pub enum SpooledData {
     /// In memory.
-    Memory(Cursor<Vec<u8>>),
+    Memory(Cursor<Bytes>),
     /// In a file.
     File(File),
 }

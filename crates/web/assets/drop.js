@@ -1,8 +1,31 @@
-// Files that are dropped on the page are put into the form that imports them. Without this they are chosen.
+// Imports files without leaving the page: the chosen files stay in the form while the daemon's answer is
+// merged into it. Files that are dropped on the page are put into the form. Without this they are chosen.
+
+import { morph } from "./morph.js";
 
 const form = document.getElementById("import");
 const field = document.getElementById("file");
-const says = document.getElementById("drop-says");
+const main = document.getElementById("main");
+const say = (text) => (document.getElementById("drop-says").textContent = text);
+
+async function send(submitter) {
+  say("Importing …");
+  const reply = await fetch(form.action, { method: "POST", body: new FormData(form, submitter) });
+  if (reply.redirected) return location.assign(reply.url);
+  const fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
+  document.title = fresh.title;
+  morph(main, fresh.getElementById("main"));
+  (document.querySelector("#refused, #known, #conversations input") ?? main).scrollIntoView({ block: "center" });
+  document.querySelector("#conversations input")?.focus();
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  send(event.submitter).catch(() => say("Not imported: the daemon does not answer. Try again."));
+});
+
+// The list of another file selects nothing.
+field.addEventListener("change", () => document.getElementById("conversations")?.remove());
 
 for (const name of ["dragover", "dragleave", "drop"]) {
   document.addEventListener(name, (event) => {
@@ -11,7 +34,8 @@ for (const name of ["dragover", "dragleave", "drop"]) {
     form.classList.toggle("over", name === "dragover");
     if (name !== "drop" || event.dataTransfer.files.length === 0) return;
     field.files = event.dataTransfer.files;
-    says.textContent = `Chosen: ${[...field.files].map((file) => file.name).join(", ")}.`;
+    document.getElementById("conversations")?.remove();
+    say(`Chosen: ${[...field.files].map((file) => file.name).join(", ")}.`);
     form.requestSubmit();
   });
 }

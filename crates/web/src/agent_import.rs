@@ -66,7 +66,7 @@ fn read(form: FormWithFiles) -> Result<NewAgentImport, Problem> {
         ..NewAgentImport::default()
     };
     for FormFile { filename, bytes } in form.files {
-        let text = String::from_utf8(bytes);
+        let text = String::from_utf8(bytes.into());
         let text = text.map_err(|_| invalid(format!("{filename} is not a text in UTF-8")))?;
         new.files.push(ImportedFile {
             name: filename,

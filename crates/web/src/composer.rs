@@ -100,13 +100,16 @@ impl Draft {
         files: Vec<FormFile>,
     ) -> service::Result<()> {
         for file in files {
-            let stored = service.put_blob(file.bytes, None).await.map_err(|error| {
-                let service::Error::Problem(mut problem) = error else {
-                    return error;
-                };
-                problem.detail = format!("{}: {}", file.filename, problem.detail);
-                (*problem).into()
-            })?;
+            let stored = service
+                .put_blob(file.bytes.into(), None)
+                .await
+                .map_err(|error| {
+                    let service::Error::Problem(mut problem) = error else {
+                        return error;
+                    };
+                    problem.detail = format!("{}: {}", file.filename, problem.detail);
+                    (*problem).into()
+                })?;
             self.stored.push((stored.digest, file.filename));
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! Parts of a request; an unreadable part is a problem page.
 
+use axum::body::Bytes;
 use axum::extract::multipart::{Multipart, MultipartError};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
@@ -45,7 +46,7 @@ pub(crate) struct FormFile {
     /// Its name.
     pub(crate) filename: String,
     /// Its content.
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Bytes,
 }
 
 /// Maximum number of files in a form.
@@ -72,7 +73,7 @@ impl<S: Send + Sync> FromRequest<S> for FormWithFiles {
                 form.fields.push((name, text));
                 continue;
             };
-            let bytes = part.bytes().await.map_err(unreadable_part)?.to_vec();
+            let bytes = part.bytes().await.map_err(unreadable_part)?;
             // A browser sends an empty part if no file is selected.
             if filename.is_empty() && bytes.is_empty() {
                 continue;

@@ -1,19 +1,21 @@
-//! The outcome of an import of several files: each file with its session, or with the reason why not.
+//! The outcome of an import: each file or conversation with its session, or with the reason why not.
 
 use maud::{Markup, html};
-use unisono_api::session::ImportResult;
+use unisono_api::session::{ConversationImport, FileConversation, ImportLosses};
 
+use crate::conversation_list::title;
 use crate::parts::counted;
 
-/// A file, with its session or the reason for its refusal.
+/// A file, with its conversations or the reason for its refusal.
 pub(crate) struct FileResult {
     pub(crate) name: String,
-    pub(crate) outcome: Result<Box<ImportResult>, String>,
+    pub(crate) outcome: Result<Vec<ConversationImport>, String>,
 }
 
 /// All files, in their order.
-pub(crate) fn list(all: &[FileResult]) -> Markup {
-    let imported = all.iter().filter(|file| file.outcome.is_ok()).count();
+pub(crate) fn of_files(all: &[FileResult]) -> Markup {
+    let conversations = |file: &FileResult| file.outcome.iter().flatten().any(is_new);
+    let imported = all.iter().filter(|file| conversations(file)).count();
     html! {
         section class="card" {
             h1 { "Imported " (imported) " of " (counted(all.len() as u64, "file")) }
@@ -22,11 +24,9 @@ pub(crate) fn list(all: &[FileResult]) -> Markup {
                     li {
                         strong { (name) } ": "
                         @match outcome {
-                            Ok(made) => {
-                                a href={ "/sessions/" (made.session.session) } { (made.session.title) }
-                                @if has_losses(made) { (losses(made)) }
-                            },
-                            Err(why) => span class="trouble" role="alert" { "not imported. " (why) },
+                            Ok(done) if done.len() == 1 => { (outcome_of(&done[0])) },
+                            Ok(done) => { (list(done)) },
+                            Err(why) => (refused(why)),
                         }
                     }
                 }
@@ -35,22 +35,62 @@ pub(crate) fn list(all: &[FileResult]) -> Markup {
     }
 }
 
-/// Whether something of a file was not imported.
-pub(crate) fn has_losses(made: &ImportResult) -> bool {
-    made.skipped_messages > 0 || made.skipped_parts > 0 || !made.dropped_content.is_empty()
+/// The conversations of a file.
+pub(crate) fn of_conversations(all: &[ConversationImport]) -> Markup {
+    let imported = all.iter().filter(|one| is_new(one)).count();
+    html! {
+        section class="card" {
+            h1 { "Imported " (imported) " of " (counted(all.len() as u64, "conversation")) }
+            (list(all))
+            @if let [ConversationImport { conversation: FileConversation { session: Some(session), .. }, .. }] = all {
+                p { a class="button" href={ "/sessions/" (session) } { "Open the conversation" } }
+            }
+        }
+    }
 }
 
-/// What of a file was not imported.
-pub(crate) fn losses(made: &ImportResult) -> Markup {
+fn list(all: &[ConversationImport]) -> Markup {
+    html! { ul { @for one in all { li { (outcome_of(one)) } } } }
+}
+
+fn outcome_of(one: &ConversationImport) -> Markup {
+    let title = title(&one.conversation);
+    html! {
+        @if let Some(session) = &one.conversation.session {
+            a href={ "/sessions/" (session) } { (title) }
+        } @else {
+            (title) ": "
+        }
+        @if one.known { ", imported before" }
+        @if let Some(why) = &one.error { (refused(why)) }
+        @if has_losses(&one.losses) { (losses(&one.losses)) }
+    }
+}
+
+fn refused(why: &str) -> Markup {
+    html! { span class="trouble" role="alert" { "not imported. " (why) } }
+}
+
+/// Whether it has a new session.
+fn is_new(one: &ConversationImport) -> bool {
+    one.conversation.session.is_some() && !one.known
+}
+
+/// Whether something of a conversation was not imported.
+pub(crate) fn has_losses(of: &ImportLosses) -> bool {
+    of.skipped_messages > 0 || of.skipped_parts > 0 || !of.dropped_content.is_empty()
+}
+
+fn losses(of: &ImportLosses) -> Markup {
     html! {
         ul {
-            @match made.skipped_messages {
+            @match of.skipped_messages {
                 0 => {}
                 1 => li { "1 invalid message or line skipped" },
                 more => li { (more) " invalid messages or lines skipped" },
             }
-            @if made.skipped_parts > 0 { li { (counted(made.skipped_parts, "invalid message part")) " skipped" } }
-            @for (what, count) in &made.dropped_content { li { (counted(*count, what)) " not supported by sessions" } }
+            @if of.skipped_parts > 0 { li { (counted(of.skipped_parts, "invalid message part")) " skipped" } }
+            @for (what, count) in &of.dropped_content { li { (counted(*count, what)) " not supported by sessions" } }
         }
     }
 }

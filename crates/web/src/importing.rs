@@ -1,4 +1,4 @@
-//! `/import`: imports a conversation from a file or from the example; exports sessions.
+//! `/import`: imports conversations from files or from the example; exports sessions.
 
 use std::sync::Arc;
 
@@ -7,13 +7,17 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use unisono_api::service::{self, Service};
-use unisono_api::session::{Content, ExportQuery, ImportFile, ImportResult};
+use unisono_api::session::{
+    Content, ConversationImport, ExportQuery, FileConversation, ImportFile, ImportLosses,
+};
 
 use crate::assets::href;
+use crate::conversation_list;
 use crate::error::PageError;
 use crate::extract::{FormFile, FormWithFiles, Path, Query};
 use crate::import_results::{self, FileResult};
 use crate::layout::layout;
+use crate::parts::counted;
 
 /// The formats, with their descriptions.
 const FORMATS: [(&str, &str); 12] = [
@@ -34,13 +38,17 @@ const FORMATS: [(&str, &str); 12] = [
 /// The example conversation.
 const EXAMPLE: &str = include_str!("../assets/example.jsonl");
 
-/// The fields of the form, and the error of a refused file.
+/// The fields of the form, and what the answer to it shows.
 #[derive(Debug, Default)]
 struct FormData {
     format: String,
-    pick: String,
+    picks: Vec<String>,
+    all: bool,
     skip_bad: bool,
+    copy: bool,
     error: Option<String>,
+    /// The conversations of a file with several, or the one that was imported before.
+    found: Vec<FileConversation>,
 }
 
 impl FormData {
@@ -49,8 +57,10 @@ impl FormData {
         for (name, text) in fields {
             match name.as_str() {
                 "format" => form_data.format = text,
-                "pick" => form_data.pick = text.trim().to_owned(),
+                "pick" => form_data.picks.push(text),
+                "all" => form_data.all = text == "true",
                 "skip_bad" => form_data.skip_bad = text == "true",
+                "copy" => form_data.copy = text == "true",
                 _ => {}
             }
         }
@@ -58,17 +68,27 @@ impl FormData {
     }
 
     /// The import of a file.
-    fn import_of(&self, file: FormFile) -> ImportFile {
+    fn import_of(&self, file: &FormFile) -> ImportFile {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         ImportFile {
             name: some(&file.filename).unwrap_or_else(|| "conversation".to_owned()),
             format: some(&self.format),
-            pick: some(&self.pick),
+            pick: None,
             skip_bad: self.skip_bad,
-            copy: false,
+            copy: self.copy,
             bounded: true,
-            content: Content::Bytes(file.bytes),
+            content: Content::Bytes(file.bytes.clone()),
         }
+    }
+
+    /// Whether the conversations of a file must be picked first.
+    fn must_pick(&self, found: &[FileConversation]) -> bool {
+        found.len() > 1 && !self.all && self.picks.is_empty()
+    }
+
+    /// Whether there is nothing in a file that is new.
+    fn is_known(&self, found: &[FileConversation]) -> bool {
+        matches!(found, [only] if only.session.is_some()) && !self.copy
     }
 }
 
@@ -87,18 +107,29 @@ fn form(form_data: &FormData) -> Markup {
             }
             label for="file" { "Files" }
             input id="file" name="file" type="file" multiple required aria-describedby=[form_data.error.as_ref().map(|_| "refused")];
-            p class="quiet" id="drop-says" { "JSON, JSON lines, or exports of another program." }
+            p class="quiet" id="drop-says" role="status" { "JSON, JSON lines, or exports of another program." }
+            (conversation_list::show(&form_data.found))
             label for="format" { "Format" }
             select id="format" name="format" {
                 @for (name, says) in FORMATS { option value=(name) selected[form_data.format == name] { (says) } }
             }
-            label for="pick" { "Number or id of the conversation, if the file has several" }
-            input id="pick" name="pick" value=(form_data.pick);
             span class="chip" {
                 input id="skip" name="skip_bad" type="checkbox" value="true" checked[form_data.skip_bad];
                 label for="skip" { "Skip invalid lines" }
             }
-            button { "Import" }
+            span class="chip" {
+                input id="copy" name="copy" type="checkbox" value="true" checked[form_data.copy];
+                label for="copy" { "Import again what was imported before" }
+            }
+            @if form_data.found.len() > 1 {
+                noscript { p { "Choose the file again: without scripts the browser forgets it." } }
+                div class="actions" {
+                    button { "Import the selected" }
+                    " " button class="plain" name="all" value="true" { "Import all " (form_data.found.len()) }
+                }
+            } @else {
+                button { "Import" }
+            }
         }
         form class="card" method="post" action="/examples" {
             p { "Or start from an example: a conversation of 159 messages about a migration." }
@@ -107,8 +138,8 @@ fn form(form_data: &FormData) -> Markup {
     }
 }
 
-/// Imports files. For a single refused file it shows the form again with the error; of several it says
-/// what became of each.
+/// Imports files. Of a file with several conversations it first shows the list; a refused file leads
+/// back to the form.
 pub(crate) async fn import(
     State(service): State<Arc<dyn Service>>,
     sent: FormWithFiles,
@@ -118,8 +149,12 @@ pub(crate) async fn import(
         return import_each(&*service, &form_data, sent.files).await;
     }
     let file = sent.files.into_iter().next().unwrap_or_default();
-    match service.import_file(form_data.import_of(file)).await {
-        Ok(imported) => Ok(imported_page(&imported)),
+    match import_one(&*service, &form_data, &file).await {
+        Ok(Outcome::Listed(found)) => {
+            form_data.found = found;
+            Ok(layout("Import", &form(&form_data)))
+        }
+        Ok(Outcome::Imported(all)) => Ok(imported_page(&all)),
         Err(service::Error::Problem(problem)) => {
             let status = StatusCode::from_u16(problem.status);
             form_data.error = Some(problem.detail);
@@ -130,6 +165,34 @@ pub(crate) async fn import(
     }
 }
 
+/// What became of a file.
+enum Outcome {
+    /// Its conversations must be picked, or there is nothing new.
+    Listed(Vec<FileConversation>),
+    /// These conversations were imported, or not.
+    Imported(Vec<ConversationImport>),
+}
+
+async fn import_one(
+    service: &dyn Service,
+    form_data: &FormData,
+    file: &FormFile,
+) -> service::Result<Outcome> {
+    if form_data.picks.is_empty() {
+        let found = service.conversations(form_data.import_of(file)).await?;
+        if form_data.must_pick(&found) || form_data.is_known(&found) {
+            return Ok(Outcome::Listed(found));
+        }
+    }
+    let picks = match form_data.all {
+        true => &[][..],
+        false => &form_data.picks,
+    };
+    let file = form_data.import_of(file);
+    let all = service.import_conversations(file, picks).await?;
+    Ok(Outcome::Imported(all))
+}
+
 /// Imports several files one after the other; one that is refused does not keep the others out.
 async fn import_each(
     service: &dyn Service,
@@ -138,35 +201,54 @@ async fn import_each(
 ) -> Result<Response, PageError> {
     let mut all = Vec::new();
     for file in files {
-        let name = file.filename.clone();
-        let outcome = match service.import_file(form_data.import_of(file)).await {
-            Ok(made) => Ok(Box::new(made)),
+        let outcome = match import_one(service, form_data, &file).await {
+            Ok(Outcome::Imported(done)) => Ok(done),
+            Ok(Outcome::Listed(found)) if form_data.is_known(&found) => {
+                Ok(found.into_iter().map(known).collect())
+            }
+            Ok(Outcome::Listed(found)) => {
+                let conversations = counted(found.len() as u64, "conversation");
+                Err(format!(
+                    "it has {conversations}: choose it alone to select some"
+                ))
+            }
             Err(service::Error::Problem(problem)) => Err(problem.detail),
             Err(error) => return Err(error.into()),
         };
-        all.push(FileResult { name, outcome });
+        all.push(FileResult {
+            name: file.filename,
+            outcome,
+        });
     }
     let body = html! {
-        (import_results::list(&all))
+        (import_results::of_files(&all))
         @if all.iter().any(|file| file.outcome.is_err()) { (form(form_data)) }
         p { a href="/" { "To the sessions" } }
     };
     Ok(layout("Imported", &body))
 }
 
-/// Redirects to the session, or first shows the skipped parts of the import.
-fn imported_page(imported: &ImportResult) -> Response {
-    let session = &imported.session;
-    let to = format!("/sessions/{}", session.session);
-    if !import_results::has_losses(imported) {
-        return Redirect::to(&to).into_response();
+/// A conversation that was imported before.
+fn known(conversation: FileConversation) -> ConversationImport {
+    ConversationImport {
+        conversation,
+        known: true,
+        losses: ImportLosses::default(),
+        error: None,
+    }
+}
+
+/// Redirects to the only session, or shows what became of each conversation.
+fn imported_page(all: &[ConversationImport]) -> Response {
+    if let [only] = all
+        && !import_results::has_losses(&only.losses)
+        && let Some(session) = &only.conversation.session
+    {
+        return Redirect::to(&format!("/sessions/{session}")).into_response();
     }
     let body = html! {
-        section class="card" {
-            h1 { "Imported: " (session.title) }
-            (import_results::losses(imported))
-            p { a class="button" href=(to) { "Open the conversation" } }
-        }
+        (import_results::of_conversations(all))
+        p { a href="/" { "To the sessions" } }
     };
     layout("Imported", &body)
 }
@@ -182,7 +264,7 @@ pub(crate) async fn example(
         skip_bad: false,
         copy: true,
         bounded: false,
-        content: Content::Bytes(EXAMPLE.as_bytes().to_vec()),
+        content: Content::Bytes(EXAMPLE.as_bytes().into()),
     };
     let made = service.import_file(file).await?;
     Ok(Redirect::to(&format!("/sessions/{}", made.session.session)))

@@ -23,6 +23,7 @@ mod compare;
 mod composer;
 mod compress;
 mod context;
+mod conversation_list;
 mod deletion;
 mod diff;
 mod doctor;

@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use super::Result;
 use crate::Page;
 use crate::session::{
-    ExportQuery, ImportFile, ImportResult, NewSession, Session, SessionListItem, SessionQuery,
+    ConversationImport, ExportQuery, FileConversation, ImportFile, ImportResult, NewSession,
+    Session, SessionListItem, SessionQuery,
 };
 
 /// Sessions.
@@ -31,6 +32,24 @@ pub trait Sessions {
     /// # Errors
     /// `refused`: the file cannot be read; `conflict`: the session that it names exists.
     async fn import_file(&self, file: ImportFile) -> Result<ImportResult>;
+
+    /// The conversations in a file, in its order, without importing them. `pick` does not matter.
+    ///
+    /// # Errors
+    /// `refused`: the file cannot be read.
+    async fn conversations(&self, file: ImportFile) -> Result<Vec<FileConversation>>;
+
+    /// Creates a session from each of these conversations in a file, by number or id; from all if
+    /// `picks` is empty. A conversation that was imported before is not imported again, unless
+    /// `copy` is set. One that cannot be read does not keep the others out.
+    ///
+    /// # Errors
+    /// `refused`: the file cannot be read, or has no such conversation.
+    async fn import_conversations(
+        &self,
+        file: ImportFile,
+        picks: &[String],
+    ) -> Result<Vec<ConversationImport>>;
 
     /// A session in a file format that can be imported.
     ///

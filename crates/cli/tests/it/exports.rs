@@ -300,6 +300,42 @@ fn over_http_one_of_several_conversations_is_named() {
         "{made}"
     );
     post("&pick=4").expect(422);
+    let batch = |path: &str| {
+        let path = format!("/v1/imports/{path}name=conversations.json");
+        let headers = [
+            ("Host", daemon.address.as_str()),
+            ("Authorization", bearer.as_str()),
+            ("Content-Type", "application/octet-stream"),
+        ];
+        daemon.send(&head("POST", &path, &headers, body.len()), body.as_bytes())
+    };
+    let listed = batch("dry-run?").expect(200).json()["items"].clone();
+    let seen = |one: &Value| {
+        (
+            one["number"].clone(),
+            one["title"].clone(),
+            one["session"].clone(),
+        )
+    };
+    assert_eq!(listed.as_array().map(Vec::len), Some(3), "{listed}");
+    assert_eq!(
+        seen(&listed[2]),
+        (json!(3), json!("Winter"), made["session"].clone())
+    );
+    assert_eq!(listed[0].get("session"), None, "{listed}");
+    batch("conversations?picks=1,9&").expect(422);
+    let done = batch("conversations?picks=2,c-3&").expect(200).json()["items"].clone();
+    assert_eq!(
+        (&done[0]["known"], &done[1]["known"]),
+        (&json!(false), &json!(true)),
+        "{done}"
+    );
+    assert_eq!(done[1]["session"], made["session"]);
+    let again = batch("conversations?picks=c-3&copy=true&")
+        .expect(200)
+        .json()["items"]
+        .clone();
+    assert_ne!(again[0]["session"], made["session"]);
     let all = &place.json(&["import", "conversations.json", "--all"])["conversations"];
     assert_eq!(
         (&all[0]["known"], &all[1]["known"]),

@@ -235,6 +235,26 @@ fn a_token_of_one_owner_finds_nothing_of_another_by_search_cursor_label_or_prefi
     let imported = daemon.send(&import, exported.as_bytes()).expect(201).json();
     assert_ne!(imported["session"], session.as_str());
     assert_eq!(imported["labels"]["owner"], "bob");
+    // A list of a file names the session that he made of it, and not hers.
+    let listed = |caller: &Caller<'_>| {
+        let bearer = format!("Bearer {}", caller.token);
+        let headers = [
+            ("Host", daemon.address.as_str()),
+            ("Authorization", bearer.as_str()),
+            ("Content-Type", "application/octet-stream"),
+        ];
+        let head = head(
+            "POST",
+            "/v1/imports/dry-run?name=x.jsonl",
+            &headers,
+            exported.len(),
+        );
+        daemon.send(&head, exported.as_bytes()).expect(200).json()["items"][0]["session"].clone()
+    };
+    assert_eq!(
+        (listed(&ada), listed(&bob)),
+        (Value::Null, imported["session"].clone())
+    );
     daemon.stop();
 }
 

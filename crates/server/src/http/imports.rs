@@ -1,4 +1,4 @@
-//! `/v1/imports`: imports a conversation from a file.
+//! `/v1/imports`: imports conversations from a file.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -9,9 +9,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use futures_util::StreamExt;
 use serde::Deserialize;
-use unisono_api::Code;
 use unisono_api::service::Sessions as _;
-use unisono_api::session::{Content, ImportFile, ImportResult};
+use unisono_api::session::{
+    Content, ConversationImport, FileConversation, ImportFile, ImportResult,
+};
+use unisono_api::{Code, Page};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -24,7 +26,10 @@ use unisono::spool::{Spool, SpooledData};
 const PART_BYTES: usize = 256 * 1024;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
-    OpenApiRouter::new().routes(routes!(import))
+    OpenApiRouter::new()
+        .routes(routes!(import))
+        .routes(routes!(import_conversations))
+        .routes(routes!(conversations))
 }
 
 /// The parameters of an import.
@@ -57,28 +62,110 @@ async fn import(
     Query(file): Query<File>,
     body: Body,
 ) -> Result<(StatusCode, Json<ImportResult>), ApiError> {
-    let content = match spooled(&shared, body).await? {
-        SpooledData::Memory(memory) => Content::Bytes(memory.into_inner()),
-        SpooledData::File(file) => Content::File(file),
-    };
-    let File {
-        name,
-        format,
-        pick,
-        skip_bad,
-        copy,
-    } = file;
     let file = ImportFile {
-        name,
-        format,
-        pick,
-        skip_bad,
-        copy,
+        name: file.name,
+        format: file.format,
+        pick: file.pick,
+        skip_bad: file.skip_bad,
+        copy: file.copy,
         bounded: true,
-        content,
+        content: content(&shared, body).await?,
     };
     let made = shared.local.import_file(file).await?;
     Ok((StatusCode::CREATED, Json(made)))
+}
+
+/// The parameters of an import of several conversations.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct Selection {
+    /// The name of the file.
+    name: String,
+    /// The format, such as `chatgpt`; detected by default.
+    format: Option<String>,
+    /// The conversations: numbers or ids, separated by commas; all by default.
+    picks: Option<String>,
+    /// Whether bad lines are left out.
+    #[serde(default)]
+    skip_bad: bool,
+    /// Imports conversations again that were imported before.
+    #[serde(default)]
+    copy: bool,
+}
+
+/// Creates a session from each conversation in a file, unless it was imported before. A conversation
+/// that cannot be read has an `error` and does not keep the others out.
+#[utoipa::path(
+    post, path = "/v1/imports/conversations", tag = "sessions", params(Selection),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses((status = 200, description = "What became of each; the sessions are on disk", body = Page<ConversationImport>))
+)]
+async fn import_conversations(
+    State(shared): State<Arc<Shared>>,
+    Query(selection): Query<Selection>,
+    body: Body,
+) -> Result<Json<Page<ConversationImport>>, ApiError> {
+    let file = ImportFile {
+        name: selection.name,
+        format: selection.format,
+        pick: None,
+        skip_bad: selection.skip_bad,
+        copy: selection.copy,
+        bounded: true,
+        content: content(&shared, body).await?,
+    };
+    let picks = selection.picks.as_deref().unwrap_or_default().split(',');
+    let picks = picks.map(str::trim).filter(|pick| !pick.is_empty());
+    let picks: Vec<String> = picks.map(str::to_owned).collect();
+    let items = shared.local.import_conversations(file, &picks).await?;
+    Ok(Json(Page { items, next: None }))
+}
+
+/// The parameters of a list of conversations.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct Listing {
+    /// The name of the file.
+    name: String,
+    /// The format, such as `chatgpt`; detected by default.
+    format: Option<String>,
+    /// Whether bad lines are left out.
+    #[serde(default)]
+    skip_bad: bool,
+}
+
+/// The conversations in a file. Nothing is imported.
+#[utoipa::path(
+    post, path = "/v1/imports/dry-run", tag = "sessions", params(Listing),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses((status = 200, description = "All of them, in the order of the file", body = Page<FileConversation>))
+)]
+async fn conversations(
+    State(shared): State<Arc<Shared>>,
+    Query(listing): Query<Listing>,
+    body: Body,
+) -> Result<Json<Page<FileConversation>>, ApiError> {
+    let file = ImportFile {
+        name: listing.name,
+        format: listing.format,
+        pick: None,
+        skip_bad: listing.skip_bad,
+        copy: false,
+        bounded: true,
+        content: content(&shared, body).await?,
+    };
+    let items = shared.local.conversations(file).await?;
+    Ok(Json(Page { items, next: None }))
+}
+
+/// The body as the content of a file.
+async fn content(shared: &Shared, body: Body) -> Result<Content, ApiError> {
+    Ok(match spooled(shared, body).await? {
+        SpooledData::Memory(memory) => Content::Bytes(memory.into_inner()),
+        SpooledData::File(file) => Content::File(file),
+    })
 }
 
 /// Writes a body to a spool, which keeps large bodies on disk.

@@ -101,6 +101,7 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
             // A login link has the rights of its caller.
             "/v1/login-links",
             // These change nothing.
+            "/v1/imports/dry-run",
             "/v1/sessions/{session}/compactions/dry-run",
             "/v1/sessions/{session}/turns/estimate",
             "/v1/agents/{agent}/check",
@@ -116,6 +117,7 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
         &[
             "/v1/blobs",
             "/v1/imports",
+            "/v1/imports/conversations",
             "/v1/schedules/{schedule}/runs",
             "/v1/sessions",
             "/v1/sessions/{session}/branches",

@@ -1,6 +1,7 @@
 //! Sessions of the store.
 
 mod changed;
+mod conversations;
 mod described;
 mod files;
 mod sent;
@@ -13,7 +14,8 @@ use async_trait::async_trait;
 use serde_json::value::RawValue;
 use unisono_api::service::{self, Sessions};
 use unisono_api::session::{
-    ExportQuery, ImportFile, ImportResult, NewSession, Session, SessionListItem, SessionQuery,
+    ConversationImport, ExportQuery, FileConversation, ImportFile, ImportResult, NewSession,
+    Session, SessionListItem, SessionQuery,
 };
 use unisono_api::store::LostEvents;
 use unisono_api::{Code, Page};
@@ -86,11 +88,22 @@ impl Sessions for Local {
     }
 
     async fn import_file(&self, file: ImportFile) -> service::Result<ImportResult> {
-        let most = self.setup().loaded.config.server.import_messages;
-        let most = file
-            .bounded
-            .then(|| usize::try_from(most).unwrap_or(usize::MAX));
+        let most = most_messages(self, &file);
         Ok(self.keep_file(file, most).await?)
+    }
+
+    async fn conversations(&self, file: ImportFile) -> service::Result<Vec<FileConversation>> {
+        let most = most_messages(self, &file);
+        Ok(self.listed(file, most).await?)
+    }
+
+    async fn import_conversations(
+        &self,
+        file: ImportFile,
+        picks: &[String],
+    ) -> service::Result<Vec<ConversationImport>> {
+        let most = most_messages(self, &file);
+        Ok(self.keep_conversations(file, picks, most).await?)
     }
 
     async fn export(&self, session: &str, query: &ExportQuery) -> service::Result<String> {
@@ -143,6 +156,13 @@ impl Local {
         }
         Ok(deleted)
     }
+}
+
+/// Maximum messages of a conversation in that file.
+fn most_messages(local: &Local, file: &ImportFile) -> Option<usize> {
+    let most = local.setup().loaded.config.server.import_messages;
+    file.bounded
+        .then(|| usize::try_from(most).unwrap_or(usize::MAX))
 }
 
 /// A session of the store.

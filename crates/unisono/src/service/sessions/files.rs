@@ -1,10 +1,10 @@
 //! Imports from files and exports to files.
 
 use std::collections::BTreeSet;
-use std::io::Cursor;
+use std::io::{Cursor, Read};
 
 use unisono_api::Code;
-use unisono_api::session::{Content, ExportQuery, ImportFile, ImportResult};
+use unisono_api::session::{Content, ExportQuery, ImportFile, ImportLosses, ImportResult};
 use unisono_context::Digest;
 use unisono_context::attachment::Files;
 use unisono_interchange::transcript::{
@@ -34,6 +34,7 @@ impl Local {
         let copy = file.copy;
         // A large file takes a while to read.
         let parsed = off_thread(move || read(file, most)).await?;
+        let losses = losses(&parsed);
         let mut import = parsed.import;
         if copy {
             import.session = None;
@@ -43,31 +44,15 @@ impl Local {
         let look = move |state: &State| describe(&id, state);
         Ok(ImportResult {
             session: session.inspect(look).await?,
-            skipped_messages: (parsed.skipped.len() - parsed.skipped_parts) as u64,
-            skipped_parts: parsed.skipped_parts as u64,
-            dropped_content: parsed.dropped_content,
+            losses,
         })
     }
 }
 
-/// The conversation of a file, with a label for its origin.
+/// The conversation of a file.
 fn read(file: ImportFile, most: Option<usize>) -> Result<Parsed, Error> {
-    let mut options = Options {
-        name: file.name.clone(),
-        format: file.format.as_deref().map(format).transpose()?,
-        skip_bad: file.skip_bad,
-        most,
-        begins: None,
-    };
-    let stamps = Stamps {
-        ids: &mut clock::new_id,
-        now: None,
-    };
-    let refused = |error: std::io::Error| Error::new(Code::Refused, error.to_string());
-    let mut content = match file.content {
-        Content::Bytes(bytes) => SpooledData::Memory(Cursor::new(bytes)),
-        Content::File(file) => SpooledData::file(file).map_err(refused)?,
-    };
+    let mut options = options(&file, most)?;
+    let mut content = opened(file.content)?;
     if let Some(wanted) = &file.pick {
         let found = transcript::list(&mut content, &options);
         let mut found = found.map_err(not_read)?.into_iter();
@@ -75,19 +60,59 @@ fn read(file: ImportFile, most: Option<usize>) -> Result<Parsed, Error> {
         let missing = format!("{} has no conversation {wanted:?}", file.name);
         let found = found.ok_or_else(|| Error::new(Code::Refused, missing))?;
         let text = found.text(&mut content).map_err(refused)?;
-        content = SpooledData::Memory(Cursor::new(text));
+        content = SpooledData::Memory(Cursor::new(text.into()));
         options.begins = Some(found.place);
     }
-    let read = transcript::read_digested(content, &options, stamps);
+    parse(content, &options)
+}
+
+/// The options of reading a file, with at most `most` messages.
+pub(super) fn options(file: &ImportFile, most: Option<usize>) -> Result<Options, Error> {
+    Ok(Options {
+        name: file.name.clone(),
+        format: file.format.as_deref().map(format).transpose()?,
+        skip_bad: file.skip_bad,
+        most,
+        begins: None,
+    })
+}
+
+/// The contents of a file, from its start.
+pub(super) fn opened(content: Content) -> Result<SpooledData, Error> {
+    match content {
+        Content::Bytes(bytes) => Ok(SpooledData::Memory(Cursor::new(bytes))),
+        Content::File(file) => SpooledData::file(file).map_err(refused),
+    }
+}
+
+pub(super) fn refused(error: std::io::Error) -> Error {
+    Error::new(Code::Refused, error.to_string())
+}
+
+/// A conversation, with a label for its origin.
+pub(super) fn parse(content: impl Read, options: &Options) -> Result<Parsed, Error> {
+    let stamps = Stamps {
+        ids: &mut clock::new_id,
+        now: None,
+    };
+    let read = transcript::read_digested(content, options, stamps);
     let (mut parsed, digest) = read.map_err(not_read)?;
-    let digest = digest.to_string();
     let labels = &mut parsed.import.labels;
-    labels.insert(SOURCE_DIGEST.into(), digest.into());
-    labels.insert(SOURCE_NAME.into(), file.name.into());
+    labels.insert(SOURCE_DIGEST.into(), digest.to_string().into());
+    labels.insert(SOURCE_NAME.into(), options.name.as_str().into());
     Ok(parsed)
 }
 
-fn not_read(error: transcript::Error) -> Error {
+/// What of a conversation cannot be imported.
+pub(super) fn losses(parsed: &Parsed) -> ImportLosses {
+    ImportLosses {
+        skipped_messages: (parsed.skipped.len() - parsed.skipped_parts) as u64,
+        skipped_parts: parsed.skipped_parts as u64,
+        dropped_content: parsed.dropped_content.clone(),
+    }
+}
+
+pub(super) fn not_read(error: transcript::Error) -> Error {
     match error {
         transcript::Error::TooMany { .. } => too_many(&error),
         transcript::Error::Several {
