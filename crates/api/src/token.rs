@@ -95,7 +95,7 @@ pub struct NewToken {
     /// Its name: 1 to 64 letters, digits and `-_.@+`.
     #[cfg_attr(
         feature = "description",
-        schema(pattern = "^[-_.@+0-9A-Za-z]{0,31}[0-9A-Za-z][-_.@+0-9A-Za-z]{0,31}$")
+        schema(pattern = "^[-_.@+]*[0-9A-Za-z][-_.@+0-9A-Za-z]*$", max_length = 64)
     )]
     pub name: String,
     /// Its rights.
@@ -105,7 +105,7 @@ pub struct NewToken {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "description",
-        schema(pattern = "^[-_.@+0-9A-Za-z]{0,31}[0-9A-Za-z][-_.@+0-9A-Za-z]{0,31}$")
+        schema(pattern = "^[-_.@+]*[0-9A-Za-z][-_.@+0-9A-Za-z]*$", max_length = 64)
     )]
     pub owner: Option<String>,
     /// Seconds until it expires, 1 to 3,155,760,000 (100 years); null: it never expires.

@@ -173,7 +173,7 @@ impl<'o> Screen<'o> {
         let line = approvals::line(&call.tool, &call.arguments.to_string());
         let why = match &call.rule {
             _ if asking::is_in_doubt(call) => "the outcome of this call is unknown".to_owned(),
-            Some(rule) => format!("`{rule}` asks for a person's leave"),
+            Some(rule) => format!("`{rule}` requires approval"),
             None => "waits for a person".to_owned(),
         };
         self.headline(

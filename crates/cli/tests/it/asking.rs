@@ -59,7 +59,7 @@ fn a_chat_asks_between_its_lines() {
     let mut talking = Talking::at_a_terminal(scene.command(&CHAT));
     talking.sees("main 0 % >");
     talking.say("Do it.\r");
-    talking.sees("`files__send` asks for a person's leave");
+    talking.sees("`files__send` requires approval");
     talking.sees(QUESTION);
     assert!(!talking.seen().contains("unisono approvals"));
     talking.say("perhaps\r");

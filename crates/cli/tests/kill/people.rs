@@ -146,7 +146,7 @@ pub(crate) fn until_it_waits(
     let waits = AtomicBool::new(false);
     let listen = || {
         for line in said.lines().map_while(Result::ok) {
-            if line.contains("asks for a person's leave") {
+            if line.contains("requires approval") {
                 waits.store(true, Ordering::SeqCst);
             }
         }

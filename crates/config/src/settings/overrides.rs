@@ -54,9 +54,14 @@ pub struct OverrideError {
 impl OverrideError {
     fn for_key(key: &str) -> OverrideError {
         let known: Vec<String> = settable().collect();
+        // A setting of all sessions is not misspelt.
+        let meant = match is_changeable(key) {
+            true => None,
+            false => nearest(key, known.iter().map(String::as_str)),
+        };
         OverrideError {
             key: key.to_owned(),
-            meant: nearest(key, known.iter().map(String::as_str)).map(str::to_owned),
+            meant: meant.map(str::to_owned),
         }
     }
 }
@@ -206,9 +211,7 @@ mod tests {
         for (key, meant) in rows {
             let refused = changes_of(&[(key, Some("7"))]).unwrap_err();
             assert_eq!(refused.key, key);
-            if let Some(meant) = meant {
-                assert_eq!(refused.meant.as_deref(), Some(meant));
-            }
+            assert_eq!(refused.meant.as_deref(), meant, "{key}");
             // A session that has such a setting anyway can remove it.
             assert!(changes_of(&[(key, None)]).is_ok(), "{key}");
         }

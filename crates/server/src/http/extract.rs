@@ -37,8 +37,20 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
         }
         match axum::Json::from_bytes(&bytes) {
             Ok(axum::Json(body)) => Ok(Json(body)),
-            Err(rejection) => Err(ApiError::new(Code::InvalidRequest, rejection.body_text())),
+            Err(rejection) => Err(ApiError::new(
+                Code::InvalidRequest,
+                reason("the body", &rejection.body_text()),
+            )),
         }
+    }
+}
+
+/// What is wrong with a part of a request, without the parser's words before it.
+fn reason(part: &str, rejection: &str) -> String {
+    let rest = rejection.strip_prefix("Failed to ");
+    match rest.and_then(|rest| rest.split_once(": ")) {
+        Some((_, why)) => format!("{part} is invalid: {why}"),
+        None => rejection.to_owned(),
     }
 }
 
@@ -76,7 +88,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Query<T>, ApiError> {
         match axum::extract::Query::from_request_parts(parts, state).await {
             Ok(axum::extract::Query(query)) => Ok(Query(query)),
-            Err(rejection) => Err(ApiError::new(Code::InvalidRequest, rejection.body_text())),
+            Err(rejection) => Err(ApiError::new(
+                Code::InvalidRequest,
+                reason("the query", &rejection.body_text()),
+            )),
         }
     }
 }
