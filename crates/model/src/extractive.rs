@@ -11,6 +11,7 @@ mod anchors;
 mod answer;
 pub(crate) mod baseline;
 mod bm25;
+mod corrections;
 mod cues;
 mod days;
 mod facts;

@@ -2,11 +2,13 @@
 //! for.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use unisono_context::{Ordinal, Role, Tokens};
 
+use super::corrections::{Correction, corrections};
 use super::cues::Cues;
 use super::focus::Focus;
 use super::nested_quotes::quotable_text;
@@ -133,13 +135,13 @@ fn first(
         }
         chosen.push(unit);
     }
-    for unit in corrections(pool, &chosen) {
-        room -= pool.units[unit].tokens;
-        if room <= 0.0 {
-            break;
-        }
-        chosen.push(unit);
-    }
+    let corrections = newest_corrections(pool, &chosen);
+    // The last quotes are dropped if there is too little room.
+    let after = chosen.len().min(CORRECTED);
+    let mut by: Vec<usize> = corrections.iter().map(|one| one.by).collect();
+    by.retain(|unit| !chosen.contains(unit));
+    by.dedup();
+    chosen.splice(after..after, by);
     if best > 0.0 {
         return section(pool, chosen, "Answer", cap, input);
     }
@@ -152,34 +154,13 @@ fn first(
     })
 }
 
-/// Later statements that change something in the best quotes. They share a name, a number or an id
-/// with such a quote, or are the message after it; they may have no word of the question.
-fn corrections(pool: &Pool<'_>, chosen: &[usize]) -> Vec<usize> {
-    let is_specific = |term: &&Term| {
-        let class = pool.vocabulary.class(**term);
-        matches!(class, Class::Name | Class::Number | Class::Identifier)
-    };
-    let corrects = |unit: usize, quote: usize| {
-        let (Some(later), Some(quoted)) = (pool.units[unit].ordinal, pool.units[quote].ordinal)
-        else {
-            return false;
-        };
-        let mut specific = pool.terms(unit).iter().filter(is_specific);
-        let replies = later.0 == quoted.0 + 1;
-        later > quoted && (replies || specific.any(|term| pool.terms(quote).contains(term)))
-    };
-    let best = &chosen[..chosen.len().min(CORRECTED)];
-    let changes = |unit: &usize| {
-        let cues = pool.units[*unit].cues;
-        cues.intersects(Cues::CHANGE.with(Cues::CORRECTION)) && !cues.intersects(Cues::QUESTION)
-    };
-    (0..pool.units.len())
-        .rev()
-        .filter(changes)
-        .filter(|unit| !chosen.contains(unit))
-        .filter(|&unit| best.iter().any(|&quote| corrects(unit, quote)))
-        .take(CORRECTIONS)
-        .collect()
+/// The newest statements that change something in the best quotes; they may have no word of the
+/// question.
+fn newest_corrections(pool: &Pool<'_>, chosen: &[usize]) -> Vec<Correction> {
+    let mut found = corrections(pool, &chosen[..chosen.len().min(CORRECTED)]);
+    found.sort_unstable_by_key(|one| Reverse(one.by));
+    found.truncate(CORRECTIONS);
+    found
 }
 
 /// Whether another unit has the same words; or, in the same message, all words apart from a day that a

@@ -4,6 +4,7 @@
 //! Automatic Extracting", Journal of the ACM 16, 1969). Here they weigh a unit and also place
 //! it in a section.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
@@ -72,6 +73,22 @@ impl Cues {
             cues
         }
     }
+}
+
+/// The text with blanks in place of the phrases of these cues.
+pub(super) fn without_phrases(text: &str, cues: Cues) -> Cow<'_, str> {
+    let Some((matcher, meanings)) = matcher() else {
+        return Cow::Borrowed(text);
+    };
+    let mut out = Cow::Borrowed(text);
+    for found in matcher.find_iter(text) {
+        let is_cue = meanings[found.pattern().as_usize()].intersects(cues);
+        if is_cue && whole_words(text, found.start(), found.end()) {
+            let blanks = " ".repeat(found.len());
+            out.to_mut().replace_range(found.range(), &blanks);
+        }
+    }
+    out
 }
 
 /// Whether a text begins by contradicting, and then says something.
@@ -144,8 +161,11 @@ const PHRASES: [(Cues, &str); 18] = [
     ),
     (
         Cues::CORRECTION,
-        "is now|are now|after all|will be instead|abgesagt|verschoben|stattdessen|doch nicht|\
-         nicht mehr|geändert|korrektur|ist jetzt|sind jetzt|jetzt doch|wir sind jetzt",
+        "is now|are now|after all|instead|rescheduled|pushed back|brought forward|\
+         called off|changed to|changed from|raised to|reduced to|lowered to|abgesagt|verschoben|\
+         verlegt|vertagt|vorverlegt|umgebucht|stattdessen|anstatt|doch nicht|nicht mehr|geändert|\
+         korrektur|ist jetzt|sind jetzt|ist nun|sind nun|jetzt doch|nun doch|wir sind jetzt|\
+         doch am|doch erst|neuer termin|neues datum|fällt aus|ersetzt durch",
     ),
     (
         Cues::CONSTRAINT,

@@ -7,6 +7,7 @@ mod messages;
 
 use std::collections::HashSet;
 
+pub(super) use days::MONTHS;
 use messages::Messages;
 
 use super::bm25;
@@ -62,7 +63,7 @@ pub(super) fn common_words(task: &str) -> Option<&'static str> {
 }
 
 /// The common words of other languages than English, one language an item.
-fn common_word_lists() -> impl Iterator<Item = &'static str> {
+pub(super) fn common_word_lists() -> impl Iterator<Item = &'static str> {
     let lines = include_str!("question/common_words.txt").lines();
     lines.filter(|line| !line.starts_with('#'))
 }

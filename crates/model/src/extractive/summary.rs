@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use unisono_context::checkpoint::{Body, KeyFact, Span, block_text};
 use unisono_context::{Ordinal, Tokens};
 
+use super::corrections::CorrectedChoice;
 use super::fit::{Fitted, fit};
 use super::nested_quotes::quotable_text;
 use super::passage::Passage;
@@ -148,36 +149,45 @@ impl<'a> WeighedInput<'a> {
     }
 
     /// The units of a summary in the order of choice, more than fit the cap.
-    fn choose(&self, cap: Tokens) -> Vec<usize> {
+    fn choose(&self, cap: Tokens) -> CorrectedChoice {
         let budget = cap.0 as f32 * MARGIN;
-        choose(&self.pool, &self.worth, weights::SUMMARY, budget)
+        let chosen = choose(&self.pool, &self.worth, weights::SUMMARY, budget);
+        CorrectedChoice::new(&self.pool, &chosen)
     }
 
     /// The facts in their part of a checkpoint's block.
-    fn checkpoint_facts(&self, input: &SummaryInput<'_>, chosen: &[usize]) -> Vec<KeyFact> {
+    fn checkpoint_facts(&self, input: &SummaryInput<'_>, chosen: &CorrectedChoice) -> Vec<KeyFact> {
         match Tokens(input.cap.0 / FACTS_PART) {
             small if small < FACTS_MIN => Vec::new(),
             room => self.facts(input, chosen, room),
         }
     }
 
-    fn facts(&self, input: &SummaryInput<'_>, chosen: &[usize], room: Tokens) -> Vec<KeyFact> {
-        facts::extract(&self.pool, chosen, input.prior_facts, room, input.count)
+    fn facts(
+        &self,
+        input: &SummaryInput<'_>,
+        chosen: &CorrectedChoice,
+        room: Tokens,
+    ) -> Vec<KeyFact> {
+        let is_valid = |unit: &usize| !chosen.is_outdated(*unit);
+        let valid: Vec<usize> = chosen.units.iter().copied().filter(is_valid).collect();
+        facts::extract(&self.pool, &valid, input.prior_facts, room, input.count)
     }
 
     /// Excludes units that are key facts from the summary.
-    fn exclude_facts(&self, chosen: &mut Vec<usize>, facts: &[KeyFact]) {
+    fn exclude_facts(&self, chosen: &mut CorrectedChoice, facts: &[KeyFact]) {
         let carried: HashSet<&str> = facts.iter().map(|fact| &*fact.text).collect();
-        chosen.retain(|&unit| !carried.contains(&*facts::fact_text(&self.pool, unit)));
+        let units = &mut chosen.units;
+        units.retain(|&unit| !carried.contains(&*facts::fact_text(&self.pool, unit)));
     }
 
-    fn text(&self, input: &SummaryInput<'_>, chosen: &[usize], cap: u64) -> Fitted {
+    fn text(&self, input: &SummaryInput<'_>, chosen: &CorrectedChoice, cap: u64) -> Fitted {
         let lay_out = |units: &[usize]| match input.layout {
             SummaryLayout::Rolling => render::rolling(&self.pool, units, &self.coverage, cap),
             SummaryLayout::Paragraph => render::paragraph(&self.pool, units, &self.coverage),
         };
         fit(&self.pool, chosen, cap, input.count, &lay_out)
-            .or_else(|| self.shortest_summary(input, chosen, cap))
+            .or_else(|| self.shortest_summary(input, &chosen.units, cap))
             .unwrap_or_default()
     }
 

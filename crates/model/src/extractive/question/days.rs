@@ -6,7 +6,7 @@ use crate::date::{Date, utc_date};
 use crate::extractive::pool::Pool;
 
 /// The months in English and in German, with their short forms.
-const MONTHS: [&str; 12] = [
+pub(in crate::extractive) const MONTHS: [&str; 12] = [
     "january januar jan",
     "february februar feb",
     "march märz mar",

@@ -1,0 +1,393 @@
+//! Later statements that change an earlier one.
+//!
+//! A statement changes an earlier one if both have the same subject and values of the same kind
+//! that differ: another day, time, number, status. With a cue (`moved to`, `Korrektur`) less of the
+//! subject has to be the same, and a name, a number or an id in common suffices.
+
+mod statement;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use unisono_context::Ordinal;
+
+use super::cues::Cues;
+use super::passage::PassageKind;
+use super::pool::{Pool, Unit};
+use super::readability::dangles;
+use super::split::Block;
+use super::terms::{Class, Marks, Term};
+use statement::Statement;
+
+/// A cue of a change without a subject of its own ("it moved to 21 May") refers to one of so many
+/// messages before it.
+const NEAR: u32 = 8;
+/// A term points to one subject if at most this many messages have it, or this part of all.
+const RARE_LEAST: usize = 4;
+const RARE_PART: usize = 25;
+/// More statements with a term are not compared.
+const COMPARED: usize = 64;
+
+/// A statement and the newest one that changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Correction {
+    pub(super) of: usize,
+    pub(super) by: usize,
+    /// How much of the earlier statement the later one makes superfluous.
+    pub(super) strength: Strength,
+}
+
+/// How a statement changes an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Strength {
+    /// Both have a rare name, a number or an id, or the later one is in the next message.
+    Related,
+    /// It is the first sentence of the reply to it.
+    Contradicts,
+    /// It has another value of the same kind, but names no subject: both are needed.
+    Completes,
+    /// It has the subject and another value of the same kind.
+    Differs,
+    /// The same, and it says that something changed.
+    Replaces,
+}
+
+/// The newest correction of each unit that has one, in the order of `of`.
+pub(super) fn corrections(pool: &Pool<'_>, of: &[usize]) -> Vec<Correction> {
+    let later = LaterStatements::new(pool, of);
+    let mut known = HashMap::new();
+    of.iter()
+        .filter_map(|&unit| later.newest_correction(unit, &mut known))
+        .collect()
+}
+
+/// The units of a summary in the order of choice, with their corrections.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CorrectedChoice {
+    /// Each correction stands before what it corrects, and in place of what it replaces, which gets
+    /// room if twice as many units do.
+    pub(super) units: Vec<usize>,
+    /// The correction of each corrected unit.
+    by: HashMap<usize, Correction>,
+}
+
+impl CorrectedChoice {
+    /// The chosen units with the newest corrections of them.
+    pub(super) fn new(pool: &Pool<'_>, chosen: &[usize]) -> CorrectedChoice {
+        let mut found = corrections(pool, chosen);
+        found.retain(|one| one.strength > Strength::Related);
+        let by: HashMap<usize, Correction> = found.iter().map(|one| (one.of, *one)).collect();
+        let mut ranked: Vec<(usize, usize)> = Vec::with_capacity(chosen.len());
+        for (rank, &unit) in chosen.iter().enumerate() {
+            let correction = by.get(&unit);
+            ranked.extend(correction.map(|one| (2 * rank, one.by)));
+            let is_outdated = correction.is_some_and(|one| one.strength == Strength::Replaces);
+            ranked.push((
+                if is_outdated {
+                    4 * rank + 3
+                } else {
+                    2 * rank + 1
+                },
+                unit,
+            ));
+        }
+        ranked.sort_by_key(|(rank, _)| *rank);
+        let mut seen = HashSet::new();
+        let units = ranked.into_iter().map(|(_, unit)| unit);
+        let units = units.filter(|unit| seen.insert(*unit)).collect();
+        CorrectedChoice { units, by }
+    }
+
+    /// Whether a later statement replaces a unit.
+    pub(super) fn is_outdated(&self, unit: usize) -> bool {
+        let correction = self.by.get(&unit);
+        correction.is_some_and(|one| one.strength >= Strength::Differs)
+    }
+
+    /// Whether a unit may stand beside these: its correction is one of them.
+    pub(super) fn may_follow(&self, unit: usize, kept: &[usize]) -> bool {
+        let correction = self.by.get(&unit);
+        correction.is_none_or(|one| kept.contains(&one.by))
+    }
+}
+
+/// The statements that may change others.
+struct LaterStatements<'p, 'a> {
+    pool: &'p Pool<'a>,
+    /// By term of the statements that may be changed.
+    by_term: HashMap<Term, Vec<usize>>,
+    /// Those with a cue of a change, in order.
+    changes: Vec<(Ordinal, usize)>,
+    /// The number of messages with each of these terms.
+    messages: HashMap<Term, usize>,
+}
+
+impl<'p, 'a> LaterStatements<'p, 'a> {
+    fn new(pool: &'p Pool<'a>, of: &[usize]) -> LaterStatements<'p, 'a> {
+        let mut later = LaterStatements {
+            pool,
+            by_term: HashMap::new(),
+            changes: Vec::new(),
+            messages: HashMap::new(),
+        };
+        let mut is_wanted = vec![false; pool.vocabulary.len()];
+        for &term in of.iter().flat_map(|&unit| pool.terms(unit)) {
+            is_wanted[term as usize] = true;
+        }
+        let mut last: HashMap<Term, usize> = HashMap::new();
+        for (index, unit) in pool.units.iter().enumerate() {
+            let may_change = later.may_change(unit, index);
+            for &term in pool.terms(index) {
+                if !is_wanted[term as usize] {
+                    continue;
+                }
+                if last.insert(term, unit.source) != Some(unit.source) {
+                    *later.messages.entry(term).or_default() += 1;
+                }
+                if may_change {
+                    later.by_term.entry(term).or_default().push(index);
+                }
+            }
+            if may_change && has_cue(unit) {
+                later.changes.push((ordinal(unit), index));
+            }
+        }
+        later.changes.sort_unstable();
+        later
+    }
+
+    fn may_change(&self, unit: &Unit<'_>, index: usize) -> bool {
+        let has_number = || {
+            let mut terms = self.pool.terms(index).iter();
+            terms.any(|&term| self.pool.vocabulary.class(term) == Class::Number)
+        };
+        is_statement(unit)
+            && (has_cue(unit)
+                || unit.cues.intersects(Cues::DATE)
+                || has_number()
+                || statement::names_status(unit.text))
+    }
+
+    fn newest_correction(
+        &self,
+        of: usize,
+        known: &mut HashMap<usize, Statement>,
+    ) -> Option<Correction> {
+        let unit = &self.pool.units[of];
+        if !is_statement(unit) {
+            return None;
+        }
+        let said = ordinal(unit);
+        let from = self.changes.partition_point(|(at, _)| *at <= said);
+        let near = self.changes[from..]
+            .iter()
+            .take_while(|(at, _)| at.0 - said.0 <= NEAR);
+        let mut others: BTreeSet<usize> = near.map(|(_, unit)| *unit).collect();
+        for term in self.pool.terms(of) {
+            let sharing = self.by_term.get(term).into_iter().flatten().rev();
+            others.extend(sharing.take(COMPARED));
+        }
+        let mut found = None;
+        for by in others {
+            if ordinal(&self.pool.units[by]) <= said {
+                continue;
+            }
+            for unit in [of, by] {
+                let read = || Statement::new(self.pool, unit);
+                known.entry(unit).or_insert_with(read);
+            }
+            let strength = self.change((of, &known[&of]), (by, &known[&by]));
+            let newest = strength.map(|strength| (strength, ordinal(&self.pool.units[by]), by));
+            found = found.max(newest);
+        }
+        let (strength, _, by) = found?;
+        Some(Correction { of, by, strength })
+    }
+
+    /// How the second statement changes the first one, if it does.
+    fn change(
+        &self,
+        (of, earlier): (usize, &Statement),
+        (by, later): (usize, &Statement),
+    ) -> Option<Strength> {
+        let units = [&self.pool.units[of], &self.pool.units[by]];
+        let is_shared = |term: &&Term| later.subject.contains(term);
+        let names_it = |&term: &Term| {
+            let class = self.pool.vocabulary.class(term);
+            matches!(class, Class::Name | Class::Identifier)
+        };
+        let common = || earlier.subject.iter().filter(is_shared);
+        let shared = common().count();
+        // Whether the common part is this share of both subjects.
+        let covers = |earlier_part: f32, later_part: f32| {
+            let part_of = |statement: &Statement| shared as f32 / statement.subject.len() as f32;
+            shared > 0 && part_of(earlier) >= earlier_part && part_of(later) >= later_part
+        };
+        let has_cue = has_cue(units[1]);
+        let is_same = match (has_cue, later.says_now) {
+            (true, _) => shared > 1 && covers(0.0, 0.5) || covers(0.25, 0.5) || covers(0.5, 0.33),
+            (false, true) => shared > 1 && covers(0.0, 0.5) || covers(0.5, 0.5),
+            // Statements in similar words may be about different things.
+            (false, false) => {
+                (later.has_other_day_than(earlier) || common().any(names_it))
+                    && (covers(0.5, 1.0) || shared > 2 && covers(0.33, 1.0))
+            }
+        };
+        let is_certain = has_cue || describes_the_present(units) && later.contradicts(earlier);
+        let is_changed = is_same && is_certain && later.changes_value_of(earlier);
+        let is_by_another = || later.has_other_name_than(earlier) && shared > 1 && covers(0.0, 0.5);
+        let contradicts = units[1].cues.intersects(Cues::CORRECTION);
+        let is_of_others = later.is_of_others_than(earlier);
+        if has_cue && is_changed && !is_of_others || contradicts && is_by_another() {
+            return Some(Strength::Replaces);
+        }
+        if !has_cue {
+            return is_changed.then_some(Strength::Differs);
+        }
+        let distance = ordinal(units[1]).0 - ordinal(units[0]).0;
+        let is_named = !later.subject.is_empty();
+        let is_answered = !is_named && distance <= NEAR && later.changes_value_of(earlier);
+        if is_answered || contradicts && shared > 1 && covers(0.33, 0.5) {
+            return Some(Strength::Completes);
+        }
+        if distance == 1 && contradicts && self.is_reply(of, by) {
+            return Some(Strength::Contradicts);
+        }
+        let is_specific = |term: &Term| {
+            let class = self.pool.vocabulary.class(*term);
+            matches!(class, Class::Name | Class::Number | Class::Identifier)
+                && self.is_rare(*term)
+                && self.pool.terms(by).contains(term)
+        };
+        let is_related = distance <= 1 || self.pool.terms(of).iter().any(is_specific);
+        is_related.then_some(Strength::Related)
+    }
+
+    /// Whether the second unit begins a message, and the first one ends another.
+    fn is_reply(&self, of: usize, by: usize) -> bool {
+        let source = |unit: Option<usize>| Some(self.pool.units.get(unit?)?.source);
+        let ends = source(Some(of + 1)) != source(Some(of));
+        let speaker = |unit: usize| self.pool.units[unit].speaker;
+        ends && speaker(of) != speaker(by) && source(by.checked_sub(1)) != source(Some(by))
+    }
+
+    fn is_rare(&self, term: Term) -> bool {
+        let messages = self.messages.get(&term).copied().unwrap_or(0);
+        messages <= RARE_LEAST.max(self.pool.sources / RARE_PART)
+    }
+}
+
+fn has_cue(unit: &Unit<'_>) -> bool {
+    unit.cues.intersects(Cues::CHANGE.with(Cues::CORRECTION))
+}
+
+fn is_statement(unit: &Unit<'_>) -> bool {
+    unit.kind == PassageKind::Text
+        && matches!(unit.block, Block::Prose | Block::Item)
+        && !unit.cues.intersects(Cues::QUESTION)
+}
+
+/// The message of a unit; lines of an earlier summary without a number are the oldest.
+fn ordinal(unit: &Unit<'_>) -> Ordinal {
+    unit.ordinal.unwrap_or(Ordinal(0))
+}
+
+/// Whether two statements are about how something is. What happened is not changed by what happens
+/// later, and a pronoun or two people may mean different things.
+fn describes_the_present(units: [&Unit<'_>; 2]) -> bool {
+    let is_personal = units.iter().any(|unit| unit.marks.intersects(Marks::FIRST));
+    let is_past = units.iter().any(|unit| unit.marks.intersects(Marks::PAST));
+    let is_of_one = units[0].speaker == units[1].speaker;
+    !is_past && (is_of_one || !is_personal) && !units.iter().any(|unit| dangles(unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_context::{Role, Timestamp};
+
+    use super::*;
+    use crate::extractive::Passage;
+
+    fn found(texts: &[&str]) -> Vec<(usize, usize, Strength)> {
+        let said = |(n, text): (u32, &&str)| {
+            Passage::text(Ordinal(n), Role::User, Timestamp(0), text.to_string())
+        };
+        let passages: Vec<Passage<'_>> = (1..).zip(texts).map(said).collect();
+        let mut pool = Pool::new();
+        passages.iter().for_each(|p| pool.add_passage(p, &p.text));
+        let all: Vec<usize> = (0..pool.units.len()).collect();
+        let found = corrections(&pool, &all);
+        found.iter().map(|c| (c.of, c.by, c.strength)).collect()
+    }
+
+    #[test]
+    fn another_value_of_the_same_kind_changes_a_statement() {
+        let rows = [
+            [
+                "The premiere is on 14 November.",
+                "The premiere moved to 21 November.",
+            ],
+            [
+                "Die Premiere ist am 14. November.",
+                "Die Premiere ist am 21. November.",
+            ],
+            [
+                "Now the hall in Ghent has room for 120 guests.",
+                "Now the hall in Ghent has room for 95 guests.",
+            ],
+            [
+                "The invoice of Feldkamp is open.",
+                "The invoice of Feldkamp is paid.",
+            ],
+            [
+                "My train leaves at 10:30.",
+                "Correction: my train leaves at 11:15.",
+            ],
+            [
+                "Der Termin beim Notar ist am Montag.",
+                "Der Termin beim Notar wurde auf Mittwoch verlegt.",
+            ],
+        ];
+        for row in rows {
+            let [(0, 1, strength)] = found(&row)[..] else {
+                panic!("{row:?}");
+            };
+            assert!(strength >= Strength::Differs, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn other_subjects_and_equal_values_change_nothing() {
+        let rows = [
+            [
+                "The premiere is on 14 November.",
+                "The dentist is on 21 November.",
+            ],
+            [
+                "We pay 300 euros for the hall.",
+                "We pay 200 euros for the band.",
+            ],
+            [
+                "The premiere is on 14 November.",
+                "Remember, the premiere is on 14 November.",
+            ],
+            ["The invoice is open.", "The shop is closed."],
+            [
+                "The hall has room for 120 guests.",
+                "The garden was lovely in the sun.",
+            ],
+        ];
+        for row in rows {
+            assert_eq!(found(&row), [], "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_change_without_a_subject_completes_the_statement_before_it() {
+        let texts = [
+            "The wedding is on 14 September in Ghent.",
+            "I look for a band.",
+            "Correction: it moved to 21 September.",
+        ];
+        assert_eq!(found(&texts)[0], (0, 2, Strength::Completes));
+    }
+}

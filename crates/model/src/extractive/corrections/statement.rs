@@ -1,0 +1,302 @@
+//! What a statement is about, and its values.
+
+use std::collections::HashSet;
+use std::sync::OnceLock;
+
+use crate::date::Date;
+use crate::extractive::cues::{Cues, without_phrases};
+use crate::extractive::pool::Pool;
+use crate::extractive::question::{MONTHS, common_word_lists};
+use crate::extractive::terms::{Class, Term, is_stop_word, words};
+
+/// The kind of a value. Only values of one kind contradict each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Day,
+    Weekday,
+    Time,
+    Amount,
+    /// Of the thing that is counted, if it is named.
+    Number(Option<Term>),
+    Status,
+    Name,
+}
+
+/// What a statement is about, and its values.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Statement {
+    /// Its terms without values, common words and cues of a change.
+    pub(super) subject: Vec<Term>,
+    values: Vec<(Kind, String)>,
+    /// Whether it says how something is now.
+    pub(super) says_now: bool,
+}
+
+const WEEKDAYS: [&str; 14] = [
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+    "montag",
+    "dienstag",
+    "mittwoch",
+    "donnerstag",
+    "freitag",
+    "samstag",
+    "sonntag",
+];
+/// Words beside a number that make it a time.
+const HOURS: [&str; 4] = ["am", "pm", "uhr", "o'clock"];
+/// Currencies and shares, which are no subject.
+const UNITS: [&str; 15] = [
+    "eur", "euro", "euros", "usd", "dollar", "dollars", "gbp", "pound", "pounds", "chf", "franken",
+    "cent", "cents", "percent", "prozent",
+];
+/// Words of a statement about how something is now.
+const NOW: [&str; 5] = ["now", "jetzt", "nun", "inzwischen", "mittlerweile"];
+/// The condition of something. Of two different ones the newer is valid.
+const STATUSES: [&str; 40] = [
+    "open",
+    "closed",
+    "paid",
+    "unpaid",
+    "pending",
+    "confirmed",
+    "cancelled",
+    "canceled",
+    "approved",
+    "rejected",
+    "delayed",
+    "shipped",
+    "delivered",
+    "returned",
+    "broken",
+    "repaired",
+    "fixed",
+    "finished",
+    "free",
+    "booked",
+    "available",
+    "unavailable",
+    "online",
+    "offline",
+    "empty",
+    "full",
+    "offen",
+    "geschlossen",
+    "bezahlt",
+    "unbezahlt",
+    "bestätigt",
+    "storniert",
+    "genehmigt",
+    "abgelehnt",
+    "verspätet",
+    "geliefert",
+    "kaputt",
+    "repariert",
+    "fertig",
+    "gebucht",
+];
+
+impl Statement {
+    /// The statement of a unit.
+    pub(super) fn new(pool: &Pool<'_>, unit: usize) -> Statement {
+        let text = pool.units[unit].text;
+        let text = without_phrases(text, Cues::CHANGE.with(Cues::CORRECTION));
+        let mut all: Vec<Word> = Vec::new();
+        words(&text, &mut |word, shape| {
+            let known = pool.vocabulary.known(word);
+            all.push(Word {
+                text: word.to_lowercase(),
+                term: known,
+                has_digit: shape.digit,
+                is_name: known.is_some_and(|term| pool.vocabulary.class(term) == Class::Name),
+            });
+        });
+        let mut statement = Statement {
+            says_now: all.iter().any(|word| NOW.contains(&&*word.text)),
+            ..Statement::default()
+        };
+        for at in 0..all.len() {
+            match value(&all, at) {
+                Some(Some(value)) => statement.values.push(value),
+                Some(None) => {}
+                None => statement.subject.extend(all[at].subject()),
+            }
+            if all[at].is_name && !is_date_word(&all[at].text) {
+                statement.values.push((Kind::Name, all[at].text.clone()));
+            }
+        }
+        statement.subject.sort_unstable();
+        statement.subject.dedup();
+        statement
+    }
+
+    /// Whether both have a value of one kind, and no such value is in both. Names are no evidence: two
+    /// people may do the same.
+    pub(super) fn contradicts(&self, other: &Statement) -> bool {
+        let differ = |kind: Kind| {
+            let (own, others) = (self.of(kind), other.of(kind));
+            !others.is_empty() && own.iter().all(|one| !others.contains(one))
+        };
+        let kinds = self.values.iter().map(|(kind, _)| *kind);
+        let mut kinds = kinds.filter(|kind| *kind != Kind::Name);
+        let names = other.of(Kind::Name);
+        let is_of_others = self.of(Kind::Name).iter().any(|name| !names.contains(name));
+        !is_of_others && kinds.any(differ)
+    }
+
+    /// Whether it has another value of a kind, and at least as many of the kind as the other
+    /// statement: a day does not change a period.
+    pub(super) fn changes_value_of(&self, other: &Statement) -> bool {
+        self.values.iter().any(|(kind, value)| {
+            let others = other.of(*kind);
+            *kind != Kind::Name
+                && !others.is_empty()
+                && self.of(*kind).len() >= others.len()
+                && !others.contains(&&**value)
+        })
+    }
+
+    /// Whether both have names, and it has one that the other statement does not have.
+    pub(super) fn has_other_name_than(&self, other: &Statement) -> bool {
+        let others = other.of(Kind::Name);
+        let mut own = self.of(Kind::Name).into_iter();
+        !others.is_empty() && own.any(|name| !others.contains(&name))
+    }
+
+    /// Whether it has another day or weekday than the other statement.
+    pub(super) fn has_other_day_than(&self, other: &Statement) -> bool {
+        [Kind::Day, Kind::Weekday].iter().any(|kind| {
+            let others = other.of(*kind);
+            let own = self.of(*kind);
+            !others.is_empty() && own.iter().any(|day| !others.contains(day))
+        })
+    }
+
+    /// Whether both have names, but none in common.
+    pub(super) fn is_of_others_than(&self, other: &Statement) -> bool {
+        let (own, others) = (self.of(Kind::Name), other.of(Kind::Name));
+        !own.is_empty() && !others.is_empty() && !own.iter().any(|name| others.contains(name))
+    }
+
+    fn of(&self, kind: Kind) -> Vec<&str> {
+        let own = self.values.iter().filter(|(one, _)| *one == kind);
+        own.map(|(_, value)| &**value).collect()
+    }
+}
+
+/// Whether a text names the condition of something.
+pub(super) fn names_status(text: &str) -> bool {
+    let mut words = text.split(|c: char| !c.is_alphanumeric());
+    words.any(|word| STATUSES.contains(&word))
+}
+
+struct Word {
+    text: String,
+    term: Option<Term>,
+    has_digit: bool,
+    is_name: bool,
+}
+
+impl Word {
+    fn is_common(&self) -> bool {
+        is_stop_word(&self.text) || common_words().contains(&*self.text)
+    }
+
+    fn subject(&self) -> Option<Term> {
+        let lists: [&[&str]; 3] = [&UNITS, &HOURS, &NOW];
+        let is_value = lists.iter().any(|list| list.contains(&&*self.text));
+        let is_subject = !self.is_common() && !is_value;
+        self.term.filter(|_| is_subject)
+    }
+}
+
+/// The value at a word; `Some(None)`: the word is a part of a value beside it; `None`: no value.
+fn value(all: &[Word], at: usize) -> Option<Option<(Kind, String)>> {
+    let word = &*all[at].text;
+    let beside = |at: Option<usize>| at.and_then(|at| all.get(at)).map(|word| &*word.text);
+    let (before, after) = (beside(at.checked_sub(1)), beside(Some(at + 1)));
+    if let Some(month) = month(word) {
+        let day = before
+            .and_then(day_of_month)
+            .or(after.and_then(day_of_month));
+        return match day {
+            Some(day) => Some(Some((Kind::Day, format!("{month:02}-{day:02}")))),
+            // `may` is also a verb.
+            None => (word.len() > 3).then_some(None),
+        };
+    }
+    if WEEKDAYS.contains(&word) {
+        return Some(Some((Kind::Weekday, word.to_owned())));
+    }
+    if STATUSES.contains(&word) {
+        return Some(Some((Kind::Status, word.to_owned())));
+    }
+    if !all[at].has_digit {
+        return None;
+    }
+    if let Ok(date) = word.parse::<Date>() {
+        let day = format!("{:02}-{:02}", date.month(), date.day());
+        return Some(Some((Kind::Day, day)));
+    }
+    let is_beside_month = [before, after]
+        .into_iter()
+        .flatten()
+        .any(|w| month(w).is_some());
+    if is_beside_month && (day_of_month(word).is_some() || word.len() == 4) {
+        return Some(None);
+    }
+    let is_time = word.contains(':')
+        || after.is_some_and(|after| HOURS.contains(&after))
+        || word.ends_with("am")
+        || word.ends_with("pm");
+    if is_time {
+        return Some(Some((Kind::Time, word.to_owned())));
+    }
+    let beside = |at: Option<usize>| {
+        at.and_then(|at| all.get(at))
+            .filter(|word| !word.is_common())
+    };
+    let unit = beside(Some(at + 1)).filter(|next| !next.has_digit);
+    match unit {
+        Some(unit) if UNITS.contains(&&*unit.text) => Some(Some((Kind::Amount, word.to_owned()))),
+        Some(unit) => Some(Some((Kind::Number(unit.term), word.to_owned()))),
+        // A number after a noun names one of several things: `plot 20`, `order 17`.
+        None if beside(at.checked_sub(1)).is_some() => None,
+        None => Some(Some((Kind::Number(None), word.to_owned()))),
+    }
+}
+
+/// The month of a name: `november`, `märz`, `okt`.
+fn month(word: &str) -> Option<usize> {
+    let is_named = |names: &&str| names.split(' ').any(|name| name == word);
+    MONTHS
+        .iter()
+        .position(|names| is_named(&names))
+        .map(|at| at + 1)
+}
+
+fn day_of_month(word: &str) -> Option<u8> {
+    let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let day = digits.parse().ok()?;
+    let is_ordinal = ["", "st", "nd", "rd", "th"].contains(&&word[digits.len()..]);
+    (is_ordinal && (1..=31).contains(&day)).then_some(day)
+}
+
+fn is_date_word(word: &str) -> bool {
+    month(word).is_some() || WEEKDAYS.contains(&word)
+}
+
+/// The common words of languages other than English.
+fn common_words() -> &'static HashSet<&'static str> {
+    static WORDS: OnceLock<HashSet<&str>> = OnceLock::new();
+    WORDS.get_or_init(|| {
+        common_word_lists()
+            .flat_map(|list| list.split(' '))
+            .collect()
+    })
+}

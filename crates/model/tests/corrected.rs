@@ -1,0 +1,187 @@
+//! Tests that a summary does not keep an outdated statement without the one that corrects it.
+
+use unisono_context::{Ordinal, Role, Timestamp, Tokens};
+use unisono_model::extractive::{Passage, SummaryInput, SummaryLayout, summarise};
+
+const DAY: i64 = 86_400_000;
+/// 2025-01-06, a Monday.
+const START: i64 = 1_736_121_600_000;
+/// A statement, its correction, and the words of each that the other does not have.
+const ROWS: [[&str; 4]; 10] = [
+    [
+        "The premiere is on 14 November in the Schauspielhaus, tickets cost 18 euros.",
+        "The premiere moved to 21 November.",
+        "14 November",
+        "21 November",
+    ],
+    [
+        "Hotel Sonne costs 480 euros for the two nights in Bregenz, with breakfast.",
+        "Hotel Sonne wants 520 euros now, they say.",
+        "480 euros",
+        "520 euros",
+    ],
+    [
+        "Die Generalprobe ist am 3. Mai um 19:30 Uhr im Stadttheater Konstanz.",
+        "Die Generalprobe wird auf den 5. Mai verlegt.",
+        "3. Mai",
+        "5. Mai",
+    ],
+    [
+        "Die Gärtnerei Blume nimmt 1200 Euro für Sträuße und Tischdeko im Festsaal.",
+        "Gärtnerei Blume nimmt jetzt doch 1450 Euro.",
+        "1200 Euro",
+        "1450 Euro",
+    ],
+    [
+        "The barn near Kressbronn has room for 120 guests and a stage for the band.",
+        "The barn near Kressbronn has room for 95 guests.",
+        "120 guests",
+        "95 guests",
+    ],
+    [
+        "The invoice of Feldkamp for pump P-17 is open since the middle of February.",
+        "The invoice of Feldkamp for pump P-17 is paid.",
+        "is open",
+        "is paid",
+    ],
+    [
+        "Lena takes the photos at the registry office and at the dinner in Lindau.",
+        "Actually Kai takes the photos, she is ill.",
+        "Lena takes",
+        "Kai takes",
+    ],
+    [
+        "The bus to the airport leaves at 10:15 from the north gate of the station.",
+        "Correction: the bus to the airport leaves at 9:40.",
+        "at 10:15",
+        "at 9:40",
+    ],
+    [
+        "Unser Notartermin für das Grundstück ist am Dienstag um 11 Uhr in Tettnang.",
+        "Der Notartermin ist doch erst am Freitag.",
+        "Dienstag",
+        "Freitag",
+    ],
+    [
+        "We rent a van with 9 seats from Kestrel for the weekend in Graubünden.",
+        "Kestrel has no van left, we rent 2 cars instead.",
+        "van with 9",
+        "2 cars",
+    ],
+];
+/// Of other subjects, with names and numbers of their own.
+const OTHERS: [&str; 10] = [
+    "The library in {} lends {} comics a week.",
+    "I ran {1} kilometres along the river in {}.",
+    "My aunt in {} has {1} hens and a goat.",
+    "We decided to paint the fence of the school in {}, it needs {1} litres.",
+    "haha yes, see you later!",
+    "Der Zug nach {} hatte {1} Minuten Verspätung.",
+    "The museum in {} shows {1} clocks from the east.",
+    "I found a scarf of {1} colours at the market in {}.",
+    "Der Chor in {} hat {1} Stimmen und probt gern laut.",
+    "thanks, that is so kind of you!",
+];
+const PLACES: [&str; 12] = [
+    "Bergen", "Quito", "Verona", "Ghent", "Tallinn", "Kyoto", "Lisbon", "Dublin", "Turku", "Graz",
+    "Porto", "Aarhus",
+];
+
+fn count(text: &str) -> u64 {
+    text.len() as u64 / 4
+}
+
+/// A conversation with all statements in its first half and all corrections in its second half.
+fn conversation() -> Vec<String> {
+    let mut texts = Vec::new();
+    let other = |n: usize| {
+        let text = OTHERS[n % OTHERS.len()];
+        let place = PLACES[n * 7 % PLACES.len()];
+        let text = text.replacen("{}", place, 1);
+        let number = (13 + n * 37 % 80).to_string();
+        text.replace("{1}", &number).replace("{}", &number)
+    };
+    for half in 0..2 {
+        for (n, row) in ROWS.iter().enumerate() {
+            let at = (half * ROWS.len() + n) * 3;
+            texts.extend((at..at + 3).map(other));
+            texts.push(row[half].to_owned());
+        }
+    }
+    texts
+}
+
+fn summary(texts: &[String], first: u32, prior: Option<&str>, cap: u64) -> String {
+    let said = |(n, text): (u32, &String)| {
+        let at = Timestamp(START + i64::from(n) / 4 * DAY);
+        let mut passage = Passage::text(Ordinal(n), Role::User, at, text.clone());
+        passage.author = Some(["Ana", "Ben"][n as usize % 2].into());
+        passage
+    };
+    let passages: Vec<Passage<'_>> = (first..).zip(texts).map(said).collect();
+    let draft = summarise(&SummaryInput {
+        passages: &passages,
+        prior,
+        prior_facts: &[],
+        cap: Tokens(cap),
+        layout: SummaryLayout::Rolling,
+        telegraphic: false,
+        instructions: None,
+        count: &count,
+    });
+    assert!(count(&draft.text) <= cap);
+    draft.text
+}
+
+/// The rows whose statement is in a text without its correction, and those with the correction.
+fn shares(text: &str) -> (Vec<&'static str>, usize) {
+    let (mut outdated, mut corrected) = (Vec::new(), 0);
+    for [_, _, old, new] in ROWS {
+        corrected += usize::from(text.contains(new));
+        if text.contains(old) && !text.contains(new) {
+            outdated.push(old);
+        }
+    }
+    (outdated, corrected)
+}
+
+#[test]
+fn an_outdated_statement_is_not_kept_without_its_correction() {
+    let texts = conversation();
+    let size: u64 = texts.iter().map(|text| count(text)).sum();
+    let mut all = 0;
+    for part in [10, 8, 6, 5, 4, 3, 2] {
+        let text = summary(&texts, 1, None, size / part);
+        let (outdated, corrected) = shares(&text);
+        assert_eq!(outdated, [""; 0], "1/{part}: {text}");
+        all += corrected;
+    }
+    assert!(all >= 20, "{all}");
+}
+
+#[test]
+fn a_later_summary_keeps_the_corrections_of_what_an_earlier_one_quotes() {
+    let texts = conversation();
+    let size: u64 = texts.iter().map(|text| count(text)).sum();
+    let (before, after) = texts.split_at(texts.len() / 2);
+    for part in [8, 5, 3] {
+        let cap = size / part;
+        let earlier = summary(before, 1, None, cap);
+        let later = summary(after, before.len() as u32 + 1, Some(&earlier), cap);
+        assert_eq!(shares(&later).0, [""; 0], "1/{part}: {later}");
+    }
+}
+
+#[test]
+fn the_correction_has_its_message_and_its_day() {
+    let texts = conversation();
+    let size: u64 = texts.iter().map(|text| count(text)).sum();
+    let text = summary(&texts, 1, None, size / 2);
+    let number = texts.iter().position(|text| text == ROWS[0][1]);
+    let quote = format!("#{} {}", number.unwrap_or_default() + 1, ROWS[0][1]);
+    let before = text.split(&quote).next().unwrap_or_default();
+    assert!(
+        text.contains(&quote) && before.contains("January"),
+        "{text}"
+    );
+}
