@@ -19,6 +19,7 @@ mod fit;
 mod focus;
 mod json;
 mod nested_quotes;
+mod outcomes;
 mod paragraph;
 mod passage;
 mod pool;

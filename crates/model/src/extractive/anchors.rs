@@ -169,7 +169,7 @@ fn named(read: &WeighedInput<'_>, kept: &HashSet<Term>) -> HashMap<Term, NamedTe
     let mut other_ways: HashSet<Term> = HashSet::new();
     let has_capital_nouns = is_german(read);
     let mut place = 0;
-    for unit in &read.pool.units {
+    for unit in read.pool.units.iter().filter(|unit| !unit.is_outcome) {
         let is_shouted = is_shouted(unit.text);
         words(unit.text, &mut |word, shape| {
             place += 1;
@@ -210,7 +210,7 @@ fn named(read: &WeighedInput<'_>, kept: &HashSet<Term>) -> HashMap<Term, NamedTe
 /// Whether a word that begins with a digit is an id and no amount or time: five digits or more
 /// without separators (`252246`), or digits and letters in turns (`7FD2KE`, `9f3c1ab`) and not a
 /// number with a unit (`25kg`, `2nd`, `3h30m`).
-fn is_id(word: &str) -> bool {
+pub(super) fn is_id(word: &str) -> bool {
     let is_plain = word.bytes().all(|c| c.is_ascii_alphanumeric());
     if !is_plain || word.len() < ID_MIN_CHARS {
         return false;

@@ -33,7 +33,8 @@ pub struct Passage<'a> {
     /// The kind.
     pub kind: PassageKind,
     /// Its text. Quotes are substrings of it, white space aside; in telegraphic wording without its
-    /// articles and fillers.
+    /// articles and fillers. The line of a tool result's outcome consists of parts of it, after the name
+    /// of the call.
     pub text: Cow<'a, str>,
 }
 

@@ -33,6 +33,8 @@ pub(super) struct Unit<'a> {
     /// Whether it is a line of an earlier summary, and its section there.
     pub(super) prior: bool,
     pub(super) section: Option<Section>,
+    /// Whether it is the line of a tool result's outcome.
+    pub(super) is_outcome: bool,
     /// Estimated tokens.
     pub(super) tokens: f32,
     terms: (u32, u32),
@@ -48,6 +50,22 @@ pub(super) struct Source<'a> {
     pub(super) kind: PassageKind,
     pub(super) prior: bool,
     pub(super) section: Option<Section>,
+    pub(super) is_outcome: bool,
+}
+
+impl<'a> Source<'a> {
+    fn of_passage(passage: &'a Passage<'_>) -> Source<'a> {
+        Source {
+            ordinal: Some(passage.ordinal),
+            at: Some(passage.at),
+            role: passage.role,
+            speaker: passage.speaker(),
+            kind: passage.kind,
+            prior: false,
+            section: None,
+            is_outcome: false,
+        }
+    }
 }
 
 /// All units with their terms.
@@ -73,16 +91,16 @@ impl<'a> Pool<'a> {
 
     /// Adds the units of a passage, whose text may have been redacted.
     pub(super) fn add_passage(&mut self, passage: &'a Passage<'_>, text: &'a str) {
+        self.add(Source::of_passage(passage), &[text]);
+    }
+
+    /// Adds the line of a tool result's outcome.
+    pub(super) fn add_outcome(&mut self, passage: &'a Passage<'_>, line: &'a str) {
         let source = Source {
-            ordinal: Some(passage.ordinal),
-            at: Some(passage.at),
-            role: passage.role,
-            speaker: passage.speaker(),
-            kind: passage.kind,
-            prior: false,
-            section: None,
+            is_outcome: true,
+            ..Source::of_passage(passage)
         };
-        self.add(source, &[text]);
+        self.add(source, &[line]);
     }
 
     /// Gives the quotes of earlier summaries the time of their message, if the message is in the pool,
@@ -132,6 +150,7 @@ impl<'a> Pool<'a> {
                     marks,
                     prior: source.prior,
                     section: source.section,
+                    is_outcome: source.is_outcome,
                     tokens: estimate_tokens(text),
                     terms,
                 });

@@ -3,6 +3,7 @@
 use unisono_context::{Ordinal, Role, Timestamp};
 
 use super::days::{DAYS, Days, parse_short};
+use super::outcomes::is_outcome_line;
 use super::paragraph;
 use super::passage::PassageKind;
 use super::pool::{Pool, Source};
@@ -113,6 +114,7 @@ fn add_quote<'a>(
         kind,
         prior: true,
         section,
+        is_outcome: kind == PassageKind::ToolResult && is_outcome_line(quote),
     };
     let stretches: Vec<&str> = quote
         .split(GAP)

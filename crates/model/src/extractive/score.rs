@@ -112,7 +112,9 @@ fn term_weights(pool: &Pool<'_>) -> Vec<f32> {
     let mut sources = vec![0_u32; pool.vocabulary.len()];
     let mut last = vec![usize::MAX; pool.vocabulary.len()];
     let (mut all, mut source) = (0, usize::MAX);
-    for (index, unit) in pool.units.iter().enumerate() {
+    // The line of an outcome repeats its result.
+    let all_units = pool.units.iter().enumerate();
+    for (index, unit) in all_units.filter(|(_, unit)| !unit.is_outcome || unit.prior) {
         let messages = if unit.prior { weights::PRIOR } else { 1 };
         if std::mem::replace(&mut source, unit.source) != unit.source {
             all += messages;
@@ -144,6 +146,9 @@ fn term_weights(pool: &Pool<'_>) -> Vec<f32> {
 /// the order, the amount.
 fn kind_factor(pool: &Pool<'_>, index: usize) -> f32 {
     let unit = &pool.units[index];
+    if unit.is_outcome {
+        return weights::OUTCOME;
+    }
     let is_record = match unit.kind {
         PassageKind::Text => return 1.0,
         PassageKind::Attachment => return weights::ATTACHMENT,

@@ -46,6 +46,8 @@ pub(super) struct Preference {
     pub(super) per_source: u16,
     /// The maximum units of a tool call or result, which are data rather than sentences.
     pub(super) per_tool: u16,
+    /// The part of the budget for lines of outcomes.
+    pub(super) outcomes: f32,
 }
 
 struct Candidate {
@@ -91,6 +93,7 @@ pub(super) fn choose(
         left: vec![1.0; worth.terms.len()],
         from_source: vec![0; pool.sources],
         parts: Parts::new(pool, budget),
+        outcomes: preference.outcomes * budget,
         texts: HashSet::new(),
     };
     let mut heap: BinaryHeap<Candidate> = (0..pool.units.len())
@@ -136,6 +139,8 @@ struct State<'p, 'a> {
     /// By source: units chosen.
     from_source: Vec<u16>,
     parts: Parts,
+    /// The tokens that are left for lines of outcomes.
+    outcomes: f32,
     /// The chosen texts.
     texts: HashSet<&'a str>,
 }
@@ -180,7 +185,7 @@ impl State<'_, '_> {
     /// Whether its text is chosen already, or the maximum of its source is reached.
     fn is_excluded(&self, unit: usize) -> bool {
         let unit = &self.pool.units[unit];
-        if self.texts.contains(unit.text) {
+        if self.texts.contains(unit.text) || unit.is_outcome && self.outcomes < unit.tokens {
             return true;
         }
         let most = match unit.kind {
@@ -221,6 +226,9 @@ impl State<'_, '_> {
         }
         let unit = &self.pool.units[unit];
         self.texts.insert(unit.text);
+        if unit.is_outcome {
+            self.outcomes -= unit.tokens;
+        }
         if let Some(tokens) = self.parts.tokens(unit.ordinal) {
             *tokens += unit.tokens;
         }

@@ -10,6 +10,7 @@ use unisono_context::{Ordinal, Tokens};
 use super::corrections::CorrectedChoice;
 use super::fit::{Fitted, fit};
 use super::nested_quotes::quotable_text;
+use super::outcomes::outcome_lines;
 use super::passage::Passage;
 use super::pool::Pool;
 use super::quote::push_unit;
@@ -92,13 +93,17 @@ pub(super) fn key_facts(input: &SummaryInput<'_>) -> Vec<KeyFact> {
 /// The texts to quote from, without credentials.
 pub(super) struct RedactedTexts<'a> {
     passages: Vec<Cow<'a, str>>,
+    /// The lines of the outcomes of tool results, at the indices of their passages.
+    outcomes: Vec<Option<String>>,
     earlier: Option<Cow<'a, str>>,
 }
 
 impl<'a> RedactedTexts<'a> {
     pub(super) fn redacted(input: &SummaryInput<'a>) -> RedactedTexts<'a> {
+        let passages: Vec<_> = input.passages.iter().map(quotable_text).collect();
         RedactedTexts {
-            passages: input.passages.iter().map(quotable_text).collect(),
+            outcomes: outcome_lines(input.passages, &passages),
+            passages,
             earlier: input.prior.map(redact),
         }
     }
@@ -125,8 +130,12 @@ impl<'a> WeighedInput<'a> {
         let new_days = input.passages.chunk_by(|one, next| at(one) == at(next));
         let firsts = new_days.filter_map(|of_day| utc_date(of_day.first()?.at));
         days.known.extend(firsts);
-        for (passage, text) in input.passages.iter().zip(&texts.passages) {
+        let each = texts.passages.iter().zip(&texts.outcomes);
+        for (passage, (text, outcome)) in input.passages.iter().zip(each) {
             pool.add_passage(passage, text);
+            if let Some(outcome) = outcome {
+                pool.add_outcome(passage, outcome);
+            }
         }
         pool.dropped_words = input.telegraphic.then(|| DroppedWords::detect(&pool));
         let wanted = input

@@ -17,6 +17,7 @@ pub(super) const SUMMARY: Preference = Preference {
     spread: 0.7,
     per_source: 12,
     per_tool: 6,
+    outcomes: 0.1,
 };
 /// How quotes of an answer are chosen: from many messages, without avoiding long sentences.
 pub(super) const ANSWER: Preference = Preference {
@@ -27,6 +28,7 @@ pub(super) const ANSWER: Preference = Preference {
     spread: 0.0,
     per_source: 3,
     per_tool: 2,
+    outcomes: 1.0,
 };
 /// The worth of a term, by class.
 pub(super) const WORD: f32 = 1.0;
@@ -41,7 +43,9 @@ pub(super) const PRIOR: u32 = 3;
 /// A term in the user's instructions.
 pub(super) const WANTED: f32 = 2.0;
 
-/// Text that is not prose: what tools are asked and answer, as records or not, and files.
+/// Text that is not prose: the outcomes of tool calls, what tools are asked and answer, as records or
+/// not, and files.
+pub(super) const OUTCOME: f32 = 0.7;
 pub(super) const RECORD: f32 = 1.5;
 pub(super) const TOOL: f32 = 0.2;
 pub(super) const ATTACHMENT: f32 = 0.5;

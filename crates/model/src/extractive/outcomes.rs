@@ -1,0 +1,306 @@
+//! One line for each tool result that gives ids: the name of the call, its outcome, and the ids that
+//! no earlier message has: `open_ticket → Ticket TCK204816, status: open`.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
+
+use super::anchors::is_id;
+use super::json::NAMING;
+use super::passage::{Passage, PassageKind};
+use crate::date::Date;
+
+/// Between the name of a call and its outcome.
+const GIVES: &str = " → ";
+/// The maximum number of ids in a line.
+const IDS: usize = 3;
+/// A result with more new ids, or a longer one, is what was read rather than done: only ids that later
+/// messages use are of interest.
+const LISTED: usize = 4;
+const DONE_BYTES: usize = 400;
+/// The minimum length of a path, and of an id with digits and letters.
+const PATH_CHARS: usize = 5;
+const ID_CHARS: usize = 4;
+/// The maximum length of a piece.
+const PIECE_BYTES: usize = 64;
+/// Members with these names are the outcome of a call.
+const OUTCOMES: [&str; 5] = ["status", "state", "error", "result", "outcome"];
+/// Lines about the end of a program begin so, and are at most so long.
+const EXITS: [&str; 4] = ["exit code", "exit_code", "exit status", "exited with"];
+const EXIT_BYTES: usize = 12;
+
+/// The lines of the results among the passages, each at the index of its passage. `texts` are the
+/// texts of the passages without credentials.
+pub(super) fn outcome_lines(
+    passages: &[Passage<'_>],
+    texts: &[Cow<'_, str>],
+) -> Vec<Option<String>> {
+    let is_result = |passage: &Passage<'_>| passage.kind == PassageKind::ToolResult;
+    if !passages.iter().any(is_result) {
+        return vec![None; passages.len()];
+    }
+    let places = places(texts);
+    let mut calls: VecDeque<&str> = VecDeque::new();
+    let mut after_result = false;
+    let each = passages.iter().zip(texts).enumerate();
+    each.map(|(at, (passage, text))| {
+        if passage.kind == PassageKind::ToolCall {
+            if std::mem::take(&mut after_result) {
+                calls.clear();
+            }
+            calls.extend(text.split_once(": ").map(|(name, _)| name));
+        }
+        if !is_result(passage) {
+            return None;
+        }
+        after_result = true;
+        let pieces = pieces(text, at, &places);
+        let name = calls.pop_front().unwrap_or_default();
+        match pieces.is_empty() {
+            true => None,
+            false => Some(format!("{name}{GIVES}{}", pieces.join(", "))),
+        }
+    })
+    .collect()
+}
+
+/// Whether a quote is such a line.
+pub(super) fn is_outcome_line(quote: &str) -> bool {
+    let head = quote.split_once(GIVES).map(|(name, _)| name);
+    head.is_some_and(|name| !name.contains(char::is_whitespace))
+}
+
+/// The first and the last passage with each id.
+fn places<'t>(texts: &'t [Cow<'_, str>]) -> HashMap<&'t str, (usize, usize)> {
+    let mut places = HashMap::new();
+    for (at, text) in texts.iter().enumerate() {
+        for token in tokens(text) {
+            places.entry(token).or_insert((at, at)).1 = at;
+        }
+    }
+    places
+}
+
+/// The ids in a text.
+fn tokens(text: &str) -> impl Iterator<Item = &str> {
+    let is_end = |c: char| c.is_whitespace() || ",;()[]{}<>\"'`|=".contains(c);
+    let all = text.split(is_end).map(trimmed);
+    all.filter(|token| is_reference(token))
+}
+
+fn trimmed(token: &str) -> &str {
+    token.trim_matches(|c: char| !c.is_alphanumeric())
+}
+
+/// Whether a word is an id, a hash or a path, and no amount, day or time.
+fn is_reference(token: &str) -> bool {
+    let has = |is: fn(char) -> bool| token.contains(is);
+    let has_letter = has(char::is_alphabetic);
+    // A place in a file, `src/lib.rs:14`, is read and not made.
+    if token.len() < ID_CHARS || token.contains(':') {
+        return false;
+    }
+    if token.contains('/') && has_letter {
+        return token.len() >= PATH_CHARS && token.contains('.');
+    }
+    if !has(|c| c.is_ascii_digit()) || token.parse::<Date>().is_ok() {
+        return false;
+    }
+    match token.starts_with(|c: char| c.is_ascii_digit()) {
+        true => is_id(token),
+        false => {
+            has_letter
+                && token
+                    .chars()
+                    .all(|c| c.is_alphanumeric() || "-_.#".contains(c))
+        }
+    }
+}
+
+/// The outcome of a result and its best ids, in their order.
+fn pieces<'t>(text: &'t str, at: usize, places: &HashMap<&str, (usize, usize)>) -> Vec<&'t str> {
+    // A row of a table has values.
+    let lines = text.lines().filter(|line| !line.contains('|'));
+    let mut found: Vec<(bool, usize, &str)> = Vec::new();
+    let mut known: Vec<&str> = Vec::new();
+    let mut outcome = None;
+    for (place, member) in lines.flat_map(members).enumerate() {
+        if outcome.is_none() && is_outcome(member) {
+            outcome = Some((place, cut(member)));
+        }
+        for token in tokens(member) {
+            let Some(&(first, last)) = places.get(token) else {
+                continue;
+            };
+            if first == at && !known.contains(&token) && is_named(member, token) {
+                known.push(token);
+                found.push((last > at, place, piece(member, token)));
+            }
+        }
+    }
+    let is_list = found.len() > LISTED || text.len() > DONE_BYTES;
+    found.retain(|(is_used, ..)| *is_used || !is_list);
+    found.sort_by_key(|(is_used, place, _)| (!is_used, *place));
+    found.truncate(IDS);
+    let outcome = outcome.filter(|(_, text)| is_exit(text) || !is_list && !found.is_empty());
+    let mut pieces: Vec<(usize, &str)> = found
+        .iter()
+        .map(|(_, place, piece)| (*place, *piece))
+        .chain(outcome)
+        .collect();
+    pieces.sort_by_key(|(place, _)| *place);
+    pieces.dedup();
+    pieces.into_iter().map(|(_, piece)| piece).collect()
+}
+
+/// Whether a number is the value of a member that names its record; other ids need no name.
+fn is_named(member: &str, token: &str) -> bool {
+    let key = member.split_once(": ").map_or("", |(key, _)| key);
+    let key = key.to_lowercase();
+    !token.bytes().all(|byte| byte.is_ascii_digit()) || NAMING.iter().any(|end| key.ends_with(end))
+}
+
+/// The members of a line of a record, `order: W-17, city: Oslo`; else the line.
+fn members(line: &str) -> Vec<&str> {
+    let mut members = line.split(", ");
+    match members.all(|member| member.contains(": ")) {
+        true => line.split(", ").map(str::trim).collect(),
+        false => vec![line.trim()],
+    }
+}
+
+fn is_outcome(member: &str) -> bool {
+    let key = member.split_once(": ").map_or("", |(key, _)| key);
+    OUTCOMES.iter().any(|name| key.eq_ignore_ascii_case(name)) || is_exit(member)
+}
+
+/// Whether a line gives the exit code of a program that failed.
+fn is_exit(line: &str) -> bool {
+    let lower = line.get(..EXIT_BYTES.min(line.len())).unwrap_or(line);
+    let lower = lower.to_lowercase();
+    EXITS.iter().any(|exit| lower.starts_with(exit))
+        && line.contains(|c: char| ('1'..='9').contains(&c))
+}
+
+/// An id with the name of its member, or with the word before it.
+fn piece<'t>(member: &'t str, token: &str) -> &'t str {
+    if member.len() <= PIECE_BYTES && member.split_once(": ").is_some() {
+        return member;
+    }
+    let Some(at) = member.find(token) else {
+        return member.get(..0).unwrap_or_default();
+    };
+    let before = member[..at].trim_end_matches(|c: char| !c.is_alphanumeric());
+    let word = before
+        .rfind(char::is_whitespace)
+        .map_or(0, |space| space + 1);
+    let joined = &member[word..at + token.len()];
+    let joined = joined.trim_start_matches(|c: char| !c.is_alphanumeric());
+    match joined.len() <= PIECE_BYTES && !joined.contains(['=', '{', '"']) {
+        true => joined,
+        false => &member[at..at + token.len()],
+    }
+}
+
+/// The beginning of a text in whole words.
+fn cut(text: &str) -> &str {
+    if text.len() <= PIECE_BYTES {
+        return text;
+    }
+    let end = (0..=PIECE_BYTES)
+        .rev()
+        .find(|&end| text.is_char_boundary(end));
+    let head = &text[..end.unwrap_or(0)];
+    head.rfind(' ').map_or(head, |space| &head[..space])
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_context::{Ordinal, Part, Role, Timestamp};
+
+    use super::*;
+
+    fn lines(parts: &[Part]) -> Vec<String> {
+        let passage = |(n, part)| {
+            let role = Role::Assistant;
+            Passage::of_part(Ordinal(n), role, None, Timestamp(0), part)
+        };
+        let passages: Vec<Passage<'_>> = (1..).zip(parts).filter_map(passage).collect();
+        let texts: Vec<Cow<'_, str>> = passages.iter().map(|p| p.text.clone()).collect();
+        outcome_lines(&passages, &texts)
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    fn call(name: &str, arguments: &str) -> Part {
+        Part::ToolCall {
+            id: "1".into(),
+            name: name.into(),
+            arguments: arguments.into(),
+        }
+    }
+
+    fn result(content: &str) -> Part {
+        Part::ToolResult {
+            call_id: "1".into(),
+            content: content.into(),
+            is_error: false,
+        }
+    }
+
+    #[test]
+    fn a_line_has_the_call_its_outcome_and_its_new_ids() {
+        let parts = [
+            call("refund", r#"{"order":"W4471902"}"#),
+            result(r#"{"order":"W4471902","refund_id":"RF-20-1A","status":"pending","amount":40}"#),
+            call("shell", r#"{"command":"git commit"}"#),
+            result("[main 9f3c1ab] Release the lock\n 3 files changed"),
+            call("shell", r#"{"command":"cargo test"}"#),
+            result("running 2 tests\nexit code: 101"),
+            call("shell", r#"{"command":"ls"}"#),
+            result("README\nsrc"),
+        ];
+        let expected = [
+            "refund → refund_id: RF-20-1A, status: pending",
+            "shell → main 9f3c1ab",
+            "shell → exit code: 101",
+        ];
+        assert_eq!(lines(&parts), expected);
+        assert!(expected.iter().all(|line| is_outcome_line(line)));
+        assert!(!is_outcome_line("order: W-17, the way → home"));
+    }
+
+    #[test]
+    fn of_a_list_only_used_ids_are_kept() {
+        let all: Vec<String> = (0..20)
+            .map(|n| format!("{{\"id\":\"W10{n:02}\"}}"))
+            .collect();
+        let parts = [
+            call("list", "{}"),
+            result(&format!("[{}]", all.join(","))),
+            call("show", r#"{"id":"W1007"}"#),
+            result(r#"{"status":"open"}"#),
+        ];
+        assert_eq!(lines(&parts), ["list → id: W1007"]);
+    }
+
+    #[test]
+    fn days_amounts_and_words_are_no_ids() {
+        for word in [
+            "2026-05-04",
+            "10:30",
+            "1,250",
+            "25kg",
+            "12.50",
+            "Monday",
+            "and/or",
+            "101",
+            "src/lib.rs:14",
+        ] {
+            assert_eq!(tokens(word).count(), 0, "{word}");
+        }
+        for word in ["9f3c1ab", "W-1742", "src/lib.rs", "card_4711", "252246"] {
+            assert_eq!(tokens(word).count(), 1, "{word}");
+        }
+    }
+}
