@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use unisono_context::{Ordinal, Role, Tokens};
 
-use super::corrections::{Correction, corrections};
+use super::corrections::{Correction, Strength, corrections};
 use super::cues::Cues;
 use super::focus::Focus;
 use super::nested_quotes::quotable_text;
@@ -93,7 +93,7 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     let mut chosen = choose(&pool, &worth, weights::ANSWER, room as f32);
     chosen.retain(|&unit| worth.units[unit] >= relevance::OF_THE_BEST * best);
     chosen.truncate(MAX_QUOTES);
-    let rest = section(&pool, chosen, focus.title, room, input);
+    let rest = section(&pool, (chosen, None), focus.title, room, input);
     joined(first, rest, input)
 }
 
@@ -136,6 +136,11 @@ fn first(
         chosen.push(unit);
     }
     let corrections = newest_corrections(pool, &chosen);
+    let leading = chosen.first().map(|&best| {
+        let replaces = |one: &&Correction| one.of == best && one.strength >= Strength::Differs;
+        corrections.iter().find(replaces).map_or(best, |one| one.by)
+    });
+    let leading = leading.filter(|_| question::has_one_answer(input.task));
     // The last quotes are dropped if there is too little room.
     let after = chosen.len().min(CORRECTED);
     let mut by: Vec<usize> = corrections.iter().map(|one| one.by).collect();
@@ -143,7 +148,7 @@ fn first(
     by.dedup();
     chosen.splice(after..after, by);
     if best > 0.0 {
-        return section(pool, chosen, "Answer", cap, input);
+        return section(pool, (chosen, leading), "Answer", cap, input);
     }
     let tokens = (input.count)(UNKNOWN);
     (tokens <= input.cap.0).then(|| Section {
@@ -304,16 +309,17 @@ fn normalised(mut values: Vec<f32>) -> Vec<f32> {
     values
 }
 
-/// As many of the quotes as fit, `None` if none fits. The last quotes are dropped first.
+/// As many of the quotes as fit, `None` if none fits. The last quotes are dropped first. The leading
+/// quote, if any, stands before the others.
 fn section(
     pool: &Pool<'_>,
-    mut chosen: Vec<usize>,
+    (mut chosen, leading): (Vec<usize>, Option<usize>),
     title: &str,
     room: u64,
     input: &AnswerInput<'_>,
 ) -> Option<Section> {
     while !chosen.is_empty() {
-        let text = lay_out(pool, &chosen, title);
+        let text = lay_out(pool, &chosen, leading, title);
         let tokens = (input.count)(&text);
         if tokens <= room {
             return Some(Section {
@@ -328,24 +334,35 @@ fn section(
     None
 }
 
-/// A heading, then the quotes in chronological order, by day. Quotes without a known day come
-/// first, without a date above them.
-fn lay_out(pool: &Pool<'_>, chosen: &[usize], title: &str) -> String {
+/// A heading, then the leading quote, then the others in chronological order, by day. Quotes without a
+/// known day come first, without a date above them.
+fn lay_out(pool: &Pool<'_>, chosen: &[usize], leading: Option<usize>, title: &str) -> String {
     // Adds the units without which a quote is not understandable.
     let companions = chosen.iter().filter_map(|&unit| companion(pool, unit));
     let mut units: Vec<usize> = chosen.iter().copied().chain(companions).collect();
     units.sort_unstable();
     units.dedup();
     let mut lines = render::lines(pool, &units);
+    let day_of = |line: &render::Line| pool.units[line.units[0]].at.and_then(utc_date);
+    let leads = |line: &render::Line| leading.is_some_and(|unit| line.units.contains(&unit));
+    // Quotes without a day must not be below the day of the leading one.
+    let may_lead = lines
+        .iter()
+        .all(|line| leads(line) || day_of(line).is_some());
     lines.sort_by_key(|line| {
-        let first = &pool.units[line.units[0]];
-        (first.at.and_then(utc_date), first.ordinal, line.units[0])
+        let ordinal = pool.units[line.units[0]].ordinal;
+        (
+            !(may_lead && leads(line)),
+            day_of(line),
+            ordinal,
+            line.units[0],
+        )
     });
     let mut text = format!("## {title}\n");
     let mut day = None;
     for line in &lines {
         let first = &pool.units[line.units[0]];
-        let at = first.at.and_then(utc_date);
+        let at = day_of(line);
         if at.is_some() && at != day {
             let _ = write!(
                 text,

@@ -24,6 +24,14 @@ const INTERROGATIVES: [&str; 8] = [
     "who", "whom", "what", "when", "where", "which", "why", "how",
 ];
 
+/// Words that ask for one thing: a person, a time, a place, a value.
+const ONE_ANSWER: &str = "who whom whose what when where which how wer wen wem wessen was wann wo wohin woher \
+    welche welcher welches welchen welchem wie wieviel wieviele";
+
+/// Words that ask for a cause, for events or for several facts.
+const ACCOUNTS: &str = "why warum wieso weshalb happened happen passiert geschah geschehen dates \
+    deadlines daten termine changes changed geändert all every each alle jede";
+
 /// Words of tasks about the conversation as a whole ("What happened last week?"). They name no
 /// subject.
 const GENERAL_WORDS: &str = "summary sum overview status update news new happen discuss discussed talk \
@@ -181,6 +189,13 @@ pub(super) fn is_follow_up(task: &str) -> bool {
     });
     let asks = |word: String| INTERROGATIVES.contains(&word.as_str());
     others.next().is_none() && (task.contains('?') || words(task).any(asks))
+}
+
+/// Whether a task asks for one thing ("Who has the keys?") rather than for causes, events or several
+/// facts.
+pub(super) fn has_one_answer(task: &str) -> bool {
+    let asks = words(task).any(|word| has_word(ONE_ANSWER, &word));
+    asks && !words(task).any(|word| has_word(ACCOUNTS, &word))
 }
 
 /// Whether a task asks for a text, such as `Draft a reply to Anna`.
