@@ -15,7 +15,7 @@ mod talk;
 
 use std::collections::BTreeSet;
 
-use measure::{LimitShare, share};
+use measure::{LimitShare, share, share_without_facts};
 use talk::{Talk, Utterance, noon, talk};
 use unisono_context::checkpoint::{Body, Span, block_text};
 use unisono_context::{Encoding, Ordinal, Tokens};
@@ -76,11 +76,13 @@ fn main() {
 
 fn row(half: &str, kind: &str, text: &str, part: u64, count: CountTokens<'_>) {
     let mut sums = [LimitShare::default(); 6];
+    let mut idle = 0.0;
     for seed in 1..=SEEDS {
         let talk = talk(text, WORDS, seed);
         let cap = whole(&talk, count) / part;
         let own = once(&talk, cap, count);
         let rolled = rolling(&talk, cap, count);
+        idle += share_without_facts(&own) / SEEDS as f64;
         let oldest = || talk.questions.iter().filter(|q| q.place < 0.25);
         let mut add = |at: usize, new: LimitShare, weight: f64| {
             sums[at].bag += new.bag / weight / SEEDS as f64;
@@ -119,7 +121,7 @@ fn row(half: &str, kind: &str, text: &str, part: u64, count: CountTokens<'_>) {
     for (name, sum) in names.iter().zip(sums) {
         print!("  {name} {:.3}/{:.3}", sum.bag, sum.subject);
     }
-    println!();
+    println!("  without facts {idle:.3}");
 }
 
 fn once(talk: &Talk, cap: u64, count: CountTokens<'_>) -> String {

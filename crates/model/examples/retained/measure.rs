@@ -50,6 +50,52 @@ pub(crate) fn share<'a>(text: &str, questions: impl Iterator<Item = &'a Question
     }
 }
 
+/// Words of wishes, decisions and feelings.
+const TELLING: [&str; 40] = [
+    "want", "wants", "need", "needs", "plan", "plans", "decided", "decide", "agreed", "must",
+    "never", "always", "prefer", "will", "won't", "can't", "allergic", "love", "loved", "hate",
+    "happy", "sad", "afraid", "scared", "glad", "proud", "angry", "worried", "nervous", "excited",
+    "ill", "sick", "tired", "hurt", "lonely", "miss", "quit", "dream", "married", "pregnant",
+];
+
+/// The part of a summary's quotes, in words, that has no number, no name, and none of these words.
+pub(crate) fn share_without_facts(summary: &str) -> f64 {
+    let (mut all, mut idle) = (0, 0);
+    for line in summary.lines().filter(|line| line.starts_with("- ")) {
+        let is_number = |word: &&str| word.len() > 1 && word.starts_with('#');
+        let quotes: Vec<&str> = line.split(' ').skip(1).collect();
+        // The first part is the speaker.
+        for quote in quotes.split(is_number).skip(1) {
+            for sentence in pieces(&quote.join(" ")) {
+                let words: Vec<&str> = sentence.split_whitespace().collect();
+                all += words.len();
+                idle += if says_something(&words) {
+                    0
+                } else {
+                    words.len()
+                };
+            }
+        }
+    }
+    f64::from(idle as u32) / f64::from(all.max(1) as u32)
+}
+
+fn says_something(words: &[&str]) -> bool {
+    let is_name = |word: &&str| {
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+        word.starts_with(char::is_uppercase) && !word.starts_with("I'") && word != "I"
+    };
+    let is_telling = |word: &&str| {
+        let word = word
+            .trim_matches(|c: char| !c.is_alphanumeric())
+            .to_lowercase();
+        TELLING.contains(&&*word)
+    };
+    let has_digit = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
+    words.iter().any(|word| has_digit(word) || is_telling(word))
+        || words.iter().skip(1).any(is_name)
+}
+
 /// Each sentence with the day and the speaker that it stands under.
 fn sentences(text: &str) -> Vec<BTreeSet<String>> {
     let (mut day, mut speaker) = (String::new(), String::new());
