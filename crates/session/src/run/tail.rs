@@ -29,9 +29,8 @@ pub(super) use newest::takes_results;
 pub use newest::{left_out_note, left_out_tokens, results_limit, results_room, without_share};
 pub use summary_note::summary_note;
 
-/// The maximum number of tokens of a note: a dozen words, and up to twenty digits with three digits
-/// per token.
-const NOTE: Tokens = Tokens(32);
+/// The maximum number of tokens of a note: two dozen words, and up to twenty digits.
+const NOTE: Tokens = Tokens(64);
 
 /// The part of the headroom for a summary of the oldest rounds, its minimum and its maximum.
 const SUMMARY_PART: u64 = 8;
@@ -246,10 +245,11 @@ fn quarter(tokens: Tokens) -> Tokens {
 }
 
 impl Masked {
-    /// The note that replaces the result.
+    /// The note that replaces the result. It belongs to no message yet, so `recall` does not read it,
+    /// and only a call that reads is made again without harm.
     pub fn note(&self) -> String {
         format!(
-            "[tool result: {} tokens, left out to make room]",
+            "[tool result: {} tokens, left out to make room; make the call again if it only reads]",
             self.tokens
         )
     }

@@ -266,10 +266,9 @@ fn a_step_is_counted_as_it_is_sent() {
             .map(|r| r.content.to_string())
             .collect::<Vec<_>>()
     };
-    assert_eq!(
-        texts(4),
-        ["one", "[tool result: 1234 tokens, left out to make room]"]
-    );
+    let note = "[tool result: 1234 tokens, left out to make room; make the call again if it only \
+                reads]";
+    assert_eq!(texts(4), ["one", note]);
     assert_eq!(texts(5), ["one", "two"]);
 }
 
