@@ -33,7 +33,9 @@ use crate::view::View;
 
 use situation::Situation;
 
-pub use accept::{Draft, Rejection, SECTIONS, Stop, accept, accept_replacement, truncated};
+pub use accept::{
+    Draft, Rejection, SECTIONS, Stop, accept, accept_replacement, says_enough, truncated,
+};
 pub use ahead::{UpcomingSummary, ahead};
 pub use delegated::mask_delegated;
 pub use floor::holds;

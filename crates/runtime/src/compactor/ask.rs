@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use unisono_context::Tokens;
 use unisono_context::alteration::Alteration;
 use unisono_context::checkpoint::{Body, KeyFact, Span, block_text};
-use unisono_context::compaction::{Cover, Draft, Rejection, Stop, accept};
+use unisono_context::compaction::{Cover, Draft, Rejection, Stop, accept, says_enough};
 use unisono_context::cost::Cost;
 use unisono_context::message::Message;
 use unisono_context::tokens::Counts;
@@ -126,7 +126,16 @@ async fn part(
         let last = index + 1 == parts.parts.len();
         let judged = match summary(&reply, layout(&asked.work.job)) {
             Ok(text) if last => finished(asked, text, target, by).await?,
-            Ok(text) => carry_forward(asked, text, target, parts.carried).await?,
+            Ok(text) => {
+                let input = parts
+                    .parts
+                    .get(index)
+                    .map_or(0, |part| part.text.len() as u64 / 4);
+                match says_enough(&text, parts.carried, Tokens(input)) {
+                    Ok(()) => carry_forward(asked, text, target, parts.carried).await?,
+                    Err(rejection) => Err(RejectedReply { rejection, target }),
+                }
+            }
             Err(rejection) => Err(RejectedReply { rejection, target }),
         };
         match judged {
@@ -165,30 +174,34 @@ pub(super) async fn finished(
         tokens,
     };
     let tier = job.plan.step.tier();
-    Ok(match accept(&draft, tier, asked.cap, asked.below) {
-        Ok(()) => {
-            let (body, counts) = match with_lost_facts(asked, &text, block, tokens).await? {
-                Some(anchored) => anchored,
-                None => (body, counts),
-            };
-            let block = block_text(&asked.cover.spans, &body, asked.key_facts);
-            let coverage = extract::coverage(job, asked.cover, block, cost(job, counts)).await?;
-            Ok(PartResult::Block(Block {
-                body,
-                key_facts: asked.key_facts.to_vec(),
-                counts,
-                model: by.clone(),
-                coverage,
-            }))
-        }
-        Err(rejection) => {
-            let most = asked.cap.min(asked.below.minus(Tokens(1)));
-            // Only the text can be shorter, not the parts beside it.
-            let beside = asked.cap.minus(asked.room);
-            let target = shorter_than(target, tokens.minus(beside), most.minus(beside));
-            Err(RejectedReply { rejection, target })
-        }
-    })
+    let enough = says_enough(&text, asked.room, asked.cover.original);
+    Ok(
+        match enough.and_then(|()| accept(&draft, tier, asked.cap, asked.below)) {
+            Ok(()) => {
+                let (body, counts) = match with_lost_facts(asked, &text, block, tokens).await? {
+                    Some(anchored) => anchored,
+                    None => (body, counts),
+                };
+                let block = block_text(&asked.cover.spans, &body, asked.key_facts);
+                let coverage =
+                    extract::coverage(job, asked.cover, block, cost(job, counts)).await?;
+                Ok(PartResult::Block(Block {
+                    body,
+                    key_facts: asked.key_facts.to_vec(),
+                    counts,
+                    model: by.clone(),
+                    coverage,
+                }))
+            }
+            Err(rejection) => {
+                let most = asked.cap.min(asked.below.minus(Tokens(1)));
+                // Only the text can be shorter, not the parts beside it.
+                let beside = asked.cap.minus(asked.room);
+                let target = shorter_than(target, tokens.minus(beside), most.minus(beside));
+                Err(RejectedReply { rejection, target })
+            }
+        },
+    )
 }
 
 fn as_block(asked: &SummaryRequest<'_>, text: &str) -> (Body, String) {

@@ -35,6 +35,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const GOOD: &str = "## Context\n- Parts are delivered day by day (#1).\n\n## Pending work and next \
                     step\n- See to part 60.";
 
+/// The beginning of a summary of a part.
+const ALL_UP_TO: &str = "## Context\n- Suppliers deliver parts day by day, as they said, and nobody asked \
+                         for another day; this is all up to message";
+
 /// The summarisers, in order.
 const NAMES: [&str; 2] = ["test/a", "test/b"];
 
@@ -354,13 +358,18 @@ async fn facts_lost_by_a_summary_are_listed_below_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unacceptable_summary_goes_to_the_next_model() {
     let long = format!("{GOOD}\n{}", "- It is said again and again.\n".repeat(400));
-    let rows: [(&str, Act, usize); 8] = [
+    let rows: [(&str, Act, usize); 9] = [
         (
             "longer than what it summarises",
             replied(&long, Stop::Complete),
             3,
         ),
         ("empty", replied(" ", Stop::Complete), 3),
+        (
+            "nearly empty",
+            replied("## Context\n- Ok.", Stop::Complete),
+            3,
+        ),
         (
             "no headings",
             replied("Parts are delivered.", Stop::Complete),
@@ -483,18 +492,12 @@ async fn a_conversation_larger_than_the_window_is_summarised_in_parts() {
         let asked = conversation_in(request);
         let last = asked.lines().rfind(|line| line.starts_with("<#")).unwrap();
         let number = last.trim_start_matches("<#").split(' ').next().unwrap();
-        replied(
-            &format!("## Context\n- All up to message {number}."),
-            Stop::Complete,
-        )
+        replied(&format!("{ALL_UP_TO} {number}."), Stop::Complete)
     });
     let stage = Stage::within(&[&model], 400, 4_000, PATIENCE).await;
     stage.answer("what is due?").await;
     let checkpoints = stage.checkpoints().await;
-    assert_eq!(
-        text_of(&checkpoints[0]),
-        "## Context\n- All up to message 397."
-    );
+    assert_eq!(text_of(&checkpoints[0]), format!("{ALL_UP_TO} 397."));
     let requests = model.requests();
     assert!(requests.len() > 2, "{}", requests.len());
     let all: String = requests.iter().map(conversation_in).collect();
@@ -503,9 +506,8 @@ async fn a_conversation_larger_than_the_window_is_summarised_in_parts() {
         assert_eq!(all.matches(&said).count(), 1, "message {n}");
     }
     for (index, request) in requests.iter().enumerate() {
-        let carries = request
-            .task
-            .contains("<earlier_summary>\n## Context\n- All up to message ");
+        let earlier = format!("<earlier_summary>\n{ALL_UP_TO} ");
+        let carries = request.task.contains(&earlier);
         assert_eq!(carries, index > 0, "{}", request.task);
         let last = index + 1 == requests.len();
         assert_eq!(request.task.contains("<recent_messages>"), last);
