@@ -1,6 +1,10 @@
 //! Asks the offline model the questions of the shipped probes.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 use std::path::Path;
 

@@ -223,6 +223,9 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             shared > 0 && part_of(earlier) >= earlier_part && part_of(later) >= later_part
         };
         let has_cue = has_cue(units[1]);
+        if !has_cue && shared == 0 {
+            return None;
+        }
         let is_same = match (has_cue, later.says_now) {
             (true, _) => shared > 1 && covers(0.0, 0.5) || covers(0.25, 0.5) || covers(0.5, 0.33),
             (false, true) => shared > 1 && covers(0.0, 0.5) || covers(0.5, 0.5),
@@ -232,12 +235,12 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
                     && (covers(0.5, 1.0) || shared > 2 && covers(0.33, 1.0))
             }
         };
-        let is_certain = has_cue || describes_the_present(units) && later.contradicts(earlier);
-        let is_changed = is_same && is_certain && later.changes_value_of(earlier);
+        let is_certain = || has_cue || describes_the_present(units) && later.contradicts(earlier);
+        let is_changed = is_same && is_certain() && later.changes_value_of(earlier);
         let is_by_another = || later.has_other_name_than(earlier) && shared > 1 && covers(0.0, 0.5);
         let contradicts = units[1].cues.intersects(Cues::CORRECTION);
-        let is_of_others = later.is_of_others_than(earlier);
-        if has_cue && is_changed && !is_of_others || contradicts && is_by_another() {
+        let is_of_same = || !later.is_of_others_than(earlier);
+        if has_cue && is_changed && is_of_same() || contradicts && is_by_another() {
             return Some(Strength::Replaces);
         }
         if !has_cue {

@@ -273,11 +273,9 @@ fn value(all: &[Word], at: usize) -> Option<Option<(Kind, String)>> {
 
 /// The month of a name: `november`, `märz`, `okt`.
 fn month(word: &str) -> Option<usize> {
-    let is_named = |names: &&str| names.split(' ').any(|name| name == word);
-    MONTHS
-        .iter()
-        .position(|names| is_named(&names))
-        .map(|at| at + 1)
+    let is_named = |names: &str| names.split(' ').any(|name| name == word);
+    let at = MONTHS.iter().position(|names| is_named(names));
+    at.map(|at| at + 1)
 }
 
 fn day_of_month(word: &str) -> Option<u8> {
