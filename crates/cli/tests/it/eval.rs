@@ -68,7 +68,7 @@ fn the_table_is_the_same_every_time() {
 
     10:1, at most 982 tokens
     KEPT BY                     ALL   FACTS DECISIONS CONSTRAINTS   NAMES   TASKS × TAIL TOKENS
-    one summary, extractive  29.3 %  11.1 %    26.7 %      40.0 %  45.5 %  20.0 %   1.22    980
+    one summary, extractive  29.3 %  11.1 %    26.7 %      40.0 %  45.5 %  20.0 %   1.22    977
     truncate                 16.0 %  22.2 %    10.0 %       6.7 %   9.1 %  50.0 %   0.67    737
     checkpoint, extractive   25.3 %  22.2 %    20.0 %      20.0 %  27.3 %  50.0 %   1.06    959
     tail                     24.0 %  22.2 %    23.3 %       6.7 %  18.2 %  60.0 %   1.00    944
