@@ -51,9 +51,12 @@ impl Daemon {
         // Cargo's directory for the files of benchmarks.
         let target = program.ancestors().nth(2).expect("cargo's directories");
         let directory = tempfile::tempdir_in(target.join("tmp")).expect("a directory");
+        // The directory is a project of its own: the settings of this repository do not count.
+        let project = directory.path().join("config");
+        fs::create_dir_all(&project).expect("a directory");
+        fs::write(project.join("unisono.toml"), settings).expect("a file");
         let config = directory.path().join("settings/unisono");
         fs::create_dir_all(&config).expect("a directory");
-        fs::write(config.join("unisono.toml"), settings).expect("a file");
         fs::write(config.join("token"), TOKEN).expect("a file");
         fs::set_permissions(config.join("token"), Permissions::from_mode(0o600)).expect("a mode");
         let mut child = Command::new(&program)

@@ -1,5 +1,7 @@
 //! `unisono serve`: the daemon over HTTP.
 
+mod memory;
+
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -87,7 +89,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let stop = async {
         interrupts.next().await;
     };
+    let giving_back = tokio::spawn(memory::give_back_freed());
     let ended = server.run(stop).await;
+    giving_back.abort();
     announcing.abort();
     // Removed in every case: no process should find the daemon after this.
     let _ = announcing.await;
