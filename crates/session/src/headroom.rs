@@ -21,7 +21,7 @@ use crate::turn::{Phase, Turn};
 pub(crate) enum ResultsShare {
     /// It is.
     Reserved,
-    /// Results get the tokens that the context leaves.
+    /// Results get the tokens that the context leaves: at least those of one note for all.
     Remainder,
 }
 
@@ -77,15 +77,26 @@ impl State {
         (digest, agent): (Digest, &Definition),
         results: ResultsShare,
     ) -> Option<Budget> {
+        let mut budget = self.budget_beside_assignment(turn, needs, (digest, agent))?;
+        let results = match results {
+            ResultsShare::Reserved => needs.results(digest, budget.usable),
+            ResultsShare::Remainder => needs.results_note(digest),
+        };
+        budget.usable = budget.usable.minus(results);
+        Some(budget)
+    }
+
+    /// The budget that the role and the task of an agent leave.
+    fn budget_beside_assignment(
+        &self,
+        turn: &Turn,
+        needs: &TeamNeeds,
+        (digest, agent): (Digest, &Definition),
+    ) -> Option<Budget> {
         let preamble = self.preamble_counts(&turn.preamble);
         let fixed = preamble.get(agent.limits.encoding)?.at_most;
         let assignment = needs.assignment_tokens(digest, &self.preambles)?;
-        let mut budget = turn.budget(agent, fixed + assignment);
-        if results == ResultsShare::Reserved {
-            let results = needs.results(digest, budget.usable);
-            budget.usable = budget.usable.minus(results);
-        }
-        Some(budget)
+        Some(turn.budget(agent, fixed + assignment))
     }
 
     /// The minimum part of an agent's headroom for results of other agents.
@@ -96,7 +107,7 @@ impl State {
         agent: &Definition,
     ) -> Tokens {
         let needs = turn.needs();
-        let budget = self.member_budget(turn, needs, (digest, agent), ResultsShare::Remainder);
+        let budget = self.budget_beside_assignment(turn, needs, (digest, agent));
         budget.map_or(Tokens::ZERO, |budget| needs.results(digest, budget.usable))
     }
 
@@ -127,6 +138,7 @@ impl State {
         let needs = turn.needs();
         let mut room = |digest: Digest, agent: &Definition| {
             let assignment = needs.assignment_tokens(digest, &self.preambles);
+            let assignment = assignment.map(|tokens| tokens + needs.results_note(digest));
             self.room(turn, manifest, (agent, assignment), &mut costs)
         };
         let agents = turn.distinct_definitions().into_iter();

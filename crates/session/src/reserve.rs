@@ -8,7 +8,7 @@
 //! *Role* is the text about the agent itself, its tools and the agents to which it may delegate. It
 //! depends only on its definition and its team, and is counted once per encoding. *Results* are the
 //! results of its delegates: a share of the rest. If a context cannot be made small enough for
-//! them, they get the tokens that it leaves.
+//! them, they get the tokens that it leaves, at least those of one note for all.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -34,7 +34,8 @@ const WORDS: Tokens = Tokens(96);
 /// this.
 const WRITTEN_TASK: Tokens = Tokens(512);
 const WRITTEN_TASK_SHARE: u64 = 16;
-/// The minimum size of a result in a prompt: its agent, and how to read it.
+/// The minimum size of a result in a prompt, or of a note in place of all results: how to read
+/// them.
 const LEAST_RESULT: Tokens = Tokens(64);
 /// The number of messages that contain role and task.
 pub const MESSAGES: u64 = 2;
@@ -207,13 +208,21 @@ impl TeamNeeds {
 
     /// The part of `usable` that is reserved for results of other agents.
     pub fn results(&self, agent: Digest, usable: Tokens) -> Tokens {
+        let note = self.results_note(agent);
         match self.agents.get(&agent) {
             Some(agent) if agent.gets_results => {
                 let least = LEAST_RESULT.times(agent.handed).min(Tokens(usable.0 / 2));
-                self.results.of(usable).max(least)
+                self.results.of(usable).max(least).max(note)
             }
             _ => Tokens::ZERO,
         }
+    }
+
+    /// The tokens of one note in place of all results that an agent is handed: without room for
+    /// it, the agent cannot work.
+    pub fn results_note(&self, agent: Digest) -> Tokens {
+        let handed = self.agents.get(&agent).map_or(0, |agent| agent.handed);
+        LEAST_RESULT.times(handed.min(1))
     }
 
     fn role(&self, agent: &AgentNeeds) -> String {

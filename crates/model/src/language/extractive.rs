@@ -61,8 +61,11 @@ fn reply(request: &Request) -> Reply {
             ..Reply::default()
         };
     }
-    let succeeded = |d: &DelegateResult| !matches!(d.outcome, DelegateOutcome::Failed(_));
-    let text = if request.results.iter().any(succeeded) {
+    let answered = |d: &DelegateResult| {
+        let text = d.outcome.answer();
+        text.is_some_and(|text| !text.trim().is_empty())
+    };
+    let text = if request.results.iter().any(answered) {
         synthesise(request, &counter)
     } else {
         answer(request, &task, &counter)

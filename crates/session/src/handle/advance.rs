@@ -154,7 +154,7 @@ fn compact_or_freeze(
             .least_budget(turn)
             .and_then(|lead| misfit(view, &lead))
         {
-            Some(overflow) => overflowed(turn, &overflow),
+            Some(overflow) => overflowed(turn, &overflow, budgets),
             None => match tidied(turn, mode, (view, budgets), recorder.now) {
                 Some(plan) => PreFreezeStep::Plan(Box::new(plan)),
                 None => {
@@ -163,7 +163,7 @@ fn compact_or_freeze(
                 }
             },
         },
-        Err(error @ Error::Overflow { .. }) => overflowed(turn, &error),
+        Err(error @ Error::Overflow { .. }) => overflowed(turn, &error, budgets),
         // All messages are counted, so a block lacks a count, and it will never get one.
         Err(error @ Error::Uncounted) => failed("uncounted", error),
     }
@@ -258,13 +258,22 @@ fn failed(code: &str, reason: impl ToString) -> PreFreezeStep {
     })
 }
 
-/// The lead's own input does not fit its window.
-fn overflowed(turn: &Turn, overflow: &Error) -> PreFreezeStep {
+/// The lead's own input does not fit its window, not even without the room that is kept for its
+/// delegates: `budgets` are the usable tokens with it.
+fn overflowed(turn: &Turn, overflow: &Error, budgets: &Budgets) -> PreFreezeStep {
     let lead = &turn.team.lead;
     let (id, model) = (&lead.id, &lead.model);
+    let usable = budgets.iter().next().map(|budget| budget.usable);
+    let kept = match (overflow, usable) {
+        (Error::Overflow { usable: left, .. }, Some(usable)) if usable < *left => {
+            let kept = left.minus(usable);
+            format!(" ({usable} usable tokens, and {kept} that are otherwise kept for delegates)")
+        }
+        _ => String::new(),
+    };
     failed(
         "context_overflow",
-        format!("agent {id}, model {model}: {overflow}"),
+        format!("agent {id}, model {model}: {overflow}{kept}"),
     )
 }
 

@@ -184,7 +184,8 @@ impl Ledger {
                     let context = view.effective(&budget).unwrap().at_most;
                     let left = budget.usable.minus(context);
                     let needed = state.assignment_tokens(turn.needs(), agent.digest());
-                    (context <= budget.usable && needed.unwrap() <= left).then_some(left)
+                    let needed = needed.unwrap() + turn.needs().results_note(agent.digest());
+                    (context <= budget.usable && needed <= left).then_some(left)
                 }
             };
             self.rooms.insert((id, agent.digest()), room);

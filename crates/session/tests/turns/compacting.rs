@@ -63,7 +63,7 @@ fn an_overflow_fails_with_the_numbers_before_any_model_call() {
     shell.prepare();
     let (code, reason) = code(shell.outcome(0));
     assert_eq!(code, "context_overflow");
-    for number in ["2504", "1690", "2000"] {
+    for number in ["2504", "1626", "2000"] {
         assert!(reason.contains(number), "{number} in {reason}");
     }
     assert!(shell.waiting.is_empty(), "nothing was dispatched");

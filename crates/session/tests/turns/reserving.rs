@@ -123,6 +123,32 @@ fn case() -> impl Strategy<Value = Case> {
         )
 }
 
+/// A history of about the size of its lead's window.
+fn at_the_edge() -> impl Strategy<Value = Case> {
+    (
+        prop_oneof![
+            Just(Preset::Off),
+            proptest::sample::select(Preset::ALL.to_vec())
+        ],
+        1_500u64..8_000,
+        proptest::collection::vec(0usize..600, 4),
+        proptest::collection::vec(proptest::option::of(0usize..200), 1..4),
+        prop_oneof![Just(0u32), Just(10)],
+        600u64..800,
+    )
+        .prop_map(
+            |(preset, window, personas, tasks, results, thousandths)| Case {
+                preset,
+                window,
+                personas,
+                tasks,
+                history: vec![(window * thousandths / 1_000 / 5) as usize; 20],
+                results,
+                more: ExtraParts::default(),
+            },
+        )
+}
+
 fn more() -> impl Strategy<Value = ExtraParts> {
     (
         prop_oneof![Just(0usize), 0usize..2_000, 2_000usize..30_000],
@@ -291,6 +317,52 @@ proptest! {
     fn a_turn_whose_personas_fit_is_answered(case in case()) {
         is_answered(&case)?;
     }
+}
+
+/// The maximum size of one note in place of all results, and of the fixed words of a prompt.
+const RESULTS_NOTE: Tokens = Tokens(64);
+const FIXED_WORDS: Tokens = Tokens(96);
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn a_lead_whose_delegates_were_asked_has_room_for_a_note_about_them(case in at_the_edge()) {
+        let mut shell = of(case.import());
+        shell.accept(taken(&case, 0));
+        let mut asked = shell.dispatched();
+        // Delegates that are too small are refused.
+        if asked.iter().any(|assignment| assignment.definition.id.as_str() != "lead") {
+            for delegate in &asked {
+                shell.finish(delegate, &"an answer ".repeat(400));
+            }
+            asked = shell.dispatched();
+            prop_assert_eq!(asked.len(), 1, "{:?}", overflow(&shell));
+        }
+        for lead in asked {
+            let needs = assignment_tokens(&lead) + FIXED_WORDS + RESULTS_NOTE;
+            prop_assert!(needs <= lead.headroom, "{} of {}", needs, lead.headroom);
+        }
+    }
+}
+
+#[test]
+fn a_refusal_under_off_has_the_usable_tokens_of_the_team() {
+    let case = Case {
+        preset: Preset::Off,
+        window: 6_000,
+        personas: vec![100; 4],
+        tasks: vec![Some(40); 3],
+        history: vec![1_200; 20],
+        results: 10,
+        more: ExtraParts::default(),
+    };
+    let mut shell = of(case.import());
+    shell.accept(taken(&case, 0));
+    assert!(shell.dispatched().is_empty(), "no delegate is asked");
+    insta::assert_snapshot!(
+        overflow(&shell).unwrap(),
+        @"context_overflow: agent lead, model fake/model: context overflow: the pending input, pinned messages and what must stay need 6088 tokens, but only 4502 of a window of 6000 are left for them (4110 usable tokens, and 392 that are otherwise kept for delegates)"
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use unisono_context::Tokens;
+use unisono_context::{AgentId, Tokens};
 use unisono_model::language::Request;
 use unisono_model::prompt::{DelegateOutcome, DelegateResult, Prefix};
 use unisono_session::assignment::{self, RunAssignment};
@@ -19,8 +19,8 @@ use super::newest;
 use crate::agent::{Ctx, Failure, request};
 use crate::tools::{CallOutcome, READ_MESSAGE};
 
-/// The first request of a run with as much of its results as fits. `count` returns upper bounds of
-/// tokens for the definition's model.
+/// The first request of a run with as much of its results as fits: whole, each with its beginning,
+/// or one note for all. `count` returns upper bounds of tokens for the definition's model.
 ///
 /// # Errors
 /// Role and task alone do not fit; the reason contains the numbers.
@@ -58,12 +58,8 @@ where
     }
     let needed = count(vec![role]).await.into_iter().sum();
     let left = meter::headroom(assignment, messages, needed)?.tokens;
-    let cuts = fitted(
-        &pieces,
-        results_bound(left, assignment.results_reserve),
-        count,
-    )
-    .await;
+    let bound = results_bound(left, assignment.results_reserve);
+    let cuts = fitted(&pieces, bound, &count).await;
     let results = first.results.iter().zip(pieces.iter().zip(cuts));
     let results = results.map(|(result, (piece, cut))| match cut {
         None => result.clone(),
@@ -73,9 +69,42 @@ where
             ..result.clone()
         },
     });
-    Ok(Request {
+    let cut = Request {
         results: results.collect(),
+        ..first.clone()
+    };
+    let (text, messages) = meter::assignment(&cut);
+    let needed = count(vec![text]).await.into_iter().sum();
+    if meter::headroom(assignment, messages, needed).is_ok() {
+        return Ok(cut);
+    }
+    Ok(Request {
+        results: note_for_all(&assignment.results, can_read_results(assignment))
+            .into_iter()
+            .collect(),
         ..first
+    })
+}
+
+/// One note in place of all results: how many are left out, and how to read them.
+fn note_for_all(results: &[assignment::DelegateResult], can_read: bool) -> Option<DelegateResult> {
+    let named = |one: &assignment::DelegateResult| format!(r#"{{"result":"{}"}}"#, one.name);
+    let (agent, names) = match results {
+        [] => return None,
+        [one] => (one.agent.clone(), named(one)),
+        [first, .., last] => {
+            let agent = AgentId::new(format!("{} delegates", results.len()));
+            (agent, format!("{} to {}", named(first), named(last)))
+        }
+    };
+    Some(DelegateResult {
+        agent,
+        task: None,
+        outcome: DelegateOutcome::Partial {
+            text: "".into(),
+            missing: "left out: no room".into(),
+        },
+        rest: can_read.then(|| format!("[to read it: {READ_MESSAGE} {names}]").into()),
     })
 }
 

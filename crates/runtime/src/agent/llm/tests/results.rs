@@ -76,6 +76,27 @@ async fn a_lead_answers_with_results_of_any_size() {
 }
 
 #[tokio::test]
+async fn results_without_room_for_each_are_one_note() {
+    let long = "found ".repeat(150);
+    let (attempt, model) = (
+        lead(300, &[long.as_str(); 4]),
+        Scripted::new([Act::say("joined")]),
+    );
+    let answer = run(&attempt, &model).await.unwrap();
+    assert_eq!((&*answer.text, answer.partial), ("joined", None));
+    let requests = model.requests();
+    let [note] = &requests[0].results[..] else {
+        panic!("{:?}", requests[0].results);
+    };
+    let says = r#"[to read it: read_message {"result":"delegate_1"} to {"result":"delegate_4"}]"#;
+    assert_eq!(note.agent.as_str(), "4 delegates");
+    assert_eq!(note.rest.as_deref(), Some(says));
+    let missing = "left out: no room".into();
+    let text = "".into();
+    assert_eq!(note.outcome, DelegateOutcome::Partial { text, missing });
+}
+
+#[tokio::test]
 async fn an_agent_without_the_reading_tool_sees_that_the_rest_is_omitted() {
     let mut attempt = lead(700, &["found ".repeat(300).as_str()]);
     attempt.definition.tools = vec!["recall".into()];
