@@ -179,14 +179,34 @@ fn methods(script: &str) -> Vec<ScriptPart> {
             parts.push(ScriptPart::Method {
                 kind,
                 name: word(rest).to_owned(),
-                body: String::new(),
+                body: without_spaces(after_signature(rest)),
             });
             kind = MethodKind::Other;
         } else if let Some(ScriptPart::Method { body, .. }) = parts.last_mut() {
-            body.extend(line.chars().filter(|c| !c.is_whitespace()));
+            body.push_str(&without_spaces(line));
         }
     }
     parts
+}
+
+fn without_spaces(line: &str) -> String {
+    line.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+/// The body of a method that is on the line of its signature.
+fn after_signature(line: &str) -> &str {
+    let (mut depth, mut quote) = (0_usize, None);
+    for (at, c) in line.char_indices() {
+        match (quote, c) {
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), c) if c == open => quote = None,
+            (None, '(' | '[' | '{') => depth += 1,
+            (None, ')' | ']' | '}') => depth = depth.saturating_sub(1),
+            (None, ':') if depth == 0 => return &line[at + 1..],
+            _ => {}
+        }
+    }
+    ""
 }
 
 /// A line up to its comment; a `#` in quotes is not a comment.
@@ -317,6 +337,31 @@ class Fog:
         assert_eq!(given(MethodKind::Agent, "keeper"), ["tools", "llm"]);
         assert_eq!(given(MethodKind::Task, "log_task"), ["async_execution"]);
         assert!(given(MethodKind::Agent, "log_task").is_empty());
+    }
+
+    #[test]
+    fn a_method_on_one_line_is_read() {
+        let all = crews(
+            r#"
+class Lamp:
+    @agent
+    def keeper(self) -> Agent: return Agent(config=self.agents_config["watch"])
+
+    @task
+    def t1(self): return Task(config=self.tasks_config["trim"], agent=self.keeper())
+
+    @task
+    def t2(self, tint: str = ":", **more: dict[str, int]) -> Task: return Task(agent=self.other(), context=[self.t1()])
+
+    @crew
+    def crew(self): return Crew(process=Process.sequential)
+"#,
+        );
+        let lamp = &all[1];
+        assert_eq!(lamp.process.as_deref(), Some("sequential"));
+        assert_eq!(lamp.agent_of("trim"), Some("watch"));
+        assert_eq!(lamp.agent_of("t2"), Some("other"));
+        assert_eq!(lamp.context_of("t2"), Some(vec!["trim"]));
     }
 
     #[test]
