@@ -141,10 +141,10 @@ fn pages_beside_agents_are_no_agents_and_a_built_in_one_goes_with_a_word() {
     assert!(done.stdout.contains(reply), "{}", done.stdout);
     assert!(!place.path("agents/notes.md").exists());
     let boss = std::fs::read_to_string(place.path("agents/boss.md")).unwrap();
-    assert!(
-        boss.contains("delegates:\n- beekeeper\n- night-watch\n"),
-        "{boss}"
-    );
+    assert!(boss.contains("tools:\n- delegate\n"), "{boss}");
+    assert!(!boss.contains("delegates:"), "{boss}");
+    let limit = "run it with --agents night-watch,beekeeper";
+    assert!(done.stdout.contains(limit), "{}", done.stdout);
     place.call(&["agents", "check"]).expect(0);
     // Who names such a page is told that it is none.
     place

@@ -234,8 +234,8 @@ impl Crew {
             (SEQUENTIAL, false) => None,
             (SEQUENTIAL, true) => Some("no task of the crew names an agent of it".to_owned()),
             (other, _) => Some(format!(
-                "the process `{other}` does not carry over: give a lead the tool `delegate` and name \
-                 the agents in its `delegates`, and it decides who does what"
+                "the process `{other}` does not carry over: give a lead the tool `delegate` and run \
+                 it with these agents (--agents): it decides who does what"
             )),
         };
         match why_not {

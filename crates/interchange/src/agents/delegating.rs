@@ -1,4 +1,4 @@
-//! The delegates of an agent: `Task(a, b)` among its tools, or `permission.task`.
+//! The agents to which an agent may delegate: `Task(a, b)` among its tools, or `permission.task`.
 
 use super::rule::{DELEGATE, Importer, SourceKey, id};
 use super::write::Draft;
@@ -44,8 +44,9 @@ pub(super) fn items(text: &str) -> Vec<String> {
 }
 
 impl Importer<'_> {
-    /// Gives an agent the tool `delegate`, limited to the named agents if there are any.
-    pub(super) fn delegates(&self, names: &[String], key: &SourceKey<'_>, draft: &mut Draft) {
+    /// Gives an agent the tool `delegate`. A definition cannot limit it to the named agents: it
+    /// chooses from the agents of its turn.
+    pub(super) fn may_delegate_to(&self, names: &[String], key: &SourceKey<'_>, draft: &mut Draft) {
         draft.tool(DELEGATE);
         let ids = names
             .iter()
@@ -61,7 +62,14 @@ impl Importer<'_> {
             );
             key.note_lost(draft, &reason);
         }
-        draft.delegates.extend(here);
+        if !here.is_empty() {
+            let reason = format!(
+                "it may give tasks to the agents of its turn (`turn.agents`, --agents), not only \
+                 to these: run it with --agents {}",
+                here.join(",")
+            );
+            key.note_changed(draft, &reason);
+        }
     }
 
     /// Converts `permission.task`: a rule for all agents, or one for each name or pattern, of which
@@ -102,7 +110,7 @@ impl Importer<'_> {
         let allowed: Vec<String> = allowed.iter().map(|(name, _)| (*name).to_owned()).collect();
         if !patterns.is_empty() {
             let reason = format!(
-                "patterns of agents do not carry over: {}; name the agents in `delegates`",
+                "patterns of agents do not carry over: {}; name the agents with --agents",
                 patterns.join(", ")
             );
             key.note_lost(draft, &reason);
@@ -113,13 +121,13 @@ impl Importer<'_> {
                 if !denied.is_empty() {
                     let names: Vec<&str> = denied.iter().map(|(name, _)| *name).collect();
                     let reason = format!(
-                        "it may give tasks to all but {}: name the others in `delegates`",
+                        "it may give tasks to all but {}: name the others with --agents",
                         names.join(", ")
                     );
                     key.note_lost(draft, &reason);
                 }
             }
-            false if !allowed.is_empty() => self.delegates(&allowed, key, draft),
+            false if !allowed.is_empty() => self.may_delegate_to(&allowed, key, draft),
             // A missing permission need not be denied.
             false => {}
         }

@@ -396,7 +396,7 @@ impl Importer<'_> {
         let mut lost = Vec::new();
         for name in names {
             if delegating::is_delegation(name) {
-                self.delegates(&delegating::named_agents(name), key, draft);
+                self.may_delegate_to(&delegating::named_agents(name), key, draft);
                 continue;
             }
             match self.local_tool(name) {

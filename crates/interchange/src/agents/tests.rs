@@ -335,7 +335,7 @@ fn reasons(lost: &[KeyChange]) -> String {
 }
 
 #[test]
-fn delegates_carry_over() {
+fn permission_to_delegate_carries_over_without_its_names() {
     let claude = |tools: &str| {
         let text = format!("---\nname: boss\ndescription: x\ntools: {tools}\n---\nx");
         read_beside("x/.claude/agents/boss.md", &text, &["scout", "smith"])
@@ -344,17 +344,12 @@ fn delegates_carry_over() {
         let text = format!("---\ndescription: x\npermission:\n  task: {task}\n---\nx");
         read_beside("x/.opencode/agents/boss.md", &text, &["scout", "smith"])
     };
-    let both = "delegates:\n- scout\n- smith\n";
+    let (both, scout) = ("--agents scout,smith", "--agents scout");
     let cases: [(ConvertedAgent, bool, &str, &str); 11] = [
         (claude("Task(scout, smith)"), true, both, ""),
         (claude("[Task(scout, smith)]"), true, both, ""),
         (claude("Task"), true, "", ""),
-        (
-            claude("Task(scout, nobody)"),
-            true,
-            "delegates:\n- scout\n",
-            "nobody",
-        ),
+        (claude("Task(scout, nobody)"), true, scout, "nobody"),
         (opencode("allow"), true, "", ""),
         (opencode("deny"), false, "", ""),
         (
@@ -376,27 +371,17 @@ fn delegates_carry_over() {
             "",
             "team-*",
         ),
-        (
-            opencode("{\"*\": deny, scout: ask}"),
-            true,
-            "delegates:\n- scout\n",
-            "",
-        ),
+        (opencode("{\"*\": deny, scout: ask}"), true, scout, ""),
     ];
     for (at, (agent, delegates, named, lost)) in cases.into_iter().enumerate() {
-        assert_eq!(
-            agent.text.contains("- delegate\n"),
-            delegates,
-            "{at}: {}",
-            agent.text
-        );
-        assert!(agent.text.contains(named), "{at}: {}", agent.text);
-        assert_eq!(
-            agent.text.contains("delegates:"),
-            !named.is_empty(),
-            "{at}: {}",
-            agent.text
-        );
+        let tool = agent.text.contains("- delegate\n");
+        assert_eq!(tool, delegates, "{at}: {}", agent.text);
+        // Agents in `delegates` would always work before it.
+        assert!(!agent.text.contains("delegates:"), "{at}: {}", agent.text);
+        let changed = reasons(&agent.changed);
+        assert!(changed.contains(named), "{at}: {changed}");
+        let limit = changed.contains("not only to these");
+        assert_eq!(limit, !named.is_empty(), "{at}: {changed}");
         let text = reasons(&agent.lost);
         assert!(text.contains(lost), "{at}: {text}");
         assert_eq!(text.is_empty(), lost.is_empty(), "{at}: {text}");

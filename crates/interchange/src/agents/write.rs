@@ -33,8 +33,6 @@ pub(super) struct Draft {
     pub(super) approve: Vec<String>,
     /// Whether calls of all servers' tools need approval.
     pub(super) approve_all: bool,
-    /// The only permitted delegates; empty: any agent.
-    pub(super) delegates: BTreeSet<String>,
     numbers: Vec<(&'static str, f64)>,
     /// The stages of its pipeline, each `agent` or `agent=task`.
     pub(super) pipeline: Vec<String>,
@@ -204,10 +202,6 @@ impl Draft {
         if !self.skills.is_empty() {
             let all = self.skills.iter().map(|name| name.as_str().into());
             set("skills", Value::Sequence(all.collect()));
-        }
-        if !self.delegates.is_empty() {
-            let all = self.delegates.iter().map(|name| name.as_str().into());
-            set("delegates", Value::Sequence(all.collect()));
         }
         if !self.approve.is_empty() {
             let all = self.approve.iter().map(|rule| Value::from(rule.as_str()));
