@@ -113,11 +113,27 @@ pub(crate) fn coerce(raw: &str, kind: Option<Kind>) -> Value {
     }
 }
 
-/// Splits the text of a variable or flag for a list: commas between the items.
-pub(crate) fn coerce_list(raw: &str) -> impl Iterator<Item = &str> {
-    raw.split(',')
-        .map(str::trim)
-        .filter(|item| !item.is_empty())
+/// The items in the text of a variable or flag for a list: a TOML array of texts, or commas between
+/// the items.
+pub(crate) fn coerce_list(raw: &str) -> Vec<String> {
+    toml_array(raw).unwrap_or_else(|| {
+        let items = raw.split(',').map(str::trim);
+        let items = items.filter(|item| !item.is_empty());
+        items.map(str::to_owned).collect()
+    })
+}
+
+fn toml_array(raw: &str) -> Option<Vec<String>> {
+    let raw = raw.trim();
+    // The text may close the array and continue with other keys.
+    let table: toml::Table = raw
+        .starts_with('[')
+        .then(|| format!("a = {raw}"))?
+        .parse()
+        .ok()?;
+    let items = table.get("a").filter(|_| table.len() == 1)?.as_array()?;
+    let texts = items.iter().map(|item| item.as_str().map(str::to_owned));
+    texts.collect()
 }
 
 /// Checks a table against its keys and keeps the valid part. `path` leads to the table.

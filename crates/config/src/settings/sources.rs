@@ -27,7 +27,7 @@ pub struct Override {
     pub flag: String,
     /// The key, dotted: `compaction.preset`.
     pub key: String,
-    /// Its value; items of a list are separated by commas.
+    /// Its value; a list is a TOML array, or its items with commas between them.
     pub value: String,
 }
 

@@ -144,12 +144,13 @@ fn unchangeable(dotted: &str) -> UnchangeableKey {
     UnchangeableKey::Unknown { key, meant }
 }
 
-/// A value of a dotted key, from a person's text: items of a list are separated by commas.
+/// A value of a dotted key, from a person's text: a list is a TOML array, or its items with
+/// commas between them.
 pub fn parse_value(key: &str, text: &str) -> Value {
     match schema::kind_at(ALL, &path_of(key)) {
         Some(Kind::Texts) => {
-            let items = schema::coerce_list(text).map(|item| Value::String(item.to_owned()));
-            Value::Array(items.collect())
+            let items = schema::coerce_list(text).into_iter();
+            Value::Array(items.map(Value::String).collect())
         }
         kind => match schema::coerce(text, kind) {
             Node::Integer(n) => Value::Integer(n),
@@ -306,6 +307,20 @@ mod tests {
                 Value::from(vec!["risks", "facts"]),
             ),
             ("turn.agents", "", Value::Array(Vec::new())),
+            ("turn.agents", "[]", Value::Array(Vec::new())),
+            (
+                "compaction.summarisers",
+                r#" ["extractive"] "#,
+                Value::from(vec!["extractive"]),
+            ),
+            (
+                "turn.agents",
+                r#"["risks=money, time", 'facts']"#,
+                Value::from(vec!["risks=money, time", "facts"]),
+            ),
+            // No array of texts, and one key more.
+            ("turn.agents", "[1, 2]", Value::from(vec!["[1", "2]"])),
+            ("turn.agents", "[]\nb = 1", Value::from(vec!["[]\nb = 1"])),
             ("turn.lead", "facts", "facts".into()),
             ("compaction.trigger_tokens", "9_000", 9_000.into()),
             ("compaction.trigger_tokens", "many", "many".into()),

@@ -39,7 +39,7 @@ Examples:
 pub(crate) struct Args {
     /// The key, dotted
     key: String,
-    /// Its value; items of a list are separated by commas
+    /// Its value; a list is a TOML array, or its items with commas between them
     value: Option<String>,
     /// Removes the change; the settings files apply again
     #[arg(long)]

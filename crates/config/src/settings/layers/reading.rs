@@ -175,12 +175,8 @@ fn setting(origin: Origin, path: Vec<String>, raw: &str) -> Layer {
     };
     let value = match kind {
         Some(Kind::Texts) => {
-            let items = schema::coerce_list(raw);
-            Value::List(
-                items
-                    .map(|item| node(Value::Text(item.to_owned())))
-                    .collect(),
-            )
+            let items = schema::coerce_list(raw).into_iter();
+            Value::List(items.map(|item| node(Value::Text(item))).collect())
         }
         kind => schema::coerce(raw, kind),
     };
