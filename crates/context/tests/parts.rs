@@ -49,6 +49,26 @@ fn the_topic_of_a_message_is_summarised_once_and_alone() {
 }
 
 #[test]
+fn a_topic_that_a_person_sealed_with_the_newest_message_is_summarised_whole() {
+    let mut chat = Chat::of("U200 A200 U300 A300 |");
+    let whole = plan(&chat, topic(2)).expect("it has ended");
+    assert_eq!(
+        ordinals(&whole.step.cover().unwrap().spans),
+        [1, 2, 3, 4],
+        "the newest message, too"
+    );
+    chat.carry_out(&whole, Mode::Part(topic(2)), &CHECKPOINT, GOOD);
+    assert_eq!(plan(&chat, topic(2)), None, "it is summarised");
+    chat.say("U300 A300");
+    assert_eq!(chat.verbatim(), [5, 6]);
+    assert_eq!(plan(&chat, topic(2)), None, "it is summarised");
+    // A call without a result, and what follows it, stays.
+    let chat = Chat::of("U200 A200 U300 C300 |");
+    let before = plan(&chat, topic(2)).expect("it has ended");
+    assert_eq!(ordinals(&before.step.cover().unwrap().spans), [1, 2, 3]);
+}
+
+#[test]
 fn the_middle_of_the_current_topic_is_summarised_at_any_length() {
     let chat = Chat::of("U300 A300 | U90 A90 U90 A90 U90 A90 U90 A90");
     let middle = plan(&chat, ContextPart::Attention).expect("eight messages");

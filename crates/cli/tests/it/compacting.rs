@@ -204,7 +204,7 @@ fn one_topic_the_current_one_and_large_messages_are_made_smaller_on_request() {
     place
         .call(&["compact", "--topic", "7", "--yes"])
         .expect(0)
-        .says(&["nothing to do", "the topic of #7 is summarised"]);
+        .says(&["nothing to do", "the topic of #7 is already summarised"]);
     place
         .call(&["compact", "--topic", "24", "--yes"])
         .expect(0)
@@ -233,7 +233,7 @@ fn what_does_nothing_says_why(place: &Place, session: &Value) {
     let daemon = Daemon::start(place);
     let path = format!("/v1/sessions/{}/compactions", session.as_str().unwrap());
     for (topic, why) in [
-        (7, "the topic of #7 is summarised, or as short as a summary"),
+        (7, "the topic of #7 is already summarised"),
         (24, "the topic of #24 is still open: seal it first"),
     ] {
         let asked = json!({"topic": topic});

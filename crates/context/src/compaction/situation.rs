@@ -81,6 +81,13 @@ impl<'a> Situation<'a> {
         }
     }
 
+    /// The first unit that no summary may cover, if the newest unit need not stay: that of an
+    /// unanswered call of the open turn, or the end.
+    pub(super) fn open_start(&self) -> usize {
+        let open = self.open_from.and_then(|call| position(&self.units, call));
+        open.unwrap_or(self.units.len())
+    }
+
     pub(super) fn over_usable(&self) -> bool {
         self.effective.at_most > self.budget.usable
     }

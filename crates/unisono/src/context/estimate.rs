@@ -13,7 +13,7 @@ use unisono_context::checkpoint::{Body, block_text};
 use unisono_context::compaction::{self, ContextPart, Mode, Plan, Step};
 use unisono_context::policy::Policy;
 use unisono_context::tokens::Count;
-use unisono_context::view::View;
+use unisono_context::view::{MessageStatus, View};
 use unisono_context::{CheckpointId, Cost, MessageId, Ordinal, Tokens};
 use unisono_model::Tokenizer;
 use unisono_model::calibration::Calibrations;
@@ -214,10 +214,13 @@ pub fn reason_for_no_step(state: &State, branch: &str, work: &Work) -> Option<St
 fn no_change_reason(view: &View<'_>, mode: Mode) -> String {
     match mode {
         Mode::Part(ContextPart::Topic { message }) => {
-            match view.topic_of(message) == view.current_topic() {
-                true => format!("the topic of {message} is still open: seal it first"),
-                false => format!("the topic of {message} is summarised, or as short as a summary"),
-            }
+            let is_covered = || matches!(view.status(message), Some(MessageStatus::Covered(_)));
+            let why = match view.topic_of(message) == view.current_topic() {
+                true => "still open: seal it first",
+                false if is_covered() => "already summarised",
+                false => "as short as a summary of it",
+            };
+            format!("the topic of {message} is {why}")
         }
         Mode::Part(ContextPart::Attention) => {
             "too little lies between the first and the last message of the current topic".to_owned()

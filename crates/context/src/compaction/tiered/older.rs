@@ -7,7 +7,7 @@ use crate::checkpoint::{Body, Checkpoint, Tier};
 use crate::compaction::cover::covering;
 use crate::compaction::situation::Situation;
 use crate::compaction::unit::Unit;
-use crate::compaction::{Cover, Plan, Step, UpcomingSummary};
+use crate::compaction::{Cover, Mode, Plan, Step, UpcomingSummary};
 use crate::ids::Ordinal;
 use crate::tokens::Tokens;
 
@@ -49,7 +49,12 @@ impl Entry<'_> {
 /// are topics in a bulk.
 pub(super) fn entries<'s>(s: &'s Situation<'_>, topic: Ordinal, first: usize) -> Vec<Entry<'s>> {
     let mut entries: BTreeMap<Ordinal, Entry<'s>> = BTreeMap::new();
-    let mut older = &s.units[..first.min(s.latest_start)];
+    // On request a topic is summarised whole, also if a person sealed it with the newest message.
+    let latest = match s.mode {
+        Mode::Part(_) => s.open_start(),
+        _ => s.latest_start,
+    };
+    let mut older = &s.units[..first.min(latest)];
     while let Some(last) = older.last() {
         // A unit that extends over the end of a topic belongs to the later topic.
         let start = s.view.topic_of(last.span.last);
