@@ -27,6 +27,9 @@ pub enum Code {
     Refused,
     /// The budget has not enough left; a retry does not help.
     BudgetExceeded,
+    /// A model's provider rejects the request: its API key, the model's name, the credit. A retry
+    /// does not help.
+    ProviderRejected,
     /// Another request used the same `Idempotency-Key`.
     KeyReused,
     /// Too many requests wait; retry after `Retry-After` seconds.
@@ -41,7 +44,7 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Code; 15] = [
+    pub const ALL: [Code; 16] = [
         Code::InvalidRequest,
         Code::Unauthorized,
         Code::Forbidden,
@@ -52,6 +55,7 @@ impl Code {
         Code::UnsupportedMediaType,
         Code::Refused,
         Code::BudgetExceeded,
+        Code::ProviderRejected,
         Code::KeyReused,
         Code::Busy,
         Code::Failed,
@@ -72,6 +76,7 @@ impl Code {
             Code::UnsupportedMediaType => "unsupported_media_type",
             Code::Refused => "refused",
             Code::BudgetExceeded => "budget_exceeded",
+            Code::ProviderRejected => "provider_rejected",
             Code::KeyReused => "key_reused",
             Code::Busy => "busy",
             Code::Failed => "failed",
@@ -98,6 +103,7 @@ impl Code {
             Code::TooLarge => 413,
             Code::UnsupportedMediaType => 415,
             Code::Refused | Code::KeyReused => 422,
+            Code::ProviderRejected => 424,
             Code::Busy => 429,
             Code::Failed => 500,
             Code::Unavailable => 503,
@@ -118,6 +124,7 @@ impl Code {
             Code::UnsupportedMediaType => "the body must be JSON",
             Code::Refused => "the request is refused",
             Code::BudgetExceeded => "the budget is used up",
+            Code::ProviderRejected => "the model's provider rejects the request",
             Code::KeyReused => "the key was used for another request",
             Code::Busy => "too many requests wait",
             Code::Failed => "the request failed",
@@ -149,6 +156,10 @@ impl Code {
             Code::BudgetExceeded => {
                 "`detail` names the budget and what is left of it. Raise it in the tables \
                  `[budget.…]`, or wait for its next period; the same request fails again until then."
+            }
+            Code::ProviderRejected => {
+                "`detail` has the provider's reason: correct its API key, the name of the model or \
+                 the credit of the account. The same request fails again until then."
             }
             Code::KeyReused => {
                 "Send the request as it was the first time to have its result again, or another \

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use unisono_fake_provider::{Act, FakeProvider, Refusal, Script};
 
 use crate::http::{Daemon, head, send_to};
 use crate::support::{Going, PATIENCE, Place, example};
@@ -346,6 +347,34 @@ fn a_session_without_messages_is_empty_and_one_that_is_gone_is_not() {
         .request("DELETE", &format!("/v1/sessions/{id}"), None)
         .expect(204);
     daemon.get(&export).expect(404).problem("not_found");
+    daemon.stop();
+}
+
+#[test]
+fn a_provider_that_refuses_its_key_is_no_fault_that_clients_ask_again_after() {
+    let provider = FakeProvider::builder()
+        .script(Script::always(Act::refuse(Refusal::Unauthorised)))
+        .start_on_thread();
+    let place = Place::with_config(&format!(
+        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
+         [models]\ndefault = \"openai/gpt-4o\"\n",
+        provider.url()
+    ));
+    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
+    command.env("TEST_KEY", "sk-test");
+    let daemon = Daemon::of(&place, command);
+    let asked = json!({"model": "facts", "input": "Which word?",
+                       "messages": [{"role": "user", "content": "Which word?"}]});
+    for path in ["/openai/v1/chat/completions", "/openai/v1/responses"] {
+        let refused = daemon.post(path, &asked).expect(424).json();
+        let error = &refused["error"];
+        assert_eq!(error["code"], "provider_rejected", "{refused}");
+        assert_eq!(error["type"], "server_error", "{refused}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("TEST_KEY"), "{refused}");
+    }
+    let page = daemon.get("/problems/provider_rejected").expect(200).text();
+    assert!(page.contains("424"), "{page}");
     daemon.stop();
 }
 

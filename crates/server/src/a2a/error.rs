@@ -144,7 +144,7 @@ impl Kind {
             Code::UnsupportedMediaType => Kind::MediaType,
             Code::BudgetExceeded | Code::Busy => Kind::Busy,
             Code::Unavailable | Code::DiskFull => Kind::Unavailable,
-            Code::Failed => Kind::Internal,
+            Code::Failed | Code::ProviderRejected => Kind::Internal,
         }
     }
 }
@@ -337,7 +337,9 @@ mod tests {
                 Code::InvalidRequest | Code::Conflict | Code::Refused | Code::KeyReused => {
                     assert_eq!((error.status(), error.rpc_status()), (400, 200));
                 }
-                Code::Failed => assert_eq!((error.status(), error.rpc_status()), (500, 200)),
+                Code::Failed | Code::ProviderRejected => {
+                    assert_eq!((error.status(), error.rpc_status()), (500, 200));
+                }
                 _ => assert_eq!(error.status(), error.rpc_status()),
             }
         }

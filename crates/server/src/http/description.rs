@@ -181,7 +181,9 @@ impl Route {
             Code::Refused => self.has_input && !self.is_open,
             Code::KeyReused => self.is_keyed,
             // A turn whose end the request waits for.
-            Code::BudgetExceeded | Code::DiskFull => self.changes && !self.is_open,
+            Code::BudgetExceeded | Code::ProviderRejected | Code::DiskFull => {
+                self.changes && !self.is_open
+            }
             Code::Busy => !self.is_health,
             Code::Failed => !self.is_open,
             Code::Unavailable => true,

@@ -74,7 +74,9 @@ impl FieldError {
         let kind = match problem.code {
             Code::Unauthorized | Code::Forbidden => "authentication_error",
             Code::Busy => "rate_limit_error",
-            Code::Failed | Code::Unavailable | Code::DiskFull => "server_error",
+            Code::Failed | Code::ProviderRejected | Code::Unavailable | Code::DiskFull => {
+                "server_error"
+            }
             Code::BudgetExceeded => "insufficient_quota",
             _ => "invalid_request_error",
         };
@@ -454,6 +456,7 @@ fn code_of_failure(turn: &Turn) -> Code {
     codes
         .find_map(|code| match code {
             "budget_exceeded" => Some(Code::BudgetExceeded),
+            "provider_rejected" => Some(Code::ProviderRejected),
             "context_overflow" | "refused" | "bad_output" => Some(Code::Refused),
             _ => None,
         })
