@@ -66,15 +66,20 @@ impl ServerDocuments {
     }
 }
 
-/// The window in a list of models: of the model with this name, or of the only one.
+/// The window in a list of models: of the model with this name, or of the file with it, as
+/// llama.cpp lists models.
 fn listed_window(models: &Value, model: &str) -> Option<Tokens> {
     let all = models.get("data")?.as_array()?;
     let named = all.iter().find(|one| one["id"] == model);
-    let one = named.or(match &all[..] {
-        [only] => Some(only),
-        _ => None,
-    })?;
+    let in_file = |one: &&Value| one["id"].as_str().is_some_and(|id| file_stem(id) == model);
+    let one = named.or_else(|| all.iter().find(in_file))?;
     LISTED.iter().find_map(|key| window(one.pointer(key)))
+}
+
+/// The name of a model's file, without its directory and its ending.
+fn file_stem(path: &str) -> &str {
+    let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    name.strip_suffix(".gguf").unwrap_or(name)
 }
 
 /// The window in the parameters of a model: lines with a name and a value.
@@ -133,12 +138,8 @@ mod tests {
                 models(json!([{"id": "/models/mine.gguf", "meta": {"n_ctx": 4_096}}])),
                 Some(4_096),
             ),
-            (
-                models(
-                    json!([{"id": "x", "max_model_len": 1_000}, {"id": "y", "max_model_len": 2_000}]),
-                ),
-                None,
-            ),
+            // The only one, and another model.
+            (models(json!([{"id": "x", "max_model_len": 1_000}])), None),
             (models(json!([{"id": "mine", "object": "model"}])), None),
             // A value that is not plausible.
             (models(json!([{"id": "mine", "max_model_len": 0}])), None),

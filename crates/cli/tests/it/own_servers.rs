@@ -48,6 +48,26 @@ fn a_window_that_the_server_tells_counts_and_needs_no_entry() {
 }
 
 #[test]
+fn a_window_of_another_model_does_not_count() {
+    let listed = r#"{"data": [{"id": "qwen-32b", "max_model_len": 24000}]}"#;
+    let (place, _server) = place(&[("/v1/models", listed)]);
+    // Agents that do not work in the turn.
+    for name in ["one", "two"] {
+        let agent = format!("---\ndescription: Test\nmodel: mine/{name}\n---\nAnswer.\n");
+        place.write(&format!("agents/{name}.md"), agent);
+    }
+    let args = ["run", &example(), "--agents", "", "--json"];
+    let done = place.call(&args).expect(0);
+    let assumed = "model `mine/qwen` is not in the catalogue: 128000 tokens";
+    assert_eq!(done.stderr.matches(UNKNOWN).count(), 1, "{}", done.stderr);
+    assert!(done.stderr.contains(assumed), "{}", done.stderr);
+    let usable = done.json()["usable_tokens"].as_u64().unwrap();
+    assert!(usable > 64_000, "{usable}");
+    let checked = place.call(&["config", "check"]).expect(0);
+    assert!(checked.stdout.contains(assumed), "{}", checked.stdout);
+}
+
+#[test]
 fn a_server_that_says_nothing_is_warned_of_once_with_what_to_write() {
     let (place, _server) = place(&[]);
     let done = run(&place).expect(0);

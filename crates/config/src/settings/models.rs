@@ -144,6 +144,6 @@ pub(crate) fn warn(entry: &Entry, place: &Place, key: &str, found: &mut Diagnost
         of_model: true,
         ..Diagnostic::warning(place.clone(), problem)
     };
-    let help = "add it to a catalogue of your own (models.catalogue)";
+    let help = "add it to a catalogue of your own (models.catalogue), unless its server reports it";
     found.push(diagnostic.with_key(key).help(help));
 }
