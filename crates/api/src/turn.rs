@@ -324,14 +324,14 @@ pub struct Member {
     pub duration_ms: Option<u64>,
 }
 
-/// The pause of a run after a failed attempt.
+/// The pause of a run after a failed attempt, or before a request to its model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct RunPause {
-    /// The earliest time of the next attempt.
+    /// The earliest time of the next attempt or request.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub until: String,
-    /// Why the last attempt failed.
+    /// Why the last attempt or request failed, or what the request waits for.
     pub reason: String,
 }
 

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Each of these follows from one event of the session's journal and carries its number. `text`,
-//! `progress`, `compaction_progress` and `missed` are not in the journal and have no number.
+//! `progress`, `compaction_progress`, `missed`, and `run_retried` for a pause between two requests
+//! of one attempt are not in the journal and have no number.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -100,11 +101,12 @@ pub enum TurnEvent {
         /// The current state of the agents.
         agents: Vec<Member>,
     },
-    /// An agent begins another attempt.
+    /// An agent begins another attempt; without a number: it pauses before the next request to its
+    /// model, at least for a second.
     RunRetried {
-        /// The current state of the agent.
+        /// The current state of the agent, with the end of the pause.
         agent: Member,
-        /// Why the previous attempt failed.
+        /// Why the previous attempt or request failed, or what the request waits for.
         reason: String,
     },
     /// The model of a run has given a reply.

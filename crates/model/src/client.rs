@@ -68,6 +68,9 @@ pub use share::LimitShare;
 
 pub use transport::{Connections, connections_to};
 
+/// The shortest pause that is reported.
+const NOTICED_PAUSE: Duration = Duration::from_secs(1);
+
 /// The client of one provider, for any number of concurrent calls. They share its connections,
 /// limits, cool-down and breaker.
 pub struct Client {
@@ -269,7 +272,11 @@ impl Client {
             Mode::Count => 0,
         };
         loop {
-            let admitted = match self.admission.admit(&call.name, tokens, patience()).await {
+            let on_pause = |pause, reason: &str| call.report_pause(pause, reason);
+            let admitted = self
+                .admission
+                .admit(&call.name, tokens, patience(), on_pause);
+            let admitted = match admitted.await {
                 Ok(admitted) => admitted,
                 Err(refused) => return Err(self.admission_error(call, refused, progress)),
             };
@@ -299,6 +306,8 @@ impl Client {
             let left = left.min(patience());
             match retry::decide(policy, &outcome, left, fastrand::f64()) {
                 RetryDecision::Retry { after } => {
+                    let reason = report::reason(&self.settings, &self.secrets, &failed.failure, "");
+                    call.report_pause(after, &reason);
                     progress.last = Some(failed);
                     tracing::debug!(after_ms = after.as_millis() as u64, attempt, "trying again");
                     sleep(after).await;
@@ -383,6 +392,14 @@ impl Client {
 }
 
 impl Call {
+    /// Reports a pause that a person notices.
+    fn report_pause(&self, pause: Duration, reason: &str) {
+        if pause >= NOTICED_PAUSE {
+            let reason = format!("model {}: {reason}", self.model);
+            self.listener.report_pause(pause, &reason);
+        }
+    }
+
     /// Reports the usage of an interrupted attempt.
     fn report_interrupted(&self, used: Option<Usage>) {
         if let (Some(used), Some(on_interrupted)) = (used, &self.on_interrupted) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use unisono_context::tokens::Count;
-use unisono_context::{Digest, Encoding, Message, MessageId, Ordinal, RunId};
+use unisono_context::{Digest, Encoding, Message, MessageId, Ordinal, RunId, Timestamp};
 use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
 use unisono_session::run::{AuxiliaryUsage, Step, ToolResult};
@@ -121,6 +121,9 @@ pub(crate) trait SessionPort: Send + Sync + 'static {
 
     /// Publishes a progress report of an agent.
     fn progress(&self, run: RunId, text: Arc<str>);
+
+    /// Publishes that a run pauses until then before a request to its model.
+    fn pause(&self, run: RunId, until: Timestamp, reason: &str);
 
     /// Publishes a part of a model's reply as it arrives.
     fn text_delta(&self, run: RunId, piece: &str);

@@ -278,7 +278,9 @@ impl Follower {
     /// A progress report.
     fn say(&mut self, said: &Progress) {
         let event = match said {
-            Progress::TextDelta { run, .. } | Progress::Run { run, .. }
+            Progress::TextDelta { run, .. }
+            | Progress::Run { run, .. }
+            | Progress::Pause { run, .. }
                 if self.fold.is_of_other(*run) =>
             {
                 return;
@@ -290,6 +292,13 @@ impl Follower {
                 run: run.to_string(),
                 text: text.to_string(),
             },
+            Progress::Pause { run, until, reason } => {
+                let Some(agent) = self.fold.pausing(*run, *until, reason) else {
+                    return;
+                };
+                let reason = reason.to_string();
+                TurnEvent::RunRetried { agent, reason }
+            }
             Progress::Compaction {
                 turn,
                 text,

@@ -15,6 +15,12 @@ use crate::dialect::Failure;
 use crate::language::Class;
 use crate::provider::Settings;
 
+/// The reasons of pauses.
+const ASKED_PAUSE: &str = "the provider asked for a pause";
+const LIMIT_REACHED: &str = "the limit of requests or tokens a minute is reached";
+const AWAITS_PROBE: &str =
+    "the provider failed too often; one request is testing whether it is available again";
+
 /// Admits requests to one provider.
 #[derive(Debug)]
 pub(super) struct Admission {
@@ -67,11 +73,13 @@ impl Admission {
     }
 
     /// Waits at most `left` until a request with this many tokens may be sent to the model.
+    /// `on_pause` is called with each pause and its reason.
     pub(super) async fn admit(
         &self,
         model: &Arc<str>,
         tokens: u64,
         left: Duration,
+        on_pause: impl Fn(Duration, &str),
     ) -> Result<Admitted<'_>, Failure> {
         let arrived = Instant::now();
         let queue = self.queue_timeout.min(left);
@@ -104,13 +112,21 @@ impl Admission {
                         _permit: permit,
                     });
                 }
-                Step::Wait(wait) => sleep(wait).await,
+                Step::Wait(wait) => {
+                    on_pause(wait, ASKED_PAUSE);
+                    sleep(wait).await;
+                }
                 Step::Queued(ticket, wait) => {
-                    place.ticket = Some(ticket);
+                    if place.ticket.replace(ticket).is_none() {
+                        on_pause(wait, LIMIT_REACHED);
+                    }
                     // In both cases it checks again.
                     let _ = timeout(wait, released).await;
                 }
                 Step::AwaitProbe(wait) => {
+                    if probe_since.is_none() {
+                        on_pause(wait, AWAITS_PROBE);
+                    }
                     probe_since.get_or_insert_with(Instant::now);
                     // Requests to other models do not wait for it.
                     drop(permit.take());

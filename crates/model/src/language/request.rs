@@ -123,6 +123,7 @@ pub struct Listener {
     on_activity: Option<Arc<OnActivity>>,
     on_usage: Option<Arc<OnUsage>>,
     on_wait: Option<Arc<OnWait>>,
+    on_pause: Option<Arc<OnPause>>,
     on_cache_ready: Option<Arc<OnActivity>>,
 }
 
@@ -134,6 +135,7 @@ type OnText = dyn Fn(&str) + Send + Sync;
 type OnActivity = dyn Fn() + Send + Sync;
 type OnUsage = dyn Fn(Usage, Option<Arc<str>>) + Send + Sync;
 type OnWait = dyn Fn() -> WaitGuard + Send + Sync;
+type OnPause = dyn Fn(Duration, &str) + Send + Sync;
 
 impl Listener {
     /// No callbacks.
@@ -142,6 +144,7 @@ impl Listener {
         on_activity: None,
         on_usage: None,
         on_wait: None,
+        on_pause: None,
         on_cache_ready: None,
     };
 
@@ -184,6 +187,16 @@ impl Listener {
     ) -> Listener {
         Listener {
             on_wait: Some(Arc::new(on_wait)),
+            ..self
+        }
+    }
+
+    /// Adds a callback for the begin of a pause before a request to the provider, with its length
+    /// at most and its reason.
+    #[must_use]
+    pub fn with_pause(self, on_pause: impl Fn(Duration, &str) + Send + Sync + 'static) -> Listener {
+        Listener {
+            on_pause: Some(Arc::new(on_pause)),
             ..self
         }
     }
@@ -247,6 +260,13 @@ impl Listener {
     /// Reports the begin of a wait, which ends when the guard is dropped.
     pub fn begin_wait(&self) -> Option<WaitGuard> {
         self.on_wait.as_ref().map(|on_wait| on_wait())
+    }
+
+    /// Reports the begin of a pause before a request to the provider.
+    pub fn report_pause(&self, pause: Duration, reason: &str) {
+        if let Some(on_pause) = &self.on_pause {
+            on_pause(pause, reason);
+        }
     }
 
     /// Reports that a wait for the provider's cache is over.

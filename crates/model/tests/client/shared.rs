@@ -1,7 +1,7 @@
 //! Tests of what calls to one provider share: the cool-down, the breaker, the limits, and the
 //! number of concurrent calls.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use tokio::task::JoinSet;
@@ -11,7 +11,7 @@ use unisono_fake_provider::{
 };
 use unisono_model::client::{Call, Client};
 use unisono_model::dialect::{Dialect, Mode};
-use unisono_model::language::Class;
+use unisono_model::language::{Class, Listener};
 use unisono_model::provider::Settings;
 
 use crate::setup::{call, ms, reply, settings, soon};
@@ -70,6 +70,30 @@ async fn a_call_that_cannot_wait_for_the_cool_down_fails() {
     assert_eq!(error.class, Class::Busy);
     assert!(error.reason.contains("asked for a pause of"), "{error}");
     assert_eq!(provider.request_count(), 1);
+}
+
+#[tokio::test]
+async fn a_pause_between_two_attempts_is_told_when_it_begins() {
+    let limited =
+        Act::refuse(Refusal::RateLimited { seconds: None }).retry_after(RetryAfter::Seconds(1));
+    let script = Script::sequence([limited]).then(Act::answer("Hello."));
+    let (provider, client) = with(script, |settings| settings.retry.attempts = 2).await;
+    let (told, listened) = (Arc::new(Mutex::new(Vec::new())), Instant::now());
+    let heard = told.clone();
+    let call = Call {
+        listener: Listener::NONE.with_pause(move |pause, reason| {
+            let at = listened.elapsed();
+            heard.lock().unwrap().push((at, pause, reason.to_owned()));
+        }),
+        ..call(DIALECT, Mode::Stream)
+    };
+    soon(client.reply(call)).await.unwrap();
+    assert_eq!(provider.request_count(), 2);
+    let told = told.lock().unwrap();
+    let (at, pause, reason) = &told[0];
+    assert!(*pause >= ms(1_000), "{pause:?}");
+    assert!(*at < listened.elapsed().saturating_sub(ms(900)), "{at:?}");
+    assert!(reason.starts_with("model "), "{reason}");
 }
 
 #[tokio::test]

@@ -296,6 +296,10 @@ impl SessionPort for Session {
         self.0.progress.lock().unwrap().push(text);
     }
 
+    fn pause(&self, _: RunId, _: Timestamp, reason: &str) {
+        self.0.progress.lock().unwrap().push(reason.into());
+    }
+
     fn text_delta(&self, _: RunId, _: &str) {}
 }
 

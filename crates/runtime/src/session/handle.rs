@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ractor::ActorRef;
 use tokio::sync::{Semaphore, broadcast, oneshot};
-use unisono_context::{CallId, MessageId, RunId, SessionId, TurnId};
+use unisono_context::{CallId, MessageId, RunId, SessionId, Timestamp, TurnId};
 use unisono_session::append::AppendedPosition;
 use unisono_session::event::{RequestKey, Work};
 use unisono_session::machine::{Append, Import, NewTurn, PrecedingMessages};
@@ -32,6 +32,15 @@ pub enum Progress {
         run: RunId,
         /// Its text.
         text: Arc<str>,
+    },
+    /// A run pauses before it sends a request to its model.
+    Pause {
+        /// The run.
+        run: RunId,
+        /// The end of the pause, at the latest.
+        until: Timestamp,
+        /// The reason.
+        reason: Arc<str>,
     },
     /// The next part of a reply of a run's model.
     TextDelta {

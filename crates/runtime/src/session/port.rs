@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use ractor::ActorRef;
 use tokio::sync::{oneshot, watch};
 use unisono_context::tokens::Count;
-use unisono_context::{Digest, Encoding, Message, MessageId, Ordinal, RunId, SessionId};
+use unisono_context::{Digest, Encoding, Message, MessageId, Ordinal, RunId, SessionId, Timestamp};
 use unisono_search::{Branch, Search};
 use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
@@ -318,6 +318,14 @@ impl SessionPort for ActorPort {
 
     fn progress(&self, run: RunId, text: Arc<str>) {
         self.feed.publish_progress(|| Progress::Run { run, text });
+    }
+
+    fn pause(&self, run: RunId, until: Timestamp, reason: &str) {
+        self.feed.publish_progress(|| Progress::Pause {
+            run,
+            until,
+            reason: reason.into(),
+        });
     }
 
     fn text_delta(&self, run: RunId, piece: &str) {

@@ -352,6 +352,15 @@ fn progress(said: &Doing) -> Progress {
             text: text.to_string(),
             is_failure: false,
         },
+        Doing::Pause { run, until, reason } => {
+            let until = values::instant(*until);
+            Progress {
+                run: Some(run.to_string()),
+                turn: None,
+                text: format!("{reason}; the next request is not before {until}"),
+                is_failure: false,
+            }
+        }
         Doing::Compaction {
             turn,
             text,

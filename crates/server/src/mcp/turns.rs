@@ -271,7 +271,7 @@ async fn follow(
                 }
                 None => (events, progress) = session.follow(after).await.map_err(text)?,
             },
-            said = progress.recv() => if let Ok(Progress::Run { text, .. } | Progress::Compaction { text, .. }) = said.map(|said| said.progress) {
+            said = progress.recv() => if let Ok(Progress::Run { text, .. } | Progress::Compaction { text, .. } | Progress::Pause { reason: text, .. }) = said.map(|said| said.progress) {
                 teller.notify(&text).await;
             },
             () = context.ct.cancelled(), if !cancelled => {

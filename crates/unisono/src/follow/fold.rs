@@ -1,13 +1,13 @@
 //! A turn folded from its session's events: counted, compacted, frozen, worked on, answered.
 
-use unisono_api::turn::Turn;
+use unisono_api::turn::{RunPause, Turn};
 use unisono_api::turn_event::{
-    FrozenContext, NewCheckpoint, SummaryQuota, TurnEnd, TurnEvent, TurnState,
+    FrozenContext, Member, NewCheckpoint, SummaryQuota, TurnEnd, TurnEvent, TurnState,
 };
 use unisono_config::agents::answers_alone;
 use unisono_context::checkpoint::{Body, Checkpoint, Writer};
 use unisono_context::compaction::{PERSON, Step};
-use unisono_context::{RunId, SessionId, TurnId};
+use unisono_context::{RunId, SessionId, Timestamp, TurnId};
 use unisono_session::budget::BudgetStatus;
 use unisono_session::event::{HookPoint, Outcome};
 use unisono_session::run::calls::{CallOutput, CallPlace, WaitingCall};
@@ -76,6 +76,21 @@ impl TurnFold {
     pub(super) fn is_of_other(&self, run: RunId) -> bool {
         let run = self.state.run(run);
         run.is_some_and(|run| run.turn != self.turn)
+    }
+
+    /// The state of a run that pauses before a request to its model; none if it does not run.
+    pub(super) fn pausing(&self, run: RunId, until: Timestamp, reason: &str) -> Option<Member> {
+        let pause = RunPause {
+            until: values::instant(until),
+            reason: reason.to_owned(),
+        };
+        let mut members = self.agents.to_api().into_iter();
+        let run = run.to_string();
+        let running = members.find(|one| one.run.as_ref() == Some(&run) && one.state == "running");
+        Some(Member {
+            pause: Some(Box::new(pause)),
+            ..running?
+        })
     }
 
     /// Whether the turn has ended.
@@ -371,7 +386,7 @@ impl TurnFold {
     }
 
     /// A run that does not wait for its delegates any more.
-    fn continued(&mut self, run: RunId) -> Option<unisono_api::turn_event::Member> {
+    fn continued(&mut self, run: RunId) -> Option<Member> {
         let member = self.agents.update(self.state.run(run)?)?;
         (member.state == "running").then_some(member)
     }

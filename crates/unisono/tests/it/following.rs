@@ -1,6 +1,7 @@
 //! A turn that is followed: each update once and in order, from wherever a follower begins.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use tokio::sync::Notify;
@@ -226,6 +227,50 @@ impl Agent for Stumbler {
             _ => Ok(Answer::text("done")),
         }
     }
+}
+
+/// A model that pauses before its request, when it may.
+struct Pausing(Arc<Notify>);
+
+impl LanguageModel for Pausing {
+    fn complete(&self, request: Request) -> Completion<'_> {
+        Box::pin(async move {
+            self.0.notified().await;
+            let pause = Duration::from_secs(7);
+            request
+                .listener
+                .report_pause(pause, "model a/b: too many requests");
+            Ok(Reply::text("Seven."))
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_pause_inside_a_request_is_told_with_its_reason_and_its_end() {
+    let may = Arc::new(Notify::new());
+    let local = program(extensions().model("mine/pausing", Pausing(may.clone())))
+        .set("agents.clerk.description", "counts")
+        .set("agents.clerk.model", "mine/pausing")
+        .in_memory();
+    let local = local.start().await.unwrap();
+    let session = local.import(tents()).await.unwrap();
+    let id = session.id().to_string();
+    let ask = Ask::new("Count.").agents([""; 0]).lead("clerk");
+    let turn = local.begin(&session, &ask).await.unwrap().to_string();
+    let followed = local.follow(&id, &turn, Some(0)).await.unwrap();
+    may.notify_one();
+    let all: Vec<TurnUpdate> = followed.try_collect().await.unwrap();
+    let told = all.iter().find_map(|one| match &one.event {
+        TurnEvent::RunRetried { agent, reason } => Some((one.seq, agent, reason)),
+        _ => None,
+    });
+    let (seq, agent, reason) = told.unwrap();
+    assert_eq!((seq, &**reason), (None, "model a/b: too many requests"));
+    assert_eq!((&*agent.agent, &*agent.state), ("clerk", "running"));
+    let pause = agent.pause.as_ref().unwrap();
+    assert_eq!(pause.reason, *reason);
+    assert!(pause.until.ends_with('Z'), "{}", pause.until);
+    local.shutdown().await;
 }
 
 #[tokio::test]

@@ -40,6 +40,8 @@ fn failure(class: Class) -> Failure {
     Failure::new(class, "the provider failed")
 }
 
+fn unheard(_: Duration, _: &str) {}
+
 const QUEUE: Duration = Duration::from_secs(60);
 
 fn limits() -> Limits {
@@ -54,7 +56,10 @@ fn one_429_holds_back_all_siblings_and_they_do_not_start_at_once() {
     timed(async {
         let admission = Arc::new(admission(limits()));
         let start = Instant::now();
-        let first = admission.admit(&M, 1, Duration::MAX).await.unwrap();
+        let first = admission
+            .admit(&M, 1, Duration::MAX, unheard)
+            .await
+            .unwrap();
         let limited = Class::RateLimited {
             retry_after_ms: Some(20_000),
         };
@@ -63,7 +68,12 @@ fn one_429_holds_back_all_siblings_and_they_do_not_start_at_once() {
         for _ in 0..32 {
             let admission = admission.clone();
             siblings.spawn(async move {
-                drop(admission.admit(&M, 1, Duration::MAX).await.unwrap());
+                drop(
+                    admission
+                        .admit(&M, 1, Duration::MAX, unheard)
+                        .await
+                        .unwrap(),
+                );
                 start.elapsed().as_millis()
             });
         }
@@ -82,14 +92,24 @@ fn a_cancelled_request_leaves_its_place_to_the_next() {
             ..limits()
         });
         let start = Instant::now();
-        drop(admission.admit(&M, 1, Duration::MAX).await.unwrap());
+        drop(
+            admission
+                .admit(&M, 1, Duration::MAX, unheard)
+                .await
+                .unwrap(),
+        );
         let given_up = timeout(
             Duration::from_secs(1),
-            admission.admit(&M, 1, Duration::MAX),
+            admission.admit(&M, 1, Duration::MAX, unheard),
         )
         .await;
         assert!(given_up.is_err(), "it has to wait");
-        drop(admission.admit(&M, 1, Duration::MAX).await.unwrap());
+        drop(
+            admission
+                .admit(&M, 1, Duration::MAX, unheard)
+                .await
+                .unwrap(),
+        );
         let waited = start.elapsed();
         assert!(
             waited <= Duration::from_millis(60_010),
@@ -108,8 +128,16 @@ fn a_wait_beyond_the_timeout_fails_at_once() {
             ..limits()
         });
         let start = Instant::now();
-        drop(admission.admit(&M, 60, Duration::MAX).await.unwrap());
-        let failure = admission.admit(&M, 60, Duration::MAX).await.unwrap_err();
+        drop(
+            admission
+                .admit(&M, 60, Duration::MAX, unheard)
+                .await
+                .unwrap(),
+        );
+        let failure = admission
+            .admit(&M, 60, Duration::MAX, unheard)
+            .await
+            .unwrap_err();
         assert_eq!(
             (failure.class, start.elapsed()),
             (Class::Busy, Duration::ZERO)
@@ -125,14 +153,20 @@ fn requests_waiting_for_tokens_continue_in_order_when_they_are_returned() {
             ..limits()
         }));
         let start = Instant::now();
-        let first = admission.admit(&M, 140_000, Duration::MAX).await.unwrap();
+        let first = admission
+            .admit(&M, 140_000, Duration::MAX, unheard)
+            .await
+            .unwrap();
         let order: Arc<Mutex<Vec<u64>>> = Arc::default();
         let mut others = JoinSet::new();
         // The last request would fit beside the first, but it came later.
         for tokens in [140_000, 141_000, 142_000, 20_000] {
             let (admission, order) = (admission.clone(), order.clone());
             others.spawn(async move {
-                let admitted = admission.admit(&M, tokens, Duration::MAX).await.unwrap();
+                let admitted = admission
+                    .admit(&M, tokens, Duration::MAX, unheard)
+                    .await
+                    .unwrap();
                 order.lock().unwrap().push(tokens);
                 sleep(Duration::from_secs(1)).await;
                 admitted.succeeded(Some(2_000));
@@ -157,12 +191,18 @@ fn a_request_without_returned_tokens_fails_at_its_deadline() {
             ..limits()
         });
         let start = Instant::now();
-        let under_way = admission.admit(&M, 60, Duration::MAX).await.unwrap();
-        let failure = admission.admit(&M, 60, Duration::MAX).await.unwrap_err();
+        let under_way = admission
+            .admit(&M, 60, Duration::MAX, unheard)
+            .await
+            .unwrap();
+        let failure = admission
+            .admit(&M, 60, Duration::MAX, unheard)
+            .await
+            .unwrap_err();
         assert_eq!(failure.class, Class::Busy);
         assert_eq!(start.elapsed().as_secs(), 10, "{failure:?}");
         // Once it is known that no tokens are returned, the request fails at once.
-        let mut waiting = pin!(admission.admit(&M, 60, Duration::MAX));
+        let mut waiting = pin!(admission.admit(&M, 60, Duration::MAX, unheard));
         assert!(timeout(Duration::from_secs(1), &mut waiting).await.is_err());
         under_way.succeeded(Some(60));
         assert!(waiting.await.is_err());
@@ -178,11 +218,20 @@ fn concurrent_requests_are_limited_by_the_settings() {
             ..limits()
         });
         let start = Instant::now();
-        let first = admission.admit(&M, 1, Duration::MAX).await.unwrap();
-        let second = admission.admit(&M, 1, Duration::MAX).await.unwrap();
-        let failure = admission.admit(&M, 1, Duration::MAX).await.unwrap_err();
+        let first = admission
+            .admit(&M, 1, Duration::MAX, unheard)
+            .await
+            .unwrap();
+        let second = admission
+            .admit(&M, 1, Duration::MAX, unheard)
+            .await
+            .unwrap();
+        let failure = admission
+            .admit(&M, 1, Duration::MAX, unheard)
+            .await
+            .unwrap_err();
         assert_eq!((failure.class, start.elapsed()), (Class::Busy, QUEUE));
-        let mut third = pin!(admission.admit(&M, 1, Duration::MAX));
+        let mut third = pin!(admission.admit(&M, 1, Duration::MAX, unheard));
         assert!(timeout(Duration::from_secs(1), &mut third).await.is_err());
         first.succeeded(None);
         assert!(timeout(Duration::from_secs(1), third).await.is_ok());
@@ -191,26 +240,80 @@ fn concurrent_requests_are_limited_by_the_settings() {
 }
 
 #[test]
+fn pauses_are_reported_when_they_begin() {
+    timed(async {
+        let admission = admission(limits());
+        let heard = Mutex::new(Vec::new());
+        let hear = |pause: Duration, why: &str| {
+            heard
+                .lock()
+                .unwrap()
+                .push((pause.as_secs(), why.to_owned()));
+        };
+        let first = admission.admit(&M, 1, QUEUE, hear).await.unwrap();
+        let limited = Class::RateLimited {
+            retry_after_ms: Some(8_000),
+        };
+        first.failed(&failure(limited), true);
+        let next = admission.admit(&M, 1, QUEUE, hear).await.unwrap();
+        let told = std::mem::take(&mut *heard.lock().unwrap());
+        let [(pause, why)] = &told[..] else {
+            panic!("{told:?}");
+        };
+        assert!((8..=10).contains(pause), "{pause}");
+        assert_eq!(why, ASKED_PAUSE);
+        next.failed(&failure(Class::Transport), true);
+        sleep(Duration::from_secs(30)).await;
+        let probe = admission.admit(&M, 1, QUEUE, hear).await.unwrap();
+        let mut waiting = pin!(admission.admit(&M, 1, QUEUE, hear));
+        assert!(timeout(Duration::from_secs(1), &mut waiting).await.is_err());
+        assert_eq!(*heard.lock().unwrap(), [(5, AWAITS_PROBE.to_owned())]);
+        probe.succeeded(None);
+        waiting.await.unwrap();
+    });
+}
+
+#[test]
 fn a_cancelled_probe_makes_the_next_request_the_probe() {
     timed(async {
         let admission = admission(limits());
-        let first = admission.admit(&M, 1, Duration::MAX).await.unwrap();
+        let first = admission
+            .admit(&M, 1, Duration::MAX, unheard)
+            .await
+            .unwrap();
         first.failed(&failure(Class::Transport), true);
-        let refused = admission.admit(&M, 1, Duration::MAX).await.unwrap_err();
+        let refused = admission
+            .admit(&M, 1, Duration::MAX, unheard)
+            .await
+            .unwrap_err();
         assert!(matches!(refused.class, Class::CircuitOpen { .. }));
         sleep(Duration::from_secs(30)).await;
-        let probe = admission.admit(&M, 1, Duration::MAX).await.unwrap();
+        let probe = admission
+            .admit(&M, 1, Duration::MAX, unheard)
+            .await
+            .unwrap();
         assert_eq!(probe_of(&probe), Some(Pass::Probe(1)));
         assert!(
-            admission.admit(&M, 1, Duration::MAX).await.is_err(),
+            admission
+                .admit(&M, 1, Duration::MAX, unheard)
+                .await
+                .is_err(),
             "one at a time"
         );
         drop(probe);
-        let probe = admission.admit(&M, 1, Duration::MAX).await.unwrap();
+        let probe = admission
+            .admit(&M, 1, Duration::MAX, unheard)
+            .await
+            .unwrap();
         assert_eq!(probe_of(&probe), Some(Pass::Probe(2)));
         probe.succeeded(None);
         assert_eq!(
-            probe_of(&admission.admit(&M, 1, Duration::MAX).await.unwrap()),
+            probe_of(
+                &admission
+                    .admit(&M, 1, Duration::MAX, unheard)
+                    .await
+                    .unwrap()
+            ),
             Some(Pass::Ordinary)
         );
     });
@@ -230,11 +333,11 @@ fn what_one_program_is_told_holds_back_the_others() {
         let limited = Class::RateLimited {
             retry_after_ms: Some(20_000),
         };
-        let sent = one.admit(&M, 1, Duration::MAX).await.unwrap();
+        let sent = one.admit(&M, 1, Duration::MAX, unheard).await.unwrap();
         sent.failed(&failure(limited), true);
         shares[1].take(shares[0].next().await);
         let start = Instant::now();
-        other.admit(&M, 1, Duration::MAX).await.unwrap();
+        other.admit(&M, 1, Duration::MAX, unheard).await.unwrap();
         assert!(start.elapsed() >= Duration::from_secs(20));
         // What it was told by the other program it does not tell on.
         let telling = timeout(Duration::from_secs(60), shares[1].next()).await;

@@ -57,6 +57,11 @@ impl Ctx {
         let listener = listener.with_cache_ready(move || {
             ctx.inner.cache_ready.get_or_init(clock::now);
         });
+        let ctx = self.clone();
+        let listener = listener.with_pause(move |pause, reason| {
+            let until = clock::now().plus_ms(i64::try_from(pause.as_millis()).unwrap_or(i64::MAX));
+            ctx.inner.port.pause(ctx.run(), until, reason);
+        });
         // Requests that wait before this one at the provider have their own limits.
         let limit = self.inner.waiting.limit.clone();
         listener.with_wait_guard(move || Box::new(limit.pause()))
