@@ -272,11 +272,7 @@ impl Client {
             Mode::Count => 0,
         };
         loop {
-            let on_pause = |pause, reason: &str| call.report_pause(pause, reason);
-            let admitted = self
-                .admission
-                .admit(&call.name, tokens, patience(), on_pause);
-            let admitted = match admitted.await {
+            let admitted = match self.admit(call, tokens, patience()).await {
                 Ok(admitted) => admitted,
                 Err(refused) => return Err(self.admission_error(call, refused, progress)),
             };
@@ -317,6 +313,18 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// Waits until a request may be sent, and reports the pauses.
+    async fn admit(
+        &self,
+        call: &Call,
+        tokens: u64,
+        patience: Duration,
+    ) -> Result<Admitted<'_>, Failure> {
+        let on_pause = |pause, reason: &str| call.report_pause(pause, reason);
+        let admitted = self.admission.admit(&call.name, tokens, patience, on_pause);
+        admitted.await
     }
 
     /// Runs one attempt in a tracing span.

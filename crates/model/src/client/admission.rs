@@ -99,7 +99,7 @@ impl Admission {
                 patience: queue.saturating_sub(arrived.elapsed()),
                 probe_wait: probe_since.map_or(Duration::ZERO, |since| since.elapsed()),
             };
-            match self.step(&request) {
+            match self.step(&request, &on_pause) {
                 Step::Go(passes) => {
                     place.ticket = None;
                     return Ok(Admitted {
@@ -112,21 +112,13 @@ impl Admission {
                         _permit: permit,
                     });
                 }
-                Step::Wait(wait) => {
-                    on_pause(wait, ASKED_PAUSE);
-                    sleep(wait).await;
-                }
+                Step::Wait(wait) => sleep(wait).await,
                 Step::Queued(ticket, wait) => {
-                    if place.ticket.replace(ticket).is_none() {
-                        on_pause(wait, LIMIT_REACHED);
-                    }
+                    place.ticket = Some(ticket);
                     // In both cases it checks again.
                     let _ = timeout(wait, released).await;
                 }
                 Step::AwaitProbe(wait) => {
-                    if probe_since.is_none() {
-                        on_pause(wait, AWAITS_PROBE);
-                    }
                     probe_since.get_or_insert_with(Instant::now);
                     // Requests to other models do not wait for it.
                     drop(permit.take());
@@ -140,15 +132,20 @@ impl Admission {
         }
     }
 
-    /// The next action of a request, by the newest state of the provider.
-    fn step(&self, request: &AdmissionRequest) -> Step {
+    /// The next action of a request, by the newest state of the provider. Reports a pause that
+    /// begins.
+    fn step(&self, request: &AdmissionRequest, on_pause: &impl Fn(Duration, &str)) -> Step {
         self.apply_holds();
         let draw = fastrand::f64();
         let programs = self.share.programs();
-        self.with_gate(|gate, now| {
+        let step = self.with_gate(|gate, now| {
             gate.share(now, programs);
             gate.step(now, request, draw)
-        })
+        });
+        if let Some((pause, reason)) = begun_pause(&step, request) {
+            on_pause(pause, reason);
+        }
+        step
     }
 
     async fn permit(&self, queue: Duration) -> Result<Option<SemaphorePermit<'_>>, Failure> {
@@ -195,6 +192,16 @@ impl Admission {
     fn with_gate<T>(&self, act: impl FnOnce(&mut Gate, Duration) -> T) -> T {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         act(&mut gate, self.start.elapsed())
+    }
+}
+
+/// The pause that begins with a step, and its reason.
+fn begun_pause(step: &Step, request: &AdmissionRequest) -> Option<(Duration, &'static str)> {
+    match step {
+        Step::Wait(wait) => Some((*wait, ASKED_PAUSE)),
+        Step::Queued(_, wait) if request.ticket.is_none() => Some((*wait, LIMIT_REACHED)),
+        Step::AwaitProbe(wait) if request.probe_wait.is_zero() => Some((*wait, AWAITS_PROBE)),
+        Step::Queued(..) | Step::AwaitProbe(_) | Step::Go(_) | Step::Refused(_) => None,
     }
 }
 

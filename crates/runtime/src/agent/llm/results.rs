@@ -60,19 +60,7 @@ where
     let left = meter::headroom(assignment, messages, needed)?.tokens;
     let bound = results_bound(left, assignment.results_reserve);
     let cuts = fitted(&pieces, bound, &count).await;
-    let results = first.results.iter().zip(pieces.iter().zip(cuts));
-    let results = results.map(|(result, (piece, cut))| match cut {
-        None => result.clone(),
-        Some(chars) => DelegateResult {
-            outcome: beginning(&result.outcome, piece.head(chars)),
-            rest: Some(piece.note(chars).into()),
-            ..result.clone()
-        },
-    });
-    let cut = Request {
-        results: results.collect(),
-        ..first.clone()
-    };
+    let cut = with_cuts(&first, &pieces, cuts);
     let (text, messages) = meter::assignment(&cut);
     let needed = count(vec![text]).await.into_iter().sum();
     if meter::headroom(assignment, messages, needed).is_ok() {
@@ -84,6 +72,23 @@ where
             .collect(),
         ..first
     })
+}
+
+/// The request with its results cut to these numbers of characters; none: whole.
+fn with_cuts(first: &Request, pieces: &[ResultText], cuts: Vec<Option<usize>>) -> Request {
+    let results = first.results.iter().zip(pieces.iter().zip(cuts));
+    let results = results.map(|(result, (piece, cut))| match cut {
+        None => result.clone(),
+        Some(chars) => DelegateResult {
+            outcome: beginning(&result.outcome, piece.head(chars)),
+            rest: Some(piece.note(chars).into()),
+            ..result.clone()
+        },
+    });
+    Request {
+        results: results.collect(),
+        ..first.clone()
+    }
 }
 
 /// One note in place of all results: how many are left out, and how to read them.
