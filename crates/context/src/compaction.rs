@@ -34,7 +34,7 @@ use crate::view::View;
 use situation::Situation;
 
 pub use accept::{
-    Draft, Rejection, SECTIONS, Stop, accept, accept_replacement, says_enough, truncated,
+    Draft, Rejection, SECTIONS, Stop, accept, accept_replacement, has_text, truncated,
 };
 pub use ahead::{UpcomingSummary, ahead};
 pub use delegated::mask_delegated;

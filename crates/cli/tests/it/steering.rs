@@ -9,9 +9,7 @@ use crate::http::Daemon;
 use crate::serve_page::Browser;
 use crate::support::{Place, example};
 
-const SUMMARY: &str = "## Context\n- Orders are moved to a new database (#1). The rehearsal comes first, then \
-                       the canary; payments move last, while the finance desk watches. Budget, freeze and \
-                       owners of all tasks are agreed, and nothing else is open today.";
+const SUMMARY: &str = "## Context\n- Orders are moved to a new database (#1).";
 
 fn asks_for_a_summary(request: &Recorded) -> bool {
     request.json().to_string().contains("<conversation>")

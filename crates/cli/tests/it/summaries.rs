@@ -9,12 +9,8 @@ use crate::support::{Done, Place, example, finish};
 
 pub(crate) const KEY: &str = "sk-test-5d2e0b88f3c7";
 pub(crate) const SUMMARY: &str = "Here is the summary:\n\n## Context\n- Orders are moved to a new database \
-                       (#1). The rehearsal comes first, then the canary; payments move last, while the \
-                       finance desk watches. Budget, freeze and owners of all tasks are agreed, and nothing \
-                       else is open today.\n\n## Unresolved questions\nNone.";
-const TAKEN: &str = "## Context\n- Orders are moved to a new database (#1). The rehearsal comes first, then the \
-                     canary; payments move last, while the finance desk watches. Budget, freeze and owners of \
-                     all tasks are agreed, and nothing else is open today.";
+                       (#1).\n\n## Unresolved questions\nNone.";
+const TAKEN: &str = "## Context\n- Orders are moved to a new database (#1).";
 
 /// A place whose OpenAI is a fake one that answers agents, and summarisers as `summary` says.
 pub(crate) fn place(summary: impl Fn() -> Act + Send + Sync + 'static) -> (Place, FakeProvider) {

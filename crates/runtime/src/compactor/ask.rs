@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use unisono_context::Tokens;
 use unisono_context::alteration::Alteration;
 use unisono_context::checkpoint::{Body, KeyFact, Span, block_text};
-use unisono_context::compaction::{Cover, Draft, Rejection, Stop, accept, says_enough};
+use unisono_context::compaction::{Cover, Draft, Rejection, Stop, accept, has_text};
 use unisono_context::cost::Cost;
 use unisono_context::message::Message;
 use unisono_context::tokens::Counts;
@@ -126,16 +126,10 @@ async fn part(
         let last = index + 1 == parts.parts.len();
         let judged = match summary(&reply, layout(&asked.work.job)) {
             Ok(text) if last => finished(asked, text, target, by).await?,
-            Ok(text) => {
-                let input = parts
-                    .parts
-                    .get(index)
-                    .map_or(0, |part| part.text.len() as u64 / 4);
-                match says_enough(&text, parts.carried, Tokens(input)) {
-                    Ok(()) => carry_forward(asked, text, target, parts.carried).await?,
-                    Err(rejection) => Err(RejectedReply { rejection, target }),
-                }
-            }
+            Ok(text) => match has_text(&text) {
+                Ok(()) => carry_forward(asked, text, target, parts.carried).await?,
+                Err(rejection) => Err(RejectedReply { rejection, target }),
+            },
             Err(rejection) => Err(RejectedReply { rejection, target }),
         };
         match judged {
@@ -174,9 +168,8 @@ pub(super) async fn finished(
         tokens,
     };
     let tier = job.plan.step.tier();
-    let enough = says_enough(&text, asked.room, asked.cover.original);
     Ok(
-        match enough.and_then(|()| accept(&draft, tier, asked.cap, asked.below)) {
+        match has_text(&text).and_then(|()| accept(&draft, tier, asked.cap, asked.below)) {
             Ok(()) => {
                 let (body, counts) = match with_lost_facts(asked, &text, block, tokens).await? {
                     Some(anchored) => anchored,
