@@ -127,8 +127,8 @@ fn turn_events() -> String {
     let (variants, _) = variants.split_once("\n}\n").unwrap();
     let mut out = "The updates of a turn: the name is the `event` of a server-sent event of\n\
                    `/v1/sessions/{session}/turns/{turn}/events`, and its `kind`. `text`, `progress`,\n\
-                   `compaction_progress` and `missed` are not stored; the others follow from the events above and\n\
-                   have their numbers.\n\n| event | meaning |\n|---|---|\n"
+                   `compaction_progress`, `missed`, and `run_retried` for a pause between two requests of one attempt\n\
+                   are not stored; the others follow from the events above and have their numbers.\n\n| event | meaning |\n|---|---|\n"
         .to_owned();
     let mut text = Vec::new();
     for line in variants

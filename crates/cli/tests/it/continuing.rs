@@ -326,7 +326,7 @@ fn a_question_that_came_to_nothing_is_asked_again() {
         assistant("Noted."),
         user("Which day?"),
     ];
-    let failed = client.ask(&list).expect(500);
+    let failed = client.ask(&list).expect(424);
     assert_eq!(failed.header("x-unisono-session"), Some(&*client.session));
     let said = client.answer(&list);
     assert_eq!(said["content"], "Friday.");

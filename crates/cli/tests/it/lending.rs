@@ -426,7 +426,7 @@ fn results_that_a_session_has_already_are_not_taken_twice() {
         json!({"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "12"});
     // The turn ends without an answer, and the session with the result.
     let failed = ask(json!([first, said, result]));
-    daemon.post(CHAT, &failed).expect(500);
+    daemon.post(CHAT, &failed).expect(424);
     let next = json!({"role": "user", "content": "Once more."});
     let reply = daemon.post(CHAT, &ask(json!([first, said, result, next])));
     let reply = reply.expect(200).json();
