@@ -1,7 +1,12 @@
 //! Tests that a summary does not keep an outdated statement without the one that corrects it.
 
-use unisono_context::{Ordinal, Role, Timestamp, Tokens};
-use unisono_model::extractive::{Passage, SummaryInput, SummaryLayout, summarise};
+use unisono_context::{Ordinal, Role, Timestamp};
+use unisono_model::extractive::Passage;
+
+#[path = "support/rolling.rs"]
+mod rolling;
+
+use rolling::count;
 
 const DAY: i64 = 86_400_000;
 /// 2025-01-06, a Monday.
@@ -87,10 +92,6 @@ const PLACES: [&str; 12] = [
     "Porto", "Aarhus",
 ];
 
-fn count(text: &str) -> u64 {
-    text.len() as u64 / 4
-}
-
 /// A conversation with all statements in its first half and all corrections in its second half.
 fn conversation() -> Vec<String> {
     let mut texts = Vec::new();
@@ -119,18 +120,7 @@ fn summary(texts: &[String], first: u32, prior: Option<&str>, cap: u64) -> Strin
         passage
     };
     let passages: Vec<Passage<'_>> = (first..).zip(texts).map(said).collect();
-    let draft = summarise(&SummaryInput {
-        passages: &passages,
-        prior,
-        prior_facts: &[],
-        cap: Tokens(cap),
-        layout: SummaryLayout::Rolling,
-        telegraphic: false,
-        instructions: None,
-        count: &count,
-    });
-    assert!(count(&draft.text) <= cap);
-    draft.text
+    rolling::summary(&passages, prior, cap)
 }
 
 /// The rows whose statement is in a text without its correction, and those with the correction.

@@ -4,14 +4,15 @@
 
 use std::fmt::Write as _;
 
-use unisono_context::{Ordinal, Part, Role, Timestamp, Tokens};
-use unisono_model::extractive::{Passage, SummaryInput, SummaryLayout, summarise};
+use unisono_context::{Ordinal, Part, Role, Timestamp};
+use unisono_model::extractive::Passage;
+
+#[path = "support/rolling.rs"]
+mod rolling;
+
+use rolling::{count, summary};
 
 const SESSIONS: u64 = 12;
-
-fn count(text: &str) -> u64 {
-    text.len() as u64 / 4
-}
 
 /// Draws by xorshift (G. Marsaglia, 2003).
 struct Draw(u64);
@@ -214,21 +215,6 @@ fn passages(session: &Session) -> Vec<Passage<'_>> {
         Passage::of_part(Ordinal(n), *role, None, at, part)
     });
     passages.collect()
-}
-
-fn summary(passages: &[Passage<'_>], prior: Option<&str>, cap: u64) -> String {
-    let draft = summarise(&SummaryInput {
-        passages,
-        prior,
-        prior_facts: &[],
-        cap: Tokens(cap),
-        layout: SummaryLayout::Rolling,
-        telegraphic: false,
-        instructions: None,
-        count: &count,
-    });
-    assert!(count(&draft.text) <= cap);
-    draft.text
 }
 
 /// The kept and all ids.

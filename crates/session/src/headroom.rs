@@ -21,7 +21,7 @@ use crate::turn::{Phase, Turn};
 pub(crate) enum ResultsShare {
     /// It is.
     Reserved,
-    /// Results get the tokens that the context leaves: at least those of one note for all.
+    /// Results get the tokens that the context leaves: at least enough for one note in place of all.
     Remainder,
 }
 

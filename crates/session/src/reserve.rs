@@ -8,7 +8,7 @@
 //! *Role* is the text about the agent itself, its tools and the agents to which it may delegate. It
 //! depends only on its definition and its team, and is counted once per encoding. *Results* are the
 //! results of its delegates: a share of the rest. If a context cannot be made small enough for
-//! them, they get the tokens that it leaves, at least those of one note for all.
+//! them, they get the tokens that it leaves: at least enough for one note in place of all.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;

@@ -81,8 +81,8 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// The first unit that no summary may cover, if the newest unit need not stay: that of an
-    /// unanswered call of the open turn, or the end.
+    /// The first unit of the open turn with an unanswered call, or the end. A summary ends before
+    /// it.
     pub(super) fn open_start(&self) -> usize {
         let open = self.open_from.and_then(|call| position(&self.units, call));
         open.unwrap_or(self.units.len())

@@ -18,8 +18,8 @@ use super::split::Block;
 use super::terms::{Class, Marks, Term};
 use statement::Statement;
 
-/// A cue of a change without a subject of its own ("it moved to 21 May") refers to one of so many
-/// messages before it.
+/// A change that names no subject ("it moved to 21 May") refers to one of so many messages before
+/// it.
 const NEAR: u32 = 8;
 /// A term points to one subject if at most this many messages have it, or this part of all.
 const RARE_LEAST: usize = 4;

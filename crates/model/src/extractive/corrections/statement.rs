@@ -139,13 +139,16 @@ impl Statement {
     /// people may do the same.
     pub(super) fn contradicts(&self, other: &Statement) -> bool {
         let differ = |kind: Kind| {
-            let (own, others) = (self.of(kind), other.of(kind));
+            let (own, others) = (self.values_of(kind), other.values_of(kind));
             !others.is_empty() && own.iter().all(|one| !others.contains(one))
         };
         let kinds = self.values.iter().map(|(kind, _)| *kind);
         let mut kinds = kinds.filter(|kind| *kind != Kind::Name);
-        let names = other.of(Kind::Name);
-        let is_of_others = self.of(Kind::Name).iter().any(|name| !names.contains(name));
+        let names = other.values_of(Kind::Name);
+        let is_of_others = self
+            .values_of(Kind::Name)
+            .iter()
+            .any(|name| !names.contains(name));
         !is_of_others && kinds.any(differ)
     }
 
@@ -153,37 +156,37 @@ impl Statement {
     /// statement: a day does not change a period.
     pub(super) fn changes_value_of(&self, other: &Statement) -> bool {
         self.values.iter().any(|(kind, value)| {
-            let others = other.of(*kind);
+            let others = other.values_of(*kind);
             *kind != Kind::Name
                 && !others.is_empty()
-                && self.of(*kind).len() >= others.len()
+                && self.values_of(*kind).len() >= others.len()
                 && !others.contains(&&**value)
         })
     }
 
     /// Whether both have names, and it has one that the other statement does not have.
     pub(super) fn has_other_name_than(&self, other: &Statement) -> bool {
-        let others = other.of(Kind::Name);
-        let mut own = self.of(Kind::Name).into_iter();
+        let others = other.values_of(Kind::Name);
+        let mut own = self.values_of(Kind::Name).into_iter();
         !others.is_empty() && own.any(|name| !others.contains(&name))
     }
 
     /// Whether it has another day or weekday than the other statement.
     pub(super) fn has_other_day_than(&self, other: &Statement) -> bool {
         [Kind::Day, Kind::Weekday].iter().any(|kind| {
-            let others = other.of(*kind);
-            let own = self.of(*kind);
+            let others = other.values_of(*kind);
+            let own = self.values_of(*kind);
             !others.is_empty() && own.iter().any(|day| !others.contains(day))
         })
     }
 
     /// Whether both have names, but none in common.
     pub(super) fn is_of_others_than(&self, other: &Statement) -> bool {
-        let (own, others) = (self.of(Kind::Name), other.of(Kind::Name));
+        let (own, others) = (self.values_of(Kind::Name), other.values_of(Kind::Name));
         !own.is_empty() && !others.is_empty() && !own.iter().any(|name| others.contains(name))
     }
 
-    fn of(&self, kind: Kind) -> Vec<&str> {
+    fn values_of(&self, kind: Kind) -> Vec<&str> {
         let own = self.values.iter().filter(|(one, _)| *one == kind);
         own.map(|(_, value)| &**value).collect()
     }
