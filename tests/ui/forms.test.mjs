@@ -358,3 +358,24 @@ test("of a file with several conversations some are selected, and one is importe
     }
   }
 });
+
+test("an import that does not reach the daemon is said, and the file stays chosen", async () => {
+  const place = await new Place("[server]\nbody_limit_bytes = 65536\n").serve();
+  try {
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/import`);
+    const file = (bytes) => ({ name: "talk.jsonl", mimeType: "application/json", buffer: Buffer.from(JSON.stringify({ role: "user", content: "x".repeat(bytes) })) });
+    await page.getByLabel("Files").setInputFiles(file(1_000_000));
+    await page.getByRole("button", { name: "Import", exact: true }).click();
+    await page.getByText(/too large|larger than/).first().waitFor();
+    await page.goto(`${place.address}/import`);
+    await page.getByLabel("Files").setInputFiles(file(10));
+    await place.stop();
+    await page.getByRole("button", { name: "Import", exact: true }).click();
+    await page.getByText("Not imported: the connection ended.").waitFor();
+    assert.equal(await page.getByLabel("Files").evaluate((field) => field.files.length), 1);
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});

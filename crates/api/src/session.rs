@@ -275,6 +275,18 @@ pub struct ConversationImport {
     pub error: Option<String>,
 }
 
+impl ConversationImport {
+    /// A conversation of which an earlier import made a session.
+    pub fn known(conversation: FileConversation) -> ConversationImport {
+        ConversationImport {
+            conversation,
+            known: true,
+            losses: ImportLosses::default(),
+            error: None,
+        }
+    }
+}
+
 /// A link with which one browser can log in once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]

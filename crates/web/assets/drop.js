@@ -13,15 +13,25 @@ async function send(submitter) {
   const reply = await fetch(form.action, { method: "POST", body: new FormData(form, submitter) });
   if (reply.redirected) return location.assign(reply.url);
   const fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
+  const page = fresh.getElementById("main");
+  if (!page) return say(`Not imported: the daemon answers with status ${reply.status}.`);
   document.title = fresh.title;
-  morph(main, fresh.getElementById("main"));
+  morph(main, page);
   (document.querySelector("#refused, #known, #conversations input") ?? main).scrollIntoView({ block: "center" });
   document.querySelector("#conversations input")?.focus();
 }
 
-form.addEventListener("submit", (event) => {
+let sending = false;
+form.addEventListener("submit", async (event) => {
   event.preventDefault();
-  send(event.submitter).catch(() => say("Not imported: the daemon does not answer. Try again."));
+  if (sending) return;
+  sending = true;
+  try {
+    await send(event.submitter);
+  } catch {
+    say("Not imported: the connection ended. The daemon may be gone, or the files are too large for it.");
+  }
+  sending = false;
 });
 
 // The list of another file selects nothing.

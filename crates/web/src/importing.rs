@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use unisono_api::service::{self, Service};
 use unisono_api::session::{
-    Content, ConversationImport, ExportQuery, FileConversation, ImportFile, ImportLosses,
+    Content, ConversationImport, ExportQuery, FileConversation, ImportFile,
 };
 
 use crate::assets::href;
@@ -204,7 +204,7 @@ async fn import_each(
         let outcome = match import_one(service, form_data, &file).await {
             Ok(Outcome::Imported(done)) => Ok(done),
             Ok(Outcome::Listed(found)) if form_data.is_known(&found) => {
-                Ok(found.into_iter().map(known).collect())
+                Ok(found.into_iter().map(ConversationImport::known).collect())
             }
             Ok(Outcome::Listed(found)) => {
                 let conversations = counted(found.len() as u64, "conversation");
@@ -226,16 +226,6 @@ async fn import_each(
         p { a href="/" { "To the sessions" } }
     };
     Ok(layout("Imported", &body))
-}
-
-/// A conversation that was imported before.
-fn known(conversation: FileConversation) -> ConversationImport {
-    ConversationImport {
-        conversation,
-        known: true,
-        losses: ImportLosses::default(),
-        error: None,
-    }
 }
 
 /// Redirects to the only session, or shows what became of each conversation.

@@ -34,6 +34,16 @@ struct Entry {
     part: Option<Conversation>,
 }
 
+impl Entry {
+    /// Whether `wanted` is its number or id.
+    fn matches(&self, wanted: &str) -> bool {
+        match &self.part {
+            Some(part) => part.matches(wanted),
+            None => wanted == "1",
+        }
+    }
+}
+
 impl Local {
     /// The conversations in a file, with the sessions that were made of them.
     ///
@@ -64,7 +74,7 @@ impl Local {
         let mut listed = off_thread(move || list(file, most)).await?;
         let missing = picks.iter().find(|wanted| {
             let mut all = listed.conversations.iter();
-            !all.any(|entry| matches(&entry.conversation, wanted))
+            !all.any(|entry| entry.matches(wanted))
         });
         if let Some(wanted) = missing {
             let detail = format!("{name} has no conversation {wanted:?}");
@@ -72,7 +82,7 @@ impl Local {
         }
         let is_picked = |entry: &Entry| {
             let mut picks = picks.iter();
-            picks.len() == 0 || picks.any(|wanted| matches(&entry.conversation, wanted))
+            picks.len() == 0 || picks.any(|wanted| entry.matches(wanted))
         };
         listed.conversations.retain(is_picked);
         if !copy {
@@ -81,12 +91,7 @@ impl Local {
         let (mut content, mut done) = (listed.content, Vec::new());
         for entry in listed.conversations {
             if entry.conversation.session.is_some() {
-                done.push(ConversationImport {
-                    conversation: entry.conversation,
-                    known: true,
-                    losses: ImportLosses::default(),
-                    error: None,
-                });
+                done.push(ConversationImport::known(entry.conversation));
                 continue;
             }
             let (part, options) = (entry.part, listed.options.clone());
@@ -165,11 +170,6 @@ impl Local {
         }
         Ok(())
     }
-}
-
-/// Whether this is the number or the id of a conversation.
-fn matches(conversation: &FileConversation, wanted: &str) -> bool {
-    wanted.parse() == Ok(conversation.number) || conversation.id.as_deref() == Some(wanted)
 }
 
 /// The conversations in a file.
