@@ -329,6 +329,7 @@ impl Ask {
             delegation: setup.loaded.config.delegation.limits(),
             recall: setup.loaded.config.runtime.recall,
             instructions: setup.instructions(&[]).into(),
+            reads_skills: setup.has_skills(),
         })
     }
 }
@@ -350,6 +351,8 @@ pub struct ContextInputs {
     pub recall: RecallScope,
     /// The instructions of the project for every agent.
     pub instructions: Arc<str>,
+    /// Whether there are skills, which agents read with the tool `skill`.
+    pub reads_skills: bool,
 }
 
 /// The end of a turn.
@@ -377,6 +380,7 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         delegation,
         recall,
         instructions,
+        reads_skills: _,
     } = ask.context_inputs(setup, learnt)?;
     let caps = caps(setup, &team);
     let answer = |role, parts| Work::Answer {

@@ -2,6 +2,7 @@
 //!
 //! Counts that are missing in a session's journal are made here; nothing is written.
 
+mod counted;
 pub mod estimate;
 pub mod pins;
 pub mod sections;
@@ -11,6 +12,7 @@ mod usable;
 
 use std::sync::Arc;
 
+use unisono_config::skills::TOOL;
 use unisono_context::budget::{Budget, Budgets};
 use unisono_context::checkpoint::{Body, Checkpoint, block_text};
 use unisono_context::compaction::{self, Mode};
@@ -27,6 +29,7 @@ use unisono_session::turn::Phase;
 use unisono_session::{Definition, Event, Fact, State};
 
 use crate::ask::{self, ContextInputs};
+use crate::skill_tool;
 use usable::Share;
 pub use usable::Shares;
 
@@ -71,9 +74,13 @@ pub fn measure(
     by: &ContextInputs,
 ) -> Result<TeamLimits> {
     let team = &by.team;
-    // Servers are not queried here: the tools that were offered to the newest turn count.
+    // Servers are not queried here: the tools that were offered to the newest turn count. The tool
+    // `skill` depends on the current skills.
+    let skill = by.reads_skills.then(skill_tool::spec);
     let offered = state.newest_tools().iter();
-    let offered = offered.filter(|tool| !tools::BUILT_IN.contains(&&*tool.name));
+    let offered =
+        offered.filter(|tool| *tool.name != *TOOL && !tools::BUILT_IN.contains(&&*tool.name));
+    let offered = offered.chain(&skill);
     let preamble = Preamble::new(
         full_system_text(state.system(), &by.instructions),
         ask::tools_of(team, by.recall, offered),
@@ -129,13 +136,7 @@ fn count_branch(state: &mut State, head: MessageId, encoding: Encoding) -> Resul
     if missing.is_empty() {
         return Ok(());
     }
-    let ids: Vec<MessageId> = missing.iter().map(|message| message.id).collect();
-    let texts: Vec<String> = missing
-        .iter()
-        .map(|message| message.countable_text())
-        .collect();
-    let counts = tokenizer(encoding)?.count_many(&texts);
-    let counts = ids.into_iter().zip(counts).collect();
+    let counts = counted::counts(&missing, encoding)?;
     note(state, Fact::Counted { encoding, counts })
 }
 

@@ -17,13 +17,18 @@ const MAX_CHARS: usize = 15_000;
 /// Reads the current skills when it is called. Its result is journaled with its call.
 pub(crate) struct SkillTool(pub(crate) Current, pub(crate) ServerSkills);
 
+/// The tool as models see it.
+pub(crate) fn spec() -> ToolSpec {
+    ToolSpec::new(
+        TOOL,
+        "Reads a skill: how a kind of task is done. With `file` it reads a file of the skill.",
+        r#"{"type":"object","properties":{"name":{"type":"string","description":"The skill's name, as the list of skills has it."},"file":{"type":"string","description":"A file of the skill, by its path in the skill's folder."},"skip":{"type":"integer","minimum":0,"description":"Characters to leave out at the start, to read on in a long text."}},"required":["name"],"additionalProperties":false}"#,
+    )
+}
+
 impl Tool for SkillTool {
     fn spec(&self) -> ToolSpec {
-        ToolSpec::new(
-            TOOL,
-            "Reads a skill: how a kind of task is done. With `file` it reads a file of the skill.",
-            r#"{"type":"object","properties":{"name":{"type":"string","description":"The skill's name, as the list of skills has it."},"file":{"type":"string","description":"A file of the skill, by its path in the skill's folder."},"skip":{"type":"integer","minimum":0,"description":"Characters to leave out at the start, to read on in a long text."}},"required":["name"],"additionalProperties":false}"#,
-        )
+        spec()
     }
 
     fn contract(&self) -> Contract {

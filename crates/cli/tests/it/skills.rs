@@ -164,11 +164,15 @@ fn a_daemon_notices_a_skill_that_is_written() {
     let context = format!("/v1/sessions/{}/context", made["session"].as_str().unwrap());
     let figure = |name: &str| daemon.get(&context).expect(200).json()[name].clone();
     let system = || figure("system").to_string();
+    let offers_skill = || figure("tools").to_string().contains("\"skill\"");
     assert!(!system().contains("release-notes"));
+    assert!(!offers_skill());
     assert_eq!(figure("skills_tokens"), 0);
     place.write("skills/release-notes/SKILL.md", SKILL);
     daemon.post("/v1/agents/reload", &json!({})).expect(200);
     assert!(system().contains("- release-notes: How"), "{}", system());
+    // Before a turn has it, too.
+    assert!(offers_skill());
     let skills = figure("skills_tokens").as_u64();
     assert!(skills > Some(5) && skills <= figure("system_tokens").as_u64());
     daemon.stop();

@@ -104,6 +104,7 @@ async fn seen(local: &Local, session: &View, ask: &Ask, exact: bool) -> Result<C
     // Servers are not queried here: the newest list of skills counts.
     let lines = local.shared.server_skills.cached_lines(&setup);
     by.instructions = setup.instructions(&lines).into();
+    by.reads_skills |= !lines.is_empty();
     let skills = setup.skills(&lines);
     let mut state = session.inspect(Clone::clone).await?;
     let branch = ask.on_branch().to_owned();
