@@ -13,7 +13,7 @@ use unisono_context::budget::Limits;
 use unisono_context::{Ppm, Snapshot, Tokens};
 use unisono_model::cache_warming::CacheWarmth;
 use unisono_model::calibration::Calibrations;
-use unisono_model::catalogue::{Catalogue, EXTRACTIVE};
+use unisono_model::catalogue::{Catalogue, EXTRACTIVE, Entry};
 use unisono_model::client::{Client, LimitShare};
 use unisono_model::language::remote::NoTransport;
 use unisono_model::language::{Extractive, Fallback, LanguageModel, Models, Remote};
@@ -128,6 +128,19 @@ pub fn check(setup: &Setup, team: &Team) -> Result<(), ModelUnavailable> {
         }
     }
     Ok(())
+}
+
+/// Why a model cannot be used, with the remedy: its provider has no address or no key, or the model
+/// was retired. Turns only warn about the latter: a server may still have it.
+pub(crate) fn unavailable_reason(loaded: &Loaded, entry: &Entry) -> Option<String> {
+    let lacks = loaded.providers.unavailable_reason(&entry.model.provider);
+    lacks.or_else(|| {
+        let retirement = entry.retirement(notices::today())?;
+        let help = retirement.help();
+        retirement
+            .is_retired
+            .then(|| format!("it {retirement}: {help}"))
+    })
 }
 
 /// The model that was selected for one turn, by a flag or in a request, by its full name.

@@ -211,6 +211,12 @@ fn a_model_that_goes_is_told_of_where_it_is_asked() {
         .json();
     assert_eq!(models[0]["retires"], "2020-01-01");
     assert_eq!(models[0]["successor"], "mine/qwen-next");
+    assert_eq!(models[0]["usable"], false);
+    let why = models[0]["unavailable_reason"].as_str().unwrap();
+    assert!(why.contains("retired on 2020-01-01"), "{why}");
+    let usable = place.json(&["models", "mine/qwen", "--usable"]);
+    assert_eq!(usable.as_array().unwrap().len(), 1);
+    assert_eq!(usable[0]["model"], "mine/qwen-next");
     let daemon = Daemon::start(&place);
     let models = daemon.get("/v1/models").expect(200).json();
     let notice = |name: &str| {

@@ -26,7 +26,7 @@ use crate::agents;
 use crate::ask::Ask;
 use crate::error::Error;
 use crate::local::{self, off_thread};
-use crate::models::notices;
+use crate::models::{self, notices};
 
 #[async_trait]
 impl Agents for Local {
@@ -142,10 +142,7 @@ fn models(setup: &Setup, learnt: &Calibrations) -> Vec<Model> {
 
 fn model(setup: &Setup, learnt: &Calibrations, entry: &Entry) -> Model {
     let model = entry.model.to_string();
-    let unavailable_reason = setup
-        .loaded
-        .providers
-        .unavailable_reason(&entry.model.provider);
+    let unavailable_reason = models::unavailable_reason(&setup.loaded, entry);
     let learnt = learnt.get(&model);
     let window = learnt.window(entry.window);
     let price = |price: Option<Price>| price.map(|price| price.to_string());

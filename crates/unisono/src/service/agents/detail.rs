@@ -20,6 +20,7 @@ use super::reload_to_api;
 use crate::Local;
 use crate::error::Error;
 use crate::local::off_thread;
+use crate::models;
 
 /// Bytes of a definition.
 const MAX_BYTES: usize = 256 * 1024;
@@ -32,9 +33,8 @@ pub(super) fn agent_detail(setup: &Setup, name: &str) -> Option<AgentDetail> {
         .find(|agent| agent.definition.id.as_str() == name)?;
     let definition = &found.definition;
     let entry = setup.loaded.catalogue.get(None, &definition.model).ok();
-    let providers = &setup.loaded.providers;
     let unavailable_reason = match definition.kind {
-        AgentKind::Llm => entry.and_then(|one| providers.unavailable_reason(&one.model.provider)),
+        AgentKind::Llm => entry.and_then(|one| models::unavailable_reason(&setup.loaded, &one)),
         _ => None,
     };
     let names = |ids: &[unisono_context::AgentId]| ids.iter().map(ToString::to_string).collect();
