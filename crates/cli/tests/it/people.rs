@@ -220,6 +220,15 @@ fn a_token_of_one_owner_finds_nothing_of_another_by_search_cursor_label_or_prefi
     let named = json!({"title": "forged", "labels": {"owner": "ada"}});
     let forged = bob.post("/v1/sessions", &named).expect(201).json();
     assert_eq!(forged["labels"]["owner"], "bob");
+    // Nor can a caller without an owner, who may only ask.
+    let new = json!({"name": "clerk", "scope": "ask"});
+    let clerk = daemon.post("/v1/tokens", &new).expect(201).json();
+    let clerk = Caller {
+        daemon: &daemon,
+        token: clerk["secret"].as_str().unwrap().to_owned(),
+    };
+    let forged = clerk.post("/v1/sessions", &named).expect(201).json();
+    assert_eq!(forged["labels"], json!({}));
     let exported = ada
         .get(&format!("/v1/sessions/{session}/export"))
         .expect(200)

@@ -112,12 +112,18 @@ impl Local {
         Ok(self.journal.shows(session).await? || !self.shared.journal.exists(session).await?)
     }
 
-    /// Labels a new session with the caller's owner, and removes the label of a directory that the
-    /// caller may not read. It replaces an id that a hidden session has,
-    /// because a refusal would show that the session exists.
+    /// Labels a new session with the caller's owner; only a caller with all rights gives it another
+    /// one. Removes the label of a directory that the caller may not read, and replaces an id that a
+    /// hidden session has, because a refusal would show that the session exists.
     pub(super) async fn label_import(&self, import: &mut Import) -> Result<(), Error> {
-        if let Some(owner) = self.caller.owner() {
-            import.labels.insert(OWNER.into(), owner.clone());
+        match self.caller.owner() {
+            Some(owner) => {
+                import.labels.insert(OWNER.into(), owner.clone());
+            }
+            None if !self.caller.allows(Scope::Admin) => {
+                import.labels.remove(OWNER);
+            }
+            None => {}
         }
         // Whoever may not do everything may not read the files of this machine.
         if self.is_limited() || !self.caller.allows(Scope::Admin) {
