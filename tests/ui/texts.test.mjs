@@ -1,6 +1,8 @@
 // What people and models write, and how sessions are found, on the page in a real browser.
 
 import assert from "node:assert/strict";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { browser as launch, enter } from "./browser.mjs";
 import { Place } from "./place.mjs";
@@ -64,6 +66,30 @@ test("no character of a title, a message or an answer reorders or steers what is
   } finally {
     await other.stop();
     await spoken.close();
+  }
+});
+
+test("a form sends back what it was given, and a long title is cut", async () => {
+  const place = new Place();
+  const text = "---\ndescription: Looks for risks.\n---\nIn Hebrew: \u2067\u05e9\u05dc\u05d5\u05dd\u2069.\nThe last line.\n";
+  mkdirSync(join(place.path, "agents"));
+  writeFileSync(join(place.path, "agents/risks.md"), text);
+  await place.serve();
+  try {
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/agents/risks/edit`);
+    const field = page.locator("textarea");
+    assert.equal((await field.inputValue()).trim(), text.trim());
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Long ".repeat(20_000), messages: [{ role: "user", content: "Hello." }] });
+    for (const path of ["/", `/sessions/${session}`, `/sessions/${session}/history?from=1`]) {
+      await page.goto(place.address + path);
+      const shown = await page.evaluate(() => document.documentElement.outerHTML.length);
+      assert.ok(shown < 60_000, `${path}: ${shown}`);
+    }
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await place.stop();
   }
 });
 

@@ -27,13 +27,46 @@ pub fn for_terminal(text: &str) -> Cow<'_, str> {
 }
 
 /// For the markup of a page: harmful characters become U+FFFD, so that a reader sees the
-/// replacement.
+/// replacement. In what a form sends back, they become references, which a browser reads as the same
+/// text; there is none for NUL and the C1 controls.
 pub fn for_html(markup: &str) -> Cow<'_, str> {
     let harmful = |c: char| is_harmful(c) && c != '\r';
     if !markup.contains(harmful) {
         return markup.into();
     }
-    markup.replace(harmful, "\u{fffd}").into()
+    let mut out = String::with_capacity(markup.len() + 64);
+    let mut rest = markup;
+    while let Some((before, sent, after)) = sent_back(rest) {
+        out.push_str(&before.replace(harmful, "\u{fffd}"));
+        for c in sent.chars() {
+            match c {
+                '\0' | '\u{80}'..='\u{9f}' => out.push('\u{fffd}'),
+                // Writing to a string does not fail.
+                c if harmful(c) => _ = write!(out, "&#{};", c as u32),
+                c => out.push(c),
+            }
+        }
+        rest = after;
+    }
+    out.push_str(&rest.replace(harmful, "\u{fffd}"));
+    out.into()
+}
+
+/// The first text that a form sends back, with the markup before and after it: a `value`, or the
+/// content of a text area. Quotes and angle brackets of texts are escaped in markup.
+fn sent_back(markup: &str) -> Option<(&str, &str, &str)> {
+    const VALUE: &str = " value=\"";
+    const AREA: &str = "<textarea";
+    let value = markup.find(VALUE).map(|at| (at + VALUE.len(), '"'));
+    let area = markup.find(AREA).and_then(|at| {
+        let inner = at + markup[at..].find('>')? + 1;
+        Some((inner, '<'))
+    });
+    let (start, end) = value.into_iter().chain(area).min()?;
+    let length = markup[start..].find(end)?;
+    let (before, rest) = markup.split_at(start);
+    let (sent, after) = rest.split_at(length);
+    Some((before, sent, after))
 }
 
 /// For JSON in a file or a terminal: harmful characters become `\u` escapes, which parse as the
@@ -69,6 +102,9 @@ mod tests {
             for_html("a\u{1b}[31m\u{202e}b\r\n"),
             "a\u{fffd}[31m\u{fffd}b\r\n"
         );
+        let form = "<p>a\u{202e}</p><input value=\"b\u{2067}c\"><textarea name=\"x\">\u{c}d\u{9b}</textarea>\u{2067}";
+        let sent = "<p>a\u{fffd}</p><input value=\"b&#8295;c\"><textarea name=\"x\">&#12;d\u{fffd}</textarea>\u{fffd}";
+        assert_eq!(for_html(form), sent);
         let json = serde_json::to_string(BAD).unwrap();
         let written = for_json(&json);
         assert!(!written.contains(is_harmful), "{written}");

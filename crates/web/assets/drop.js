@@ -3,7 +3,8 @@
 
 import { morph } from "./morph.js";
 
-const form = document.getElementById("import");
+// Whoever may not import has no form.
+const form = document.getElementById("import") ?? document.createElement("form");
 const field = document.getElementById("file");
 const main = document.getElementById("main");
 const say = (text) => (document.getElementById("drop-says").textContent = text);
@@ -35,11 +36,11 @@ form.addEventListener("submit", async (event) => {
 });
 
 // The list of another file selects nothing.
-field.addEventListener("change", () => document.getElementById("conversations")?.remove());
+field?.addEventListener("change", () => document.getElementById("conversations")?.remove());
 
 for (const name of ["dragover", "dragleave", "drop"]) {
   document.addEventListener(name, (event) => {
-    if (!event.dataTransfer?.types.includes("Files")) return;
+    if (!field || !event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
     form.classList.toggle("over", name === "dragover");
     if (name !== "drop" || event.dataTransfer.files.length === 0) return;

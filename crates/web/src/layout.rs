@@ -3,6 +3,7 @@
 use axum::http::{HeaderValue, header};
 use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use unisono_api::fmt;
 use unisono_api::harmless::for_html;
 
 use crate::assets::href;
@@ -12,6 +13,9 @@ use crate::caller_header;
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
                       connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
                       frame-ancestors 'none'";
+
+/// Maximum shown characters of a title.
+pub(crate) const TITLE: usize = 200;
 
 /// A whole page.
 pub(crate) fn layout(title: &str, body: &Markup) -> Response {
@@ -31,7 +35,7 @@ fn page(title: &str, body: &Markup, class: &str) -> Response {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (title) " · unisono" }
+                title { (fmt::line(title, TITLE)) " · unisono" }
                 link rel="icon" href=(href("icon.svg")) type="image/svg+xml";
                 link rel="stylesheet" href=(href("page.css"));
                 script type="module" src=(href("live.js")) {}

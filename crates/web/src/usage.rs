@@ -17,7 +17,7 @@ use unisono_api::{Page, PageQuery};
 
 use crate::error::PageError;
 use crate::extract::Query;
-use crate::layout::layout;
+use crate::layout::{TITLE, layout};
 use crate::parts::{cached_tokens, counted, dollars, encoded, number, when};
 use crate::pictures::bars::{self, UsageBar};
 
@@ -150,7 +150,7 @@ fn grouped(of: &UsageFilter, used: &Usage) -> Markup {
     let by = of.by.unwrap_or(UsageBy::Day);
     let named = |group: &UsageGroup| {
         let key = group.key.as_deref().unwrap_or(SUMMARIES);
-        group.title.as_deref().unwrap_or(key).to_owned()
+        fmt::line(group.title.as_deref().unwrap_or(key), TITLE)
     };
     let to = |group: &UsageGroup| {
         let key = group.key.as_deref().unwrap_or(SUMMARIES);
@@ -327,7 +327,7 @@ fn sessions(all: &Page<SessionUsage>, deleted: Option<&DeletedSessionsUsage>) ->
             div class="scroll" tabindex="0" role="group" aria-label="Usage by session" { table {
                 (head("Session"))
                 tbody { @for of in &all.items { tr {
-                    td { a href={ "/sessions/" (of.session) } { (of.title) } }
+                    td { a href={ "/sessions/" (of.session) } { (fmt::line(&of.title, TITLE)) } }
                     (cells(of.jobs, &of.amounts))
                 } } }
                 @if let Some(of) = deleted { tfoot { tr {
