@@ -130,17 +130,23 @@ test("an agent that the text names is asked, and the form names the lead that is
   }
 });
 
-test("a failed turn is asked again with its task", async () => {
+const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+test("a failed turn is asked again with its task and attachments", async () => {
   const place = await new Place('[models]\ndefault = "openai/gpt-4o"\n[providers.openai]\nbase_url = "http://127.0.0.1:9/v1"\napi_key_env = "TEST_KEY"\nattempts = 1\n').serve();
   try {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Fails", messages: said(2) });
-    await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "When is it?", agents: ["facts"], wait: true });
+    const attachments = [{ filename: "plan of May/June.png", data: png }];
+    await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "When is it?", agents: ["facts"], attachments, wait: true });
     const page = await enter(browser, place);
     await page.goto(`${place.address}/sessions/${session}`);
     await page.locator(".turn").getByRole("button", { name: "Ask again" }).click();
     await page.waitForURL(/sessions/);
     const { items } = await place.ask("GET", `/v1/sessions/${session}/turns`);
     assert.deepEqual(items.map((turn) => turn.task), ["When is it?", "When is it?"]);
+    const [first, second] = items.map((turn) => turn.attachments);
+    assert.equal(first[0].filename, "plan of May/June.png");
+    assert.deepEqual(second, first);
     await page.context().close();
   } finally {
     await place.stop();
@@ -191,6 +197,8 @@ test("who may not do something is told so where the control would be", async () 
     const nav = page.getByRole("navigation", { name: "Main" });
     assert.equal(await nav.getByRole("link", { name: "Settings" }).count(), 0);
     assert.equal(await nav.getByRole("link", { name: "Agents" }).count(), 1);
+    await page.goto(`${place.address}/import`);
+    await page.getByText("this needs the scope ask; yours is read.").first().waitFor();
     assert.deepEqual(page.faults, []);
     await page.context().close();
   } finally {

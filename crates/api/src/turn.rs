@@ -11,6 +11,7 @@ use crate::compaction::{
     CompactionEffect, EditSummary, NewCompaction, RegenerateSummary, RetryCompaction,
     RevertCheckpoint,
 };
+use crate::message::Part;
 use crate::run::CallResult;
 use crate::session::main_branch;
 use crate::usage::{Amounts, SummaryUsage};
@@ -239,8 +240,11 @@ pub struct Turn {
     pub turn: String,
     /// Its branch.
     pub branch: String,
-    /// Its task; null for a compaction.
+    /// The text of its task; a note of its attachments if it has no text; null for a compaction.
     pub task: Option<String>,
+    /// The images and documents of its task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Part>,
     /// `queued`, `preparing`, `working`, `answered`, `compacted`, `failed` or `cancelled`.
     pub state: String,
     /// Why it failed.

@@ -92,7 +92,8 @@ fn to_api(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Tu
         session: session.to_string(),
         turn: id.to_string(),
         branch: what.branch.to_string(),
-        task: what.work.input_text().map(|task| task.to_string()),
+        task: what.work.task().map(|task| task.to_string()),
+        attachments: what.work.attachments().map(values::part).collect(),
         state: state(turn).to_owned(),
         error: match outcome {
             Some(Outcome::Failed { code, reason }) => Some(Failed {

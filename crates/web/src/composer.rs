@@ -3,9 +3,10 @@
 use maud::{Markup, html};
 use unisono_api::agent::Agent;
 use unisono_api::fmt;
+use unisono_api::message::Part;
 use unisono_api::service::{self, Service};
 use unisono_api::session::main_branch;
-use unisono_api::turn::{NewAttachment, NewTurn};
+use unisono_api::turn::{NewAttachment, NewTurn, Turn};
 
 use crate::blob;
 use crate::branch_view::BranchView;
@@ -60,6 +61,34 @@ impl Draft {
             draft.agents.push(agent.to_owned());
             draft.tasks.push((agent.to_owned(), task.to_owned()));
         }
+        draft
+    }
+
+    /// The task of a turn once more, with its attachments: for its agents, or without runs for the
+    /// configured ones.
+    pub(crate) fn again(turn: &Turn, settings: &SessionSettings) -> Draft {
+        let mut draft = match turn.runs.is_empty() {
+            true => Draft::new(settings),
+            false => Draft::default(),
+        };
+        for run in turn.runs.iter().filter(|run| run.role == "delegate") {
+            draft.agents.push(run.agent.clone());
+            let own = run.task.clone().unwrap_or_default();
+            draft.tasks.push((run.agent.clone(), own));
+        }
+        let lead = turn.runs.iter().find(|run| run.role == "lead");
+        draft.lead = lead.map(|lead| lead.agent.clone());
+        draft.branch.clone_from(&turn.branch);
+        draft.task = turn.task.clone().unwrap_or_default();
+        let stored = turn.attachments.iter().filter_map(|part| match part {
+            Part::Attachment {
+                digest: Some(digest),
+                filename,
+                ..
+            } => Some((digest.clone(), filename.clone())),
+            _ => None,
+        });
+        draft.stored.extend(stored);
         draft
     }
 

@@ -193,6 +193,10 @@ fn parts_of_sessions() -> Router<Arc<dyn Service>> {
             "/sessions/{session}/turns/{turn}/cancel",
             post(turn::cancel),
         )
+        .route(
+            "/sessions/{session}/turns/{turn}/again",
+            post(session::ask_again),
+        )
         .route("/sessions/{session}/runs/{run}", get(run::show))
         .route("/sessions/{session}/runs/{run}/cancel", post(run::cancel))
 }

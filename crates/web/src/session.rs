@@ -22,7 +22,7 @@ use unisono_api::{Code, Page};
 use crate::branch_view::{BranchQuery, BranchView, back};
 use crate::composer::{self, Draft};
 use crate::error::PageError;
-use crate::extract::{FormWithFiles, Path, Query};
+use crate::extract::{FormFile, FormWithFiles, Path, Query};
 use crate::layout::{layout, wide};
 use crate::parts::{digest, when, when_known};
 use crate::pictures::bars::budgets;
@@ -77,18 +77,38 @@ pub(crate) async fn ask(
         let names = agents.iter().map(|agent| agent.agent.as_str());
         draft.choose_named(names, &SessionSettings::read(&*service, &id).await?.lead);
     }
+    begin(&*service, &id, draft, form.files).await
+}
+
+/// Sends the task of a turn once more.
+pub(crate) async fn ask_again(
+    State(service): State<Arc<dyn Service>>,
+    Path((id, turn)): Path<(String, String)>,
+) -> Result<Response, PageError> {
+    let turn = service.turn(&id, &turn).await?;
+    let settings = SessionSettings::read(&*service, &id).await?;
+    begin(&*service, &id, Draft::again(&turn, &settings), Vec::new()).await
+}
+
+/// Begins the turn of a form, or shows the form again with the reason.
+async fn begin(
+    service: &dyn Service,
+    id: &str,
+    mut draft: Draft,
+    files: Vec<FormFile>,
+) -> Result<Response, PageError> {
     let begun = async {
-        draft.store(&*service, form.files).await?;
+        draft.store(service, files).await?;
         let asked = TurnRequest::Task(draft.turn());
-        service.begin(&id, &asked, draft.key.as_deref()).await
+        service.begin(id, &asked, draft.key.as_deref()).await
     };
     let problem = match begun.await {
-        Ok(_) => return Ok(back(&id, &draft.branch).into_response()),
+        Ok(_) => return Ok(back(id, &draft.branch).into_response()),
         Err(service::Error::Problem(problem)) if problem.code != Code::NotFound => problem,
         Err(error) => return Err(error.into()),
     };
-    let place = BranchView::load(&*service, &id, &draft.branch).await?;
-    let shown = SessionPage::read(&*service, &place).await?;
+    let place = BranchView::load(service, id, &draft.branch).await?;
+    let shown = SessionPage::read(service, &place).await?;
     draft.error = Some(problem.detail.clone());
     let mut response = wide(&place.about.title, &shown.page(&place, &draft));
     let status = StatusCode::from_u16(problem.status);

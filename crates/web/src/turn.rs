@@ -59,7 +59,8 @@ pub(crate) async fn show(
     let body = place.page(&html! {
         @if turn.task.is_none() { (changed(&found)) }
         @if let Some(task) = &turn.task {
-            section { h2 { "Task" } div class="card" { (message::text(task, &place, true, Some(&format!("/v1{here}")), &TextLimit::new(message::ROOM))) } }
+            section { h2 { "Task" } div class="card" { (message::text(task, &place, true, Some(&format!("/v1{here}")), &TextLimit::new(message::ROOM)))
+                @for part in &turn.attachments { (message::attached(part)) } } }
         }
         section {
             h2 { "Turn" }
@@ -187,7 +188,7 @@ impl TurnView<'_> {
                     }
                 }
                 @if notice && !folds { (compacted(turn)) }
-                @if let Some(error) = &turn.error { (trouble(error)) (self.again(turn)) }
+                @if let Some(error) = &turn.error { (trouble(error)) (again(turn)) }
                 @if !turn.runs.is_empty() {
                     @if unfolded { (self.runs(turn)) }
                     @else {
@@ -202,34 +203,6 @@ impl TurnView<'_> {
                 @for call in &turn.calls {
                     p { "For the client to call: " code { (call.tool) } " "
                         span class="quiet" { (fmt::line(&call.arguments, 200)) } }
-                }
-            }
-        }
-    }
-
-    /// The form that sends the task of a failed turn once more: to its agents, or without runs to the
-    /// configured ones.
-    fn again(&self, turn: &Turn) -> Markup {
-        let lead = turn.runs.iter().find(|run| run.role == "lead");
-        let delegates = turn.runs.iter().filter(|run| run.role == "delegate");
-        let ran = delegates.map(|run| (run.agent.as_str(), run.task.as_deref().unwrap_or("")));
-        let configured = self.settings.agents.iter();
-        let configured = configured.map(|named| named.split_once('=').unwrap_or((named, "")));
-        let agents: Vec<(&str, &str)> = match turn.runs.is_empty() {
-            true => configured.collect(),
-            false => ran.collect(),
-        };
-        html! {
-            @if let Some(task) = &turn.task {
-                form method="post" action={ "/sessions/" (turn.session) "/ask" } {
-                    input type="hidden" name="branch" value=(turn.branch);
-                    input type="hidden" name="task" value=(task);
-                    @if let Some(lead) = lead { input type="hidden" name="lead" value=(lead.agent); }
-                    @for (agent, own) in agents {
-                        input type="hidden" name="agent" value=(agent);
-                        input type="hidden" name={ "task:" (agent) } value=(own);
-                    }
-                    button class="small plain" { "Ask again" }
                 }
             }
         }
@@ -411,6 +384,15 @@ fn so_far(began: &str) -> String {
     let began: Option<Timestamp> = began.parse().ok();
     let went = began.map(|began| Timestamp::now().duration_since(began).as_secs().max(0));
     went.map_or_else(String::new, |seconds| format!("{seconds} s"))
+}
+
+/// The form that sends the task of a failed turn once more.
+fn again(turn: &Turn) -> Markup {
+    html! {
+        @if turn.task.is_some() {
+            form method="post" action={ (page(turn)) "/again" } { button class="small plain" { "Ask again" } }
+        }
+    }
 }
 
 /// Cancels a turn.

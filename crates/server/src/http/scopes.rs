@@ -150,6 +150,7 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
             "/sessions/{session}/runs/{run}/cancel",
             "/sessions/{session}/seal",
             "/sessions/{session}/settings",
+            "/sessions/{session}/turns/{turn}/again",
             "/sessions/{session}/turns/{turn}/retry",
             "/sessions/{session}/turns/{turn}/cancel",
         ],

@@ -277,4 +277,33 @@ impl Work {
         let texts = parts.map(Part::countable_text);
         Some(texts.collect::<Vec<_>>().join("\n").into())
     }
+
+    /// The images and documents of the user's input.
+    pub fn attachments(&self) -> impl Iterator<Item = &Part> {
+        let parts: &[Part] = match self {
+            Work::Answer { input, .. } => &input.parts,
+            _ => &[],
+        };
+        let is_attachment = |part: &&Part| matches!(part, Part::Attachment { .. });
+        parts.iter().filter(is_attachment)
+    }
+
+    /// The text of the user's input as it was written, without notes of attachments; with only
+    /// attachments their notes. Absent for a compaction.
+    pub fn task(&self) -> Option<Arc<str>> {
+        let Work::Answer { input, .. } = self else {
+            return None;
+        };
+        let mut texts = Vec::new();
+        for part in input.parts.iter() {
+            if let Part::Text(text) = part {
+                texts.push(&**text);
+            }
+        }
+        let alone = self.attachments().next().is_none();
+        match alone || texts.is_empty() {
+            true => self.input_text(),
+            false => Some(texts.join("\n").into()),
+        }
+    }
 }
