@@ -61,8 +61,9 @@ pub struct Schedule {
 pub struct Trigger {
     /// Its name, which is a part of its address.
     pub name: Arc<str>,
-    /// The secret that requests prove.
-    pub secret: Key,
+    /// The secret that requests prove; none if its variable is not set, and then no request is
+    /// accepted.
+    pub secret: Option<Key>,
     /// The task of its turns.
     pub task: NewTask,
 }

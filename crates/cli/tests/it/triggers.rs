@@ -196,12 +196,8 @@ fn a_body_that_is_no_object_or_too_long_begins_nothing() {
 
 #[test]
 fn a_trigger_without_a_secret_is_told_with_its_place() {
-    let table: [(&str, &str); 4] = [
+    let table: [(&str, &str); 3] = [
         ("", "has no secret"),
-        (
-            "secret_env = \"NOT_SET_ANYWHERE\"",
-            "NOT_SET_ANYWHERE is not set",
-        ),
         ("secret_file = \"short\"", "shorter than 16"),
         ("secret_file = \"nowhere\"", "cannot be read"),
     ];
@@ -216,4 +212,30 @@ fn a_trigger_without_a_secret_is_told_with_its_place() {
             "{output}"
         );
     }
+}
+
+#[test]
+fn a_trigger_whose_variable_is_not_set_refuses_requests_and_no_other_command() {
+    let place = Place::with_config(
+        "[triggers.deploy]\ntask = \"Look.\"\nsecret_env = \"NOT_SET_ANYWHERE\"\n",
+    );
+    let checked = place.call(&["config", "check"]).expect(0);
+    for words in ["unisono.toml:", "warning", "NOT_SET_ANYWHERE is not set"] {
+        assert!(checked.stdout.contains(words), "{}", checked.stdout);
+    }
+    place
+        .call(&["sessions", "list"])
+        .expect(0)
+        .says(&["NOT_SET_ANYWHERE is not set"]);
+    let daemon = Daemon::start(&place);
+    for secret in [
+        "Bearer ",
+        "Bearer NOT_SET_ANYWHERE",
+        "Bearer 0123456789abcdef0123456789abcdef",
+    ] {
+        post(&daemon, "deploy", &[("Authorization", secret)], b"{}").expect(401);
+    }
+    let sessions = daemon.get("/v1/sessions").expect(200).json();
+    assert_eq!(sessions["items"], serde_json::json!([]));
+    daemon.stop();
 }

@@ -195,7 +195,8 @@ impl Reader<'_> {
         })
     }
 
-    fn secret(&mut self, name: &str, own: &Trigger, variables: &Variables) -> Option<Key> {
+    /// The secret of a trigger; `Some(None)` if its variable is not set, which only the daemon needs.
+    fn secret(&mut self, name: &str, own: &Trigger, variables: &Variables) -> Option<Option<Key>> {
         let (setting, found) = match (&own.secret_file, &own.secret_env) {
             (Some(path), _) => ("secret_file", Key::from_file(path).map(Some)),
             (None, Some(variable)) => ("secret_env", variables.key(&[variable])),
@@ -223,13 +224,16 @@ impl Reader<'_> {
                 if let Some(warning) = secret.warning() {
                     self.warn(&path, warning);
                 }
-                Some(secret)
+                Some(Some(secret))
             }
             Ok(None) => {
                 let variable = own.secret_env.as_deref().unwrap_or_default();
-                let problem = format!("the variable {variable} is not set; put the secret there");
-                self.fault(&path, problem);
-                None
+                let problem = format!(
+                    "the variable {variable} is not set: a daemon without it refuses all requests \
+                     for trigger `{name}`; put the secret there"
+                );
+                self.warn(&path, problem);
+                Some(None)
             }
             Err(error) => {
                 self.fault(&path, error);

@@ -62,10 +62,12 @@ async fn pull(
     let most = BODY_BYTES.min(usize::try_from(configured).unwrap_or(usize::MAX));
     let body = read(body, most).await?;
     let trigger = setup.loaded.automation.trigger(&name);
-    let secret = trigger.map_or(NOBODY, |trigger| trigger.secret.expose());
+    // A trigger without its secret is treated as an unknown one.
+    let trigger = trigger.and_then(|trigger| Some((trigger, trigger.secret.as_ref()?)));
+    let secret = trigger.map_or(NOBODY, |(_, secret)| secret.expose());
     let now_s = clock::now().0.div_euclid(1_000);
     let is_proven = signature::is_proven(secret, &headers, &body, now_s);
-    let Some(trigger) = trigger.filter(|_| is_proven) else {
+    let Some((trigger, _)) = trigger.filter(|_| is_proven) else {
         let detail = "the request does not prove that it may begin this turn";
         return Err(ApiError::new(Code::Unauthorized, detail));
     };
