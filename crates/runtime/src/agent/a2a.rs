@@ -233,6 +233,7 @@ impl Remote {
     async fn follow(self: &Arc<Remote>, number: u32, id: String) -> Result<Answer, Failure> {
         let mut watch = CancelGuard::new(self, &id);
         let mut wait = POLL_PAUSES.0;
+        let mut was_settled = false;
         loop {
             match self.task_outcome(&id).await {
                 Ok(Outcome::Answered { text, partial }) => {
@@ -262,7 +263,10 @@ impl Remote {
                 }
                 Err(failed) => return Err(failed),
             }
-            if self.peer.is_streaming && self.listen(&id).await {
+            // The outcome of a settled task is read at once, but only once: a server may report
+            // another state than its stream.
+            let is_settled = self.peer.is_streaming && self.listen(&id).await;
+            if is_settled && !std::mem::replace(&mut was_settled, true) {
                 continue;
             }
             tokio::time::sleep(wait).await;

@@ -402,6 +402,27 @@ async fn progress_of_a_remote_agent_is_forwarded() {
 }
 
 #[tokio::test]
+async fn a_task_that_works_after_its_stream_has_ended_is_polled_with_pauses() {
+    let polls = answering(3);
+    let script = move |method: &str, params: &Value| match method {
+        "SubscribeToTask" => {
+            Reply::Stream(vec![json!({"task": remote_task("COMPLETED", "there")})])
+        }
+        other => polls(other, params),
+    };
+    let server = Server::start(streaming, script).await;
+    let remote = server.remote();
+    let since = std::time::Instant::now();
+    let answer = ask(&remote, &attempt(&remote)).await.unwrap();
+    assert_eq!(&*answer.text, "It is there.");
+    let calls = server.methods();
+    let polls = calls.iter().filter(|method| *method == "GetTask").count();
+    assert_eq!(polls, 4, "{calls:?}");
+    // The second poll follows the stream at once, the third and the fourth after a pause.
+    assert!(since.elapsed() >= POLL_PAUSES.0 * 3);
+}
+
+#[tokio::test]
 async fn an_agent_with_a_changed_or_invalid_card_is_not_called() {
     let never = |method: &str, _: &Value| -> Reply { panic!("{method}") };
     let server = Server::start(plain, never).await;
