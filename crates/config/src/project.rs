@@ -15,8 +15,9 @@ const ROOT: &str = ".git";
 
 /// The instructions for a working directory, each file below a line that names it; empty without
 /// any file. All files together have at most `most` bytes: the first file that exceeds this is cut,
-/// and later files are omitted. A file that cannot be read is omitted. A link that leads out of the
-/// project is not read, so that a project cannot have other files of the machine sent to a model.
+/// and later files are omitted. Bytes that are not UTF-8 become U+FFFD. A file that cannot be read is
+/// omitted. A link that leads out of the project is not read, so that a project cannot have other
+/// files of the machine sent to a model.
 ///
 /// The root is the nearest directory with `.git`, else `project`, else the directory itself.
 pub fn instructions(directory: &Path, project: Option<&Path>, most: u64) -> String {
@@ -28,12 +29,15 @@ pub fn instructions(directory: &Path, project: Option<&Path>, most: u64) -> Stri
         }
         let found = match is_within(&root, &path) {
             true => read(&path, left),
-            false => Some((OUTSIDE.to_owned(), OUTSIDE.len() as u64)),
+            false => Some(Beginning {
+                text: OUTSIDE.to_owned(),
+                given: OUTSIDE.len() as u64,
+                bytes: OUTSIDE.len() as u64,
+            }),
         };
-        let Some((text, bytes)) = found else {
+        let Some(Beginning { text, given, bytes }) = found else {
             continue;
         };
-        let given = text.len() as u64;
         left = if given < bytes {
             0
         } else {
@@ -82,23 +86,41 @@ fn is_within(root: &Path, file: &Path) -> bool {
     }
 }
 
-/// The beginning of a file up to the limit, and the size of the file.
-fn read(path: &Path, most: u64) -> Option<(String, u64)> {
+/// The beginning of a file.
+struct Beginning {
+    text: String,
+    /// The size of this beginning in the file, in bytes.
+    given: u64,
+    /// The size of the file, in bytes.
+    bytes: u64,
+}
+
+/// The beginning of a file up to the limit.
+fn read(path: &Path, most: u64) -> Option<Beginning> {
     let file = fs::File::open(path).ok()?;
     let bytes = file.metadata().ok()?.len();
     let mut read = Vec::new();
     // A file that grows meanwhile is cut as well.
     file.take(most).read_to_end(&mut read).ok()?;
-    let text = match String::from_utf8(read) {
-        Ok(text) => text,
-        Err(error) => {
-            let whole = error.utf8_error().valid_up_to();
-            let mut read = error.into_bytes();
-            read.truncate(whole);
-            String::from_utf8(read).ok()?
-        }
+    if (read.len() as u64) < bytes {
+        read.truncate(read.len() - incomplete(&read));
+    }
+    Some(Beginning {
+        text: String::from_utf8_lossy(&read).into_owned(),
+        given: read.len() as u64,
+        bytes,
+    })
+}
+
+/// The number of bytes at the end that are the beginning of a character.
+fn incomplete(read: &[u8]) -> usize {
+    let Some(last) = read.utf8_chunks().last() else {
+        return 0;
     };
-    Some((text, bytes))
+    match std::str::from_utf8(last.invalid()) {
+        Err(error) if error.error_len().is_none() => last.invalid().len(),
+        _ => 0,
+    }
 }
 
 /// The path from the working directory.
@@ -196,7 +218,23 @@ mod tests {
         );
         assert!(within(11).ends_with("never") && within(10).contains("[cut: 1 more"));
         assert_eq!(within(0), "");
-        fs::write(place.path().join("AGENTS.md"), [0xff, 0xfe]).unwrap();
-        assert_eq!(instructions(place.path(), None, 100), "");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_replaced_and_the_rest_is_read() {
+        let place = place(&[(".git/HEAD", "")]);
+        let within = |bytes: &[u8], most| {
+            fs::write(place.path().join("AGENTS.md"), bytes).unwrap();
+            let text = instructions(place.path(), None, most);
+            text.replace("# Instructions of this project (AGENTS.md)\n\n", "")
+        };
+        assert_eq!(within(b"\xffBe brief.", 100), "\u{fffd}Be brief.");
+        assert_eq!(within(b"Be \xe4 brief.", 100), "Be \u{fffd} brief.");
+        assert_eq!(within(b"Be \xc3", 100), "Be \u{fffd}");
+        // A cut leaves no part of a character.
+        let cut = within("a\u{e4}b".as_bytes(), 2);
+        assert_eq!(cut, "a\n[cut: 3 more bytes of it are not shown]");
+        let cut = within(b"\xff\xc3\xa4b", 2);
+        assert_eq!(cut, "\u{fffd}\n[cut: 3 more bytes of it are not shown]");
     }
 }
