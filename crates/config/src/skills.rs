@@ -138,7 +138,7 @@ impl Skills {
     /// for a model.
     pub fn file(&self, name: &str, path: &str) -> Result<String, String> {
         let skill = self.get(name)?;
-        let inside = |part: Component<'_>| matches!(part, Component::Normal(_));
+        let inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
         let relative = Path::new(path);
         let outside = || format!("{path:?} is not in the folder of skill {name:?}");
         if path.is_empty() || !relative.components().all(inside) {

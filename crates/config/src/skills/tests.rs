@@ -143,11 +143,12 @@ fn a_skill_is_read_with_its_files_and_nothing_outside() {
         skills.instructions("pdf").unwrap(),
         "Do it in three steps.\n\nFiles of this skill:\nblob\nreferences/fields.md"
     );
-    assert_eq!(
-        skills.file("pdf", "references/fields.md").unwrap(),
-        "All fields."
-    );
+    for path in ["references/fields.md", "./references/./fields.md"] {
+        assert_eq!(skills.file("pdf", path).unwrap(), "All fields.", "{path}");
+    }
     for (path, reason) in [
+        ("./../secret.txt", "is not in the folder"),
+        (".", "is not a file"),
         ("../secret.txt", "is not in the folder"),
         ("references/../../secret.txt", "is not in the folder"),
         ("/etc/passwd", "is not in the folder"),
