@@ -273,17 +273,24 @@ fn files_that_are_no_images_are_refused_with_their_reason() {
             "{message}"
         );
     }
-    let cut = url(&whole[..20]);
-    let part = json!({"type": "image_url", "image_url": {"url": cut}});
+    let long = format!("data:{}", "x".repeat(200_000));
+    let part = json!({"type": "image_url", "image_url": {"url": long}});
     let body = json!({"model": "clerk", "messages": [{"role": "user", "content": [part]}]});
-    let error = daemon.post(CHAT, &body).json()["error"].clone();
-    assert!(
-        error["message"]
-            .as_str()
-            .unwrap()
-            .contains("damaged or truncated"),
-        "{error}"
-    );
+    let error = daemon.post(CHAT, &body).expect(400).text();
+    assert!(error.contains("xxxx") && error.len() < 1_000, "{error}");
+    let cut = url(&whole[..20]);
+    for cut in [cut.replace("data:", "DATA:"), cut] {
+        let part = json!({"type": "image_url", "image_url": {"url": cut}});
+        let body = json!({"model": "clerk", "messages": [{"role": "user", "content": [part]}]});
+        let error = daemon.post(CHAT, &body).json()["error"].clone();
+        assert!(
+            error["message"]
+                .as_str()
+                .unwrap()
+                .contains("damaged or truncated"),
+            "{error}"
+        );
+    }
     assert!(scene.sent().is_empty());
     daemon.stop();
 }

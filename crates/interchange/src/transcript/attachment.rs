@@ -83,9 +83,13 @@ pub(super) fn of_url(url: &str, kind: &str) -> Part {
     attachment(filename.unwrap_or(kind), &mime, 0)
 }
 
-/// Media type and data of `data:<mime>;base64,<data>`.
+/// Media type and data of `data:<mime>;base64,<data>`. The scheme is of any case.
 pub(super) fn data_url(url: &str) -> Option<(&str, &str)> {
-    let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
+    let (scheme, content) = url.split_once(':')?;
+    if !scheme.eq_ignore_ascii_case("data") {
+        return None;
+    }
+    let (head, data) = content.split_once(',')?;
     let mime = head.split(';').next().filter(|mime| !mime.is_empty());
     Some((mime.unwrap_or(BYTES), data))
 }
@@ -93,4 +97,25 @@ pub(super) fn data_url(url: &str) -> Option<(&str, &str)> {
 /// The number of bytes that a base64 text encodes.
 pub(super) fn base64_bytes(data: &str) -> u64 {
     data.trim_end_matches('=').len() as u64 * 3 / 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheme_of_a_data_url_is_of_any_case() {
+        for scheme in ["data", "DATA", "Data"] {
+            let url = format!("{scheme}:image/png;base64,AAAA");
+            assert_eq!(data_url(&url), Some(("image/png", "AAAA")));
+        }
+        for url in [
+            "https://example.org/a,b",
+            "data",
+            "data:image/png",
+            "x-data:,A",
+        ] {
+            assert_eq!(data_url(url), None, "{url}");
+        }
+    }
 }

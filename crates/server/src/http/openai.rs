@@ -24,6 +24,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use unisono_api::Code;
+use unisono_api::fmt::line;
 use unisono_api::openai::{ChatCompletion, ChatRequest, Failure, Reason};
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
@@ -50,6 +51,8 @@ use unisono_config::settings::Attachments;
 pub(super) const BASE: &str = "/openai/";
 /// The model name of the configured lead with its delegates.
 const TEAM: &str = "team";
+/// Characters of a file's name or type in an error; without a name, its address stands there.
+const SHOWN_CHARS: usize = 80;
 /// The header that names a session.
 pub(super) const SESSION: &str = "x-unisono-session";
 
@@ -407,7 +410,11 @@ fn check_attachments(
             mime,
             content: None,
             ..
-        } => Some(format!("{filename} ({mime})")),
+        } => Some(format!(
+            "{} ({})",
+            line(filename, SHOWN_CHARS),
+            line(mime, SHOWN_CHARS)
+        )),
         _ => None,
     });
     found.map_or(Ok(()), |found| {

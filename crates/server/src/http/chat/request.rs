@@ -96,7 +96,10 @@ fn file((at, part): (usize, &UiPart)) -> Option<Result<NewAttachment, String>> {
     }
     let url = part.url.as_deref().unwrap_or_default();
     let name = part.filename.clone().unwrap_or_default();
-    let Some(content) = url.strip_prefix("data:") else {
+    let data = url
+        .split_once(':')
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("data"));
+    let Some((_, content)) = data else {
         return Some(match url.is_empty() {
             true => Err(format!("messages: file {at} of the last one has no `url`")),
             false => Ok(NewAttachment {
@@ -229,6 +232,9 @@ mod tests {
         };
         assert_eq!((&*first.filename, &*first.mime), ("a.png", "image/png"));
         assert_eq!((first.data.as_deref(), &first.url), (Some("AAAA"), &None));
+        let mut upper = image.clone();
+        upper["url"] = "DATA:image/png;base64,AAAA".into();
+        assert_eq!(asked(json!([text, upper])).files, task.files[..1]);
         assert_eq!(second.url.as_deref(), Some("https://h/a.png"));
         assert_eq!(asked(json!([image])).text, "");
         assert_ne!(task.key, asked(json!([text])).key);

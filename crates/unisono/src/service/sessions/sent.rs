@@ -8,13 +8,16 @@ use unisono_interchange::transcript;
 
 use crate::error::Error;
 
+/// The beginning of a URL with a content.
+const SCHEME: &[u8] = b"data:";
+
 /// Checks the `data:` URLs in the parts of OpenAI's chat messages.
 ///
 /// # Errors
 /// The number of the message, and why its file is not taken.
 pub(super) fn check(messages: &[Box<RawValue>]) -> Result<(), Error> {
     let with_files = (1..).zip(messages);
-    for (number, message) in with_files.filter(|(_, raw)| raw.get().contains("data:")) {
+    for (number, message) in with_files.filter(|(_, raw)| has_data_url(raw.get())) {
         let Ok(message) = serde_json::from_str::<Value>(message.get()) else {
             continue;
         };
@@ -27,6 +30,12 @@ pub(super) fn check(messages: &[Box<RawValue>]) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Whether a text may have a `data:` URL, whose scheme is of any case.
+fn has_data_url(text: &str) -> bool {
+    let mut places = text.as_bytes().windows(SCHEME.len());
+    places.any(|place| place.eq_ignore_ascii_case(SCHEME))
 }
 
 fn url(part: &Value) -> Option<&str> {
@@ -46,8 +55,8 @@ mod tests {
     #[test]
     fn a_damaged_file_is_told_with_its_message() {
         let message = |part: Value| {
-            let message =
-                json!({"role": "user", "content": [{"type": "text", "text": "data:"}, part]});
+            let text = json!({"type": "text", "text": "See?"});
+            let message = json!({"role": "user", "content": [text, part]});
             vec![serde_json::value::to_raw_value(&message).unwrap()]
         };
         let cut = "data:image/png;base64,iVBORw0KGgo=";
@@ -55,6 +64,7 @@ mod tests {
             json!({"type": "image_url", "image_url": {"url": cut}}),
             json!({"type": "image_url", "image_url": cut}),
             json!({"type": "file", "file": {"file_data": cut}}),
+            json!({"type": "file", "file": {"file_data": cut.replace("data", "DATA")}}),
         ] {
             let error = check(&message(part)).unwrap_err().to_string();
             assert!(error.starts_with("messages: message 1: "), "{error}");
