@@ -143,7 +143,8 @@ impl Connection {
             let id = id.cloned().unwrap_or_default();
             return self.client.answer(&id, Err(error)).await;
         }
-        let id = message.get("id").filter(|id| !id.is_null()).cloned();
+        // An id that is null is an id: only a message without one is a notification.
+        let id = message.get("id").cloned();
         let params = message.get("params").filter(|params| !params.is_null());
         let params = params.cloned().unwrap_or(json!({}));
         match (message["method"].as_str(), id) {
@@ -152,14 +153,15 @@ impl Connection {
                 let error = Error::new(INVALID_REQUEST, wrong);
                 self.client.answer(&id, Err(error)).await
             }
-            (Some("session/prompt"), Some(id)) => self.prompt(id, params).await,
-            (Some(method), Some(id)) => self.request(method, &id, params).await,
-            (Some("session/cancel"), None) => {
+            // Some clients write an id that is null into notifications.
+            (Some("session/cancel"), None | Some(Value::Null)) => {
                 if let Ok(OneSession { session_id }) = read(params) {
                     self.cancel(&session_id);
                 }
                 Ok(())
             }
+            (Some("session/prompt"), Some(id)) => self.prompt(id, params).await,
+            (Some(method), Some(id)) => self.request(method, &id, params).await,
             (Some(_), None) => Ok(()),
             (None, Some(id))
                 if message.get("result").is_some() || message.get("error").is_some() =>
