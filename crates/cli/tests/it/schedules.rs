@@ -220,11 +220,11 @@ fn what_cannot_begin_is_told_and_the_schedule_goes_on() {
     let unknown = daemon.request("POST", "/v1/schedules/nobody/runs", None);
     assert!(unknown.expect(404).problem("not_found").contains("nobody"));
     daemon.stop();
-    let place = Place::with_config(&settings("every = \"1s\"\nsession = \"nobody-has-it\""));
+    let place = Place::with_config(&settings("every = \"1s\"\nsession = \"dead-beef\""));
     let daemon = Daemon::start(&place);
     let skipped = wait_until(&daemon, |one| !one["skipped"].is_null());
     let reason = skipped["skipped"]["reason"].as_str().unwrap();
-    assert!(reason.contains("nobody-has-it"), "{reason}");
+    assert!(reason.contains("dead-beef"), "{reason}");
     daemon.stop();
 }
 
@@ -296,7 +296,12 @@ fn the_page_shows_schedules_and_takes_orders() {
 
 #[test]
 fn a_schedule_that_is_wrong_is_told_with_its_place() {
-    let table: [(&str, &[&str]); 11] = [
+    let table: [(&str, &[&str]); 13] = [
+        (
+            "every = \"1h\"\nsession = \"nolabel\"",
+            &["unisono.toml:", "`nolabel` is not a session"],
+        ),
+        ("every = \"1h\"\nsession = \" \"", &["is not a session"]),
         ("cron = \"0 7 * *\"", &["unisono.toml:11:1", "4 fields"]),
         ("cron = \"0 25 * * *\"", &["not a cron expression"]),
         ("cron = \"0 0 30 2 *\"", &["no date"]),

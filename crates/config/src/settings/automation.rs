@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use unisono_context::SessionId;
 use unisono_model::provider::Key;
 use unisono_runtime::agent::template::Template;
 use unisono_session::state::MAIN;
@@ -267,8 +268,16 @@ impl Reader<'_> {
             self.fault(&[table, name, "task"], problem);
             return None;
         }
+        let Some(session) = target(own.session.as_deref()) else {
+            let problem = format!(
+                "`{}` is not a session: write `new`, `label=value`, or the id of a session",
+                own.session.as_deref().unwrap_or_default()
+            );
+            self.fault(&[table, name, "session"], problem);
+            return None;
+        };
         Some(NewTask {
-            session: target(own.session.as_deref()),
+            session,
             branch: own.branch.clone().unwrap_or_else(|| MAIN.to_owned()),
             lead: own.lead.clone(),
             agents: own.agents.clone(),
@@ -278,16 +287,21 @@ impl Reader<'_> {
     }
 }
 
-/// The session of a task; by default a new one for each turn.
-fn target(text: Option<&str>) -> Target {
-    match text.map(str::trim) {
-        None | Some("new") => Target::New,
-        Some(text) => match text.split_once('=') {
-            Some((name, value)) => Target::Label {
-                name: name.trim().to_owned(),
-                value: value.to_owned(),
-            },
-            None => Target::Id(text.to_owned()),
-        },
+/// The session of a task; by default a new one for each turn. None: the text has no form of one.
+fn target(text: Option<&str>) -> Option<Target> {
+    let text = text.map_or("new", str::trim);
+    if text == "new" {
+        return Some(Target::New);
     }
+    if let Some((name, value)) = text.split_once('=') {
+        return Some(Target::Label {
+            name: name.trim().to_owned(),
+            value: value.to_owned(),
+        });
+    }
+    // A part of an id is enough, and `latest` is the newest session.
+    let is_part = text.chars().any(|c| c.is_ascii_hexdigit())
+        && text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    let is_id = text == "latest" || is_part || text.parse::<SessionId>().is_ok();
+    is_id.then(|| Target::Id(text.to_owned()))
 }
