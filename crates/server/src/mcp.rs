@@ -8,6 +8,7 @@
 mod answer;
 mod queries;
 mod resources;
+mod stdio;
 mod tasks;
 mod tools;
 mod turns;
@@ -31,13 +32,14 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServiceExt as _};
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use unisono::Local;
 use unisono_api::token::Scope;
 
 use crate::audit::Note;
 
+pub use stdio::Line;
 pub use waiting::{approves, question};
 
 /// The instructions of the server.
@@ -147,15 +149,15 @@ impl Server {
         }
     }
 
-    /// Responds on standard input and output until the client disconnects or the program stops; then
-    /// it finishes current calls within the drain period.
+    /// Responds on standard output to the lines of standard input until they end or the program stops;
+    /// then it finishes current calls within the drain period.
     ///
     /// # Errors
     /// The client violates the protocol, or has disconnected.
-    pub async fn serve_stdio(mut self) -> Result<(), String> {
+    pub async fn serve_stdio(mut self, lines: mpsc::Receiver<Line>) -> Result<(), String> {
         self.can_request = true;
         let mut stopping = self.stopping.clone();
-        let service = self.clone().serve(rmcp::transport::stdio());
+        let service = self.clone().serve(stdio::Stdio::new(lines));
         let running = tokio::select! {
             started = service => started.map_err(|error| error.to_string())?,
             () = stopped(&mut stopping) => return Ok(()),

@@ -10,11 +10,11 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use unisono_api::approval::{Approval, ApprovalQuery, Decide, Verdict};
 use unisono_api::service::Service;
-use unisono_api::{Page, PageQuery, fmt};
+use unisono_api::{Page, PageQuery};
 
 use crate::error::PageError;
 use crate::extract::{Form, Path, Query};
-use crate::layout::{TITLE, layout};
+use crate::layout::{cut_title, layout};
 use crate::parts::{counted, encoded, truncate, when};
 
 /// The refresh interval of the list in seconds.
@@ -38,7 +38,7 @@ pub(crate) async fn show(
     for call in &items {
         if !titles.contains_key(call.session.as_str()) {
             let session = service.session(&call.session).await?;
-            titles.insert(&call.session, fmt::line(&session.title, TITLE));
+            titles.insert(&call.session, cut_title(&session.title));
         }
     }
     let body = html! {

@@ -8,10 +8,10 @@ use serde::Deserialize;
 use unisono_api::context::{Context, ContextQuery};
 use unisono_api::service::{self, Service};
 use unisono_api::session::{Branch, Session, main_branch};
-use unisono_api::{Code, PageQuery, Problem, fmt};
+use unisono_api::{Code, PageQuery, Problem};
 
 use crate::error::PageError;
-use crate::layout::TITLE;
+use crate::layout::cut_title;
 use crate::parts::encoded;
 
 /// Branches of a part of their list: the most that a service answers.
@@ -112,7 +112,7 @@ impl BranchView {
         let about = &self.about;
         html! {
             div id="live" data-session=(about.session) data-after=(about.events) {
-                h1 { a href=(self.path("")) { (fmt::line(&about.title, TITLE)) } }
+                h1 { a href=(self.path("")) { (cut_title(&about.title)) } }
                 div class="ways" {
                 nav aria-label="Branches" class="tabs" {
                     @for other in &about.branches.items {

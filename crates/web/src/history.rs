@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
-use unisono_api::fmt;
 use unisono_api::message::Message;
 use unisono_api::search::{Hit, Neighbour, SearchQuery, SearchResults};
 use unisono_api::service::Service;
@@ -16,7 +15,7 @@ use unisono_api::session::{BranchSegment, MAIN_BRANCH, TreeQuery, main_branch};
 use crate::branch_view::BranchView;
 use crate::error::PageError;
 use crate::extract::{Path, Query};
-use crate::layout::{TITLE, layout};
+use crate::layout::{cut_title, layout};
 use crate::lists;
 use crate::message;
 use crate::parts::{encoded, number, when_known};
@@ -140,7 +139,7 @@ pub(crate) fn hit(hit: &Hit, with_session: bool) -> Markup {
     html! {
         article class={ "message " (hit.role) @if !hit.active { " gone" } } {
             header class="quiet" {
-                a href=(there) { @if with_session { (fmt::line(&hit.title, TITLE)) " " } "#" (hit.ordinal) }
+                a href=(there) { @if with_session { (cut_title(&hit.title)) " " } "#" (hit.ordinal) }
                 " " strong { (who) } (when_known(" ", hit.at.as_deref())) " "
                 @match (hit.active, hit.checkpoint) {
                     (true, _) => @if hit.status != "verbatim" { span class="tag" { (hit.status) } },

@@ -3,7 +3,6 @@
 use axum::http::{HeaderValue, header};
 use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use unisono_api::fmt;
 use unisono_api::harmless::for_html;
 
 use crate::assets::href;
@@ -15,7 +14,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
                       frame-ancestors 'none'";
 
 /// Maximum shown characters of a title.
-pub(crate) const TITLE: usize = 200;
+const TITLE: usize = 200;
 
 /// A whole page.
 pub(crate) fn layout(title: &str, body: &Markup) -> Response {
@@ -35,7 +34,7 @@ fn page(title: &str, body: &Markup, class: &str) -> Response {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (fmt::line(title, TITLE)) " · unisono" }
+                title { (cut_title(title)) " · unisono" }
                 link rel="icon" href=(href("icon.svg")) type="image/svg+xml";
                 link rel="stylesheet" href=(href("page.css"));
                 script type="module" src=(href("live.js")) {}
@@ -66,4 +65,13 @@ fn page(title: &str, body: &Markup, class: &str) -> Response {
         HeaderValue::from_static(POLICY),
     )];
     (policy, Html(for_html(&page.into_string()).into_owned())).into_response()
+}
+
+/// A title, cut if it is long.
+pub(crate) fn cut_title(title: &str) -> String {
+    let mut cut: String = title.chars().take(TITLE).collect();
+    if cut.len() < title.len() {
+        cut.push('…');
+    }
+    cut
 }

@@ -15,7 +15,7 @@ use unisono_api::session::{NewSession, SessionListItem, SessionQuery, main_branc
 
 use crate::error::PageError;
 use crate::extract::{Form, Query};
-use crate::layout::{TITLE, layout};
+use crate::layout::{cut_title, layout};
 use crate::parts::encoded;
 use crate::{history, lists, parts, waiting_calls};
 
@@ -223,7 +223,7 @@ fn table(shown: &SessionList) -> Markup {
                     @for session in &shown.sessions {
                         tr {
                             td {
-                                a class="title" href={ "/sessions/" (session.session) } { (fmt::line(&session.title, TITLE)) }
+                                a class="title" href={ "/sessions/" (session.session) } { (cut_title(&session.title)) }
                                 " " (shown.state(&session.session)) " "
                                 @for (key, value) in session.labels.iter().filter(|(key, _)| !key.starts_with("source.")) {
                                     a class="tag" href={ "/?label=" (encoded(&format!("{key}={value}"))) } { (key) "=" (fmt::line(value, 24)) }

@@ -17,7 +17,7 @@ use unisono_api::{Page, PageQuery};
 
 use crate::error::PageError;
 use crate::extract::Query;
-use crate::layout::{TITLE, layout};
+use crate::layout::{cut_title, layout};
 use crate::parts::{cached_tokens, counted, dollars, encoded, number, when};
 use crate::pictures::bars::{self, UsageBar};
 
@@ -150,7 +150,7 @@ fn grouped(of: &UsageFilter, used: &Usage) -> Markup {
     let by = of.by.unwrap_or(UsageBy::Day);
     let named = |group: &UsageGroup| {
         let key = group.key.as_deref().unwrap_or(SUMMARIES);
-        fmt::line(group.title.as_deref().unwrap_or(key), TITLE)
+        cut_title(group.title.as_deref().unwrap_or(key))
     };
     let to = |group: &UsageGroup| {
         let key = group.key.as_deref().unwrap_or(SUMMARIES);
@@ -327,7 +327,7 @@ fn sessions(all: &Page<SessionUsage>, deleted: Option<&DeletedSessionsUsage>) ->
             div class="scroll" tabindex="0" role="group" aria-label="Usage by session" { table {
                 (head("Session"))
                 tbody { @for of in &all.items { tr {
-                    td { a href={ "/sessions/" (of.session) } { (fmt::line(&of.title, TITLE)) } }
+                    td { a href={ "/sessions/" (of.session) } { (cut_title(&of.title)) } }
                     (cells(of.jobs, &of.amounts))
                 } } }
                 @if let Some(of) = deleted { tfoot { tr {

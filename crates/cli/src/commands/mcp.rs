@@ -2,7 +2,10 @@
 
 mod bridge;
 
+use tokio::sync::mpsc;
+use unisono_acp::{LONGEST_MESSAGE, Lines};
 use unisono_server::http::Server;
+use unisono_server::mcp::Line;
 
 use super::stdio;
 use crate::app::App;
@@ -32,6 +35,26 @@ pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
         Place::Process(opened) => opened,
         Place::Daemon(client) => return bridge::run(&app.out, client, &mut interrupts).await,
     };
-    let client = |server: &Server| server.mcp().serve_stdio();
+    let client = |server: &Server| {
+        let (send, lines) = mpsc::channel(1);
+        let serving = server.mcp().serve_stdio(lines);
+        async move {
+            let reading = tokio::spawn(read(send));
+            let served = serving.await;
+            reading.abort();
+            served
+        }
+    };
     stdio::serve(app, (opened, setup), &mut interrupts, client).await
+}
+
+/// Passes the lines of standard input on until it ends.
+async fn read(send: mpsc::Sender<Line>) {
+    let mut lines = Lines::new(tokio::io::stdin(), LONGEST_MESSAGE);
+    while let Ok(Some(line)) = lines.next().await {
+        let line = line.map_err(|bad| (bad.code(), bad.to_string()));
+        if send.send(line).await.is_err() {
+            return;
+        }
+    }
 }
