@@ -4,8 +4,8 @@
 
 use std::fmt::Write as _;
 
-use unisono_context::{Ordinal, Part, Role, Timestamp};
-use unisono_model::extractive::Passage;
+use unisono_context::{Ordinal, Part, Role, Timestamp, Tokens};
+use unisono_model::extractive::{AnswerInput, Passage, answer};
 
 #[path = "support/rolling.rs"]
 mod rolling;
@@ -54,6 +54,10 @@ impl Session {
     }
 
     fn call(&mut self, name: &str, arguments: &str, result: &str) {
+        self.call_with(name, arguments, (result, false));
+    }
+
+    fn call_with(&mut self, name: &str, arguments: &str, (result, is_error): (&str, bool)) {
         let id = format!("c{}", self.messages.len());
         let call = Part::ToolCall {
             id: id.as_str().into(),
@@ -63,7 +67,7 @@ impl Session {
         let result = Part::ToolResult {
             call_id: id.as_str().into(),
             content: result.into(),
-            is_error: false,
+            is_error,
         };
         self.messages.push((Role::Assistant, call));
         self.messages.push((Role::Tool, result));
@@ -255,4 +259,37 @@ fn a_quarter_keeps_ids_that_only_results_have() {
     let [outcomes, used, rolled, rolled_used] = shares.map(share);
     assert!(outcomes > 0.65 && used > 0.95, "{shares:?}");
     assert!(rolled > 0.65 && rolled_used > 0.9, "{shares:?}");
+}
+
+#[test]
+fn a_call_that_failed_is_not_quoted() {
+    let mut session = Session::default();
+    session.say(Role::User, "Please refund order W4471902 and look it up.");
+    let asked = r#"{"order_id":"W4471902","amount":184.5,"payment":"card_471"}"#;
+    let looked = r#"{"order_id":"W4471902","with_lines":true,"queue":"returns"}"#;
+    for failure in [("The refund is locked.", true), ("Error: no rights", false)] {
+        session.call_with("refund_order", asked, failure);
+    }
+    session.call("find_order", looked, r#"{"status":"delivered"}"#);
+    let passages = passages(&session);
+    for cap in [20, 60, 300] {
+        let text = summary(&passages, None, cap);
+        assert!(!text.contains("184.5"), "{text}");
+    }
+    let all = summary(&passages, None, 300);
+    assert!(all.contains("find_order: order_id: W4471902"), "{all}");
+    for (task, persona) in [
+        ("What was the amount of the refund of order W4471902?", ""),
+        ("Summarise it.", "You find facts and numbers."),
+    ] {
+        let answer = answer(&AnswerInput {
+            passages: &passages,
+            summaries: &[],
+            persona,
+            task,
+            cap: Tokens(300),
+            count: &count,
+        });
+        assert!(!answer.text.contains("184.5"), "{}", answer.text);
+    }
 }

@@ -12,6 +12,7 @@ use super::corrections::{Correction, Strength, corrections};
 use super::cues::Cues;
 use super::focus::Focus;
 use super::nested_quotes::quotable_text;
+use super::outcomes::failed_calls;
 use super::pool::Pool;
 use super::quote::quote;
 use super::readability::{companion, readability};
@@ -48,15 +49,18 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     for (text, summary) in earlier.iter().zip(input.summaries) {
         prior::add(&mut pool, text, summary.last);
     }
-    let mut asked = HashSet::new();
-    for (passage, text) in input.passages.iter().zip(&texts) {
+    // Units that are not quoted: the question itself, and calls that failed.
+    let mut unquoted = HashSet::new();
+    let failed = failed_calls(input.passages);
+    for ((passage, text), is_failed) in input.passages.iter().zip(&texts).zip(failed) {
         let first = pool.units.len();
-        pool.add_passage(passage, text);
+        pool.add_passage(passage, text, is_failed);
+        unquoted.extend((first..pool.units.len()).filter(|_| is_failed));
         // The task may have been given before. Only its statements can be part of the answer.
         if passage.role == Role::User && text.trim() == input.task.trim() {
             let statements = question::statements(text);
             let added = first..pool.units.len();
-            asked.extend(added.filter(|&unit| !statements.contains(&pool.units[unit].text)));
+            unquoted.extend(added.filter(|&unit| !statements.contains(&pool.units[unit].text)));
         }
     }
     pool.complete_earlier_quotes();
@@ -64,7 +68,7 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     // of the task.
     let is_writing_task = question::is_writing_task(input.task);
     let has_match = |found: &Vec<f32>| found.iter().any(|&relevance| relevance > 0.0);
-    let found = question::relevance(&mut pool, input.task, &asked)
+    let found = question::relevance(&mut pool, input.task, &unquoted)
         .filter(|found| !is_writing_task || has_match(found));
     let months = pool.known(MONTHS);
     let focus = FocusList::new(input, found.is_some());
@@ -84,7 +88,7 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     let best = worth.units.iter().copied().fold(0.0, f32::max);
     let quoted = first.iter().flat_map(|first| &first.units);
     quoted
-        .chain(&asked)
+        .chain(&unquoted)
         .for_each(|&unit| worth.units[unit] = 0.0);
     let taken = first
         .as_ref()

@@ -316,7 +316,9 @@ mod tests {
         };
         let passages: Vec<Passage<'_>> = (1..).zip(texts).map(said).collect();
         let mut pool = Pool::new();
-        passages.iter().for_each(|p| pool.add_passage(p, &p.text));
+        passages
+            .iter()
+            .for_each(|p| pool.add_passage(p, &p.text, false));
         let all: Vec<usize> = (0..pool.units.len()).collect();
         let found = corrections(&pool, &all);
         found.iter().map(|c| (c.of, c.by, c.strength)).collect()

@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
+use unisono_context::Ordinal;
+
 use super::anchors::is_id;
 use super::json::NAMING;
 use super::passage::{Passage, PassageKind};
@@ -11,6 +13,8 @@ use crate::date::Date;
 
 /// Between the name of a call and its outcome.
 const GIVES: &str = " → ";
+/// Before the outcome of a call that failed.
+const FAILED: &str = "failed: ";
 /// The maximum number of ids in a line.
 const IDS: usize = 3;
 /// A result with more new ids, or a longer one, is what was read rather than done: only ids that later
@@ -57,10 +61,38 @@ pub(super) fn outcome_lines(
         let name = calls.pop_front().unwrap_or_default();
         match pieces.is_empty() {
             true => None,
-            false => Some(format!("{name}{GIVES}{}", pieces.join(", "))),
+            false => {
+                let failed = if passage.is_failure { FAILED } else { "" };
+                Some(format!("{name}{GIVES}{failed}{}", pieces.join(", ")))
+            }
         }
     })
     .collect()
+}
+
+/// Whether each passage is a call whose result is a failure. A quote of it would read as done.
+pub(super) fn failed_calls(passages: &[Passage<'_>]) -> Vec<bool> {
+    let mut is_failed = vec![false; passages.len()];
+    // Calls of one message may have one id; a later message may use an id again.
+    let mut unanswered: HashMap<&str, (Ordinal, VecDeque<usize>)> = HashMap::new();
+    for (at, passage) in passages.iter().enumerate() {
+        let Some(id) = passage.call_id else {
+            continue;
+        };
+        let new = || (passage.ordinal, VecDeque::new());
+        let (message, calls) = unanswered.entry(id).or_insert_with(new);
+        if passage.kind != PassageKind::ToolCall {
+            if let Some(call) = calls.pop_front() {
+                is_failed[call] = passage.is_failure;
+            }
+            continue;
+        }
+        if *message != passage.ordinal {
+            (*message, *calls) = new();
+        }
+        calls.push_back(at);
+    }
+    is_failed
 }
 
 /// Whether a quote is such a line.
@@ -215,7 +247,7 @@ fn cut(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use unisono_context::{Ordinal, Part, Role, Timestamp};
+    use unisono_context::{Part, Role, Timestamp};
 
     use super::*;
 
@@ -268,6 +300,58 @@ mod tests {
         assert_eq!(lines(&parts), expected);
         assert!(expected.iter().all(|line| is_outcome_line(line)));
         assert!(!is_outcome_line("order: W-17, the way → home"));
+    }
+
+    #[test]
+    fn the_line_of_a_failure_says_so() {
+        let failed = Part::ToolResult {
+            call_id: "1".into(),
+            content: "Reservation ZX12-4 cannot be changed.".into(),
+            is_error: true,
+        };
+        let parts = [call("update", "{}"), failed];
+        assert_eq!(lines(&parts), ["update → failed: Reservation ZX12-4"]);
+    }
+
+    #[test]
+    fn each_failure_belongs_to_the_call_with_its_id() {
+        let of = |id: &str, part: Part| match part {
+            Part::ToolCall {
+                name, arguments, ..
+            } => Part::ToolCall {
+                id: id.into(),
+                name,
+                arguments,
+            },
+            Part::ToolResult { content, .. } => Part::ToolResult {
+                call_id: id.into(),
+                content,
+                is_error: false,
+            },
+            part => part,
+        };
+        let parts = [
+            (1, of("a", call("refund", "{}"))),
+            (1, of("b", call("update", "{}"))),
+            (2, of("b", result("Error: no seat"))),
+            (2, of("a", result("ok"))),
+            // Not answered.
+            (3, of("a", call("look", "{}"))),
+            // One message with two calls of one id.
+            (4, of("a", call("look", "{}"))),
+            (4, of("a", call("cancel", "{}"))),
+            (5, of("a", result("ok"))),
+            (5, of("a", result("Error: too late"))),
+            (6, of("c", result("Error: nobody asked"))),
+        ];
+        let each = parts.iter().filter_map(|(n, part)| {
+            let role = Role::Assistant;
+            Passage::of_part(Ordinal(*n), role, None, Timestamp(0), part)
+        });
+        let passages: Vec<Passage<'_>> = each.collect();
+        let failed = failed_calls(&passages);
+        let places: Vec<usize> = (0..parts.len()).filter(|at| failed[*at]).collect();
+        assert_eq!(places, [1, 6]);
     }
 
     #[test]

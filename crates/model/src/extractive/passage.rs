@@ -6,6 +6,14 @@ use unisono_context::{AgentId, Message, Ordinal, Part, Role, Timestamp};
 
 use super::json;
 
+/// How the result of a failed call begins.
+const ERROR: &str = "error";
+/// The values of a member `error` if nothing failed.
+const NO_ERROR: [&str; 6] = ["", "none", "null", "false", "no", "0"];
+/// What the short result of a refused call has, in lower case; a longer one may be a log that was read.
+const REFUSAL: &str = "403 forbidden";
+const REFUSAL_BYTES: usize = 400;
+
 /// The kind of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PassageKind {
@@ -32,6 +40,10 @@ pub struct Passage<'a> {
     pub at: Timestamp,
     /// The kind.
     pub kind: PassageKind,
+    /// The provider's id of the call, for a tool call and for its result.
+    pub call_id: Option<&'a str>,
+    /// Whether it is the result of a call that failed.
+    pub is_failure: bool,
     /// Its text. Quotes are substrings of it, white space aside; in telegraphic wording without its
     /// articles and fillers. The line of a tool result's outcome consists of parts of it, after the name
     /// of the call.
@@ -52,6 +64,8 @@ impl<'a> Passage<'a> {
             author: None,
             at,
             kind: PassageKind::Text,
+            call_id: None,
+            is_failure: false,
             text: text.into(),
         }
     }
@@ -74,12 +88,21 @@ impl<'a> Passage<'a> {
     ) -> Option<Passage<'a>> {
         let (kind, text) = flatten_part(part);
         let author = author.map(one_word);
+        let (call_id, is_failure) = match part {
+            Part::ToolCall { id, .. } => (Some(&**id), false),
+            Part::ToolResult {
+                call_id, is_error, ..
+            } => (Some(&**call_id), *is_error || reports_failure(&text)),
+            Part::Text(_) | Part::Attachment { .. } => (None, false),
+        };
         let passage = Passage {
             ordinal,
             role,
             author,
             at,
             kind,
+            call_id,
+            is_failure,
             text,
         };
         (!passage.text.trim().is_empty()).then_some(passage)
@@ -141,6 +164,30 @@ fn flatten_part(part: &Part) -> (PassageKind, Cow<'_, str>) {
     }
 }
 
+/// Whether a result says that its call failed, as results of formats without a flag do: it begins with
+/// `Error: …` or `Error 404`, or is a short text with `403 Forbidden`.
+fn reports_failure(text: &str) -> bool {
+    let text = text.trim_start();
+    if text.len() <= REFUSAL_BYTES && text.to_lowercase().contains(REFUSAL) {
+        return true;
+    }
+    let Some((word, rest)) = text.split_at_checked(ERROR.len()) else {
+        return false;
+    };
+    if !word.eq_ignore_ascii_case(ERROR) {
+        return false;
+    }
+    let Some(value) = rest.strip_prefix(':') else {
+        let code = rest.strip_prefix(' ').unwrap_or_default();
+        return rest.trim().is_empty() || code.starts_with(|c: char| c.is_ascii_digit());
+    };
+    // A record may have an empty member for errors: `error: none, status: ok`.
+    let value = value.trim_start();
+    let end = value.find([',', '\n']).unwrap_or(value.len());
+    let value = value[..end].trim().to_lowercase();
+    !NO_ERROR.contains(&&*value)
+}
+
 /// JSON as `key: value` lines; a text that is not JSON stays as it is.
 fn flatten_json(text: &str) -> Cow<'_, str> {
     let trimmed = text.trim_start();
@@ -150,4 +197,45 @@ fn flatten_json(text: &str) -> Cow<'_, str> {
         None
     };
     lines.map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_that_report_a_failure_are_known() {
+        let is_failure = |content: &str, is_error| {
+            let part = Part::ToolResult {
+                call_id: "1".into(),
+                content: content.into(),
+                is_error,
+            };
+            let passage = Passage::of_part(Ordinal(1), Role::Tool, None, Timestamp(0), &part);
+            passage.is_some_and(|passage| passage.is_failure)
+        };
+        assert!(is_failure("The seat is taken.", true));
+        for failed in [
+            "Error: the seat is taken",
+            "error: \"read\" is denied",
+            "Error 404",
+            "Error",
+            r#"{"error":"no such order","order":"W-17"}"#,
+            "HTTP/1.1 403 Forbidden",
+        ] {
+            assert!(is_failure(failed, false), "{failed}");
+        }
+        for done in [
+            "Errors: 0",
+            "Error handling is described below.",
+            r#"{"error":null,"order":"W-17"}"#,
+            r#"{"error":"","order":"W-17"}"#,
+            "No error: all is well",
+            "The seat is yours.",
+        ] {
+            assert!(!is_failure(done, false), "{done}");
+        }
+        let log = format!("{} 403 Forbidden", "GET / 200 OK\n".repeat(40));
+        assert!(!is_failure(&log, false));
+    }
 }

@@ -35,6 +35,8 @@ pub(super) struct Unit<'a> {
     pub(super) section: Option<Section>,
     /// Whether it is the line of a tool result's outcome.
     pub(super) is_outcome: bool,
+    /// Whether it is of a call that failed. It is never quoted.
+    pub(super) is_failed_call: bool,
     /// Estimated tokens.
     pub(super) tokens: f32,
     terms: (u32, u32),
@@ -51,6 +53,7 @@ pub(super) struct Source<'a> {
     pub(super) prior: bool,
     pub(super) section: Option<Section>,
     pub(super) is_outcome: bool,
+    pub(super) is_failed_call: bool,
 }
 
 impl<'a> Source<'a> {
@@ -64,6 +67,7 @@ impl<'a> Source<'a> {
             prior: false,
             section: None,
             is_outcome: false,
+            is_failed_call: false,
         }
     }
 }
@@ -89,9 +93,19 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Adds the units of a passage, whose text may have been redacted.
-    pub(super) fn add_passage(&mut self, passage: &'a Passage<'_>, text: &'a str) {
-        self.add(Source::of_passage(passage), &[text]);
+    /// Adds the units of a passage, whose text may have been redacted. The words of a failed call
+    /// count, but it is not quoted.
+    pub(super) fn add_passage(
+        &mut self,
+        passage: &'a Passage<'_>,
+        text: &'a str,
+        is_failed_call: bool,
+    ) {
+        let source = Source {
+            is_failed_call,
+            ..Source::of_passage(passage)
+        };
+        self.add(source, &[text]);
     }
 
     /// Adds the line of a tool result's outcome.
@@ -151,6 +165,7 @@ impl<'a> Pool<'a> {
                     prior: source.prior,
                     section: source.section,
                     is_outcome: source.is_outcome,
+                    is_failed_call: source.is_failed_call,
                     tokens: estimate_tokens(text),
                     terms,
                 });

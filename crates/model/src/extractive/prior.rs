@@ -115,6 +115,7 @@ fn add_quote<'a>(
         prior: true,
         section,
         is_outcome: kind == PassageKind::ToolResult && is_outcome_line(quote),
+        is_failed_call: false,
     };
     let stretches: Vec<&str> = quote
         .split(GAP)

@@ -33,7 +33,7 @@ pub(super) fn weigh(pool: &Pool<'_>, wanted: &[Term], covered: f32) -> Worth {
     let units = (0..pool.units.len())
         .map(|index| {
             let unit = &pool.units[index];
-            if unit.block == Block::Heading {
+            if unit.block == Block::Heading || unit.is_failed_call {
                 return 0.0;
             }
             let its_terms = pool.terms(index);
@@ -244,7 +244,9 @@ mod tests {
         };
         let passages: Vec<Passage<'_>> = texts.iter().enumerate().map(said).collect();
         let mut pool = Pool::new();
-        passages.iter().for_each(|p| pool.add_passage(p, &p.text));
+        passages
+            .iter()
+            .for_each(|p| pool.add_passage(p, &p.text, false));
         let weighed = weigh(&pool, &[], covered);
         let terms: f32 = pool
             .terms(0)

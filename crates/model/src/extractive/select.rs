@@ -256,7 +256,9 @@ mod tests {
         };
         let passages: Vec<Passage<'_>> = (1..=8).map(said).collect();
         let mut pool = Pool::new();
-        passages.iter().for_each(|p| pool.add_passage(p, &p.text));
+        passages
+            .iter()
+            .for_each(|p| pool.add_passage(p, &p.text, false));
         let worth = score::weigh(&pool, &[], 1.0);
         assert_eq!(choose(&pool, &worth, weights::SUMMARY, 1_000.0).len(), 2);
     }
@@ -269,7 +271,9 @@ mod tests {
         };
         let passages: Vec<Passage<'_>> = (1..=80).map(said).collect();
         let mut pool = Pool::new();
-        passages.iter().for_each(|p| pool.add_passage(p, &p.text));
+        passages
+            .iter()
+            .for_each(|p| pool.add_passage(p, &p.text, false));
         let worth = score::weigh(&pool, &[], 1.0);
         let budget = pool.units.iter().map(|unit| unit.tokens).sum::<f32>() / 2.0;
         let mut from = [0; PARTS];

@@ -10,7 +10,7 @@ use unisono_context::{Ordinal, Tokens};
 use super::corrections::CorrectedChoice;
 use super::fit::{Fitted, fit};
 use super::nested_quotes::quotable_text;
-use super::outcomes::outcome_lines;
+use super::outcomes::{failed_calls, outcome_lines};
 use super::passage::Passage;
 use super::pool::Pool;
 use super::quote::push_unit;
@@ -130,9 +130,10 @@ impl<'a> WeighedInput<'a> {
         let new_days = input.passages.chunk_by(|one, next| at(one) == at(next));
         let firsts = new_days.filter_map(|of_day| utc_date(of_day.first()?.at));
         days.known.extend(firsts);
-        let each = texts.passages.iter().zip(&texts.outcomes);
-        for (passage, (text, outcome)) in input.passages.iter().zip(each) {
-            pool.add_passage(passage, text);
+        let failed = failed_calls(input.passages);
+        let each = texts.passages.iter().zip(&texts.outcomes).zip(failed);
+        for (passage, ((text, outcome), is_failed)) in input.passages.iter().zip(each) {
+            pool.add_passage(passage, text, is_failed);
             if let Some(outcome) = outcome {
                 pool.add_outcome(passage, outcome);
             }
@@ -208,7 +209,10 @@ impl<'a> WeighedInput<'a> {
         chosen: &[usize],
         cap: u64,
     ) -> Option<Fitted> {
-        let any = (0..self.pool.units.len()).filter(|unit| !chosen.contains(unit));
+        let may_be_quoted = |unit: &usize| !self.pool.units[*unit].is_failed_call;
+        let any = (0..self.pool.units.len())
+            .filter(|unit| !chosen.contains(unit))
+            .filter(may_be_quoted);
         let best = chosen.iter().copied().chain(any).take(LAST_TRIES);
         let first = best.clone().next()?;
         let longest = self.pool.units[first].text.len();

@@ -91,6 +91,8 @@ fn heading(line: &str) -> Option<Passage<'_>> {
         author: author.map(extractive::one_word),
         at: at.unwrap_or_default(),
         kind: PassageKind::Text,
+        call_id: None,
+        is_failure: false,
         text: Cow::Borrowed(""),
     })
 }
