@@ -254,3 +254,52 @@ fn the_next_message_that_contradicts_stands_beside_its_quote() {
     let text = ask(&talk, "Wo ist die Versammlung?");
     assert!(text.contains("Pfarrsaal"), "{text}");
 }
+
+#[test]
+fn a_message_without_a_time_has_no_day() {
+    let mut talk = vec![
+        said(1, 0, "Ana", "The allotment costs 240 euros a year."),
+        said(2, 0, "Ben", "The key of the shed is at Jolanda's."),
+        said(3, 327, "Ana", "The new pump costs 95 euros."),
+    ];
+    for passage in &mut talk[..2] {
+        passage.at = Timestamp::default();
+    }
+    let of = |passages: &[Passage<'_>], prior: Option<&str>, layout| {
+        let draft = summarise(&SummaryInput {
+            passages,
+            prior,
+            prior_facts: &[],
+            cap: Tokens(300),
+            layout,
+            telegraphic: false,
+            instructions: None,
+            count: &count,
+        });
+        draft.text
+    };
+    let first = of(&talk, None, SummaryLayout::Rolling);
+    let later = [said(4, 327, "Ben", "The fence has 12 posts.")];
+    let second = of(&later, Some(&first), SummaryLayout::Rolling);
+    let rolled = of(
+        &talk[2..],
+        Some(&of(&talk[..2], None, SummaryLayout::Rolling)),
+        SummaryLayout::Rolling,
+    );
+    for text in [first, second, rolled] {
+        assert!(!text.contains("Days (UTC)"), "{text}");
+        let (before, after) = text.split_once("29 November 2025:").unwrap();
+        assert!(
+            before.contains("240 euros") && before.contains("Jolanda"),
+            "{text}"
+        );
+        assert!(after.contains("95 euros"), "{text}");
+    }
+    let paragraph = of(&talk, None, SummaryLayout::Paragraph);
+    assert!(!paragraph.contains("2025"), "{paragraph}");
+    let dated = of(&talk[2..], None, SummaryLayout::Rolling);
+    assert!(
+        dated.starts_with("Days (UTC): 29 November 2025."),
+        "{dated}"
+    );
+}

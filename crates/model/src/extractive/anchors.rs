@@ -7,10 +7,10 @@ use unisono_context::Role;
 use unisono_context::checkpoint::{Body, FactCoverage, Span, block_text};
 
 use super::SummaryInput;
-use super::days::{day_name, short_name};
+use super::days::{QuotedDays, day_name, short_name};
 use super::summary::{self, RedactedTexts, WeighedInput};
 use super::terms::{Class, Term, words};
-use crate::date::Date;
+use crate::date::{Date, utc_date};
 
 /// Begins the line of names and ids.
 const NAMED: &str = "Also named: ";
@@ -88,7 +88,11 @@ fn lost_days(read: &WeighedInput<'_>, text: &str, cap: u64) -> String {
     let given = given_days(read, text);
     match given.len() == days.known.len() {
         true => String::new(),
-        false => days.legend(&given, cap),
+        false => {
+            let said = read.pool.units.iter().filter(|unit| !unit.prior);
+            let said = QuotedDays::new(said.map(|unit| unit.at.and_then(utc_date)));
+            days.legend(&given, &said, cap)
+        }
     }
 }
 

@@ -24,14 +24,21 @@ pub(super) struct Days {
 
 impl Days {
     /// The days that are not headings: `Days (UTC): 2 March 2026, 3 March.`, or `2 March 2026 to 12
-    /// March 2026` if some are unknown or the list is too long. Empty if every day is a heading.
-    pub(super) fn legend(&self, headings: &BTreeSet<Date>, cap: u64) -> String {
+    /// March 2026` if some are unknown or the list is too long. Empty if every day is a heading, or if it
+    /// would give one day to quotes without a day.
+    pub(super) fn legend(
+        &self,
+        headings: &BTreeSet<Date>,
+        quoted: &QuotedDays,
+        cap: u64,
+    ) -> String {
         let (Some(first), Some(last)) = (self.known.first(), self.known.last()) else {
             return String::new();
         };
         let others: Vec<&Date> = self.known.difference(headings).collect();
         let fits = others.len() <= most(cap / LIST_PART);
-        if first != last && (self.partial || !fits) {
+        let is_of_others = quoted.has_unknown && others.len() == 1;
+        if first != last && (self.partial || !fits || is_of_others) {
             return format!("{DAYS}{}{TO}{}.\n", day_name(*first), day_name(*last));
         }
         let mut year = None;
@@ -39,21 +46,20 @@ impl Days {
             .iter()
             .map(|day| short_name(**day, &mut year))
             .collect();
-        match names.is_empty() {
+        match names.is_empty() || is_of_others {
             true => String::new(),
             false => format!("{DAYS}{}.\n", names.join(", ")),
         }
     }
 
     /// The days that are headings of quotes: as many as fit, first those with the most quotes. None if
-    /// all messages are of one day. `quoted` has the day of each line.
-    pub(super) fn headings(&self, quoted: impl Iterator<Item = Date>, cap: u64) -> BTreeSet<Date> {
-        if self.known.len() < 2 {
+    /// all messages and quotes are of one day.
+    pub(super) fn headings(&self, quoted: &QuotedDays, cap: u64) -> BTreeSet<Date> {
+        if self.known.len() < 2 && !quoted.has_unknown {
             return BTreeSet::new();
         }
-        let mut times: BTreeMap<Date, usize> = BTreeMap::new();
-        quoted.for_each(|day| *times.entry(day).or_default() += 1);
-        let mut days: Vec<(usize, Date)> = times.into_iter().map(|(day, n)| (n, day)).collect();
+        let times = quoted.times.iter();
+        let mut days: Vec<(usize, Date)> = times.map(|(day, n)| (*n, *day)).collect();
         days.sort_unstable_by(|one, other| other.cmp(one));
         days.truncate(most(cap / HEADINGS_PART));
         days.into_iter().map(|(_, day)| day).collect()
@@ -71,6 +77,29 @@ impl Days {
         days.known
             .extend(names.filter_map(|name| parse_short(name, &mut year)));
         days
+    }
+}
+
+/// The days of the quotes of a summary.
+#[derive(Clone, Debug, Default)]
+pub(super) struct QuotedDays {
+    /// How many lines each day has.
+    times: BTreeMap<Date, usize>,
+    /// Whether a line has no known day.
+    pub(super) has_unknown: bool,
+}
+
+impl QuotedDays {
+    /// Counts the days of lines.
+    pub(super) fn new(lines: impl Iterator<Item = Option<Date>>) -> QuotedDays {
+        let mut quoted = QuotedDays::default();
+        for day in lines {
+            match day {
+                Some(day) => *quoted.times.entry(day).or_default() += 1,
+                None => quoted.has_unknown = true,
+            }
+        }
+        quoted
     }
 }
 

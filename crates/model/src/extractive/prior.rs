@@ -25,7 +25,7 @@ pub(super) fn add<'a>(
 ) -> (Option<Ordinal>, Days) {
     let (mut first, mut days) = (None, Days::default());
     let (mut section, mut day, mut year) = (None, None, None);
-    let mut speaker = "";
+    let (mut speaker, mut has_legend) = ("", false);
     for line in summary
         .lines()
         .map(str::trim)
@@ -45,7 +45,7 @@ pub(super) fn add<'a>(
             // The marking of a summary has no content.
         } else if let Some(legend) = line.strip_prefix(DAYS) {
             let listed = Days::parse(legend);
-            days.partial |= listed.partial;
+            (has_legend, days.partial) = (true, days.partial | listed.partial);
             days.known.extend(listed.known);
         } else if let Some(name) = line.strip_suffix(':').filter(|name| is_identifier(name)) {
             speaker = name;
@@ -61,9 +61,9 @@ pub(super) fn add<'a>(
             days.known.extend(read.days.known);
         } else {
             let item = line.strip_prefix("- ").unwrap_or(line);
-            // The only day, if there is just one.
+            // The only day, if the first line names just one. A heading is only of what is below it.
             let at = day.or_else(|| match days.known.len() {
-                1 => midnight(*days.known.first()?),
+                1 if has_legend => midnight(*days.known.first()?),
                 _ => None,
             });
             if let Some((name, numbered)) = numbered(item) {

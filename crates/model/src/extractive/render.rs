@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use unisono_context::Ordinal;
 
 use super::SummaryInput;
-use super::days::{Days, MS_PER_DAY, short_name};
+use super::days::{Days, MS_PER_DAY, QuotedDays, short_name};
 use super::paragraph::{END, ends_sentence, escape_numbers};
 use super::passage::PassageKind;
 use super::pool::Pool;
@@ -47,13 +47,13 @@ pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage, ca
         return String::new();
     }
     let day_of = |line: &Line| pool.units[line.units[0]].at.and_then(utc_date);
-    let headings = coverage.days.headings(lines.iter().filter_map(day_of), cap);
+    let quoted = QuotedDays::new(lines.iter().map(day_of));
+    let headings = coverage.days.headings(&quoted, cap);
     let heading = |line: &Line| day_of(line).filter(|day| headings.contains(day));
     // Quotes without a day come first, so that they are below no other day.
     lines.sort_by_key(|line| (line.section, heading(line)));
-    let mut text = coverage.days.legend(&headings, cap);
-    let (mut section, mut day, mut year) = (None, None, None);
-    let mut speaker = None;
+    let mut text = coverage.days.legend(&headings, &quoted, cap);
+    let (mut section, mut day, mut year, mut speaker) = (None, None, None, None);
     // What separates a day from the list before it.
     let mut above = "";
     for line in &lines {
@@ -115,7 +115,10 @@ pub(super) fn paragraph(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage) 
     lines.sort_by_key(|line| line.units[0]);
     let mut text = range(coverage);
     let days = &coverage.days.known;
-    if let (Some(first), Some(last)) = (days.first(), days.last()) {
+    let is_dated = |line: &Line| pool.units[line.units[0]].at.and_then(utc_date).is_some();
+    // One day would be read as the day of all quotes.
+    let may_be_named = days.len() > 1 || lines.iter().all(is_dated);
+    if let (Some(first), Some(last), true) = (days.first(), days.last(), may_be_named) {
         let _ = write!(text, ", {first}");
         if last != first {
             let _ = write!(text, " to {last}");
