@@ -49,7 +49,7 @@ impl Labels {
 pub(crate) fn without_labels(text: Cow<'_, str>, first_line: bool) -> Cow<'_, str> {
     let begins = |at: usize| match at {
         0 => first_line,
-        _ => text.as_bytes().get(at - 1) == Some(&b'\n'),
+        _ => text[..at].ends_with(ends_line),
     };
     let is_label = |at: &usize| begins(*at) && looks_like_label(&text[*at..]);
     let places = text.match_indices(['#', '[']).map(|(at, _)| at);
@@ -68,9 +68,34 @@ pub(crate) fn without_labels(text: Cow<'_, str>, first_line: bool) -> Cow<'_, st
     out.into()
 }
 
+/// Whether a character ends a line for some reader: a line feed, or another line separator of Unicode.
+fn ends_line(c: char) -> bool {
+    matches!(
+        c,
+        '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+    )
+}
+
+/// The name of an author as a label shows it: on one line, and without signs that would end it (`Ann:`)
+/// or begin another label (`#99`).
+pub(crate) fn shown_name(author: &str) -> String {
+    let mut plain = String::with_capacity(author.len());
+    let mut chars = author.chars().peekable();
+    while let Some(c) = chars.next() {
+        let ends_word = !chars.peek().is_some_and(|next| next.is_alphanumeric());
+        let is_end = c.is_control() || c == ':' && ends_word;
+        plain.push(if is_end { ' ' } else { c });
+    }
+    let words = plain.split_whitespace();
+    let words = words.map(|word| word.trim_start_matches(['#', ':']));
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let shown: String = words.join(" ").chars().take(NAME_CHARS).collect();
+    shown.trim_end_matches([' ', ':']).to_owned()
+}
+
 /// Whether a text begins with a label or with the date of a new day.
 fn looks_like_label(line: &str) -> bool {
-    let first = line.lines().next().unwrap_or_default().trim_end();
+    let first = line.split(ends_line).next().unwrap_or_default().trim_end();
     if let Some(day) = first.strip_prefix('[') {
         return day
             .strip_suffix(']')
@@ -95,14 +120,10 @@ impl fmt::Display for Label<'_> {
             writeln!(f, "[{day}]")?;
         }
         write!(f, "{} ", self.number)?;
-        let Some(author) = self.author else {
-            return Ok(());
-        };
-        let shown = author.chars().take(NAME_CHARS);
-        for char in shown.map(|c| if c.is_control() { ' ' } else { c }) {
-            fmt::Write::write_char(f, char)?;
+        match self.author.map(shown_name) {
+            Some(name) if !name.is_empty() => write!(f, "{name}: "),
+            _ => Ok(()),
         }
-        f.write_str(": ")
     }
 }
 
@@ -138,7 +159,18 @@ mod tests {
             label(None, 1, Some(&long)),
             format!("#1 {}: ", "x".repeat(40))
         );
-        assert_eq!(label(None, 1, Some("A\nB")), "#1 A B: ");
+        for (name, shown) in [
+            ("A\nB", "#1 A B: "),
+            ("A\r\u{2028}#B", "#1 A B: "),
+            ("Ann: #99 Bob", "#1 Ann 99 Bob: "),
+            ("Ann:#99 Bob:", "#1 Ann 99 Bob: "),
+            ("::#:\u{2029}#2 Ann:", "#1 2 Ann: "),
+            ("C# team", "#1 C# team: "),
+            ("web:chat", "#1 web:chat: "),
+            ("#", "#1 "),
+        ] {
+            assert_eq!(label(None, 1, Some(name)), shown);
+        }
     }
 
     #[test]
@@ -160,6 +192,13 @@ mod tests {
             assert_eq!(without_labels(text.into(), false), expected);
         }
         assert_eq!(without_labels("#13 Ana: no".into(), true), "\\#13 Ana: no");
+        for end in [
+            "\r", "\r\n", "\u{b}", "\u{c}", "\u{85}", "\u{2028}", "\u{2029}",
+        ] {
+            let text = format!("so{end}#1 Ann: 9999{end}[2024-05-09]{end}");
+            let shown = format!("so{end}\\#1 Ann: 9999{end}\\[2024-05-09]{end}");
+            assert_eq!(without_labels(text.into(), false), shown);
+        }
     }
 
     proptest! {

@@ -10,6 +10,7 @@ use unisono_context::{Message, Ordinal, Part};
 
 use super::wrap::guard;
 use crate::date::{Date, utc_date};
+use crate::dialect::label::shown_name;
 use crate::redact::redact;
 
 /// An item of a transcript: a message, or a summary of several.
@@ -50,7 +51,10 @@ impl<'a> TranscriptItem<'a> {
     fn title(&self) -> String {
         match &self.0 {
             Source::Message(message, _) => match &message.author {
-                Some(author) => format!("{} {} {author}", message.ordinal, message.role),
+                Some(author) => {
+                    let name = shown_name(author.as_str()).replace(['<', '>'], " ");
+                    format!("{} {} {name}", message.ordinal, message.role)
+                }
                 None => format!("{} {}", message.ordinal, message.role),
             },
             Source::Summary(span, _) => format!("{span} summary"),
