@@ -15,6 +15,8 @@ use super::days::day_name;
 enum Distance {
     Days(i64),
     Before(Weekday),
+    /// The Saturday of the weekend before; said on a weekend, not of that one.
+    WeekendBefore,
     This(Weekday),
     After(Weekday),
     Months(i64),
@@ -39,6 +41,14 @@ impl Distance {
         let day = match self {
             Distance::Days(days) => from.checked_add(days.days()).ok()?,
             Distance::Before(weekday) => from.nth_weekday(-1, weekday).ok()?,
+            Distance::WeekendBefore => {
+                let weeks = if from.weekday() == Weekday::Sunday {
+                    -2
+                } else {
+                    -1
+                };
+                from.nth_weekday(weeks, Weekday::Saturday).ok()?
+            }
             Distance::This(weekday) | Distance::After(weekday) => {
                 from.nth_weekday(1, weekday).ok()?
             }
@@ -91,6 +101,22 @@ const NUMERALS: [&str; 13] = [
     "ninety", "hundred", "half",
 ];
 
+/// What may follow `Morgen` at the beginning of a sentence if it is a greeting: `Morgen zusammen`.
+const GREETED: [&str; 9] = [
+    "alle",
+    "allerseits",
+    "beisammen",
+    "euch",
+    "ihr",
+    "liebe",
+    "lieber",
+    "miteinander",
+    "zusammen",
+];
+
+/// The beginnings of a text that change the day before it: `two days ago yesterday`, `tomorrow week`.
+const MORE_DISTANCE: [&str; 4] = [" yesterday", " tomorrow", " last ", " week"];
+
 /// Words before `morgen` that make it a time of day.
 const BEFORE_MORNING: [&str; 6] = ["am", "gestern", "guten", "heute", "jeden", "seit"];
 
@@ -113,16 +139,33 @@ fn is_part_of_another(before: &str, phrase: &str, follows: &str) -> bool {
     };
     let is_named_by_an_event = begins(["last", "next", "letzten", "nächsten"])
         && (is_one_of(&["the"]) || OF_AN_EVENT.iter().any(|of| follows.starts_with(of)));
-    let is_morning = phrase == "Morgen" || phrase == "morgen" && is_one_of(&BEFORE_MORNING);
+    let is_morning = match phrase {
+        "Morgen" => !is_tomorrow(follows),
+        "morgen" => is_one_of(&BEFORE_MORNING),
+        _ => false,
+    };
+    let is_counted_on = MORE_DISTANCE.iter().any(|more| follows.starts_with(more));
     before.ends_with(['-', '–', '/'])
         || is_title(before, phrase)
         || is_quoted(before)
         || is_named_by_an_event
         || is_counted
         || is_morning
-        || is_one_of(&["from"])
+        || is_counted_on
+        || is_one_of(&["from", "ago"])
         || follows.starts_with(" (")
         || follows.starts_with(" of ")
+}
+
+/// Whether `Morgen` at the beginning of a sentence is the next day and no greeting: another word of the
+/// sentence follows, in lower case as its verb has, or a number.
+fn is_tomorrow(follows: &str) -> bool {
+    let Some(rest) = follows.strip_prefix(' ') else {
+        return false;
+    };
+    let next = rest.split(|c: char| !c.is_alphanumeric()).next();
+    let next = next.unwrap_or_default();
+    next.starts_with(|c: char| c.is_lowercase() || c.is_ascii_digit()) && !GREETED.contains(&next)
 }
 
 /// Whether a phrase with a capital letter stands within a sentence, as titles do.
@@ -147,6 +190,48 @@ fn is_quoted(before: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_weekend_is_not_the_present_one() {
+        let rows = [
+            (7, "1 March 2025"),
+            (8, "1 March 2025"),
+            (9, "1 March 2025"),
+            (10, "8 March 2025"),
+        ];
+        for (day, expected) in rows {
+            let said = jiff::civil::date(2025, 3, day);
+            let english = format!("last weekend ({expected})");
+            assert_eq!(resolved("last weekend", said), Some(english));
+            let german = format!("letztes Wochenende ({expected})");
+            assert_eq!(resolved("letztes Wochenende", said), Some(german));
+        }
+    }
+
+    #[test]
+    fn a_sentence_may_begin_with_a_day_in_german() {
+        let monday = jiff::civil::date(2023, 5, 8);
+        let rows = [
+            ("Übermorgen kommt Oma", "Übermorgen (10 May 2023) kommt Oma"),
+            ("Morgen ist zu.", "Morgen (9 May 2023) ist zu."),
+            (
+                "Gut. Morgen um 9 geht es los",
+                "Gut. Morgen (9 May 2023) um 9 geht es los",
+            ),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(resolved(text, monday).as_deref(), Some(expected));
+        }
+        for same in [
+            "Morgen!",
+            "Morgen",
+            "Morgen zusammen",
+            "Morgen, ist er da?",
+            "Der Morgen war kalt",
+        ] {
+            assert_eq!(resolved(same, monday), None, "{same}");
+        }
+    }
 
     #[test]
     fn relative_days_are_resolved_in_brackets() {
@@ -209,6 +294,9 @@ mod tests {
             "next Friday",
             "a week from tomorrow",
             "pre-yesterday",
+            "a year ago tomorrow we married",
+            "a week ago yesterday",
+            "see you tomorrow week",
             "this Monday",
             "heute morgen, jeden morgen",
             "Guten Morgen! Am Morgen",
