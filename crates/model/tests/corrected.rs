@@ -175,3 +175,39 @@ fn the_correction_has_its_message_and_its_day() {
         "{text}"
     );
 }
+
+#[test]
+fn a_denied_day_and_a_chain_of_changes_keep_the_newest_statement() {
+    let chains: [(&[&str], &[&str], &str); 2] = [
+        (
+            &[
+                "We thought 4 May for the wedding in Ghent, with 120 guests and a band.",
+                "Small change: the wedding is on 11 May, not 4 May.",
+            ],
+            &["thought 4 May"],
+            "on 11 May",
+        ),
+        (
+            &[
+                "The premiere is on 14 November, said Marta in the Schauspielhaus.",
+                "The premiere moved to 21 November.",
+                "The premiere is on 28 November now.",
+            ],
+            &["14 November", "21 November"],
+            "28 November",
+        ),
+    ];
+    for (chain, old, new) in chains {
+        let others = ["I sold 13 comics in Quito.", "haha yes, see you later!"];
+        let texts: Vec<String> = chain
+            .iter()
+            .flat_map(|text| [*text].into_iter().chain(others))
+            .map(str::to_owned)
+            .collect();
+        for cap in 20..90 {
+            let text = summary(&texts, 1, None, cap);
+            let is_outdated = old.iter().any(|old| text.contains(old));
+            assert!(!is_outdated || text.contains(new), "{cap}: {text}");
+        }
+    }
+}

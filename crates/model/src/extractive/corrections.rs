@@ -2,7 +2,9 @@
 //!
 //! A statement changes an earlier one if both have the same subject and values of the same kind
 //! that differ: another day, time, number, status. With a cue (`moved to`, `Korrektur`) less of the
-//! subject has to be the same, and a name, a number or an id in common suffices.
+//! subject has to be the same, and a name, a number or an id in common suffices. A statement that denies
+//! the earlier value (`on 11 May, not 4 May`) names what it changes. Of several changes of one value the
+//! newest is valid.
 
 mod statement;
 
@@ -186,7 +188,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             let sharing = self.by_term.get(term).into_iter().flatten().rev();
             others.extend(sharing.take(COMPARED));
         }
-        let mut found = None;
+        let mut found: Vec<(Strength, Ordinal, usize)> = Vec::new();
         for by in others {
             if ordinal(&self.pool.units[by]) <= said {
                 continue;
@@ -195,12 +197,40 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
                 let read = || Statement::new(self.pool, unit);
                 known.entry(unit).or_insert_with(read);
             }
-            let strength = self.change((of, &known[&of]), (by, &known[&by]));
-            let newest = strength.map(|strength| (strength, ordinal(&self.pool.units[by]), by));
-            found = found.max(newest);
+            let strength = self.denial_or_change((of, &known[&of]), (by, &known[&by]));
+            found.extend(strength.map(|strength| (strength, ordinal(&self.pool.units[by]), by)));
         }
-        let (strength, _, by) = found?;
+        let (strength, at, by) = found.iter().max().copied()?;
+        // What a weaker one says of the same value is valid if it is newer.
+        found.retain(|(strength, later, newer)| {
+            let changes = known[newer].changes_value_of(&known[&by]);
+            *strength >= Strength::Differs && *later > at && changes
+        });
+        let newest = found.iter().max_by_key(|(_, at, by)| (*at, *by));
+        let by = newest.map_or(by, |(.., newest)| *newest);
         Some(Correction { of, by, strength })
+    }
+
+    /// Like [`Self::change`]. A statement that denies a value of the earlier one changes it if it has a
+    /// word of its subject; a day or a time that was said shortly before needs none.
+    fn denial_or_change(
+        &self,
+        (of, earlier): (usize, &Statement),
+        (by, later): (usize, &Statement),
+    ) -> Option<Strength> {
+        let shares_subject = || {
+            let mut subject = earlier.subject.iter();
+            subject.any(|term| later.subject.contains(term))
+        };
+        let [said, denied] = [of, by].map(|unit| ordinal(&self.pool.units[unit]).0);
+        let change = || self.change((of, earlier), (by, later));
+        match later.denied_value_of(earlier) {
+            Some(_) if shares_subject() => Some(Strength::Replaces),
+            Some(kind) if kind.is_of_a_calendar() && denied - said <= NEAR => {
+                change().max(Some(Strength::Completes))
+            }
+            _ => change(),
+        }
     }
 
     /// How the second statement changes the first one, if it does.
@@ -295,10 +325,11 @@ fn ordinal(unit: &Unit<'_>) -> Ordinal {
 }
 
 /// Whether two statements are about how something is. What happened is not changed by what happens
-/// later, and a pronoun or two people may mean different things.
+/// later, unless it was a change; and a pronoun or two people may mean different things.
 fn describes_the_present(units: [&Unit<'_>; 2]) -> bool {
     let is_personal = units.iter().any(|unit| unit.marks.intersects(Marks::FIRST));
-    let is_past = units.iter().any(|unit| unit.marks.intersects(Marks::PAST));
+    let happened = |unit: &&Unit<'_>| unit.marks.intersects(Marks::PAST) && !has_cue(unit);
+    let is_past = units.iter().any(happened);
     let is_of_one = units[0].speaker == units[1].speaker;
     !is_past && (is_of_one || !is_personal) && !units.iter().any(|unit| dangles(unit))
 }
@@ -384,6 +415,64 @@ mod tests {
         for row in rows {
             assert_eq!(found(&row), [], "{row:?}");
         }
+    }
+
+    #[test]
+    fn a_denied_value_is_changed() {
+        let rows = [
+            [
+                "The wedding was planned for 4 May in Ghent, with a band.",
+                "Small change: the wedding is on 11 May, not 4 May.",
+            ],
+            [
+                "The wedding was planned for 4 May in Ghent, with a band.",
+                "Our wedding is not on 4 May but on 11 May.",
+            ],
+            [
+                "Die Hochzeit war für den 4. Mai in Gent geplant.",
+                "Die Hochzeit ist am 11. Mai, nicht am 4. Mai.",
+            ],
+            [
+                "The hall in Ghent had room for 120 guests.",
+                "In the hall is room for 95 guests, not 120.",
+            ],
+        ];
+        for row in rows {
+            assert_eq!(found(&row), [(0, 1, Strength::Replaces)], "{row:?}");
+        }
+        let without_subject = [
+            "We thought 4 May.",
+            "Small change: the wedding is on 11 May, not 4 May.",
+        ];
+        assert_eq!(found(&without_subject), [(0, 1, Strength::Completes)]);
+    }
+
+    #[test]
+    fn what_denies_no_value_changes_nothing() {
+        let rows = [
+            [
+                "The dentist is on 4 May.",
+                "If not Monday, the wedding is on Friday.",
+            ],
+            [
+                "The invoice costs 480 euros.",
+                "The garden has 95 roses, not 480.",
+            ],
+        ];
+        for row in rows {
+            assert_eq!(found(&row), [], "{row:?}");
+        }
+    }
+
+    #[test]
+    fn the_newest_change_of_a_value_is_valid() {
+        let texts = [
+            "The premiere is on 14 November.",
+            "The premiere moved to 21 November.",
+            "The premiere is on 28 November now.",
+        ];
+        let by: Vec<(usize, usize)> = found(&texts).iter().map(|one| (one.0, one.1)).collect();
+        assert_eq!(by, [(0, 2), (1, 2)]);
     }
 
     #[test]

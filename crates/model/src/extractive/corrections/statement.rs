@@ -22,12 +22,28 @@ pub(super) enum Kind {
     Name,
 }
 
+impl Kind {
+    /// Whether it is a day or a time.
+    pub(super) fn is_of_a_calendar(self) -> bool {
+        matches!(self, Kind::Day | Kind::Weekday | Kind::Time)
+    }
+
+    /// Whether a value of this kind may be one of the other kind: the second number of `520 euros, not
+    /// 480` has no unit.
+    fn is_like(self, other: Kind) -> bool {
+        let is_number = |kind| matches!(kind, Kind::Number(_) | Kind::Amount);
+        self == other || is_number(self) && is_number(other)
+    }
+}
+
 /// What a statement is about, and its values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Statement {
     /// Its terms without values, common words and cues of a change.
     pub(super) subject: Vec<Term>,
     values: Vec<(Kind, String)>,
+    /// Values that it says are wrong: `on 11 May, not 4 May`.
+    denied: Vec<(Kind, String)>,
     /// Whether it says how something is now.
     pub(super) says_now: bool,
 }
@@ -55,6 +71,12 @@ const UNITS: [&str; 15] = [
     "eur", "euro", "euros", "usd", "dollar", "dollars", "gbp", "pound", "pounds", "chf", "franken",
     "cent", "cents", "percent", "prozent",
 ];
+/// Words before a value that deny it, words between both, and words before these that deny nothing.
+const NOT: [&str; 2] = ["not", "nicht"];
+const BEFORE_VALUE: [&str; 12] = [
+    "on", "at", "in", "for", "the", "am", "um", "im", "den", "dem", "der", "die",
+];
+const CONDITIONS: [&str; 6] = ["if", "why", "or", "wenn", "falls", "oder"];
 /// Words of a statement about how something is now.
 const NOW: [&str; 5] = ["now", "jetzt", "nun", "inzwischen", "mittlerweile"];
 /// The condition of something. Of two different ones the newer is valid.
@@ -122,7 +144,7 @@ impl Statement {
         };
         for at in 0..all.len() {
             match value(&all, at) {
-                Some(Some(value)) => statement.values.push(value),
+                Some(Some(value)) => statement.add(value, is_denied(&all, at)),
                 Some(None) => {}
                 None => statement.subject.extend(all[at].subject()),
             }
@@ -133,6 +155,25 @@ impl Statement {
         statement.subject.sort_unstable();
         statement.subject.dedup();
         statement
+    }
+
+    /// Adds a value. The condition of something is one also if it is denied.
+    fn add(&mut self, value: (Kind, String), is_denied: bool) {
+        match is_denied && value.0 != Kind::Status {
+            true => self.denied.push(value),
+            false => self.values.push(value),
+        }
+    }
+
+    /// The kind of a value of the other statement that it denies, if it has another one of that kind.
+    pub(super) fn denied_value_of(&self, other: &Statement) -> Option<Kind> {
+        let is_denied = |(kind, value): &&(Kind, String)| {
+            let denied = self.denied.iter();
+            let mut same = denied.filter(|(own, denied)| own.is_like(*kind) && denied == value);
+            same.next().is_some() && self.values_of(*kind).iter().any(|own| own != value)
+        };
+        let found = other.values.iter().find(is_denied);
+        found.map(|(kind, _)| *kind)
     }
 
     /// Whether both have a value of one kind, and no such value is in both. Names are no evidence: two
@@ -190,6 +231,24 @@ impl Statement {
         let own = self.values.iter().filter(|(one, _)| *one == kind);
         own.map(|(_, value)| &**value).collect()
     }
+}
+
+/// Whether the words before a value deny it: `not on 4 May`.
+fn is_denied(all: &[Word], at: usize) -> bool {
+    let mut before = all[..at].iter().rev().peekable();
+    if !all[at].has_digit {
+        // The day of a month.
+        before.next_if(|word| word.has_digit);
+    }
+    while before
+        .next_if(|word| BEFORE_VALUE.contains(&&*word.text))
+        .is_some()
+    {}
+    let is_not = before.next().is_some_and(|word| NOT.contains(&&*word.text));
+    is_not
+        && !before
+            .next()
+            .is_some_and(|word| CONDITIONS.contains(&&*word.text))
 }
 
 /// Whether a text names the condition of something.
@@ -262,7 +321,7 @@ fn value(all: &[Word], at: usize) -> Option<Option<(Kind, String)>> {
     }
     let beside = |at: Option<usize>| {
         at.and_then(|at| all.get(at))
-            .filter(|word| !word.is_common())
+            .filter(|word| !word.is_common() && !NOT.contains(&&*word.text))
     };
     let unit = beside(Some(at + 1)).filter(|next| !next.has_digit);
     match unit {
