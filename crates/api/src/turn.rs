@@ -11,7 +11,6 @@ use crate::compaction::{
     CompactionEffect, EditSummary, NewCompaction, RegenerateSummary, RetryCompaction,
     RevertCheckpoint,
 };
-use crate::message::Part;
 use crate::run::CallResult;
 use crate::session::main_branch;
 use crate::usage::{Amounts, SummaryUsage};
@@ -104,6 +103,21 @@ pub struct NewAttachment {
     /// The address of its content, at a host of `attachments.allowed_hosts`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+}
+
+/// An image or a document of the task of a turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct TurnAttachment {
+    /// Its name.
+    pub filename: String,
+    /// Its type.
+    pub mime: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// BLAKE3 of its content in hexadecimal digits; absent: the content is not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 /// Settings by dotted key.
@@ -244,7 +258,7 @@ pub struct Turn {
     pub task: Option<String>,
     /// The images and documents of its task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub attachments: Vec<Part>,
+    pub attachments: Vec<TurnAttachment>,
     /// `queued`, `preparing`, `working`, `answered`, `compacted`, `failed` or `cancelled`.
     pub state: String,
     /// Why it failed.

@@ -382,7 +382,6 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         instructions,
         reads_skills: _,
     } = ask.context_inputs(setup, learnt)?;
-    let caps = caps(setup, &team);
     let answer = |role, parts| Work::Answer {
         input: NewMessage {
             id: MessageId::new(Uuid::now_v7()),
@@ -430,13 +429,13 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         phrases: phrases(setup, &team.lead),
         calibrations,
         prepare: prepare(setup, &team),
+        caps: caps(setup, &team),
         team,
         policy,
         safety,
         delegation,
         rules: Arc::new(tools::hooks_alone(setup)),
         call_cap: CallCap(setup.loaded.config.turn.calls_per_reply),
-        caps,
     })
 }
 

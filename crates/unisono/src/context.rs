@@ -17,7 +17,7 @@ use unisono_context::budget::{Budget, Budgets};
 use unisono_context::checkpoint::{Body, Checkpoint, block_text};
 use unisono_context::compaction::{self, Mode};
 use unisono_context::message::Part;
-use unisono_context::snapshot::{Entry, Preamble, Snapshot};
+use unisono_context::snapshot::{Entry, Preamble, Snapshot, ToolSpec};
 use unisono_context::tokens::{Count, Counts};
 use unisono_context::{Digest, Encoding, MessageId, Timestamp};
 use unisono_model::Tokenizer;
@@ -74,17 +74,8 @@ pub fn measure(
     by: &ContextInputs,
 ) -> Result<TeamLimits> {
     let team = &by.team;
-    // Servers are not queried here: the tools that were offered to the newest turn count. The tool
-    // `skill` depends on the current skills.
-    let skill = by.reads_skills.then(skill_tool::spec);
-    let offered = state.newest_tools().iter();
-    let offered =
-        offered.filter(|tool| *tool.name != *TOOL && !tools::BUILT_IN.contains(&&*tool.name));
-    let offered = offered.chain(&skill);
-    let preamble = Preamble::new(
-        full_system_text(state.system(), &by.instructions),
-        ask::tools_of(team, by.recall, offered),
-    );
+    let system = full_system_text(state.system(), &by.instructions);
+    let preamble = Preamble::new(system, tools(state, by));
     let lead = team.lead.limits;
     let delegates = team.delegates.iter().map(|d| &d.agent);
     let shared = delegates.filter(|agent| agent.context == ContextMode::Snapshot);
@@ -129,6 +120,16 @@ pub fn measure(
         budgets,
         budget,
     })
+}
+
+/// The tools of the team. Servers are not queried here: the tools that were offered to the newest
+/// turn count. The tool `skill` depends on the current skills.
+fn tools(state: &State, by: &ContextInputs) -> Vec<ToolSpec> {
+    let is_offered =
+        |tool: &&ToolSpec| *tool.name != *TOOL && !tools::BUILT_IN.contains(&&*tool.name);
+    let skill = by.reads_skills.then(skill_tool::spec);
+    let offered = state.newest_tools().iter().filter(is_offered);
+    ask::tools_of(&by.team, by.recall, offered.chain(&skill))
 }
 
 fn count_branch(state: &mut State, head: MessageId, encoding: Encoding) -> Result<()> {

@@ -1,8 +1,11 @@
 //! The turns of a session in the types of the API, including old ones.
 
 use unisono_api::Page;
-use unisono_api::turn::{ClientToolCall, Compacted, ErrorInfo as Failed, Run, RunPause, Turn};
+use unisono_api::turn::{
+    ClientToolCall, Compacted, ErrorInfo as Failed, Run, RunPause, Turn, TurnAttachment,
+};
 use unisono_api::usage::SummaryUsage as Summaries;
+use unisono_context::message::Part;
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_runtime::clock;
 use unisono_session::event::{Outcome, RunRole};
@@ -93,7 +96,7 @@ fn to_api(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Tu
         turn: id.to_string(),
         branch: what.branch.to_string(),
         task: what.work.task().map(|task| task.to_string()),
-        attachments: what.work.attachments().map(values::part).collect(),
+        attachments: what.work.attachments().filter_map(attachment).collect(),
         state: state(turn).to_owned(),
         error: match outcome {
             Some(Outcome::Failed { code, reason }) => Some(Failed {
@@ -121,6 +124,25 @@ fn to_api(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Tu
         frozen_at: turn.frozen.map(|(frozen, _)| values::instant(frozen.at)),
         ended_at: turn.ended.as_ref().map(|(end, _)| values::instant(end.at)),
     }
+}
+
+/// An attachment of a task; none for another part.
+fn attachment(part: &Part) -> Option<TurnAttachment> {
+    let Part::Attachment {
+        filename,
+        mime,
+        size_bytes,
+        content,
+    } = part
+    else {
+        return None;
+    };
+    Some(TurnAttachment {
+        filename: filename.to_string(),
+        mime: mime.to_string(),
+        size_bytes: *size_bytes,
+        digest: content.as_ref().map(|content| content.digest.to_string()),
+    })
 }
 
 fn summaries(of: &SummaryUsage) -> Summaries {

@@ -1,17 +1,12 @@
 //! Times, amounts and names in JSON.
 
 use jiff::Timestamp as Instant;
-use unisono_api::blob::Extent;
 use unisono_api::compaction::{CompactionEffect, FactCoverage};
-use unisono_api::message::Part;
 use unisono_api::usage::{Amounts, Budget};
 use unisono_context::call::Usage;
-use unisono_context::message::Part as SaidPart;
 use unisono_context::{Cost, Timestamp, checkpoint};
 use unisono_session::budget::BudgetStatus;
 use unisono_session::trace;
-
-use crate::attachments;
 
 /// RFC 3339 in UTC, to the millisecond.
 pub fn instant(at: Timestamp) -> String {
@@ -47,49 +42,6 @@ pub fn coverage(of: checkpoint::FactCoverage) -> FactCoverage {
         facts,
         kept,
         quoted,
-    }
-}
-
-/// A part of a message.
-pub(crate) fn part(part: &SaidPart) -> Part {
-    match part {
-        SaidPart::Text(text) => Part::Text {
-            text: text.to_string(),
-        },
-        SaidPart::ToolCall {
-            id,
-            name,
-            arguments,
-        } => Part::ToolCall {
-            id: id.to_string(),
-            name: name.to_string(),
-            arguments: arguments.to_string(),
-        },
-        SaidPart::ToolResult {
-            call_id,
-            content,
-            is_error,
-        } => Part::ToolResult {
-            call_id: call_id.to_string(),
-            content: content.to_string(),
-            is_error: *is_error,
-        },
-        SaidPart::Attachment {
-            filename,
-            mime,
-            size_bytes,
-            content,
-        } => Part::Attachment {
-            filename: filename.to_string(),
-            mime: mime.to_string(),
-            size_bytes: *size_bytes,
-            digest: content.as_ref().map(|content| content.digest.to_string()),
-            url: None,
-            data: None,
-            extent: content.as_ref().map_or_else(Extent::default, |content| {
-                attachments::extent(content.extent)
-            }),
-        },
     }
 }
 

@@ -3,7 +3,6 @@
 use maud::{Markup, html};
 use unisono_api::agent::Agent;
 use unisono_api::fmt;
-use unisono_api::message::Part;
 use unisono_api::service::{self, Service};
 use unisono_api::session::main_branch;
 use unisono_api::turn::{NewAttachment, NewTurn, Turn};
@@ -80,13 +79,9 @@ impl Draft {
         draft.lead = lead.map(|lead| lead.agent.clone());
         draft.branch.clone_from(&turn.branch);
         draft.task = turn.task.clone().unwrap_or_default();
-        let stored = turn.attachments.iter().filter_map(|part| match part {
-            Part::Attachment {
-                digest: Some(digest),
-                filename,
-                ..
-            } => Some((digest.clone(), filename.clone())),
-            _ => None,
+        let stored = turn.attachments.iter().filter_map(|attachment| {
+            let digest = attachment.digest.clone()?;
+            Some((digest, attachment.filename.clone()))
         });
         draft.stored.extend(stored);
         draft

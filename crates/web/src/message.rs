@@ -128,7 +128,7 @@ fn content(
 }
 
 /// The attachment of a part, if it is one.
-pub(crate) fn attached(part: &Part) -> Markup {
+fn attached(part: &Part) -> Markup {
     html! {
         @match part {
             Part::Attachment { filename, mime, size_bytes, digest: Some(digest), extent, .. } => {

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use unisono_api::compaction::{Compaction, CompactionEffect};
 use unisono_api::fmt;
 use unisono_api::service::Service;
-use unisono_api::turn::{ErrorInfo, Run, Turn};
+use unisono_api::turn::{ErrorInfo, Run, Turn, TurnAttachment};
 
 use crate::branch_view::{BranchView, back};
 use crate::error::PageError;
@@ -60,7 +60,7 @@ pub(crate) async fn show(
         @if turn.task.is_none() { (changed(&found)) }
         @if let Some(task) = &turn.task {
             section { h2 { "Task" } div class="card" { (message::text(task, &place, true, Some(&format!("/v1{here}")), &TextLimit::new(message::ROOM)))
-                @for part in &turn.attachments { (message::attached(part)) } } }
+                @for file in &turn.attachments { (attached(file)) } } }
         }
         section {
             h2 { "Turn" }
@@ -384,6 +384,16 @@ fn so_far(began: &str) -> String {
     let began: Option<Timestamp> = began.parse().ok();
     let went = began.map(|began| Timestamp::now().duration_since(began).as_secs().max(0));
     went.map_or_else(String::new, |seconds| format!("{seconds} s"))
+}
+
+fn attached(file: &TurnAttachment) -> Markup {
+    let size = format!("{} bytes", number(file.size_bytes));
+    html! {
+        @match &file.digest {
+            Some(digest) => (message::attachment(&file.filename, &file.mime, &size, digest)),
+            None => p class="tool" { (file.filename) ", " (file.mime) ", " (size) },
+        }
+    }
 }
 
 /// The form that sends the task of a failed turn once more.

@@ -301,7 +301,10 @@ fn a_schedule_that_is_wrong_is_told_with_its_place() {
             "every = \"1h\"\nsession = \"nolabel\"",
             &["unisono.toml:", "`nolabel` is not a session"],
         ),
-        ("every = \"1h\"\nsession = \" \"", &["is not a session"]),
+        (
+            "every = \"1h\"\nsession = \" \"",
+            &["text that is not empty"],
+        ),
         ("cron = \"0 7 * *\"", &["unisono.toml:11:1", "4 fields"]),
         ("cron = \"0 25 * * *\"", &["not a cron expression"]),
         ("cron = \"0 0 30 2 *\"", &["no date"]),

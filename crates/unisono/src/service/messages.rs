@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
-use unisono_api::blob::{Blob, BlobContent};
-use unisono_api::message::{AppendedMessage, Message, MessageQuery, NewMessage, ReportedUsage};
+use unisono_api::blob::{Blob, BlobContent, Extent};
+use unisono_api::message::{
+    AppendedMessage, Message, MessageQuery, NewMessage, Part, ReportedUsage,
+};
 use unisono_api::run::RunStep;
 use unisono_api::service::{Messages, Result as Answer};
 use unisono_api::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQuery};
 use unisono_api::{Code, Page, PageQuery};
 use unisono_context::alteration::Form;
 use unisono_context::checkpoint::Body;
-use unisono_context::message::Message as Said;
+use unisono_context::message::{Message as Said, Part as SaidPart};
 use unisono_context::tree::Node;
 use unisono_context::view::{MessageStatus, View};
 use unisono_context::{MessageId, Ordinal};
@@ -24,7 +26,7 @@ use super::sessions::branch;
 use super::{cursor, id, no_cursor};
 use crate::Local;
 use crate::append;
-use crate::attachments::NewContent;
+use crate::attachments::{self, NewContent};
 use crate::context::pins;
 use crate::error::Error;
 use crate::fmt;
@@ -297,7 +299,7 @@ fn message(view: &View<'_>, node: &Node) -> Message {
         role: said.role.name().to_owned(),
         author: said.author.as_ref().map(ToString::to_string),
         at: values::known_instant(said.at),
-        parts: said.parts.iter().map(values::part).collect(),
+        parts: said.parts.iter().map(part).collect(),
         tokens: counted.map(|(_, count)| count.tokens.0),
         usage: said.usage.map(|usage| ReportedUsage {
             input_tokens: usage.input.0,
@@ -307,6 +309,48 @@ fn message(view: &View<'_>, node: &Node) -> Message {
         pinned: false,
         run: None,
         steps: Vec::new(),
+    }
+}
+
+fn part(part: &SaidPart) -> Part {
+    match part {
+        SaidPart::Text(text) => Part::Text {
+            text: text.to_string(),
+        },
+        SaidPart::ToolCall {
+            id,
+            name,
+            arguments,
+        } => Part::ToolCall {
+            id: id.to_string(),
+            name: name.to_string(),
+            arguments: arguments.to_string(),
+        },
+        SaidPart::ToolResult {
+            call_id,
+            content,
+            is_error,
+        } => Part::ToolResult {
+            call_id: call_id.to_string(),
+            content: content.to_string(),
+            is_error: *is_error,
+        },
+        SaidPart::Attachment {
+            filename,
+            mime,
+            size_bytes,
+            content,
+        } => Part::Attachment {
+            filename: filename.to_string(),
+            mime: mime.to_string(),
+            size_bytes: *size_bytes,
+            digest: content.as_ref().map(|content| content.digest.to_string()),
+            url: None,
+            data: None,
+            extent: content.as_ref().map_or_else(Extent::default, |content| {
+                attachments::extent(content.extent)
+            }),
+        },
     }
 }
 
