@@ -57,12 +57,14 @@ pub fn for_html(markup: &str) -> Cow<'_, str> {
 fn sent_back(markup: &str) -> Option<(&str, &str, &str)> {
     const VALUE: &str = " value=\"";
     const AREA: &str = "<textarea";
-    let value = markup.find(VALUE).map(|at| (at + VALUE.len(), '"'));
-    let area = markup.find(AREA).and_then(|at| {
+    let value = markup.find(VALUE).map(|at| at + VALUE.len());
+    // Only up to the value, so that a page is read once.
+    let earlier = &markup[..value.unwrap_or(markup.len())];
+    let area = earlier.find(AREA).and_then(|at| {
         let inner = at + markup[at..].find('>')? + 1;
         Some((inner, '<'))
     });
-    let (start, end) = value.into_iter().chain(area).min()?;
+    let (start, end) = area.or(value.map(|start| (start, '"')))?;
     let length = markup[start..].find(end)?;
     let (before, rest) = markup.split_at(start);
     let (sent, after) = rest.split_at(length);

@@ -276,7 +276,7 @@ pub struct ConversationImport {
 }
 
 impl ConversationImport {
-    /// A conversation of which an earlier import made a session.
+    /// A conversation that was imported before.
     pub fn known(conversation: FileConversation) -> ConversationImport {
         ConversationImport {
             conversation,

@@ -260,7 +260,7 @@ fn a_setting_is_changed_with_a_daemon_and_without_one() {
     let run = ["run", "talk.json", "--task", "When?"];
     assert_eq!(place.json(&run)["runs"].as_array().unwrap().len(), 3);
     for (key, value, why) in [
-        ("server.bind", "127.0.0.1:1", "is read only at the start"),
+        ("server.bind", "127.0.0.1:1", "cannot be changed"),
         ("run.nothing", "1", "unknown key `run.nothing`"),
         ("turn.agnets", "1", "did you mean `turn.agents`"),
         ("turn.lead", "nobody", "nobody"),
@@ -274,7 +274,7 @@ fn a_setting_is_changed_with_a_daemon_and_without_one() {
     set(&["turn.agents", "--unset"]);
     assert_eq!(place.json(&run)["runs"].as_array().unwrap().len(), 5);
     let refused = place.call(&["config", "set", "server.bind", "127.0.0.1:1"]);
-    refused.expect(2).says(&["is read only at the start"]);
+    refused.expect(2).says(&["cannot be changed"]);
     let unknown = place.call(&["config", "show", "nosuch"]);
     unknown.expect(2).says(&["no key starts with `nosuch`"]);
     let same = place.call(&["config", "show", "delegation", "--changed"]);

@@ -47,7 +47,7 @@ pub enum UnchangeableKey {
     },
     /// The key is read only when the program starts.
     #[error(
-        "`{0}` is read only at the start of the program: set it in a settings file and start again; \
+        "`{0}` cannot be changed here: set it in a settings file and start again; \
          keys of `turn`, `delegation`, `agent_defaults` and `compaction` can, those of \
          `compaction.providers.NAME` and `compaction.models.\"PROVIDER/MODEL\"` too"
     )]

@@ -1,7 +1,7 @@
 //! Counts of messages that were made for display.
 //!
-//! The counts in a session's journal are those of its turns, and showing a context writes nothing:
-//! without this, a long conversation that had no turn yet would be counted for each view of it.
+//! A turn writes counts to the journal, a view writes nothing. Without these counts, each view of a
+//! long conversation that had no turn yet would count it anew.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
