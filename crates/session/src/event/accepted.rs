@@ -300,8 +300,8 @@ impl Work {
                 texts.push(&**text);
             }
         }
-        let alone = self.attachments().next().is_none();
-        match alone || texts.is_empty() {
+        let without_attachments = self.attachments().next().is_none();
+        match without_attachments || texts.is_empty() {
             true => self.input_text(),
             false => Some(texts.join("\n").into()),
         }
