@@ -20,8 +20,8 @@ use unisono_runtime::Extensions;
 use unisono_server::http::DaemonInfo;
 use unisono_store::{Error, Health, Salvage};
 
-use crate::args::Global;
 use crate::caller::Verb;
+use crate::options::Global;
 use crate::output::Out;
 use crate::place::Place;
 use crate::problem::{Problem, Result};

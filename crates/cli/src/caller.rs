@@ -104,7 +104,7 @@ fn name_of(id: u32, users: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::help;
+    use crate::commands::help;
 
     #[test]
     fn a_user_is_known_by_name_or_id() {

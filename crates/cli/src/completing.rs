@@ -7,22 +7,20 @@ use std::time::Duration;
 
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
-use clap_complete::env::{CompleteEnv, Shells};
+use clap_complete::env::CompleteEnv;
 use unisono_config::setup::Setup;
 use unisono_runtime::Extensions;
 
 use crate::app::App;
-use crate::args::Global;
 use crate::caller::Verb;
-use crate::help;
+use crate::commands::completions::{PROGRAM, VARIABLE};
+use crate::commands::help;
+use crate::options::Global;
 use crate::output;
 use crate::problem::{Problem, Result};
 use crate::service::all_sessions;
 use crate::show;
 
-/// The variable of a completion request; its value is the name of the shell.
-const VARIABLE: &str = "COMPLETE";
-const PROGRAM: &str = "unisono";
 /// Maximum number of newest sessions as candidates.
 const SESSIONS: usize = 50;
 /// Timeout of a completion.
@@ -42,17 +40,6 @@ pub(crate) fn answer(extensions: &Extensions) -> Option<ExitCode> {
         Ok(true) => Some(ExitCode::SUCCESS),
         Err(error) => Some(output::usage(&error)),
     }
-}
-
-/// The script that registers completion in a shell; none for an unknown shell.
-pub(crate) fn registration(shell: &str) -> Option<Vec<u8>> {
-    let shells = Shells::builtins();
-    let mut script = Vec::new();
-    let shell = shells.completer(shell)?;
-    shell
-        .write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script)
-        .ok()?;
-    Some(script)
 }
 
 /// The command line with the candidates of each value.

@@ -21,16 +21,15 @@
 
 mod app;
 mod approvals;
-mod args;
 mod ask;
 mod attach;
 mod caller;
 mod commands;
 mod completing;
 mod conversation;
-mod help;
 mod live;
 mod markdown;
+mod options;
 mod output;
 mod place;
 mod port;
@@ -40,6 +39,7 @@ mod reference;
 mod service;
 mod show;
 mod team;
+mod terminal;
 mod turn_service;
 
 use std::process::ExitCode;
@@ -57,7 +57,7 @@ pub fn main(extensions: Extensions) -> ExitCode {
     if let Some(done) = completing::answer(&extensions) {
         return done;
     }
-    let (cli, verb) = match help::parse() {
+    let (cli, verb) = match commands::help::parse() {
         Ok(parsed) => parsed,
         Err(error) => return output::usage(&error),
     };

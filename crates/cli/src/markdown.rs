@@ -9,7 +9,7 @@ pub(crate) mod page;
 use comfy_table::{ContentArrangement, Table};
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use crate::output::{Paint, terminal_safe};
+use crate::terminal::{Paint, terminal_safe};
 use lines::{Lines, Style};
 
 /// Longest line of prose, however wide the terminal is.

@@ -8,7 +8,7 @@ use clap::Command;
 use serde_json::Value;
 use unisono_config::settings::DEFAULTS;
 
-use crate::help;
+use crate::commands::help;
 
 /// Columns of a help text.
 const WIDTH: usize = 96;

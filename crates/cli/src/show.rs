@@ -10,7 +10,7 @@ use unisono_api::harmless::for_terminal;
 use unisono_api::usage::{Amounts, Budget};
 use unisono_context::{Cost, Timestamp, Tokens};
 
-use crate::output;
+use crate::terminal;
 
 /// A text in a line is not cut to fewer characters.
 const LEAST_ROOM: usize = 16;
@@ -162,7 +162,7 @@ pub(crate) fn indented(text: &str, indent: &str) -> String {
 /// Wraps a text at the width of the terminal, with an indentation of `hang`; unchanged without a
 /// terminal.
 pub(crate) fn wrap(text: &str, hang: usize) -> String {
-    match output::columns() {
+    match terminal::columns() {
         Some(columns) => wrapped(text, columns, hang),
         None => text.to_owned(),
     }
@@ -181,7 +181,7 @@ fn wrapped(text: &str, columns: usize, hang: usize) -> String {
                 out.extend(std::iter::repeat_n(' ', hang));
                 at = hang;
             }
-            let is_painted = matches!(output::without_colours(word), Cow::Owned(_));
+            let is_painted = matches!(terminal::without_colours(word), Cow::Owned(_));
             if at + width > columns && !is_painted {
                 at = cut(&mut out, word, at, (columns, hang));
             } else {
@@ -210,13 +210,13 @@ fn cut(out: &mut String, word: &str, mut at: usize, (columns, hang): (usize, usi
 
 /// The columns of a text, without colours.
 fn visible(text: &str) -> usize {
-    UnicodeWidthStr::width(&*output::without_colours(text))
+    UnicodeWidthStr::width(&*terminal::without_colours(text))
 }
 
 /// The number of characters that fit in a line of the terminal after `taken` ones, at most `usual`;
 /// `usual` without a terminal.
 pub(crate) fn line_room(taken: usize, usual: usize) -> usize {
-    let columns = output::columns().map(|columns| columns.saturating_sub(taken));
+    let columns = terminal::columns().map(|columns| columns.saturating_sub(taken));
     columns.map_or(usual, |left| left.clamp(LEAST_ROOM, usual))
 }
 
@@ -224,7 +224,7 @@ pub(crate) fn line_room(taken: usize, usual: usize) -> usize {
 /// wrapped to its width, if possible between words, except the first column, whose ids are copied by
 /// people.
 pub(crate) fn table(header: &[&str], right: &[usize], rows: Vec<Vec<String>>) -> String {
-    table_within(output::columns(), header, right, rows)
+    table_within(terminal::columns(), header, right, rows)
 }
 
 /// A table whose `optional` columns are left out, in this order, until its words fit the terminal.
@@ -234,7 +234,7 @@ pub(crate) fn table_that_fits(
     rows: Vec<Vec<String>>,
     optional: &[usize],
 ) -> String {
-    let Some(columns) = output::columns() else {
+    let Some(columns) = terminal::columns() else {
         return table(header, right, rows);
     };
     let least = least_widths(header, &rows);
@@ -326,12 +326,12 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_goes_on_below_its_column() {
-        let keeps = output::Paint(true).bold("keeps");
+        let keeps = terminal::Paint(true).bold("keeps");
         let text = format!("step  summarise #1 to #12\nnext  {keeps} all");
         let folded = format!("step  summarise\n      #1 to #12\nnext  {keeps} all");
         assert_eq!(wrapped(&text, 16, 6), folded);
         assert_eq!(wrapped(&text, 80, 6), text);
-        let bar = output::Paint(true).red("█".repeat(30));
+        let bar = terminal::Paint(true).red("█".repeat(30));
         assert_eq!(wrapped(&bar, 16, 2), bar);
         // A word that fits in no line is cut.
         assert_eq!(wrapped("a 0123456789", 6, 1), "a\n 01234\n 56789");

@@ -13,9 +13,9 @@ use unisono_model::catalogue::EXTRACTIVE;
 use unisono_session::event::{SummaryFallback, SummaryOptions};
 
 use crate::app::App;
-use crate::args::{Compaction, Writer, tokens};
 use crate::ask::{ask_fallback, can_ask, confirmed};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
+use crate::options::{Compaction, Writer, tokens};
 use crate::problem::Result;
 use crate::service::{find_session, spoken_length};
 use crate::show;

@@ -6,9 +6,9 @@ use unisono::ask::Ask;
 use unisono_api::session::MAIN_BRANCH;
 
 use crate::app::App;
-use crate::args::time;
 use crate::conversation;
 use crate::live::{Interrupts, Limits, Screen, conclude_delegation};
+use crate::options::time;
 use crate::problem::{Problem, Result};
 use crate::service::find_session;
 

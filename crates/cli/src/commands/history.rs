@@ -10,10 +10,10 @@ use unisono_context::Role;
 use unisono_search::role;
 
 use crate::app::App;
-use crate::output::Paint;
 use crate::problem::{Problem, Result};
 use crate::service::{branch_length, find_session};
 use crate::show;
+use crate::terminal::Paint;
 
 /// Messages per request.
 const PAGE: usize = 1_000;

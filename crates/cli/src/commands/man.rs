@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap_mangen::Man;
 
 use crate::app::App;
-use crate::help;
 use crate::problem::{Problem, Result};
+
+use super::help;
 
 const HELP: &str = "\
 Examples:

@@ -14,10 +14,10 @@ use unisono_context::Ordinal;
 use unisono_interchange::transcript::Format;
 
 use crate::app::App;
-use crate::args::{Workers, time};
 use crate::attach;
 use crate::conversation::{self, DIGEST, FileImport, SkippedParts, Source, exists, labelled};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
+use crate::options::{Workers, time};
 use crate::problem::{Problem, Result};
 use crate::service::{all_branches, all_checkpoints, find_session, own_settings, unknown_branch};
 use crate::show;

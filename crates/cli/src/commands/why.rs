@@ -8,10 +8,10 @@ use unisono_api::run::{RequestBody, RunRequest, Why, WhyQuery};
 use unisono_context::Digest;
 
 use crate::app::App;
-use crate::output::Paint;
 use crate::problem::{Problem, Result};
 use crate::service::lookup::LookupScope;
 use crate::show;
+use crate::terminal::Paint;
 
 const HELP: &str = "\
 Requests are rebuilt from the journal: the frozen context from its manifest, the recorded

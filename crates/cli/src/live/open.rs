@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use unisono::Service;
 use unisono_api::session::{OpenRun, Session};
 
-use crate::output::Paint;
 use crate::problem::Result;
 use crate::service::open_turns;
+use crate::terminal::Paint;
 
 /// A line for each open turn and, below it, for each of its agents; delegates are below the agent
 /// that delegated to them.

@@ -15,8 +15,9 @@ use super::follow::Show;
 use super::notice;
 use super::watch::Watch;
 use crate::approvals;
-use crate::output::{Out, Paint, terminal_safe};
+use crate::output::Out;
 use crate::show;
+use crate::terminal::{Paint, terminal_safe};
 
 /// The interval between two drawings of the progress.
 const TICK: Duration = Duration::from_millis(100);

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::output::Paint;
+use crate::terminal::Paint;
 
 /// The style of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

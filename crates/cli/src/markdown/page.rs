@@ -4,7 +4,7 @@
 //! title is underlined later), it is erased and rendered again.
 
 use super::render;
-use crate::output::Paint;
+use crate::terminal::Paint;
 
 /// Maximum text held back for an open mark; after that the mark is a plain character.
 const HELD_BYTES: usize = 400;

@@ -16,13 +16,13 @@ use unisono_session::event::SummaryOptions;
 use super::input::{Input, Prompt};
 use super::{Args, HELP, Order};
 use crate::app::App;
-use crate::args::Workers;
 use crate::commands::{compact, context, seal};
 use crate::live::{Answer, End, Interrupts, Limits, Screen, Watch, ending, follow, report};
-use crate::output::terminal_safe;
+use crate::options::Workers;
 use crate::problem::{Problem, Result};
 use crate::service::{all_branches, unknown_branch};
 use crate::show;
+use crate::terminal::terminal_safe;
 use crate::turn_service::TurnService;
 
 /// Characters of the first message that name a new session.

@@ -4,10 +4,10 @@ use unisono::ask::Ask;
 use unisono_context::CheckpointId;
 
 use crate::app::App;
-use crate::args::Writer;
 use crate::ask::confirmed;
 use crate::commands::compact::{FailureChoice, follow_each, report};
 use crate::live::{Interrupts, Watch};
+use crate::options::Writer;
 use crate::problem::{Problem, Result};
 
 use super::active::ActiveCheckpoint;

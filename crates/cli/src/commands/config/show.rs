@@ -6,9 +6,9 @@ use unisono_config::diagnostic::Origin;
 use unisono_config::setup::Setup;
 
 use crate::app::App;
-use crate::output::Paint;
 use crate::problem::{Problem, Result};
 use crate::service::find_session;
+use crate::terminal::Paint;
 
 const HELP: &str = "\
 Later origins win: defaults, /etc/unisono/unisono.toml, $XDG_CONFIG_HOME/unisono/unisono.toml,

@@ -5,8 +5,8 @@ use unisono_api::compaction::NextTurn;
 use unisono_api::context::{Context, ContextMessage};
 use unisono_context::{Ordinal, SnapshotId, Tokens};
 
-use crate::output::Paint;
 use crate::show;
+use crate::terminal::Paint;
 
 /// Cells of the occupancy bar.
 const BAR: u64 = 30;

@@ -5,10 +5,10 @@ use unisono_api::run::{RunDetail, StepContent};
 use unisono_api::turn::Run;
 
 use crate::app::App;
-use crate::output::Paint;
 use crate::problem::Result;
 use crate::service::lookup::LookupScope;
 use crate::show;
+use crate::terminal::Paint;
 
 const HELP: &str = "\
 JSON: as for `list`, with event (its opening), definition, steps [{event, at, kind (model, tools,

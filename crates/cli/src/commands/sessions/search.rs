@@ -9,10 +9,10 @@ use unisono_runtime::clock;
 use unisono_search::{Bound, Filters, Query, instant, role};
 
 use crate::app::App;
-use crate::output::Paint;
 use crate::problem::{Problem, Result};
 use crate::service::{branch_length, find_session};
 use crate::show;
+use crate::terminal::Paint;
 
 const HELP: &str = "\
 Words match all their English forms, and single words the names of authors; messages with more or

@@ -4,11 +4,11 @@ use unisono::Service;
 use unisono::fmt::end;
 use unisono_api::run::{SiblingRequest, Why};
 
-use crate::output::Paint;
 use crate::problem::{Problem, Result};
 use crate::service::lookup::runs_of;
 use crate::service::lookup::session_id;
 use crate::show;
+use crate::terminal::Paint;
 use unisono::service::sessions::is_meant;
 
 /// Characters shown after the first difference of two requests.

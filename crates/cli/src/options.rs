@@ -1,44 +1,16 @@
-//! The definition of the command line, without its implementation.
+//! Options that several verbs share, and how their values are written.
 
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use unisono::ask::Ask;
 use unisono_config::settings::{MODEL_OVERRIDE, Override};
 use unisono_context::policy::Preset;
 use unisono_session::event::{SummaryFallback, SummaryOptions};
 
-use crate::commands::{
-    acp, agents, append, approvals, audit, chat, checkpoints, cluster, compact, completions,
-    config, context, delegate, doctor, eval, export, history, import, init, man, mcp, models, pin,
-    replay, resume, run, runs, schedules, seal, serve, sessions, store, tokens, usage, vacuum, why,
-};
 use crate::problem::{Problem, Result};
-
-const EXAMPLES: &str = "\
-Examples:
-  unisono run talk.jsonl                        import, compact, ask the configured agents
-  unisono run talk.jsonl --task \"What is left?\" --agents risks,facts
-  unisono chat latest                           continue the conversation
-  unisono context latest                        the context and its occupancy
-  unisono sessions list                         all conversations of the store
-
-Data goes to stdout, messages go to stderr. SESSION is an id, a unique start of one, or `latest`.
-Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 daemon unreachable, 4 some agents failed
-or --skip-bad skipped something, 5 budget exceeded, 124 timeout, 130 interrupted.";
-
-/// Runs several agents on one frozen snapshot of a conversation.
-#[derive(Debug, Parser)]
-#[command(name = "unisono", version, after_help = EXAMPLES)]
-#[command(infer_subcommands = false, arg_required_else_help = true)]
-pub(crate) struct Cli {
-    #[command(flatten)]
-    pub(crate) global: Global,
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
 
 /// The flags of all verbs.
 #[derive(Clone, Debug, Args)]
@@ -317,107 +289,9 @@ pub(crate) fn time(text: &str) -> std::result::Result<std::time::Duration, Strin
     }
 }
 
-/// The verbs.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// Imports a conversation, compacts it, and runs agents on one frozen snapshot of it
-    Run(run::Args),
-    /// Delegates tasks to agents on one frozen snapshot of a session
-    Delegate(delegate::Args),
-    /// Chats with the agents, line by line
-    Chat(chat::Args),
-    /// Shows the messages of a conversation
-    History(history::Args),
-    /// Adds a message to a conversation without a turn
-    Append(append::Args),
-    /// Runs the daemon: HTTP API, web page, and an endpoint for OpenAI's clients
-    #[command(visible_alias = "up")]
-    Serve(serve::Args),
-    /// MCP server on standard input and output
-    Mcp(mcp::Args),
-    /// ACP agent for editors, on standard input and output
-    Acp(acp::Args),
-    /// Continues interrupted turns
-    Resume(resume::Args),
-    /// Imports conversations, or the archive of a store
-    Import(import::Args),
-    /// Writes a conversation, or the whole store, to a file
-    Export(export::Args),
-    /// Conversations of the store
-    #[command(subcommand)]
-    Sessions(sessions::Command),
-    /// Runs: the tasks of agents and their results
-    #[command(subcommand)]
-    Runs(runs::Command),
-    /// Tool calls awaiting approval
-    #[command(subcommand)]
-    Approvals(approvals::Command),
-    /// Turns that start at set times
-    #[command(subcommand)]
-    Schedules(schedules::Command),
-    /// The exact bytes of an agent's request, and its chain of causes
-    Why(why::Args),
-    /// Rebuilds every request of a turn from the journal and checks every digest
-    Replay(replay::Args),
-    /// Shows the model's context of a conversation, and how full its window is
-    Context(context::Args),
-    /// Summarises the older part of a conversation
-    Compact(compact::Args),
-    /// Pins messages so that they stay verbatim; without numbers, lists the pinned messages
-    Pin(pin::Args),
-    /// Unpins messages
-    Unpin(pin::UnpinArgs),
-    /// Ends the current topic of a conversation
-    Seal(seal::Args),
-    /// Stored summaries
-    #[command(subcommand)]
-    Checkpoints(checkpoints::Command),
-    /// Agent definitions
-    #[command(subcommand, visible_alias = "agent")]
-    Agents(agents::Command),
-    /// Known models with their windows, prices and availability
-    Models(models::Args),
-    /// Tokens and cost of model calls, by agent and model
-    Usage(usage::Args),
-    /// Measures how well conversations are compacted
-    #[command(subcommand)]
-    Eval(eval::Command),
-    /// Settings and their origins
-    #[command(subcommand)]
-    Config(config::Command),
-    /// Writes a starter project: settings and agents to change
-    Init(init::Args),
-    /// Checks the store, providers and tool servers
-    Doctor(doctor::Args),
-    /// Frees the disk space of deleted data
-    Vacuum(vacuum::Args),
-    /// Commands for operators of a database
-    #[command(subcommand)]
-    Store(store::Command),
-    /// Tokens of people and programs
-    #[command(subcommand)]
-    Tokens(tokens::Command),
-    /// Lists changes and refused requests
-    Audit(audit::Args),
-    /// The daemons and programs on one database
-    #[command(subcommand)]
-    Cluster(cluster::Command),
-    /// Completions for a shell
-    Completions(completions::Args),
-    /// Manual pages
-    Man(man::Args),
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
 
     #[test]
     fn agents_are_split_at_commas_but_tasks_keep_theirs() {

@@ -3,8 +3,9 @@
 
 use clap::{Command, CommandFactory, FromArgMatches};
 
-use crate::args::Cli;
 use crate::caller::Verb;
+
+use super::Cli;
 
 /// The beginnings of lines that are not part of a paragraph.
 const BEGINS: [&str; 2] = ["JSON:", "Exit codes:"];
