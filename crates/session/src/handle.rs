@@ -36,7 +36,8 @@ use unisono_context::{Encoding, RunId, Timestamp, TurnId};
 
 use crate::event::{Event, Fact, Outcome};
 use crate::fold;
-use crate::machine::{Input, Refusal};
+use crate::input::Input;
+use crate::refusal::Refusal;
 use crate::run::calls::CallPlace;
 use crate::run::{Ending, Run};
 use crate::state::State;

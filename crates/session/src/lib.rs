@@ -30,6 +30,7 @@ pub mod measure;
 pub mod outbox;
 pub mod pending_effects;
 mod prepared;
+mod refusal;
 pub mod replay;
 pub mod reserve;
 pub mod run;

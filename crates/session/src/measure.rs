@@ -6,11 +6,10 @@ use std::sync::Arc;
 use unisono_context::budget::Budget;
 use unisono_context::policy::Policy;
 use unisono_context::view::View;
-use unisono_context::{Ppm, Snapshot, Tokens, TurnId};
+use unisono_context::{Encoding, Ppm, Snapshot, Tokens, TurnId};
 
 use crate::agent::Definition;
 use crate::event::{Calibration, Work};
-use crate::pending_effects;
 use crate::state::State;
 use crate::turn::{Phase, Turn};
 
@@ -32,6 +31,25 @@ pub struct MeasureRequest {
     pub estimated: Tokens,
 }
 
+/// Whether the turn's branch, its preamble and the texts of its agents are counted in an encoding.
+pub(crate) fn is_counted(state: &State, turn: &Turn, encoding: Encoding) -> bool {
+    let branch = state.tree.head(&turn.accepted.branch).is_none_or(|head| {
+        let node = state.tree.get(head);
+        node.is_some_and(|n| {
+            state
+                .tree
+                .prefix(head, n.message.ordinal, encoding)
+                .is_some()
+        })
+    });
+    branch
+        && state
+            .preamble_counts(&turn.preamble)
+            .get(encoding)
+            .is_some()
+        && turn.needs().are_counted(encoding, &state.preambles)
+}
+
 /// The first agent that was not measured yet and for whose model the error of the estimate affects
 /// a decision.
 pub(crate) fn agent_to_measure(state: &State, turn: &Turn) -> Option<(Arc<Definition>, Tokens)> {
@@ -41,7 +59,7 @@ pub(crate) fn agent_to_measure(state: &State, turn: &Turn) -> Option<(Arc<Defini
     if !begins || !answers || calibrations.len() == turn.measured.len() {
         return None;
     }
-    let uncounted = |encoding| !pending_effects::counted(state, turn, encoding);
+    let uncounted = |encoding| !is_counted(state, turn, encoding);
     if turn.encodings().into_iter().any(uncounted) {
         return None;
     }

@@ -12,7 +12,7 @@ use crate::measure::{self, MeasureRequest};
 use crate::run::Run;
 use crate::run::calls::{CallPlace, CallStatus};
 use crate::state::State;
-use crate::turn::{Phase, Turn};
+use crate::turn::Phase;
 
 /// An action of the runtime, or a point in time.
 #[derive(Clone, Debug)]
@@ -121,7 +121,7 @@ pub(crate) fn due_keys(
                 let missing = turn
                     .encodings()
                     .into_iter()
-                    .filter(|e| !counted(state, turn, *e));
+                    .filter(|e| !measure::is_counted(state, turn, *e));
                 keys.extend(missing.map(|encoding| EffectKey::Count(id, encoding)));
                 if measure::agent_to_measure(state, turn).is_some() {
                     keys.push(EffectKey::Measure(id, turn.measured.len() as u32));
@@ -267,23 +267,4 @@ pub(crate) fn effect(state: &State, key: EffectKey) -> Option<Effect> {
         EffectKey::Run(run, _) => Effect::Dispatch(Box::new(state.assignment(run)?)),
         EffectKey::Wake(at) => Effect::Wake(at),
     })
-}
-
-/// Whether the turn's branch, its preamble and the texts of its agents are counted in an encoding.
-pub(crate) fn counted(state: &State, turn: &Turn, encoding: Encoding) -> bool {
-    let branch = state.tree.head(&turn.accepted.branch).is_none_or(|head| {
-        let node = state.tree.get(head);
-        node.is_some_and(|n| {
-            state
-                .tree
-                .prefix(head, n.message.ordinal, encoding)
-                .is_some()
-        })
-    });
-    branch
-        && state
-            .preamble_counts(&turn.preamble)
-            .get(encoding)
-            .is_some()
-        && turn.needs().are_counted(encoding, &state.preambles)
 }

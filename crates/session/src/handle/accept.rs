@@ -8,7 +8,8 @@ use unisono_context::{Digest, MessageId, TurnId, tree};
 use crate::agent::Definition;
 use crate::event::{AcceptedTurn, Fact, RequestKey, Work};
 use crate::ids;
-use crate::machine::{NewTurn, PrecedingMessages, Refusal};
+use crate::input::{NewTurn, PrecedingMessages};
+use crate::refusal::Refusal;
 use crate::state::{KeyTarget, MAIN, State};
 use crate::tool::ToolRules;
 

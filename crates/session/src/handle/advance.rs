@@ -15,7 +15,6 @@ use crate::fold;
 use crate::headroom::ResultsShare;
 use crate::ids;
 use crate::measure;
-use crate::pending_effects;
 use crate::state::State;
 use crate::turn::{Phase, Turn};
 
@@ -98,7 +97,7 @@ fn prepare(recorder: &Recorder<'_>, turn: &Turn) -> PreFreezeStep {
         return PreFreezeStep::Waits;
     }
     let encodings = turn.encodings();
-    let uncounted = |encoding| !pending_effects::counted(state, turn, encoding);
+    let uncounted = |encoding| !measure::is_counted(state, turn, encoding);
     if encodings.into_iter().any(uncounted) || measure::agent_to_measure(state, turn).is_some() {
         return PreFreezeStep::Waits;
     }

@@ -8,7 +8,8 @@ use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::tree;
 
 use crate::event::{Fact, Work};
-use crate::machine::{Append, PrecedingMessages, Refusal};
+use crate::input::{Append, PrecedingMessages};
+use crate::refusal::Refusal;
 use crate::state::{KeyTarget, MAIN, State};
 
 use super::Recorder;

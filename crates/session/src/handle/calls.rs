@@ -6,7 +6,8 @@ use unisono_context::{CallId, RunId, TurnId};
 
 use crate::event::Fact;
 use crate::fold;
-use crate::machine::{NewCall, Refusal};
+use crate::input::NewCall;
+use crate::refusal::Refusal;
 use crate::run::calls::{
     Approval, CallDecision, CallOutput, CallPlace, CallStatus, Permission, PlannedCall,
     TrackedCall, WaitingCall,

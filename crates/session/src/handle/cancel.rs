@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unisono_context::{RunId, TurnId};
 
 use crate::event::{Fact, Outcome, RunRole};
-use crate::machine::Refusal;
+use crate::refusal::Refusal;
 use crate::run::{Ending, Run};
 
 use super::{Recorder, children};

@@ -2,7 +2,7 @@
 
 use crate::event::Fact;
 use crate::fold;
-use crate::machine::Counted;
+use crate::input::Counted;
 
 use super::Recorder;
 

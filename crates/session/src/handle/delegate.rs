@@ -4,7 +4,7 @@ use unisono_context::RunId;
 
 use crate::event::Fact;
 use crate::fold;
-use crate::machine::DelegateCall;
+use crate::input::DelegateCall;
 
 use super::Recorder;
 

@@ -6,7 +6,7 @@ use unisono_context::{MessageId, tree};
 
 use crate::event::Fact;
 use crate::input::MAX_BRANCH;
-use crate::machine::Refusal;
+use crate::refusal::Refusal;
 
 use super::Recorder;
 

@@ -6,7 +6,7 @@ use unisono_context::MessageId;
 
 use crate::event::{self, Fact, HookPlace, HookPoint, HookReply, MessageReference};
 use crate::fold;
-use crate::machine::Refusal;
+use crate::refusal::Refusal;
 use crate::tool::HookEvent;
 
 use super::{Recorder, calls, pin};

@@ -9,8 +9,10 @@ use unisono_context::topic::DecidedTopics;
 use unisono_context::{MessageId, Tokens, Tree, tree};
 
 use crate::event::Fact;
+use crate::event::ImportNotes;
+use crate::input::Import;
 use crate::input::{EPHEMERAL, RESERVED_LABELS};
-use crate::machine::{Import, ImportNotes, Refusal};
+use crate::refusal::Refusal;
 use crate::state::{MAIN, State};
 
 use super::{Recorder, complete_counts, fork, step_done};

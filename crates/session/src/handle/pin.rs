@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unisono_context::{MessageId, tree};
 
 use crate::event::Fact;
-use crate::machine::Refusal;
+use crate::refusal::Refusal;
 
 use super::Recorder;
 

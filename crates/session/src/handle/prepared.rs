@@ -8,7 +8,7 @@ use unisono_context::compaction::{Mode, Plan, Step};
 
 use crate::event::{DropReason, Fact, Preparation, PreparationStatus, Work};
 use crate::fold;
-use crate::machine::StepResult;
+use crate::input::StepResult;
 use crate::prepared;
 use crate::state::State;
 use crate::turn::Turn;
@@ -155,10 +155,7 @@ pub(crate) fn drop_interrupted(recorder: &mut Recorder<'_>) -> Result<(), fold::
     facts.into_iter().try_for_each(|fact| recorder.record(fact))
 }
 
-fn accepted(
-    of: &Preparation,
-    result: StepResult,
-) -> Result<crate::machine::WrittenSummary, String> {
+fn accepted(of: &Preparation, result: StepResult) -> Result<crate::input::WrittenSummary, String> {
     let (StepResult::Written(written), Some(cover)) = (result, of.cover()) else {
         return Err("the result does not fit the step".to_owned());
     };

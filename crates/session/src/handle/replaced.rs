@@ -5,7 +5,7 @@ use unisono_context::checkpoint::Body;
 use unisono_context::compaction::{Draft, Plan, Step, Stop, accept_replacement, without};
 
 use crate::event::Work;
-use crate::machine::WrittenSummary;
+use crate::input::WrittenSummary;
 use crate::state::State;
 
 /// Whether a summary may replace the one that the step supersedes: it is within its cap, and the

@@ -5,7 +5,7 @@ use unisono_context::RunId;
 use crate::budget::{Amount, Reservation, ReservationRequest, Verdict};
 use crate::event::Fact;
 use crate::fold;
-use crate::machine::CallEnd;
+use crate::input::CallEnd;
 
 use super::Recorder;
 

@@ -6,7 +6,8 @@ use unisono_context::checkpoint::RevertError;
 use unisono_context::view::View;
 
 use crate::event::{Fact, Outcome};
-use crate::machine::{NewTurn, Refusal};
+use crate::input::NewTurn;
+use crate::refusal::Refusal;
 use crate::state::State;
 use crate::turn::Turn;
 

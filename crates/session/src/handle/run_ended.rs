@@ -7,7 +7,7 @@ use unisono_context::{RunId, Timestamp, TurnId};
 use crate::agent::OnFailure;
 use crate::event::{Fact, RunRole};
 use crate::fold;
-use crate::machine::AttemptEnd;
+use crate::input::AttemptEnd;
 use crate::pending_effects::{BACKOFF_MAX_MS, WAIT_MAX_MS};
 use crate::run::{Ending, Run, RunCause};
 

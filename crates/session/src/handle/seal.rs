@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::event::Fact;
-use crate::machine::Refusal;
+use crate::refusal::Refusal;
 
 use super::Recorder;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::event::Fact;
-use crate::machine::Refusal;
+use crate::refusal::Refusal;
 
 use super::Recorder;
 

@@ -12,7 +12,7 @@ use crate::assignment::{AHEAD, STEP_FAILURES_MAX};
 use crate::event::{Fact, Work};
 use crate::fold;
 use crate::ids;
-use crate::machine::{StepResult, WrittenSummary};
+use crate::input::{StepResult, WrittenSummary};
 use crate::state::State;
 
 use super::{Recorder, complete_counts, prepared, replaced};
