@@ -20,6 +20,7 @@ pub mod ids;
 pub mod message;
 pub mod policy;
 pub mod snapshot;
+mod span;
 pub mod tokens;
 pub mod topic;
 pub mod tree;

@@ -18,7 +18,7 @@ use crate::committed::CommittedMessages;
 use crate::directory::remove;
 use crate::error::{Error, Result};
 use crate::index::{Cursor, Index};
-use crate::service::Shared;
+use crate::shared::Shared;
 use crate::writer::Writer;
 
 /// The maximum time before indexed messages are committed: a kill loses no more. A search commits
@@ -126,7 +126,7 @@ impl Follower {
         if matches!(error, Error::Damaged { .. }) {
             self.shared.publish(None);
             if let Some(directory) = self.directory.clone() {
-                self.shared.rebuilt_because(error.to_string());
+                self.shared.set_rebuild_reason(error.to_string());
                 if let Ok(Err(error)) = off_thread(move || remove(&directory)).await {
                     tracing::warn!(%error, "the damaged search index is in the way");
                 }
@@ -187,7 +187,7 @@ impl Follower {
         });
         let (index, rebuilt_because) = opened.await??;
         if let Some(reason) = rebuilt_because {
-            self.shared.rebuilt_because(reason);
+            self.shared.set_rebuild_reason(reason);
         }
         // It can be searched even if it cannot be written.
         self.shared.publish(Some(index.clone()));

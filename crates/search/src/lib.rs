@@ -37,6 +37,8 @@ mod query;
 mod recall;
 #[cfg(feature = "index")]
 mod service;
+#[cfg(feature = "index")]
+mod shared;
 mod times;
 #[cfg(feature = "index")]
 mod windows;

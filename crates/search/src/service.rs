@@ -1,8 +1,8 @@
 //! The handle of the index: it receives committed messages, and searches.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -19,6 +19,7 @@ use crate::follow::{Command, Follower, off_thread};
 use crate::index::Index;
 use crate::query::Query;
 use crate::recall;
+use crate::shared::Shared;
 use crate::writer::Writer;
 
 /// Maximum queued commits. Further ones are read from the journal later.
@@ -38,36 +39,6 @@ pub struct Search {
     follows: bool,
     /// Only sessions of this owner are searched.
     only: Option<Arc<str>>,
-}
-
-/// The shared state of the follower and the searches.
-#[derive(Debug, Default)]
-pub(crate) struct Shared {
-    index: Mutex<Option<Index>>,
-    /// Whether something was not taken in that the journal has.
-    pub(crate) behind: AtomicBool,
-    /// Whether the index is closing: current work ends at the next safe point.
-    pub(crate) closing: AtomicBool,
-    /// The reason of the last rebuild.
-    rebuilt_because: Mutex<Option<String>>,
-}
-
-impl Shared {
-    pub(crate) fn publish(&self, index: Option<Index>) {
-        *self.index.lock().unwrap_or_else(PoisonError::into_inner) = index;
-    }
-
-    pub(crate) fn rebuilt_because(&self, reason: String) {
-        *self
-            .rebuilt_because
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(reason);
-    }
-
-    pub(crate) fn index(&self) -> Option<Index> {
-        let index = self.index.lock();
-        index.unwrap_or_else(PoisonError::into_inner).clone()
-    }
 }
 
 impl Search {
@@ -251,10 +222,7 @@ impl Search {
     pub async fn condition(&self) -> Result<Condition> {
         self.settle(None).await?;
         let index = self.shared.index().ok_or(Error::Closed)?;
-        let rebuilt_because = self.shared.rebuilt_because.lock();
-        let rebuilt_because = rebuilt_because
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let rebuilt_because = self.shared.rebuild_reason();
         off_thread(move || {
             let sessions = index.cursors()?.len() as u64;
             Ok(Condition {

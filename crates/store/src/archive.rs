@@ -17,9 +17,10 @@ use tokio::sync::mpsc;
 
 use crate::engine::{Append, DELETED_USAGE, Engine, SessionId, SessionInfo, TOKENS};
 use crate::error::{Error, Result};
+use crate::journal::deleted_usage;
 use crate::journal::is_of_a_session;
 use crate::row::{self, Head};
-use crate::{blobs, deleted_usage, imports, tokens};
+use crate::{blobs, imports, tokens};
 
 use read::Item;
 use write::Section;

@@ -10,8 +10,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 
-use uuid::Uuid;
-
+pub use crate::session_id::SessionId;
 pub use cluster::{Announcement, Beat, Cluster, Document, Member, ProviderPause};
 
 use crate::error::Result;
@@ -33,24 +32,6 @@ pub(crate) const SESSIONS_PAGE: usize = 1_024;
 
 /// The result of an engine's method: a boxed future, so that `Arc<dyn Engine>` works.
 pub type EngineFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
-
-/// The id of a session's journal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SessionId(pub Uuid);
-
-impl SessionId {
-    /// The id with this value.
-    #[must_use]
-    pub const fn from_u128(value: u128) -> Self {
-        Self(Uuid::from_u128(value))
-    }
-}
-
-impl std::fmt::Display for SessionId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// The right to write to a session, valid until the session is claimed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

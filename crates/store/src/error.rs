@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::engine::SessionId;
+use crate::session_id::SessionId;
 
 pub use fault::{Fault, Record};
 

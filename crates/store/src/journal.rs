@@ -12,13 +12,13 @@ use uuid::Uuid;
 
 use crate::append_times::AppendTimes;
 use crate::contents::Loaded;
-use crate::deleted_usage;
 use crate::engine::Cluster;
 use crate::engine::{self, Append, Claim, Engine, Health, SessionInfo, Space, Vacuumed};
 use crate::error::{Error, Record, Result};
 use crate::imports::Imports;
 use crate::record::{self, OpenTurns};
 
+pub(crate) mod deleted_usage;
 mod owned;
 mod owners;
 mod unfinished;

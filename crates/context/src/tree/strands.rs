@@ -4,8 +4,8 @@
 //! strand. A path therefore has as many stretches as it takes turns at forks, however long it is,
 //! and a position in the tree can be compared with a path without a walk.
 
-use crate::checkpoint::Span;
 use crate::ids::{MessageId, Ordinal};
+use crate::span::Span;
 
 use super::{Node, Tree};
 

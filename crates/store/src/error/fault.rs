@@ -1,6 +1,6 @@
 //! The names of records, and the faults that a record can have.
 
-use crate::engine::SessionId;
+use crate::session_id::SessionId;
 
 /// The name of a record, for error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
