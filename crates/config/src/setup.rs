@@ -126,18 +126,16 @@ impl Setup {
         more: Diagnostics,
     ) -> Result<Setup, Diagnostics> {
         found.extend(more);
-        let mut setup = Setup {
+        summarisers::check(&loaded, &roster, &mut found);
+        thresholds::check(&loaded, &roster, &mut found);
+        telemetry::check(&loaded, &mut found);
+        found.sort();
+        Ok(Setup {
             loaded,
             roster,
-            warnings: Diagnostics::default(),
+            warnings: found.into_result()?,
             directory: None,
-        };
-        summarisers::check(&setup, &mut found);
-        thresholds::check(&setup, &mut found);
-        telemetry::check(&setup, &mut found);
-        found.sort();
-        setup.warnings = found.into_result()?;
-        Ok(setup)
+        })
     }
 }
 

@@ -12,10 +12,9 @@ use unisono_model::catalogue::{EXTRACTIVE, Entry};
 use unisono_model::summariser::{BULK, Limits, Prompt, TOPIC, TooSmall, check_window};
 use unisono_runtime::{Chain, Summariser};
 
-use crate::agents;
+use crate::agents::{self, Roster};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::settings::Loaded;
-use crate::setup::Setup;
 
 /// The models that summarise conversations led by `lead`, in order; none: quotes are used. A model
 /// whose provider is unavailable is omitted.
@@ -39,8 +38,8 @@ fn askable(loaded: &Loaded, names: &[String]) -> Vec<Entry> {
 }
 
 /// The models of all agents: each of them may lead.
-fn leads(setup: &Setup) -> BTreeSet<Arc<str>> {
-    let agents = setup.roster.iter();
+fn leads(roster: &Roster) -> BTreeSet<Arc<str>> {
+    let agents = roster.iter();
     agents.map(|agent| agent.definition.model.clone()).collect()
 }
 
@@ -106,8 +105,7 @@ fn limits(entry: &Entry, calibrations: &Calibrations) -> Summariser {
 
 /// Reports each named summariser that is unavailable, and each prompt that leaves no room in the
 /// window of its summariser.
-pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
-    let loaded = &setup.loaded;
+pub(crate) fn check(loaded: &Loaded, roster: &Roster, found: &mut Diagnostics) {
     for (path, names) in loaded.config.compaction.summarisers() {
         for name in names {
             let entry = loaded.catalogue.get(None, name);
@@ -121,7 +119,7 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
         }
     }
     let unknown = Calibrations::default();
-    for lead in leads(setup) {
+    for lead in leads(roster) {
         let Ok(entry) = loaded.catalogue.get(None, &lead) else {
             continue;
         };
@@ -179,12 +177,11 @@ pub enum SummariserUnavailable {
 /// # Errors
 /// The reason.
 pub fn check_chosen(
-    setup: &Setup,
+    loaded: &Loaded,
     lead: &str,
     policy: &Policy,
     name: &str,
 ) -> Result<(), SummariserUnavailable> {
-    let loaded = &setup.loaded;
     let entry = loaded.catalogue.get(None, name);
     let entry = entry.map_err(|error| SummariserUnavailable::Unknown {
         name: name.to_owned(),

@@ -6,7 +6,7 @@ use unisono_model::client::{Connections, connections_to};
 use unisono_model::provider::{Address, Header};
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::setup::Setup;
+use crate::settings::Loaded;
 
 /// The connection timeout of the receiver.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -32,13 +32,13 @@ pub fn receiver(endpoint: &str) -> Result<(Address, Connections), String> {
 }
 
 /// Reports an invalid receiver of traces, or one that this program cannot use.
-pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
+pub(crate) fn check(loaded: &Loaded, found: &mut Diagnostics) {
     const PATH: [&str; 2] = ["telemetry", "otlp_endpoint"];
-    let endpoint = &setup.loaded.config.telemetry.otlp_endpoint;
+    let endpoint = &loaded.config.telemetry.otlp_endpoint;
     if endpoint.is_empty() {
         return;
     }
-    let place = setup.loaded.place(&PATH);
+    let place = loaded.place(&PATH);
     #[cfg(feature = "otel")]
     let diagnostic = match receiver(endpoint) {
         Ok(_) => return,

@@ -8,14 +8,13 @@ use unisono_context::policy::Trigger;
 use unisono_context::{Ppm, Tokens};
 use unisono_model::catalogue::Entry;
 
+use crate::agents::Roster;
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::settings::ConfiguredNumber;
-use crate::setup::Setup;
+use crate::settings::{ConfiguredNumber, Loaded};
 
 /// Reports them for the model of the lead and for models with their own numbers, each key once.
-pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
-    let loaded = &setup.loaded;
-    let lead = setup.roster.get(&loaded.config.turn.lead).ok();
+pub(crate) fn check(loaded: &Loaded, roster: &Roster, found: &mut Diagnostics) {
+    let lead = roster.get(&loaded.config.turn.lead).ok();
     let lead = lead.map(|lead| lead.model.to_string());
     let own = loaded.config.compaction.models.keys().cloned();
     let mut reported = BTreeSet::new();
@@ -24,7 +23,7 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
             continue;
         };
         for given in loaded.config.compaction.amounts(&model) {
-            if let Some(diagnostic) = misfit(setup, &model, &given)
+            if let Some(diagnostic) = misfit(loaded, &model, &given)
                 && reported.insert(given.path.join("."))
             {
                 found.push(diagnostic);
@@ -33,8 +32,8 @@ pub(crate) fn check(setup: &Setup, found: &mut Diagnostics) {
     }
 }
 
-fn misfit(setup: &Setup, model: &Entry, given: &ConfiguredNumber<'_>) -> Option<Diagnostic> {
-    let compaction = &setup.loaded.config.compaction;
+fn misfit(loaded: &Loaded, model: &Entry, given: &ConfiguredNumber<'_>) -> Option<Diagnostic> {
+    let compaction = &loaded.config.compaction;
     let resolved = compaction.resolve(model);
     // A preset that never compacts does not use the number.
     resolved.policy.trigger?;
@@ -61,7 +60,7 @@ fn misfit(setup: &Setup, model: &Entry, given: &ConfiguredNumber<'_>) -> Option<
             return None;
         }
         let other = share.path.join(".");
-        let at = setup.loaded.place(&share.path);
+        let at = loaded.place(&share.path);
         (
             format!(
                 "`{key}` = {amount} contradicts `{other}` = {} ({at}): that is {trigger} tokens of \
@@ -71,7 +70,7 @@ fn misfit(setup: &Setup, model: &Entry, given: &ConfiguredNumber<'_>) -> Option<
             "lower the first or raise the second",
         )
     };
-    let place = setup.loaded.place(&given.path);
+    let place = loaded.place(&given.path);
     Some(Diagnostic::error(place, problem).with_key(key).help(help))
 }
 

@@ -9,7 +9,6 @@ mod tools;
 use std::sync::Arc;
 
 use unisono_context::call::ClientOptions;
-use unisono_context::checkpoint::Checkpoint;
 use unisono_context::compaction::{ContextPart, Mode};
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::policy::{Keep, ModelQuota, Policy};
@@ -17,7 +16,6 @@ use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::{Counts, Ppm};
 use unisono_context::{CheckpointId, Digest, MessageId, TurnId};
 use unisono_model::calibration::Calibrations;
-use unisono_model::redact::redact;
 use unisono_runtime::{RecallScope, clock};
 use unisono_session::State;
 use unisono_session::agent::Team;
@@ -28,7 +26,6 @@ use unisono_session::machine::{NewTurn, PrecedingMessages};
 use unisono_session::state::{CallCap, MAIN};
 use uuid::Uuid;
 
-use crate::context;
 use crate::models;
 use unisono_config::agents::Error;
 use unisono_config::settings::{Override, Resolved};
@@ -170,18 +167,12 @@ impl Ask {
         Some(ask.branch(asked.branch.clone()))
     }
 
-    /// Replaces the text of a checkpoint, with possible API keys removed. Counts the text, which
-    /// takes time.
-    ///
-    /// # Errors
-    /// It cannot be counted.
-    pub fn edit(checkpoint: &Checkpoint, text: &str) -> Result<Ask, context::Error> {
-        let text: Arc<str> = redact(text.trim()).into();
-        let counts = context::block_counts(checkpoint, &text)?;
-        Ok(Ask {
+    /// Replaces the text of a checkpoint. `counts` are the tokens of its block with this text.
+    pub fn edit(checkpoint: CheckpointId, text: Arc<str>, counts: Counts) -> Ask {
+        Ask {
             agents: Some(Vec::new()),
-            ..Ask::for_purpose(Purpose::Edit(checkpoint.id, text, counts))
-        })
+            ..Ask::for_purpose(Purpose::Edit(checkpoint, text, counts))
+        }
     }
 
     fn for_purpose(work: Purpose) -> Ask {
@@ -476,7 +467,7 @@ pub(crate) fn check_chosen(
     policy: &Policy,
 ) -> Result<(), SummariserUnavailable> {
     let lead = &team.lead.model;
-    let check = |name| summarisers::check_chosen(setup, lead, policy, name);
+    let check = |name| summarisers::check_chosen(&setup.loaded, lead, policy, name);
     ask.summariser().map_or(Ok(()), check)
 }
 

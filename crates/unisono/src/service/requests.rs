@@ -9,6 +9,7 @@ use unisono_context::compaction::ContextPart;
 use unisono_context::message::Part;
 use unisono_context::policy::Keep;
 use unisono_context::{CheckpointId, Ordinal, Tokens, TurnId, checkpoint};
+use unisono_model::redact::redact;
 use unisono_session::State;
 use unisono_session::event::{SummaryFallback, SummaryOptions};
 use unisono_store::Journal;
@@ -17,6 +18,7 @@ use super::id;
 use super::settings::of_request;
 use crate::Ask;
 use crate::client_tools::ClientToolRequest;
+use crate::context;
 use crate::error::Error;
 use crate::history::{self, Lookup};
 use crate::local::off_thread;
@@ -195,13 +197,18 @@ pub(super) async fn checkpoint(
     found.ok_or_else(|| Error::not_found("checkpoint", text))
 }
 
-/// The ask to edit a checkpoint.
+/// The ask to edit a checkpoint, with possible API keys removed from the text.
 ///
 /// # Errors
-/// The session has no such checkpoint, or cannot be opened.
+/// The session has no such checkpoint or cannot be opened, or the text cannot be counted.
 async fn edited(session: &impl Inspect, number: &str, text: String) -> Result<Ask, Error> {
     let found = checkpoint(session, number).await?;
-    Ok(off_thread(move || Ask::edit(&found, &text)).await?)
+    let edit = move || {
+        let text: Arc<str> = redact(text.trim()).into();
+        let counts = context::block_counts(&found, &text)?;
+        Ok::<_, context::Error>(Ask::edit(found.id, text, counts))
+    };
+    Ok(off_thread(edit).await?)
 }
 
 /// The ask to regenerate a checkpoint.
