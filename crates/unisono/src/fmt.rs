@@ -43,7 +43,25 @@ pub fn step(step: &Step) -> String {
     let writer = writers
         .into_iter()
         .find_map(|writer| text.strip_suffix(writer));
-    writer.map_or(text.clone(), str::to_owned)
+    grouped(writer.unwrap_or(&text))
+}
+
+/// A text whose numbers have thousands separators, except the numbers of messages, such as `#1204`.
+fn grouped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        let (before, from) = rest.split_at(start);
+        let end = from.find(|c: char| !c.is_ascii_digit());
+        let (digits, after) = from.split_at(end.unwrap_or(from.len()));
+        out.push_str(before);
+        match digits.parse() {
+            Ok(value) if !before.ends_with('#') => out.push_str(&number(value)),
+            _ => out.push_str(digits),
+        }
+        rest = after;
+    }
+    out + rest
 }
 
 /// The role of a run in its turn.
@@ -103,8 +121,17 @@ mod tests {
         );
         assert_eq!(
             masks(2),
-            "mask the tool results of #3 (1000 tokens), #4 (1000 tokens)"
+            "mask the tool results of #3 (1,000 tokens), #4 (1,000 tokens)"
         );
+    }
+
+    #[test]
+    fn numbers_of_tokens_are_grouped_and_numbers_of_messages_are_not() {
+        assert_eq!(
+            grouped("summarise #1204–#1290 (27530 tokens), into at most 2048"),
+            "summarise #1204–#1290 (27,530 tokens), into at most 2,048"
+        );
+        assert_eq!(grouped("drop #7 (80 tokens)"), "drop #7 (80 tokens)");
     }
 
     #[test]
