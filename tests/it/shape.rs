@@ -34,25 +34,6 @@ const LONG: &[(&str, &str, usize)] = &[
 const CIRCLES: &[(&str, &[&[&str]])] = &[
     ("api", &[&["compaction", "run", "session", "turn"]]),
     (
-        "cli",
-        &[&[
-            "app",
-            "args",
-            "ask",
-            "commands",
-            "completing",
-            "conversation",
-            "help",
-            "live",
-            "markdown",
-            "output",
-            "service",
-            "show",
-            "team",
-            "turn_service",
-        ]],
-    ),
-    (
         "config",
         &[
             &["agents", "providers", "settings"],
