@@ -293,9 +293,23 @@ fn nobody_sees_or_changes_anything_who_did_not_come_by_a_link() {
         .expect(404);
     let older = daemon.send(&head("GET", "/static/0/page.css", &host, 0), b"");
     assert_eq!(older.expect(200).header("cache-control"), Some("no-cache"));
-    daemon
-        .send(&head("GET", "/login?code=x", &host, 0), b"")
-        .expect(401);
+    let browser = [host[0], ("Accept", "text/html,*/*;q=0.8")];
+    for (link, why) in [
+        ("/login?code=x", "used before"),
+        ("/login?code=", "used before"),
+        ("/login?code=x&code=y", "has no code"),
+        ("/login?x=y", "has no code"),
+        ("/login", "has no code"),
+    ] {
+        let page = daemon.send(&head("GET", link, &browser, 0), b"");
+        let page = page.expect(401).text();
+        for shows in ["<h1>You are not logged in</h1>", why, "/v1/login-links"] {
+            assert!(page.contains(shows), "{link} {shows}: {page}");
+        }
+        let problem = daemon.send(&head("GET", link, &host, 0), b"").expect(401);
+        let kind = problem.header("content-type");
+        assert_eq!(kind, Some("application/problem+json"), "{link}");
+    }
     let forged = [host[0], ("Cookie", "unisono=0000")];
     daemon.send(&head("GET", "/", &forged, 0), b"").expect(401);
 

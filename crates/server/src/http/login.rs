@@ -21,7 +21,7 @@ use unisono_runtime::clock;
 
 use super::extract::Query;
 use super::people::{self, Identity};
-use super::problem::ApiError;
+use super::problem::{self, ApiError};
 use super::token::{Token, digest, random};
 use super::{Shared, off_thread};
 use crate::audit::Note;
@@ -42,6 +42,12 @@ const KNOWN_MS: i64 = 30 * 24 * 60 * 60 * 1_000;
 const SHARE_TRIES: usize = 16;
 /// The file of browsers in the store's directory.
 const FILE: &str = "browsers";
+
+/// Why a login is refused.
+const NO_CODE: &str = "The address has no code, so it is not a login link.";
+const INVALID: &str =
+    "This link was used before, is older than an hour, or is not one of this daemon's.";
+const NO_TOKEN: &str = "The token that this link was made with is revoked or has expired.";
 
 /// One-time links and the browsers that used one. Only keyed digests of their secrets are stored,
 /// with the token as the key: a new token logs all browsers out.
@@ -376,20 +382,28 @@ pub(super) struct LinkQuery {
     code: String,
 }
 
-/// Logs a browser in by a one-time link. HEAD, which previews send, does not use the link.
+/// Logs a browser in by a one-time link. HEAD, which previews send, does not use the link. A browser
+/// gets a page that says why a link does not work; a program gets a problem.
 pub(super) async fn enter(
     method: Method,
     State(shared): State<Arc<Shared>>,
     Extension(note): Extension<Note>,
+    link: Result<Query<LinkQuery>, ApiError>,
     headers: HeaderMap,
-    Query(LinkQuery { code }): Query<LinkQuery>,
 ) -> Response {
     if method == Method::HEAD {
         return StatusCode::OK.into_response();
     }
     let _sharing = shared.logins.sharing.lock().await;
-    let new = match use_link(&shared, &code).await {
+    let new = match &link {
+        Ok(Query(LinkQuery { code })) => use_link(&shared, code).await,
+        Err(_) => Ok(None),
+    };
+    let new = match new {
         Ok(new) => new,
+        Err(error) if problem::is_browser(&headers) => {
+            return unisono_web::problem(error.problem());
+        }
         Err(error) => return error.into_response(),
     };
     let Some(NewLogin { secret, login }) = new else {
@@ -397,22 +411,29 @@ pub(super) async fn enter(
         if shared.logins.login(&headers).is_some() {
             return Redirect::to("/").into_response();
         }
-        return unisono_web::refused(
-            "This link was used before, is older than an hour, or is not one of this daemon's.",
-        );
+        return refuse(&headers, if link.is_ok() { INVALID } else { NO_CODE });
     };
     match people::of_link(&shared, login).await {
         Ok(who) => note.set_caller(who.caller()),
-        Err(_) => {
-            let detail = "The token that this link was made with is revoked or has expired.";
-            return unisono_web::refused(detail);
-        }
+        Err(_) => return refuse(&headers, NO_TOKEN),
     }
     note.operation("login", Vec::new());
     let text = format!("{COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict");
     match HeaderValue::from_str(&text) {
         Ok(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response(),
         Err(error) => ApiError::new(Code::Failed, error.to_string()).into_response(),
+    }
+}
+
+/// Refuses a login: with a page that says how to get another link for a browser, with a problem for a
+/// program.
+fn refuse(headers: &HeaderMap, why: &str) -> Response {
+    match problem::is_browser(headers) {
+        true => unisono_web::refused(why),
+        false => {
+            let detail = "the login link is not valid; POST /v1/login-links creates another one";
+            ApiError::new(Code::Unauthorized, detail).into_response()
+        }
     }
 }
 

@@ -114,16 +114,20 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// The response for an unknown path.
-pub(super) async fn not_found(uri: Uri, headers: HeaderMap) -> Response {
-    let path = uri.path();
+/// Whether the client of a request shows pages.
+pub(super) fn is_browser(headers: &HeaderMap) -> bool {
     let accepts = headers
         .get(header::ACCEPT)
         .and_then(|accept| accept.to_str().ok());
+    accepts.is_some_and(|accept| accept.contains("text/html"))
+}
+
+/// The response for an unknown path.
+pub(super) async fn not_found(uri: Uri, headers: HeaderMap) -> Response {
+    let path = uri.path();
     let programs = ["/v1", openai::BASE, "/mcp"];
-    let is_browser = accepts.is_some_and(|accept| accept.contains("text/html"));
     let is_program = a2a::is_under(path) || programs.iter().any(|start| path.starts_with(start));
-    if is_browser && !is_program {
+    if is_browser(&headers) && !is_program {
         return unisono_web::unknown(path);
     }
     let detail = format!("nothing is at {path}; /v1/openapi.json lists all addresses");
