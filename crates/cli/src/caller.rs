@@ -9,7 +9,7 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 use unisono::local::OpenedStore;
 use unisono_api::audit::{DAEMON, is_short_name};
-use unisono_api::token::is_name;
+use unisono_api::token::{Scope, is_name};
 use unisono_config::setup::Setup;
 use unisono_context::SessionId;
 use unisono_store::audit::{Command, Retention, record, with_audit};
@@ -17,7 +17,7 @@ use unisono_store::audit::{Command, Retention, record, with_audit};
 /// The file of this machine's users.
 const USERS: &str = "/etc/passwd";
 /// Arguments that name an object. The changed session is recorded by the store.
-const NAMES: [&str; 5] = ["agent", "call", "run", "schedule", "token"];
+const NAMES: [&str; 6] = ["agent", "call", "owner", "run", "schedule", "token"];
 
 /// The verb of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,9 +43,14 @@ impl Verb {
             let is_name = is_short_name(value) || value.parse::<SessionId>().is_ok();
             (is_given && is_name).then(|| (kind.into(), value.as_str().into()))
         });
+        let mut object: BTreeMap<Arc<str>, Arc<str>> = given.collect();
+        // The default is a right of a new token as well.
+        if let Ok(Some(scope)) = matches.try_get_one::<Scope>("scope") {
+            object.insert("scope".into(), scope.name().into());
+        }
         Verb {
             words: words.join(" "),
-            object: given.collect(),
+            object,
         }
     }
 
@@ -139,6 +144,13 @@ mod tests {
             (
                 "tokens revoke ada --json",
                 of("tokens revoke", &[("token", "ada")]),
+            ),
+            (
+                "tokens create ada --owner bob",
+                of(
+                    "tokens create",
+                    &[("owner", "bob"), ("scope", "ask"), ("token", "ada")],
+                ),
             ),
             (
                 "schedules pause nightly",

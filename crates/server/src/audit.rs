@@ -58,6 +58,11 @@ impl Note {
         known.object = object;
     }
 
+    /// Sets the names of the object that a request concerns, besides those in its path.
+    pub(crate) fn set_object(&self, object: Vec<(&'static str, String)>) {
+        self.fields().object = object;
+    }
+
     /// Marks the operation as refused; the HTTP status does not show it.
     pub(crate) fn refused(&self) {
         self.fields().is_refused = true;
@@ -195,6 +200,23 @@ mod tests {
         );
         note.passed_on();
         assert_eq!(done(Changes::Always), None);
+    }
+
+    #[test]
+    fn an_object_in_the_body_is_named_if_it_exists() {
+        let note = Note::default();
+        note.set_route("/v1/tokens");
+        let secret = format!("unisono_{}", "a".repeat(64));
+        note.set_object(vec![("token", "ada".into()), ("owner", secret)]);
+        let object = |status| {
+            let entry = note.entry("POST", "/v1/tokens", Some(status), Changes::Always);
+            entry.unwrap().object
+        };
+        assert_eq!(
+            object(201),
+            BTreeMap::from([("token".into(), "ada".into())])
+        );
+        assert_eq!(object(422), BTreeMap::new());
     }
 
     #[test]

@@ -233,12 +233,13 @@ fn a_command_without_a_daemon_is_recorded_with_its_user_before_each_change() {
         .map(|entry| (entry["route"].as_str().unwrap(), &entry["object"]))
         .collect();
     let (of, token) = (json!({"session": session}), json!({"token": "ada"}));
+    let created = json!({"token": "ada", "owner": "ada", "scope": "ask"});
     let whole = json!({});
     let expected = [
         ("vacuum", &whole),
         ("sessions delete", &of),
         ("tokens revoke", &token),
-        ("tokens create", &token),
+        ("tokens create", &created),
         ("pin", &of),
         ("append", &of),
         ("run", &of),
@@ -269,6 +270,34 @@ fn a_command_without_a_daemon_is_recorded_with_its_user_before_each_change() {
     let off = Place::with_config(&format!("{SETTINGS}[audit]\nenabled = false\n"));
     off.call(&["tokens", "create", "ada"]).expect(0);
     assert_eq!(off.json(&["audit"]), json!([]));
+}
+
+#[test]
+fn an_entry_names_the_created_or_revoked_token_with_its_scope_and_owner() {
+    let place = Place::with_config(SETTINGS);
+    let daemon = Daemon::start(&place);
+    let _ada = of_owner(&daemon, "ada", "read");
+    daemon
+        .request("DELETE", "/v1/tokens/ada-read", None)
+        .expect(200);
+    let _all = caller(&daemon, &json!({"name": "all", "scope": "ask"}));
+    let again = json!({"name": "all", "scope": "admin"});
+    daemon.post("/v1/tokens", &again).expect(409);
+    let secret = format!("unisono_{}", "a".repeat(50));
+    let misplaced = json!({"name": secret, "scope": "read"});
+    daemon.post("/v1/tokens", &misplaced).expect(201);
+    let entries = log(&daemon, "");
+    let objects: Vec<_> = entries.iter().map(|entry| &entry["object"]).collect();
+    let ada = json!({"token": "ada-read", "scope": "read", "owner": "ada"});
+    let expected = [
+        &json!({"scope": "read"}),
+        &json!({"token": "all", "scope": "admin"}),
+        &json!({"token": "all", "scope": "ask"}),
+        &ada,
+        &ada,
+    ];
+    assert_eq!(objects, expected);
+    daemon.stop();
 }
 
 #[test]

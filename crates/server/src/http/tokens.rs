@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use unisono_api::service::Tokens as _;
-use unisono_api::token::{CreatedToken, NewToken, Token};
+use unisono_api::token::{CreatedToken, NewToken, Scope, Token};
 use unisono_api::{Page, PageQuery};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -14,6 +14,7 @@ use utoipa_axum::routes;
 use super::Shared;
 use super::extract::{self, Path, Query};
 use super::problem::ApiError;
+use crate::audit::Note;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -42,8 +43,10 @@ async fn list(
 )]
 async fn create(
     State(shared): State<Arc<Shared>>,
+    Extension(note): Extension<Note>,
     extract::Json(new): extract::Json<NewToken>,
 ) -> Result<(StatusCode, Json<CreatedToken>), ApiError> {
+    note.set_object(names(&new.name, new.scope, new.owner.as_deref()));
     let made = shared.local.create_token(&new).await?;
     Ok((StatusCode::CREATED, Json(made)))
 }
@@ -57,7 +60,20 @@ async fn create(
 )]
 async fn revoke(
     State(shared): State<Arc<Shared>>,
+    Extension(note): Extension<Note>,
     Path(name): Path<String>,
 ) -> Result<Json<Token>, ApiError> {
-    Ok(Json(shared.local.revoke_token(&name).await?))
+    let token = shared.local.revoke_token(&name).await?;
+    note.set_object(names(&token.name, token.scope, token.owner.as_deref()));
+    Ok(Json(token))
+}
+
+/// The token in the audit log.
+fn names(name: &str, scope: Scope, owner: Option<&str>) -> Vec<(&'static str, String)> {
+    let mut names = vec![
+        ("token", name.to_owned()),
+        ("scope", scope.name().to_owned()),
+    ];
+    names.extend(owner.map(|owner| ("owner", owner.to_owned())));
+    names
 }
